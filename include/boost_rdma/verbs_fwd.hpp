@@ -1,0 +1,31 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_VERBS_FWD_HPP
+#define BOOST_RDMA_VERBS_FWD_HPP
+
+// The verbs objects that public headers mention by pointer. Including <infiniband/verbs.h> is left
+// to those who ask for it through <boost_rdma/native.hpp>, so that a program that uses this library
+// needs no rdma-core headers.
+
+struct ibv_ah;
+struct ibv_async_event;
+struct ibv_comp_channel;
+struct ibv_context;
+struct ibv_cq;
+struct ibv_device;
+struct ibv_mr;
+struct ibv_mw;
+struct ibv_pd;
+struct ibv_qp;
+struct ibv_recv_wr;
+struct ibv_send_wr;
+struct ibv_sge;
+struct ibv_srq;
+struct ibv_wc;
+
+#endif // BOOST_RDMA_VERBS_FWD_HPP

@@ -1,0 +1,41 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_SOFTWARE_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_SOFTWARE_HPP
+
+#include "boost_rdma/software/device.hpp"
+#include "verbs/api.hpp"
+
+#include <array>
+#include <cstddef>
+
+namespace rdma::software {
+
+/// The software device's table. Its open_device uses the default device_settings.
+const verbs::api& api();
+
+/// Opens the software device with settings of one's own. Null with errno set on failure.
+/** EINVAL: an address is not one; EADDRNOTAVAIL: this host has no such address; EMFILE, ENOMEM. */
+ibv_context* open_device(const device_settings& settings);
+
+/// 128 bits that both ends know and nobody else does.
+using connection_secret = std::array<std::byte, 16>;
+
+/// Demands `secret` from the peer of this queue pair (and shows it to it).
+/**
+ * To be called before the queue pair goes to RTR; without it the secret is all zeros, for programs
+ * that connect out of band by plain verbs. 0, or EINVAL when the queue pair is past INIT.
+ */
+int set_connection_secret(ibv_qp* qp, const connection_secret& secret);
+
+/// The wire that the queue pair's peer is reached by, once it is in RTR ("tcp"); "" before.
+const char* wire_name(const ibv_qp* qp);
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_SOFTWARE_HPP
