@@ -1,0 +1,47 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_ACCESS_HPP
+#define BOOST_RDMA_ACCESS_HPP
+
+namespace rdma {
+
+/// What may be done with registered memory (ibv_access_flags, value for value).
+/**
+ * Local reading is always permitted. remote_write and remote_atomic need local_write
+ * (ibv_reg_mr(3)). Nothing is reachable from remote unless one of the remote_ rights is given.
+ */
+enum class access : unsigned
+{
+  local_read = 0,        ///< sends and the source of writes
+  local_write = 1 << 0,  ///< receives, the destination of reads and atomics
+  remote_write = 1 << 1, ///< a peer with the key may write
+  remote_read = 1 << 2,  ///< a peer with the key may read
+  remote_atomic = 1 << 3, ///< a peer with the key may do atomics
+  window_bind = 1 << 4,  ///< memory windows may be bound to the region
+};
+
+constexpr access operator|(access a, access b) noexcept
+{
+  return static_cast<access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
+}
+
+constexpr access operator&(access a, access b) noexcept
+{
+  return static_cast<access>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
+}
+
+/// Whether all rights of `wanted` are among `granted`.
+constexpr bool permits(access granted, access wanted) noexcept { return (granted & wanted) == wanted; }
+
+/// Every right that a peer can be given.
+inline constexpr access remote_access =
+  access::remote_write | access::remote_read | access::remote_atomic;
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_ACCESS_HPP

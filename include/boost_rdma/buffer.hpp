@@ -1,0 +1,143 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_BUFFER_HPP
+#define BOOST_RDMA_BUFFER_HPP
+
+#include <boost_rdma/detail/registration.hpp>
+
+#include <algorithm>
+#include <concepts>
+#include <cstddef>
+#include <ranges>
+
+namespace rdma {
+
+/// A range of registered memory that operations may write to, with its keys; owns nothing.
+/**
+ * What asio::mutable_buffer is to a socket, with the registration beside it. An operation that is
+ * given one keeps the memory registered until its handler is called, even when the owner goes
+ * first. Between operations the view is valid for as long as its owner is.
+ */
+class mutable_buffer
+{
+public:
+  mutable_buffer() = default;
+  mutable_buffer(void* data, std::size_t size, detail::registration* registration) noexcept
+    : data_(static_cast<std::byte*>(data))
+    , size_(size)
+    , registration_(registration)
+  {
+  }
+
+  [[nodiscard]] void* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// The first n bytes, or all where there are fewer.
+  [[nodiscard]] mutable_buffer first(std::size_t n) const noexcept
+  {
+    return {data_, std::min(n, size_), registration_};
+  }
+
+  /// n bytes from offset on, clipped to what there is.
+  [[nodiscard]] mutable_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
+  {
+    offset = std::min(offset, size_);
+    return {data_ + offset, std::min(n, size_ - offset), registration_};
+  }
+
+  detail::registration* registration() const noexcept { return registration_; }
+
+private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  detail::registration* registration_ = nullptr;
+};
+
+/// A range of registered memory that operations only read; otherwise as mutable_buffer.
+class const_buffer
+{
+public:
+  const_buffer() = default;
+  const_buffer(const mutable_buffer& other) noexcept
+    : data_(static_cast<const std::byte*>(other.data()))
+    , size_(other.size())
+    , registration_(other.registration())
+  {
+  }
+  const_buffer(const void* data, std::size_t size, detail::registration* registration) noexcept
+    : data_(static_cast<const std::byte*>(data))
+    , size_(size)
+    , registration_(registration)
+  {
+  }
+
+  [[nodiscard]] const void* data() const noexcept { return data_; }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  /// The first n bytes, or all where there are fewer.
+  [[nodiscard]] const_buffer first(std::size_t n) const noexcept
+  {
+    return {data_, std::min(n, size_), registration_};
+  }
+
+  /// n bytes from offset on, clipped to what there is.
+  [[nodiscard]] const_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
+  {
+    offset = std::min(offset, size_);
+    return {data_ + offset, std::min(n, size_ - offset), registration_};
+  }
+
+  detail::registration* registration() const noexcept { return registration_; }
+
+private:
+  const std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+  detail::registration* registration_ = nullptr;
+};
+
+/// Stands for a message without bytes, in async_send, async_receive and their relatives.
+struct no_data_t
+{
+  explicit no_data_t() = default;
+};
+inline constexpr no_data_t no_data{};
+
+/// A single buffer, or a range of buffers, whose pieces are sent in order (gathered).
+template <class T>
+concept const_buffer_sequence = std::convertible_to<const T&, const_buffer>
+  || std::same_as<std::remove_cvref_t<T>, no_data_t>
+  || (std::ranges::forward_range<const T>
+    && std::convertible_to<std::ranges::range_reference_t<const T>, const_buffer>);
+
+/// A single buffer, or a range of buffers, whose pieces are filled in order (scattered).
+template <class T>
+concept mutable_buffer_sequence = std::convertible_to<const T&, mutable_buffer>
+  || std::same_as<std::remove_cvref_t<T>, no_data_t>
+  || (std::ranges::forward_range<const T>
+    && std::convertible_to<std::ranges::range_reference_t<const T>, mutable_buffer>);
+
+/// The number of bytes in a buffer sequence.
+template <const_buffer_sequence Buffers>
+[[nodiscard]] std::size_t buffer_size(const Buffers& buffers)
+{
+  if constexpr (std::same_as<Buffers, no_data_t>)
+    return 0;
+  else if constexpr (std::convertible_to<const Buffers&, const_buffer>)
+    return static_cast<const_buffer>(buffers).size();
+  else
+  {
+    std::size_t total = 0;
+    for (const const_buffer piece : buffers)
+      total += piece.size();
+    return total;
+  }
+}
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_BUFFER_HPP

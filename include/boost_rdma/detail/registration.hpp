@@ -1,0 +1,56 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_REGISTRATION_HPP
+#define BOOST_RDMA_DETAIL_REGISTRATION_HPP
+
+#include <boost_rdma/access.hpp>
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace rdma::detail {
+
+// A context opens at most one NIC and the software device; memory has a key for each.
+inline constexpr std::size_t nic_index = 0;
+inline constexpr std::size_t software_index = 1;
+inline constexpr std::size_t device_count_max = 2;
+
+using device_keys = std::array<std::uint32_t, device_count_max>;
+
+class domain_impl;
+
+// Registered memory as an operation sees it: the keys, and a count of who needs it registered. The
+// owner (memory_region, registered_buffer) holds one reference and every operation in flight another,
+// so that memory is neither deregistered nor given out again while a device may still touch it.
+struct registration
+{
+  device_keys local_keys{};
+  device_keys remote_keys{};
+  const domain_impl* domain = nullptr;
+  std::byte* base = nullptr;
+  std::size_t size = 0;
+  access rights = access::local_read;
+  void (*destroy)(registration*) noexcept = nullptr;
+  std::atomic<std::uint32_t> references{1};
+
+  // relaxed: whoever retains holds, or borrows from someone who holds, a reference already
+  void retain() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
+
+  void release() noexcept
+  {
+    // acq_rel: everything done through the other references happens before destroy
+    if (references.fetch_sub(1, std::memory_order_acq_rel) == 1)
+      destroy(this);
+  }
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_REGISTRATION_HPP

@@ -1,0 +1,101 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_REGISTERED_BUFFER_HPP
+#define BOOST_RDMA_REGISTERED_BUFFER_HPP
+
+#include <boost_rdma/buffer.hpp>
+
+#include <cassert>
+#include <cstddef>
+#include <span>
+#include <type_traits>
+#include <utility>
+
+namespace rdma {
+
+/// Memory from a context's pool, registered for local use; goes back to the pool when destroyed.
+/**
+ * An operation that was given this buffer, or a part of it, shares in its ownership: a buffer that
+ * is destroyed while operations use it goes back to the pool when the last of them has completed.
+ * The memory is not reachable from remote; see memory_region for memory that is.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe.
+ */
+class registered_buffer
+{
+public:
+  registered_buffer() = default;
+
+  /// Takes over a reference to the registration.
+  registered_buffer(detail::registration* registration, std::size_t size) noexcept
+    : registration_(registration)
+    , size_(size)
+  {
+  }
+
+  registered_buffer(registered_buffer&& other) noexcept
+    : registration_(std::exchange(other.registration_, nullptr))
+    , size_(std::exchange(other.size_, 0))
+  {
+  }
+
+  registered_buffer& operator=(registered_buffer&& other) noexcept
+  {
+    registered_buffer taken(std::move(other));
+    std::swap(registration_, taken.registration_);
+    std::swap(size_, taken.size_);
+    return *this;
+  }
+
+  ~registered_buffer()
+  {
+    if (registration_ != nullptr)
+      registration_->release();
+  }
+
+  [[nodiscard]] std::byte* data() const noexcept
+  {
+    return registration_ != nullptr ? registration_->base : nullptr;
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data(), size_}; }
+
+  operator mutable_buffer() const noexcept { return {data(), size_, registration_}; }
+  operator const_buffer() const noexcept { return mutable_buffer(*this); }
+
+  /// The first n bytes, or all where there are fewer.
+  [[nodiscard]] mutable_buffer first(std::size_t n) const noexcept
+  {
+    return mutable_buffer(*this).first(n);
+  }
+
+  /// n bytes from offset on, clipped to what there is.
+  [[nodiscard]] mutable_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
+  {
+    return mutable_buffer(*this).slice(offset, n);
+  }
+
+  /// The buffer as a T. Precondition: it is large enough (pool memory is aligned to 64 bytes).
+  template <class T>
+    requires std::is_trivially_copyable_v<T>
+  [[nodiscard]] T* as() const noexcept
+  {
+    static_assert(alignof(T) <= 64);
+    assert(sizeof(T) <= size_);
+    return reinterpret_cast<T*>(data());
+  }
+
+private:
+  detail::registration* registration_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_REGISTERED_BUFFER_HPP

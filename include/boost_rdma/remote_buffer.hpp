@@ -1,0 +1,80 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_REMOTE_BUFFER_HPP
+#define BOOST_RDMA_REMOTE_BUFFER_HPP
+
+#include <boost_rdma/detail/registration.hpp>
+#include <boost_rdma/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace rdma {
+
+/// A range of memory on another host, as its owner described it: address, size, keys and rights.
+/**
+ * A plain value that may be copied and sent; it does not keep the memory exposed. The size and the
+ * rights are what the owner said. The peer's device checks each access against what it really
+ * exposed, and answers wc_status::remote_access_error when they do not agree.
+ */
+class remote_buffer
+{
+public:
+  /// Bytes of the form that encode() writes.
+  static constexpr std::size_t encoded_size = 32;
+  using encoded = std::array<std::byte, encoded_size>;
+
+  remote_buffer() = default;
+  remote_buffer(std::uint64_t address, std::uint64_t size, detail::device_keys keys, access rights) noexcept
+    : address_(address)
+    , size_(size)
+    , keys_(keys)
+    , rights_(rights)
+  {
+  }
+
+  [[nodiscard]] std::uint64_t address() const noexcept { return address_; }
+  [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  [[nodiscard]] access rights() const noexcept { return rights_; }
+
+  /// The remote key (ibv_mr::rkey) for a device of this kind; 0 where there is none.
+  [[nodiscard]] std::uint32_t key(std::size_t device_index) const noexcept { return keys_[device_index]; }
+  [[nodiscard]] const detail::device_keys& keys() const noexcept { return keys_; }
+
+  /// The first n bytes, or all where there are fewer.
+  [[nodiscard]] remote_buffer first(std::uint64_t n) const noexcept { return slice(0, n); }
+
+  /// n bytes from offset on, clipped to what there is.
+  [[nodiscard]] remote_buffer slice(std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
+  {
+    offset = std::min(offset, size_);
+    return {address_ + offset, std::min(n, size_ - offset), keys_, rights_};
+  }
+
+  /// A fixed form for the wire: version, rights, keys, address, size; big-endian.
+  [[nodiscard]] encoded encode() const noexcept;
+
+  /// Reads what encode() wrote. error::malformed_description for anything else.
+  static remote_buffer decode(std::span<const std::byte> bytes, error_code& ec) noexcept;
+
+  /// As above; throws system_error.
+  static remote_buffer decode(std::span<const std::byte> bytes);
+
+private:
+  std::uint64_t address_ = 0;
+  std::uint64_t size_ = 0;
+  detail::device_keys keys_{};
+  access rights_ = access::local_read;
+};
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_REMOTE_BUFFER_HPP

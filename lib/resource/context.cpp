@@ -1,0 +1,70 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/context.hpp"
+
+#include "boost_rdma/protection_domain.hpp"
+#include "resource/domain_impl.hpp"
+
+namespace rdma {
+
+context::context()
+  : context(context_options{})
+{
+}
+
+context::context(const context_options& options)
+  : impl_(std::make_shared<detail::domain_impl>(std::make_shared<detail::device_set>(options)))
+{
+}
+
+context::context(const context_options& options, error_code& ec)
+{
+  ec = {};
+  try
+  {
+    *this = context(options);
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code();
+  }
+}
+
+device context::default_device() const { return device(impl_->default_device()); }
+
+std::vector<device> context::devices() const
+{
+  std::vector<device> result;
+  for (const auto& opened : impl_->devices()->devices)
+    if (opened)
+      result.emplace_back(*opened);
+  return result;
+}
+
+registered_buffer context::allocate(std::size_t size) const
+{
+  error_code ec;
+  registered_buffer result = allocate(size, ec);
+  if (ec)
+    throw system_error(ec, "cannot allocate registered memory");
+  return result;
+}
+
+registered_buffer context::allocate(std::size_t size, error_code& ec) const
+{
+  return impl_->pool().allocate(size, ec);
+}
+
+memory_pool_statistics context::pool_statistics() const { return impl_->pool().statistics(); }
+
+protection_domain protection_domain::make(const rdma::context& context)
+{
+  return protection_domain(std::make_shared<detail::domain_impl>(context.impl()->devices()));
+}
+
+} // namespace rdma

@@ -1,0 +1,105 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/device.hpp"
+
+#include "resource/device_impl.hpp"
+#include "verbs/software/software.hpp"
+
+#include <cstring>
+
+namespace rdma {
+
+std::vector<device_info> list_devices()
+{
+  std::vector<device_info> result;
+  const verbs::api* api = verbs::system().functions;
+  int count = 0;
+  ibv_device** list = api != nullptr ? api->get_device_list(&count) : nullptr;
+  for (int i = 0; list != nullptr && i < count; ++i)
+  {
+    device_info info{api->get_device_name(list[i]), device_kind::nic, false, {}};
+    errno = 0;
+    if (ibv_context* context = api->open_device(list[i]); context != nullptr)
+    {
+      try
+      {
+        info.active = detail::device_impl(*api, context, device_kind::nic).port_active();
+        if (!info.active)
+          info.remark = "no port is active";
+      }
+      catch (const system_error& e)
+      {
+        info.remark = e.what();
+      }
+    }
+    else
+    {
+      const error_code ec = detail::last_verbs_error();
+      info.remark = "cannot be opened: " + ec.message() + ". " + likely_cause(ec);
+    }
+    result.push_back(std::move(info));
+  }
+  if (list != nullptr)
+    api->free_device_list(list);
+  result.push_back({software::device_name, device_kind::software, true, {}});
+  return result;
+}
+
+std::string system_library_remark()
+{
+  const verbs::system_library& library = verbs::system();
+  return library.functions != nullptr ? library.path : library.reason;
+}
+
+std::string device::name() const { return impl_->api().get_device_name(impl_->native()->device); }
+
+device_kind device::kind() const noexcept { return impl_->kind(); }
+
+std::uint32_t device::max_work_requests() const noexcept
+{
+  return static_cast<std::uint32_t>(impl_->attributes().max_qp_wr);
+}
+
+std::uint32_t device::max_sge() const noexcept
+{
+  return static_cast<std::uint32_t>(impl_->attributes().max_sge);
+}
+
+std::uint32_t device::max_completions() const noexcept
+{
+  return static_cast<std::uint32_t>(impl_->attributes().max_cqe);
+}
+
+std::uint32_t device::max_read_atomic() const noexcept
+{
+  return static_cast<std::uint32_t>(impl_->attributes().max_qp_rd_atom);
+}
+
+std::uint64_t device::max_message_size() const noexcept { return impl_->port().max_msg_sz; }
+
+bool device::has_atomics() const noexcept { return impl_->attributes().atomic_cap != IBV_ATOMIC_NONE; }
+
+bool device::has_memory_windows() const noexcept
+{
+  return (impl_->attributes().device_cap_flags
+           & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B))
+    != 0;
+}
+
+std::vector<boost::asio::ip::address> device::addresses() const
+{
+  std::vector<boost::asio::ip::address> result;
+  for (const auto& entry : impl_->gids())
+    if (entry.address)
+      result.push_back(*entry.address);
+  return result;
+}
+
+ibv_context* device::native_handle() const noexcept { return impl_->native(); }
+
+} // namespace rdma

@@ -1,0 +1,85 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_RESOURCE_DOMAIN_IMPL_HPP
+#define BOOST_RDMA_LIB_RESOURCE_DOMAIN_IMPL_HPP
+
+#include "boost_rdma/access.hpp"
+#include "boost_rdma/context.hpp"
+#include "boost_rdma/detail/registration.hpp"
+#include "resource/device_impl.hpp"
+#include "resource/pool_impl.hpp"
+
+#include <array>
+#include <memory>
+
+namespace rdma::detail {
+
+// The devices that a context opened, shared by its domains.
+struct device_set
+{
+  explicit device_set(const context_options& options);
+
+  std::array<std::unique_ptr<device_impl>, device_count_max> devices;
+  memory_pool_options pool_options;
+};
+
+// One registration a device, and its keys; deregisters on destruction.
+class registered_range
+{
+public:
+  registered_range() = default;
+  ~registered_range();
+  registered_range(const registered_range&) = delete;
+  registered_range& operator=(const registered_range&) = delete;
+
+  void open(const domain_impl& domain, void* data, std::size_t size, access rights, error_code& ec);
+
+  [[nodiscard]] device_keys local_keys() const noexcept;
+  [[nodiscard]] device_keys remote_keys() const noexcept;
+  [[nodiscard]] ibv_mr* native(std::size_t device_index) const noexcept { return regions_[device_index]; }
+
+private:
+  const domain_impl* domain_ = nullptr;
+  std::array<ibv_mr*, device_count_max> regions_{};
+};
+
+// A protection domain on every device of a context, with the pool that allocates in it.
+class domain_impl : public std::enable_shared_from_this<domain_impl>
+{
+public:
+  explicit domain_impl(std::shared_ptr<device_set> devices);
+  ~domain_impl();
+  domain_impl(const domain_impl&) = delete;
+  domain_impl& operator=(const domain_impl&) = delete;
+
+  [[nodiscard]] const std::shared_ptr<device_set>& devices() const noexcept { return devices_; }
+  [[nodiscard]] device_impl* device_at(std::size_t index) const noexcept
+  {
+    return devices_->devices[index].get();
+  }
+  [[nodiscard]] device_impl& default_device() const noexcept
+  {
+    return device_at(nic_index) != nullptr ? *device_at(nic_index) : *device_at(software_index);
+  }
+  // The device of that name ("" for the default); null when the context has not opened it.
+  [[nodiscard]] device_impl* find_device(const std::string& name) const;
+
+  [[nodiscard]] ibv_pd* native(std::size_t device_index) const noexcept { return domains_[device_index]; }
+  [[nodiscard]] pool_impl& pool() noexcept { return pool_; }
+
+private:
+  void close() noexcept;
+
+  std::shared_ptr<device_set> devices_;
+  std::array<ibv_pd*, device_count_max> domains_{};
+  pool_impl pool_; // last: its arenas are registered in domains_
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_RESOURCE_DOMAIN_IMPL_HPP

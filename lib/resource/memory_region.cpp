@@ -1,0 +1,127 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/memory_region.hpp"
+
+#include "resource/domain_impl.hpp"
+
+#include <sys/mman.h>
+
+namespace rdma {
+namespace detail {
+namespace {
+
+// The registration behind a memory_region, with the memory when it is the library's own.
+struct region final : registration
+{
+  ~region()
+  {
+    range.reset(); // before the memory goes
+    if (mapped != nullptr)
+      ::munmap(mapped, size);
+  }
+
+  static void destroy_region(registration* r) noexcept { delete static_cast<region*>(r); }
+
+  std::shared_ptr<domain_impl> keep_alive;
+  std::unique_ptr<registered_range> range = std::make_unique<registered_range>();
+  void* mapped = nullptr;
+};
+
+registration* make_region(
+  const protection_domain& domain, void* data, std::size_t size, access rights, error_code& ec)
+{
+  ec = {};
+  if (size == 0)
+    ec = error::empty_buffer;
+  // ibv_reg_mr(3): remote write and atomic rights need local write
+  else if ((rights & (access::remote_write | access::remote_atomic)) != access::local_read
+    && !permits(rights, access::local_write))
+    ec = error::bad_access;
+  if (ec)
+    return nullptr;
+
+  auto made = std::make_unique<region>();
+  made->keep_alive = domain.impl();
+  made->size = size;
+  if (data == nullptr)
+  {
+    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (mapped == MAP_FAILED)
+    {
+      ec = last_verbs_error();
+      return nullptr;
+    }
+    made->mapped = data = mapped;
+  }
+  made->range->open(*domain.impl(), data, size, rights, ec);
+  if (ec)
+    return nullptr;
+  made->local_keys = made->range->local_keys();
+  made->remote_keys = made->range->remote_keys();
+  made->domain = domain.impl().get();
+  made->base = static_cast<std::byte*>(data);
+  made->rights = rights;
+  made->destroy = &region::destroy_region;
+  return made.release();
+}
+
+} // namespace
+} // namespace detail
+
+memory_region::memory_region(const protection_domain& domain, std::size_t size, access rights, error_code& ec)
+  : registration_(detail::make_region(domain, nullptr, size, rights, ec))
+{
+}
+
+memory_region::memory_region(const protection_domain& domain, std::size_t size, access rights)
+{
+  error_code ec;
+  *this = memory_region(domain, size, rights, ec);
+  if (ec)
+    throw system_error(ec, "cannot register memory");
+}
+
+memory_region::memory_region(
+  const protection_domain& domain, void* data, std::size_t size, access rights, error_code& ec)
+{
+  if (data == nullptr)
+    ec = error::empty_buffer;
+  else
+    registration_ = detail::make_region(domain, data, size, rights, ec);
+}
+
+memory_region::memory_region(const protection_domain& domain, void* data, std::size_t size, access rights)
+{
+  error_code ec;
+  *this = memory_region(domain, data, size, rights, ec);
+  if (ec)
+    throw system_error(ec, "cannot register memory");
+}
+
+remote_buffer memory_region::remote(error_code& ec) const noexcept
+{
+  ec = {};
+  if (registration_ == nullptr || (rights() & remote_access) == access::local_read)
+  {
+    ec = error::not_exposed;
+    return {};
+  }
+  return {reinterpret_cast<std::uintptr_t>(data()), size(), registration_->remote_keys,
+    rights() & remote_access};
+}
+
+remote_buffer memory_region::remote() const
+{
+  error_code ec;
+  remote_buffer result = remote(ec);
+  if (ec)
+    throw system_error(ec, "memory_region::remote");
+  return result;
+}
+
+} // namespace rdma

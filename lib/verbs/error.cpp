@@ -1,0 +1,223 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/error.hpp"
+
+#include <boost/system/errc.hpp>
+
+#include <cerrno>
+
+namespace rdma {
+namespace {
+
+struct text
+{
+  const char* message;
+  const char* cause;
+};
+
+text describe(error value)
+{
+  switch (value)
+  {
+  case error::no_device:
+    return {"no RDMA device fits", "List what there is with rdma::list_devices(); the software device "
+      "is named soft0 and is always there."};
+  case error::not_connected:
+    return {"the queue pair is not connected", "Connect it (async_connect, an acceptor, or connect() "
+      "with the peer's endpoint description) before sending. Receives may be posted earlier."};
+  case error::already_connected:
+    return {"the queue pair was connected before", "A queue pair connects once. Make a new one."};
+  case error::closed:
+    return {"the object is closed", "It was closed, or moved from."};
+  case error::wrong_context:
+    return {"the buffer is registered in another context", "Register the buffer in, or allocate it "
+      "from, the context that the queue pair was made with."};
+  case error::empty_buffer:
+    return {"the buffer is empty", "A message without bytes is sent and received with rdma::no_data; "
+      "registrations and one-sided operations need at least one byte."};
+  case error::too_many_buffers:
+    return {"more buffers in the sequence than the queue pair takes", "Raise "
+      "queue_pair_options::max_send_sge or max_receive_sge, or gather fewer pieces."};
+  case error::message_too_large:
+    return {"the message is larger than the device carries", "Split it; see device::max_message_size()."};
+  case error::remote_range_too_small:
+    return {"the remote range is too small for the operation", "The local buffers hold more bytes than "
+      "the remote buffer: take first(n) of the local one, or expose more."};
+  case error::no_remote_key:
+    return {"the remote memory has no key for this device", "It was registered in a context that does "
+      "not have the kind of device that this queue pair uses."};
+  case error::misaligned_atomic:
+    return {"atomic operations need 8 bytes at an address aligned to 8", "Align the exposed value to 8 "
+      "and pass a remote buffer of at least 8 bytes."};
+  case error::queue_too_deep:
+    return {"a queue depth beyond the device's limit", "Lower the depth; the device's limits are in "
+      "device::max_work_requests(), max_sge() and max_completions()."};
+  case error::bad_batch:
+    return {"a batch that is empty or larger than the send queue", "Split the batch, or raise "
+      "queue_pair_options::send_depth."};
+  case error::not_exposed:
+    return {"the memory is not exposed to remote access", "Register it with access::remote_read, "
+      "remote_write or remote_atomic."};
+  case error::bad_access:
+    return {"these access rights do not go together", "remote_write and remote_atomic need local_write."};
+  case error::pool_exhausted:
+    return {"the memory pool reached its limit", "Raise memory_pool_options::size_max, or let buffers "
+      "go earlier."};
+  case error::malformed_description:
+    return {"the description cannot be read", "It was cut, changed, or written by another version."};
+  case error::no_common_transport:
+    return {"both sides have no transport in common", "Open both contexts on the same kind of device, "
+      "for instance with context_options::device = \"soft0\"."};
+  case error::peer_lost:
+    return {"the peer went away without closing", "Its process ended or its host is gone."};
+  case error::peer_closed:
+    return {"the peer closed the connection", ""};
+  case error::not_an_acceptor:
+    return {"the peer does not answer as an RDMA acceptor", "Something else listens on this port."};
+  case error::version_mismatch:
+    return {"the peer speaks another version of the RDMA upgrade", "Update the older side."};
+  case error::refused:
+    return {"the peer refused the connection", "The peer's log says why."};
+  case error::handshake_timeout:
+    return {"the handshake took too long", "The peer, or the network to it, does not answer."};
+  }
+  return {"unknown rdma error", ""};
+}
+
+text describe(wc_status value)
+{
+  switch (value)
+  {
+  case wc_status::success:
+    return {"success", ""};
+  case wc_status::local_length_error:
+    return {"local length error", "A message came that is longer than the receive posted for it, or "
+      "one was sent that is longer than the port carries. Post larger receives."};
+  case wc_status::local_qp_operation_error:
+    return {"local QP operation error", "The work request asks for what this queue pair cannot do, for "
+      "instance a read with read_atomic_depth 0."};
+  case wc_status::local_eec_operation_error:
+    return {"local EE context operation error", ""};
+  case wc_status::local_protection_error:
+    return {"local protection error", "A local buffer lies outside its registration, was deregistered, "
+      "or is written to without access::local_write."};
+  case wc_status::flushed:
+    return {"work request flushed", "The queue pair went to the error state before; the first failed "
+      "operation tells why."};
+  case wc_status::memory_window_bind_error:
+    return {"memory window bind error", "The region lacks access::window_bind, or the range lies outside it."};
+  case wc_status::bad_response_error:
+    return {"bad response error", "The peer answered out of turn."};
+  case wc_status::local_access_error:
+    return {"local access error", ""};
+  case wc_status::remote_invalid_request_error:
+    return {"remote invalid request error", "The peer's receive is smaller than the message, or the "
+      "operation is one that its queue pair does not permit."};
+  case wc_status::remote_access_error:
+    return {"remote access error", "The remote key is unknown or no longer valid, the range leaves the "
+      "exposed memory, or the right to do this was not given."};
+  case wc_status::remote_operation_error:
+    return {"remote operation error", "The peer could not finish the operation; its own receive failed."};
+  case wc_status::retry_exceeded:
+    return {"transport retry counter exceeded", "The peer does not answer: its process ended, its queue "
+      "pair is not connected to this one, or the path (GID, address, MTU, firewall) does not carry."};
+  case wc_status::rnr_retry_exceeded:
+    return {"RNR retry counter exceeded", "The peer has no receive posted. Post receives before the "
+      "peer sends, or allow more retries (queue_pair_options::rnr_retry_count)."};
+  case wc_status::local_rdd_violation_error:
+    return {"local RDD violation error", ""};
+  case wc_status::remote_invalid_read_request_error:
+    return {"remote invalid read request", ""};
+  case wc_status::remote_aborted_error:
+    return {"remote aborted error", ""};
+  case wc_status::invalid_eec_number:
+    return {"invalid EE context number", ""};
+  case wc_status::invalid_eec_state:
+    return {"invalid EE context state", ""};
+  case wc_status::fatal_error:
+    return {"fatal device error", "The device failed; open the context anew."};
+  case wc_status::response_timeout_error:
+    return {"response timeout error", ""};
+  case wc_status::general_error:
+    return {"general error", ""};
+  }
+  return {"unknown work completion status", ""};
+}
+
+struct rdma_category final : boost::system::error_category
+{
+  const char* name() const noexcept override { return "rdma"; }
+  std::string message(int value) const override { return describe(static_cast<error>(value)).message; }
+};
+
+struct completion_category final : boost::system::error_category
+{
+  const char* name() const noexcept override { return "rdma.wc"; }
+
+  std::string message(int value) const override
+  {
+    return describe(static_cast<wc_status>(value)).message;
+  }
+
+  boost::system::error_condition default_error_condition(int value) const noexcept override
+  {
+    if (static_cast<wc_status>(value) == wc_status::flushed)
+      return boost::system::errc::make_error_condition(boost::system::errc::operation_canceled);
+    return {value, *this};
+  }
+};
+
+} // namespace
+
+const boost::system::error_category& error_category() noexcept
+{
+  static const rdma_category category;
+  return category;
+}
+
+const boost::system::error_category& wc_category() noexcept
+{
+  static const completion_category category;
+  return category;
+}
+
+error_code make_error_code(error value) noexcept
+{
+  return {static_cast<int>(value), error_category()};
+}
+
+error_code make_error_code(wc_status value) noexcept
+{
+  return {static_cast<int>(value), wc_category()};
+}
+
+std::string likely_cause(const error_code& ec)
+{
+  if (ec.category() == error_category())
+    return describe(static_cast<error>(ec.value())).cause;
+  if (ec.category() == wc_category())
+    return describe(static_cast<wc_status>(ec.value())).cause;
+  if (ec.category() != boost::system::system_category())
+    return {};
+  switch (ec.value())
+  {
+  case ENOMEM:
+    return "Registered memory is locked: raise the limit (ulimit -l, LimitMEMLOCK= of the service) to at "
+           "least the bytes registered.";
+  case EPERM:
+  case EACCES:
+    return "The RDMA device may not be opened: give the user access to /dev/infiniband/uverbs*.";
+  case EMFILE:
+  case ENFILE:
+    return "Too many open files: raise the limit (ulimit -n).";
+  default:
+    return {};
+  }
+}
+
+} // namespace rdma
