@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The boost_rdma authors
+# Distributed under the Boost Software License, Version 1.0. (See LICENSE)
+
+# Everything this project takes from outside. Asio and Beast are used header-only, as a program that
+# links this library has them too.
+
+if(POLICY CMP0167)
+  cmake_policy(SET CMP0167 NEW) # Boost's own package file, not CMake's search
+endif()
+find_package(Boost 1.81 REQUIRED)
+set(THREADS_PREFER_PTHREAD_FLAG ON)
+find_package(Threads REQUIRED)
+find_package(spdlog REQUIRED)
+
+find_path(BOOST_RDMA_VERBS_INCLUDE_DIR infiniband/verbs.h
+  DOC "Where rdma-core's headers are (Debian: libibverbs-dev)")
+if(NOT BOOST_RDMA_VERBS_INCLUDE_DIR)
+  message(FATAL_ERROR
+    "infiniband/verbs.h not found: install rdma-core's headers (Debian: libibverbs-dev) or set "
+    "BOOST_RDMA_VERBS_INCLUDE_DIR. They are needed to build the library, not to use it.")
+endif()
+
+if(BOOST_RDMA_BUILD_EXAMPLES OR BOOST_RDMA_BUILD_TOOLS)
+  find_package(CLI11 REQUIRED)
+endif()
+if(BOOST_RDMA_BUILD_EXAMPLES)
+  find_package(OpenSSL REQUIRED) # strong checksums in the examples
+endif()
+if(BOOST_RDMA_BUILD_TESTS)
+  find_package(Catch2 REQUIRED) # 2.13, or 3
+endif()

@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The boost_rdma authors
+# Distributed under the Boost Software License, Version 1.0. (See LICENSE)
+
+# boost_rdma_target_options(TARGET): the language, the warnings and the sanitizers that every target
+# of this project is built with. Nothing here reaches a program that uses the library, but for the
+# sanitizers' link options.
+
+string(REPLACE "," ";" boost_rdma_sanitizers "${BOOST_RDMA_SANITIZE}")
+
+function(boost_rdma_target_options target)
+  set_target_properties(${target} PROPERTIES
+    CXX_STANDARD 20
+    CXX_STANDARD_REQUIRED ON
+    CXX_EXTENSIONS OFF)
+  target_compile_options(${target} PRIVATE
+    # No -Wnon-virtual-dtor: it rejects every class derived from boost::system::error_category. -Wall
+    # has the warning that matters, about the delete.
+    -Wall -Wextra -Wpedantic -Wshadow -Woverloaded-virtual
+    -Wimplicit-fallthrough -Wextra-semi -Wcast-align -Wvla -Wundef
+    $<$<BOOL:${BOOST_RDMA_WERROR}>:-Werror>)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    target_compile_options(${target} PRIVATE
+      -Wduplicated-cond -Wlogical-op
+      # GCC 12 sees overlapping copies in std::string's operator+ (GCC bug 105651).
+      $<$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>:-Wno-restrict>)
+  endif()
+
+  if(BOOST_RDMA_SANITIZE)
+    target_compile_options(${target} PRIVATE
+      -fsanitize=${BOOST_RDMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
+    target_link_options(${target} PUBLIC -fsanitize=${BOOST_RDMA_SANITIZE})
+    if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+      # The instrumentation hides from GCC what has been initialised.
+      target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
+      if("thread" IN_LIST boost_rdma_sanitizers)
+        # Asio's fences, which the thread sanitizer does not model; Asio does not rely on them alone.
+        target_compile_options(${target} PRIVATE -Wno-tsan)
+      endif()
+    endif()
+  endif()
+endfunction()
