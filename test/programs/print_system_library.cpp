@@ -1,0 +1,32 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Prints what came of looking for the system's libibverbs. A process finds it once, so each choice
+// that BOOST_RDMA_LIBIBVERBS offers needs a process of its own.
+
+#include "verbs/api.hpp"
+
+#include <iostream>
+
+int main()
+{
+  const rdma::verbs::system_library& library = rdma::verbs::system();
+  std::cout << "path=" << library.path << "\nreason=" << library.reason << '\n';
+  if (library.functions == nullptr)
+  {
+    std::cout << "functions=none\n";
+    return 0;
+  }
+  int missing = 0;
+#define BOOST_RDMA_VERBS_COUNT(member, function)                                                   \
+  missing += library.functions->member == nullptr ? 1 : 0;
+  BOOST_RDMA_VERBS_FUNCTIONS(BOOST_RDMA_VERBS_COUNT)
+#undef BOOST_RDMA_VERBS_COUNT
+  std::cout << "functions=" << (missing == 0 ? "all" : "some") << '\n';
+  std::cout << "success=" << library.functions->wc_status_str(IBV_WC_SUCCESS) << '\n';
+  return &rdma::verbs::system() == &library ? 0 : 1;
+}

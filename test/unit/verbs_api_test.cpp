@@ -1,0 +1,109 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+
+#include <array>
+#include <cstdio>
+#include <dlfcn.h>
+#include <fstream>
+#include <map>
+#include <stdexcept>
+#include <string>
+#include <unistd.h>
+
+namespace {
+
+using answers = std::map<std::string, std::string>;
+
+// What print_system_library says when it is started with these environment settings (shell syntax).
+answers ask(const std::string& settings)
+{
+  const std::string command =
+    "env " + settings + " '" BOOST_RDMA_TEST_PROGRAMS "/print_system_library' </dev/null";
+  std::FILE* output = ::popen(command.c_str(), "r");
+  if (output == nullptr)
+    throw std::runtime_error("cannot start " + command);
+  answers result;
+  std::array<char, 16384> line;
+  while (std::fgets(line.data(), static_cast<int>(line.size()), output) != nullptr)
+  {
+    std::string text = line.data();
+    if (!text.empty() && text.back() == '\n')
+      text.pop_back();
+    const std::size_t mark = text.find('=');
+    if (mark != std::string::npos)
+      result[text.substr(0, mark)] = text.substr(mark + 1);
+  }
+  result["status"] = std::to_string(::pclose(output));
+  return result;
+}
+
+bool contains(const std::string& text, const std::string& part)
+{
+  return text.find(part) != std::string::npos;
+}
+
+} // namespace
+
+TEST_CASE("the system's libibverbs fills the whole table")
+{
+  void* installed = ::dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
+  if (installed == nullptr)
+  {
+    answers found = ask("-u BOOST_RDMA_LIBIBVERBS");
+    CHECK(found["functions"] == "none");
+    CHECK(contains(found["reason"], "libibverbs1")); // the package to install
+    return;
+  }
+  ::dlclose(installed);
+
+  answers found = ask("-u BOOST_RDMA_LIBIBVERBS");
+  CHECK(found["status"] == "0");
+  CHECK(found["functions"] == "all");
+  CHECK(found["reason"].empty());
+  CHECK(contains(found["path"], "libibverbs.so.1"));
+  CHECK(found["success"] == "success");
+}
+
+TEST_CASE("an empty BOOST_RDMA_LIBIBVERBS keeps the system's devices out and says so")
+{
+  answers found = ask("BOOST_RDMA_LIBIBVERBS=");
+  CHECK(found["status"] == "0");
+  CHECK(found["functions"] == "none");
+  CHECK(found["path"].empty());
+  CHECK(contains(found["reason"], "BOOST_RDMA_LIBIBVERBS is set to nothing"));
+}
+
+TEST_CASE("a libibverbs that does not exist is named in the reason")
+{
+  answers found = ask("BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1");
+  CHECK(found["status"] == "0");
+  CHECK(found["functions"] == "none");
+  CHECK(contains(found["reason"], "cannot load /nowhere/libibverbs.so.1"));
+}
+
+TEST_CASE("a libibverbs that is no library is named in the reason")
+{
+  const std::string file = "/tmp/boost_rdma_not_a_library_" + std::to_string(::getpid());
+  std::ofstream(file) << "not a library\n";
+  answers found = ask("BOOST_RDMA_LIBIBVERBS=" + file);
+  ::unlink(file.c_str());
+  CHECK(found["status"] == "0");
+  CHECK(found["functions"] == "none");
+  CHECK(contains(found["reason"], "cannot load " + file));
+}
+
+TEST_CASE("a libibverbs that lacks functions is refused and the functions are named")
+{
+  answers found = ask("BOOST_RDMA_LIBIBVERBS=libc.so.6");
+  CHECK(found["status"] == "0");
+  CHECK(found["functions"] == "none");
+  CHECK(contains(found["path"], "libc.so.6"));
+  CHECK(contains(found["reason"], "it lacks ibv_get_device_list, "));
+  CHECK(contains(found["reason"], "ibv_event_type_str"));
+}
