@@ -63,6 +63,8 @@ registration* make_region(
     return nullptr;
   made->local_keys = made->range->local_keys();
   made->remote_keys = made->range->remote_keys();
+  for (std::size_t i = 0; i < device_count_max; ++i)
+    made->natives[i] = made->range->native(i);
   made->domain = domain.impl().get();
   made->base = static_cast<std::byte*>(data);
   made->rights = rights;

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_DETAIL_REGISTRATION_HPP
 
 #include <boost_rdma/access.hpp>
+#include <boost_rdma/verbs_fwd.hpp>
 
 #include <array>
 #include <atomic>
@@ -33,6 +34,7 @@ struct registration
 {
   device_keys local_keys{};
   device_keys remote_keys{};
+  std::array<ibv_mr*, device_count_max> natives{}; // of regions that windows can be bound to
   const domain_impl* domain = nullptr;
   std::byte* base = nullptr;
   std::size_t size = 0;

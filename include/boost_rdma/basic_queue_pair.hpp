@@ -1,0 +1,438 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_BASIC_QUEUE_PAIR_HPP
+#define BOOST_RDMA_BASIC_QUEUE_PAIR_HPP
+
+#include <boost_rdma/batch.hpp>
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/detail/connector.hpp>
+#include <boost_rdma/detail/initiate.hpp>
+#include <boost_rdma/detail/queue_pair_core.hpp>
+#include <boost_rdma/diagnosis.hpp>
+#include <boost_rdma/endpoint_description.hpp>
+#include <boost_rdma/memory_window.hpp>
+#include <boost_rdma/message.hpp>
+#include <boost_rdma/queue_pair_options.hpp>
+#include <boost_rdma/remote_buffer.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <concepts>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+
+namespace rdma {
+
+/// A reliable connection (IBV_QPT_RC) as an Asio I/O object.
+/**
+ * Operations are posted to the device in the order of their initiating calls, and complete in that
+ * order within each direction. More of them than the device's queue holds wait their turn inside.
+ *
+ * @par Buffers
+ * A buffer belongs to the operation from the initiating call until its handler is called. The
+ * operation keeps it registered for that time; memory of the user's own must stay as well.
+ *
+ * @par Handlers
+ * Every handler is called exactly once, on its associated executor, and never inside the initiating
+ * call. Operations that are outstanding when the queue pair is closed or destroyed complete
+ * with boost::asio::error::operation_aborted, once the device has let go of their buffers.
+ *
+ * @par Errors
+ * An error of the device (rdma::wc_status) takes the queue pair to the error state: what is outstanding
+ * then completes with wc_status::flushed, and the queue pair is of no more use. Errors that are found
+ * before (rdma::error) concern only the operation. diagnose() tells more about the first failure.
+ *
+ * @par Per-operation cancellation
+ * terminal, partial and total cancellation withdraw an operation that still waits for its turn.
+ * Once the device has it, only terminal cancellation ends it, by taking the queue pair to the error
+ * state (verbs knows no other way); the operation completes with operation_aborted when flushed.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets: use a strand.
+ */
+template <class Executor = boost::asio::any_io_executor>
+class basic_queue_pair
+{
+public:
+  using executor_type = Executor;
+
+  /// Rebinds the type to another executor.
+  template <class OtherExecutor>
+  struct rebind_executor
+  {
+    using other = basic_queue_pair<OtherExecutor>;
+  };
+
+  /// Makes a queue pair that receives can be posted to and that can be connected.
+  /**
+   * Throws system_error: error::queue_too_deep for depths beyond the device's, error::no_device, or
+   * what ibv_create_qp said.
+   */
+  basic_queue_pair(const executor_type& executor, const protection_domain& domain,
+    const queue_pair_options& options = {})
+    : executor_(executor)
+    , core_(detail::queue_pair_core::make(detail::inner_executor(executor),
+        detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain, options))
+  {
+  }
+
+  /// As above, with a context's own domain.
+  basic_queue_pair(
+    const executor_type& executor, const rdma::context& context, const queue_pair_options& options = {})
+    : basic_queue_pair(executor, protection_domain(context), options)
+  {
+  }
+
+  /// As above, with the executor of an execution context.
+  template <class ExecutionContext>
+    requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+  basic_queue_pair(ExecutionContext& owner, const protection_domain& domain,
+    const queue_pair_options& options = {})
+    : basic_queue_pair(executor_type(owner.get_executor()), domain, options)
+  {
+  }
+
+  /// As above, with the executor of an execution context and a context's own domain.
+  template <class ExecutionContext>
+    requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+  basic_queue_pair(
+    ExecutionContext& owner, const rdma::context& context, const queue_pair_options& options = {})
+    : basic_queue_pair(executor_type(owner.get_executor()), protection_domain(context), options)
+  {
+  }
+
+  /// Takes over a core that the library made.
+  basic_queue_pair(const executor_type& executor, std::shared_ptr<detail::queue_pair_core> core)
+    : executor_(executor)
+    , core_(std::move(core))
+  {
+  }
+
+  basic_queue_pair(basic_queue_pair&&) noexcept = default;
+
+  basic_queue_pair& operator=(basic_queue_pair&& other) noexcept
+  {
+    if (this != &other)
+    {
+      close();
+      executor_ = other.executor_;
+      core_ = std::move(other.core_);
+    }
+    return *this;
+  }
+
+  /// Closes the queue pair; see close().
+  ~basic_queue_pair() { close(); }
+
+  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
+  /// The context that buffers for this queue pair come from. Precondition: not moved from.
+  [[nodiscard]] rdma::context context() const { return core_->context(); }
+
+  /// The queue pair's options, as far as the device could follow them.
+  [[nodiscard]] const queue_pair_options& options() const noexcept { return core_->options(); }
+
+  /// The number that message::queue_pair_number and the peer know it by (ibv_qp::qp_num).
+  [[nodiscard]] std::uint32_t number() const noexcept { return core_->number(); }
+
+  /// Neither closed nor moved from.
+  [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
+
+  /// Connected, and not in the error state.
+  [[nodiscard]] bool is_connected() const { return core_ && core_->is_connected(); }
+
+  /// Why the queue pair is in the error state; diagnosis::code is success when it is not.
+  [[nodiscard]] diagnosis diagnose() const { return core_->diagnose(); }
+
+  /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when closed.
+  [[nodiscard]] ibv_qp* native_handle() const noexcept { return core_ ? core_->native() : nullptr; }
+
+  /// Ends the connection. Outstanding operations complete with operation_aborted.
+  void close()
+  {
+    if (core_)
+      core_->close();
+  }
+
+  /// What the peer needs to connect to this queue pair by connect().
+  /**
+   * @param local The address by which the peer reaches this host; it chooses the GID. Without one: the first
+   * GID that other hosts reach. Throws system_error.
+   */
+  [[nodiscard]] endpoint_description local_endpoint(
+    const std::optional<boost::asio::ip::address>& local = {})
+  {
+    error_code ec;
+    endpoint_description result = core_->local_endpoint(local, ec);
+    if (ec)
+      throw system_error(ec, "queue_pair::local_endpoint");
+    return result;
+  }
+
+  /// Connects to a peer whose description came by means of the user's own.
+  /**
+   * Both sides call local_endpoint() first, exchange what it returns, and call connect(). Returns at
+   * once: whether the peer is there shows with the first operation (wc_status::retry_exceeded).
+   * error::no_common_transport, error::already_connected, or what ibv_modify_qp said.
+   */
+  void connect(const endpoint_description& remote, error_code& ec) { core_->connect(remote, ec); }
+
+  /// As above; throws system_error.
+  void connect(const endpoint_description& remote)
+  {
+    error_code ec;
+    connect(remote, ec);
+    if (ec)
+      throw system_error(ec, "queue_pair::connect");
+  }
+
+  /// Connects to an rdma::acceptor.
+  /**
+   * @param peer Where it listens.
+   * @param token Completion signature: @code void(rdma::error_code) @endcode
+   *
+   * What can go wrong: what connecting a TCP socket says; error::not_an_acceptor, error::version_mismatch,
+   * error::refused, error::no_common_transport, error::handshake_timeout, error::peer_lost.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total; the queue pair can then only be closed.
+   */
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_connect(const boost::asio::ip::tcp::endpoint& peer,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+      detail::initiate_connect<executor_type>(executor_, core_), token, peer);
+  }
+
+  /// Sends a message (IBV_WR_SEND); completes when the peer has received it.
+  /**
+   * @param buffers What to send; at most options().max_send_sge pieces. rdma::no_data sends a message
+   * without bytes; buffers without bytes are error::empty_buffer.
+   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode The number
+   * of bytes sent: all, or none.
+   */
+  template <const_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_send(const Buffers& buffers,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+      token, {.kind = detail::request_kind::send}, buffers);
+  }
+
+  /// As async_send, with 32 bits for the receiver's message::immediate (IBV_WR_SEND_WITH_IMM).
+  template <const_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_send_with_immediate(const Buffers& buffers, std::uint32_t immediate,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+      token, {.kind = detail::request_kind::send_with_immediate, .immediate = immediate}, buffers);
+  }
+
+  /// As async_send; the peer's device also makes this key of the peer's invalid (IBV_WR_SEND_WITH_INV).
+  /**
+   * @param key The key of a type 2 memory window that the peer had bound for this queue pair.
+   * The receiver finds it in message::invalidated_key.
+   */
+  template <const_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_send_with_invalidate(const Buffers& buffers, std::uint32_t key,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+      token, {.kind = detail::request_kind::send_with_invalidate, .immediate = key}, buffers);
+  }
+
+  /// Receives the next message (ibv_post_recv).
+  /**
+   * May be called before the queue pair is connected, and should: a message that meets no posted
+   * receive must be repeated (RNR).
+   *
+   * @param buffers Where to; at most options().max_receive_sge pieces. A message that is larger than
+   * the buffers takes both sides to the error state. rdma::no_data takes messages without bytes,
+   * and the immediate data of writes.
+   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode The number
+   * of bytes received.
+   */
+  template <mutable_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_receive(const Buffers& buffers,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+      token, {.kind = detail::request_kind::receive}, buffers);
+  }
+
+  /// As async_receive, with all that is known of the message: immediate data, invalidated key.
+  /** Completion signature: @code void(rdma::error_code, rdma::message) @endcode */
+  template <mutable_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, message)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_receive_message(const Buffers& buffers,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::message_result, void(error_code, message)>(
+      token, {.kind = detail::request_kind::receive}, buffers);
+  }
+
+  /// Writes to memory that the peer exposed (IBV_WR_RDMA_WRITE); its processor takes no part.
+  /**
+   * @param local What to write; at most options().max_send_sge pieces.
+   * @param remote Where to. error::remote_range_too_small when it holds fewer bytes than `local`.
+   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode Completes
+   * when the peer's memory has the data; wc_status::remote_access_error when the peer did not
+   * expose that memory.
+   */
+  template <const_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_write(const Buffers& local, const remote_buffer& remote,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+      token, {.kind = detail::request_kind::write, .remote = remote}, local);
+  }
+
+  /// As async_write; also completes a receive of the peer's, with 32 bits (IBV_WR_RDMA_WRITE_WITH_IMM).
+  /** `local` may be rdma::no_data: then only the immediate data arrives. */
+  template <const_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_write_with_immediate(const Buffers& local, const remote_buffer& remote,
+    std::uint32_t immediate,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(token,
+      {.kind = detail::request_kind::write_with_immediate, .immediate = immediate, .remote = remote}, local);
+  }
+
+  /// Reads memory that the peer exposed (IBV_WR_RDMA_READ); its processor takes no part.
+  /**
+   * @param local Where to; at most options().max_send_sge pieces, in memory with access::local_write.
+   * @param remote Where from; as many bytes as `local` holds.
+   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode
+   */
+  template <mutable_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_read(const Buffers& local, const remote_buffer& remote,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+      token, {.kind = detail::request_kind::read, .remote = remote}, local);
+  }
+
+  /// Adds to a 64-bit number in memory that the peer exposed (IBV_WR_ATOMIC_FETCH_AND_ADD).
+  /**
+   * @param remote At least 8 bytes, aligned to 8, exposed with access::remote_atomic.
+   * @param addend What to add, modulo 2^64.
+   * @param token Completion signature: @code void(rdma::error_code, std::uint64_t) @endcode The number
+   * that was there before.
+   */
+  template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_fetch_add(const remote_buffer& remote, std::uint64_t addend,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::value_result, void(error_code, std::uint64_t)>(token,
+      {.kind = detail::request_kind::fetch_add, .remote = remote, .compare_or_add = addend}, no_data);
+  }
+
+  /// Replaces a 64-bit number in memory that the peer exposed, if it is `expected`
+  /// (IBV_WR_ATOMIC_CMP_AND_SWP).
+  /**
+   * @param token Completion signature: @code void(rdma::error_code, std::uint64_t) @endcode The number
+   * that was there before: `expected` when it has been replaced.
+   */
+  template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_compare_exchange(const remote_buffer& remote, std::uint64_t expected, std::uint64_t desired,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::value_result, void(error_code, std::uint64_t)>(token,
+      {.kind = detail::request_kind::compare_exchange,
+        .remote = remote,
+        .compare_or_add = expected,
+        .swap = desired},
+      no_data);
+  }
+
+  /// Opens a memory window on a part of a region to this queue pair's peer (IBV_WR_BIND_MW, type 2).
+  /**
+   * @param window Of this queue pair's device; unbound.
+   * @param range Of a region with access::window_bind.
+   * @param rights What the peer may do; remote_ rights only.
+   * @param token Completion signature: @code void(rdma::error_code, rdma::remote_buffer) @endcode The
+   * handle to give to the peer.
+   */
+  template <boost::asio::completion_token_for<void(error_code, remote_buffer)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_bind_window(const memory_window& window, const mutable_buffer& range, access rights,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::window_result, void(error_code, remote_buffer)>(token,
+      {.kind = detail::request_kind::bind_window, .window = window.impl(), .window_rights = rights},
+      range);
+  }
+
+  /// Makes the key of a memory window of one's own invalid (IBV_WR_LOCAL_INV).
+  /** Completion signature: @code void(rdma::error_code) @endcode */
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_invalidate(std::uint32_t key,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::plain_result, void(error_code)>(
+      token, {.kind = detail::request_kind::invalidate, .immediate = key}, no_data);
+  }
+
+  /// Submits several operations with one doorbell and one completion.
+  /**
+   * @param operations Must neither change nor go until the handler is called. error::bad_batch when it
+   * is empty or larger than options().send_depth.
+   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode The number
+   * of bytes moved: all, or none.
+   */
+  template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_submit(const batch& operations,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+      token, {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
+  }
+
+  [[nodiscard]] const std::shared_ptr<detail::queue_pair_core>& core() const noexcept { return core_; }
+
+private:
+  template <class Result, class Signature, class CompletionToken, class Buffers>
+  auto initiate(CompletionToken&& token, detail::request what, const Buffers& buffers)
+  {
+    return boost::asio::async_initiate<CompletionToken, Signature>(
+      detail::initiate_operation<Result, executor_type>(core_.get(), executor_), token,
+      std::move(what), detail::buffer_list(buffers));
+  }
+
+  executor_type executor_;
+  std::shared_ptr<detail::queue_pair_core> core_;
+};
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_BASIC_QUEUE_PAIR_HPP

@@ -1,0 +1,111 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_BATCH_HPP
+#define BOOST_RDMA_BATCH_HPP
+
+#include <boost_rdma/detail/operation.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rdma {
+
+/// Operations to submit together: one doorbell, one completion (basic_queue_pair::async_submit).
+/**
+ * They are carried out in order. Only the last one is signalled; when one fails, the batch completes with
+ * its error and the queue pair is in the error state, as after any failed operation.
+ *
+ * The batch may be submitted many times; it must neither change nor go while it is outstanding. Like a
+ * single operation, a submitted batch keeps the registrations of its buffers.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe.
+ */
+class batch
+{
+public:
+  /// Adds a send (IBV_WR_SEND).
+  template <const_buffer_sequence Buffers>
+  batch& send(const Buffers& buffers)
+  {
+    return add({.kind = detail::request_kind::send}, buffers);
+  }
+
+  /// Adds a send with immediate data (IBV_WR_SEND_WITH_IMM).
+  template <const_buffer_sequence Buffers>
+  batch& send_with_immediate(const Buffers& buffers, std::uint32_t immediate)
+  {
+    return add({.kind = detail::request_kind::send_with_immediate, .immediate = immediate}, buffers);
+  }
+
+  /// Adds a write to the peer's memory (IBV_WR_RDMA_WRITE).
+  template <const_buffer_sequence Buffers>
+  batch& write(const Buffers& buffers, const remote_buffer& remote)
+  {
+    return add({.kind = detail::request_kind::write, .remote = remote}, buffers);
+  }
+
+  /// Adds a write that also consumes a receive of the peer's (IBV_WR_RDMA_WRITE_WITH_IMM).
+  template <const_buffer_sequence Buffers>
+  batch& write_with_immediate(
+    const Buffers& buffers, const remote_buffer& remote, std::uint32_t immediate)
+  {
+    return add({.kind = detail::request_kind::write_with_immediate, .immediate = immediate, .remote = remote},
+      buffers);
+  }
+
+  /// Adds a read from the peer's memory (IBV_WR_RDMA_READ).
+  template <mutable_buffer_sequence Buffers>
+  batch& read(const Buffers& buffers, const remote_buffer& remote)
+  {
+    return add({.kind = detail::request_kind::read, .remote = remote}, buffers);
+  }
+
+  /// The number of operations.
+  [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
+
+  /// Forgets all operations and keeps the memory for the next ones.
+  void clear() noexcept
+  {
+    entries_.clear();
+    pieces_.clear();
+  }
+
+  struct entry
+  {
+    detail::request what;
+    std::uint32_t first_piece;
+    std::uint32_t piece_count;
+    bool overflow;
+    bool no_data;
+  };
+
+  [[nodiscard]] const std::vector<entry>& entries() const noexcept { return entries_; }
+  [[nodiscard]] const std::vector<const_buffer>& pieces() const noexcept { return pieces_; }
+
+private:
+  template <const_buffer_sequence Buffers>
+  batch& add(detail::request what, const Buffers& buffers)
+  {
+    const detail::buffer_list list(buffers);
+    const auto first = static_cast<std::uint32_t>(pieces_.size());
+    pieces_.insert(pieces_.end(), list.begin(), list.end());
+    entries_.push_back({std::move(what), first, static_cast<std::uint32_t>(list.size()),
+      list.overflow(), list.no_data()});
+    return *this;
+  }
+
+  std::vector<entry> entries_;
+  std::vector<const_buffer> pieces_;
+};
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_BATCH_HPP

@@ -1,0 +1,57 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_CONNECTOR_HPP
+#define BOOST_RDMA_DETAIL_CONNECTOR_HPP
+
+#include <boost_rdma/error.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace rdma::detail {
+
+class queue_pair_core;
+
+// Connecting belongs to floor 3, which defines this function; async_connect is a member of the queue pair
+// because that is where a user of Asio looks for it. `core` may be null (a queue pair moved from).
+void start_connect(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  const boost::asio::ip::tcp::endpoint& peer,
+  boost::asio::any_completion_handler<void(error_code)> handler);
+
+template <class IoExecutor>
+class initiate_connect
+{
+public:
+  using executor_type = IoExecutor;
+
+  initiate_connect(const IoExecutor& executor, std::shared_ptr<queue_pair_core> core)
+    : executor_(executor)
+    , core_(std::move(core))
+  {
+  }
+
+  executor_type get_executor() const noexcept { return executor_; }
+
+  template <class Handler>
+  void operator()(Handler&& handler, const boost::asio::ip::tcp::endpoint& peer) const
+  {
+    start_connect(executor_, core_, peer, std::forward<Handler>(handler));
+  }
+
+private:
+  IoExecutor executor_;
+  std::shared_ptr<queue_pair_core> core_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_CONNECTOR_HPP

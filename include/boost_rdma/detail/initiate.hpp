@@ -1,0 +1,255 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_INITIATE_HPP
+#define BOOST_RDMA_DETAIL_INITIATE_HPP
+
+#include <boost_rdma/detail/work_source.hpp>
+
+#include <boost/asio/associated_allocator.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associated_executor.hpp>
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/recycling_allocator.hpp>
+
+#include <memory>
+#include <optional>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+// What a handler is called with, taken from the outcome; one for each completion signature.
+struct bytes_result
+{
+  static auto arguments(const outcome& o) { return std::make_tuple(o.ec, o.received.size); }
+};
+struct message_result
+{
+  static auto arguments(const outcome& o) { return std::make_tuple(o.ec, o.received); }
+};
+struct value_result
+{
+  static auto arguments(const outcome& o) { return std::make_tuple(o.ec, o.value); }
+};
+struct window_result
+{
+  static auto arguments(const outcome& o) { return std::make_tuple(o.ec, o.bound); }
+};
+struct plain_result
+{
+  static auto arguments(const outcome& o) { return std::make_tuple(o.ec); }
+};
+
+// The handler's own allocator; without one, the slot's storage or Asio's recycling allocator.
+template <class Handler>
+using handler_allocator_t = std::conditional_t<
+  std::is_same_v<asio::associated_allocator_t<Handler>, std::allocator<void>>,
+  asio::recycling_allocator<void>, asio::associated_allocator_t<Handler>>;
+
+template <class Handler>
+handler_allocator_t<Handler> handler_allocator(const Handler& handler)
+{
+  if constexpr (std::is_same_v<asio::associated_allocator_t<Handler>, std::allocator<void>>)
+    return {};
+  else
+    return asio::get_associated_allocator(handler);
+}
+
+// A handler in waiting, with what keeps its executor's context running.
+template <class Handler, class IoExecutor, class Result>
+class pending_handler
+{
+public:
+  using executor_type = asio::associated_executor_t<Handler, IoExecutor>;
+  using allocator_type =
+    typename std::allocator_traits<handler_allocator_t<Handler>>::template rebind_alloc<pending_handler>;
+
+  template <class H>
+  pending_handler(H&& handler, const IoExecutor& io_executor)
+    : handler_(std::forward<H>(handler))
+    , io_executor_(io_executor)
+  {
+    // The completion queue keeps the I/O executor's context running; another one needs a guard.
+    if (!on_io_executor())
+      work_.emplace(asio::get_associated_executor(handler_, io_executor_));
+  }
+
+  // Only the default allocator may use the slot: an allocator that the user chose is to be used.
+  static constexpr bool fits_slot()
+  {
+    return std::is_same_v<asio::associated_allocator_t<Handler>, std::allocator<void>>
+      && sizeof(pending_handler) <= operation::storage_size
+      && alignof(pending_handler) <= alignof(std::max_align_t);
+  }
+
+  template <class H>
+  static void place(operation* op, H&& handler, const IoExecutor& io_executor)
+  {
+    if constexpr (fits_slot())
+      op->handler = ::new (static_cast<void*>(op->storage))
+        pending_handler(std::forward<H>(handler), io_executor);
+    else
+    {
+      allocator_type allocator(handler_allocator(handler));
+      pending_handler* room = std::allocator_traits<allocator_type>::allocate(allocator, 1);
+      try
+      {
+        op->handler = ::new (static_cast<void*>(room))
+          pending_handler(std::forward<H>(handler), io_executor);
+      }
+      catch (...)
+      {
+        std::allocator_traits<allocator_type>::deallocate(allocator, room, 1);
+        throw;
+      }
+    }
+    op->complete = &pending_handler::complete;
+  }
+
+  static void complete(operation* op, bool invoke, bool in_context)
+  {
+    auto* self = static_cast<pending_handler*>(op->handler);
+    pending_handler moved(std::move(*self));
+    auto arguments = Result::arguments(op->result);
+    if constexpr (fits_slot())
+      self->~pending_handler();
+    else
+    {
+      allocator_type allocator(handler_allocator(moved.handler_));
+      self->~pending_handler();
+      std::allocator_traits<allocator_type>::deallocate(allocator, self, 1);
+    }
+    const bool direct = in_context && op->source->same_context();
+    op->source->release(op); // before the handler runs, so that what it starts finds the slot free
+    if (invoke)
+      std::move(moved).invoke(direct, std::move(arguments));
+  }
+
+private:
+  bool on_io_executor() const
+  {
+    if constexpr (std::is_same_v<executor_type, IoExecutor>)
+      return asio::get_associated_executor(handler_, io_executor_) == io_executor_;
+    else
+      return false;
+  }
+
+  template <class Arguments>
+  void invoke(bool direct, Arguments&& arguments) &&
+  {
+    if (direct && on_io_executor())
+    {
+      std::apply(std::move(handler_), std::move(arguments));
+      return;
+    }
+    auto executor = asio::get_associated_executor(handler_, io_executor_);
+    auto allocator = handler_allocator(handler_);
+    auto work = std::move(work_); // held until the handler is on its executor
+    asio::dispatch(executor,
+      asio::bind_allocator(allocator,
+        [handler = std::move(handler_), arguments = std::move(arguments)]() mutable
+        { std::apply(std::move(handler), std::move(arguments)); }));
+  }
+
+  Handler handler_;
+  IoExecutor io_executor_;
+  std::optional<asio::executor_work_guard<executor_type>> work_;
+};
+
+// Lives in a cancellation slot, possibly longer than the operation: hence the generation.
+class operation_canceller
+{
+public:
+  operation_canceller(std::weak_ptr<work_source> source, std::uint32_t index, std::uint32_t generation)
+    : source_(std::move(source))
+    , index_(index)
+    , generation_(generation)
+  {
+  }
+
+  void operator()(asio::cancellation_type_t type)
+  {
+    if (auto source = source_.lock())
+      source->cancel(index_, generation_, type);
+  }
+
+private:
+  std::weak_ptr<work_source> source_;
+  std::uint32_t index_;
+  std::uint32_t generation_;
+};
+
+// The initiation of every operation on a work source.
+template <class Result, class IoExecutor>
+class initiate_operation
+{
+public:
+  using executor_type = IoExecutor;
+
+  initiate_operation(work_source* source, const IoExecutor& executor)
+    : source_(source)
+    , executor_(executor)
+  {
+  }
+
+  executor_type get_executor() const noexcept { return executor_; }
+
+  template <class H>
+  void operator()(H&& handler, request what, const buffer_list& buffers) const
+  {
+    using handler_type = std::decay_t<H>;
+    operation* op = source_ != nullptr ? source_->claim() : nullptr;
+    if (op == nullptr)
+    {
+      refuse<handler_type>(std::forward<H>(handler));
+      return;
+    }
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    try
+    {
+      pending_handler<handler_type, IoExecutor, Result>::place(op, std::forward<H>(handler), executor_);
+    }
+    catch (...)
+    {
+      source_->release(op);
+      throw;
+    }
+    op->what = std::move(what);
+    if (slot.is_connected())
+      slot.template emplace<operation_canceller>(source_->weak_from_this(), op->index, op->generation);
+    source_->submit(op, buffers);
+  }
+
+private:
+  // Without a slot: the object was moved from, or more operations wait than can be told apart.
+  template <class Handler, class H>
+  void refuse(H&& handler) const
+  {
+    outcome o;
+    o.ec = source_ == nullptr ? make_error_code(error::closed) : make_error_code(error::queue_too_deep);
+    auto executor = asio::get_associated_executor(handler, executor_);
+    auto allocator = handler_allocator(handler);
+    asio::post(executor,
+      asio::bind_allocator(allocator,
+        [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable
+        { std::apply(std::move(handler), std::move(arguments)); }));
+  }
+
+  work_source* source_;
+  IoExecutor executor_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_INITIATE_HPP

@@ -1,0 +1,150 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_OPERATION_HPP
+#define BOOST_RDMA_DETAIL_OPERATION_HPP
+
+#include <boost_rdma/buffer.hpp>
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/message.hpp>
+#include <boost_rdma/remote_buffer.hpp>
+#include <boost_rdma/verbs_fwd.hpp>
+
+#include <boost/container/static_vector.hpp>
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace rdma {
+class batch;
+}
+
+namespace rdma::detail {
+
+class work_source;
+struct window_impl;
+
+enum class request_kind : std::uint8_t
+{
+  send,
+  send_with_immediate,
+  send_with_invalidate,
+  write,
+  write_with_immediate,
+  read,
+  fetch_add,
+  compare_exchange,
+  bind_window,
+  invalidate,
+  receive,
+  batch,
+};
+
+// What is asked of the device, beside the local buffers.
+struct request
+{
+  request_kind kind = request_kind::send;
+  std::uint32_t immediate = 0; // or the key to invalidate
+  remote_buffer remote{};
+  std::uint64_t compare_or_add = 0;
+  std::uint64_t swap = 0;
+  const rdma::batch* batch = nullptr;
+  std::shared_ptr<window_impl> window{};
+  access window_rights = access::local_read;
+};
+
+// Buffer sequences of more pieces than this are refused whatever the device's limit.
+inline constexpr std::size_t pieces_max = 32;
+
+// A buffer sequence as views; what does not fit is noticed by overflow().
+class buffer_list
+{
+public:
+  template <const_buffer_sequence Buffers>
+  explicit buffer_list(const Buffers& buffers)
+  {
+    if constexpr (std::same_as<Buffers, no_data_t>)
+      no_data_ = true;
+    else if constexpr (std::convertible_to<const Buffers&, const_buffer>)
+      pieces_.push_back(buffers);
+    else
+      for (const const_buffer piece : buffers)
+      {
+        if (pieces_.size() == pieces_max)
+        {
+          overflow_ = true;
+          return;
+        }
+        pieces_.push_back(piece);
+      }
+  }
+
+  [[nodiscard]] const const_buffer* begin() const noexcept { return pieces_.data(); }
+  [[nodiscard]] const const_buffer* end() const noexcept { return pieces_.data() + pieces_.size(); }
+  [[nodiscard]] std::size_t size() const noexcept { return pieces_.size(); }
+  [[nodiscard]] bool overflow() const noexcept { return overflow_; }
+  [[nodiscard]] bool no_data() const noexcept { return no_data_; }
+
+private:
+  boost::container::static_vector<const_buffer, pieces_max> pieces_;
+  bool overflow_ = false;
+  bool no_data_ = false;
+};
+
+// How an operation ended, for any kind of request.
+struct outcome
+{
+  error_code ec;
+  message received;        // receives; .size for everything that moves bytes
+  std::uint64_t value = 0; // atomics: what was there before
+  remote_buffer bound;     // windows
+};
+
+// An operation in its slot. The slot belongs to a work_source (a queue pair or a shared receive
+// queue); the handler lies in `storage` or where its allocator put it. The function pointer knows the
+// handler's type: it moves the handler out, gives the slot back and then, where `invoke` says so,
+// calls the handler, directly when `in_context` says that this thread runs the I/O executor.
+struct operation
+{
+  using complete_function = void (*)(operation*, bool invoke, bool in_context);
+
+  enum class state : std::uint8_t
+  {
+    vacant,  // in the free list
+    claimed, // an initiating function is filling it in
+    waiting, // for room in the queue
+    posted,  // the device has it
+    done,    // waits for its handler to be called
+  };
+
+  static constexpr std::size_t storage_size = 256;
+
+  complete_function complete = nullptr;
+  void* handler = nullptr;
+  work_source* source = nullptr;
+  operation* next = nullptr;
+  operation* previous = nullptr;
+  outcome result;
+  request what;
+  ibv_sge* pieces = nullptr;                // room for the source's max_sge
+  registration** registrations = nullptr;   // one a piece, retained while the operation lasts
+  std::size_t bytes = 0;
+  std::uint32_t index = 0;
+  std::uint32_t generation = 0; // tells this use of the slot from earlier and later ones
+  std::uint32_t credits = 0;    // work requests that it occupies in the queue
+  std::uint16_t piece_count = 0;
+  std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
+  state stage = state::vacant;
+  bool batch_adopted = false; // the registrations of what.batch are retained
+  alignas(std::max_align_t) std::byte storage[storage_size];
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_OPERATION_HPP

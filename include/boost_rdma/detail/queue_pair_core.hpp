@@ -1,0 +1,154 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
+#define BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
+
+#include <boost_rdma/detail/work_source.hpp>
+#include <boost_rdma/diagnosis.hpp>
+#include <boost_rdma/endpoint_description.hpp>
+#include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/queue_pair_options.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace rdma::detail {
+
+class device_impl;
+class shared_receive_core;
+
+// What keeps an eye on the peer for as long as the queue pair is connected (floor 3). close() ends it,
+// telling the peer; it calls queue_pair_core::disconnect() when the peer is gone.
+class connection_guard
+{
+public:
+  virtual ~connection_guard() = default;
+  virtual void close() noexcept = 0;
+};
+
+// A queue pair without the executor's and the handlers' types.
+//
+// Lives until the last of its owners (the queue_pair, its completion queue) lets go; the completion
+// queue does so when the queue pair is closed and its last operation has completed.
+class queue_pair_core final : public work_source
+{
+public:
+  // `executor` is inside strands; same_context says that there were none. Throws system_error.
+  static std::shared_ptr<queue_pair_core> make(const boost::asio::any_io_executor& executor,
+    bool same_context, const protection_domain& domain, const queue_pair_options& options);
+
+  queue_pair_core(const boost::asio::any_io_executor& executor, bool same_context,
+    const protection_domain& domain, const queue_pair_options& options,
+    std::shared_ptr<completion_queue_impl> completions, device_impl& device);
+  ~queue_pair_core() override;
+
+  [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
+  [[nodiscard]] rdma::context context() const { return rdma::context(domain_); }
+  [[nodiscard]] device_impl& device() const noexcept { return device_; }
+  [[nodiscard]] ibv_qp* native() const noexcept { return native_; }
+  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] bool is_open() const;
+  [[nodiscard]] bool is_connected() const;
+  [[nodiscard]] rdma::diagnosis diagnose() const;
+
+  // What the peer needs; `local` is the address that the peer reaches this host by.
+  endpoint_description local_endpoint(const std::optional<boost::asio::ip::address>& local, error_code& ec);
+
+  // INIT -> RTR -> RTS.
+  void connect(const endpoint_description& remote, error_code& ec);
+
+  // Takes over what watches the peer. Closes it at once when the queue pair is closed already.
+  void attach(std::unique_ptr<connection_guard> guard);
+
+  // The peer is gone: operations end with `reason`, those to come as well. Only the first reason counts.
+  void disconnect(const error_code& reason);
+
+  // By the user: operations end with operation_aborted, those to come with error::closed.
+  void close();
+
+  void submit(operation* op, const buffer_list& buffers) override;
+  operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) override;
+  void stop() noexcept override;
+  void abandon() noexcept override;
+
+private:
+  enum class lifecycle
+  {
+    open,      // not connected yet
+    connected, // RTS
+    broken,    // in error; operations end with reason_
+    closed,    // as broken, and the user has let go
+    abandoned, // nothing is left
+  };
+
+  void create();
+  bool admit(operation* op, const buffer_list& buffers, error_code& ec);
+  bool admit_batch(operation* op, error_code& ec);
+  bool admit_atomic(operation* op, error_code& ec);
+  bool adopt_remote(const request& what, std::size_t bytes, error_code& ec) const;
+  void start(operation* op);
+  bool post(operation* op, int& error);
+  int post_receive(operation* op);
+  int post_single(operation* op);
+  int post_batch(operation* op);
+  void post_waiting(operation_list& list);
+  bool to_error_state();
+  void withdraw(operation_list& list, const error_code& ec);
+  void enter(lifecycle next, const error_code& reason);
+  void fill_success(operation* op, const ibv_wc& wc);
+  void note_failure(const operation* op, const ibv_wc& wc);
+  void start_flush_timer();
+  void force_flush();
+  void unlink(operation* op) override;
+  void terminate() override;
+  bool drained() override;
+  void destroy_native() noexcept;
+
+  const queue_pair_options options_;
+  device_impl& device_;
+  const std::size_t device_index_;
+  std::shared_ptr<shared_receive_core> receives_;
+  ibv_qp* native_ = nullptr;
+  std::uint32_t number_ = 0;
+  std::uint32_t inline_max_ = 0;
+  std::uint32_t reserved_ = 0; // completions
+  bool registered_ = false;    // with the completion queue
+
+  lifecycle lifecycle_ = lifecycle::open;
+  error_code reason_;
+  rdma::diagnosis first_failure_;
+  endpoint_description local_;
+  std::uint8_t gid_index_ = 0;
+  bool described_ = false; // local_ is filled in
+  bool error_state_ = false;
+  std::unique_ptr<connection_guard> guard_;
+
+  std::uint32_t sends_posted_ = 0; // credits in use
+  std::uint32_t receives_posted_ = 0;
+  operation_list waiting_sends_;
+  operation_list waiting_receives_;
+
+  // Where atomics deliver the old value: 8 bytes for each work request of the send queue.
+  registered_buffer slab_;
+  std::vector<std::uint16_t> cells_;
+
+  struct scratch;
+  std::unique_ptr<scratch> scratch_; // to build batches in
+
+  boost::asio::steady_timer flush_timer_;
+  bool flush_timer_runs_ = false;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP

@@ -1,0 +1,142 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_WORK_SOURCE_HPP
+#define BOOST_RDMA_DETAIL_WORK_SOURCE_HPP
+
+#include <boost_rdma/detail/operation.hpp>
+
+#include <boost/asio/cancellation_type.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace rdma::detail {
+
+class completion_queue_impl;
+class domain_impl;
+
+// What posts work requests and owns their slots: a queue pair, or a shared receive queue.
+class work_source : public std::enable_shared_from_this<work_source>
+{
+public:
+  work_source(std::shared_ptr<completion_queue_impl> completions, std::shared_ptr<domain_impl> domain,
+    std::uint32_t max_sge, bool same_context);
+  virtual ~work_source();
+  work_source(const work_source&) = delete;
+  work_source& operator=(const work_source&) = delete;
+
+  // Whether handlers may be called directly by a thread that runs the completion queue's executor.
+  [[nodiscard]] bool same_context() const noexcept { return same_context_; }
+  [[nodiscard]] completion_queue_impl& completions() const noexcept { return *completions_; }
+
+  // A vacant slot, now claimed; null when all slots that can be named are in use. Throws bad_alloc.
+  operation* claim();
+
+  // Gives the slot back. The source may be gone afterwards.
+  void release(operation* op) noexcept;
+
+  // Asks the device for what op->what says; from here on op completes exactly once.
+  virtual void submit(operation* op, const buffer_list& buffers) = 0;
+
+  // As far as `type` permits: a waiting operation is withdrawn, a posted one ended by `terminal`.
+  // Does nothing when the slot is used otherwise by now.
+  void cancel(std::uint32_t index, std::uint32_t generation, boost::asio::cancellation_type type);
+
+  // The operation that this completion ends, with its outcome filled in; null when it ends none: it is
+  // stale, or not the last of its batch.
+  virtual operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) = 0;
+
+  // The io_context is going: first every source's device lets go of its memory (queue pairs before the
+  // shared receive queues that they use), then handlers are destroyed uncalled.
+  virtual void stop() noexcept {}
+  virtual void abandon() noexcept = 0;
+
+protected:
+  using lock_type = std::unique_lock<std::mutex>;
+
+  struct chunk;
+
+  // Ends op without the device: its handler is called from the completion queue's executor.
+  // Called with the mutex held or not.
+  void finish(operation* op, const error_code& ec);
+
+  // Checks the buffers and stores them in op with their keys, retaining their registrations.
+  bool adopt(operation* op, const buffer_list& buffers, std::size_t device_index, error_code& ec);
+
+  // Lets go of the buffers.
+  static void drop_buffers(operation* op) noexcept;
+
+  // wr_id of a work request of op; `last` marks the one whose completion ends it.
+  [[nodiscard]] std::uint64_t work_request_id(const operation* op, bool last) const noexcept;
+
+  [[nodiscard]] operation* slot(std::uint32_t index) const noexcept;
+
+  // Destroys all handlers uncalled.
+  void destroy_operations() noexcept;
+
+  // A waiting operation is being withdrawn, or a posted one ended; the mutex is held.
+  virtual void unlink(operation* op) = 0;
+  virtual void terminate() = 0;
+
+  // The last claimed slot was released; the mutex is held. Returns true when the source is to leave its
+  // completion queue, which then may be the end of it.
+  virtual bool drained() = 0;
+
+  std::shared_ptr<domain_impl> domain_;
+  std::shared_ptr<completion_queue_impl> completions_;
+  mutable std::mutex mutex_;
+  std::uint32_t claimed_ = 0;
+  std::uint32_t source_index_ = 0;
+  const std::uint32_t max_sge_;
+
+private:
+  const bool same_context_;
+  operation* vacant_ = nullptr;
+  std::vector<std::unique_ptr<chunk>> chunks_;
+};
+
+// Operations in order, linked through next and previous.
+class operation_list
+{
+public:
+  [[nodiscard]] bool empty() const noexcept { return first_ == nullptr; }
+  [[nodiscard]] operation* front() const noexcept { return first_; }
+
+  void push_back(operation* op) noexcept
+  {
+    op->next = nullptr;
+    op->previous = last_;
+    (last_ != nullptr ? last_->next : first_) = op;
+    last_ = op;
+  }
+
+  void erase(operation* op) noexcept
+  {
+    (op->previous != nullptr ? op->previous->next : first_) = op->next;
+    (op->next != nullptr ? op->next->previous : last_) = op->previous;
+    op->next = op->previous = nullptr;
+  }
+
+  operation* pop_front() noexcept
+  {
+    operation* op = first_;
+    if (op != nullptr)
+      erase(op);
+    return op;
+  }
+
+private:
+  operation* first_ = nullptr;
+  operation* last_ = nullptr;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_WORK_SOURCE_HPP

@@ -1,0 +1,78 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_QUEUE_PAIR_OPTIONS_HPP
+#define BOOST_RDMA_QUEUE_PAIR_OPTIONS_HPP
+
+#include <boost_rdma/completion_queue.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+namespace rdma {
+
+namespace detail {
+class shared_receive_core;
+}
+
+/// How a queue pair is made (ibv_qp_init_attr, ibv_qp_attr) and connected.
+/**
+ * Depths bound what the device holds at once; operations beyond wait their turn inside the queue pair,
+ * in order. Values beyond the device's limits give error::queue_too_deep.
+ */
+struct queue_pair_options
+{
+  std::uint32_t send_depth = 128;    ///< work requests in the send queue
+  std::uint32_t receive_depth = 128; ///< work requests in the receive queue
+  std::uint32_t max_send_sge = 4;    ///< pieces of a buffer sequence that is sent, written or read
+  std::uint32_t max_receive_sge = 4; ///< pieces of a buffer sequence that is received into
+
+  /// Sends and writes of up to this many bytes travel inside the work request (IBV_SEND_INLINE).
+  /** What the device cannot do is lowered to what it can. */
+  std::uint32_t max_inline_data = 220;
+
+  /// RDMA reads and atomics in flight, each way. The smaller of both sides' is used.
+  std::uint8_t read_atomic_depth = 16;
+
+  /// Bytes of the largest packet. The smallest of this, both ports' and the peer's is used.
+  std::uint32_t path_mtu_max = 4096;
+
+  /// Time for an answer, as 4.096 us * 2^timeout (IBA 12.7.34); 0 waits for ever.
+  std::uint8_t timeout = 14;
+
+  /// How often an unanswered request is repeated, 0 to 7.
+  std::uint8_t retry_count = 7;
+
+  /// How often a request is repeated that met no posted receive; 7 is for ever (IBA 12.7.39).
+  std::uint8_t rnr_retry_count = 7;
+
+  /// How long a peer that met no posted receive is told to wait, as an IBA 9.7.5.2.8 code: 12 is 0.64 ms.
+  std::uint8_t min_rnr_timer = 12;
+
+  /// Which of the context's devices, by name; empty for the default one.
+  std::string device;
+
+  /// Where completions arrive; without one, the queue of the io_context and device.
+  std::optional<completion_queue> completions;
+
+  /// Set by receive_from().
+  std::shared_ptr<detail::shared_receive_core> receives;
+
+  /// Receives come from a shared receive queue, whose completion queue the queue pair then uses.
+  template <class SharedReceiveQueue>
+  queue_pair_options& receive_from(const SharedReceiveQueue& queue)
+  {
+    receives = queue.core();
+    return *this;
+  }
+};
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_QUEUE_PAIR_OPTIONS_HPP

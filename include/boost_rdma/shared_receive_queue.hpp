@@ -1,0 +1,146 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_SHARED_RECEIVE_QUEUE_HPP
+#define BOOST_RDMA_SHARED_RECEIVE_QUEUE_HPP
+
+#include <boost_rdma/completion_queue.hpp>
+#include <boost_rdma/detail/initiate.hpp>
+#include <boost_rdma/protection_domain.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+namespace rdma {
+
+/// How a shared receive queue is made (ibv_srq_init_attr).
+struct shared_receive_queue_options
+{
+  std::uint32_t depth = 1024; ///< receives that the device holds; more wait their turn
+  std::uint32_t max_sge = 4;  ///< pieces of a buffer sequence
+
+  /// Which of the context's devices, by name; empty for the default one.
+  std::string device;
+
+  /// Where completions arrive; without one, the queue of the io_context and device.
+  std::optional<completion_queue> completions;
+};
+
+namespace detail {
+class shared_receive_core;
+std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio::any_io_executor& executor,
+  bool same_context, const protection_domain& domain, const shared_receive_queue_options& options);
+void close_shared_receive_core(const std::shared_ptr<shared_receive_core>& core);
+work_source* as_work_source(const std::shared_ptr<shared_receive_core>& core) noexcept;
+} // namespace detail
+
+/// Receives that serve any of several queue pairs (ibv_create_srq): memory by load, not by connection.
+/**
+ * Make queue pairs with queue_pair_options::receive_from(). message::queue_pair_number tells which one
+ * a message came in on.
+ *
+ * Destroying or closing the queue withdraws what the device does not hold yet; receives that it holds
+ * complete with boost::asio::error::operation_aborted when the last queue pair that uses the queue is
+ * gone, because only then the device lets go of the memory.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe.
+ */
+template <class Executor = boost::asio::any_io_executor>
+class basic_shared_receive_queue
+{
+public:
+  using executor_type = Executor;
+
+  /// Rebinds the type to another executor.
+  template <class OtherExecutor>
+  struct rebind_executor
+  {
+    using other = basic_shared_receive_queue<OtherExecutor>;
+  };
+
+  /// Throws system_error: error::queue_too_deep, or what ibv_create_srq said.
+  basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
+    const shared_receive_queue_options& options = {})
+    : executor_(executor)
+    , core_(detail::make_shared_receive_core(detail::inner_executor(executor),
+        detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain, options))
+  {
+  }
+
+  /// As above, with the executor of an execution context.
+  template <class ExecutionContext>
+    requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+  basic_shared_receive_queue(ExecutionContext& owner, const protection_domain& domain,
+    const shared_receive_queue_options& options = {})
+    : basic_shared_receive_queue(executor_type(owner.get_executor()), domain, options)
+  {
+  }
+
+  basic_shared_receive_queue(basic_shared_receive_queue&&) noexcept = default;
+  basic_shared_receive_queue& operator=(basic_shared_receive_queue&& other) noexcept
+  {
+    if (this != &other)
+    {
+      close();
+      executor_ = other.executor_;
+      core_ = std::move(other.core_);
+    }
+    return *this;
+  }
+
+  ~basic_shared_receive_queue() { close(); }
+
+  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
+  /// Ends it; see the description of the class.
+  void close()
+  {
+    if (core_)
+      detail::close_shared_receive_core(core_);
+  }
+
+  /// Receives the next message of any of the queue pairs.
+  /**
+   * @param buffers Where to; at most options().max_sge pieces. rdma::no_data takes messages without bytes.
+   * @param token Completion signature: @code void(rdma::error_code, rdma::message) @endcode
+   *
+   * @par Per-operation cancellation
+   * A receive that the device does not hold yet is withdrawn by terminal, partial and total
+   * cancellation. One that it holds cannot be cancelled: it ends with a message or with the queue.
+   */
+  template <mutable_buffer_sequence Buffers,
+    boost::asio::completion_token_for<void(error_code, message)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_receive_message(const Buffers& buffers,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code, message)>(
+      detail::initiate_operation<detail::message_result, executor_type>(
+        detail::as_work_source(core_), executor_),
+      token, detail::request{.kind = detail::request_kind::receive}, detail::buffer_list(buffers));
+  }
+
+  [[nodiscard]] const std::shared_ptr<detail::shared_receive_core>& core() const noexcept { return core_; }
+
+private:
+  executor_type executor_;
+  std::shared_ptr<detail::shared_receive_core> core_;
+};
+
+/// The shared receive queue of programs that do not choose an executor type.
+using shared_receive_queue = basic_shared_receive_queue<>;
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_SHARED_RECEIVE_QUEUE_HPP

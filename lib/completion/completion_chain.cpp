@@ -1,0 +1,233 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "completion/completion_queue_impl.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <cerrno>
+
+// The chain of handlers that polls a completion queue: spinning, waiting and waking up.
+
+namespace rdma::detail {
+
+void completion_queue_impl::kick()
+{
+  // seq_cst: pairs with the stores in go_idle and go_waiting
+  const chain_state seen = state_.load(std::memory_order_seq_cst);
+  if (seen == chain_state::running || mode() == completion_mode::manual)
+    return;
+  if (seen == chain_state::waiting && mode() == completion_mode::event
+    && !has_deferred_.load(std::memory_order_seq_cst))
+    return; // the channel will tell
+  wake();
+}
+
+void completion_queue_impl::work_finished() noexcept
+{
+  // The last one ended while the chain waits, by a poll() from elsewhere: the wait must end, too.
+  if (outstanding_.fetch_sub(1, std::memory_order_seq_cst) == 1
+    && state_.load(std::memory_order_seq_cst) == chain_state::waiting)
+    wake();
+}
+
+void completion_queue_impl::wake() noexcept
+{
+  std::unique_lock lock(chain_mutex_);
+  if (state_.load(std::memory_order_relaxed) == chain_state::running
+    || shut_down_.load(std::memory_order_relaxed))
+    return;
+  state_.store(chain_state::running, std::memory_order_seq_cst);
+  lock.unlock();
+  last_activity_.store(clock::now(), std::memory_order_relaxed);
+  start_chain();
+}
+
+void completion_queue_impl::start_chain()
+{
+  boost::asio::post(executor_, [self = shared_from_this()] { self->run_chain(); });
+}
+
+bool completion_queue_impl::must_spin(clock::time_point now) const
+{
+  switch (mode())
+  {
+  case completion_mode::busy_poll:
+    return true;
+  case completion_mode::adaptive:
+    return now - last_activity_.load(std::memory_order_relaxed) < spin_time_;
+  case completion_mode::event:
+  case completion_mode::manual:
+    return false;
+  }
+  return false;
+}
+
+void completion_queue_impl::run_chain()
+{
+  // A handler's exception goes to whoever runs the io_context; the chain goes on.
+  struct resume_on_exception
+  {
+    completion_queue_impl& queue;
+    bool armed = true;
+    ~resume_on_exception()
+    {
+      if (armed)
+        queue.start_chain();
+    }
+  } guard{*this};
+
+  constexpr std::size_t handlers_max = 64; // between two turns of other handlers
+  const clock::time_point begin = clock::now();
+  clock::time_point now = begin;
+  std::size_t handled = 0;
+  for (;;)
+  {
+    const std::size_t count = poll(true);
+    if (shut_down_.load(std::memory_order_relaxed))
+      break;
+    if (outstanding_.load(std::memory_order_relaxed) == 0 && go_idle())
+      break;
+    if (count != 0)
+    {
+      handled += count;
+      now = clock::now();
+      last_activity_.store(now, std::memory_order_relaxed);
+      if (handled < handlers_max)
+        continue;
+    }
+    else
+    {
+      now = clock::now();
+      if (!must_spin(now) && poll_and_arm() && go_waiting())
+        break;
+    }
+    if (handled >= handlers_max || now - begin >= spin_slice_)
+    {
+      start_chain();
+      break;
+    }
+  }
+  guard.armed = false;
+}
+
+// Arms the queue; true when nothing had completed before that. Armed first, polled last: what completes
+// after the poll finds the queue armed and tells the channel.
+bool completion_queue_impl::poll_and_arm()
+{
+  drain_channel(); // of events of the past, which would only wake us once more
+  if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
+    return false; // goes on polling
+  if (poll(true) == 0)
+    return true;
+  last_activity_.store(clock::now(), std::memory_order_relaxed);
+  return false;
+}
+
+bool completion_queue_impl::go_idle()
+{
+  std::lock_guard lock(chain_mutex_);
+  state_.store(chain_state::idle, std::memory_order_seq_cst);
+  // seq_cst: whoever submits counts first and looks at state_ then
+  if (outstanding_.load(std::memory_order_seq_cst) != 0 || has_deferred_.load(std::memory_order_seq_cst))
+  {
+    state_.store(chain_state::running, std::memory_order_relaxed);
+    return false;
+  }
+  if (wait_pending_)
+    descriptor_->cancel(); // or it would keep the io_context running
+  return true;
+}
+
+bool completion_queue_impl::go_waiting()
+{
+  std::lock_guard lock(chain_mutex_);
+  if (shut_down_.load(std::memory_order_relaxed))
+    return true;
+  state_.store(chain_state::waiting, std::memory_order_seq_cst);
+  if (has_deferred_.load(std::memory_order_seq_cst)
+    || outstanding_.load(std::memory_order_seq_cst) == 0)
+  {
+    state_.store(chain_state::running, std::memory_order_relaxed);
+    return false;
+  }
+  if (!wait_pending_)
+    start_wait();
+  return true;
+}
+
+void completion_queue_impl::start_wait()
+{
+  wait_pending_ = true;
+  descriptor_->async_wait(boost::asio::posix::stream_descriptor::wait_read,
+    [self = shared_from_this()](const error_code& ec) { self->on_channel_ready(ec); });
+}
+
+void completion_queue_impl::on_channel_ready(const error_code& ec)
+{
+  {
+    std::lock_guard lock(chain_mutex_);
+    wait_pending_ = false;
+    // Not waiting: the chain runs by itself and drains the channel before it waits again; or it is idle.
+    if (shut_down_.load(std::memory_order_relaxed)
+      || state_.load(std::memory_order_relaxed) != chain_state::waiting)
+      return;
+    if (ec == boost::asio::error::operation_aborted)
+    {
+      // Cancelled by go_idle; meanwhile the chain ran and came to wait on this very wait.
+      start_wait();
+      return;
+    }
+    state_.store(chain_state::running, std::memory_order_seq_cst);
+  }
+  last_activity_.store(clock::now(), std::memory_order_relaxed);
+  run_chain();
+}
+
+// Takes every event that the channel holds. Asio registers descriptors edge-triggered: an event left
+// behind would not wake us again.
+void completion_queue_impl::drain_channel()
+{
+  ibv_cq* which = nullptr;
+  void* unused = nullptr;
+  unsigned events = 0;
+  while (device().api().get_cq_event(channel_, &which, &unused) == 0)
+    ++events;
+  if (events != 0)
+    device().api().ack_cq_events(native_, events);
+}
+
+void completion_queue_impl::shutdown() noexcept
+{
+  {
+    std::lock_guard lock(chain_mutex_);
+    shut_down_.store(true, std::memory_order_relaxed);
+  }
+  std::vector<std::shared_ptr<work_source>> sources;
+  {
+    std::lock_guard lock(sources_mutex_);
+    for (const auto& source : sources_)
+      if (source)
+        sources.push_back(source);
+  }
+  for (const auto& source : sources)
+    source->stop();
+  for (const auto& source : sources)
+    source->abandon();
+  {
+    std::lock_guard lock(sources_mutex_);
+    sources_.clear();
+    vacant_.clear();
+  }
+  if (descriptor_)
+  {
+    descriptor_->release(); // must not outlive the io_context's reactor
+    descriptor_.reset();
+  }
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,225 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "completion/completion_queue_impl.hpp"
+
+#include "completion/completion_service.hpp"
+
+#include <algorithm>
+#include <bit>
+#include <cerrno>
+#include <fcntl.h>
+
+namespace rdma::detail {
+namespace {
+
+// wr_id: source index (16) | slot index (15) | last of its operation (1) | generation (32)
+constexpr std::uint32_t sources_max = 1u << 16;
+
+} // namespace
+
+completion_queue_impl::completion_queue_impl(boost::asio::any_io_executor executor,
+  std::shared_ptr<device_set> devices, std::size_t device_index, const completion_queue_options& options)
+  : executor_(std::move(executor))
+  , devices_(std::move(devices))
+  , device_index_(device_index)
+  , mode_(options.mode)
+  , spin_time_(options.spin_time)
+  , spin_slice_(options.spin_slice)
+{
+  service_ = &completion_service::of(executor_);
+  try
+  {
+    create(options.depth);
+  }
+  catch (...)
+  {
+    destroy();
+    throw;
+  }
+  service_->add(this);
+}
+
+completion_queue_impl::~completion_queue_impl()
+{
+  if (service_ != nullptr)
+    service_->remove(this);
+  destroy();
+}
+
+void completion_queue_impl::create(std::uint32_t depth)
+{
+  const verbs::api& api = device().api();
+  const auto limit = static_cast<std::uint32_t>(device().attributes().max_cqe);
+  if (depth > limit)
+    throw system_error(error::queue_too_deep, "cannot create a completion queue");
+  depth = std::max(depth, 1u);
+  errno = 0;
+  if (mode() != completion_mode::manual)
+  {
+    channel_ = api.create_comp_channel(device().native());
+    if (channel_ == nullptr)
+      throw system_error(last_verbs_error(), "cannot create a completion channel");
+    const int flags = ::fcntl(channel_->fd, F_GETFL);
+    if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0)
+      throw system_error(last_verbs_error(), "cannot make a completion channel non-blocking");
+    descriptor_ = std::make_unique<boost::asio::posix::stream_descriptor>(executor_, channel_->fd);
+  }
+  native_ = api.create_cq(device().native(), static_cast<int>(depth), nullptr, channel_, 0);
+  if (native_ == nullptr)
+    throw system_error(last_verbs_error(), "cannot create a completion queue");
+  depth_ = static_cast<std::uint32_t>(native_->cqe);
+}
+
+void completion_queue_impl::destroy() noexcept
+{
+  const verbs::api& api = device().api();
+  if (descriptor_)
+    descriptor_->release(); // the descriptor belongs to the channel
+  descriptor_.reset();
+  if (native_ != nullptr)
+    api.destroy_cq(std::exchange(native_, nullptr));
+  if (channel_ != nullptr)
+    api.destroy_comp_channel(std::exchange(channel_, nullptr));
+}
+
+void completion_queue_impl::mode(completion_mode mode) noexcept
+{
+  if (mode == completion_mode::manual || this->mode() == completion_mode::manual)
+    return;
+  mode_.store(mode, std::memory_order_relaxed);
+  wake(); // a waiting chain takes notice
+}
+
+void completion_queue_impl::reserve(std::uint32_t completions, error_code& ec)
+{
+  ec = {};
+  std::lock_guard lock(sources_mutex_);
+  const auto limit = static_cast<std::uint32_t>(device().attributes().max_cqe);
+  if (completions > limit - std::min(limit, reserved_))
+  {
+    ec = error::queue_too_deep;
+    return;
+  }
+  const std::uint32_t wanted = reserved_ + completions;
+  if (wanted > depth_)
+  {
+    // Twofold, so that many queue pairs cost few resizes.
+    const std::uint32_t depth = std::min(limit, std::max(wanted, 2 * depth_));
+    if (const int error = device().api().resize_cq(native_, static_cast<int>(depth)); error != 0)
+    {
+      ec.assign(error, boost::system::system_category());
+      return;
+    }
+    depth_ = static_cast<std::uint32_t>(native_->cqe);
+  }
+  reserved_ = wanted;
+}
+
+void completion_queue_impl::unreserve(std::uint32_t completions) noexcept
+{
+  std::lock_guard lock(sources_mutex_);
+  reserved_ -= completions;
+}
+
+std::uint32_t completion_queue_impl::add(std::shared_ptr<work_source> source, error_code& ec)
+{
+  std::lock_guard lock(sources_mutex_);
+  if (!vacant_.empty())
+  {
+    const std::uint32_t index = vacant_.back();
+    vacant_.pop_back();
+    sources_[index] = std::move(source);
+    return index;
+  }
+  if (sources_.size() == sources_max)
+  {
+    ec = error::queue_too_deep;
+    return 0;
+  }
+  vacant_.reserve(sources_.size() + 1); // so that remove() does not throw
+  sources_.push_back(std::move(source));
+  return static_cast<std::uint32_t>(sources_.size() - 1);
+}
+
+void completion_queue_impl::remove(std::uint32_t source_index) noexcept
+{
+  std::shared_ptr<work_source> removed; // destroyed after the lock
+  std::lock_guard lock(sources_mutex_);
+  if (source_index >= sources_.size())
+    return; // after shutdown()
+  removed = std::move(sources_[source_index]);
+  vacant_.push_back(source_index);
+}
+
+void completion_queue_impl::defer(operation* op)
+{
+  {
+    std::lock_guard lock(deferred_mutex_);
+    deferred_.push_back(op);
+  }
+  // seq_cst, here and in go_idle and go_waiting: either they see this, or kick() sees their state
+  has_deferred_.store(true, std::memory_order_seq_cst);
+  kick();
+}
+
+void completion_queue_impl::refill()
+{
+  if (!has_deferred_.exchange(false, std::memory_order_acquire))
+    return;
+  std::lock_guard lock(deferred_mutex_);
+  while (operation* op = deferred_.pop_front())
+    ready_.push_back(op);
+}
+
+void completion_queue_impl::collect()
+{
+  std::array<ibv_wc, 32> completions;
+  const int count = ibv_poll_cq(native_, static_cast<int>(completions.size()), completions.data());
+  if (count <= 0)
+    return; // a negative count is an overrun, which the queue pairs' async events report
+  std::lock_guard lock(sources_mutex_);
+  for (int i = 0; i < count; ++i)
+  {
+    const ibv_wc& wc = completions[static_cast<std::size_t>(i)];
+    const auto source = static_cast<std::uint32_t>(wc.wr_id >> 48);
+    const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 33) & 0x7fff;
+    const bool last = ((wc.wr_id >> 32) & 1) != 0;
+    if (source >= sources_.size() || !sources_[source])
+      continue; // of a queue pair that is gone
+    if (operation* op = sources_[source]->take(wc, slot, last, static_cast<std::uint32_t>(wc.wr_id)))
+      ready_.push_back(op);
+  }
+}
+
+std::size_t completion_queue_impl::poll(bool in_context)
+{
+  if (shut_down_.load(std::memory_order_relaxed) || polling_.exchange(true, std::memory_order_acquire))
+    return 0; // the latter: another thread, or a handler of this very call
+  struct guard
+  {
+    std::atomic<bool>& flag;
+    ~guard() { flag.store(false, std::memory_order_release); }
+  } leave{polling_};
+
+  refill();
+  // A handler that threw leaves the rest of its round in ready_: those go first.
+  if (ready_.empty())
+    collect();
+  std::size_t count = 0;
+  while (!shut_down_.load(std::memory_order_relaxed))
+  {
+    operation* op = ready_.pop_front();
+    if (op == nullptr)
+      break;
+    ++count;
+    op->complete(op, true, in_context);
+  }
+  return count;
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,134 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_COMPLETION_COMPLETION_QUEUE_IMPL_HPP
+#define BOOST_RDMA_LIB_COMPLETION_COMPLETION_QUEUE_IMPL_HPP
+
+#include "boost_rdma/completion_queue.hpp"
+#include "boost_rdma/detail/work_source.hpp"
+#include "resource/domain_impl.hpp"
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace rdma::detail {
+
+class completion_service;
+
+// An ibv_cq with its channel, the work sources that complete on it, and the chain of handlers that polls it.
+//
+// The chain runs while operations are outstanding. It is `idle`, `running` (a handler that polls is
+// queued or executing, never two) or `waiting` (the queue is armed and the channel is being waited for).
+class completion_queue_impl : public std::enable_shared_from_this<completion_queue_impl>
+{
+public:
+  using clock = std::chrono::steady_clock;
+
+  // Throws system_error.
+  completion_queue_impl(boost::asio::any_io_executor executor, std::shared_ptr<device_set> devices,
+    std::size_t device_index, const completion_queue_options& options);
+  ~completion_queue_impl();
+  completion_queue_impl(const completion_queue_impl&) = delete;
+  completion_queue_impl& operator=(const completion_queue_impl&) = delete;
+
+  [[nodiscard]] const boost::asio::any_io_executor& executor() const noexcept { return executor_; }
+  [[nodiscard]] device_impl& device() const noexcept { return *devices_->devices[device_index_]; }
+  [[nodiscard]] ibv_cq* native() const noexcept { return native_; }
+  [[nodiscard]] completion_mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
+  void mode(completion_mode mode) noexcept;
+
+  // Makes room for more completions; error::queue_too_deep beyond the device's limit.
+  void reserve(std::uint32_t completions, error_code& ec);
+  void unreserve(std::uint32_t completions) noexcept;
+
+  // A source's place in wr_ids; error::queue_too_deep when all are taken.
+  std::uint32_t add(std::shared_ptr<work_source> source, error_code& ec);
+  // The source may be destroyed by this.
+  void remove(std::uint32_t source_index) noexcept;
+
+  // The number of operations that keep the chain going.
+  void work_started() noexcept { outstanding_.fetch_add(1, std::memory_order_seq_cst); }
+  void work_finished() noexcept;
+
+  // Work was submitted: the chain must run, or, when it only waits, may poll for a while.
+  void kick();
+
+  // op has ended without the device; its handler is called by the chain.
+  void defer(operation* op);
+
+  // One round of completions; their handlers are called. `in_context`: by a thread of executor().
+  std::size_t poll(bool in_context);
+
+  // The io_context is going: no handler is called any more.
+  void shutdown() noexcept;
+
+private:
+  enum class chain_state
+  {
+    idle,
+    running,
+    waiting,
+  };
+
+  void create(std::uint32_t depth);
+  void destroy() noexcept;
+  void wake() noexcept;
+  void start_chain();
+  void run_chain();
+  bool poll_and_arm();
+  bool go_idle();
+  bool go_waiting();
+  void start_wait();
+  void on_channel_ready(const error_code& ec);
+  void drain_channel();
+  void collect();
+  void refill();
+  bool must_spin(clock::time_point now) const;
+
+  boost::asio::any_io_executor executor_;
+  std::shared_ptr<device_set> devices_;
+  const std::size_t device_index_;
+  std::atomic<completion_mode> mode_;
+  const clock::duration spin_time_;
+  const clock::duration spin_slice_;
+
+  ibv_comp_channel* channel_ = nullptr;
+  ibv_cq* native_ = nullptr;
+  std::unique_ptr<boost::asio::posix::stream_descriptor> descriptor_;
+
+  std::atomic<std::size_t> outstanding_{0};
+  std::atomic<chain_state> state_{chain_state::idle};
+  std::atomic<bool> shut_down_{false};
+  std::mutex chain_mutex_; // state_ on its slow paths, descriptor_, wait_pending_
+  bool wait_pending_ = false;
+  std::atomic<clock::time_point> last_activity_{};
+
+  std::atomic<bool> polling_{false}; // guards ready_
+  operation_list ready_;
+  std::mutex deferred_mutex_;
+  operation_list deferred_;
+  std::atomic<bool> has_deferred_{false};
+
+  mutable std::mutex sources_mutex_; // sources_, vacant_, reserved_, depth_; taken before a source's own
+  std::vector<std::shared_ptr<work_source>> sources_;
+  std::vector<std::uint32_t> vacant_;
+  std::uint32_t reserved_ = 0;
+  std::uint32_t depth_ = 0;
+
+  completion_service* service_ = nullptr;
+  friend class completion_service;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_COMPLETION_COMPLETION_QUEUE_IMPL_HPP

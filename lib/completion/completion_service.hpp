@@ -1,0 +1,52 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_COMPLETION_COMPLETION_SERVICE_HPP
+#define BOOST_RDMA_LIB_COMPLETION_COMPLETION_SERVICE_HPP
+
+#include "completion/completion_queue_impl.hpp"
+
+#include <boost/asio/execution_context.hpp>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+namespace rdma::detail {
+
+// Finds the completion queue of an execution context and device, and tells every completion queue of
+// the execution context when that goes.
+class completion_service : public boost::asio::execution_context::service
+{
+public:
+  using key_type = completion_service;
+  static boost::asio::execution_context::id id;
+
+  explicit completion_service(boost::asio::execution_context& owner);
+
+  static completion_service& of(const boost::asio::any_io_executor& executor);
+
+  // The queue that queue pairs share which were not given one; made on first use, gone with the last.
+  std::shared_ptr<completion_queue_impl> shared_queue(const boost::asio::any_io_executor& executor,
+    const std::shared_ptr<device_set>& devices, std::size_t device_index);
+
+  void add(completion_queue_impl* queue);
+  void remove(completion_queue_impl* queue) noexcept;
+
+private:
+  void shutdown() override;
+
+  std::mutex mutex_;
+  std::vector<completion_queue_impl*> queues_;
+  std::map<std::pair<device_set*, std::size_t>, std::weak_ptr<completion_queue_impl>> shared_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_COMPLETION_COMPLETION_SERVICE_HPP

@@ -1,0 +1,141 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/completion_queue_impl.hpp"
+#include "verbs/software/software.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <sys/random.h>
+
+// What the peer must know of a queue pair, and what is done with the same of the peer's.
+
+namespace rdma::detail {
+namespace {
+
+void fill_random(void* data, std::size_t size, error_code& ec)
+{
+  // Up to 256 bytes come whole (getrandom(2)).
+  if (::getrandom(data, size, 0) != static_cast<ssize_t>(size))
+    ec = last_verbs_error();
+}
+
+std::uint32_t bytes_of(ibv_mtu mtu) { return 128u << static_cast<unsigned>(mtu); }
+
+ibv_mtu mtu_of(std::uint32_t bytes)
+{
+  ibv_mtu result = IBV_MTU_256;
+  while (result < IBV_MTU_4096 && bytes_of(static_cast<ibv_mtu>(result + 1)) <= bytes)
+    result = static_cast<ibv_mtu>(result + 1);
+  return result;
+}
+
+} // namespace
+
+endpoint_description queue_pair_core::local_endpoint(
+  const std::optional<boost::asio::ip::address>& local, error_code& ec)
+{
+  ec = {};
+  std::lock_guard lock(mutex_);
+  if (lifecycle_ != lifecycle::open)
+  {
+    if (lifecycle_ != lifecycle::connected)
+      ec = error::closed;
+    return local_;
+  }
+  const auto gid = device_.find_gid(local);
+  if (!gid)
+  {
+    ec = error::no_device;
+    return {};
+  }
+  if (!described_)
+  {
+    fill_random(&local_.packet_sequence_number, sizeof local_.packet_sequence_number, ec);
+    fill_random(local_.nonce.data(), local_.nonce.size(), ec);
+    if (ec)
+      return {};
+    local_.packet_sequence_number &= 0xffffff;
+  }
+  described_ = true;
+  gid_index_ = gid->index;
+  local_.kind = device_.kind();
+  std::copy(std::begin(gid->gid.raw), std::end(gid->gid.raw), local_.gid.begin());
+  local_.lid = device_.port().lid;
+  local_.queue_pair_number = number_;
+  local_.path_mtu = std::min(bytes_of(device_.port().active_mtu), bytes_of(mtu_of(options_.path_mtu_max)));
+  local_.read_atomic_depth = options_.read_atomic_depth;
+  return local_;
+}
+
+void queue_pair_core::connect(const endpoint_description& remote, error_code& ec)
+{
+  ec = {};
+  std::lock_guard lock(mutex_);
+  if (lifecycle_ != lifecycle::open)
+    ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
+  else if (!described_)
+    ec = error::not_connected; // the peer cannot know us without local_endpoint()
+  else if (remote.kind != device_.kind())
+    ec = error::no_common_transport;
+  if (ec)
+    return;
+
+  if (device_.kind() == device_kind::software)
+  {
+    software::connection_secret secret;
+    for (std::size_t i = 0; i < secret.size(); ++i)
+      secret[i] = static_cast<std::byte>(local_.nonce[i] ^ remote.nonce[i]);
+    if (const int error = software::set_connection_secret(native_, secret); error != 0)
+    {
+      ec.assign(error, boost::system::system_category());
+      return;
+    }
+  }
+
+  ibv_qp_attr ready{};
+  ready.qp_state = IBV_QPS_RTR;
+  ready.path_mtu = mtu_of(std::min(local_.path_mtu, remote.path_mtu));
+  ready.dest_qp_num = remote.queue_pair_number;
+  ready.rq_psn = remote.packet_sequence_number;
+  ready.max_dest_rd_atomic = options_.read_atomic_depth;
+  ready.min_rnr_timer = options_.min_rnr_timer;
+  ready.ah_attr.port_num = device_.port_number();
+  ready.ah_attr.dlid = remote.lid;
+  // RoCE addresses by GID; on InfiniBand a LID is enough within the subnet (IBA 8.3).
+  ready.ah_attr.is_global = device_.port().link_layer == IBV_LINK_LAYER_ETHERNET ? 1 : 0;
+  std::copy(remote.gid.begin(), remote.gid.end(), std::begin(ready.ah_attr.grh.dgid.raw));
+  ready.ah_attr.grh.sgid_index = gid_index_;
+  ready.ah_attr.grh.hop_limit = 64;
+  int error = device_.api().modify_qp(native_, &ready,
+    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+      | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+
+  ibv_qp_attr send{};
+  send.qp_state = IBV_QPS_RTS;
+  send.sq_psn = local_.packet_sequence_number;
+  send.timeout = options_.timeout;
+  send.retry_cnt = options_.retry_count;
+  send.rnr_retry = options_.rnr_retry_count;
+  send.max_rd_atomic = std::min(options_.read_atomic_depth, remote.read_atomic_depth);
+  if (error == 0)
+    error = device_.api().modify_qp(native_, &send,
+      IBV_QP_STATE | IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY
+        | IBV_QP_MAX_QP_RD_ATOMIC);
+  if (error != 0)
+  {
+    ec.assign(error, boost::system::system_category());
+    first_failure_.code = ec;
+    first_failure_.operation = "connect";
+    return;
+  }
+  lifecycle_ = lifecycle::connected;
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,315 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/detail/queue_pair_core.hpp"
+
+#include "completion/completion_service.hpp"
+#include "completion/queue_pair_scratch.hpp"
+#include "completion/shared_receive_core.hpp"
+
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <limits>
+
+// A queue pair's life: made, closed, drained, destroyed. What it posts is in queue_pair_post.cpp, how
+// it connects in queue_pair_connect.cpp.
+
+namespace rdma::detail {
+namespace {
+
+// How long a device may take to flush a queue pair in the error state before it is destroyed under its
+// operations. Some never flush after a disconnect (rxe).
+constexpr std::chrono::seconds flush_time_max{2};
+
+} // namespace
+
+std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io_executor& executor,
+  bool same_context, const protection_domain& domain, const queue_pair_options& options)
+{
+  std::string name = options.device;
+  device_impl* device = domain.impl()->find_device(name);
+  if (options.receives)
+    device = &options.receives->completions().device();
+  if (device == nullptr)
+    throw system_error(error::no_device, "queue pair on '" + name + "'");
+  if (options.receives && options.receives->domain() != domain.impl())
+    throw system_error(error::wrong_context, "queue pair on a shared receive queue");
+  std::shared_ptr<completion_queue_impl> completions;
+  if (options.receives)
+    completions = options.receives->completion_queue();
+  else if (options.completions)
+    completions = options.completions->impl(device->index());
+  else
+    completions = completion_service::of(executor).shared_queue(
+      executor, domain.impl()->devices(), device->index());
+  if (!completions)
+    throw system_error(error::wrong_context, "queue pair on a completion queue of another context");
+
+  auto core = std::make_shared<queue_pair_core>(
+    executor, same_context, domain, options, std::move(completions), *device);
+  core->create();
+  return core;
+}
+
+queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, bool same_context,
+  const protection_domain& domain, const queue_pair_options& options,
+  std::shared_ptr<completion_queue_impl> completions, device_impl& device)
+  : work_source(std::move(completions), domain.impl(),
+      std::max({options.max_send_sge, options.max_receive_sge, 1u}), same_context)
+  , options_(
+      [&]
+      {
+        queue_pair_options adjusted = options;
+        adjusted.send_depth = std::max(adjusted.send_depth, 1u);
+        adjusted.receive_depth = std::max(adjusted.receive_depth, options.receives ? 0u : 1u);
+        adjusted.completions.reset(); // completions_ holds it
+        const auto most = static_cast<std::uint32_t>(
+          std::clamp(device.attributes().max_qp_rd_atom, 0, 255));
+        adjusted.read_atomic_depth = static_cast<std::uint8_t>(
+          std::min<std::uint32_t>(adjusted.read_atomic_depth, most));
+        return adjusted;
+      }())
+  , device_(device)
+  , device_index_(device.index())
+  , receives_(options.receives)
+  , scratch_(std::make_unique<scratch>())
+  , flush_timer_(executor)
+{
+}
+
+queue_pair_core::~queue_pair_core() { destroy_native(); }
+
+void queue_pair_core::create()
+{
+  const ibv_device_attr& limits = device_.attributes();
+  const auto most_requests = static_cast<std::uint32_t>(limits.max_qp_wr);
+  const auto most_pieces = static_cast<std::uint32_t>(limits.max_sge);
+  const bool fits = options_.send_depth <= most_requests
+    && (receives_ || options_.receive_depth <= most_requests) && options_.max_send_sge <= most_pieces
+    && (receives_ || options_.max_receive_sge <= most_pieces) && max_sge_ <= pieces_max
+    && options_.send_depth <= std::numeric_limits<std::uint16_t>::max(); // atomics' cells
+  if (!fits)
+    throw system_error(error::queue_too_deep, "cannot create a queue pair");
+
+  error_code ec;
+  const std::uint32_t wanted = options_.send_depth + (receives_ ? 0 : options_.receive_depth);
+  completions_->reserve(wanted, ec);
+  if (ec)
+    throw system_error(ec, "cannot create a queue pair");
+  reserved_ = wanted;
+
+  ibv_qp_init_attr attributes{};
+  // verbs has no question for the largest inline size: ask for less until the device agrees.
+  for (std::uint32_t inline_size = options_.max_inline_data; native_ == nullptr; inline_size /= 2)
+  {
+    attributes = {};
+    attributes.send_cq = attributes.recv_cq = completions_->native();
+    attributes.qp_type = IBV_QPT_RC;
+    attributes.sq_sig_all = 0;
+    attributes.srq = receives_ ? receives_->native() : nullptr;
+    attributes.cap.max_send_wr = options_.send_depth;
+    attributes.cap.max_recv_wr = receives_ ? 0 : options_.receive_depth;
+    attributes.cap.max_send_sge = std::max(options_.max_send_sge, 1u);
+    attributes.cap.max_recv_sge = receives_ ? 0 : std::max(options_.max_receive_sge, 1u);
+    attributes.cap.max_inline_data = inline_size;
+    errno = 0;
+    native_ = device_.api().create_qp(domain_->native(device_index_), &attributes);
+    if (native_ == nullptr && (inline_size == 0 || (errno != EINVAL && errno != ENOMEM)))
+      throw system_error(last_verbs_error(), "cannot create a queue pair");
+  }
+  if (receives_)
+    receives_->attach();
+  number_ = native_->qp_num;
+  // More than was asked for may be granted: what goes inline is copied, which pays for small data only.
+  inline_max_ = std::min(attributes.cap.max_inline_data, options_.max_inline_data);
+
+  ibv_qp_attr init{};
+  init.qp_state = IBV_QPS_INIT;
+  init.pkey_index = 0;
+  init.port_num = device_.port_number();
+  // What the peer may do at all; which memory it may do it to is decided by what is exposed.
+  init.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
+    | (limits.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+  if (const int error = device_.api().modify_qp(
+        native_, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+      error != 0)
+    throw system_error(
+      error_code(error, boost::system::system_category()), "cannot initialise a queue pair");
+
+  source_index_ = completions_->add(shared_from_this(), ec);
+  if (ec)
+    throw system_error(ec, "cannot create a queue pair");
+  registered_ = true;
+}
+
+void queue_pair_core::destroy_native() noexcept
+{
+  if (native_ == nullptr)
+    return;
+  device_.api().destroy_qp(std::exchange(native_, nullptr));
+  completions_->unreserve(std::exchange(reserved_, 0));
+  if (receives_)
+    receives_->detach();
+}
+
+bool queue_pair_core::is_open() const
+{
+  std::lock_guard lock(mutex_);
+  return lifecycle_ != lifecycle::closed && lifecycle_ != lifecycle::abandoned;
+}
+
+bool queue_pair_core::is_connected() const
+{
+  std::lock_guard lock(mutex_);
+  return lifecycle_ == lifecycle::connected && !error_state_;
+}
+
+rdma::diagnosis queue_pair_core::diagnose() const
+{
+  std::lock_guard lock(mutex_);
+  rdma::diagnosis result = first_failure_;
+  result.device = device_.api().get_device_name(device_.native()->device);
+  result.port = device_.port_number();
+  result.queue_pair_number = number_;
+  return result;
+}
+
+void queue_pair_core::attach(std::unique_ptr<connection_guard> guard)
+{
+  {
+    std::lock_guard lock(mutex_);
+    if (lifecycle_ == lifecycle::connected)
+      guard_.swap(guard);
+  }
+  if (guard)
+    guard->close();
+}
+
+void queue_pair_core::withdraw(operation_list& list, const error_code& ec)
+{
+  while (operation* op = list.pop_front())
+    finish(op, ec);
+}
+
+bool queue_pair_core::to_error_state()
+{
+  if (native_ == nullptr || error_state_)
+    return false;
+  error_state_ = true;
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_ERR;
+  return device_.api().modify_qp(native_, &attributes, IBV_QP_STATE) == 0;
+}
+
+void queue_pair_core::enter(lifecycle next, const error_code& reason)
+{
+  lifecycle_ = next;
+  reason_ = reason;
+  withdraw(waiting_sends_, reason);
+  withdraw(waiting_receives_, reason);
+  to_error_state();
+  if (claimed_ != 0)
+    start_flush_timer();
+}
+
+void queue_pair_core::disconnect(const error_code& reason)
+{
+  std::lock_guard lock(mutex_);
+  if (lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::connected)
+    return;
+  if (!first_failure_.code)
+  {
+    first_failure_.code = reason;
+    first_failure_.operation = "the connection";
+  }
+  enter(lifecycle::broken, reason);
+}
+
+void queue_pair_core::close()
+{
+  std::unique_ptr<connection_guard> guard;
+  bool leave = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
+      return;
+    enter(lifecycle::closed, boost::asio::error::operation_aborted);
+    guard = std::move(guard_);
+    if (claimed_ == 0)
+      leave = drained();
+  }
+  if (guard)
+    guard->close();
+  if (leave)
+    completions_->remove(source_index_);
+}
+
+bool queue_pair_core::drained()
+{
+  if (std::exchange(flush_timer_runs_, false))
+    flush_timer_.cancel(); // or it would keep the io_context running
+  if (lifecycle_ != lifecycle::closed)
+    return false;
+  destroy_native();
+  return std::exchange(registered_, false);
+}
+
+void queue_pair_core::start_flush_timer()
+{
+  if (std::exchange(flush_timer_runs_, true))
+    return;
+  flush_timer_.expires_after(flush_time_max);
+  flush_timer_.async_wait(
+    [self = std::static_pointer_cast<queue_pair_core>(shared_from_this())](const error_code& ec)
+    {
+      if (!ec)
+        self->force_flush();
+    });
+}
+
+// The device did not flush in time. It lets go of the memory when the queue pair is destroyed.
+void queue_pair_core::force_flush()
+{
+  std::lock_guard lock(mutex_);
+  // The second: everything had been flushed when the timer was already on its way.
+  if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false) || native_ == nullptr)
+    return;
+  destroy_native();
+  for (std::uint32_t i = 0; operation* op = slot(i); ++i)
+    if (op->stage == operation::state::posted)
+      finish(op, op->result.ec ? op->result.ec : reason_);
+}
+
+void queue_pair_core::unlink(operation* op)
+{
+  (op->what.kind == request_kind::receive ? waiting_receives_ : waiting_sends_).erase(op);
+}
+
+void queue_pair_core::terminate()
+{
+  if (to_error_state())
+    start_flush_timer();
+}
+
+void queue_pair_core::stop() noexcept
+{
+  std::unique_ptr<connection_guard> guard;
+  std::lock_guard lock(mutex_);
+  lifecycle_ = lifecycle::abandoned;
+  destroy_native();
+  guard = std::move(guard_);
+}
+
+void queue_pair_core::abandon() noexcept
+{
+  const auto keep = shared_from_this();
+  destroy_operations();
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,490 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/batch.hpp"
+#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/completion_queue_impl.hpp"
+#include "completion/queue_pair_scratch.hpp"
+#include "completion/shared_receive_core.hpp"
+#include "resource/window_impl.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/endian/conversion.hpp>
+
+#include <cerrno>
+
+// What a queue pair posts, and what becomes of it.
+
+namespace rdma::detail {
+namespace {
+
+ibv_wr_opcode opcode_of(request_kind kind)
+{
+  switch (kind)
+  {
+  case request_kind::send:
+    return IBV_WR_SEND;
+  case request_kind::send_with_immediate:
+    return IBV_WR_SEND_WITH_IMM;
+  case request_kind::send_with_invalidate:
+    return IBV_WR_SEND_WITH_INV;
+  case request_kind::write:
+    return IBV_WR_RDMA_WRITE;
+  case request_kind::write_with_immediate:
+    return IBV_WR_RDMA_WRITE_WITH_IMM;
+  case request_kind::read:
+    return IBV_WR_RDMA_READ;
+  case request_kind::fetch_add:
+    return IBV_WR_ATOMIC_FETCH_AND_ADD;
+  case request_kind::compare_exchange:
+    return IBV_WR_ATOMIC_CMP_AND_SWP;
+  case request_kind::bind_window:
+    return IBV_WR_BIND_MW;
+  case request_kind::invalidate:
+    return IBV_WR_LOCAL_INV;
+  case request_kind::receive:
+  case request_kind::batch:
+    break;
+  }
+  return IBV_WR_SEND; // not reached: those two have posting functions of their own
+}
+
+const char* name_of(request_kind kind)
+{
+  switch (kind)
+  {
+  case request_kind::send:
+  case request_kind::send_with_immediate:
+  case request_kind::send_with_invalidate:
+    return "send";
+  case request_kind::write:
+  case request_kind::write_with_immediate:
+    return "write";
+  case request_kind::read:
+    return "read";
+  case request_kind::fetch_add:
+  case request_kind::compare_exchange:
+    return "atomic";
+  case request_kind::bind_window:
+    return "window bind";
+  case request_kind::invalidate:
+    return "invalidate";
+  case request_kind::receive:
+    return "receive";
+  case request_kind::batch:
+    return "batch";
+  }
+  return "operation";
+}
+
+bool is_atomic(request_kind kind)
+{
+  return kind == request_kind::fetch_add || kind == request_kind::compare_exchange;
+}
+
+bool is_one_sided(request_kind kind)
+{
+  return kind == request_kind::write || kind == request_kind::write_with_immediate
+    || kind == request_kind::read;
+}
+
+bool may_go_inline(request_kind kind)
+{
+  return kind == request_kind::send || kind == request_kind::send_with_immediate
+    || kind == request_kind::send_with_invalidate || kind == request_kind::write
+    || kind == request_kind::write_with_immediate;
+}
+
+void describe(ibv_send_wr& wr, const request& what, std::size_t device_index)
+{
+  wr.opcode = opcode_of(what.kind);
+  if (what.kind == request_kind::send_with_invalidate || what.kind == request_kind::invalidate)
+    wr.invalidate_rkey = what.immediate;
+  else
+    wr.imm_data = boost::endian::native_to_big(what.immediate);
+  if (is_one_sided(what.kind))
+  {
+    wr.wr.rdma.remote_addr = what.remote.address();
+    wr.wr.rdma.rkey = what.remote.key(device_index);
+  }
+}
+
+} // namespace
+
+bool queue_pair_core::adopt_remote(const request& what, std::size_t bytes, error_code& ec) const
+{
+  if (bytes > what.remote.size())
+    ec = error::remote_range_too_small;
+  // A write with immediate and no data touches no memory and needs no key (IBA 9.4.3).
+  else if (bytes != 0 && what.remote.key(device_index_) == 0)
+    ec = error::no_remote_key;
+  return !ec;
+}
+
+bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
+{
+  if (device_.attributes().atomic_cap == IBV_ATOMIC_NONE)
+    ec = boost::asio::error::operation_not_supported;
+  else if (op->what.remote.size() < 8 || op->what.remote.address() % 8 != 0)
+    ec = error::misaligned_atomic;
+  else if (op->what.remote.key(device_index_) == 0)
+    ec = error::no_remote_key;
+  else if (slab_.size() == 0)
+  {
+    slab_ = rdma::context(domain_).allocate(std::size_t{8} * options_.send_depth, ec);
+    if (!ec)
+    {
+      cells_.reserve(options_.send_depth);
+      for (std::uint32_t i = options_.send_depth; i-- > 0;)
+        cells_.push_back(static_cast<std::uint16_t>(i));
+    }
+  }
+  return !ec;
+}
+
+bool queue_pair_core::admit_batch(operation* op, error_code& ec)
+{
+  const batch& all = *op->what.batch;
+  if (all.empty() || all.size() > options_.send_depth)
+    ec = error::bad_batch;
+  op->bytes = 0;
+  for (const batch::entry& each : all.entries())
+  {
+    std::size_t bytes = 0;
+    std::uint32_t pieces = 0;
+    for (std::uint32_t i = 0; i < each.piece_count; ++i)
+    {
+      const const_buffer& piece = all.pieces()[each.first_piece + i];
+      if (piece.size() == 0)
+        continue;
+      if (piece.registration() == nullptr || piece.registration()->domain != domain_.get())
+        ec = error::wrong_context;
+      bytes += piece.size();
+      ++pieces;
+    }
+    if (each.overflow || pieces > options_.max_send_sge)
+      ec = error::too_many_buffers;
+    else if (bytes > device_.port().max_msg_sz)
+      ec = error::message_too_large;
+    else if (bytes == 0 && !each.no_data)
+      ec = error::empty_buffer;
+    else if (is_one_sided(each.what.kind))
+      adopt_remote(each.what, bytes, ec);
+    if (ec)
+      return false;
+    op->bytes += bytes;
+  }
+  if (ec)
+    return false;
+  for (const const_buffer& piece : all.pieces())
+    if (piece.size() != 0)
+      piece.registration()->retain();
+  op->batch_adopted = true;
+  op->credits = static_cast<std::uint32_t>(all.size());
+  return true;
+}
+
+bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_code& ec)
+{
+  const request_kind kind = op->what.kind;
+  op->credits = 1;
+  op->piece_count = 0;
+  op->bytes = 0;
+  switch (kind)
+  {
+  case request_kind::batch:
+    return admit_batch(op, ec);
+  case request_kind::fetch_add:
+  case request_kind::compare_exchange:
+    return admit_atomic(op, ec);
+  case request_kind::invalidate:
+    return true;
+  case request_kind::bind_window:
+    if (!adopt(op, buffers, device_index_, ec))
+      return false;
+    if (op->what.window->device != &device_ || op->what.window->domain != domain_)
+      ec = error::wrong_context;
+    else if (op->piece_count != 1)
+      ec = error::too_many_buffers;
+    else if (op->registrations[0]->natives[device_index_] == nullptr
+      || !permits(op->registrations[0]->rights, access::window_bind))
+      ec = error::not_exposed;
+    return !ec;
+  case request_kind::receive:
+    if (receives_)
+      ec = boost::asio::error::operation_not_supported; // they come from the shared receive queue
+    else if (adopt(op, buffers, device_index_, ec) && op->piece_count > options_.max_receive_sge)
+      ec = error::too_many_buffers;
+    return !ec;
+  default:
+    if (!adopt(op, buffers, device_index_, ec))
+      return false;
+    if (op->piece_count > options_.max_send_sge)
+      ec = error::too_many_buffers;
+    else if (is_one_sided(kind))
+      adopt_remote(op->what, op->bytes, ec);
+    return !ec;
+  }
+}
+
+void queue_pair_core::submit(operation* op, const buffer_list& buffers)
+{
+  std::unique_lock lock(mutex_);
+  if (lifecycle_ == lifecycle::abandoned)
+  {
+    lock.unlock();
+    op->complete(op, false, false);
+    return;
+  }
+  error_code ec;
+  if (lifecycle_ == lifecycle::closed)
+    ec = error::closed;
+  else if (lifecycle_ == lifecycle::broken)
+    ec = reason_;
+  else if (lifecycle_ == lifecycle::open && op->what.kind != request_kind::receive)
+    ec = error::not_connected;
+  else
+    admit(op, buffers, ec);
+  if (ec)
+  {
+    finish(op, ec);
+    return;
+  }
+  start(op);
+  lock.unlock();
+  completions_->kick();
+}
+
+// Posts op, or lets it wait for its turn.
+void queue_pair_core::start(operation* op)
+{
+  operation_list& waiting =
+    op->what.kind == request_kind::receive ? waiting_receives_ : waiting_sends_;
+  int error = 0;
+  if (waiting.empty() && post(op, error))
+    return;
+  if (error != 0)
+  {
+    finish(op, error_code(error, boost::system::system_category()));
+    return;
+  }
+  op->stage = operation::state::waiting;
+  waiting.push_back(op);
+}
+
+// Whether the device took it; if not, `error` says why, or is 0 when there is only no room yet.
+bool queue_pair_core::post(operation* op, int& error)
+{
+  error = 0;
+  const bool receive = op->what.kind == request_kind::receive;
+  std::uint32_t& posted = receive ? receives_posted_ : sends_posted_;
+  if (native_ == nullptr)
+  {
+    error = ECANCELED; // destroyed after a flush that never came
+    return false;
+  }
+  if (posted + op->credits > (receive ? options_.receive_depth : options_.send_depth))
+    return false;
+  if (receive)
+    error = post_receive(op);
+  else
+    error = op->what.kind == request_kind::batch ? post_batch(op) : post_single(op);
+  if (error == 0)
+  {
+    op->stage = operation::state::posted;
+    posted += op->credits;
+    return true;
+  }
+  // ENOMEM is the device's word for a full queue: it may count differently than we do.
+  if (error == ENOMEM && posted != 0)
+    error = 0;
+  return false;
+}
+
+int queue_pair_core::post_receive(operation* op)
+{
+  ibv_recv_wr wr{};
+  wr.wr_id = work_request_id(op, true);
+  wr.sg_list = op->pieces;
+  wr.num_sge = op->piece_count;
+  ibv_recv_wr* bad = nullptr;
+  return ibv_post_recv(native_, &wr, &bad);
+}
+
+int queue_pair_core::post_single(operation* op)
+{
+  const request& what = op->what;
+  ibv_send_wr wr{};
+  wr.wr_id = work_request_id(op, true);
+  wr.sg_list = op->pieces;
+  wr.num_sge = op->piece_count;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  describe(wr, what, device_index_);
+  ibv_sge cell;
+  if (is_atomic(what.kind))
+  {
+    op->cell = cells_.back();
+    cell = {reinterpret_cast<std::uintptr_t>(slab_.data()) + std::size_t{8} * op->cell, 8,
+      mutable_buffer(slab_).registration()->local_keys[device_index_]};
+    wr.sg_list = &cell;
+    wr.num_sge = 1;
+    wr.wr.atomic.remote_addr = what.remote.address();
+    wr.wr.atomic.rkey = what.remote.key(device_index_);
+    wr.wr.atomic.compare_add = what.compare_or_add;
+    wr.wr.atomic.swap = what.swap;
+  }
+  else if (what.kind == request_kind::bind_window)
+  {
+    wr.bind_mw.mw = what.window->native;
+    wr.bind_mw.rkey = ibv_inc_rkey(what.window->native->rkey);
+    wr.bind_mw.bind_info = {op->registrations[0]->natives[device_index_], op->pieces[0].addr,
+      op->pieces[0].length, static_cast<unsigned>(what.window_rights)};
+    wr.num_sge = 0;
+  }
+  else if (may_go_inline(what.kind) && op->bytes <= inline_max_)
+    wr.send_flags |= IBV_SEND_INLINE;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(native_, &wr, &bad);
+  if (error == 0 && is_atomic(what.kind))
+    cells_.pop_back();
+  return error;
+}
+
+int queue_pair_core::post_batch(operation* op)
+{
+  const batch& all = *op->what.batch;
+  auto& requests = scratch_->requests;
+  auto& pieces = scratch_->pieces;
+  requests.clear();
+  requests.resize(all.size());
+  pieces.clear();
+  pieces.reserve(all.pieces().size()); // pointers into it must stay
+  for (std::size_t i = 0; i < all.size(); ++i)
+  {
+    const batch::entry& each = all.entries()[i];
+    ibv_send_wr& wr = requests[i];
+    const bool last = i + 1 == all.size();
+    wr.wr_id = work_request_id(op, last);
+    wr.next = last ? nullptr : &requests[i + 1];
+    wr.send_flags = last ? IBV_SEND_SIGNALED : 0;
+    wr.sg_list = pieces.data() + pieces.size();
+    std::size_t bytes = 0;
+    for (std::uint32_t k = 0; k < each.piece_count; ++k)
+    {
+      const const_buffer& piece = all.pieces()[each.first_piece + k];
+      if (piece.size() == 0)
+        continue;
+      pieces.push_back({reinterpret_cast<std::uintptr_t>(piece.data()),
+        static_cast<std::uint32_t>(piece.size()), piece.registration()->local_keys[device_index_]});
+      bytes += piece.size();
+      wr.num_sge++;
+    }
+    describe(wr, each.what, device_index_);
+    if (may_go_inline(each.what.kind) && bytes <= inline_max_)
+      wr.send_flags |= IBV_SEND_INLINE;
+  }
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(native_, requests.data(), &bad);
+  if (error == 0 || bad == requests.data())
+    return error;
+  // Part of it is on its way, unsignalled: no completion would tell when the device is done with it. All
+  // was checked before, so that this is a device that contradicts itself: the queue pair ends, and the
+  // batch with it, when the queue pair has been destroyed.
+  op->result.ec.assign(error, boost::system::system_category());
+  terminate();
+  return 0;
+}
+
+void queue_pair_core::post_waiting(operation_list& list)
+{
+  while (operation* op = list.front())
+  {
+    int error = 0;
+    if (post(op, error))
+    {
+      // posted: the link fields are free only after it has left the list, which posting does not touch
+      list.erase(op);
+      continue;
+    }
+    if (error == 0)
+      return;
+    list.erase(op);
+    finish(op, error_code(error, boost::system::system_category()));
+  }
+}
+
+void queue_pair_core::note_failure(const operation* op, const ibv_wc& wc)
+{
+  error_state_ = true; // IBA 10.3.1: a completion error takes an RC queue pair there
+  if (first_failure_.code || wc.status == IBV_WC_WR_FLUSH_ERR)
+    return;
+  first_failure_.code = make_error_code(static_cast<wc_status>(wc.status));
+  first_failure_.operation = name_of(op->what.kind);
+  first_failure_.vendor_error = wc.vendor_err;
+}
+
+void queue_pair_core::fill_success(operation* op, const ibv_wc& wc)
+{
+  outcome& result = op->result;
+  result.ec = {};
+  switch (op->what.kind)
+  {
+  case request_kind::receive:
+    fill_message(result, wc);
+    return;
+  case request_kind::fetch_add:
+  case request_kind::compare_exchange:
+    // The device wrote it; from here on it is host order on every device we know.
+    result.value = reinterpret_cast<const std::uint64_t*>(slab_.data())[op->cell];
+    return;
+  case request_kind::bind_window:
+  {
+    // Binding changes the key; whoever binds keeps ibv_mw::rkey (ibv_post_send(3), IBV_WR_BIND_MW).
+    ibv_mw* window = op->what.window->native;
+    window->rkey = ibv_inc_rkey(window->rkey);
+    device_keys keys{};
+    keys[device_index_] = window->rkey;
+    result.bound =
+      remote_buffer(op->pieces[0].addr, op->pieces[0].length, keys, op->what.window_rights);
+    return;
+  }
+  default:
+    result.received.size = op->bytes;
+    return;
+  }
+}
+
+operation* queue_pair_core::take(
+  const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation)
+{
+  std::lock_guard lock(mutex_);
+  operation* op = slot(index);
+  if (op == nullptr || op->generation != generation || op->stage != operation::state::posted)
+    return nullptr;
+  if (wc.status == IBV_WC_SUCCESS)
+    fill_success(op, wc);
+  else
+  {
+    note_failure(op, wc);
+    if (!op->result.ec)
+    {
+      const bool flushed = wc.status == IBV_WC_WR_FLUSH_ERR;
+      op->result.ec = flushed && reason_ ? reason_ : make_error_code(static_cast<wc_status>(wc.status));
+    }
+  }
+  if (!last)
+    return nullptr; // one of a batch failed; the buffers are free when the last has been flushed
+  const bool receive = op->what.kind == request_kind::receive;
+  if (is_atomic(op->what.kind))
+    cells_.push_back(op->cell);
+  op->stage = operation::state::done;
+  (receive ? receives_posted_ : sends_posted_) -= op->credits;
+  post_waiting(receive ? waiting_receives_ : waiting_sends_);
+  return op;
+}
+
+} // namespace rdma::detail

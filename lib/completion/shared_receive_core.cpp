@@ -1,0 +1,240 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "completion/shared_receive_core.hpp"
+
+#include "completion/completion_service.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/endian/conversion.hpp>
+
+#include <algorithm>
+#include <cerrno>
+
+namespace rdma::detail {
+
+void fill_message(outcome& result, const ibv_wc& wc)
+{
+  message& m = result.received;
+  m.size = wc.byte_len;
+  m.written = wc.opcode == IBV_WC_RECV_RDMA_WITH_IMM;
+  m.queue_pair_number = wc.qp_num;
+  if ((wc.wc_flags & IBV_WC_WITH_IMM) != 0)
+    m.immediate = boost::endian::big_to_native(wc.imm_data);
+  else if ((wc.wc_flags & IBV_WC_WITH_INV) != 0)
+    m.invalidated_key = wc.invalidated_rkey;
+}
+
+shared_receive_core::shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
+  std::shared_ptr<domain_impl> domain, bool same_context, const shared_receive_queue_options& options)
+  : work_source(std::move(completions), std::move(domain), options.max_sge, same_context)
+  , depth_(std::max(options.depth, 1u))
+{
+}
+
+shared_receive_core::~shared_receive_core() { destroy_native(); }
+
+void shared_receive_core::open(error_code& ec)
+{
+  const ibv_device_attr& limits = completions_->device().attributes();
+  if (depth_ > static_cast<std::uint32_t>(limits.max_srq_wr)
+    || max_sge_ > static_cast<std::uint32_t>(limits.max_srq_sge))
+    ec = error::queue_too_deep;
+  else
+    completions_->reserve(depth_, ec);
+  if (ec)
+    return;
+  reserved_ = depth_;
+  ibv_srq_init_attr attributes{};
+  attributes.attr.max_wr = depth_;
+  attributes.attr.max_sge = max_sge_;
+  errno = 0;
+  native_ = completions_->device().api().create_srq(
+    domain_->native(completions_->device().index()), &attributes);
+  if (native_ == nullptr)
+  {
+    ec = last_verbs_error();
+    return;
+  }
+  source_index_ = completions_->add(shared_from_this(), ec);
+  registered_ = !ec;
+}
+
+void shared_receive_core::destroy_native() noexcept
+{
+  if (native_ != nullptr)
+    completions_->device().api().destroy_srq(std::exchange(native_, nullptr));
+  completions_->unreserve(std::exchange(reserved_, 0));
+}
+
+void shared_receive_core::attach()
+{
+  std::lock_guard lock(mutex_);
+  ++attached_;
+}
+
+void shared_receive_core::detach()
+{
+  bool leave = false;
+  const auto keep = shared_from_this();
+  {
+    std::lock_guard lock(mutex_);
+    --attached_;
+    if (closed_ && !abandoned_ && attached_ == 0)
+    {
+      let_go();
+      leave = claimed_ == 0;
+    }
+  }
+  if (leave)
+    completions_->remove(source_index_);
+}
+
+void shared_receive_core::close()
+{
+  bool leave = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (closed_ || abandoned_)
+      return;
+    closed_ = true;
+    while (operation* op = waiting_.pop_front())
+      finish(op, boost::asio::error::operation_aborted);
+    if (attached_ == 0)
+      let_go();
+    leave = native_ == nullptr && claimed_ == 0;
+  }
+  if (leave)
+    completions_->remove(source_index_);
+}
+
+// The device lets go of the receives that it holds.
+void shared_receive_core::let_go()
+{
+  destroy_native();
+  for (std::uint32_t i = 0; operation* op = slot(i); ++i)
+    if (op->stage == operation::state::posted)
+      finish(op, boost::asio::error::operation_aborted);
+  posted_ = 0;
+}
+
+bool shared_receive_core::drained() { return closed_ && !abandoned_ && native_ == nullptr && registered_; }
+
+void shared_receive_core::submit(operation* op, const buffer_list& buffers)
+{
+  std::unique_lock lock(mutex_);
+  if (abandoned_)
+  {
+    lock.unlock();
+    op->complete(op, false, false);
+    return;
+  }
+  error_code ec;
+  if (closed_)
+    ec = error::closed;
+  else
+    adopt(op, buffers, completions_->device().index(), ec);
+  if (ec)
+  {
+    finish(op, ec);
+    return;
+  }
+  if (!waiting_.empty() || posted_ == depth_)
+  {
+    op->stage = operation::state::waiting;
+    waiting_.push_back(op);
+  }
+  else if (const int error = post(op); error != 0)
+    finish(op, error_code(error, boost::system::system_category()));
+  lock.unlock();
+  completions_->kick();
+}
+
+int shared_receive_core::post(operation* op)
+{
+  ibv_recv_wr request{};
+  request.wr_id = work_request_id(op, true);
+  request.sg_list = op->pieces;
+  request.num_sge = op->piece_count;
+  ibv_recv_wr* bad = nullptr;
+  const int error = ibv_post_srq_recv(native_, &request, &bad);
+  if (error == 0)
+  {
+    op->stage = operation::state::posted;
+    ++posted_;
+  }
+  return error;
+}
+
+void shared_receive_core::post_waiting()
+{
+  while (native_ != nullptr && !waiting_.empty() && posted_ < depth_)
+  {
+    operation* op = waiting_.pop_front();
+    if (const int error = post(op); error != 0)
+      finish(op, error_code(error, boost::system::system_category()));
+  }
+}
+
+operation* shared_receive_core::take(
+  const ibv_wc& wc, std::uint32_t index, bool, std::uint32_t generation)
+{
+  std::lock_guard lock(mutex_);
+  operation* op = slot(index);
+  if (op == nullptr || op->generation != generation || op->stage != operation::state::posted)
+    return nullptr;
+  op->stage = operation::state::done;
+  op->result.ec = {};
+  if (wc.status == IBV_WC_SUCCESS)
+    fill_message(op->result, wc);
+  else
+    op->result.ec = make_error_code(static_cast<wc_status>(wc.status));
+  --posted_;
+  post_waiting();
+  return op;
+}
+
+void shared_receive_core::unlink(operation* op) { waiting_.erase(op); }
+
+// A receive that a shared queue holds cannot be taken back, and no single queue pair answers for it.
+void shared_receive_core::terminate() {}
+
+void shared_receive_core::abandon() noexcept
+{
+  const auto keep = shared_from_this();
+  {
+    std::lock_guard lock(mutex_);
+    if (std::exchange(abandoned_, true))
+      return;
+    destroy_native(); // after stop() of the queue pairs
+  }
+  destroy_operations();
+}
+
+std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio::any_io_executor& executor,
+  bool same_context, const protection_domain& domain, const shared_receive_queue_options& options)
+{
+  device_impl* device = domain.impl()->find_device(options.device);
+  if (device == nullptr)
+    throw system_error(error::no_device, "shared_receive_queue on '" + options.device + "'");
+  auto completions = options.completions
+    ? options.completions->impl(device->index())
+    : completion_service::of(executor).shared_queue(executor, domain.impl()->devices(), device->index());
+  auto core = std::make_shared<shared_receive_core>(
+    std::move(completions), domain.impl(), same_context, options);
+  error_code ec;
+  core->open(ec);
+  if (ec)
+    throw system_error(ec, "cannot create a shared receive queue");
+  return core;
+}
+
+void close_shared_receive_core(const std::shared_ptr<shared_receive_core>& core) { core->close(); }
+
+work_source* as_work_source(const std::shared_ptr<shared_receive_core>& core) noexcept { return core.get(); }
+
+} // namespace rdma::detail

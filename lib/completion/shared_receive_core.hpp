@@ -1,0 +1,68 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_COMPLETION_SHARED_RECEIVE_CORE_HPP
+#define BOOST_RDMA_LIB_COMPLETION_SHARED_RECEIVE_CORE_HPP
+
+#include "boost_rdma/shared_receive_queue.hpp"
+#include "completion/completion_queue_impl.hpp"
+
+namespace rdma::detail {
+
+// A shared receive queue without the executor's and the handlers' types. The device lets go of its
+// receives when it is destroyed, which must wait for the queue pairs that use it.
+class shared_receive_core final : public work_source
+{
+public:
+  shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
+    std::shared_ptr<domain_impl> domain, bool same_context, const shared_receive_queue_options& options);
+  ~shared_receive_core() override;
+
+  [[nodiscard]] ibv_srq* native() const noexcept { return native_; }
+  [[nodiscard]] const std::shared_ptr<completion_queue_impl>& completion_queue() const noexcept
+  {
+    return completions_;
+  }
+  [[nodiscard]] const std::shared_ptr<domain_impl>& domain() const noexcept { return domain_; }
+
+  void open(error_code& ec); // after it is owned by a shared_ptr
+  void close();
+
+  // A queue pair starts and ends using it.
+  void attach();
+  void detach();
+
+  void submit(operation* op, const buffer_list& buffers) override;
+  operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) override;
+  void abandon() noexcept override;
+
+private:
+  int post(operation* op);
+  void post_waiting();
+  void let_go();
+  void unlink(operation* op) override;
+  void terminate() override;
+  bool drained() override;
+  void destroy_native() noexcept;
+
+  const std::uint32_t depth_;
+  ibv_srq* native_ = nullptr;
+  std::uint32_t posted_ = 0;
+  std::uint32_t attached_ = 0;
+  std::uint32_t reserved_ = 0;
+  bool registered_ = false;
+  bool closed_ = false;
+  bool abandoned_ = false;
+  operation_list waiting_;
+};
+
+// What a receive completed with.
+void fill_message(outcome& result, const ibv_wc& wc);
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_COMPLETION_SHARED_RECEIVE_CORE_HPP

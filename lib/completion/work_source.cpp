@@ -1,0 +1,206 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/detail/work_source.hpp"
+
+#include "boost_rdma/batch.hpp"
+#include "completion/completion_queue_impl.hpp"
+
+#include <utility>
+
+namespace rdma::detail {
+namespace {
+
+constexpr std::uint32_t slots_per_chunk = 8;
+constexpr std::uint32_t slots_max = 1u << 15; // what a wr_id can name
+
+} // namespace
+
+// Slots with room for their scatter/gather lists; never moved, never freed before the source.
+struct work_source::chunk
+{
+  explicit chunk(std::uint32_t max_sge)
+    : pieces(std::make_unique<ibv_sge[]>(std::size_t{slots_per_chunk} * max_sge))
+    , registrations(std::make_unique<registration*[]>(std::size_t{slots_per_chunk} * max_sge))
+  {
+  }
+
+  operation slots[slots_per_chunk];
+  std::unique_ptr<ibv_sge[]> pieces;
+  std::unique_ptr<registration*[]> registrations;
+};
+
+work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
+  std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, bool same_context)
+  : domain_(std::move(domain))
+  , completions_(std::move(completions))
+  , max_sge_(max_sge)
+  , same_context_(same_context)
+{
+}
+
+work_source::~work_source() = default;
+
+operation* work_source::slot(std::uint32_t index) const noexcept
+{
+  if (index / slots_per_chunk >= chunks_.size())
+    return nullptr;
+  return &chunks_[index / slots_per_chunk]->slots[index % slots_per_chunk];
+}
+
+operation* work_source::claim()
+{
+  std::lock_guard lock(mutex_);
+  if (vacant_ == nullptr)
+  {
+    const auto first = static_cast<std::uint32_t>(chunks_.size()) * slots_per_chunk;
+    if (first == slots_max)
+      return nullptr;
+    chunks_.push_back(std::make_unique<chunk>(max_sge_));
+    chunk& fresh = *chunks_.back();
+    for (std::uint32_t i = slots_per_chunk; i-- > 0;)
+    {
+      operation& op = fresh.slots[i];
+      op.source = this;
+      op.index = first + i;
+      op.pieces = &fresh.pieces[std::size_t{i} * max_sge_];
+      op.registrations = &fresh.registrations[std::size_t{i} * max_sge_];
+      op.next = vacant_;
+      vacant_ = &op;
+    }
+  }
+  operation* op = vacant_;
+  vacant_ = op->next;
+  op->next = nullptr;
+  op->stage = operation::state::claimed;
+  op->result = {};
+  ++claimed_;
+  completions_->work_started();
+  return op;
+}
+
+void work_source::release(operation* op) noexcept
+{
+  drop_buffers(op);
+  op->what = {};
+  bool leave = false;
+  const auto completions = completions_; // outlives this source
+  const std::uint32_t source_index = source_index_;
+  {
+    std::lock_guard lock(mutex_);
+    op->stage = operation::state::vacant;
+    op->generation++;
+    op->handler = nullptr;
+    op->next = vacant_;
+    vacant_ = op;
+    if (--claimed_ == 0)
+      leave = drained();
+  }
+  if (leave)
+    completions->remove(source_index);
+  completions->work_finished();
+}
+
+void work_source::cancel(
+  std::uint32_t index, std::uint32_t generation, boost::asio::cancellation_type type)
+{
+  namespace asio = boost::asio;
+  if (type == asio::cancellation_type::none)
+    return;
+  std::lock_guard lock(mutex_);
+  operation* op = slot(index);
+  if (op == nullptr || op->generation != generation)
+    return;
+  if (op->stage == operation::state::waiting)
+  {
+    unlink(op);
+    finish(op, asio::error::operation_aborted);
+  }
+  else if (op->stage == operation::state::posted
+    && (type & asio::cancellation_type::terminal) != asio::cancellation_type::none)
+  {
+    // The device may touch the buffers until it has flushed the work request (IBA 10.3.1.7).
+    op->result.ec = asio::error::operation_aborted;
+    terminate();
+  }
+}
+
+void work_source::finish(operation* op, const error_code& ec)
+{
+  op->stage = operation::state::done;
+  op->result.ec = ec;
+  op->result.received = {};
+  completions_->defer(op);
+}
+
+bool work_source::adopt(
+  operation* op, const buffer_list& buffers, std::size_t device_index, error_code& ec)
+{
+  op->piece_count = 0;
+  op->bytes = 0;
+  if (buffers.overflow())
+  {
+    ec = error::too_many_buffers;
+    return false;
+  }
+  for (const const_buffer& piece : buffers)
+  {
+    if (piece.size() == 0)
+      continue; // a length of 0 means 2^31 bytes to some devices
+    registration* owner = piece.registration();
+    if (owner == nullptr || owner->domain != domain_.get())
+      ec = error::wrong_context;
+    else if (op->piece_count == max_sge_)
+      ec = error::too_many_buffers;
+    else if (piece.size() > completions_->device().port().max_msg_sz - op->bytes)
+      ec = error::message_too_large;
+    if (ec)
+    {
+      drop_buffers(op);
+      return false;
+    }
+    owner->retain();
+    op->registrations[op->piece_count] = owner;
+    op->pieces[op->piece_count] = {reinterpret_cast<std::uintptr_t>(piece.data()),
+      static_cast<std::uint32_t>(piece.size()), owner->local_keys[device_index]};
+    op->piece_count++;
+    op->bytes += piece.size();
+  }
+  if (op->bytes == 0 && !buffers.no_data())
+  {
+    ec = error::empty_buffer;
+    return false;
+  }
+  return true;
+}
+
+void work_source::drop_buffers(operation* op) noexcept
+{
+  for (std::uint16_t i = 0; i < op->piece_count; ++i)
+    op->registrations[i]->release();
+  op->piece_count = 0;
+  if (std::exchange(op->batch_adopted, false))
+    for (const const_buffer& piece : op->what.batch->pieces())
+      if (piece.size() != 0)
+        piece.registration()->release();
+}
+
+std::uint64_t work_source::work_request_id(const operation* op, bool last) const noexcept
+{
+  return (std::uint64_t{source_index_} << 48) | (std::uint64_t{op->index} << 33)
+    | (std::uint64_t{last} << 32) | op->generation;
+}
+
+void work_source::destroy_operations() noexcept
+{
+  for (const auto& each : chunks_)
+    for (operation& op : each->slots)
+      if (op.stage != operation::state::vacant && op.handler != nullptr)
+        op.complete(&op, false, false);
+}
+
+} // namespace rdma::detail

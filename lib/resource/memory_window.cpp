@@ -1,0 +1,42 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/memory_window.hpp"
+
+#include "resource/window_impl.hpp"
+
+#include <cerrno>
+
+namespace rdma {
+namespace detail {
+
+window_impl::window_impl(std::shared_ptr<domain_impl> owner, const std::string& device_name)
+  : domain(std::move(owner))
+  , device(domain->find_device(device_name))
+{
+  if (device == nullptr)
+    throw system_error(error::no_device, "memory_window on '" + device_name + "'");
+  errno = 0;
+  native = ibv_alloc_mw(domain->native(device->index()), IBV_MW_TYPE_2);
+  if (native == nullptr)
+    throw system_error(last_verbs_error(), "cannot allocate a type 2 memory window");
+}
+
+window_impl::~window_impl() { ibv_dealloc_mw(native); }
+
+} // namespace detail
+
+memory_window::memory_window(const protection_domain& domain, const std::string& device)
+  : impl_(std::make_shared<detail::window_impl>(domain.impl(), device))
+{
+}
+
+std::uint32_t memory_window::key() const noexcept { return impl_->native->rkey; }
+
+ibv_mw* memory_window::native_handle() const noexcept { return impl_->native; }
+
+} // namespace rdma
