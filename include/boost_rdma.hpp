@@ -1,0 +1,33 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_HPP
+#define BOOST_RDMA_HPP
+
+// Everything, for users in a hurry. Inside this repository each file includes what it uses.
+
+#include <boost_rdma/access.hpp>
+#include <boost_rdma/acceptor.hpp>
+#include <boost_rdma/batch.hpp>
+#include <boost_rdma/buffer.hpp>
+#include <boost_rdma/completion_queue.hpp>
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/device.hpp>
+#include <boost_rdma/diagnosis.hpp>
+#include <boost_rdma/endpoint_description.hpp>
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/memory_region.hpp>
+#include <boost_rdma/memory_window.hpp>
+#include <boost_rdma/message.hpp>
+#include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/queue_pair.hpp>
+#include <boost_rdma/queue_pair_options.hpp>
+#include <boost_rdma/registered_buffer.hpp>
+#include <boost_rdma/remote_buffer.hpp>
+#include <boost_rdma/shared_receive_queue.hpp>
+
+#endif // BOOST_RDMA_HPP
