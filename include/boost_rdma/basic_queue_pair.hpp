@@ -28,6 +28,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <type_traits>
 #include <utility>
 
 namespace rdma {
@@ -228,7 +229,7 @@ public:
   auto async_send(const Buffers& buffers,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::send}, buffers);
   }
 
@@ -239,7 +240,7 @@ public:
   auto async_send_with_immediate(const Buffers& buffers, std::uint32_t immediate,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::send_with_immediate, .immediate = immediate}, buffers);
   }
 
@@ -254,7 +255,7 @@ public:
   auto async_send_with_invalidate(const Buffers& buffers, std::uint32_t key,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::send_with_invalidate, .immediate = key}, buffers);
   }
 
@@ -275,7 +276,7 @@ public:
   auto async_receive(const Buffers& buffers,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::receive}, buffers);
   }
 
@@ -287,7 +288,7 @@ public:
   auto async_receive_message(const Buffers& buffers,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::message_result, void(error_code, message)>(
+    return initiate<CompletionToken, detail::message_result, void(error_code, message)>(
       token, {.kind = detail::request_kind::receive}, buffers);
   }
 
@@ -305,7 +306,7 @@ public:
   auto async_write(const Buffers& local, const remote_buffer& remote,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::write, .remote = remote}, local);
   }
 
@@ -318,7 +319,7 @@ public:
     std::uint32_t immediate,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(token,
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(token,
       {.kind = detail::request_kind::write_with_immediate, .immediate = immediate, .remote = remote}, local);
   }
 
@@ -334,7 +335,7 @@ public:
   auto async_read(const Buffers& local, const remote_buffer& remote,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::read, .remote = remote}, local);
   }
 
@@ -350,7 +351,7 @@ public:
   auto async_fetch_add(const remote_buffer& remote, std::uint64_t addend,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::value_result, void(error_code, std::uint64_t)>(token,
+    return initiate<CompletionToken, detail::value_result, void(error_code, std::uint64_t)>(token,
       {.kind = detail::request_kind::fetch_add, .remote = remote, .compare_or_add = addend}, no_data);
   }
 
@@ -365,7 +366,7 @@ public:
   auto async_compare_exchange(const remote_buffer& remote, std::uint64_t expected, std::uint64_t desired,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::value_result, void(error_code, std::uint64_t)>(token,
+    return initiate<CompletionToken, detail::value_result, void(error_code, std::uint64_t)>(token,
       {.kind = detail::request_kind::compare_exchange,
         .remote = remote,
         .compare_or_add = expected,
@@ -386,7 +387,7 @@ public:
   auto async_bind_window(const memory_window& window, const mutable_buffer& range, access rights,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::window_result, void(error_code, remote_buffer)>(token,
+    return initiate<CompletionToken, detail::window_result, void(error_code, remote_buffer)>(token,
       {.kind = detail::request_kind::bind_window, .window = window.impl(), .window_rights = rights},
       range);
   }
@@ -398,7 +399,7 @@ public:
   auto async_invalidate(std::uint32_t key,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::plain_result, void(error_code)>(
+    return initiate<CompletionToken, detail::plain_result, void(error_code)>(
       token, {.kind = detail::request_kind::invalidate, .immediate = key}, no_data);
   }
 
@@ -414,15 +415,18 @@ public:
   auto async_submit(const batch& operations,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
   }
 
   [[nodiscard]] const std::shared_ptr<detail::queue_pair_core>& core() const noexcept { return core_; }
 
 private:
-  template <class Result, class Signature, class CompletionToken, class Buffers>
-  auto initiate(CompletionToken&& token, detail::request what, const Buffers& buffers)
+  // The token by reference and its type, as async_initiate wants them: deduced from the reference, the
+  // type would be one that has the handler copied.
+  template <class CompletionToken, class Result, class Signature, class Buffers>
+  auto initiate(
+    std::remove_reference_t<CompletionToken>& token, detail::request what, const Buffers& buffers)
   {
     return boost::asio::async_initiate<CompletionToken, Signature>(
       detail::initiate_operation<Result, executor_type>(core_.get(), executor_), token,
