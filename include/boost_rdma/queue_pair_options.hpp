@@ -10,6 +10,7 @@
 
 #include <boost_rdma/completion_queue.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -54,6 +55,9 @@ struct queue_pair_options
 
   /// How long a peer that met no posted receive is told to wait, as an IBA 9.7.5.2.8 code: 12 is 0.64 ms.
   std::uint8_t min_rnr_timer = 12;
+
+  /// How long async_connect waits for the peer before it gives up with error::handshake_timeout.
+  std::chrono::milliseconds connect_timeout{10'000};
 
   /// Which of the context's devices, by name; empty for the default one.
   std::string device;

@@ -48,20 +48,21 @@ std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io
   else
     completions = completion_service::of(executor).shared_queue(
       executor, domain.impl()->devices(), device->index());
-  if (!completions)
+  if (!completions || &completions->device() != device)
     throw system_error(error::wrong_context, "queue pair on a completion queue of another context");
 
+  const vicinity where = completions->vicinity_of(executor, same_context);
   auto core = std::make_shared<queue_pair_core>(
-    executor, same_context, domain, options, std::move(completions), *device);
+    executor, where, domain, options, std::move(completions), *device);
   core->create();
   return core;
 }
 
-queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, bool same_context,
+queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, vicinity where,
   const protection_domain& domain, const queue_pair_options& options,
   std::shared_ptr<completion_queue_impl> completions, device_impl& device)
   : work_source(std::move(completions), domain.impl(),
-      std::max({options.max_send_sge, options.max_receive_sge, 1u}), same_context)
+      std::max({options.max_send_sge, options.max_receive_sge, 1u}), where)
   , options_(
       [&]
       {
@@ -150,12 +151,13 @@ void queue_pair_core::create()
 
 void queue_pair_core::destroy_native() noexcept
 {
-  if (native_ == nullptr)
-    return;
-  device_.api().destroy_qp(std::exchange(native_, nullptr));
-  completions_->unreserve(std::exchange(reserved_, 0));
-  if (receives_)
-    receives_->detach();
+  if (native_ != nullptr)
+  {
+    device_.api().destroy_qp(std::exchange(native_, nullptr));
+    if (receives_)
+      receives_->detach();
+  }
+  completions_->unreserve(std::exchange(reserved_, 0)); // also of one whose creation failed half-way
 }
 
 bool queue_pair_core::is_open() const
@@ -180,15 +182,19 @@ rdma::diagnosis queue_pair_core::diagnose() const
   return result;
 }
 
-void queue_pair_core::attach(std::unique_ptr<connection_guard> guard)
+bool queue_pair_core::attach(std::unique_ptr<connection_guard> guard)
 {
-  {
-    std::lock_guard lock(mutex_);
-    if (lifecycle_ == lifecycle::connected)
-      guard_.swap(guard);
-  }
-  if (guard)
-    guard->close();
+  std::lock_guard lock(mutex_);
+  if (guard_ || (lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::connected))
+    return false;
+  guard_ = std::move(guard);
+  return true;
+}
+
+bool queue_pair_core::sends_in_flight() const
+{
+  std::lock_guard lock(mutex_);
+  return sends_posted_ != 0;
 }
 
 void queue_pair_core::withdraw(operation_list& list, const error_code& ec)

@@ -47,7 +47,7 @@ public:
   static std::shared_ptr<queue_pair_core> make(const boost::asio::any_io_executor& executor,
     bool same_context, const protection_domain& domain, const queue_pair_options& options);
 
-  queue_pair_core(const boost::asio::any_io_executor& executor, bool same_context,
+  queue_pair_core(const boost::asio::any_io_executor& executor, vicinity where,
     const protection_domain& domain, const queue_pair_options& options,
     std::shared_ptr<completion_queue_impl> completions, device_impl& device);
   ~queue_pair_core() override;
@@ -67,8 +67,12 @@ public:
   // INIT -> RTR -> RTS.
   void connect(const endpoint_description& remote, error_code& ec);
 
-  // Takes over what watches the peer. Closes it at once when the queue pair is closed already.
-  void attach(std::unique_ptr<connection_guard> guard);
+  // Takes over what connects and then watches the peer. False, and the guard is gone, when the queue
+  // pair has one already or can no more be connected.
+  bool attach(std::unique_ptr<connection_guard> guard);
+
+  // Whether the device has sends, writes or other requests whose outcome is not known yet.
+  [[nodiscard]] bool sends_in_flight() const;
 
   // The peer is gone: operations end with `reason`, those to come as well. Only the first reason counts.
   void disconnect(const error_code& reason);
@@ -122,7 +126,6 @@ private:
   std::uint32_t number_ = 0;
   std::uint32_t inline_max_ = 0;
   std::uint32_t reserved_ = 0; // completions
-  bool registered_ = false;    // with the completion queue
 
   lifecycle lifecycle_ = lifecycle::open;
   error_code reason_;
