@@ -1,0 +1,282 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/acceptor_impl.hpp"
+
+#include "connect/log.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& inner,
+  bool same_context, const protection_domain& domain, const tcp::endpoint& endpoint,
+  const acceptor_options& options, error_code& ec)
+{
+  ec = {};
+  try
+  {
+    connection_service& service = connection_service::of(inner);
+    auto made = std::make_shared<acceptor_impl>(inner, same_context, domain, options, service);
+    service.add(made);
+    made->listen(endpoint, ec);
+    if (!ec)
+      return made;
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code(); // no thread to be had
+  }
+  return nullptr;
+}
+
+void refuse_accept(const asio::any_io_executor& executor, acceptor_core::handler_type handler)
+{
+  waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
+    .complete(error::closed, nullptr);
+}
+
+acceptor_impl::acceptor_impl(const asio::any_io_executor& inner, bool same_context,
+  const protection_domain& domain, const acceptor_options& options, connection_service& service)
+  : inner_(inner)
+  , same_context_(same_context)
+  , domain_(domain)
+  , options_(options)
+  , io_(service.io())
+  , socket_(io_)
+  , timer_(io_)
+{
+}
+
+void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
+{
+  std::lock_guard lock(mutex_);
+  socket_->open(endpoint.protocol(), ec);
+  if (!ec)
+    socket_->set_option(asio::socket_base::reuse_address(options_.reuse_address), ec);
+  if (!ec)
+    socket_->bind(endpoint, ec);
+  if (!ec)
+    socket_->listen(options_.backlog, ec);
+  if (!ec)
+    local_ = socket_->local_endpoint(ec);
+  open_ = !ec;
+}
+
+bool acceptor_impl::is_open() const
+{
+  std::lock_guard lock(mutex_);
+  return open_;
+}
+
+void acceptor_impl::accept(const asio::any_io_executor& executor, handler_type handler)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
+  std::unique_lock lock(mutex_);
+  if (!open_)
+  {
+    lock.unlock();
+    return std::move(waiting).complete(error::closed, nullptr);
+  }
+  while (!finished_.empty())
+  {
+    unclaimed_queue_pair next = std::move(finished_.front());
+    finished_.pop_front();
+    if (!next->is_connected())
+      continue; // the client did not wait
+    lock.unlock();
+    return std::move(waiting).complete(error_code{}, next.release());
+  }
+  const std::uint64_t id = ++last_id_;
+  // Before anybody else can see the accept: slots are for the thread that initiates.
+  if (slot.is_connected())
+    slot.assign([self = weak_from_this(), id](asio::cancellation_type type)
+      {
+        if (const auto acceptor = self.lock(); acceptor && type != asio::cancellation_type::none)
+          acceptor->withdraw(id);
+      });
+  waiting_.push_back({id, std::move(waiting)});
+  start_accepting();
+}
+
+void acceptor_impl::withdraw(std::uint64_t id)
+{
+  std::list<waiting_accept> ended;
+  {
+    std::lock_guard lock(mutex_);
+    const auto found = std::find_if(
+      waiting_.begin(), waiting_.end(), [&](const waiting_accept& each) { return each.id == id; });
+    if (found == waiting_.end())
+      return;
+    ended.splice(ended.end(), waiting_, found);
+    pause_accepting();
+  }
+  std::move(ended.front().handler).complete(asio::error::operation_aborted, nullptr);
+}
+
+void acceptor_impl::cancel()
+{
+  std::list<waiting_accept> ended;
+  {
+    std::lock_guard lock(mutex_);
+    ended.swap(waiting_);
+    pause_accepting();
+  }
+  for (waiting_accept& each : ended)
+    std::move(each.handler).complete(asio::error::operation_aborted, nullptr);
+}
+
+void acceptor_impl::close()
+{
+  std::deque<unclaimed_queue_pair> unclaimed; // closed without the mutex
+  {
+    std::lock_guard lock(mutex_);
+    if (!std::exchange(open_, false))
+      return;
+    error_code ignored;
+    socket_->close(ignored);
+    timer_->cancel();
+    unclaimed.swap(finished_);
+    for (const auto& each : handshakes_)
+      connection::post_stop(each);
+  }
+  cancel();
+}
+
+void acceptor_impl::abandon() noexcept
+{
+  std::list<waiting_accept> waiting;
+  std::deque<unclaimed_queue_pair> unclaimed;
+  std::list<std::shared_ptr<connection>> handshakes;
+  std::lock_guard lock(mutex_); // freed before the three above are destroyed: that may call us
+  open_ = false;
+  socket_.reset();
+  timer_.reset();
+  waiting.swap(waiting_);
+  unclaimed.swap(finished_);
+  handshakes.swap(handshakes_);
+}
+
+unclaimed_queue_pair acceptor_impl::make_queue_pair() const
+{
+  return unclaimed_queue_pair(
+    queue_pair_core::make(inner_, same_context_, domain_, options_.queue_pair));
+}
+
+// The mutex is held.
+void acceptor_impl::start_accepting()
+{
+  if (!open_ || waiting_.empty() || std::exchange(accepting_, true))
+    return;
+  socket_->async_accept([self = shared_from_this()](const error_code& ec, connection::socket_type socket)
+    { self->on_accept(ec, std::move(socket)); });
+}
+
+// Clients whom nobody waits for stay in the backlog. The mutex is held.
+void acceptor_impl::pause_accepting()
+{
+  if (!open_ || !waiting_.empty())
+    return;
+  error_code ignored;
+  socket_->cancel(ignored);
+}
+
+void acceptor_impl::on_accept(const error_code& ec, connection::socket_type socket)
+{
+  std::unique_lock lock(mutex_);
+  accepting_ = false;
+  if (!open_)
+    return;
+  if (ec == asio::error::operation_aborted)
+    return start_accepting(); // somebody may wait again by now
+  if (ec)
+  {
+    log_line(spdlog::level::warn, "accepting on port {}: {}", local_.port(), ec.message());
+    // EMFILE and its like stay for a while, and the client stays in the backlog: do not spin on it.
+    back_off();
+    return;
+  }
+  make_room();
+  auto link = std::make_shared<connection>(std::move(socket));
+  handshakes_.push_back(link);
+  start_accepting();
+  lock.unlock();
+  link->set_deadline(options_.handshake_timeout);
+  asio::co_spawn(io_, run_server(shared_from_this(), link),
+    [weak = weak_from_this(), link](const std::exception_ptr& problem)
+    {
+      if (const auto self = weak.lock())
+        self->forget(link);
+      if (problem)
+        std::rethrow_exception(problem); // to the service, which logs it
+    });
+}
+
+// The mutex is held.
+void acceptor_impl::back_off()
+{
+  constexpr std::chrono::milliseconds pause{100};
+  accepting_ = true;
+  timer_->expires_after(pause);
+  timer_->async_wait(
+    [self = shared_from_this()](const error_code&)
+    {
+      std::lock_guard lock(self->mutex_);
+      self->accepting_ = false;
+      self->start_accepting();
+    });
+}
+
+// One place less than handshakes_max is taken afterwards. The mutex is held.
+void acceptor_impl::make_room()
+{
+  while (!handshakes_.empty() && handshakes_.size() >= options_.handshakes_max)
+  {
+    // The first of equals, which is the oldest.
+    const auto victim = std::min_element(handshakes_.begin(), handshakes_.end(),
+      [](const auto& a, const auto& b) { return a->progress < b->progress; });
+    log_line(spdlog::level::info, "too many handshakes at a time: giving up the oldest");
+    (*victim)->stop(error::refused);
+    handshakes_.erase(victim);
+  }
+}
+
+void acceptor_impl::finished(unclaimed_queue_pair queue_pair)
+{
+  std::list<waiting_accept> served;
+  {
+    std::lock_guard lock(mutex_);
+    if (!open_)
+      return;
+    if (waiting_.empty())
+    {
+      if (finished_.size() < options_.handshakes_max)
+        finished_.push_back(std::move(queue_pair));
+      return;
+    }
+    served.splice(served.end(), waiting_, waiting_.begin());
+    pause_accepting();
+  }
+  std::move(served.front().handler).complete(error_code{}, queue_pair.release());
+}
+
+void acceptor_impl::forget(const std::shared_ptr<connection>& link)
+{
+  std::lock_guard lock(mutex_);
+  handshakes_.remove(link);
+}
+
+} // namespace rdma::detail

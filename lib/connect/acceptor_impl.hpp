@@ -1,0 +1,132 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_CONNECT_ACCEPTOR_IMPL_HPP
+#define BOOST_RDMA_LIB_CONNECT_ACCEPTOR_IMPL_HPP
+
+#include "boost_rdma/detail/acceptor_core.hpp"
+#include "connect/connection.hpp"
+#include "connect/connection_service.hpp"
+#include "connect/waiting_handler.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace rdma::detail {
+
+// A queue pair that nobody has taken over yet: closed when it is dropped.
+class unclaimed_queue_pair
+{
+public:
+  unclaimed_queue_pair() noexcept = default;
+  explicit unclaimed_queue_pair(std::shared_ptr<queue_pair_core> core) noexcept
+    : core_(std::move(core))
+  {
+  }
+  unclaimed_queue_pair(unclaimed_queue_pair&&) noexcept = default;
+  unclaimed_queue_pair& operator=(unclaimed_queue_pair&& other) noexcept
+  {
+    core_.swap(other.core_); // which closes what we had
+    return *this;
+  }
+  ~unclaimed_queue_pair()
+  {
+    if (core_)
+      core_->close();
+  }
+
+  explicit operator bool() const noexcept { return static_cast<bool>(core_); }
+  queue_pair_core* operator->() const noexcept { return core_.get(); }
+  [[nodiscard]] const std::shared_ptr<queue_pair_core>& get() const noexcept { return core_; }
+  [[nodiscard]] std::shared_ptr<queue_pair_core> release() noexcept
+  {
+    return std::exchange(core_, nullptr);
+  }
+
+private:
+  std::shared_ptr<queue_pair_core> core_;
+};
+
+// Accepts TCP connections while somebody wants a queue pair, and shakes hands on all of them at a time.
+// What can be called from the user's threads takes the mutex; the rest runs on the service's thread.
+class acceptor_impl final
+  : public acceptor_core
+  , public abandonable
+  , public std::enable_shared_from_this<acceptor_impl>
+{
+public:
+  acceptor_impl(const boost::asio::any_io_executor& inner, bool same_context,
+    const protection_domain& domain, const acceptor_options& options, connection_service& service);
+
+  void listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
+
+  [[nodiscard]] boost::asio::ip::tcp::endpoint local_endpoint() const override { return local_; }
+  [[nodiscard]] bool is_open() const override;
+  void accept(const boost::asio::any_io_executor& executor, handler_type handler) override;
+  void cancel() override;
+  void close() override;
+  void abandon() noexcept override;
+
+  // For the handshake of one client.
+  [[nodiscard]] const acceptor_options& options() const noexcept { return options_; }
+  unclaimed_queue_pair make_queue_pair() const; // throws system_error
+
+  // The client is ready: for the accept that waits the longest, or the next to come.
+  void finished(unclaimed_queue_pair queue_pair);
+
+  // The handshake is over, one way or the other.
+  void forget(const std::shared_ptr<connection>& link);
+
+private:
+  using socket_type =
+    boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
+
+  struct waiting_accept
+  {
+    std::uint64_t id;
+    waiting_handler<std::shared_ptr<queue_pair_core>> handler;
+  };
+
+  void start_accepting();
+  void pause_accepting();
+  void on_accept(const error_code& ec, connection::socket_type socket);
+  void back_off();
+  void make_room();
+  void withdraw(std::uint64_t id);
+
+  const boost::asio::any_io_executor inner_;
+  const bool same_context_;
+  const protection_domain domain_;
+  const acceptor_options options_;
+  boost::asio::io_context& io_;
+  boost::asio::ip::tcp::endpoint local_;
+
+  mutable std::mutex mutex_;
+  bool open_ = false;
+  bool accepting_ = false;            // socket_ waits for a client, or timer_ for better times
+  std::optional<socket_type> socket_; // both gone once abandoned
+  std::optional<boost::asio::steady_timer> timer_;
+  std::uint64_t last_id_ = 0;
+  std::list<waiting_accept> waiting_;
+  std::deque<unclaimed_queue_pair> finished_; // only while nobody waits
+  std::list<std::shared_ptr<connection>> handshakes_;
+};
+
+// Serves one client until its queue pair has gone.
+boost::asio::awaitable<void> run_server(
+  std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link);
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_CONNECT_ACCEPTOR_IMPL_HPP

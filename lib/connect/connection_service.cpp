@@ -1,0 +1,119 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/connection_service.hpp"
+
+#include "completion/completion_service.hpp"
+#include "connect/log.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <csignal>
+#include <exception>
+#include <unistd.h>
+#include <utility>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+asio::execution_context::id connection_service::id;
+
+namespace {
+
+// The program's signals are for the program's threads.
+class signals_blocked
+{
+public:
+  signals_blocked()
+  {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_BLOCK, &all, &before_);
+  }
+  ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  signals_blocked(const signals_blocked&) = delete;
+  signals_blocked& operator=(const signals_blocked&) = delete;
+
+private:
+  sigset_t before_;
+};
+
+} // namespace
+
+connection_service::connection_service(asio::execution_context& owner)
+  : asio::execution_context::service(owner)
+  , io_(std::make_unique<asio::io_context>())
+  , work_(io_->get_executor())
+  , process_(::getpid())
+{
+  signals_blocked blocked; // the new thread inherits the mask
+  thread_ = std::make_unique<std::thread>([this] { run(); });
+}
+
+connection_service::~connection_service() = default;
+
+connection_service& connection_service::of(const asio::any_io_executor& executor)
+{
+  // Services are shut down in the reverse order of their making: the thread must have ended before the
+  // completion queues go that it makes queue pairs on.
+  completion_service::of(executor);
+  return asio::use_service<connection_service>(asio::query(executor, asio::execution::context));
+}
+
+void connection_service::run() noexcept
+{
+  for (;;)
+  {
+    try
+    {
+      io_->run();
+      return;
+    }
+    catch (const std::exception& e)
+    {
+      // Nothing here throws but for want of memory: that connection is lost, the others go on.
+      log_line(spdlog::level::err, "connecting: {}", e.what());
+    }
+  }
+}
+
+void connection_service::add(std::weak_ptr<abandonable> object)
+{
+  std::lock_guard lock(mutex_);
+  // Forget those that are gone, so that the list stays as small as what is in use.
+  std::erase_if(objects_, [](const auto& each) { return each.expired(); });
+  objects_.push_back(std::move(object));
+}
+
+void connection_service::shutdown()
+{
+  if (::getpid() != process_)
+  {
+    // A child after fork() has no such thread, and the connections are its parent's: neither can be ended
+    // here.
+    static_cast<void>(thread_.release());
+    static_cast<void>(io_.release());
+    return;
+  }
+  // Last in the queue, so that farewells which were posted before still go out.
+  asio::post(*io_, [this] { io_->stop(); });
+  thread_->join();
+
+  std::vector<std::weak_ptr<abandonable>> objects;
+  {
+    std::lock_guard lock(mutex_);
+    objects.swap(objects_);
+  }
+  for (const auto& each : objects)
+    if (const auto object = each.lock())
+      object->abandon();
+  work_.reset();
+  io_.reset(); // with the connections, whose only owners are handlers in there
+}
+
+} // namespace rdma::detail

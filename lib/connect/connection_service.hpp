@@ -1,0 +1,69 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_CONNECT_CONNECTION_SERVICE_HPP
+#define BOOST_RDMA_LIB_CONNECT_CONNECTION_SERVICE_HPP
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/io_context.hpp>
+
+#include <memory>
+#include <mutex>
+#include <sys/types.h>
+#include <thread>
+#include <vector>
+
+namespace rdma::detail {
+
+// What must let go of its sockets and destroy its handlers uncalled when the execution context goes.
+class abandonable
+{
+public:
+  virtual ~abandonable() = default;
+  virtual void abandon() noexcept = 0;
+};
+
+// Runs everything of floor 3 on one background thread, for each execution context that connects.
+//
+// A control connection is watched for as long as its queue pair lives. Were that a read on the user's
+// io_context, run() would not return while a connected queue pair exists, and a peer would be taken for
+// dead whenever a handler computes for long. As a rule, then: sockets and timers of floor 3 live here,
+// and only the user's handlers go to the user's executors. It also makes floor 3 single-threaded.
+class connection_service : public boost::asio::execution_context::service
+{
+public:
+  using key_type = connection_service;
+  static boost::asio::execution_context::id id;
+
+  // Throws system_error when there is no thread to be had.
+  explicit connection_service(boost::asio::execution_context& owner);
+  ~connection_service() override;
+
+  // Throws likewise.
+  static connection_service& of(const boost::asio::any_io_executor& executor);
+
+  [[nodiscard]] boost::asio::io_context& io() noexcept { return *io_; }
+
+  void add(std::weak_ptr<abandonable> object);
+
+private:
+  void shutdown() override;
+  void run() noexcept;
+
+  std::unique_ptr<boost::asio::io_context> io_;
+  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::mutex mutex_;
+  std::vector<std::weak_ptr<abandonable>> objects_;
+  pid_t process_; // that has the thread
+  std::unique_ptr<std::thread> thread_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_CONNECT_CONNECTION_SERVICE_HPP

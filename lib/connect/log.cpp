@@ -1,0 +1,31 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/log.hpp"
+
+#include <cstddef>
+
+namespace rdma::detail {
+
+std::string untrusted(std::string_view text)
+{
+  constexpr std::size_t shown_max = 80;
+  constexpr std::string_view digits = "0123456789abcdef";
+  std::string out = "\"";
+  for (const char c : text.substr(0, shown_max))
+  {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\')
+      out += c;
+    else
+      out.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
+  }
+  out += text.size() > shown_max ? "\"..." : "\"";
+  return out;
+}
+
+} // namespace rdma::detail
