@@ -1,0 +1,85 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Connects two queue pairs without rdma::acceptor: the two sides' descriptions travel by means of
+// one's own, here by standard input and output. By hand, in two terminals: run `out_of_band` in each,
+// and paste the line that one prints into the other. Or with pipes:
+//
+//   mkfifo back; out_of_band --message ping <back | out_of_band --message pong >back; rm back
+//
+// A description holds a secret. Send it only where you would send the data itself.
+
+#include "common/report.hpp"
+
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/queue_pair.hpp>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <algorithm>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace asio = boost::asio;
+using namespace asio::experimental::awaitable_operators;
+
+asio::awaitable<void> talk(const rdma::context& context,
+  const std::optional<asio::ip::address>& address, std::string_view message)
+{
+  rdma::queue_pair peer(co_await asio::this_coro::executor, context);
+
+  // 1. Both sides tell who they are, 2. learn who the other is, and 3. connect.
+  std::cout << peer.local_endpoint(address).text() << std::endl;
+  std::string line;
+  if (!std::getline(std::cin, line))
+    throw std::runtime_error("no description of the peer on standard input");
+  peer.connect(rdma::endpoint_description::parse(line));
+
+  auto outgoing = context.allocate(message.size());
+  auto incoming = context.allocate(4096);
+  std::ranges::copy(std::as_bytes(std::span(message)), outgoing.data());
+  const auto [received, sent] = co_await (peer.async_receive(incoming, asio::use_awaitable)
+    && peer.async_send(outgoing, asio::use_awaitable));
+  std::cerr << "the peer says: " << std::string_view(incoming.as<char>(), received) << '\n';
+}
+
+int main(int argc, char** argv)
+{
+  std::string message = "Hello, RDMA";
+  std::string address;
+  CLI::App app("Connects by descriptions that are exchanged over standard input and output");
+  app.add_option("--message", message, "what to tell the peer")->capture_default_str();
+  app.add_option("--address", address, "this host's address, as the peer reaches it");
+  CLI11_PARSE(app, argc, argv);
+  try
+  {
+    std::optional<asio::ip::address> local;
+    if (!address.empty())
+      local = asio::ip::make_address(address);
+    asio::io_context io;
+    rdma::context context;
+    std::exception_ptr failure;
+    asio::co_spawn(io, talk(context, local, message),
+      [&failure](std::exception_ptr thrown) { failure = thrown; });
+    io.run();
+    example::complain(failure);
+    return failure ? 1 : 0;
+  }
+  catch (const std::exception& failure)
+  {
+    example::complain(failure);
+    return 1;
+  }
+}

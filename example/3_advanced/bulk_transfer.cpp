@@ -1,0 +1,247 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Moves a file from one process to another by RDMA writes, many at a time, and verifies it. In two
+// terminals:
+//
+//   bulk_transfer serve --port 7471 --output copy --once
+//   bulk_transfer send FILE --port 7471
+//
+// bulk_transfer/protocol.hpp says what goes over the wire, sender.hpp and receiver.hpp how.
+
+#include "bulk_transfer/receiver.hpp"
+#include "bulk_transfer/sender.hpp"
+#include "common/report.hpp"
+
+#include <boost_rdma/acceptor.hpp>
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/device.hpp>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <string>
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+struct options
+{
+  bool serve = false;
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;
+  std::string path; // read by the sender, written by the receiver
+  bool once = false;
+  std::uint32_t chunk_size = 1u << 20;
+  std::uint32_t depth = 8;
+};
+
+options parse(int argc, char** argv)
+{
+  options result;
+  CLI::App app("Moves a file between two processes by RDMA, and verifies it.");
+  app.require_subcommand(1);
+  app.footer("Examples:\n"
+             "  bulk_transfer serve --address 0.0.0.0 --port 7471 --output copy --once\n"
+             "  bulk_transfer send FILE --address 192.0.2.7 --port 7471 --chunk 4194304 --depth 16\n\n"
+             "The exit status is 0 when the file has arrived and its SHA-256 is the same on both sides.");
+
+  CLI::App* serve = app.add_subcommand("serve", "wait for senders");
+  serve->add_option("--address", result.address, "where to listen")->capture_default_str();
+  serve->add_option("--port", result.port, "the TCP port; 0 for one that is free")
+    ->capture_default_str();
+  serve
+    ->add_option("--output", result.path,
+      "where to put the file; it is OUT.part until it has been verified, and replaces what was there")
+    ->required();
+  serve->add_flag("--once", result.once, "end after one transfer, with its status");
+
+  CLI::App* send = app.add_subcommand("send", "send a file");
+  send->add_option("FILE", result.path)->required();
+  send->add_option("--address", result.address, "the receiver's address")->capture_default_str();
+  send->add_option("--port", result.port, "the receiver's port")->required();
+  send->add_option("--chunk", result.chunk_size, "bytes of a write")
+    ->check(CLI::Range(1u, bulk_transfer::chunk_size_max))
+    ->capture_default_str();
+  send->add_option("--depth", result.depth, "writes in flight")
+    ->check(CLI::Range(1u, bulk_transfer::slots_max))
+    ->capture_default_str();
+  try
+  {
+    app.parse(argc, argv);
+    if (std::uint64_t{result.chunk_size} * result.depth > bulk_transfer::ring_size_max)
+      throw CLI::ValidationError("--chunk and --depth: more than 1 GiB in flight");
+  }
+  catch (const CLI::ParseError& failure)
+  {
+    std::exit(app.exit(failure));
+  }
+  result.serve = serve->parsed();
+  return result;
+}
+
+// Which device, which wire, and why not a faster one.
+void print_device(const rdma::context& context)
+{
+  const rdma::device device = context.default_device();
+  const bool software = device.kind() == rdma::device_kind::software;
+  std::cout << "device     " << device.name()
+            << (software ? " (the software device), wire tcp\n" : " (RDMA NIC)\n");
+  if (!software)
+    return;
+  bool nic = false;
+  for (const rdma::device_info& each : rdma::list_devices())
+    if (each.kind == rdma::device_kind::nic)
+    {
+      nic = true;
+      std::cout << "           " << each.name << " is not used: "
+                << (!each.remark.empty() ? each.remark
+                       : each.active     ? "another device was asked for"
+                                         : "no port is active")
+                << '\n';
+    }
+  if (!nic)
+    std::cout << "           no RDMA NIC here: " << rdma::system_library_remark() << '\n';
+}
+
+void print_outcome(const bulk_transfer::outcome& result, const char* transfer_means)
+{
+  using bulk_transfer::format;
+  std::cout << "bytes      " << result.bytes << '\n'
+            << "transfer   " << format("%.3f s, ", result.transfer.count())
+            << bulk_transfer::text_of_rate(result.bytes, result.transfer) << " (" << transfer_means
+            << ")\n"
+            << "verified   " << format("%.3f s more, ", result.verification.count())
+            << "SHA-256 the same on both sides\n"
+            << "checksum   " << bulk_transfer::text_of(result.checksum) << std::endl;
+}
+
+asio::awaitable<void> send(
+  const rdma::context& context, const options& options, asio::thread_pool& pool)
+{
+  const bulk_transfer::file input(options.path, O_RDONLY);
+  bulk_transfer::offer_letter offer;
+  offer.file_size = input.size();
+  offer.chunk_size = static_cast<std::uint32_t>(
+    std::clamp<std::uint64_t>(offer.file_size, 1, options.chunk_size));
+  offer.slots =
+    static_cast<std::uint32_t>(std::clamp<std::uint64_t>(offer.chunks(), 1, options.depth));
+
+  rdma::queue_pair queue_pair(co_await asio::this_coro::executor, context);
+  auto peer = std::make_shared<bulk_transfer::connection>(std::move(queue_pair), offer.slots);
+  peer->post_receives();
+  std::exception_ptr failure;
+  try
+  {
+    co_await peer->peer().async_connect(
+      {asio::ip::make_address(options.address), options.port}, asio::use_awaitable);
+    const auto result = co_await bulk_transfer::sender(peer, input, offer).run(pool);
+    print_device(context);
+    print_outcome(result,
+      "from reading the first byte to the receiver's word that it has stored the last one");
+  }
+  catch (...)
+  {
+    failure = std::current_exception();
+  }
+  peer->peer().close();
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+asio::awaitable<void> serve(
+  const rdma::context& context, const options& options, asio::thread_pool& pool)
+{
+  rdma::acceptor acceptor(co_await asio::this_coro::executor, context,
+    tcp::endpoint(asio::ip::make_address(options.address), options.port));
+  std::cout << "listening on " << acceptor.local_endpoint() << std::endl;
+  for (;;)
+  {
+    rdma::queue_pair queue_pair = co_await acceptor.async_accept(asio::use_awaitable);
+    // The sender says how many slots it wants only later; the usual number has to do for receives. A
+    // message that meets none is repeated by the device.
+    auto peer = std::make_shared<bulk_transfer::connection>(std::move(queue_pair), 32);
+    peer->post_receives();
+    std::exception_ptr failure;
+    try
+    {
+      const auto result = co_await bulk_transfer::receiver(peer, options.path).run(pool);
+      print_outcome(result, "from the first byte's arrival to the last one's, stored but not flushed");
+    }
+    catch (...)
+    {
+      failure = std::current_exception();
+    }
+    peer->peer().close();
+    if (options.once)
+    {
+      if (failure)
+        std::rethrow_exception(failure);
+      co_return;
+    }
+    example::complain(failure);
+  }
+}
+
+} // namespace
+
+int main(int argc, char** argv)
+{
+  const options options = parse(argc, argv);
+  try
+  {
+    rdma::context context;
+    asio::thread_pool pool(1);
+    std::exception_ptr failure;
+    int signal = 0;
+    {
+      asio::io_context io;
+      // A signal ends the loop; what the coroutines hold, a partial file among it, goes with the io_context.
+      asio::signal_set signals(io, SIGINT, SIGTERM);
+      signals.async_wait(
+        [&io, &signal](rdma::error_code ec, int number)
+        {
+          if (ec)
+            return;
+          signal = number;
+          io.stop();
+        });
+      asio::co_spawn(io,
+        options.serve ? serve(context, options, pool) : send(context, options, pool),
+        [&failure, &signals](std::exception_ptr thrown)
+        {
+          failure = thrown;
+          signals.cancel();
+        });
+      io.run();
+    }
+    if (signal != 0)
+    {
+      std::cerr << "error: interrupted\n";
+      return 128 + signal;
+    }
+    example::complain(failure);
+    return failure ? 1 : 0;
+  }
+  catch (const std::exception& failure)
+  {
+    example::complain(failure);
+    return 1;
+  }
+}

@@ -1,0 +1,203 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_EXAMPLE_BULK_TRANSFER_CONNECTION_HPP
+#define BOOST_RDMA_EXAMPLE_BULK_TRANSFER_CONNECTION_HPP
+
+#include "protocol.hpp"
+
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/queue_pair.hpp>
+
+#include <boost/asio/as_tuple.hpp>
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace bulk_transfer {
+
+namespace asio = boost::asio;
+
+/// A queue pair with receives posted at all times, and writes that are counted.
+/**
+ * Operations outlive the coroutine that started them when it ends with an exception; their handlers
+ * share in the ownership of this object. Used by one thread.
+ */
+class connection : public std::enable_shared_from_this<connection>
+{
+public:
+  /// Longest silence of the peer's while chunks are on their way.
+  static constexpr std::chrono::seconds patience{60};
+
+  /// A chunk has been written (number), a slot is free again (neither), or a letter.
+  struct arrival
+  {
+    std::optional<std::uint32_t> chunk;
+    std::size_t bytes = 0;
+    std::optional<letter> content;
+  };
+
+  connection(rdma::queue_pair peer, std::uint32_t slots)
+    : peer_(std::move(peer))
+    , outgoing_(peer_.context().allocate(letter_size_max))
+    , event_(peer_.get_executor())
+  {
+    // One for each slot's message, and some for letters.
+    for (std::uint32_t i = 0; i < slots + 4; ++i)
+      receives_.push_back({peer_.context().allocate(letter_size_max), {}, false});
+  }
+
+  [[nodiscard]] rdma::queue_pair& peer() { return peer_; }
+
+  void post_receives()
+  {
+    for (std::size_t i = 0; i < receives_.size(); ++i)
+      post_receive(i);
+  }
+
+  /// What the peer sent next, or nothing when a write of ours has been acknowledged.
+  /** Messages that arrived before a failure are handed out before it is thrown. */
+  asio::awaitable<std::optional<arrival>> next(std::optional<std::chrono::seconds> time_limit)
+  {
+    for (;;)
+    {
+      if (receives_[oldest_].arrived)
+        co_return take();
+      if (failure_)
+        throw rdma::system_error(failure_, peer_.diagnose().code ? peer_.diagnose().text() : "");
+      if (std::exchange(acknowledged_, false))
+        co_return std::nullopt;
+      event_.expires_at(
+        time_limit ? asio::steady_timer::clock_type::now() + *time_limit : never);
+      const auto [ec] = co_await event_.async_wait(asio::as_tuple(asio::use_awaitable));
+      if (!ec)
+        throw rdma::system_error(asio::error::timed_out, "nothing came from the peer");
+    }
+  }
+
+  /// The next letter, which must be of this kind.
+  template <class Letter>
+  asio::awaitable<Letter> expect(std::optional<std::chrono::seconds> time_limit)
+  {
+    std::optional<arrival> got;
+    while (!got)
+      got = co_await next(time_limit);
+    co_return expect<Letter>(*got);
+  }
+
+  template <class Letter>
+  static Letter expect(const arrival& got)
+  {
+    throw_if_failure(got);
+    if (!got.content || !std::holds_alternative<Letter>(*got.content))
+      throw protocol_error("a message out of order");
+    return std::get<Letter>(*got.content);
+  }
+
+  static void throw_if_failure(const arrival& got)
+  {
+    if (got.content && std::holds_alternative<failure_letter>(*got.content))
+      throw std::runtime_error(
+        "the peer gave up, and says: " + std::get<failure_letter>(*got.content).text);
+  }
+
+  asio::awaitable<void> send(const letter& content)
+  {
+    const std::vector<std::byte> bytes = encode(content);
+    std::ranges::copy(bytes, outgoing_.data());
+    co_await peer_.async_send(outgoing_.first(bytes.size()), asio::use_awaitable);
+  }
+
+  void free_slot()
+  {
+    peer_.async_send_with_immediate(rdma::no_data, 0,
+      [self = shared_from_this()](rdma::error_code ec, std::size_t) { self->fail(ec); });
+  }
+
+  void write_chunk(
+    const rdma::const_buffer& local, const rdma::remote_buffer& slot, std::uint32_t number)
+  {
+    peer_.async_write_with_immediate(local, slot, number,
+      [self = shared_from_this()](rdma::error_code ec, std::size_t)
+      {
+        self->fail(ec);
+        if (!ec)
+          ++self->written_;
+        self->acknowledged_ = true;
+        self->event_.cancel();
+      });
+  }
+
+  /// The chunks that the peer's memory has.
+  [[nodiscard]] std::uint64_t written() const { return written_; }
+
+private:
+  static constexpr asio::steady_timer::time_point never = asio::steady_timer::time_point::max();
+
+  struct receive
+  {
+    rdma::registered_buffer buffer;
+    rdma::message message;
+    bool arrived;
+  };
+
+  void post_receive(std::size_t index)
+  {
+    receives_[index].arrived = false;
+    peer_.async_receive_message(receives_[index].buffer,
+      [self = shared_from_this(), index](rdma::error_code ec, rdma::message message)
+      {
+        self->fail(ec);
+        self->receives_[index].message = message;
+        self->receives_[index].arrived = !ec;
+        self->event_.cancel();
+      });
+  }
+
+  // Messages arrive in the order of the receives.
+  arrival take()
+  {
+    receive& from = receives_[oldest_];
+    arrival got;
+    got.bytes = from.message.size;
+    if (from.message.written)
+      got.chunk = from.message.immediate;
+    else if (from.message.size != 0)
+      got.content = decode(from.buffer.bytes().first(from.message.size));
+    post_receive(std::exchange(oldest_, (oldest_ + 1) % receives_.size()));
+    return got;
+  }
+
+  void fail(const rdma::error_code& ec)
+  {
+    if (!ec || failure_)
+      return;
+    failure_ = ec;
+    event_.cancel();
+  }
+
+  rdma::queue_pair peer_;
+  rdma::registered_buffer outgoing_;
+  std::vector<receive> receives_;
+  std::size_t oldest_ = 0;
+  asio::steady_timer event_;
+  rdma::error_code failure_;
+  std::uint64_t written_ = 0;
+  bool acknowledged_ = false;
+};
+
+} // namespace bulk_transfer
+
+#endif // BOOST_RDMA_EXAMPLE_BULK_TRANSFER_CONNECTION_HPP

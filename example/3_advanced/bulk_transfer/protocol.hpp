@@ -1,0 +1,247 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_EXAMPLE_BULK_TRANSFER_PROTOCOL_HPP
+#define BOOST_RDMA_EXAMPLE_BULK_TRANSFER_PROTOCOL_HPP
+
+#include <boost_rdma/remote_buffer.hpp>
+
+#include <boost/endian/conversion.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <variant>
+#include <vector>
+
+// What sender and receiver say to each other. Each letter is one message:
+//
+//   sender                            receiver
+//   offer: size, chunk, slots    -->
+//                                <--  ring: a handle to `slots` slots of `chunk` bytes each
+//   chunk i, written into slot
+//   i % slots, immediate i       -->
+//                                <--  a message without bytes: the oldest slot is free again
+//   ...
+//   digest: SHA-256 of the file  -->
+//                                <--  verdict: SHA-256 of what was stored, and whether it is kept
+//
+// Either side may send `failure` instead and then leaves.
+
+namespace bulk_transfer {
+
+constexpr std::uint8_t protocol_version = 1;
+constexpr std::size_t letter_size_max = 512;
+constexpr std::uint32_t chunk_size_max = 256u << 20;
+constexpr std::uint32_t slots_max = 1024;
+constexpr std::uint64_t ring_size_max = std::uint64_t{1} << 30;
+
+using digest = std::array<unsigned char, 32>;
+
+struct offer_letter
+{
+  std::uint64_t file_size = 0;
+  std::uint32_t chunk_size = 0;
+  std::uint32_t slots = 0;
+
+  [[nodiscard]] std::uint64_t chunks() const
+  {
+    return file_size / chunk_size + (file_size % chunk_size != 0 ? 1 : 0);
+  }
+  [[nodiscard]] std::size_t bytes_of(std::uint64_t chunk) const
+  {
+    return static_cast<std::size_t>(
+      std::min<std::uint64_t>(chunk_size, file_size - chunk * chunk_size));
+  }
+  [[nodiscard]] std::size_t ring_size() const { return std::size_t{chunk_size} * slots; }
+};
+
+struct ring_letter
+{
+  rdma::remote_buffer memory;
+};
+
+struct digest_letter
+{
+  digest value{};
+};
+
+struct verdict_letter
+{
+  digest value{};
+  bool kept = false;
+};
+
+struct failure_letter
+{
+  std::string text; // from the peer: untrusted
+};
+
+using letter =
+  std::variant<offer_letter, ring_letter, digest_letter, verdict_letter, failure_letter>;
+
+/// The peer said something that it must not say.
+struct protocol_error : std::runtime_error
+{
+  explicit protocol_error(const std::string& what)
+    : std::runtime_error("the peer does not follow the protocol: " + what)
+  {
+  }
+};
+
+// A letter is its number in the variant, then its fields, big-endian.
+inline std::vector<std::byte> encode(const letter& value)
+{
+  std::vector<std::byte> bytes{static_cast<std::byte>(value.index())};
+  const auto put = [&bytes](const auto& range)
+  {
+    const auto view = std::as_bytes(std::span(range));
+    bytes.insert(bytes.end(), view.begin(), view.end());
+  };
+  const auto put_number = [&put](auto number)
+  { put(std::array{boost::endian::native_to_big(number)}); };
+  std::visit(
+    [&](const auto& each)
+    {
+      using type = std::decay_t<decltype(each)>;
+      if constexpr (std::is_same_v<type, offer_letter>)
+      {
+        put_number(protocol_version);
+        put_number(each.file_size);
+        put_number(each.chunk_size);
+        put_number(each.slots);
+      }
+      else if constexpr (std::is_same_v<type, ring_letter>)
+        put(each.memory.encode());
+      else if constexpr (std::is_same_v<type, digest_letter>)
+        put(each.value);
+      else if constexpr (std::is_same_v<type, verdict_letter>)
+      {
+        put_number(static_cast<std::uint8_t>(each.kept));
+        put(each.value);
+      }
+      else
+        put(each.text.substr(0, letter_size_max - 1));
+    },
+    value);
+  return bytes;
+}
+
+// Takes the fields of a letter one after the other; whoever took all calls done().
+class letter_reader
+{
+public:
+  explicit letter_reader(std::span<const std::byte> bytes)
+    : rest_(bytes)
+  {
+  }
+
+  std::span<const std::byte> take(std::size_t n)
+  {
+    if (rest_.size() < n)
+      throw protocol_error("a message is too short");
+    const auto taken = rest_.first(n);
+    rest_ = rest_.subspan(n);
+    return taken;
+  }
+
+  template <class Number>
+  Number number()
+  {
+    Number value{};
+    std::ranges::copy(take(sizeof(Number)), std::as_writable_bytes(std::span(&value, 1)).begin());
+    return boost::endian::big_to_native(value);
+  }
+
+  digest take_digest()
+  {
+    digest value{};
+    std::ranges::copy(take(value.size()), std::as_writable_bytes(std::span(value)).begin());
+    return value;
+  }
+
+  // Only printable characters, so that a peer cannot play tricks on a terminal.
+  std::string text()
+  {
+    std::string value;
+    for (const std::byte each : take(rest_.size()))
+    {
+      const char c = static_cast<char>(each);
+      value += (c >= ' ' && c <= '~') || c == '\n' ? c : '?';
+    }
+    return value;
+  }
+
+  void done() const
+  {
+    if (!rest_.empty())
+      throw protocol_error("a message is too long");
+  }
+
+private:
+  std::span<const std::byte> rest_;
+};
+
+/// Throws protocol_error for what encode() would not have written.
+inline letter decode(std::span<const std::byte> bytes)
+{
+  letter_reader reader(bytes);
+  letter value;
+  switch (reader.number<std::uint8_t>())
+  {
+  case 0:
+  {
+    if (reader.number<std::uint8_t>() != protocol_version)
+      throw protocol_error("it speaks another version of it");
+    offer_letter offer;
+    offer.file_size = reader.number<std::uint64_t>();
+    offer.chunk_size = reader.number<std::uint32_t>();
+    offer.slots = reader.number<std::uint32_t>();
+    if (offer.chunk_size == 0 || offer.chunk_size > chunk_size_max || offer.slots == 0
+      || offer.slots > slots_max || offer.ring_size() > ring_size_max
+      || offer.file_size > static_cast<std::uint64_t>(INT64_MAX))
+      throw protocol_error("it wants chunks that are too large or too many");
+    value = offer;
+    break;
+  }
+  case 1:
+  {
+    rdma::error_code ec;
+    const auto memory =
+      rdma::remote_buffer::decode(reader.take(rdma::remote_buffer::encoded_size), ec);
+    if (ec)
+      throw protocol_error(ec.message());
+    value = ring_letter{memory};
+    break;
+  }
+  case 2:
+    value = digest_letter{reader.take_digest()};
+    break;
+  case 3:
+  {
+    const bool kept = reader.number<std::uint8_t>() != 0;
+    value = verdict_letter{reader.take_digest(), kept};
+    break;
+  }
+  case 4:
+    value = failure_letter{reader.text()};
+    break;
+  default:
+    throw protocol_error("a message of an unknown kind");
+  }
+  reader.done();
+  return value;
+}
+
+} // namespace bulk_transfer
+
+#endif // BOOST_RDMA_EXAMPLE_BULK_TRANSFER_PROTOCOL_HPP

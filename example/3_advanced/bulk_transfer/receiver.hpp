@@ -1,0 +1,126 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_EXAMPLE_BULK_TRANSFER_RECEIVER_HPP
+#define BOOST_RDMA_EXAMPLE_BULK_TRANSFER_RECEIVER_HPP
+
+#include "sender.hpp"
+
+#include <exception>
+#include <iostream>
+
+namespace bulk_transfer {
+
+/// Receives one file from a connected peer.
+class receiver
+{
+public:
+  using clock = std::chrono::steady_clock;
+
+  receiver(std::shared_ptr<connection> peer, std::string output)
+    : peer_(std::move(peer))
+    , output_(std::move(output))
+  {
+  }
+
+  asio::awaitable<outcome> run(asio::thread_pool& pool)
+  {
+    const auto offer = co_await peer_->expect<offer_letter>(connection::patience);
+    std::cout << "receiving " << offer.file_size << " bytes" << std::endl;
+    outcome result;
+    std::exception_ptr failure;
+    try
+    {
+      result = co_await receive(pool, offer);
+    }
+    catch (const std::exception&)
+    {
+      failure = std::current_exception();
+    }
+    if (failure)
+    {
+      co_await tell(failure);
+      std::rethrow_exception(failure);
+    }
+    co_return result;
+  }
+
+private:
+  asio::awaitable<outcome> receive(asio::thread_pool& pool, const offer_letter& offer)
+  {
+    outcome result;
+    result.bytes = offer.file_size;
+    part_file output(output_);
+    output.content().check_room_for(offer.file_size);
+    // The peer may write here, and nowhere else, until this function returns.
+    const rdma::memory_region ring(peer_->peer().context(), offer.ring_size(),
+      rdma::access::local_write | rdma::access::remote_write);
+    co_await peer_->send(ring_letter{ring.remote()});
+
+    const auto start = clock::now();
+    progress shown(offer.file_size, false);
+    for (std::uint64_t chunk = 0; chunk < offer.chunks(); ++chunk)
+    {
+      const auto got = co_await peer_->next(connection::patience);
+      connection::throw_if_failure(*got);
+      const std::size_t bytes = offer.bytes_of(chunk);
+      if (got->chunk != static_cast<std::uint32_t>(chunk) || got->bytes != bytes)
+        throw protocol_error("a chunk out of order");
+      const std::size_t offset = chunk % offer.slots * offer.chunk_size;
+      output.content().write(ring.bytes().subspan(offset, bytes), chunk * offer.chunk_size);
+      peer_->free_slot();
+      shown.update(chunk * offer.chunk_size + bytes);
+    }
+    shown.finish(offer.file_size);
+    result.transfer = clock::now() - start;
+
+    // The checksum is of the file as it is read back, not of what was in memory.
+    const auto verification_start = clock::now();
+    result.checksum = co_await sha256_aside(pool, output.content(), offer.file_size);
+    const digest theirs = (co_await peer_->expect<digest_letter>(std::nullopt)).value;
+    result.verification = clock::now() - verification_start;
+    const bool same = theirs == result.checksum;
+    if (same)
+      output.keep();
+    co_await peer_->send(verdict_letter{result.checksum, same});
+    if (!same)
+      throw std::runtime_error("the copy differs from what the sender read (SHA-256 here "
+        + text_of(result.checksum) + ", there " + text_of(theirs) + "); it was removed");
+    co_return result;
+  }
+
+  // So that the sender can tell its user why; if it still listens.
+  asio::awaitable<void> tell(const std::exception_ptr& failure)
+  {
+    failure_letter reason;
+    try
+    {
+      std::rethrow_exception(failure);
+    }
+    catch (const std::exception& thrown)
+    {
+      reason.text = thrown.what();
+    }
+    if (!peer_->peer().is_connected())
+      co_return;
+    try
+    {
+      co_await peer_->send(reason);
+    }
+    catch (const rdma::system_error&)
+    {
+      // It does not listen. The first failure is the one to report.
+    }
+  }
+
+  std::shared_ptr<connection> peer_;
+  std::string output_;
+};
+
+} // namespace bulk_transfer
+
+#endif // BOOST_RDMA_EXAMPLE_BULK_TRANSFER_RECEIVER_HPP

@@ -1,0 +1,123 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_EXAMPLE_BULK_TRANSFER_SENDER_HPP
+#define BOOST_RDMA_EXAMPLE_BULK_TRANSFER_SENDER_HPP
+
+#include "connection.hpp"
+#include "file.hpp"
+#include "progress.hpp"
+
+#include <boost_rdma/memory_region.hpp>
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+namespace bulk_transfer {
+
+/// What both sides know in the end.
+struct outcome
+{
+  std::uint64_t bytes = 0;
+  seconds transfer{};
+  seconds verification{};
+  digest checksum{};
+};
+
+/// In a thread of its own: meanwhile the io_context goes on taking signals and the peer's messages.
+inline asio::awaitable<digest> sha256_aside(
+  asio::thread_pool& pool, const file& content, std::uint64_t size)
+{
+  return asio::co_spawn(
+    pool,
+    [&content, size]() -> asio::awaitable<digest> { co_return sha256(content, size); },
+    asio::use_awaitable);
+}
+
+/// Sends the content of a file to a connected peer.
+class sender
+{
+public:
+  using clock = std::chrono::steady_clock;
+
+  sender(std::shared_ptr<connection> peer, const file& input, const offer_letter& offer)
+    : peer_(std::move(peer))
+    , input_(input)
+    , offer_(offer)
+  {
+  }
+
+  asio::awaitable<outcome> run(asio::thread_pool& pool)
+  {
+    outcome result;
+    result.bytes = offer_.file_size;
+    co_await peer_->send(offer_);
+    ring_ = (co_await peer_->expect<ring_letter>(connection::patience)).memory;
+    if (ring_.size() < offer_.ring_size())
+      throw protocol_error("its memory is smaller than was agreed");
+
+    memory_ = rdma::memory_region(peer_->peer().context(), offer_.ring_size());
+    progress shown(offer_.file_size, true);
+    const auto start = clock::now();
+    co_await send_chunks(shown);
+    result.transfer = clock::now() - start;
+    shown.finish(offer_.file_size);
+
+    const auto verification_start = clock::now();
+    result.checksum = co_await sha256_aside(pool, input_, offer_.file_size);
+    co_await peer_->send(digest_letter{result.checksum});
+    // Without a time limit: reading back a large file takes as long as it takes. A peer that dies is
+    // noticed all the same.
+    const auto verdict = co_await peer_->expect<verdict_letter>(std::nullopt);
+    result.verification = clock::now() - verification_start;
+    if (verdict.value != result.checksum || !verdict.kept)
+      throw std::runtime_error("the copy differs from what was read (SHA-256 here "
+        + text_of(result.checksum) + ", there " + text_of(verdict.value)
+        + "): " + input_.path() + " changed meanwhile, or data was damaged on its way");
+    co_return result;
+  }
+
+private:
+  // A slot takes its next chunk when the receiver has stored the previous one, and our side of it when
+  // the device is done with it. Reading goes on while other chunks are on their way.
+  asio::awaitable<void> send_chunks(progress& shown)
+  {
+    const std::uint64_t chunks = offer_.chunks();
+    std::uint64_t stored = 0;
+    for (std::uint64_t chunk = 0; stored < chunks || peer_->written() < chunks;)
+    {
+      if (chunk < chunks && chunk - std::min(stored, peer_->written()) < offer_.slots)
+      {
+        const std::size_t offset = chunk % offer_.slots * offer_.chunk_size;
+        const rdma::mutable_buffer slot = memory_.slice(offset, offer_.bytes_of(chunk));
+        input_.read(memory_.bytes().subspan(offset, slot.size()), chunk * offer_.chunk_size);
+        peer_->write_chunk(
+          slot, ring_.slice(offset, slot.size()), static_cast<std::uint32_t>(chunk));
+        ++chunk;
+        continue;
+      }
+      if (const auto got = co_await peer_->next(connection::patience))
+      {
+        connection::throw_if_failure(*got);
+        if (got->content || got->chunk || stored == chunk)
+          throw protocol_error("a message out of order");
+        ++stored;
+        shown.update(std::min(stored * offer_.chunk_size, offer_.file_size));
+      }
+    }
+  }
+
+  std::shared_ptr<connection> peer_;
+  const file& input_;
+  const offer_letter offer_;
+  rdma::remote_buffer ring_;
+  rdma::memory_region memory_;
+};
+
+} // namespace bulk_transfer
+
+#endif // BOOST_RDMA_EXAMPLE_BULK_TRANSFER_SENDER_HPP

@@ -1,0 +1,62 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_EXAMPLE_COMMON_COMMAND_LINE_HPP
+#define BOOST_RDMA_EXAMPLE_COMMON_COMMAND_LINE_HPP
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <cstdint>
+#include <cstdlib>
+#include <string>
+
+namespace example {
+
+/// NAME serve [--address A] [--port P]
+/// NAME connect ADDRESS PORT [MESSAGE]
+struct command_line
+{
+  bool serve = false;
+  boost::asio::ip::tcp::endpoint endpoint;
+  std::string message = "Hello, RDMA";
+};
+
+/// Ends the program on --help and on mistakes.
+inline command_line parse_command_line(int argc, char** argv, const std::string& what)
+{
+  command_line result;
+  std::string address = "127.0.0.1";
+  std::uint16_t port = 0;
+
+  CLI::App app(what);
+  app.require_subcommand(1);
+  CLI::App* serve = app.add_subcommand("serve", "wait for a client");
+  serve->add_option("--address", address, "where to listen; 0.0.0.0 for all of the host's addresses")
+    ->check(CLI::ValidIPV4)
+    ->capture_default_str();
+  serve->add_option("--port", port, "the TCP port; 0 for one that is free")->capture_default_str();
+  CLI::App* connect = app.add_subcommand("connect", "be the client");
+  connect->add_option("ADDRESS", address)->required()->check(CLI::ValidIPV4);
+  connect->add_option("PORT", port)->required();
+  connect->add_option("MESSAGE", result.message)->capture_default_str();
+  try
+  {
+    app.parse(argc, argv);
+  }
+  catch (const CLI::ParseError& failure)
+  {
+    std::exit(app.exit(failure));
+  }
+  result.serve = serve->parsed();
+  result.endpoint = {boost::asio::ip::make_address(address), port};
+  return result;
+}
+
+} // namespace example
+
+#endif // BOOST_RDMA_EXAMPLE_COMMON_COMMAND_LINE_HPP

@@ -1,0 +1,59 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_EXAMPLE_COMMON_REPORT_HPP
+#define BOOST_RDMA_EXAMPLE_COMMON_REPORT_HPP
+
+#include <boost_rdma/error.hpp>
+
+#include <exception>
+#include <iostream>
+#include <string>
+#include <string_view>
+
+namespace example {
+
+/// What went wrong, and what most often causes it and helps.
+inline std::string explain(const rdma::error_code& ec)
+{
+  std::string text = ec.message();
+  if (const std::string cause = rdma::likely_cause(ec); !cause.empty())
+    text += "\n  " + cause;
+  return text;
+}
+
+inline void complain(std::string_view what, const rdma::error_code& ec)
+{
+  std::cerr << "error: " << what << ": " << explain(ec) << '\n';
+}
+
+/// For what the throwing forms of functions throw.
+inline void complain(const std::exception& failure)
+{
+  std::cerr << "error: " << failure.what() << '\n';
+  if (const auto* system = dynamic_cast<const rdma::system_error*>(&failure))
+    if (const std::string cause = rdma::likely_cause(system->code()); !cause.empty())
+      std::cerr << "  " << cause << '\n';
+}
+
+/// As above, for what a coroutine ended with; nothing when it ended well.
+inline void complain(const std::exception_ptr& failure)
+{
+  try
+  {
+    if (failure)
+      std::rethrow_exception(failure);
+  }
+  catch (const std::exception& thrown)
+  {
+    complain(thrown);
+  }
+}
+
+} // namespace example
+
+#endif // BOOST_RDMA_EXAMPLE_COMMON_REPORT_HPP
