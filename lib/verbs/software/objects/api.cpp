@@ -1,0 +1,128 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/completion_queue.hpp"
+#include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/memory.hpp"
+#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/shared_receive_queue.hpp"
+#include "verbs/software/software.hpp"
+
+#include <array>
+#include <cerrno>
+#include <new>
+
+// The software device's table of verbs.
+
+namespace rdma::software {
+namespace {
+
+ibv_device** get_device_list(int* count)
+{
+  auto** list = new (std::nothrow) ibv_device*[2]{the_device(), nullptr};
+  if (list == nullptr)
+    errno = ENOMEM;
+  if (count != nullptr)
+    *count = list != nullptr ? 1 : 0;
+  return list;
+}
+
+void free_device_list(ibv_device** list) { delete[] list; }
+
+const char* get_device_name(ibv_device* device) { return device->name; }
+
+__be64 get_device_guid(ibv_device*) { return 0; } // it has no serial number
+
+ibv_context* open_default(ibv_device*) { return open_device(device_settings{}); }
+
+const char* wc_status_str(ibv_wc_status status)
+{
+  static constexpr std::array texts{"success", "local length error", "local QP operation error",
+    "local EE context operation error", "local protection error", "Work Request Flushed Error",
+    "memory management operation error", "bad response error", "local access error",
+    "remote invalid request error", "remote access error", "remote operation error",
+    "transport retry counter exceeded", "RNR retry counter exceeded", "local RDD violation error",
+    "remote invalid RD request", "aborted error", "invalid EE context number",
+    "invalid EE context state", "fatal error", "response timeout error", "general error"};
+  const auto index = static_cast<std::size_t>(status);
+  return index < texts.size() ? texts[index] : "unknown";
+}
+
+const char* event_type_str(ibv_event_type type)
+{
+  switch (type)
+  {
+  case IBV_EVENT_CQ_ERR:
+    return "CQ error";
+  case IBV_EVENT_QP_FATAL:
+    return "local work queue catastrophic error";
+  case IBV_EVENT_QP_REQ_ERR:
+    return "invalid request local work queue error";
+  case IBV_EVENT_QP_ACCESS_ERR:
+    return "local access violation work queue error";
+  case IBV_EVENT_COMM_EST:
+    return "communication established";
+  case IBV_EVENT_SQ_DRAINED:
+    return "send queue drained";
+  case IBV_EVENT_SRQ_LIMIT_REACHED:
+    return "SRQ limit reached";
+  case IBV_EVENT_QP_LAST_WQE_REACHED:
+    return "last WQE reached";
+  default:
+    return "unknown"; // this device has no others
+  }
+}
+
+verbs::api make_table()
+{
+  verbs::api t;
+  t.get_device_list = &get_device_list;
+  t.free_device_list = &free_device_list;
+  t.get_device_name = &get_device_name;
+  t.get_device_guid = &get_device_guid;
+  t.open_device = &open_default;
+  t.close_device = &close_device;
+  t.query_device = &query_device;
+  t.query_port = &query_port;
+  t.query_gid = &query_gid;
+  t.query_gid_ex = &query_gid_ex;
+  t.query_pkey = &query_pkey;
+  t.alloc_pd = &alloc_pd;
+  t.dealloc_pd = &dealloc_pd;
+  t.reg_mr = &reg_mr;
+  t.dereg_mr = &dereg_mr;
+  t.create_comp_channel = &create_comp_channel;
+  t.destroy_comp_channel = &destroy_comp_channel;
+  t.create_cq = &create_cq;
+  t.resize_cq = &resize_cq;
+  t.destroy_cq = &destroy_cq;
+  t.get_cq_event = &get_cq_event;
+  t.ack_cq_events = &ack_cq_events;
+  t.create_srq = &create_srq;
+  t.modify_srq = &modify_srq;
+  t.query_srq = &query_srq;
+  t.destroy_srq = &destroy_srq;
+  t.create_qp = &create_qp;
+  t.modify_qp = &modify_qp;
+  t.query_qp = &query_qp;
+  t.destroy_qp = &destroy_qp;
+  t.get_async_event = &get_async_event;
+  t.ack_async_event = &ack_async_event;
+  t.wc_status_str = &wc_status_str;
+  t.event_type_str = &event_type_str;
+  return t;
+}
+
+} // namespace
+
+const verbs::api& api()
+{
+  static const verbs::api table = make_table();
+  return table;
+}
+
+} // namespace rdma::software

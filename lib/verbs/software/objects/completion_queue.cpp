@@ -1,0 +1,318 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/completion_queue.hpp"
+
+#include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/queue_pair.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <fcntl.h>
+#include <new>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+namespace rdma::software {
+
+void completion_channel::notify(completion_queue& queue) noexcept
+{
+  {
+    const std::lock_guard lock(mutex);
+    if (queue.in_channel)
+      return; // told already, and not taken yet
+    queue.in_channel = true;
+    queue.next_in_channel = nullptr;
+    (last != nullptr ? last->next_in_channel : first) = &queue;
+    last = &queue;
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(signal.get(), &one, sizeof one); // full: readable anyway
+}
+
+completion_queue* completion_channel::take() noexcept
+{
+  const std::lock_guard lock(mutex);
+  completion_queue* found = first;
+  if (found == nullptr)
+  {
+    // Nothing is left: no longer readable for events. Under the mutex, so that none is lost.
+    std::uint64_t count;
+    [[maybe_unused]] const ssize_t n = ::read(signal.get(), &count, sizeof count);
+    return nullptr;
+  }
+  first = found->next_in_channel;
+  if (first == nullptr)
+    last = nullptr;
+  found->in_channel = false;
+  ++found->given;
+  return found;
+}
+
+bool completion_queue::push(
+  const ibv_wc& wc, queue_pair* owner, bool sent, std::uint64_t next, bool solicited)
+{
+  bool tell = false;
+  {
+    const std::lock_guard lock(guard);
+    const std::size_t count = held.load(std::memory_order_relaxed);
+    if (overrun || count == depth)
+    {
+      if (std::exchange(overrun, true))
+        return false;
+      ibv_async_event event{};
+      event.element.cq = this;
+      event.event_type = IBV_EVENT_CQ_ERR;
+      device_context::of(context).events.raise(event);
+      return false;
+    }
+    entries[(head + count) % depth] = {wc, sent ? owner : nullptr, next};
+    held.store(count + 1, std::memory_order_release);
+    hint.store(wc.qp_num, std::memory_order_relaxed);
+    // An unsuccessful completion counts as solicited (ibv_req_notify_cq(3)).
+    if (armed == arming::any || (armed == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))
+    {
+      armed = arming::off;
+      tell = true;
+    }
+  }
+  if (tell && channel != nullptr)
+    static_cast<completion_channel*>(channel)->notify(*this);
+  return true;
+}
+
+void completion_queue::clean(const queue_pair& owner) noexcept
+{
+  const std::lock_guard lock(guard);
+  const std::size_t count = held.load(std::memory_order_relaxed);
+  std::size_t kept = 0;
+  for (std::size_t i = 0; i < count; ++i)
+  {
+    const entry& e = entries[(head + i) % depth];
+    if (e.wc.qp_num == owner.qp_num)
+      continue;
+    entries[(head + kept) % depth] = e;
+    ++kept;
+  }
+  held.store(kept, std::memory_order_release);
+}
+
+int completion_queue::poll(int count, ibv_wc* to)
+{
+  device_context& owner = device_context::of(context);
+  owner.engine.attend();
+  if (held.load(std::memory_order_acquire) == 0)
+    owner.engine.poll(
+      hint.load(std::memory_order_relaxed), turn.fetch_add(1, std::memory_order_relaxed));
+  if (held.load(std::memory_order_acquire) == 0)
+    return 0;
+  const std::lock_guard lock(guard);
+  const std::size_t have = held.load(std::memory_order_relaxed);
+  const std::size_t n = std::min(have, static_cast<std::size_t>(std::max(count, 0)));
+  for (std::size_t i = 0; i < n; ++i)
+  {
+    const entry& e = entries[head];
+    to[i] = e.wc;
+    if (e.sender != nullptr)
+      e.sender->sends.retired.store(e.next, std::memory_order_release);
+    head = head + 1 == depth ? 0 : head + 1;
+  }
+  held.store(have - n, std::memory_order_release);
+  return static_cast<int>(n);
+}
+
+int completion_queue::arm(bool solicited_only)
+{
+  const std::lock_guard lock(guard);
+  if (!solicited_only)
+    armed = arming::any;
+  else if (armed == arming::off)
+    armed = arming::solicited;
+  return 0;
+}
+
+int completion_queue::resize(std::uint32_t wanted)
+{
+  const std::lock_guard lock(guard);
+  const std::size_t count = held.load(std::memory_order_relaxed);
+  if (wanted < count)
+    return EINVAL; // ibv_resize_cq(3)
+  std::unique_ptr<entry[]> larger(new (std::nothrow) entry[wanted]);
+  if (!larger)
+    return ENOMEM;
+  for (std::size_t i = 0; i < count; ++i)
+    larger[i] = entries[(head + i) % depth];
+  entries = std::move(larger);
+  depth = wanted;
+  head = 0;
+  cqe = static_cast<int>(wanted);
+  return 0;
+}
+
+ibv_comp_channel* create_comp_channel(ibv_context* context)
+{
+  std::unique_ptr<completion_channel> made(new (std::nothrow) completion_channel);
+  if (!made)
+  {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  made->set = wire::descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  made->signal = wire::descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!made->set || !made->signal)
+    return nullptr;
+  device_context& owner = device_context::of(context);
+  epoll_event event{};
+  event.events = EPOLLIN;
+  if (::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, made->signal.get(), &event) != 0
+    || ::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, owner.engine.sockets(), &event) != 0)
+    return nullptr;
+  made->context = context;
+  made->fd = made->set.get();
+  made->refcnt = 0;
+  owner.children.fetch_add(1, std::memory_order_relaxed);
+  return made.release();
+}
+
+int destroy_comp_channel(ibv_comp_channel* channel)
+{
+  auto* gone = static_cast<completion_channel*>(channel);
+  {
+    const std::lock_guard lock(gone->mutex);
+    if (gone->refcnt != 0)
+      return EBUSY;
+  }
+  device_context::of(channel->context).children.fetch_sub(1, std::memory_order_release);
+  delete gone;
+  return 0;
+}
+
+ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector)
+{
+  device_context& owner = device_context::of(context);
+  if (depth < 1 || static_cast<std::uint32_t>(depth) > owner.settings.max_completions || vector < 0
+    || vector >= context->num_comp_vectors)
+  {
+    errno = EINVAL;
+    return nullptr;
+  }
+  std::unique_ptr<completion_queue> made(new (std::nothrow) completion_queue);
+  if (!made || (made->entries.reset(new (std::nothrow) completion_queue::entry[static_cast<std::size_t>(depth)]),
+                 !made->entries))
+  {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  made->context = context;
+  made->channel = channel;
+  made->cq_context = user;
+  made->handle = 0;
+  made->cqe = depth;
+  made->depth = static_cast<std::size_t>(depth);
+  made->comp_events_completed = made->async_events_completed = 0;
+  if (channel != nullptr)
+  {
+    auto* shared = static_cast<completion_channel*>(channel);
+    const std::lock_guard lock(shared->mutex);
+    ++shared->refcnt;
+  }
+  owner.children.fetch_add(1, std::memory_order_relaxed);
+  return made.release();
+}
+
+int resize_cq(ibv_cq* cq, int depth)
+{
+  if (depth < 1 || static_cast<std::uint32_t>(depth) > device_context::of(cq->context).settings.max_completions)
+    return EINVAL;
+  return static_cast<completion_queue*>(cq)->resize(static_cast<std::uint32_t>(depth));
+}
+
+int destroy_cq(ibv_cq* cq)
+{
+  auto* gone = static_cast<completion_queue*>(cq);
+  if (gone->users.load(std::memory_order_acquire) != 0)
+    return EBUSY;
+  device_context& owner = device_context::of(cq->context);
+  owner.events.forget(cq, gone->events);
+  if (auto* channel = static_cast<completion_channel*>(cq->channel))
+  {
+    std::unique_lock lock(channel->mutex);
+    if (gone->in_channel)
+    {
+      completion_queue** link = &channel->first;
+      channel->last = nullptr;
+      while (*link != nullptr)
+      {
+        if (*link == gone)
+        {
+          *link = gone->next_in_channel;
+          continue;
+        }
+        channel->last = *link;
+        link = &(*link)->next_in_channel;
+      }
+    }
+    channel->acknowledged.wait(lock, [&] { return gone->given == gone->acknowledged; });
+    --channel->refcnt;
+  }
+  owner.children.fetch_sub(1, std::memory_order_release);
+  delete gone;
+  return 0;
+}
+
+int poll_cq(ibv_cq* cq, int count, ibv_wc* to) { return static_cast<completion_queue*>(cq)->poll(count, to); }
+
+int req_notify_cq(ibv_cq* cq, int solicited_only)
+{
+  return static_cast<completion_queue*>(cq)->arm(solicited_only != 0);
+}
+
+int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
+{
+  auto* from = static_cast<completion_channel*>(channel);
+  wire::engine& engine = device_context::of(channel->context).engine;
+  for (;;)
+  {
+    completion_queue* found = from->take();
+    if (found == nullptr)
+    {
+      engine.attend();
+      engine.poll(0, 0);
+      found = from->take();
+    }
+    if (found != nullptr)
+    {
+      *cq = found;
+      *user = found->cq_context;
+      return 0;
+    }
+    const int flags = ::fcntl(channel->fd, F_GETFL);
+    if (flags < 0)
+      return -1;
+    if ((flags & O_NONBLOCK) != 0)
+    {
+      errno = EAGAIN;
+      return -1;
+    }
+    epoll_event ready;
+    if (::epoll_wait(channel->fd, &ready, 1, -1) < 0)
+      return -1;
+  }
+}
+
+void ack_cq_events(ibv_cq* cq, unsigned count)
+{
+  auto* channel = static_cast<completion_channel*>(cq->channel);
+  if (channel == nullptr || count == 0)
+    return;
+  const std::lock_guard lock(channel->mutex);
+  static_cast<completion_queue*>(cq)->acknowledged += count;
+  cq->comp_events_completed += count;
+  channel->acknowledged.notify_all();
+}
+
+} // namespace rdma::software

@@ -1,0 +1,104 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_COMPLETION_QUEUE_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_COMPLETION_QUEUE_HPP
+
+#include "verbs/software/objects/events.hpp"
+#include "verbs/software/wire/socket.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+
+namespace rdma::software {
+
+struct completion_queue;
+struct queue_pair;
+
+/// A completion channel. Its descriptor is an epoll set of the device's connections and an eventfd.
+/**
+ * So a message that arrives wakes whoever waits for the channel without a detour by the engine's
+ * thread; get_cq_event() then makes progress itself and may find that there is no event yet.
+ */
+struct completion_channel : ibv_comp_channel
+{
+  wire::descriptor set;
+  wire::descriptor signal;
+  std::mutex mutex;
+  std::condition_variable acknowledged;
+  completion_queue* first = nullptr; ///< queues with an event, each at most once
+  completion_queue* last = nullptr;
+
+  void notify(completion_queue& queue) noexcept;
+  completion_queue* take() noexcept;
+};
+
+struct completion_queue : ibv_cq
+{
+  /// A completion, and the send queue slots that are free once it has been polled.
+  struct entry
+  {
+    ibv_wc wc;
+    queue_pair* sender;
+    std::uint64_t next;
+  };
+
+  /// Adds a completion; false when there is no room: the queue is broken then (IBA 10.8.3.1).
+  bool push(const ibv_wc& wc, queue_pair* owner, bool sent, std::uint64_t next, bool solicited);
+
+  /// Forgets the completions of a queue pair, as on reset or destruction (IBA 10.3.1).
+  void clean(const queue_pair& owner) noexcept;
+
+  int poll(int count, ibv_wc* to);
+  int arm(bool solicited_only);
+  int resize(std::uint32_t depth);
+
+  std::mutex guard;
+  std::unique_ptr<entry[]> entries;
+  std::size_t depth = 0;
+  std::size_t head = 0;
+  std::atomic<std::size_t> held{0}; ///< written under the mutex
+  enum class arming
+  {
+    off,
+    solicited,
+    any,
+  } armed = arming::off;
+  bool overrun = false;
+
+  std::atomic<std::uint32_t> hint{0}; ///< the queue pair that completed something last
+  std::atomic<std::uint32_t> turn{0}; ///< counts looks for work
+  std::atomic<std::uint32_t> users{0}; ///< queue pairs
+
+  // Under the channel's mutex.
+  completion_queue* next_in_channel = nullptr;
+  bool in_channel = false;
+  std::uint32_t given = 0;
+  std::uint32_t acknowledged = 0;
+
+  event_count events;
+};
+
+ibv_comp_channel* create_comp_channel(ibv_context* context);
+int destroy_comp_channel(ibv_comp_channel* channel);
+ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector);
+int resize_cq(ibv_cq* cq, int depth);
+int destroy_cq(ibv_cq* cq);
+int poll_cq(ibv_cq* cq, int count, ibv_wc* to);
+int req_notify_cq(ibv_cq* cq, int solicited_only);
+int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user);
+void ack_cq_events(ibv_cq* cq, unsigned count);
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_COMPLETION_QUEUE_HPP

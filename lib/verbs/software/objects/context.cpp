@@ -1,0 +1,280 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/context.hpp"
+
+#include "verbs/software/objects/completion_queue.hpp"
+#include "verbs/software/objects/memory.hpp"
+#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/shared_receive_queue.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include <arpa/inet.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+
+namespace rdma::software {
+namespace {
+
+constexpr std::uint8_t the_port = 1;
+constexpr std::size_t gids_max = 255; // what a sgid_index can name, less one
+
+bool same(const ibv_gid& a, const ibv_gid& b) { return std::memcmp(a.raw, b.raw, sizeof a.raw) == 0; }
+
+bool parse(const std::string& text, ibv_gid& to)
+{
+  wire::address at;
+  sockaddr_in v4{};
+  sockaddr_in6 v6{};
+  if (::inet_pton(AF_INET, text.c_str(), &v4.sin_addr) == 1)
+  {
+    v4.sin_family = AF_INET;
+    std::memcpy(&at.storage, &v4, sizeof v4);
+  }
+  else if (::inet_pton(AF_INET6, text.c_str(), &v6.sin6_addr) == 1)
+  {
+    v6.sin6_family = AF_INET6;
+    std::memcpy(&at.storage, &v6, sizeof v6);
+  }
+  else
+  {
+    return false;
+  }
+  to = wire::to_gid(at);
+  return true;
+}
+
+// Every address that is up, loopback first; link-local ones mean nothing without their interface.
+int host_gids(std::vector<ibv_gid>& to)
+{
+  ifaddrs* list = nullptr;
+  if (::getifaddrs(&list) != 0)
+    return errno;
+  const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
+  for (const bool loopback : {true, false})
+  {
+    for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next)
+    {
+      if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0
+        || ((i->ifa_flags & IFF_LOOPBACK) != 0) != loopback)
+        continue;
+      wire::address at;
+      if (i->ifa_addr->sa_family == AF_INET)
+        std::memcpy(&at.storage, i->ifa_addr, sizeof(sockaddr_in));
+      else if (i->ifa_addr->sa_family == AF_INET6)
+        std::memcpy(&at.storage, i->ifa_addr, sizeof(sockaddr_in6));
+      else
+        continue;
+      const ibv_gid gid = wire::to_gid(at);
+      const bool link_local = at.storage.ss_family == AF_INET6 && gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+      if (link_local || to.size() == gids_max
+        || std::any_of(to.begin(), to.end(), [&](const ibv_gid& g) { return same(g, gid); }))
+        continue;
+      to.push_back(gid);
+    }
+  }
+  return to.empty() ? EADDRNOTAVAIL : 0;
+}
+
+int choose_gids(const device_settings& settings, std::vector<ibv_gid>& to)
+{
+  if (settings.addresses.empty())
+    return host_gids(to);
+  for (const std::string& text : settings.addresses)
+  {
+    ibv_gid gid;
+    if (!parse(text, gid) || to.size() == gids_max)
+      return EINVAL;
+    to.push_back(gid);
+  }
+  return 0;
+}
+
+} // namespace
+
+ibv_device* the_device() noexcept
+{
+  static ibv_device device = []
+  {
+    ibv_device d{};
+    d.node_type = IBV_NODE_CA;
+    d.transport_type = IBV_TRANSPORT_IB;
+    std::strncpy(d.name, device_name, sizeof d.name - 1);
+    std::strncpy(d.dev_name, device_name, sizeof d.dev_name - 1);
+    return d;
+  }();
+  return &device;
+}
+
+device_context::device_context(const device_settings& with)
+  : ibv_context{}
+  , settings(with)
+  , engine(settings)
+{
+  device = the_device();
+  ops.alloc_mw = &software::alloc_mw;
+  ops.dealloc_mw = &software::dealloc_mw;
+  ops.bind_mw = &software::bind_mw;
+  ops.poll_cq = &software::poll_cq;
+  ops.req_notify_cq = &software::req_notify_cq;
+  ops.post_srq_recv = &software::post_srq_recv;
+  ops.post_send = &software::post_send;
+  ops.post_recv = &software::post_recv;
+  cmd_fd = -1;
+  async_fd = events.fd();
+  num_comp_vectors = 1;
+  abi_compat = nullptr; // no extended operations: rdma-core's inline functions then say EOPNOTSUPP
+}
+
+ibv_context* open_device(const device_settings& settings)
+{
+  try
+  {
+    auto made = std::make_unique<device_context>(settings);
+    int error = made->async_fd < 0 ? EMFILE : choose_gids(settings, made->gids);
+    if (error == 0)
+      error = made->engine.start(made->gids);
+    if (error == 0)
+      return made.release();
+    errno = error;
+  }
+  catch (const std::bad_alloc&)
+  {
+    errno = ENOMEM;
+  }
+  return nullptr;
+}
+
+int close_device(ibv_context* context)
+{
+  device_context& gone = device_context::of(context);
+  if (gone.children.load(std::memory_order_acquire) != 0)
+  {
+    errno = EBUSY;
+    return -1;
+  }
+  delete &gone;
+  return 0;
+}
+
+int query_device(ibv_context* context, ibv_device_attr* to)
+{
+  const device_settings& s = device_context::of(context).settings;
+  *to = {};
+  std::strncpy(to->fw_ver, "0.1", sizeof to->fw_ver - 1);
+  to->max_mr_size = UINT64_MAX;
+  to->page_size_cap = 4096;
+  to->max_qp = 1 << 20;
+  to->max_qp_wr = static_cast<int>(s.max_work_requests);
+  to->device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN;
+  to->max_sge = to->max_sge_rd = static_cast<int>(s.max_sge);
+  to->max_cq = 1 << 20;
+  to->max_cqe = static_cast<int>(s.max_completions);
+  to->max_mr = to->max_mw = static_cast<int>(key_table::capacity / 2);
+  to->max_pd = 1 << 20;
+  to->max_qp_rd_atom = to->max_qp_init_rd_atom = static_cast<int>(s.max_read_atomic);
+  to->max_res_rd_atom = to->max_qp * to->max_qp_rd_atom;
+  to->atomic_cap = IBV_ATOMIC_GLOB; // they are the processor's own
+  to->max_srq = 1 << 20;
+  to->max_srq_wr = static_cast<int>(s.max_work_requests);
+  to->max_srq_sge = static_cast<int>(s.max_sge);
+  to->max_pkeys = 1;
+  to->local_ca_ack_delay = 16;
+  to->phys_port_cnt = 1;
+  return 0;
+}
+
+int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to)
+{
+  const device_context& owner = device_context::of(context);
+  if (port != the_port)
+    return EINVAL;
+  // The leading part of ibv_port_attr; its last member is link_layer (see ___ibv_query_port).
+  ibv_port_attr attributes{};
+  attributes.state = IBV_PORT_ACTIVE;
+  attributes.max_mtu = attributes.active_mtu = IBV_MTU_4096;
+  attributes.gid_tbl_len = static_cast<int>(owner.gids.size());
+  attributes.max_msg_sz = static_cast<std::uint32_t>(protocol::max_message);
+  attributes.pkey_tbl_len = 1;
+  attributes.lid = owner.engine.port();
+  attributes.max_vl_num = 1;
+  attributes.active_width = 2; // 4X
+  attributes.active_speed = 32; // EDR; there is no such thing to tell
+  attributes.phys_state = 5;    // LinkUp
+  attributes.link_layer = IBV_LINK_LAYER_ETHERNET;
+  std::memcpy(static_cast<void*>(to), &attributes, offsetof(ibv_port_attr, link_layer) + 1);
+  return 0;
+}
+
+int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to)
+{
+  const device_context& owner = device_context::of(context);
+  if (port != the_port || index < 0 || static_cast<std::size_t>(index) >= owner.gids.size())
+  {
+    errno = EINVAL;
+    return -1;
+  }
+  *to = owner.gids[static_cast<std::size_t>(index)];
+  return 0;
+}
+
+int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* to,
+  std::uint32_t flags, std::size_t size)
+{
+  const device_context& owner = device_context::of(context);
+  if (port != the_port || flags != 0 || index >= owner.gids.size() || size < sizeof(ibv_gid_entry))
+    return EINVAL;
+  *to = {};
+  to->gid = owner.gids[index];
+  to->gid_index = index;
+  to->port_num = the_port;
+  to->gid_type = IBV_GID_TYPE_ROCE_V2;
+  return 0;
+}
+
+int query_pkey(ibv_context*, std::uint8_t port, int index, __be16* to)
+{
+  if (port != the_port || index != 0)
+    return -1;
+  *to = 0xffff; // the default partition, full member (IBA 10.9.1)
+  return 0;
+}
+
+int get_async_event(ibv_context* context, ibv_async_event* to)
+{
+  return device_context::of(context).events.get(*to);
+}
+
+void ack_async_event(ibv_async_event* event)
+{
+  ibv_context* context = nullptr;
+  switch (event->event_type)
+  {
+  case IBV_EVENT_CQ_ERR:
+    context = event->element.cq->context;
+    ++event->element.cq->async_events_completed;
+    break;
+  case IBV_EVENT_SRQ_ERR:
+  case IBV_EVENT_SRQ_LIMIT_REACHED:
+    context = event->element.srq->context;
+    ++event->element.srq->events_completed;
+    break;
+  default:
+    context = event->element.qp->context; // this device has events of objects only
+    ++event->element.qp->events_completed;
+    break;
+  }
+  device_context::of(context).events.acknowledge(*event);
+}
+
+} // namespace rdma::software

@@ -1,0 +1,57 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_CONTEXT_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_CONTEXT_HPP
+
+#include "boost_rdma/software/device.hpp"
+#include "verbs/software/objects/events.hpp"
+#include "verbs/software/objects/key_table.hpp"
+#include "verbs/software/wire/engine.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+#include <vector>
+
+namespace rdma::software {
+
+/// The one device that there is to list. Opening it makes a device_context.
+ibv_device* the_device() noexcept;
+
+/// An opened device: independent of all others, with keys, queue pairs, port and engine of its own.
+struct device_context : ibv_context
+{
+  explicit device_context(const device_settings& with);
+
+  static device_context& of(ibv_context* context) noexcept
+  {
+    return *static_cast<device_context*>(context);
+  }
+
+  const device_settings settings;
+  key_table keys;
+  event_queue events;
+  std::vector<ibv_gid> gids;
+  std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
+  wire::engine engine;                    ///< last: its thread serves what the others hold
+};
+
+int close_device(ibv_context* context);
+int query_device(ibv_context* context, ibv_device_attr* to);
+int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to);
+int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to);
+int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* to,
+  std::uint32_t flags, std::size_t size);
+int query_pkey(ibv_context* context, std::uint8_t port, int index, __be16* to);
+int get_async_event(ibv_context* context, ibv_async_event* to);
+void ack_async_event(ibv_async_event* event);
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_CONTEXT_HPP

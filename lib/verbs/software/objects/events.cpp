@@ -1,0 +1,103 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/events.hpp"
+
+#include "verbs/software/objects/completion_queue.hpp"
+#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/shared_receive_queue.hpp"
+
+#include <cerrno>
+#include <sys/eventfd.h>
+
+namespace rdma::software {
+namespace {
+
+struct subject
+{
+  const void* object = nullptr;
+  event_count* count = nullptr;
+};
+
+subject subject_of(const ibv_async_event& event)
+{
+  switch (event.event_type)
+  {
+  case IBV_EVENT_CQ_ERR:
+    return {event.element.cq, &static_cast<completion_queue*>(event.element.cq)->events};
+  case IBV_EVENT_SRQ_ERR:
+  case IBV_EVENT_SRQ_LIMIT_REACHED:
+    return {event.element.srq, &static_cast<shared_receive_queue*>(event.element.srq)->events};
+  case IBV_EVENT_QP_FATAL:
+  case IBV_EVENT_QP_REQ_ERR:
+  case IBV_EVENT_QP_ACCESS_ERR:
+  case IBV_EVENT_COMM_EST:
+  case IBV_EVENT_SQ_DRAINED:
+  case IBV_EVENT_QP_LAST_WQE_REACHED:
+    return {event.element.qp, &static_cast<queue_pair*>(event.element.qp)->events};
+  default:
+    return {};
+  }
+}
+
+} // namespace
+
+event_queue::event_queue()
+  : fd_(::eventfd(0, EFD_SEMAPHORE | EFD_CLOEXEC))
+{
+}
+
+void event_queue::raise(const ibv_async_event& event) noexcept
+{
+  try
+  {
+    const std::lock_guard lock(mutex_);
+    waiting_.push_back(event);
+  }
+  catch (const std::bad_alloc&)
+  {
+    return; // news of an error that shows in completions as well
+  }
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(fd_.get(), &one, sizeof one);
+}
+
+int event_queue::get(ibv_async_event& to)
+{
+  for (;;)
+  {
+    std::uint64_t one;
+    if (::read(fd_.get(), &one, sizeof one) != sizeof one)
+      return -1;
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty())
+      continue; // its object is gone
+    to = waiting_.front();
+    waiting_.pop_front();
+    if (const subject s = subject_of(to); s.count != nullptr)
+      ++s.count->given;
+    return 0;
+  }
+}
+
+void event_queue::acknowledge(const ibv_async_event& event)
+{
+  const std::lock_guard lock(mutex_);
+  if (const subject s = subject_of(event); s.count != nullptr)
+    ++s.count->acknowledged;
+  acknowledged_.notify_all();
+}
+
+void event_queue::forget(const void* object, event_count& count)
+{
+  std::unique_lock lock(mutex_);
+  std::erase_if(
+    waiting_, [object](const ibv_async_event& event) { return subject_of(event).object == object; });
+  acknowledged_.wait(lock, [&] { return count.given == count.acknowledged; });
+}
+
+} // namespace rdma::software

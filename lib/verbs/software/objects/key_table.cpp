@@ -1,0 +1,155 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/key_table.hpp"
+
+#include "verbs/software/objects/random.hpp"
+
+#include <new>
+#include <thread>
+
+namespace rdma::software {
+
+namespace {
+
+std::uint32_t random_word()
+{
+  std::uint32_t word;
+  fill_random(&word, sizeof word);
+  return word;
+}
+
+bool covers(const key_slot& slot, std::uint64_t address, std::uint64_t length) noexcept
+{
+  // Written so that no sum can overflow, whatever a peer asks for.
+  return address >= slot.address && address - slot.address <= slot.length &&
+         length <= slot.length - (address - slot.address);
+}
+
+} // namespace
+
+key_table::key_table()
+  : secret_(random_word())
+{
+}
+
+key_table::~key_table()
+{
+  for (auto& c : chunks_)
+    delete c.load(std::memory_order_relaxed);
+}
+
+std::uint32_t key_table::random()
+{
+  if (pool_left_ == 0)
+  {
+    fill_random(pool_.data(), sizeof pool_);
+    pool_left_ = pool_.size();
+  }
+  return pool_[--pool_left_];
+}
+
+key_slot* key_table::allocate(std::uint32_t& key)
+{
+  const std::lock_guard lock(mutex_);
+  // At most half full, so that a random slot is soon found and stays hard to guess; the last chunk
+  // may fill up.
+  if (slots_used_ >= chunks_used_ * chunk_slots / 2 && chunks_used_ < chunk_count)
+  {
+    chunk* fresh = new (std::nothrow) chunk;
+    if (fresh == nullptr && slots_used_ == chunks_used_ * chunk_slots)
+      return nullptr;
+    if (fresh != nullptr)
+      chunks_[chunks_used_++].store(fresh, std::memory_order_release);
+  }
+  if (slots_used_ == chunks_used_ * chunk_slots)
+    return nullptr;
+  const std::size_t all = chunks_used_ * chunk_slots;
+  std::size_t index = random() % all;
+  while (chunks_[index / chunk_slots].load(std::memory_order_relaxed)
+           ->slots[index % chunk_slots].taken)
+    index = (index + 1) % all;
+  key_slot& slot = chunks_[index / chunk_slots].load(std::memory_order_relaxed)
+                     ->slots[index % chunk_slots];
+  // Bits 8..25 say the slot, all others are free to be random; zero means "none".
+  do
+  {
+    const std::uint32_t noise = random();
+    key = (noise & ~(static_cast<std::uint32_t>(capacity - 1) << 8)) |
+          ((static_cast<std::uint32_t>(index) ^ (secret_ & (capacity - 1))) << 8);
+  } while (key == 0);
+  slot.taken = true;
+  slot.windows.store(0, std::memory_order_relaxed);
+  slot.owner_qp = 0;
+  slot.window = false;
+  slot.bound = false;
+  slot.region = nullptr;
+  ++slots_used_;
+  return &slot;
+}
+
+void key_table::revoke(key_slot& slot) noexcept
+{
+  slot.key.store(0, std::memory_order_seq_cst);
+  while (slot.pins.load(std::memory_order_seq_cst) != 0)
+    std::this_thread::yield();
+}
+
+void key_table::release(key_slot& slot) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  slot.taken = false;
+  --slots_used_;
+}
+
+key_slot* key_table::find(std::uint32_t key) noexcept
+{
+  const std::size_t index = ((key >> 8) ^ secret_) & (capacity - 1);
+  chunk* c = chunks_[index / chunk_slots].load(std::memory_order_acquire);
+  return c != nullptr ? &c->slots[index % chunk_slots] : nullptr;
+}
+
+key_slot* key_table::pin(std::uint32_t key) noexcept
+{
+  key_slot* slot = key != 0 ? find(key) : nullptr;
+  if (slot == nullptr)
+    return nullptr;
+  slot->pins.fetch_add(1, std::memory_order_seq_cst);
+  if (slot->key.load(std::memory_order_seq_cst) == key)
+    return slot;
+  unpin(*slot);
+  return nullptr;
+}
+
+key_slot* key_table::pin_local(std::uint32_t key, const ibv_pd* pd, std::uint64_t address,
+                               std::uint64_t length, unsigned access) noexcept
+{
+  key_slot* slot = pin(key);
+  if (slot == nullptr)
+    return nullptr;
+  if (!slot->window && slot->pd == pd && (slot->access & access) == access &&
+      covers(*slot, address, length))
+    return slot;
+  unpin(*slot);
+  return nullptr;
+}
+
+key_slot* key_table::pin_remote(std::uint32_t key, const ibv_pd* pd, std::uint32_t qp,
+                                std::uint64_t address, std::uint64_t length,
+                                unsigned access) noexcept
+{
+  key_slot* slot = pin(key);
+  if (slot == nullptr)
+    return nullptr;
+  const bool may = !slot->window || (slot->bound && (slot->owner_qp == 0 || slot->owner_qp == qp));
+  if (may && slot->pd == pd && (slot->access & access) == access && covers(*slot, address, length))
+    return slot;
+  unpin(*slot);
+  return nullptr;
+}
+
+} // namespace rdma::software

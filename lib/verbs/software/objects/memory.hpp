@@ -1,0 +1,48 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_MEMORY_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_MEMORY_HPP
+
+#include "verbs/software/objects/key_table.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace rdma::software {
+
+struct protection_domain : ibv_pd
+{
+  std::atomic<std::uint32_t> users{0}; ///< regions, windows, queue pairs, shared receive queues
+};
+
+struct memory_region : ibv_mr
+{
+  key_slot* slot = nullptr;
+};
+
+struct memory_window : ibv_mw
+{
+  key_slot* slot = nullptr;
+  std::uint32_t first_key = 0; ///< all its keys differ from it in the low 8 bits at most
+};
+
+/// Takes the window's key away for good.
+void free_window_slot(key_table& keys, memory_window& window) noexcept;
+
+ibv_pd* alloc_pd(ibv_context* context);
+int dealloc_pd(ibv_pd* pd);
+ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access);
+int dereg_mr(ibv_mr* mr);
+ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
+int dealloc_mw(ibv_mw* mw);
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_MEMORY_HPP

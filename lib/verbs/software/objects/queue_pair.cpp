@@ -1,0 +1,297 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/queue_pair.hpp"
+
+#include "verbs/software/objects/completion_queue.hpp"
+#include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <new>
+
+// A queue pair's queues: posting, creating and destroying. How it moves is in queue_pair_progress.cpp,
+// its states are in queue_pair_states.cpp.
+
+namespace rdma::software {
+namespace {
+
+std::size_t request_extra(const ibv_qp_cap& cap)
+{
+  return std::max<std::size_t>(cap.max_inline_data, cap.max_send_sge * sizeof(ibv_sge));
+}
+
+bool may_be_inline(ibv_wr_opcode opcode)
+{
+  return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_SEND_WITH_INV
+    || opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+} // namespace
+
+queue_pair::queue_pair(device_context& owner, const ibv_qp_init_attr& with)
+  : ibv_qp{}
+  , context_of(owner)
+  , cap(with.cap)
+  , signal_all(with.sq_sig_all != 0)
+  , sends(std::max(with.cap.max_send_wr, 1u), request_extra(with.cap))
+  , receives(std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge))
+  , shared(static_cast<shared_receive_queue*>(with.srq))
+  , requester(sends, with_, *this)
+  , responder(with_, *this, shared != nullptr ? shared->elements_max : with.cap.max_recv_sge)
+  , link(owner.engine, with_, requester, responder)
+{
+  flushing.storage = std::make_unique<ibv_sge[]>(std::max(with.cap.max_recv_sge, 1u));
+}
+
+int queue_pair::check(const ibv_send_wr& wr) const noexcept
+{
+  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_send_sge)
+    return EINVAL;
+  switch (wr.opcode)
+  {
+  case IBV_WR_SEND:
+  case IBV_WR_SEND_WITH_IMM:
+  case IBV_WR_SEND_WITH_INV:
+  case IBV_WR_RDMA_WRITE:
+  case IBV_WR_RDMA_WRITE_WITH_IMM:
+  case IBV_WR_RDMA_READ:
+  case IBV_WR_ATOMIC_CMP_AND_SWP:
+  case IBV_WR_ATOMIC_FETCH_AND_ADD:
+  case IBV_WR_LOCAL_INV:
+    break;
+  case IBV_WR_BIND_MW:
+    if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2)
+      return EINVAL;
+    break;
+  default:
+    return EINVAL;
+  }
+  if ((wr.send_flags & IBV_SEND_INLINE) == 0)
+    return 0;
+  std::uint64_t bytes = 0;
+  for (int i = 0; i < wr.num_sge; ++i)
+    bytes += wr.sg_list[i].length;
+  return may_be_inline(wr.opcode) && bytes <= cap.max_inline_data ? 0 : EINVAL;
+}
+
+void queue_pair::store(protocol::send_request& to, const ibv_send_wr& wr) noexcept
+{
+  to.id = wr.wr_id;
+  to.opcode = wr.opcode;
+  to.flags = wr.send_flags;
+  to.immediate = wr.imm_data; // or invalidate_rkey: a union
+  to.length = 0;
+  to.elements = 0;
+  to.received = 0;
+  to.done = false;
+  if (wr.opcode == IBV_WR_BIND_MW)
+  {
+    to.window = wr.bind_mw.mw;
+    to.rkey = wr.bind_mw.rkey;
+    to.bind = wr.bind_mw.bind_info;
+    return;
+  }
+  if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+  {
+    to.remote = wr.wr.atomic.remote_addr;
+    to.rkey = wr.wr.atomic.rkey;
+    to.compare_add = wr.wr.atomic.compare_add;
+    to.swap = wr.wr.atomic.swap;
+  }
+  else
+  {
+    to.remote = wr.wr.rdma.remote_addr;
+    to.rkey = wr.wr.rdma.rkey;
+  }
+  for (int i = 0; i < wr.num_sge; ++i)
+  {
+    const ibv_sge& e = wr.sg_list[i];
+    if ((wr.send_flags & IBV_SEND_INLINE) != 0)
+    {
+      if (e.length != 0)
+        std::memcpy(to.inline_bytes() + to.length, reinterpret_cast<const void*>(e.addr), e.length);
+    }
+    else
+    {
+      to.elements_begin()[to.elements++] = e;
+    }
+    to.length += e.length;
+  }
+}
+
+int queue_pair::post(ibv_send_wr* wr, ibv_send_wr** bad)
+{
+  const ibv_qp_state now = current();
+  int error = 0;
+  if (now == IBV_QPS_RESET || now == IBV_QPS_INIT || now == IBV_QPS_RTR) // IBA 10.3.1
+  {
+    *bad = wr;
+    return EINVAL;
+  }
+  {
+    const std::lock_guard lock(sends.mutex);
+    std::uint64_t posted = sends.posted.load(std::memory_order_relaxed);
+    // acquire: the slot's last use ended before it was retired
+    const std::uint64_t retired = sends.retired.load(std::memory_order_acquire);
+    for (; wr != nullptr; wr = wr->next)
+    {
+      error = check(*wr);
+      if (error == 0 && posted - retired >= cap.max_send_wr)
+        error = ENOMEM; // ibv_post_send(3): full, or completions that were never polled
+      if (error != 0)
+      {
+        *bad = wr;
+        break;
+      }
+      store(sends[posted], *wr);
+      ++posted;
+    }
+    sends.posted.store(posted, std::memory_order_release);
+  }
+  serve(wire::mover::poster);
+  return error;
+}
+
+int queue_pair::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
+{
+  if (shared != nullptr || current() == IBV_QPS_RESET)
+  {
+    *bad = wr;
+    return EINVAL;
+  }
+  const int error = fill(receives, cap.max_recv_sge, wr, bad);
+  if (current() == IBV_QPS_ERR)
+    serve(wire::mover::poster); // flushes it
+  return error;
+}
+
+bool queue_pair::take_receive(protocol::receive_work& to)
+{
+  if (shared != nullptr)
+    return shared->take(to);
+  const std::lock_guard lock(receives.mutex);
+  return take_oldest(receives, to);
+}
+
+void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
+{
+  if (!static_cast<completion_queue*>(send_cq)->push(wc, this, true, next, false))
+    broken = true;
+}
+
+void queue_pair::receive_completed(const ibv_wc& wc, bool solicited)
+{
+  if (!static_cast<completion_queue*>(recv_cq)->push(wc, this, false, 0, solicited))
+    broken = true;
+}
+
+void queue_pair::raise(ibv_event_type type)
+{
+  ibv_async_event event{};
+  event.element.qp = this;
+  event.event_type = type;
+  context_of.events.raise(event);
+}
+
+void queue_pair::end()
+{
+  context_of.engine.remove(*this);
+  {
+    const std::lock_guard lock(progress);
+    link.close();
+  }
+  static_cast<completion_queue*>(send_cq)->clean(*this);
+  static_cast<completion_queue*>(recv_cq)->clean(*this);
+  context_of.events.forget(static_cast<ibv_qp*>(this), events);
+}
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
+{
+  device_context& owner = device_context::of(pd->context);
+  const device_settings& limits = owner.settings;
+  ibv_qp_cap& cap = with->cap;
+  int error = 0;
+  if (with->qp_type != IBV_QPT_RC)
+    error = EOPNOTSUPP;
+  else if (with->send_cq == nullptr || with->recv_cq == nullptr || with->send_cq->context != pd->context
+    || with->recv_cq->context != pd->context || (with->srq != nullptr && with->srq->pd != pd)
+    || cap.max_send_wr > limits.max_work_requests || cap.max_recv_wr > limits.max_work_requests
+    || cap.max_send_sge > limits.max_sge || cap.max_recv_sge > limits.max_sge
+    || cap.max_inline_data > limits.max_inline_data)
+    error = EINVAL;
+  if (error != 0)
+  {
+    errno = error;
+    return nullptr;
+  }
+  if (with->srq != nullptr)
+    cap.max_recv_wr = cap.max_recv_sge = 0;
+  try
+  {
+    auto made = std::make_unique<queue_pair>(owner, *with);
+    made->context = pd->context;
+    made->qp_context = with->qp_context;
+    made->pd = pd;
+    made->send_cq = with->send_cq;
+    made->recv_cq = with->recv_cq;
+    made->srq = with->srq;
+    made->qp_type = with->qp_type;
+    made->ibv_qp::state = IBV_QPS_RESET;
+    made->qp_num = owner.engine.add(*made);
+    static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    static_cast<completion_queue*>(with->send_cq)->users.fetch_add(1, std::memory_order_relaxed);
+    static_cast<completion_queue*>(with->recv_cq)->users.fetch_add(1, std::memory_order_relaxed);
+    if (made->shared != nullptr)
+      made->shared->users.fetch_add(1, std::memory_order_relaxed);
+    return made.release();
+  }
+  catch (const std::bad_alloc&)
+  {
+    errno = ENOMEM;
+    return nullptr;
+  }
+}
+
+int destroy_qp(ibv_qp* qp)
+{
+  auto* gone = static_cast<queue_pair*>(qp);
+  gone->end();
+  if (gone->shared != nullptr)
+    gone->shared->users.fetch_sub(1, std::memory_order_release);
+  static_cast<completion_queue*>(qp->send_cq)->users.fetch_sub(1, std::memory_order_release);
+  static_cast<completion_queue*>(qp->recv_cq)->users.fetch_sub(1, std::memory_order_release);
+  static_cast<protection_domain*>(qp->pd)->users.fetch_sub(1, std::memory_order_release);
+  delete gone;
+  return 0;
+}
+
+int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask) { return static_cast<queue_pair*>(qp)->modify(*to, mask); }
+
+int query_qp(ibv_qp* qp, ibv_qp_attr* to, int, ibv_qp_init_attr* init)
+{
+  static_cast<queue_pair*>(qp)->query(*to, *init);
+  return 0;
+}
+
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)
+{
+  return static_cast<queue_pair*>(qp)->post(wr, bad);
+}
+
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad)
+{
+  return static_cast<queue_pair*>(qp)->post_receives(wr, bad);
+}
+
+// Type 1 windows are bound by a verb of their own (ibv_bind_mw(3)); the device knows type 2 only.
+int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
+
+} // namespace rdma::software

@@ -1,0 +1,194 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/queue_pair.hpp"
+
+#include <algorithm>
+
+// How a queue pair moves: whoever comes by carries frames in and out and looks at what time it is.
+
+namespace rdma::software {
+namespace {
+
+// IBA 9.7.6.1.3: from one to four times the time that the attribute says, for each try.
+std::int64_t silence_max(const ibv_qp_attr& attributes, std::chrono::milliseconds at_least)
+{
+  if (attributes.timeout == 0)
+    return 0; // waits for ever
+  const std::int64_t once = std::int64_t{4096} << attributes.timeout; // 4.096 us * 2^timeout
+  return std::max<std::int64_t>(
+    4 * once * (attributes.retry_cnt + 1), std::chrono::nanoseconds(at_least).count());
+}
+
+} // namespace
+
+void queue_pair::serve(wire::mover by)
+{
+  do
+  {
+    // The note is left first: either the holder sees it, or it has let go and we get the lock.
+    called.store(true, std::memory_order_seq_cst);
+    const std::unique_lock lock(progress, std::try_to_lock);
+    if (!lock)
+      return;
+    called.store(false, std::memory_order_seq_cst);
+    move(by);
+  } while (called.load(std::memory_order_seq_cst));
+}
+
+void queue_pair::move(wire::mover by)
+{
+  const ibv_qp_state now_state = current();
+  if (now_state == IBV_QPS_RESET || now_state == IBV_QPS_INIT)
+    return;
+  if (now_state == IBV_QPS_ERR)
+  {
+    flush();
+    return;
+  }
+  const std::int64_t now = wire::now();
+  const std::uint32_t receives_before = responder.receives();
+  link.timer(now);
+  if (resume_at != 0 && now >= resume_at)
+  {
+    resume_at = 0;
+    requester.resume();
+  }
+  if (by != wire::mover::poster)
+  {
+    link.writable();
+    link.receive(now);
+  }
+  // A poller that finds a message may answer it at once, and the acknowledgement rides along; so it waits
+  // for one more call, but not when it has been waiting already.
+  const bool may_ride = by == wire::mover::poller && !owing && responder.receives() != receives_before;
+  const bool owed = owing;
+  link.transmit(by == wire::mover::engine || (by == wire::mover::poller && !may_ride));
+  if (link.deaf())
+    link.receive(now);
+  owing = responder.acknowledgement_wanted();
+  look_for_the_end();
+  if (current() == IBV_QPS_ERR)
+    return;
+  keep_time(now);
+  if (owing && !owed)
+  {
+    try
+    {
+      context_of.engine.owe(qp_num);
+    }
+    catch (const std::bad_alloc&)
+    {
+      link.transmit(true);
+      owing = false;
+    }
+  }
+}
+
+void queue_pair::look_for_the_end()
+{
+  if (link.lost() && !link.malformed() && requester.outstanding() && !requester.failed())
+    requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_connection_lost);
+  if (link.malformed() || broken)
+    raise(IBV_EVENT_QP_FATAL);
+  if (requester.failed() || responder.failed() || link.malformed() || broken)
+    enter_error();
+  else if (draining && requester.drained())
+  {
+    draining = false;
+    if (attributes.en_sqd_async_notify != 0)
+      raise(IBV_EVENT_SQ_DRAINED);
+  }
+}
+
+void queue_pair::keep_time(std::int64_t now)
+{
+  if (const std::int64_t wait = requester.take_wait(); wait != 0)
+    resume_at = now + wait;
+  const bool expecting = current() != IBV_QPS_RTR && requester.outstanding();
+  // Bytes that move are a sign of life: a large message may take longer than the timer.
+  const bool sign = heard != requester.responses() || moved != link.moved() || resume_at != 0;
+  heard = requester.responses();
+  moved = link.moved();
+  std::int64_t silent_until = 0;
+  if (!expecting)
+    waiting_since = 0;
+  else
+  {
+    if (waiting_since == 0 || sign)
+      waiting_since = now;
+    const std::int64_t most = silence_max(attributes, context_of.settings.retry_time_min);
+    silent_until = most != 0 ? waiting_since + most : 0;
+    if (silent_until != 0 && now >= silent_until)
+    {
+      requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_no_answer);
+      enter_error();
+      return;
+    }
+  }
+  if (alarm_at != 0 && now >= alarm_at)
+    alarm_at = 0; // it has rung, or is about to
+  std::int64_t next = 0;
+  for (const std::int64_t at : {silent_until, resume_at, link.retry_at()})
+    if (at != 0 && (next == 0 || at < next))
+      next = at;
+  // Later than an alarm that is set anyway is soon enough: it is looked at again then.
+  if (next != 0 && (alarm_at == 0 || next < alarm_at))
+  {
+    alarm_at = next;
+    context_of.engine.alarm(qp_num, next);
+  }
+}
+
+bool queue_pair::welcome(wire::descriptor& fd, const protocol::hello& theirs)
+{
+  bool welcome = false;
+  {
+    const std::lock_guard lock(progress);
+    welcome = (current() == IBV_QPS_RTR || current() == IBV_QPS_RTS || current() == IBV_QPS_SQD)
+      && link.adopt(fd, theirs);
+  }
+  if (welcome)
+    serve(wire::mover::engine);
+  return welcome;
+}
+
+// IBA 10.3.1.7: what is outstanding is completed, in order, with a flush error.
+void queue_pair::flush()
+{
+  requester.flush();
+  responder.flush();
+  if (shared != nullptr)
+    return; // they belong to others as well
+  ibv_wc wc{};
+  wc.status = IBV_WC_WR_FLUSH_ERR;
+  wc.opcode = IBV_WC_RECV;
+  wc.vendor_err = protocol::detail_flushed;
+  wc.qp_num = qp_num;
+  wc.src_qp = with_.peer_qp;
+  while (take_receive(flushing))
+  {
+    wc.wr_id = flushing.id;
+    receive_completed(wc, false);
+  }
+}
+
+void queue_pair::enter_error()
+{
+  if (current() == IBV_QPS_ERR)
+    return;
+  set_state(IBV_QPS_ERR);
+  // The last answers first: the peer is to know why.
+  link.transmit(true);
+  link.close();
+  flush();
+  if (shared != nullptr)
+    raise(IBV_EVENT_QP_LAST_WQE_REACHED);
+}
+
+} // namespace rdma::software

@@ -1,0 +1,149 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/shared_receive_queue.hpp"
+
+#include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/memory.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <new>
+
+namespace rdma::software {
+
+int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept
+{
+  const std::lock_guard lock(queue.mutex);
+  for (; wr != nullptr; wr = wr->next)
+  {
+    int error = 0;
+    if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > elements_max)
+      error = EINVAL;
+    else if (queue.posted - queue.taken == queue.depth())
+      error = ENOMEM;
+    if (error != 0)
+    {
+      *bad = wr;
+      return error;
+    }
+    protocol::receive_request& r = queue[queue.posted];
+    r.id = wr->wr_id;
+    r.elements = static_cast<std::uint32_t>(wr->num_sge);
+    r.length = 0;
+    std::copy_n(wr->sg_list, r.elements, r.elements_begin());
+    for (const ibv_sge& e : r.list())
+      r.length += e.length;
+    ++queue.posted;
+  }
+  return 0;
+}
+
+bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept
+{
+  if (queue.taken == queue.posted)
+    return false;
+  protocol::receive_request& r = queue[queue.taken];
+  to.id = r.id;
+  to.length = r.length;
+  to.elements = r.elements;
+  std::copy_n(r.elements_begin(), r.elements, to.storage.get());
+  ++queue.taken;
+  return true;
+}
+
+bool shared_receive_queue::take(protocol::receive_work& to) noexcept
+{
+  bool low = false;
+  {
+    const std::lock_guard lock(queue.mutex);
+    if (!take_oldest(queue, to))
+      return false;
+    // Once, until it is armed again (IBA 10.2.9.1).
+    low = limit != 0 && queue.posted - queue.taken < limit;
+    if (low)
+      limit = 0;
+  }
+  if (low)
+  {
+    ibv_async_event event{};
+    event.element.srq = this;
+    event.event_type = IBV_EVENT_SRQ_LIMIT_REACHED;
+    device_context::of(context).events.raise(event);
+  }
+  return true;
+}
+
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
+{
+  device_context& owner = device_context::of(pd->context);
+  if (with->attr.max_wr < 1 || with->attr.max_wr > owner.settings.max_work_requests
+    || with->attr.max_sge > owner.settings.max_sge)
+  {
+    errno = EINVAL;
+    return nullptr;
+  }
+  try
+  {
+    auto* made = new shared_receive_queue(with->attr.max_wr, std::max(with->attr.max_sge, 1u));
+    made->context = pd->context;
+    made->pd = pd;
+    made->srq_context = with->srq_context;
+    with->attr.max_sge = made->elements_max;
+    static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    return made;
+  }
+  catch (const std::bad_alloc&)
+  {
+    errno = ENOMEM;
+    return nullptr;
+  }
+}
+
+int modify_srq(ibv_srq* srq, ibv_srq_attr* to, int mask)
+{
+  auto* queue = static_cast<shared_receive_queue*>(srq);
+  if ((mask & IBV_SRQ_MAX_WR) != 0)
+    return EOPNOTSUPP; // the size is fixed
+  if ((mask & IBV_SRQ_LIMIT) != 0)
+  {
+    const std::lock_guard lock(queue->queue.mutex);
+    if (to->srq_limit > queue->queue.depth())
+      return EINVAL;
+    queue->limit = to->srq_limit;
+  }
+  return 0;
+}
+
+int query_srq(ibv_srq* srq, ibv_srq_attr* to)
+{
+  auto* queue = static_cast<shared_receive_queue*>(srq);
+  const std::lock_guard lock(queue->queue.mutex);
+  to->max_wr = queue->queue.depth();
+  to->max_sge = queue->elements_max;
+  to->srq_limit = queue->limit;
+  return 0;
+}
+
+int destroy_srq(ibv_srq* srq)
+{
+  auto* gone = static_cast<shared_receive_queue*>(srq);
+  if (gone->users.load(std::memory_order_acquire) != 0)
+    return EBUSY;
+  device_context::of(srq->context).events.forget(srq, gone->events);
+  static_cast<protection_domain*>(srq->pd)->users.fetch_sub(1, std::memory_order_release);
+  delete gone;
+  return 0;
+}
+
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad)
+{
+  auto* queue = static_cast<shared_receive_queue*>(srq);
+  return fill(queue->queue, queue->elements_max, wr, bad);
+}
+
+} // namespace rdma::software

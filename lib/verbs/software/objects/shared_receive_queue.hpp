@@ -1,0 +1,54 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_SHARED_RECEIVE_QUEUE_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_SHARED_RECEIVE_QUEUE_HPP
+
+#include "verbs/software/objects/events.hpp"
+#include "verbs/software/protocol/endpoint.hpp"
+#include "verbs/software/protocol/work_queue.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <atomic>
+#include <cstdint>
+
+namespace rdma::software {
+
+struct shared_receive_queue : ibv_srq
+{
+  shared_receive_queue(std::uint32_t depth, std::uint32_t elements)
+    : ibv_srq{}
+    , queue(depth, elements * sizeof(ibv_sge))
+    , elements_max(elements)
+  {
+  }
+
+  bool take(protocol::receive_work& to) noexcept;
+
+  protocol::receive_queue queue;
+  const std::uint32_t elements_max;
+  std::uint32_t limit = 0; ///< an event when fewer receives are left; under queue.mutex
+  std::atomic<std::uint32_t> users{0};
+  event_count events;
+};
+
+/// Copies receives into a queue; what ibv_post_recv and ibv_post_srq_recv return.
+int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept;
+
+/// Takes the oldest receive; false when there is none. With the mutex held.
+bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept;
+
+ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with);
+int modify_srq(ibv_srq* srq, ibv_srq_attr* to, int mask);
+int query_srq(ibv_srq* srq, ibv_srq_attr* to);
+int destroy_srq(ibv_srq* srq);
+int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad);
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_SHARED_RECEIVE_QUEUE_HPP

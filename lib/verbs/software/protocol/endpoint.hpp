@@ -1,0 +1,127 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_ENDPOINT_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_ENDPOINT_HPP
+
+#include "verbs/software/objects/key_table.hpp"
+#include "verbs/software/protocol/packet.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <cstdint>
+#include <memory>
+#include <span>
+
+namespace rdma::software::protocol {
+
+/// The longest message (max_msg_sz): what the length field of a RETH may say (IBA 9.3.3).
+inline constexpr std::uint64_t max_message = 1ull << 31;
+
+/// What the state machines are told by the queue pair; changed only while neither runs.
+struct parameters
+{
+  key_table* keys = nullptr;
+  const ibv_pd* pd = nullptr;
+  std::uint32_t qp = 0;
+  std::uint32_t peer_qp = 0;
+  std::uint32_t segment = 0; ///< payload of a full frame, the wire's choice
+  std::uint32_t sq_psn = 0;
+  std::uint32_t rq_psn = 0;
+  unsigned access = 0; ///< qp_access_flags
+  std::uint8_t max_read_atomic = 0;
+  std::uint8_t max_peer_read_atomic = 0; ///< max_dest_rd_atomic
+  std::uint8_t min_rnr_timer = 0;
+  std::uint8_t rnr_retry = 0;
+  std::uint8_t retry_count = 0;
+  std::uint8_t timeout = 0;
+  bool signal_all = false;
+};
+
+/// A receive work request that a message goes into.
+struct receive_work
+{
+  std::uint64_t id = 0;
+  std::uint64_t length = 0;
+  std::uint32_t elements = 0;
+  std::unique_ptr<ibv_sge[]> storage; ///< as many as the receive queue's max_sge
+
+  std::span<const ibv_sge> list() const noexcept { return {storage.get(), elements}; }
+};
+
+/// What the state machines need of the queue pair.
+class host
+{
+public:
+  /// A send work request has come to its end. `next` is the slot after it.
+  virtual void send_completed(const ibv_wc& wc, std::uint64_t next) = 0;
+  virtual void receive_completed(const ibv_wc& wc, bool solicited) = 0;
+  virtual void raise(ibv_event_type type) = 0;
+
+  /// Takes the next receive from the receive queue or the shared one; false when there is none.
+  virtual bool take_receive(receive_work& to) = 0;
+
+protected:
+  ~host() = default;
+};
+
+/// Details in ibv_wc::vendor_err: why, where the status alone leaves it open.
+enum detail : std::uint32_t
+{
+  detail_none = 0,
+  detail_flushed = 1,
+  detail_remote_nak = 2,       ///< the peer refused the request
+  detail_connection_lost = 3,  ///< the connection ended with requests outstanding
+  detail_no_answer = 4,        ///< nobody answered in time
+  detail_local_key = 5,        ///< a scatter/gather element's key does not permit it
+  detail_local_fault = 6,      ///< registered, but not (any more) mapped memory
+  detail_message_length = 7,   ///< longer than max_msg_sz, or an atomic not of 8 bytes
+  detail_receive_length = 8,   ///< the receive is too small for the message
+  detail_no_initiator_depth = 9, ///< max_rd_atomic is 0
+  detail_response = 10,        ///< the peer's response makes no sense
+  detail_rnr = 11,             ///< the peer posted no receive
+  detail_window = 12,          ///< the window may not be bound or invalidated like this
+  detail_malformed = 13,       ///< what the peer sent is not this protocol
+};
+
+/// What is to be done with a frame whose headers have arrived.
+enum class verdict
+{
+  accept,    ///< place its payload, then finish it
+  discard,   ///< skip its payload
+  malformed, ///< give up the connection
+};
+
+/// A frame on its way out. Its payload stays where it is registered until the moment it is sent.
+struct frame
+{
+  enum class origin : std::uint8_t
+  {
+    none,     ///< headers only
+    request,  ///< bytes of a send work request
+    response, ///< bytes of memory that the peer reads
+  };
+
+  header_bytes bytes;
+  std::uint8_t header_size = 0;
+  origin source = origin::none;
+  std::uint32_t psn = 0;
+  std::uint32_t covered = 1; ///< PSNs that it takes: a read request's response counts
+  std::uint32_t payload = 0;
+  std::uint32_t generation = 0; ///< requests: see requester::generation
+  bool response = false;        ///< the responder made it
+  std::uint32_t key = 0;        ///< response
+  std::uint64_t request = 0;    ///< request: the slot in the send queue; response: the read's PSN
+  std::uint64_t offset = 0;     ///< request: into the message; response: the address
+  std::uint32_t sent = 0;       ///< of headers and payload together
+
+  std::uint32_t size() const noexcept { return header_size + payload; }
+};
+
+} // namespace rdma::software::protocol
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_ENDPOINT_HPP

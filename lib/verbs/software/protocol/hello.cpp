@@ -1,0 +1,115 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/protocol/hello.hpp"
+
+#include "verbs/software/protocol/bytes.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace rdma::software::protocol {
+
+namespace {
+
+constexpr std::uint64_t magic = 0x424c'5244'4d41'3031; // "BLRDMA01"
+constexpr std::uint32_t version = 1;
+
+enum kind : std::uint8_t
+{
+  kind_hello = 1,
+  kind_not_ready = 2,
+};
+
+// Layout: magic 8, version 2, kind 1, flags 1, segment 4, expected psn 4, first psn 4,
+// from: gid 16 lid 2 zero 2 qp 4, to: the same, secret 16. 24 + 24 + 24 + 16 = 88; zeros to 96.
+constexpr std::uint32_t flag_first_psn = 1;
+
+void put_name(byte_writer& out, const endpoint_name& name)
+{
+  for (std::uint8_t b : name.gid)
+    out.put(b, 1);
+  out.put(name.lid, 2);
+  out.put(0, 2);
+  out.put(name.qp, 4);
+}
+
+bool get_name(byte_reader& in, endpoint_name& name)
+{
+  for (std::uint8_t& b : name.gid)
+    b = static_cast<std::uint8_t>(in.get(1));
+  name.lid = static_cast<std::uint16_t>(in.get(2));
+  const bool zero = in.get(2) == 0;
+  name.qp = in.get32();
+  return zero && name.qp <= 0xffffff;
+}
+
+} // namespace
+
+void encode(const hello& from, hello_bytes& to) noexcept
+{
+  to.fill(std::byte{});
+  byte_writer out(to.data());
+  out.put(magic, 8);
+  out.put(version, 2);
+  out.put(kind_hello, 1);
+  out.put(from.first_psn ? flag_first_psn : 0, 1);
+  out.put(from.segment, 4);
+  out.put(from.expected_psn, 4);
+  out.put(from.first_psn.value_or(0), 4);
+  put_name(out, from.from);
+  put_name(out, from.to);
+  for (std::byte b : from.secret)
+    out.put(static_cast<std::uint8_t>(b), 1);
+}
+
+std::optional<hello> decode_hello(std::span<const std::byte, hello_size> from) noexcept
+{
+  byte_reader in(from.data());
+  if (in.get(8) != magic || in.get(2) != version || in.get(1) != kind_hello)
+    return std::nullopt;
+  hello h;
+  const std::uint32_t flags = in.get32(1);
+  h.segment = in.get32();
+  h.expected_psn = in.get32();
+  const std::uint32_t first = in.get32();
+  if (flags > flag_first_psn || h.expected_psn > 0xffffff || first > 0xffffff)
+    return std::nullopt;
+  if (flags & flag_first_psn)
+    h.first_psn = first;
+  if (!get_name(in, h.from) || !get_name(in, h.to))
+    return std::nullopt;
+  for (std::byte& b : h.secret)
+    b = static_cast<std::byte>(in.get(1));
+  return h;
+}
+
+hello_bytes not_ready() noexcept
+{
+  hello_bytes bytes{};
+  byte_writer out(bytes.data());
+  out.put(magic, 8);
+  out.put(version, 2);
+  out.put(kind_not_ready, 1);
+  return bytes;
+}
+
+bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept
+{
+  const hello_bytes expected = not_ready();
+  return std::equal(from.begin(), from.end(), expected.begin());
+}
+
+bool equal(const connection_secret& a, const connection_secret& b) noexcept
+{
+  unsigned difference = 0;
+  for (std::size_t i = 0; i < a.size(); ++i)
+    difference |= static_cast<unsigned>(a[i] ^ b[i]);
+  return difference == 0;
+}
+
+} // namespace rdma::software::protocol

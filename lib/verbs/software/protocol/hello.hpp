@@ -1,0 +1,62 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_HELLO_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_HELLO_HPP
+
+#include "verbs/software/software.hpp"
+
+#include <array>
+#include <compare>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace rdma::software::protocol {
+
+/// Names one end of a connection; also decides which end connects: the smaller one.
+struct endpoint_name
+{
+  std::array<std::uint8_t, 16> gid{};
+  std::uint16_t lid = 0; ///< the TCP port of the device
+  std::uint32_t qp = 0;
+
+  auto operator<=>(const endpoint_name&) const = default;
+};
+
+/// The first thing that either end says.
+struct hello
+{
+  endpoint_name from;
+  endpoint_name to;
+  std::uint32_t expected_psn = 0;          ///< the sender's rq_psn
+  std::optional<std::uint32_t> first_psn;  ///< the sender's sq_psn, which it knows from RTS on
+  std::uint32_t segment = 0;               ///< bytes of a full frame's payload
+  connection_secret secret{};
+};
+
+inline constexpr std::size_t hello_size = 96;
+
+using hello_bytes = std::array<std::byte, hello_size>;
+
+void encode(const hello& from, hello_bytes& to) noexcept;
+
+/// Nothing, when the bytes are not a hello of this version.
+std::optional<hello> decode_hello(std::span<const std::byte, hello_size> from) noexcept;
+
+/// What the waiting end answers to a hello that names nobody here (yet), before it closes.
+hello_bytes not_ready() noexcept;
+
+bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept;
+
+/// Takes the same time wherever the secrets differ.
+bool equal(const connection_secret& a, const connection_secret& b) noexcept;
+
+} // namespace rdma::software::protocol
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_HELLO_HPP

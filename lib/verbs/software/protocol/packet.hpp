@@ -1,0 +1,159 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PACKET_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PACKET_HPP
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+namespace rdma::software::protocol {
+
+/// Reliable connection opcodes (IBA 9.2.1, table "OpCode field").
+enum class opcode : std::uint8_t
+{
+  send_first = 0x00,
+  send_middle = 0x01,
+  send_last = 0x02,
+  send_last_immediate = 0x03,
+  send_only = 0x04,
+  send_only_immediate = 0x05,
+  write_first = 0x06,
+  write_middle = 0x07,
+  write_last = 0x08,
+  write_last_immediate = 0x09,
+  write_only = 0x0a,
+  write_only_immediate = 0x0b,
+  read_request = 0x0c,
+  read_response_first = 0x0d,
+  read_response_middle = 0x0e,
+  read_response_last = 0x0f,
+  read_response_only = 0x10,
+  acknowledge = 0x11,
+  atomic_acknowledge = 0x12,
+  compare_swap = 0x13,
+  fetch_add = 0x14,
+  send_last_invalidate = 0x16,
+  send_only_invalidate = 0x17,
+};
+
+/// What an opcode stands for; a set of these describes one.
+enum trait : unsigned
+{
+  trait_valid = 1u << 0,
+  trait_request = 1u << 1,
+  trait_send = 1u << 2,
+  trait_write = 1u << 3,
+  trait_read_response = 1u << 4,
+  trait_payload = 1u << 5,
+  trait_starts = 1u << 6, ///< first or only frame of its message
+  trait_ends = 1u << 7,   ///< last or only frame of its message
+  trait_reth = 1u << 8,
+  trait_aeth = 1u << 9,
+  trait_atomic = 1u << 10,     ///< AtomicETH
+  trait_atomic_ack = 1u << 11, ///< AtomicAckETH
+  trait_immediate = 1u << 12,
+  trait_invalidate = 1u << 13, ///< IETH
+};
+
+/// The traits of an opcode as it came from the wire; 0 for one that is not RC's.
+unsigned traits_of(std::uint8_t op) noexcept;
+
+inline unsigned traits_of(opcode op) noexcept
+{
+  return traits_of(static_cast<std::uint8_t>(op));
+}
+
+/// Everything that the headers of a frame say, in host order.
+struct header
+{
+  opcode op = opcode::acknowledge;
+  bool solicited = false;
+  bool ack_request = false;
+  std::uint32_t dest_qp = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t payload = 0; ///< bytes that follow the headers
+
+  std::uint64_t address = 0; ///< RETH, AtomicETH
+  std::uint32_t key = 0;     ///< RETH, AtomicETH, IETH
+  std::uint32_t length = 0;  ///< RETH
+
+  std::uint64_t swap_add = 0; ///< AtomicETH; AtomicAckETH: the original value
+  std::uint64_t compare = 0;  ///< AtomicETH
+
+  std::uint8_t syndrome = 0;    ///< AETH
+  std::uint32_t msn = 0;        ///< AETH
+  std::uint32_t immediate = 0;  ///< ImmDt, in network order as the verbs have it
+};
+
+/// BTH and the payload's length, which a datagram would tell by itself.
+inline constexpr std::size_t base_header_size = 16;
+
+/// The longest headers: BTH and AtomicETH.
+inline constexpr std::size_t max_header_size = base_header_size + 28;
+
+using header_bytes = std::array<std::byte, max_header_size>;
+
+/// Bytes of the headers that begin with this opcode; 0 when there is no such opcode.
+std::size_t header_size(std::uint8_t op) noexcept;
+
+/// Writes the headers; the number of bytes written.
+std::size_t encode(const header& from, header_bytes& to) noexcept;
+
+/// Reads headers from untrusted bytes: exactly header_size() of them.
+/** Nothing, when a field has a value that this protocol does not use. */
+std::optional<header> decode(std::span<const std::byte> from) noexcept;
+
+// --- packet sequence numbers: 24 bits, compared modulo 2^24 (IBA 9.7.1) ---
+
+inline constexpr std::uint32_t psn_mask = 0xffffff;
+
+constexpr std::uint32_t psn_add(std::uint32_t psn, std::uint32_t n) noexcept
+{
+  return (psn + n) & psn_mask;
+}
+
+/// How far `a` is ahead of `b`; negative when it is behind.
+constexpr std::int32_t psn_distance(std::uint32_t a, std::uint32_t b) noexcept
+{
+  return static_cast<std::int32_t>((a - b) << 8) >> 8;
+}
+
+// --- AETH syndromes (IBA 9.7.5.1) ---
+
+inline constexpr std::uint8_t syndrome_ack = 0x1f; ///< "no end-to-end credits"
+inline constexpr std::uint8_t syndrome_rnr = 0x20; ///< low five bits: the timer
+inline constexpr std::uint8_t nak_sequence = 0x60;
+inline constexpr std::uint8_t nak_invalid_request = 0x61;
+inline constexpr std::uint8_t nak_remote_access = 0x62;
+inline constexpr std::uint8_t nak_remote_operation = 0x63;
+
+constexpr bool is_ack(std::uint8_t syndrome) noexcept
+{
+  return (syndrome & 0xe0) == 0;
+}
+
+constexpr bool is_rnr(std::uint8_t syndrome) noexcept
+{
+  return (syndrome & 0xe0) == syndrome_rnr;
+}
+
+/// The wait that an RNR timer code asks for (IBA table 45), in nanoseconds.
+std::int64_t rnr_wait(std::uint8_t timer) noexcept;
+
+/// Frames that a message of so many bytes takes; an empty message takes one.
+constexpr std::uint32_t frame_count(std::uint64_t length, std::uint32_t segment) noexcept
+{
+  return length == 0 ? 1 : static_cast<std::uint32_t>((length + segment - 1) / segment);
+}
+
+} // namespace rdma::software::protocol
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PACKET_HPP

@@ -1,0 +1,349 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/protocol/requester.hpp"
+
+#include "verbs/software/objects/window.hpp"
+
+#include <algorithm>
+
+namespace rdma::software::protocol {
+
+namespace {
+
+// Far below half of the PSN space, so that "ahead" and "behind" stay clear (IBA 9.7.1).
+constexpr std::uint32_t max_psns_under_way = 1u << 22;
+
+// Messages after which an acknowledgement is asked for even if nobody waits for it.
+constexpr std::uint32_t ack_request_interval = 16;
+
+opcode send_opcode(const send_request& r, bool first, bool last)
+{
+  if (!last)
+    return first ? opcode::send_first : opcode::send_middle;
+  switch (r.opcode)
+  {
+  case IBV_WR_SEND_WITH_IMM:
+    return first ? opcode::send_only_immediate : opcode::send_last_immediate;
+  case IBV_WR_SEND_WITH_INV:
+    return first ? opcode::send_only_invalidate : opcode::send_last_invalidate;
+  default:
+    return first ? opcode::send_only : opcode::send_last;
+  }
+}
+
+opcode write_opcode(const send_request& r, bool first, bool last)
+{
+  if (!last)
+    return first ? opcode::write_first : opcode::write_middle;
+  if (r.opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+    return first ? opcode::write_only_immediate : opcode::write_last_immediate;
+  return first ? opcode::write_only : opcode::write_last;
+}
+
+bool is_write(const send_request& r)
+{
+  return r.opcode == IBV_WR_RDMA_WRITE || r.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+}
+
+} // namespace
+
+void requester::start() noexcept
+{
+  next_psn_ = with_.sq_psn;
+  acked_psn_ = psn_add(with_.sq_psn, psn_mask); // one before
+  sent_psn_ = acked_psn_;
+  rnr_left_ = with_.rnr_retry;
+  running_ = true;
+}
+
+void requester::reset() noexcept
+{
+  acked_ = sending_ = 0;
+  frame_ = 0;
+  reads_ = 0;
+  since_ack_request_ = 0;
+  running_ = draining_ = waiting_ = failed_ = stopped_ = false;
+  wait_ = 0;
+  ++generation_;
+}
+
+bool requester::next(frame& to) noexcept
+{
+  while (running_ && !waiting_ && !stopped_ && !failed_ &&
+         sending_ != queue_.posted.load(std::memory_order_acquire))
+  {
+    send_request& r = queue_[sending_];
+    if (frame_ == 0)
+    {
+      switch (begin(r))
+      {
+      case begun::wait:
+        return false;
+      case begun::again:
+        continue;
+      case begun::send:
+        break;
+      }
+    }
+    encode_frame(r, to);
+    return true;
+  }
+  return false;
+}
+
+requester::begun requester::begin(send_request& r) noexcept
+{
+  // A fence waits for the reads and atomics before it (IBA 10.8.3.3).
+  if (draining_ || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
+    return begun::wait;
+  if (r.is_local())
+    return run_local(r);
+  const bool inlined = (r.flags & IBV_SEND_INLINE) != 0;
+  const bool atomic = r.is_read_or_atomic() && r.opcode != IBV_WR_RDMA_READ;
+  if (r.is_read_or_atomic() && with_.max_read_atomic == 0)
+  {
+    stop_at(sending_, IBV_WC_LOC_QP_OP_ERR, detail_no_initiator_depth);
+    return begun::wait;
+  }
+  if (r.length > max_message || (atomic && r.length != 8))
+  {
+    stop_at(sending_, IBV_WC_LOC_LEN_ERR, detail_message_length);
+    return begun::wait;
+  }
+  const unsigned access = r.is_read_or_atomic() ? IBV_ACCESS_LOCAL_WRITE : 0;
+  if (!inlined && !permitted(r.list(), access, *with_.keys, with_.pd))
+  {
+    stop_at(sending_, IBV_WC_LOC_PROT_ERR, detail_local_key);
+    return begun::wait;
+  }
+  if (r.is_read_or_atomic() && reads_ >= with_.max_read_atomic)
+    return begun::wait;
+  const std::uint32_t frames = atomic ? 1 : frame_count(r.length, with_.segment);
+  const auto under_way = static_cast<std::uint32_t>(psn_distance(next_psn_, acked_psn_));
+  if (under_way + frames > max_psns_under_way && under_way > 1)
+    return begun::wait;
+  r.first_psn = next_psn_;
+  r.frames = frames;
+  r.received = 0;
+  next_psn_ = psn_add(next_psn_, frames);
+  return begun::send;
+}
+
+requester::begun requester::run_local(send_request& r) noexcept
+{
+  if (!r.done)
+  {
+    r.done = r.opcode == IBV_WR_LOCAL_INV
+               ? invalidate_window(*with_.keys, r.immediate, with_.pd, with_.qp)
+               : bind_window(*with_.keys, *r.window, r.rkey, r.bind, with_.pd, with_.qp);
+    if (!r.done)
+    {
+      // IBA 10.6.6.2: either is reported as a bind error.
+      stop_at(sending_, IBV_WC_MW_BIND_ERR, detail_window);
+      return begun::wait;
+    }
+  }
+  r.first_psn = next_psn_;
+  r.frames = 0;
+  ++sending_;
+  advance();
+  return begun::again;
+}
+
+void requester::encode_frame(send_request& r, frame& to) noexcept
+{
+  header h;
+  h.dest_qp = with_.peer_qp;
+  h.psn = psn_add(r.first_psn, frame_);
+  to.source = frame::origin::none;
+  to.response = false;
+  to.psn = h.psn;
+  to.covered = 1;
+  to.generation = generation_;
+  to.request = sending_;
+  to.offset = 0;
+  to.sent = 0;
+  bool last = true;
+  if (r.is_read_or_atomic())
+  {
+    h.address = r.remote;
+    h.key = r.rkey;
+    h.length = static_cast<std::uint32_t>(r.length);
+    h.ack_request = true;
+    to.covered = r.frames;
+    if (r.opcode == IBV_WR_RDMA_READ)
+    {
+      h.op = opcode::read_request;
+    }
+    else
+    {
+      const bool add = r.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+      h.op = add ? opcode::fetch_add : opcode::compare_swap;
+      h.swap_add = add ? r.compare_add : r.swap;
+      h.compare = add ? 0 : r.compare_add;
+    }
+    ++reads_;
+  }
+  else
+  {
+    const bool first = frame_ == 0;
+    last = frame_ + 1 == r.frames;
+    to.offset = std::uint64_t{frame_} * with_.segment;
+    h.payload =
+      static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment, r.length - to.offset));
+    h.op = is_write(r) ? write_opcode(r, first, last) : send_opcode(r, first, last);
+    if (is_write(r))
+    {
+      h.address = r.remote;
+      h.key = r.rkey;
+      h.length = static_cast<std::uint32_t>(r.length);
+    }
+    else if (r.opcode == IBV_WR_SEND_WITH_INV)
+    {
+      h.key = r.immediate;
+    }
+    h.immediate = r.immediate;
+    h.solicited = last && (r.flags & IBV_SEND_SOLICITED) != 0;
+    if (last && ((r.flags & IBV_SEND_SIGNALED) != 0 ||
+                 sending_ + 1 == queue_.posted.load(std::memory_order_relaxed) ||
+                 ++since_ack_request_ >= ack_request_interval))
+    {
+      h.ack_request = true;
+      since_ack_request_ = 0;
+    }
+    if (h.payload != 0)
+      to.source = frame::origin::request;
+  }
+  to.payload = h.payload;
+  to.header_size = static_cast<std::uint8_t>(encode(h, to.bytes));
+  if (last)
+  {
+    ++sending_;
+    frame_ = 0;
+  }
+  else
+  {
+    ++frame_;
+  }
+}
+
+bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
+                       std::uint64_t& done) noexcept
+{
+  send_request& r = queue_[from.request];
+  if ((r.flags & IBV_SEND_INLINE) == 0)
+    return add_elements(to, r.list(), from.offset + offset, size, 0, *with_.keys, with_.pd, done);
+  to.add(r.inline_bytes() + from.offset + offset, size);
+  done = size;
+  return true;
+}
+
+void requester::sent(const frame& which) noexcept
+{
+  // A frame that was overtaken by a return to an earlier one does not count: the peer ignores it.
+  if (which.psn == psn_add(sent_psn_, 1))
+    sent_psn_ = psn_add(sent_psn_, which.covered);
+}
+
+void requester::unreadable(const frame& which, detail why) noexcept
+{
+  if (which.generation == generation_ && (!stopped_ || which.request < stop_slot_))
+    stop_at(which.request, IBV_WC_LOC_PROT_ERR, why);
+}
+
+void requester::stop_at(std::uint64_t slot, ibv_wc_status status, detail why) noexcept
+{
+  stopped_ = true;
+  stop_slot_ = slot;
+  stop_status_ = status;
+  stop_detail_ = why;
+  advance();
+}
+
+void requester::complete(send_request& r, ibv_wc_status status, detail why) noexcept
+{
+  ++acked_;
+  if (r.is_read_or_atomic() && reads_ != 0 && status == IBV_WC_SUCCESS)
+    --reads_;
+  if (status == IBV_WC_SUCCESS && !with_.signal_all && (r.flags & IBV_SEND_SIGNALED) == 0)
+    return;
+  ibv_wc wc{};
+  wc.wr_id = r.id;
+  wc.status = status;
+  wc.vendor_err = why;
+  wc.byte_len = static_cast<std::uint32_t>(r.length);
+  wc.qp_num = with_.qp;
+  wc.src_qp = with_.peer_qp;
+  switch (r.opcode)
+  {
+  case IBV_WR_RDMA_WRITE:
+  case IBV_WR_RDMA_WRITE_WITH_IMM:
+    wc.opcode = IBV_WC_RDMA_WRITE;
+    break;
+  case IBV_WR_RDMA_READ:
+    wc.opcode = IBV_WC_RDMA_READ;
+    break;
+  case IBV_WR_ATOMIC_CMP_AND_SWP:
+    wc.opcode = IBV_WC_COMP_SWAP;
+    break;
+  case IBV_WR_ATOMIC_FETCH_AND_ADD:
+    wc.opcode = IBV_WC_FETCH_ADD;
+    break;
+  case IBV_WR_LOCAL_INV:
+    wc.opcode = IBV_WC_LOCAL_INV;
+    break;
+  case IBV_WR_BIND_MW:
+    wc.opcode = IBV_WC_BIND_MW;
+    break;
+  default:
+    wc.opcode = IBV_WC_SEND;
+    break;
+  }
+  host_.send_completed(wc, acked_);
+}
+
+void requester::advance() noexcept
+{
+  while (acked_ != sending_)
+  {
+    send_request& r = queue_[acked_];
+    const bool through =
+      r.is_local() || r.is_read_or_atomic()
+        ? r.done
+        : psn_distance(acked_psn_, psn_add(r.first_psn, r.frames - 1)) >= 0;
+    if (!through || (stopped_ && acked_ == stop_slot_))
+      break;
+    complete(r, IBV_WC_SUCCESS, detail_none);
+  }
+  if (stopped_ && !failed_ && acked_ == stop_slot_)
+  {
+    failed_ = true;
+    complete(queue_[acked_], stop_status_, stop_detail_);
+  }
+}
+
+void requester::fail(ibv_wc_status status, detail why) noexcept
+{
+  if (failed_)
+    return;
+  failed_ = true;
+  if (outstanding())
+    complete(queue_[acked_], status, why);
+}
+
+void requester::flush() noexcept
+{
+  running_ = false;
+  waiting_ = false;
+  frame_ = 0;
+  while (acked_ != queue_.posted.load(std::memory_order_acquire))
+    complete(queue_[acked_], IBV_WC_WR_FLUSH_ERR, detail_flushed);
+  sending_ = acked_;
+}
+
+} // namespace rdma::software::protocol

@@ -1,0 +1,157 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_REQUESTER_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_REQUESTER_HPP
+
+#include "verbs/software/protocol/endpoint.hpp"
+#include "verbs/software/protocol/pieces.hpp"
+#include "verbs/software/protocol/work_queue.hpp"
+
+#include <cstdint>
+
+namespace rdma::software::protocol {
+
+/// The requester of a reliable connection (IBA 9.7): turns send work requests into frames and what
+/// the peer answers into completions.
+/**
+ * No I/O and no clock: the caller carries frames, and tells when a wait that this asked for is over.
+ * One thread at a time, except that send_queue is filled by others.
+ */
+class requester
+{
+public:
+  requester(send_queue& queue, const parameters& with, host& to) noexcept
+    : queue_(queue)
+    , with_(with)
+    , host_(to)
+  {
+  }
+
+  /// Ready to send, from RTS on.
+  void start() noexcept;
+
+  /// Back to the beginning, for RESET. The send queue is reset by the caller.
+  void reset() noexcept;
+
+  // --- sending ---
+
+  /// The next frame to send, if there is one that may be sent now.
+  bool next(frame& to) noexcept;
+
+  /// Adds the payload of a frame from `done` on; false when local protection forbids it.
+  bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
+              std::uint64_t& done) noexcept;
+
+  /// A frame has left as a whole; only from now on the peer can have seen it.
+  void sent(const frame& which) noexcept;
+
+  /// A frame's payload could not be read. Its request fails when those before it are through.
+  void unreadable(const frame& which, detail why) noexcept;
+
+  /// Frames of an older generation are not to be started: the requester went back (RNR).
+  std::uint32_t generation() const noexcept { return generation_; }
+
+  /// SQD: begin no further request.
+  void drain(bool on) noexcept { draining_ = on; }
+
+  /// Nothing is under way (which, while draining, is for good).
+  bool drained() const noexcept { return acked_ == sending_ && frame_ == 0; }
+
+  /// Requests are waiting for the peer, or for a connection to it.
+  bool outstanding() const noexcept
+  {
+    return acked_ != queue_.posted.load(std::memory_order_acquire);
+  }
+
+  // --- responses: acknowledge, atomic_acknowledge, read_response_* ---
+
+  verdict receive(const header& h) noexcept;
+  bool place(std::uint32_t offset, std::uint32_t size, pieces& to, std::uint64_t& done) noexcept;
+  void unplaceable(detail why) noexcept;
+  verdict finish() noexcept;
+
+  /// Changes with every response, so that a timer can see that the peer is alive.
+  std::uint32_t responses() const noexcept { return responses_; }
+
+  /// The wait that an RNR NAK asked for, in nanoseconds, once; 0 when there is none to begin.
+  std::int64_t take_wait() noexcept
+  {
+    const std::int64_t wait = wait_;
+    wait_ = 0;
+    return wait;
+  }
+
+  /// The wait is over: send again.
+  void resume() noexcept { waiting_ = false; }
+
+  // --- errors ---
+
+  /// The queue pair is to go to the error state.
+  bool failed() const noexcept { return failed_; }
+
+  /// The oldest request fails for a reason from outside.
+  void fail(ibv_wc_status status, detail why) noexcept;
+
+  /// Completes everything that is left, in order, with IBV_WC_WR_FLUSH_ERR.
+  void flush() noexcept;
+
+private:
+  enum class begun
+  {
+    send,
+    wait,
+    again,
+  };
+
+  begun begin(send_request& r) noexcept;
+  begun run_local(send_request& r) noexcept;
+  void encode_frame(send_request& r, frame& to) noexcept;
+  void stop_at(std::uint64_t slot, ibv_wc_status status, detail why) noexcept;
+  void advance() noexcept;
+  void complete(send_request& r, ibv_wc_status status, detail why) noexcept;
+  bool acknowledged_up_to(std::uint32_t psn) noexcept;
+  verdict refused(const header& h) noexcept;
+  verdict not_ready(const header& h) noexcept;
+  verdict response(const header& h) noexcept;
+  verdict bad_response() noexcept;
+
+  send_queue& queue_;
+  const parameters& with_;
+  host& host_;
+
+  // Slots: completed < acked_ <= under way < sending_ <= to be sent < posted.
+  std::uint64_t acked_ = 0;
+  std::uint64_t sending_ = 0;
+  std::uint32_t frame_ = 0; // next frame of the request at sending_
+  std::uint32_t next_psn_ = 0;
+  std::uint32_t acked_psn_ = 0; // the last that the peer has acknowledged
+  std::uint32_t sent_psn_ = 0;  // the last that the peer can have seen
+  std::uint32_t reads_ = 0;     // reads and atomics under way
+  std::uint32_t generation_ = 0;
+  std::uint32_t responses_ = 0;
+  std::uint32_t since_ack_request_ = 0;
+  std::uint8_t rnr_left_ = 0;
+  bool running_ = false;
+  bool draining_ = false;
+  bool waiting_ = false;
+  bool failed_ = false;
+  std::int64_t wait_ = 0;
+
+  // The request that cannot be sent; it fails when those before it are through.
+  bool stopped_ = false;
+  std::uint64_t stop_slot_ = 0;
+  ibv_wc_status stop_status_ = IBV_WC_SUCCESS;
+  detail stop_detail_ = detail_none;
+
+  // The response that is arriving.
+  header arriving_{};
+};
+
+} // namespace rdma::software::protocol
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_REQUESTER_HPP

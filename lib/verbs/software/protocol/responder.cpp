@@ -1,0 +1,313 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/protocol/responder.hpp"
+
+#include "verbs/software/objects/window.hpp"
+
+#include <algorithm>
+
+namespace rdma::software::protocol {
+
+void responder::start()
+{
+  jobs_ = std::make_unique<job[]>(std::max<std::size_t>(with_.max_peer_read_atomic, 1));
+  expected_psn_ = with_.rq_psn;
+  msn_ = 0;
+  running_ = true;
+}
+
+void responder::reset() noexcept
+{
+  running_ = announce_ = has_receive_ = ack_due_ = ack_wanted_ = false;
+  message_ = message::none;
+  job_first_ = job_count_ = 0;
+  refusal_ = refusal::none;
+}
+
+verdict responder::refuse(std::uint8_t syndrome) noexcept
+{
+  refusal_ = refusal::final_due;
+  refusal_syndrome_ = syndrome;
+  refusal_psn_ = expected_psn_;
+  return verdict::discard;
+}
+
+verdict responder::refuse(std::uint8_t syndrome, ibv_event_type event) noexcept
+{
+  host_.raise(event);
+  return refuse(syndrome);
+}
+
+bool responder::need_receive() noexcept
+{
+  if (has_receive_ || host_.take_receive(receive_))
+  {
+    has_receive_ = true;
+    return true;
+  }
+  refusal_ = refusal::not_ready;
+  refusal_syndrome_ = static_cast<std::uint8_t>(syndrome_rnr | (with_.min_rnr_timer & 0x1f));
+  refusal_psn_ = expected_psn_;
+  return false;
+}
+
+bool responder::allowed(const header& h, unsigned flag) noexcept
+{
+  // Operations that qp_access_flags does not enable are invalid requests (IBA 9.7.4.1.5).
+  if ((with_.access & flag) != 0 && h.length <= max_message)
+    return true;
+  refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
+  return false;
+}
+
+verdict responder::receive(const header& h) noexcept
+{
+  if (!running_ || refusal_ == refusal::final_due || refusal_ == refusal::final_sent)
+    return verdict::discard;
+  const std::int32_t ahead = psn_distance(h.psn, expected_psn_);
+  if (ahead < 0)
+  {
+    // A duplicate: it has been carried out, so tell that again (IBA 9.7.5.1.1).
+    ack_due_ = ack_wanted_ = true;
+    return verdict::discard;
+  }
+  // After an RNR refusal come those that were on their way already: dropped in silence, the requester
+  // knows where to go on (IBA 9.7.5.1.3).
+  if (ahead > 0 || refusal_ == refusal::not_ready)
+    return verdict::discard;
+  if (announce_)
+  {
+    announce_ = false;
+    host_.raise(IBV_EVENT_COMM_EST);
+  }
+  const unsigned traits = traits_of(h.op);
+  const bool starts = (traits & trait_starts) != 0;
+  const bool ends = (traits & trait_ends) != 0;
+  // First, Middle, Last: in this order, of one kind, each of its size (IBA 9.7.4.1.1, 9.7.4.1.7).
+  const message kind = (traits & trait_send) != 0    ? message::send
+                       : (traits & trait_write) != 0 ? message::write
+                                                     : message::none;
+  if (starts ? message_ != message::none : (message_ != kind || kind == message::none))
+    return verdict::malformed;
+  if (h.payload > with_.segment || (!ends && h.payload != with_.segment) ||
+      (ends && !starts && h.payload == 0))
+    return verdict::malformed;
+  if ((traits & trait_send) != 0)
+    return begin_send(h, traits);
+  if ((traits & trait_write) != 0)
+    return begin_write(h, traits);
+  return h.op == opcode::read_request ? take_read(h) : take_atomic(h);
+}
+
+verdict responder::begin_send(const header& h, unsigned traits) noexcept
+{
+  if ((traits & trait_starts) != 0)
+  {
+    if (!need_receive())
+      return verdict::discard;
+    done_ = 0;
+  }
+  if (done_ + h.payload > receive_.length || done_ + h.payload > max_message)
+  {
+    // IBA 9.7.4.1.6, and table "responder error behaviour", class C.
+    complete_receive(IBV_WC_LOC_LEN_ERR, detail_receive_length, nullptr);
+    return refuse(nak_invalid_request);
+  }
+  message_ = message::send;
+  arriving_ = h;
+  return verdict::accept;
+}
+
+verdict responder::begin_write(const header& h, unsigned traits) noexcept
+{
+  const bool ends = (traits & trait_ends) != 0;
+  if ((traits & trait_starts) != 0)
+  {
+    if (!allowed(h, IBV_ACCESS_REMOTE_WRITE))
+      return verdict::discard;
+    if (h.length != 0 && !key_pin(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address,
+                                                         h.length, IBV_ACCESS_REMOTE_WRITE)))
+      return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+    done_ = 0;
+    write_address_ = h.address;
+    write_key_ = h.key;
+    write_length_ = h.length;
+  }
+  // The frames make exactly the length that was announced, so that no more than what was checked is
+  // ever written.
+  const std::uint64_t reached = done_ + h.payload;
+  if (ends ? reached != write_length_ : reached >= write_length_)
+    return verdict::malformed;
+  message_ = message::write;
+  if ((traits & trait_immediate) != 0 && !need_receive())
+  {
+    // All of an only frame comes again; of a longer message, its last frame.
+    if ((traits & trait_starts) != 0)
+      message_ = message::none;
+    return verdict::discard;
+  }
+  arriving_ = h;
+  return verdict::accept;
+}
+
+void responder::push(const job& j) noexcept
+{
+  jobs_[(job_first_ + job_count_) % with_.max_peer_read_atomic] = j;
+  ++job_count_;
+  expected_psn_ = psn_add(expected_psn_, j.frames);
+  msn_ = psn_add(msn_, 1);
+}
+
+verdict responder::take_read(const header& h) noexcept
+{
+  if (!allowed(h, IBV_ACCESS_REMOTE_READ))
+    return verdict::discard;
+  if (job_count_ >= with_.max_peer_read_atomic)
+    return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
+  if (h.length != 0 && !key_pin(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address,
+                                                       h.length, IBV_ACCESS_REMOTE_READ)))
+    return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+  push({true, h.psn, frame_count(h.length, with_.segment), 0, h.key, h.length, h.address});
+  return verdict::discard;
+}
+
+verdict responder::take_atomic(const header& h) noexcept
+{
+  if (!allowed(h, IBV_ACCESS_REMOTE_ATOMIC))
+    return verdict::discard;
+  if (h.address % 8 != 0 || job_count_ >= with_.max_peer_read_atomic)
+    return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
+  std::uint64_t value = 0;
+  {
+    const key_pin memory(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, 8,
+                                                IBV_ACCESS_REMOTE_ATOMIC));
+    if (!memory)
+      return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+    std::byte* at = memory.at(h.address);
+    if (reinterpret_cast<std::uintptr_t>(at) % 8 != 0) // a zero based region that is not aligned
+      return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
+    auto* word = reinterpret_cast<std::uint64_t*>(at);
+    if (h.op == opcode::fetch_add)
+    {
+      value = __atomic_fetch_add(word, h.swap_add, __ATOMIC_SEQ_CST);
+    }
+    else
+    {
+      value = h.compare;
+      __atomic_compare_exchange_n(word, &value, h.swap_add, false, __ATOMIC_SEQ_CST,
+                                  __ATOMIC_SEQ_CST);
+    }
+  }
+  push({false, h.psn, 1, 0, 0, 0, value});
+  return verdict::discard;
+}
+
+bool responder::place(std::uint32_t offset, std::uint32_t size, pieces& to,
+                      std::uint64_t& done) noexcept
+{
+  if (message_ == message::send)
+    return add_elements(to, receive_.list(), done_ + offset, size, IBV_ACCESS_LOCAL_WRITE,
+                        *with_.keys, with_.pd, done);
+  // Looked up anew for every stretch: the region may have gone since the message began.
+  const std::uint64_t address = write_address_ + done_ + offset;
+  key_slot* slot = with_.keys->pin_remote(write_key_, with_.pd, with_.qp, address, size,
+                                          IBV_ACCESS_REMOTE_WRITE);
+  if (slot == nullptr)
+    return false;
+  to.add(slot->memory + (address - slot->address), size, slot);
+  done = size;
+  return true;
+}
+
+void responder::unplaceable(detail why) noexcept
+{
+  if (message_ == message::send)
+  {
+    complete_receive(IBV_WC_LOC_PROT_ERR, why, nullptr);
+    refuse(nak_remote_operation);
+  }
+  else if (why == detail_local_key)
+  {
+    refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+  }
+  else
+  {
+    refuse(nak_remote_operation, IBV_EVENT_QP_FATAL);
+  }
+}
+
+verdict responder::finish() noexcept
+{
+  if (refusal_ == refusal::final_due || refusal_ == refusal::final_sent)
+    return verdict::discard;
+  const header& h = arriving_;
+  const unsigned traits = traits_of(h.op);
+  done_ += h.payload;
+  if ((traits & trait_ends) != 0)
+  {
+    const bool send = message_ == message::send;
+    message_ = message::none;
+    if ((traits & trait_invalidate) != 0 &&
+        !invalidate_window(*with_.keys, h.key, with_.pd, with_.qp))
+    {
+      // IBA 9.9.3, class J: the receive ends with the error.
+      complete_receive(IBV_WC_REM_INV_REQ_ERR, detail_window, nullptr);
+      return refuse(nak_invalid_request);
+    }
+    if (send || (traits & trait_immediate) != 0)
+      complete_receive(IBV_WC_SUCCESS, detail_none, &h);
+    msn_ = psn_add(msn_, 1);
+  }
+  expected_psn_ = psn_add(expected_psn_, 1);
+  ack_due_ = true;
+  ack_wanted_ = ack_wanted_ || h.ack_request;
+  return verdict::accept;
+}
+
+void responder::complete_receive(ibv_wc_status status, detail why, const header* h) noexcept
+{
+  has_receive_ = false;
+  ++receives_;
+  ibv_wc wc{};
+  wc.wr_id = receive_.id;
+  wc.status = status;
+  wc.vendor_err = why;
+  wc.qp_num = with_.qp;
+  wc.src_qp = with_.peer_qp;
+  wc.opcode = IBV_WC_RECV;
+  wc.byte_len = static_cast<std::uint32_t>(done_);
+  if (h != nullptr)
+  {
+    const unsigned traits = traits_of(h->op);
+    if ((traits & trait_write) != 0)
+      wc.opcode = IBV_WC_RECV_RDMA_WITH_IMM;
+    if ((traits & trait_immediate) != 0)
+    {
+      wc.wc_flags = IBV_WC_WITH_IMM;
+      wc.imm_data = h->immediate;
+    }
+    if ((traits & trait_invalidate) != 0)
+    {
+      wc.wc_flags = IBV_WC_WITH_INV;
+      wc.invalidated_rkey = h->key;
+    }
+  }
+  host_.receive_completed(wc, h != nullptr && h->solicited);
+}
+
+void responder::flush() noexcept
+{
+  running_ = false;
+  job_count_ = 0;
+  ack_due_ = ack_wanted_ = false;
+  message_ = message::none;
+  if (has_receive_)
+    complete_receive(IBV_WC_WR_FLUSH_ERR, detail_flushed, nullptr);
+}
+
+} // namespace rdma::software::protocol

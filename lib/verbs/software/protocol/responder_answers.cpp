@@ -1,0 +1,117 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// The half of the responder that answers: responses, acknowledgements and refusals.
+
+#include "verbs/software/protocol/responder.hpp"
+
+#include <algorithm>
+
+namespace rdma::software::protocol {
+
+void responder::encode_answer(const header& h, frame& to) noexcept
+{
+  to.source = frame::origin::none;
+  to.response = true;
+  to.psn = h.psn;
+  to.covered = 0;
+  to.payload = h.payload;
+  to.sent = 0;
+  to.header_size = static_cast<std::uint8_t>(encode(h, to.bytes));
+}
+
+bool responder::next(frame& to) noexcept
+{
+  header h;
+  h.dest_qp = with_.peer_qp;
+  h.msn = msn_;
+  h.syndrome = syndrome_ack;
+  if (job_count_ != 0)
+  {
+    job& j = jobs_[job_first_];
+    h.psn = psn_add(j.psn, j.frame);
+    bool last = true;
+    if (j.read)
+    {
+      const std::uint64_t offset = std::uint64_t{j.frame} * with_.segment;
+      const bool first = j.frame == 0;
+      last = j.frame + 1 == j.frames;
+      h.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment,
+                                                                    j.length - offset));
+      h.op = first ? (last ? opcode::read_response_only : opcode::read_response_first)
+                   : (last ? opcode::read_response_last : opcode::read_response_middle);
+      encode_answer(h, to);
+      to.source = h.payload != 0 ? frame::origin::response : frame::origin::none;
+      to.key = j.key;
+      to.offset = j.address + offset;
+      to.request = j.psn;
+      ++j.frame;
+    }
+    else
+    {
+      h.op = opcode::atomic_acknowledge;
+      h.swap_add = j.address;
+      encode_answer(h, to);
+    }
+    if (last)
+    {
+      job_first_ = (job_first_ + 1) % with_.max_peer_read_atomic;
+      --job_count_;
+    }
+    return true;
+  }
+  if (refusal_ != refusal::not_ready && refusal_ != refusal::final_due)
+    return false;
+  h.op = opcode::acknowledge;
+  h.syndrome = refusal_syndrome_;
+  h.psn = refusal_psn_;
+  encode_answer(h, to);
+  refusal_ = refusal_ == refusal::not_ready ? refusal::none : refusal::final_sent;
+  ack_due_ = ack_wanted_ = false;
+  return true;
+}
+
+bool responder::next_acknowledgement(frame& to, bool wanted) noexcept
+{
+  if (job_count_ != 0 || !(wanted ? ack_wanted_ : ack_due_))
+    return false;
+  header h;
+  h.op = opcode::acknowledge;
+  h.dest_qp = with_.peer_qp;
+  h.msn = msn_;
+  h.syndrome = syndrome_ack;
+  h.psn = psn_add(expected_psn_, psn_mask);
+  encode_answer(h, to);
+  ack_due_ = ack_wanted_ = false;
+  return true;
+}
+
+bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
+                       std::uint64_t& done) noexcept
+{
+  const std::uint64_t address = from.offset + offset;
+  key_slot* slot = with_.keys->pin_remote(from.key, with_.pd, with_.qp, address, size,
+                                          IBV_ACCESS_REMOTE_READ);
+  if (slot == nullptr)
+    return false;
+  to.add(slot->memory + (address - slot->address), size, slot);
+  done = size;
+  return true;
+}
+
+void responder::unreadable(const frame& which, detail why) noexcept
+{
+  // The refusal names the read by its first PSN: nothing of it counts.
+  if (why == detail_local_key)
+    refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+  else
+    refuse(nak_remote_operation, IBV_EVENT_QP_FATAL);
+  refusal_psn_ = static_cast<std::uint32_t>(which.request);
+  job_count_ = 0;
+}
+
+} // namespace rdma::software::protocol

@@ -1,0 +1,425 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/engine.hpp"
+
+#include "verbs/software/objects/random.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <ctime>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
+
+// The engine's thread, and what those who poll share with it. Accepting and leaving are in
+// engine_sockets.cpp.
+
+namespace rdma::software::wire {
+namespace {
+
+constexpr std::int64_t millisecond = 1'000'000;
+constexpr std::int64_t tick = millisecond;
+constexpr unsigned quiet_ticks_max = 20;
+constexpr std::uint32_t look_everywhere_every = 8;
+
+// What an event of events_ is about; the rest of its data is a descriptor.
+constexpr std::uint64_t kind_shift = 32;
+enum kind : std::uint64_t
+{
+  kind_sockets,
+  kind_wake,
+  kind_listener,
+  kind_greeter,
+  kind_leaver,
+};
+
+bool later(const auto& a, const auto& b) { return a.at > b.at; }
+
+} // namespace
+
+engine::engine(const device_settings& settings) noexcept
+  : settings_(settings)
+{
+}
+
+engine::~engine()
+{
+  if (thread_.joinable())
+  {
+    stop_.store(true, std::memory_order_relaxed);
+    wake();
+    thread_.join();
+  }
+}
+
+station* engine::pin(std::uint32_t qp) noexcept
+{
+  const std::lock_guard lock(stations_mutex_);
+  const auto found = stations_.find(qp);
+  if (found == stations_.end())
+    return nullptr;
+  found->second->users_.fetch_add(1, std::memory_order_relaxed); // under the mutex, as in remove()
+  return found->second;
+}
+
+std::uint32_t engine::add(station& s)
+{
+  const std::lock_guard lock(stations_mutex_);
+  // 24 bits; 0 and 1 are the management queue pairs (IBA 3.5.3).
+  do
+    next_number_ = (next_number_ + 1) & 0xffffff;
+  while (next_number_ < 2 || stations_.contains(next_number_));
+  s.number_ = next_number_;
+  stations_.emplace(next_number_, &s);
+  return next_number_;
+}
+
+void engine::remove(station& s) noexcept
+{
+  {
+    const std::lock_guard lock(stations_mutex_);
+    stations_.erase(s.number_);
+  }
+  // A use is a few system calls that do not block. acquire: what the last user did comes before.
+  while (s.users_.load(std::memory_order_acquire) != 0)
+    std::this_thread::yield();
+}
+
+bool engine::serve(std::uint32_t qp, mover by) noexcept
+{
+  station* s = pin(qp);
+  if (s == nullptr)
+    return false;
+  s->serve(by);
+  unpin(*s);
+  return true;
+}
+
+bool engine::serve_sockets(mover by) noexcept
+{
+  if (watched_.load(std::memory_order_relaxed) == 0)
+    return false;
+  std::array<epoll_event, 32> ready;
+  const int n = ::epoll_wait(sockets_.get(), ready.data(), static_cast<int>(ready.size()), 0);
+  for (int i = 0; i < n; ++i)
+    serve(static_cast<std::uint32_t>(ready[static_cast<std::size_t>(i)].data.u64), by);
+  return n > 0;
+}
+
+void engine::poll(std::uint32_t hint, std::uint32_t turn) noexcept
+{
+  if (hint != 0 && turn % look_everywhere_every != 0 && serve(hint, mover::poller))
+    return;
+  serve_sockets(mover::poller);
+}
+
+bool engine::watch(int fd, std::uint32_t qp, std::uint32_t events) noexcept
+{
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = qp;
+  if (::epoll_ctl(sockets_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return false;
+  watched_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool engine::rewatch(int fd, std::uint32_t qp, std::uint32_t events) noexcept
+{
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 = qp;
+  return ::epoll_ctl(sockets_.get(), EPOLL_CTL_MOD, fd, &event) == 0;
+}
+
+void engine::unwatch(int fd) noexcept
+{
+  if (::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0)
+    watched_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+void engine::wake() noexcept
+{
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one); // fails when it is full: awake
+}
+
+void engine::drain_wake() noexcept
+{
+  std::uint64_t count;
+  [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count); // empty: woken before
+}
+
+void engine::alarm(std::uint32_t qp, std::int64_t at) noexcept
+{
+  bool earliest = false;
+  {
+    const std::lock_guard lock(due_mutex_);
+    earliest = alarms_.empty() || at < alarms_.front().at;
+    try
+    {
+      alarms_.push_back({at, qp});
+      std::push_heap(alarms_.begin(), alarms_.end(), [](auto& a, auto& b) { return later(a, b); });
+    }
+    catch (const std::bad_alloc&)
+    {
+      // Served at every tick instead, as long as programs poll. There is no better place to go.
+      earliest = true;
+    }
+  }
+  // seq_cst: as in owe()
+  if (earliest && !awake_.load(std::memory_order_seq_cst))
+    wake();
+}
+
+void engine::owe(std::uint32_t qp)
+{
+  {
+    const std::lock_guard lock(due_mutex_);
+    debts_.push_back(qp);
+  }
+  // seq_cst, here and in run(): either the thread sees the debt or we see that it is to be woken.
+  if (!awake_.load(std::memory_order_seq_cst))
+    wake();
+}
+
+void engine::serve_due() noexcept
+{
+  const std::int64_t at = now();
+  {
+    const std::lock_guard lock(due_mutex_);
+    serving_.clear();
+    serving_.swap(debts_);
+    while (!alarms_.empty() && alarms_.front().at <= at)
+    {
+      const std::uint32_t qp = alarms_.front().qp;
+      std::pop_heap(alarms_.begin(), alarms_.end(), [](auto& a, auto& b) { return later(a, b); });
+      alarms_.pop_back();
+      try
+      {
+        serving_.push_back(qp);
+      }
+      catch (const std::bad_alloc&)
+      {
+        alarms_.push_back({at + tick, qp}); // there is room: one was just taken
+        std::push_heap(alarms_.begin(), alarms_.end(), [](auto& a, auto& b) { return later(a, b); });
+        break;
+      }
+    }
+  }
+  for (const std::uint32_t qp : serving_)
+    serve(qp, mover::engine);
+  serving_.clear();
+  const std::lock_guard lock(due_mutex_);
+  if (debts_.empty())
+    serving_.swap(debts_); // keeps the memory
+}
+
+std::int64_t engine::next_wait() noexcept
+{
+  std::int64_t until = 0;
+  auto earlier = [&](std::int64_t at)
+  {
+    if (until == 0 || at < until)
+      until = at;
+  };
+  {
+    const std::lock_guard lock(due_mutex_);
+    if (!debts_.empty() || !arriving_leavers_.empty())
+      return 0;
+    if (!alarms_.empty())
+      earlier(alarms_.front().at);
+  }
+  for (const greeter& g : greeters_)
+    earlier(g.until);
+  for (const leaver& l : leavers_)
+    earlier(l.until);
+  return until == 0 ? -1 : std::max<std::int64_t>(until - now(), 0);
+}
+
+// Waits for wake_ alone; the sockets are somebody else's for this time.
+bool engine::wait_wake(std::int64_t ns) noexcept
+{
+  pollfd p{wake_.get(), POLLIN, 0};
+  const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
+  const bool woken = ::ppoll(&p, 1, &t, nullptr) > 0;
+  if (woken)
+    drain_wake();
+  return woken;
+}
+
+// Waits, then does all that has come up except for the sockets; whether those have something.
+bool engine::round(std::int64_t wait) noexcept
+{
+  std::array<epoll_event, 32> ready;
+  const timespec t{wait / 1'000'000'000, wait % 1'000'000'000};
+  const int n = ::epoll_pwait2(events_.get(), ready.data(), static_cast<int>(ready.size()),
+    wait < 0 ? nullptr : &t, nullptr);
+  bool sockets = false;
+  for (int i = 0; i < n; ++i)
+  {
+    const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
+    const int fd = static_cast<int>(data & 0xffffffff);
+    switch (data >> kind_shift)
+    {
+    case kind_sockets:
+      sockets = true;
+      break;
+    case kind_wake:
+      drain_wake();
+      break;
+    case kind_listener:
+      accept_from(fd);
+      break;
+    case kind_greeter:
+      greet(fd);
+      break;
+    case kind_leaver:
+      break; // expire() looks at all of them
+    }
+  }
+  take_leavers();
+  expire(now());
+  return sockets;
+}
+
+void engine::ticks() noexcept
+{
+  unsigned quiet = 0;
+  while (quiet < quiet_ticks_max && !stop_.load(std::memory_order_relaxed))
+  {
+    const std::int64_t wait = next_wait();
+    wait_wake(wait < 0 ? tick : std::min(wait, tick));
+    round(0);
+    serve_due();
+    const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
+    // Whoever polls has all sockets in hand; otherwise what they have is left to us.
+    if (now_seen == seen_)
+    {
+      ++quiet;
+      serve_sockets(mover::engine);
+    }
+    else
+    {
+      seen_ = now_seen;
+      quiet = 0;
+    }
+  }
+}
+
+void engine::run()
+{
+  while (!stop_.load(std::memory_order_relaxed))
+  {
+    awake_.store(false, std::memory_order_seq_cst);
+    const std::int64_t wait = next_wait(); // after awake_: sees debts of those who saw it true
+    const bool sockets = round(wait);
+    awake_.store(true, std::memory_order_seq_cst);
+    const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
+    if (now_seen == seen_)
+    {
+      serve_due();
+      if (sockets)
+        serve_sockets(mover::engine);
+      continue;
+    }
+    seen_ = now_seen;
+    wait_wake(std::chrono::nanoseconds(settings_.engine_patience).count());
+    serve_due();
+    if (attention_.load(std::memory_order_relaxed) == seen_)
+      serve_sockets(mover::engine);
+    ticks();
+  }
+}
+
+int engine::start(const std::vector<ibv_gid>& gids)
+{
+  sockets_ = descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  events_ = descriptor(::epoll_create1(EPOLL_CLOEXEC));
+  wake_ = descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  if (!sockets_ || !events_ || !wake_)
+    return errno;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kind_sockets << kind_shift | static_cast<std::uint32_t>(sockets_.get());
+  if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, sockets_.get(), &event) != 0)
+    return errno;
+  event.data.u64 = kind_wake << kind_shift | static_cast<std::uint32_t>(wake_.get());
+  if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
+    return errno;
+
+  // One port on all addresses. Nothing listens yet: connections are refused.
+  constexpr unsigned attempts_max = 32;
+  int error = EADDRINUSE;
+  for (unsigned attempt = 0; attempt < attempts_max && error == EADDRINUSE; ++attempt)
+  {
+    bound_.clear();
+    port_ = 0;
+    error = 0;
+    for (const ibv_gid& gid : gids)
+    {
+      address at = to_address(gid, port_);
+      descriptor fd = make_socket(at.storage.ss_family);
+      if (!fd || ::bind(fd.get(), at.get(), at.size) != 0)
+      {
+        error = errno;
+        break;
+      }
+      if (port_ == 0)
+      {
+        ::getsockname(fd.get(), at.get(), &at.size);
+        port_ = port_of(at);
+      }
+      bound_.push_back(std::move(fd));
+    }
+  }
+  if (error != 0)
+    return error;
+  listening_.assign(bound_.size(), false);
+  greeters_.reserve(64);
+  fill_random(&next_number_, sizeof next_number_);
+
+  // The program's signals are the program's.
+  sigset_t all;
+  sigset_t before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  try
+  {
+    thread_ = std::thread([this] { run(); });
+  }
+  catch (const std::system_error& e)
+  {
+    error = e.code().value();
+  }
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return error;
+}
+
+int engine::listen(std::size_t gid_index)
+{
+  const std::lock_guard lock(listen_mutex_);
+  if (gid_index >= bound_.size())
+    return EINVAL;
+  if (listening_[gid_index])
+    return 0;
+  const int fd = bound_[gid_index].get();
+  if (::listen(fd, 1024) != 0)
+    return errno;
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = kind_listener << kind_shift | static_cast<std::uint32_t>(fd);
+  if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
+    return errno;
+  listening_[gid_index] = true;
+  return 0;
+}
+
+} // namespace rdma::software::wire

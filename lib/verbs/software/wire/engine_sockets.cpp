@@ -1,0 +1,175 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/engine.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <sys/epoll.h>
+
+// The engine's sockets that belong to no queue pair: those that have not said yet whom they want, and
+// those of queue pairs that are gone.
+
+namespace rdma::software::wire {
+namespace {
+
+constexpr std::int64_t greeting_time = 2'000'000'000;
+constexpr std::int64_t leaving_time = 1'000'000'000;
+constexpr std::size_t greeters_max = 64;
+constexpr unsigned accepts_max = 64;
+constexpr std::uint64_t tag_greeter = std::uint64_t{3} << 32; // as in engine.cpp
+constexpr std::uint64_t tag_leaver = std::uint64_t{4} << 32;
+
+} // namespace
+
+void engine::accept_from(int listener)
+{
+  for (unsigned i = 0; i < accepts_max; ++i)
+  {
+    descriptor fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    if (!fd)
+      return; // none left, one that left, or no descriptors: the peer comes again
+    set_no_delay(fd.get());
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag_greeter | static_cast<std::uint32_t>(fd.get());
+    if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0)
+      continue;
+    if (greeters_.size() == greeters_max)
+      greeters_.erase(greeters_.begin()); // the oldest; closing takes it out of the epoll set
+    greeter g;
+    g.fd = std::move(fd);
+    g.until = now() + greeting_time;
+    greeters_.push_back(std::move(g));
+  }
+}
+
+void engine::greet(int fd)
+{
+  const auto found = std::find_if(
+    greeters_.begin(), greeters_.end(), [fd](const greeter& g) { return g.fd.get() == fd; });
+  if (found == greeters_.end())
+    return;
+  greeter& g = *found;
+  const ssize_t n = ::recv(fd, g.bytes.data() + g.size, g.bytes.size() - g.size, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
+  if (n > 0)
+  {
+    g.size += static_cast<std::size_t>(n);
+    if (g.size < g.bytes.size())
+      return;
+    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
+    if (!introduce(g))
+    {
+      const protocol::hello_bytes answer = protocol::not_ready();
+      // A fresh socket has room for it; a peer that is gone does not need it.
+      [[maybe_unused]] const ssize_t sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
+    }
+  }
+  greeters_.erase(found);
+}
+
+bool engine::introduce(greeter& g)
+{
+  const auto theirs = protocol::decode_hello(g.bytes);
+  if (!theirs)
+    return false;
+  // Who says that it is at this address must come from there.
+  address from;
+  from.size = sizeof from.storage;
+  if (::getpeername(g.fd.get(), from.get(), &from.size) != 0)
+    return false;
+  const ibv_gid gid = to_gid(from);
+  if (!std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), gid.raw))
+    return false;
+  station* s = pin(theirs->to.qp);
+  if (s == nullptr)
+    return false;
+  const bool welcome = s->welcome(g.fd, *theirs);
+  unpin(*s);
+  return welcome;
+}
+
+void engine::expire(std::int64_t at) noexcept
+{
+  std::erase_if(greeters_, [at](const greeter& g) { return g.until <= at; });
+  std::erase_if(leavers_, [&](leaver& l) { return l.until <= at || leave(l); });
+}
+
+void engine::linger(descriptor fd, std::vector<std::byte> bytes)
+{
+  leaver l;
+  l.fd = std::move(fd);
+  l.bytes = std::move(bytes);
+  l.until = now() + leaving_time;
+  if (leave(l))
+    return;
+  {
+    const std::lock_guard lock(due_mutex_);
+    arriving_leavers_.push_back(std::move(l));
+  }
+  wake();
+}
+
+void engine::take_leavers() noexcept
+{
+  const std::lock_guard lock(due_mutex_);
+  for (leaver& l : arriving_leavers_)
+  {
+    epoll_event event{};
+    event.events = EPOLLIN | (l.ended ? 0u : static_cast<std::uint32_t>(EPOLLOUT));
+    event.data.u64 = tag_leaver | static_cast<std::uint32_t>(l.fd.get());
+    // Where it cannot be watched it is looked at whenever something else happens, and at its end.
+    ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, l.fd.get(), &event);
+    try
+    {
+      leavers_.push_back(std::move(l));
+    }
+    catch (const std::bad_alloc&)
+    {
+      break; // the rest is closed as it is
+    }
+  }
+  arriving_leavers_.clear();
+}
+
+// Whether it is over. Closing with unread bytes would reset the connection, and with it what the peer
+// has not read yet: so read to the end.
+bool engine::leave(leaver& l) noexcept
+{
+  while (l.sent < l.bytes.size())
+  {
+    const ssize_t n =
+      ::send(l.fd.get(), l.bytes.data() + l.sent, l.bytes.size() - l.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0)
+      return errno != EAGAIN && errno != EINTR;
+    l.sent += static_cast<std::size_t>(n);
+  }
+  if (!l.ended)
+  {
+    l.ended = true;
+    ::shutdown(l.fd.get(), SHUT_WR);
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag_leaver | static_cast<std::uint32_t>(l.fd.get());
+    ::epoll_ctl(events_.get(), EPOLL_CTL_MOD, l.fd.get(), &event); // when it is watched already
+  }
+  constexpr unsigned reads_max = 64;
+  std::byte waste[4096];
+  for (unsigned i = 0; i < reads_max; ++i)
+  {
+    const ssize_t n = ::recv(l.fd.get(), waste, sizeof waste, MSG_DONTWAIT);
+    if (n == 0)
+      return true;
+    if (n < 0)
+      return errno != EAGAIN && errno != EINTR;
+  }
+  return false;
+}
+
+} // namespace rdma::software::wire

@@ -1,0 +1,171 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_TCP_LINK_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_TCP_LINK_HPP
+
+#include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/protocol/requester.hpp"
+#include "verbs/software/protocol/responder.hpp"
+#include "verbs/software/wire/socket.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace rdma::software::wire {
+
+class engine;
+
+/// The connection of one queue pair to its peer: carries the frames of its requester and responder.
+/** One thread at a time: the queue pair's progress lock is held for every call. */
+class tcp_link
+{
+public:
+  /// Payload of a full frame: large, as TCP does the cutting; small enough to share a connection.
+  static constexpr std::uint32_t segment = 256 * 1024;
+
+  tcp_link(engine& by, protocol::parameters& with, protocol::requester& requests,
+           protocol::responder& responses) noexcept
+    : engine_(by)
+    , with_(with)
+    , requester_(requests)
+    , responder_(responses)
+  {
+  }
+  ~tcp_link();
+
+  // --- coming into being ---
+
+  /// RTR: begins to connect, or to wait for the peer when its name is the greater one.
+  void open(const protocol::hello& mine, std::int64_t now);
+
+  /// RTS: what is told to the peer from now on.
+  void tell_first_psn(std::uint32_t psn) noexcept { mine_.first_psn = psn; }
+
+  /// Takes the socket over, if `theirs` comes from the peer that this waits for.
+  bool adopt(descriptor& fd, const protocol::hello& theirs);
+
+  /// When timer() wants to be called; 0: not at all.
+  std::int64_t retry_at() const noexcept { return retry_at_; }
+  void timer(std::int64_t now);
+
+  // --- carrying ---
+
+  /// Reads what has arrived and gives it to requester and responder.
+  void receive(std::int64_t now);
+
+  /// Sends what there is to send; a pure acknowledgement only when `acknowledge`.
+  void transmit(bool acknowledge);
+
+  /// The socket has room again.
+  void writable();
+
+  /// The connection is no more, and will not come back.
+  bool lost() const noexcept { return state_ == state::lost; }
+
+  /// The peer sent what this protocol does not know.
+  bool malformed() const noexcept { return malformed_; }
+
+  /// Sending has failed: what the peer said before it left is to be read.
+  bool deaf() const noexcept { return deaf_ && state_ == state::established; }
+
+  /// Changes whenever bytes move.
+  std::uint64_t moved() const noexcept { return moved_; }
+
+  // --- ending ---
+
+  /// Says what must still be said (answers to what was carried out) and ends the connection.
+  void close() noexcept;
+
+private:
+  enum class state
+  {
+    closed,
+    connecting, ///< connect() is under way, or the next attempt waits for retry_at_
+    greeting,   ///< hello sent, the answer is awaited
+    waiting,    ///< for the peer to connect
+    established,
+    lost,
+  };
+
+  static constexpr std::size_t staging_size = 64 * 1024;
+  // While a large payload goes straight to its place, so much of what follows it comes along: the
+  // next headers, but little of a next payload that could go straight to its own place.
+  static constexpr std::size_t lookahead = 512;
+  static constexpr std::size_t outbox_size = 32;
+  static constexpr std::size_t batch_bytes = 1024 * 1024;
+
+  void connect(std::int64_t now);
+  void retry(std::int64_t now) noexcept;
+  void check_connected(std::int64_t now);
+  void read_greeting(std::int64_t now);
+  bool say_hello() noexcept;
+  void establish();
+  void lose() noexcept;
+  void abandon_malformed() noexcept;
+
+  void read_frames();
+  bool read_some();
+  bool take(ssize_t n, std::size_t placed);
+  void parse();
+  bool begin_frame();
+  void end_frame();
+  bool place_staged(std::uint32_t size);
+  void unplaceable(protocol::detail why);
+
+  void fill(bool acknowledge);
+  bool fill_one();
+  void drop_superseded() noexcept;
+  bool send_batch();
+  std::size_t gather_batch(protocol::pieces& to, std::size_t limit, bool& blocked_by_key);
+  void consume(std::size_t n) noexcept;
+  void unreadable(protocol::detail why);
+  bool find_fault();
+  protocol::frame& box(std::size_t i) noexcept
+  {
+    return outbox_[(outbox_first_ + i) % outbox_size];
+  }
+  bool append(protocol::frame& from, std::vector<std::byte>& to);
+
+  engine& engine_;
+  protocol::parameters& with_;
+  protocol::requester& requester_;
+  protocol::responder& responder_;
+
+  state state_ = state::closed;
+  descriptor fd_;
+  protocol::hello mine_;
+  std::int64_t retry_at_ = 0;
+  std::int64_t backoff_ = 0;
+  bool malformed_ = false;
+  bool deaf_ = false;
+  std::uint64_t moved_ = 0;
+
+  // Receiving. Staged bytes are [begin_, end_).
+  std::unique_ptr<std::byte[]> staging_;
+  std::size_t begin_ = 0;
+  std::size_t end_ = 0;
+  bool in_frame_ = false;
+  bool placing_ = false;  // of the frame's payload; else it is skipped
+  bool request_ = false;  // the frame is for the responder
+  std::uint32_t payload_done_ = 0;
+  std::uint32_t payload_left_ = 0;
+
+  // Sending.
+  std::array<protocol::frame, outbox_size> outbox_;
+  std::size_t outbox_first_ = 0;
+  std::size_t outbox_count_ = 0;
+  bool blocked_ = false; // the socket is full; EPOLLOUT is asked for
+  bool turn_ = false;    // responses and requests take turns
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_TCP_LINK_HPP
