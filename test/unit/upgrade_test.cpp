@@ -1,0 +1,302 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "connect/control_frame.hpp"
+#include "connect/log.hpp"
+#include "connect/upgrade.hpp"
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/beast/http/parser.hpp>
+#include <boost/beast/http/serializer.hpp>
+#include <boost/beast/http/write.hpp>
+
+#include <random>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace http = boost::beast::http;
+using rdma::error;
+using rdma::error_code;
+using namespace rdma::detail;
+
+rdma::endpoint_description example()
+{
+  rdma::endpoint_description endpoint;
+  endpoint.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7};
+  endpoint.lid = 4711;
+  endpoint.queue_pair_number = 0x1234;
+  endpoint.packet_sequence_number = 0xabcdef;
+  endpoint.path_mtu = 4096;
+  endpoint.read_atomic_depth = 16;
+  endpoint.nonce = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
+  return endpoint;
+}
+
+template <class Message>
+std::string text_of(const Message& message)
+{
+  std::ostringstream out;
+  out << message;
+  return out.str();
+}
+
+// Parses a header from text as the server or the client reads it.
+template <bool is_request>
+http::header<is_request> parse(const std::string& text, error_code& ec)
+{
+  http::parser<is_request, http::empty_body> parser;
+  parser.header_limit(upgrade_header_size_max);
+  parser.eager(false);
+  parser.put(boost::asio::buffer(text), ec);
+  if (!ec && !parser.is_header_done())
+    ec = http::error::need_more;
+  return parser.get().base();
+}
+
+http::header<true> request_of(const std::string& text)
+{
+  error_code ec;
+  auto header = parse<true>(text, ec);
+  INFO(text);
+  REQUIRE(!ec);
+  return header;
+}
+
+std::string request_text(const std::string& upgrade = "boost-rdma/1",
+  const std::string& connection = "Upgrade", const std::string& start = "GET /rdma HTTP/1.1",
+  const std::string& more = {})
+{
+  return start + "\r\nHost: h\r\nConnection: " + connection + "\r\nUpgrade: " + upgrade
+    + "\r\nRdma-Endpoint: " + example().text() + "\r\n" + more + "\r\n";
+}
+
+http::status status_for(const std::string& text) { return judge_upgrade(request_of(text)).status; }
+
+error_code answer_error(const std::string& text)
+{
+  error_code ec;
+  const auto header = parse<false>(text, ec);
+  INFO(text);
+  REQUIRE(!ec);
+  judge_answer(header, ec);
+  return ec;
+}
+
+} // namespace
+
+TEST_CASE("an upgrade request carries the client's endpoint to the server")
+{
+  const auto request = make_upgrade_request("192.0.2.7:7471", example());
+  const upgrade_verdict verdict = judge_upgrade(request_of(text_of(request)));
+  CHECK(verdict.accepted());
+  CHECK(verdict.peer == example());
+}
+
+TEST_CASE("an upgrade answer carries the server's endpoint to the client")
+{
+  error_code ec;
+  const auto header = parse<false>(text_of(make_upgrade_response(example())), ec);
+  REQUIRE(!ec);
+  CHECK(judge_answer(header, ec) == example());
+  CHECK(!ec);
+}
+
+TEST_CASE("an upgrade request may hold fields, options and protocols of later versions")
+{
+  CHECK(status_for(request_text("boost-rdma/2, boost-rdma/1")) == http::status::switching_protocols);
+  CHECK(status_for(request_text("h2c , BOOST-RDMA/1,")) == http::status::switching_protocols);
+  CHECK(status_for(request_text("boost-rdma/1", "keep-alive, upgrade")) == http::status::switching_protocols);
+  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma?x=1 HTTP/1.1"))
+    == http::status::switching_protocols);
+  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1", "Rdma-Later: x\r\n"))
+    == http::status::switching_protocols);
+  std::string text = request_text();
+  text.replace(text.find("v=1;"), 4, "later=x;v=1;");
+  CHECK(status_for(text) == http::status::switching_protocols);
+}
+
+TEST_CASE("what is no upgrade is told to upgrade")
+{
+  CHECK(status_for("GET / HTTP/1.1\r\nHost: h\r\n\r\n") == http::status::upgrade_required);
+  CHECK(status_for(request_text("websocket")) == http::status::upgrade_required);
+  CHECK(status_for(request_text("boost-rdma/1", "close")) == http::status::upgrade_required);
+  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.0"))
+    == http::status::upgrade_required);
+  CHECK(status_for(request_text("boost-rdma/2")) == http::status::upgrade_required);
+  CHECK(status_for(request_text("boost-rdma/11")) == http::status::upgrade_required);
+
+  const auto answer = make_upgrade_refusal(http::status::upgrade_required, "why");
+  CHECK(answer[http::field::upgrade] == "boost-rdma/1");
+}
+
+TEST_CASE("a malformed upgrade request is refused with a status that says why")
+{
+  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "POST /rdma HTTP/1.1"))
+    == http::status::method_not_allowed);
+  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdmax HTTP/1.1"))
+    == http::status::not_found);
+  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1", "Content-Length: 3\r\n"))
+    == http::status::bad_request);
+  CHECK(status_for(
+          request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1", "Transfer-Encoding: chunked\r\n"))
+    == http::status::bad_request);
+  // Two endpoints: nobody may choose.
+  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1",
+          "Rdma-Endpoint: " + example().text() + "\r\n"))
+    == http::status::bad_request);
+  CHECK(status_for("GET /rdma HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: boost-rdma/1\r\n\r\n")
+    == http::status::bad_request);
+  CHECK(status_for("GET /rdma HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: boost-rdma/1\r\n"
+                   "Rdma-Endpoint: v=1;nonsense\r\n\r\n")
+    == http::status::bad_request);
+}
+
+TEST_CASE("a request that cannot be read gets the status for its kind of error")
+{
+  error_code ec;
+  parse<true>("GET /rdma HTTP/1.1\r\nX: " + std::string(upgrade_header_size_max, 'x') + "\r\n\r\n", ec);
+  CHECK(status_of_unreadable(ec) == http::status::request_header_fields_too_large);
+  ec = {};
+  parse<true>("\x16\x03\x01 this is TLS, not HTTP\r\n\r\n", ec);
+  CHECK(status_of_unreadable(ec) == http::status::bad_request);
+}
+
+TEST_CASE("the client tells an acceptor's refusal from other servers' answers")
+{
+  const auto refusal = [](http::status status) { return text_of(make_upgrade_refusal(status, "why")); };
+  CHECK(answer_error(refusal(http::status::conflict)) == error::no_common_transport);
+  CHECK(answer_error(refusal(http::status::service_unavailable)) == error::refused);
+  CHECK(answer_error(refusal(http::status::bad_request)) == error::refused);
+  CHECK(answer_error("HTTP/1.1 426 Upgrade Required\r\nUpgrade: boost-rdma/2\r\n\r\n")
+    == error::version_mismatch);
+  CHECK(answer_error("HTTP/1.1 426 Upgrade Required\r\nUpgrade: TLS/1.0\r\n\r\n") == error::not_an_acceptor);
+  CHECK(answer_error("HTTP/1.1 200 OK\r\nServer: nginx\r\n\r\n") == error::not_an_acceptor);
+  CHECK(answer_error("HTTP/1.1 404 Not Found\r\n\r\n") == error::not_an_acceptor);
+  CHECK(answer_error("HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+    == error::not_an_acceptor);
+}
+
+TEST_CASE("the client takes no answer that lacks something or was not asked for")
+{
+  const std::string start = "HTTP/1.1 101 Switching Protocols\r\n";
+  const std::string endpoint = "Rdma-Endpoint: " + example().text() + "\r\n";
+  CHECK(answer_error(start + "Connection: Upgrade\r\nUpgrade: boost-rdma/2\r\n" + endpoint + "\r\n")
+    == error::version_mismatch);
+  CHECK(answer_error(start + "Upgrade: boost-rdma/1\r\n" + endpoint + "\r\n") == error::not_an_acceptor);
+  CHECK(answer_error(start + "Connection: Upgrade\r\nUpgrade: boost-rdma/1\r\n\r\n")
+    == error::malformed_description);
+  CHECK(answer_error(start + "Connection: Upgrade\r\nUpgrade: boost-rdma/1\r\n" + endpoint + endpoint + "\r\n")
+    == error::malformed_description);
+}
+
+TEST_CASE("an answer that cannot be read is garbage or a peer that left")
+{
+  CHECK(error_of_unreadable(http::error::end_of_stream) == error::peer_lost);
+  CHECK(error_of_unreadable(http::error::partial_message) == error::peer_lost);
+  CHECK(error_of_unreadable(boost::asio::error::connection_reset) == error::peer_lost);
+  CHECK(error_of_unreadable(http::error::bad_version) == error::not_an_acceptor);
+  CHECK(error_of_unreadable(http::error::header_limit) == error::not_an_acceptor);
+  CHECK(error_of_unreadable(http::error::buffer_overflow) == error::not_an_acceptor);
+  CHECK(error_of_unreadable(boost::asio::error::operation_aborted) == boost::asio::error::operation_aborted);
+}
+
+TEST_CASE("frames are read whatever the pieces that they arrive in")
+{
+  // ready, one of a later version with a payload, bye
+  std::vector<std::uint8_t> bytes;
+  for (const auto& part : {encode_frame(frame_type::ready),
+         std::array<std::uint8_t, frame_header_size>{200, 1, 2, 3, 0, 0, 0, 3}})
+    bytes.insert(bytes.end(), part.begin(), part.end());
+  bytes.insert(bytes.end(), {'a', 'b', 'c'});
+  const auto bye = encode_frame(frame_type::bye);
+  bytes.insert(bytes.end(), bye.begin(), bye.end());
+
+  for (std::size_t piece = 1; piece <= bytes.size(); ++piece)
+  {
+    frame_reader reader;
+    std::vector<int> types;
+    for (std::size_t at = 0; at < bytes.size(); at += piece)
+    {
+      std::span<const std::uint8_t> input(bytes.data() + at, std::min(piece, bytes.size() - at));
+      while (reader.read(input) == frame_reader::result::frame)
+        types.push_back(reader.type());
+      CHECK(input.empty());
+    }
+    CHECK(types == std::vector<int>{1, 200, 2});
+  }
+}
+
+TEST_CASE("a frame that claims more than the bound makes the stream malformed for good")
+{
+  const std::vector<std::uint8_t> bytes{1, 0, 0, 0, 0, 0, 0x10, 0x01, 1, 0, 0, 0, 0, 0, 0, 0};
+  std::span<const std::uint8_t> input(bytes);
+  frame_reader reader;
+  CHECK(reader.read(input) == frame_reader::result::malformed);
+  CHECK(reader.read(input) == frame_reader::result::malformed);
+}
+
+TEST_CASE("an endpoint's text survives the journey")
+{
+  CHECK(rdma::endpoint_description::parse(example().text()) == example());
+  CHECK(example().text().size() <= rdma::endpoint_description::text_size_max);
+}
+
+TEST_CASE("a mutilated endpoint text is read or refused, never worse")
+{
+  const std::string good = example().text();
+  std::mt19937 random(20260101);
+  const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random() % n); };
+  for (int round = 0; round < 20000; ++round)
+  {
+    std::string text = good;
+    for (std::size_t changes = 1 + below(4); changes > 0; --changes)
+    {
+      const std::size_t at = below(text.size() + 1);
+      switch (below(5))
+      {
+      case 0:
+        text.insert(at, 1, static_cast<char>(random()));
+        break;
+      case 1:
+        text.erase(at, 1 + below(8));
+        break;
+      case 2:
+        if (at < text.size())
+          text[at] = static_cast<char>(random());
+        break;
+      case 3:
+        text.insert(at, text.substr(below(text.size() + 1), below(40)));
+        break;
+      default:
+        text.insert(at, below(2) == 0 ? ";" : "=");
+        break;
+      }
+    }
+    error_code ec;
+    const auto read = rdma::endpoint_description::parse(text, ec);
+    INFO(untrusted(text));
+    if (ec)
+      CHECK(ec == error::malformed_description);
+    else
+      CHECK(rdma::endpoint_description::parse(read.text()) == read);
+  }
+  error_code ec;
+  rdma::endpoint_description::parse(std::string(100'000, ';'), ec);
+  CHECK(ec == error::malformed_description);
+}
+
+TEST_CASE("what a peer wrote is shown in quotes, without control characters, and cut")
+{
+  CHECK(untrusted("plain") == "\"plain\"");
+  CHECK(untrusted("a\n\"b\"\x1b[31m") == "\"a\\x0a\\x22b\\x22\\x1b[31m\"");
+  CHECK(untrusted(std::string(1000, 'x')).size() < 100);
+}
