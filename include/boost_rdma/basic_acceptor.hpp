@@ -57,6 +57,9 @@ public:
     using other = basic_acceptor<OtherExecutor>;
   };
 
+  // Default arguments are spelt out, not `{}`: GCC 12 copies such a `{}` bit by bit where the same
+  // expression has a co_await, as in queue_pair(co_await this_coro::executor, context).
+
   /// Listens. Throws system_error with what opening, binding or listening said.
   /**
    * @param executor For handlers and for accepted queue pairs.
@@ -64,7 +67,7 @@ public:
    * @param endpoint Port 0 takes one that is free: see local_endpoint().
    */
   basic_acceptor(const executor_type& executor, const protection_domain& domain,
-    const endpoint_type& endpoint, const acceptor_options& options = {})
+    const endpoint_type& endpoint, const acceptor_options& options = acceptor_options())
     : executor_(executor)
   {
     error_code ec;
@@ -83,7 +86,7 @@ public:
 
   /// As above, with a context's own domain. Throws system_error.
   basic_acceptor(const executor_type& executor, const rdma::context& context,
-    const endpoint_type& endpoint, const acceptor_options& options = {})
+    const endpoint_type& endpoint, const acceptor_options& options = acceptor_options())
     : basic_acceptor(executor, protection_domain(context), endpoint, options)
   {
   }
@@ -92,7 +95,7 @@ public:
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_acceptor(ExecutionContext& owner, const protection_domain& domain,
-    const endpoint_type& endpoint, const acceptor_options& options = {})
+    const endpoint_type& endpoint, const acceptor_options& options = acceptor_options())
     : basic_acceptor(executor_type(owner.get_executor()), domain, endpoint, options)
   {
   }
@@ -101,7 +104,7 @@ public:
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_acceptor(ExecutionContext& owner, const rdma::context& context,
-    const endpoint_type& endpoint, const acceptor_options& options = {})
+    const endpoint_type& endpoint, const acceptor_options& options = acceptor_options())
     : basic_acceptor(
         executor_type(owner.get_executor()), protection_domain(context), endpoint, options)
   {

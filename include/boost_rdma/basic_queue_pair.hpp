@@ -73,13 +73,16 @@ public:
     using other = basic_queue_pair<OtherExecutor>;
   };
 
+  // Default arguments are spelt out, not `{}`: GCC 12 copies such a `{}` bit by bit where the same
+  // expression has a co_await, as in queue_pair(co_await this_coro::executor, context).
+
   /// Makes a queue pair that receives can be posted to and that can be connected.
   /**
    * Throws system_error: error::queue_too_deep for depths beyond the device's, error::no_device, or
    * what ibv_create_qp said.
    */
   basic_queue_pair(const executor_type& executor, const protection_domain& domain,
-    const queue_pair_options& options = {})
+    const queue_pair_options& options = queue_pair_options())
     : executor_(executor)
     , core_(detail::queue_pair_core::make(detail::inner_executor(executor),
         detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain, options))
@@ -87,8 +90,8 @@ public:
   }
 
   /// As above, with a context's own domain.
-  basic_queue_pair(
-    const executor_type& executor, const rdma::context& context, const queue_pair_options& options = {})
+  basic_queue_pair(const executor_type& executor, const rdma::context& context,
+    const queue_pair_options& options = queue_pair_options())
     : basic_queue_pair(executor, protection_domain(context), options)
   {
   }
@@ -97,7 +100,7 @@ public:
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_queue_pair(ExecutionContext& owner, const protection_domain& domain,
-    const queue_pair_options& options = {})
+    const queue_pair_options& options = queue_pair_options())
     : basic_queue_pair(executor_type(owner.get_executor()), domain, options)
   {
   }
@@ -105,8 +108,8 @@ public:
   /// As above, with the executor of an execution context and a context's own domain.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-  basic_queue_pair(
-    ExecutionContext& owner, const rdma::context& context, const queue_pair_options& options = {})
+  basic_queue_pair(ExecutionContext& owner, const rdma::context& context,
+    const queue_pair_options& options = queue_pair_options())
     : basic_queue_pair(executor_type(owner.get_executor()), protection_domain(context), options)
   {
   }

@@ -61,8 +61,8 @@ public:
   /// Throws system_error with what creating the queues said.
   template <class Executor>
     requires(!std::convertible_to<Executor&, boost::asio::execution_context&>)
-  completion_queue(
-    const Executor& executor, const context& context, const completion_queue_options& options = {})
+  completion_queue(const Executor& executor, const context& context,
+    const completion_queue_options& options = completion_queue_options())
     : completion_queue(make_tag{}, detail::inner_executor(executor), context, options)
   {
   }
@@ -70,8 +70,8 @@ public:
   /// As above, with the executor of an io_context or thread_pool.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
-  completion_queue(
-    ExecutionContext& owner, const context& context, const completion_queue_options& options = {})
+  completion_queue(ExecutionContext& owner, const context& context,
+    const completion_queue_options& options = completion_queue_options())
     : completion_queue(make_tag{}, owner.get_executor(), context, options)
   {
   }

@@ -71,7 +71,7 @@ public:
 
   /// Throws system_error: error::queue_too_deep, or what ibv_create_srq said.
   basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
-    const shared_receive_queue_options& options = {})
+    const shared_receive_queue_options& options = shared_receive_queue_options())
     : executor_(executor)
     , core_(detail::make_shared_receive_core(detail::inner_executor(executor),
         detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain, options))
@@ -82,7 +82,7 @@ public:
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_shared_receive_queue(ExecutionContext& owner, const protection_domain& domain,
-    const shared_receive_queue_options& options = {})
+    const shared_receive_queue_options& options = shared_receive_queue_options())
     : basic_shared_receive_queue(executor_type(owner.get_executor()), domain, options)
   {
   }
