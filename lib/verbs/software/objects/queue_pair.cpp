@@ -168,8 +168,9 @@ int queue_pair::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
     return EINVAL;
   }
   const int error = fill(receives, cap.max_recv_sge, wr, bad);
-  if (current() == IBV_QPS_ERR)
-    serve(wire::mover::poster); // flushes it
+  // seq_cst, here and in move(): either the message's holder sees the receive or we see that it holds.
+  if (held.load(std::memory_order_seq_cst) || current() == IBV_QPS_ERR)
+    serve(wire::mover::poller); // delivers the message, or flushes the receive
   return error;
 }
 

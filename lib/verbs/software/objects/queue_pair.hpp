@@ -85,6 +85,7 @@ private:
   std::mutex modifying;
   std::mutex progress;
   std::atomic<bool> called{false};
+  std::atomic<bool> held{false}; ///< a message waits for a receive; set before the last look for one
   std::atomic<ibv_qp_state> state_now{IBV_QPS_RESET};
   ibv_qp_attr attributes{};
   protocol::parameters with_;

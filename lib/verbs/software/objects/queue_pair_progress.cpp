@@ -63,6 +63,14 @@ void queue_pair::move(wire::mover by)
   {
     link.writable();
     link.receive(now);
+    if (link.held() && !held.exchange(true, std::memory_order_seq_cst))
+    {
+      if (shared != nullptr)
+        shared->holder.store(qp_num, std::memory_order_seq_cst);
+      link.receive(now);
+    }
+    if (!link.held())
+      held.store(false, std::memory_order_relaxed);
   }
   // A poller that finds a message may answer it at once, and the acknowledgement rides along; so it waits
   // for one more call, but not when it has been waiting already.

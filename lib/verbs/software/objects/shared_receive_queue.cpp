@@ -143,7 +143,10 @@ int destroy_srq(ibv_srq* srq)
 int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad)
 {
   auto* queue = static_cast<shared_receive_queue*>(srq);
-  return fill(queue->queue, queue->elements_max, wr, bad);
+  const int error = fill(queue->queue, queue->elements_max, wr, bad);
+  if (queue->holder.load(std::memory_order_seq_cst) != 0)
+    device_context::of(srq->context).engine.serve(queue->holder.exchange(0), wire::mover::poller);
+  return error;
 }
 
 } // namespace rdma::software

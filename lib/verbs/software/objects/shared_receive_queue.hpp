@@ -34,6 +34,8 @@ struct shared_receive_queue : ibv_srq
   const std::uint32_t elements_max;
   std::uint32_t limit = 0; ///< an event when fewer receives are left; under queue.mutex
   std::atomic<std::uint32_t> users{0};
+  /// A queue pair that has a message and met no receive; others that do come again by themselves.
+  std::atomic<std::uint32_t> holder{0};
   event_count events;
 };
 

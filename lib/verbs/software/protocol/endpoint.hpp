@@ -93,6 +93,7 @@ enum class verdict
 {
   accept,    ///< place its payload, then finish it
   discard,   ///< skip its payload
+  hold,      ///< come again with the same frame: a receive may be posted in a moment
   malformed, ///< give up the connection
 };
 

@@ -24,6 +24,7 @@ void responder::start()
 void responder::reset() noexcept
 {
   running_ = announce_ = has_receive_ = ack_due_ = ack_wanted_ = false;
+  patient_ = true;
   message_ = message::none;
   job_first_ = job_count_ = 0;
   refusal_ = refusal::none;
@@ -43,17 +44,29 @@ verdict responder::refuse(std::uint8_t syndrome, ibv_event_type event) noexcept
   return refuse(syndrome);
 }
 
-bool responder::need_receive() noexcept
+bool responder::have_receive() noexcept
 {
-  if (has_receive_ || host_.take_receive(receive_))
-  {
-    has_receive_ = true;
-    return true;
-  }
+  has_receive_ = has_receive_ || host_.take_receive(receive_);
+  if (has_receive_)
+    patient_ = true;
+  return has_receive_;
+}
+
+std::int64_t responder::patience() const noexcept
+{
+  constexpr std::int64_t longest = 1'000'000;
+  return std::min(rnr_wait(with_.min_rnr_timer & 0x1f), longest);
+}
+
+verdict responder::not_ready() noexcept
+{
+  if (patient_)
+    return verdict::hold;
+  patient_ = true;
   refusal_ = refusal::not_ready;
   refusal_syndrome_ = static_cast<std::uint8_t>(syndrome_rnr | (with_.min_rnr_timer & 0x1f));
   refusal_psn_ = expected_psn_;
-  return false;
+  return verdict::discard;
 }
 
 bool responder::allowed(const header& h, unsigned flag) noexcept
@@ -108,8 +121,8 @@ verdict responder::begin_send(const header& h, unsigned traits) noexcept
 {
   if ((traits & trait_starts) != 0)
   {
-    if (!need_receive())
-      return verdict::discard;
+    if (!have_receive())
+      return not_ready();
     done_ = 0;
   }
   if (done_ + h.payload > receive_.length || done_ + h.payload > max_message)
@@ -144,12 +157,12 @@ verdict responder::begin_write(const header& h, unsigned traits) noexcept
   if (ends ? reached != write_length_ : reached >= write_length_)
     return verdict::malformed;
   message_ = message::write;
-  if ((traits & trait_immediate) != 0 && !need_receive())
+  if ((traits & trait_immediate) != 0 && !have_receive())
   {
     // All of an only frame comes again; of a longer message, its last frame.
     if ((traits & trait_starts) != 0)
       message_ = message::none;
-    return verdict::discard;
+    return not_ready();
   }
   arriving_ = h;
   return verdict::accept;

@@ -37,6 +37,16 @@ public:
   void start();
   void reset() noexcept;
 
+  /// How long a message that meets no posted receive may be held before it is refused (RNR).
+  /**
+   * A program that posts its receive when its own send has completed is a moment late: its completion
+   * and the message may have arrived together. Refusing at once would cost it the RNR timer.
+   */
+  std::int64_t patience() const noexcept;
+
+  /// The message that is held is to be refused now, or not to be held at all.
+  void lose_patience() noexcept { patient_ = false; }
+
   /// RTR: the first message is an event (IBV_EVENT_COMM_EST).
   void announce(bool on) noexcept { announce_ = on; }
 
@@ -106,9 +116,10 @@ private:
 
   verdict begin_send(const header& h, unsigned traits) noexcept;
   verdict begin_write(const header& h, unsigned traits) noexcept;
+  verdict not_ready() noexcept;
   verdict take_read(const header& h) noexcept;
   verdict take_atomic(const header& h) noexcept;
-  bool need_receive() noexcept;
+  bool have_receive() noexcept;
   void complete_receive(ibv_wc_status status, detail why, const header* h) noexcept;
   verdict refuse(std::uint8_t syndrome) noexcept;
   verdict refuse(std::uint8_t syndrome, ibv_event_type event) noexcept;
@@ -123,6 +134,7 @@ private:
   std::uint32_t msn_ = 0;
   bool running_ = false;
   bool announce_ = false;
+  bool patient_ = true;
   message message_ = message::none;
   header arriving_{};
 

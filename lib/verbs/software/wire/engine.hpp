@@ -84,6 +84,9 @@ public:
   /// A user's thread looks for work: at the connection that had some last, now and then at all.
   void poll(std::uint32_t hint, std::uint32_t turn) noexcept;
 
+  /// Makes this queue pair move, if there (still) is one.
+  bool serve(std::uint32_t qp, mover by) noexcept;
+
   /// Somebody polls.
   void attend() noexcept
   {
@@ -130,7 +133,6 @@ private:
 
   station* pin(std::uint32_t qp) noexcept;
   static void unpin(station& s) noexcept { s.users_.fetch_sub(1, std::memory_order_release); }
-  bool serve(std::uint32_t qp, mover by) noexcept;
   bool serve_sockets(mover by) noexcept;
   void wake() noexcept;
   bool wait_wake(std::int64_t ns) noexcept;

@@ -47,7 +47,7 @@ void tcp_link::open(const protocol::hello& mine, std::int64_t now)
   mine_ = mine;
   mine_.segment = segment;
   with_.segment = segment;
-  malformed_ = deaf_ = blocked_ = in_frame_ = false;
+  malformed_ = deaf_ = blocked_ = in_frame_ = held_ = unwatched_ = false;
   begin_ = end_ = 0;
   outbox_count_ = 0;
   payload_left_ = 0;
@@ -202,7 +202,8 @@ void tcp_link::receive(std::int64_t now)
     read_greeting(now);
     break;
   case state::established:
-    read_frames();
+    if (!still_held(now))
+      read_frames();
     break;
   default:
     break;
@@ -211,6 +212,7 @@ void tcp_link::receive(std::int64_t now)
 
 void tcp_link::lose() noexcept
 {
+  held_ = false;
   state_ = state::lost;
   retry_at_ = 0;
   outbox_count_ = 0;
@@ -228,6 +230,7 @@ void tcp_link::close() noexcept
 {
   const bool established = state_ == state::established;
   state_ = state::closed;
+  held_ = false;
   retry_at_ = 0;
   if (!fd_)
     return;

@@ -52,14 +52,17 @@ public:
   /// Takes the socket over, if `theirs` comes from the peer that this waits for.
   bool adopt(descriptor& fd, const protocol::hello& theirs);
 
-  /// When timer() wants to be called; 0: not at all.
-  std::int64_t retry_at() const noexcept { return retry_at_; }
+  /// When timer() and receive() want to be called; 0: not at all.
+  std::int64_t retry_at() const noexcept { return held_ ? held_until_ : retry_at_; }
   void timer(std::int64_t now);
 
   // --- carrying ---
 
   /// Reads what has arrived and gives it to requester and responder.
   void receive(std::int64_t now);
+
+  /// A message waits for a receive to be posted; tell receive() when one was.
+  bool held() const noexcept { return held_; }
 
   /// Sends what there is to send; a pure acknowledgement only when `acknowledge`.
   void transmit(bool acknowledge);
@@ -115,6 +118,8 @@ private:
   bool read_some();
   bool take(ssize_t n, std::size_t placed);
   void parse();
+  void hold() noexcept;
+  bool still_held(std::int64_t now);
   bool begin_frame();
   void end_frame();
   bool place_staged(std::uint32_t size);
@@ -147,6 +152,11 @@ private:
   bool malformed_ = false;
   bool deaf_ = false;
   std::uint64_t moved_ = 0;
+
+  // A message that met no posted receive is at the beginning of the staging buffer.
+  bool held_ = false;
+  bool unwatched_ = false; // meanwhile more arrived, which is not to wake anybody
+  std::int64_t held_until_ = 0;
 
   // Receiving. Staged bytes are [begin_, end_).
   std::unique_ptr<std::byte[]> staging_;

@@ -13,6 +13,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <utility>
+
+#include <sys/epoll.h>
 
 namespace rdma::software::wire {
 
@@ -80,7 +83,7 @@ bool tcp_link::read_some()
     return false;
   }
   moved_ += static_cast<std::uint64_t>(n);
-  if (!take(n, placed))
+  if (!take(n, placed) || held_)
     return false;
   // Less than there was room for: nothing is left. (More may have come since; the socket is
   // level-triggered.)
@@ -156,9 +159,14 @@ bool tcp_link::begin_frame()
     abandon_malformed();
     return false;
   }
-  begin_ += size;
   request_ = (protocol::traits_of(h->op) & protocol::trait_request) != 0;
   const protocol::verdict what = request_ ? responder_.receive(*h) : requester_.receive(*h);
+  if (what == protocol::verdict::hold)
+  {
+    hold();
+    return false;
+  }
+  begin_ += size;
   if (what == protocol::verdict::malformed)
   {
     abandon_malformed();
@@ -170,6 +178,34 @@ bool tcp_link::begin_frame()
   payload_left_ = h->payload;
   if (payload_left_ == 0)
     end_frame();
+  return true;
+}
+
+void tcp_link::hold() noexcept
+{
+  held_ = true;
+  held_until_ = now() + responder_.patience();
+}
+
+bool tcp_link::still_held(std::int64_t now)
+{
+  if (!held_)
+    return false;
+  if (now >= held_until_)
+    responder_.lose_patience();
+  const std::int64_t until = held_until_;
+  held_ = false;
+  parse();
+  if (!held_)
+  {
+    if (std::exchange(unwatched_, false) && state_ == state::established)
+      engine_.rewatch(fd_.get(), with_.qp, blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    return false;
+  }
+  held_until_ = until; // the same message: its time does not begin anew
+  // Whoever comes here without a receive may have been woken by what has arrived since.
+  if (!std::exchange(unwatched_, true))
+    engine_.rewatch(fd_.get(), with_.qp, blocked_ ? EPOLLOUT : 0);
   return true;
 }
 

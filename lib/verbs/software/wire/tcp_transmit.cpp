@@ -31,7 +31,7 @@ void tcp_link::writable()
     return;
   blocked_ = false;
   // Asked for again when the socket fills up again.
-  engine_.rewatch(fd_.get(), with_.qp, EPOLLIN);
+  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? 0 : EPOLLIN);
 }
 
 void tcp_link::transmit(bool acknowledge)
@@ -47,7 +47,7 @@ void tcp_link::transmit(bool acknowledge)
   }
   // More is left: the engine or the next poller goes on, woken by a socket that has room.
   blocked_ = true;
-  engine_.rewatch(fd_.get(), with_.qp, EPOLLIN | EPOLLOUT);
+  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? EPOLLOUT : EPOLLIN | EPOLLOUT);
 }
 
 bool tcp_link::fill_one()
@@ -163,7 +163,7 @@ bool tcp_link::send_batch()
   if (went == total)
     return true;
   blocked_ = true;
-  engine_.rewatch(fd_.get(), with_.qp, EPOLLIN | EPOLLOUT);
+  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? EPOLLOUT : EPOLLIN | EPOLLOUT);
   return false;
 }
 
