@@ -121,7 +121,12 @@ public:
   {
   }
 
-  basic_queue_pair(basic_queue_pair&&) noexcept = default;
+  // The executor is copied: operations on an object that was moved from still complete, with an error.
+  basic_queue_pair(basic_queue_pair&& other) noexcept
+    : executor_(other.executor_)
+    , core_(std::move(other.core_))
+  {
+  }
 
   basic_queue_pair& operator=(basic_queue_pair&& other) noexcept
   {
