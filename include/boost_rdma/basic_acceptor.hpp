@@ -120,7 +120,12 @@ public:
   {
   }
 
-  basic_acceptor(basic_acceptor&&) noexcept = default;
+  // The executor is copied: operations on an object that was moved from still complete, with an error.
+  basic_acceptor(basic_acceptor&& other) noexcept
+    : executor_(other.executor_)
+    , core_(std::move(other.core_))
+  {
+  }
 
   basic_acceptor& operator=(basic_acceptor&& other) noexcept
   {

@@ -1,0 +1,185 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_SOFTWARE_CONNECT_FIXTURE_HPP
+#define BOOST_RDMA_TEST_SOFTWARE_CONNECT_FIXTURE_HPP
+
+#include "common/rdma_fixture.hpp"
+#include "connect/control_frame.hpp"
+#include "connect/upgrade.hpp"
+
+#include <boost_rdma/acceptor.hpp>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/read.hpp>
+#include <boost/asio/read_until.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/http/write.hpp>
+
+#include <array>
+#include <optional>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <sys/socket.h>
+
+namespace test {
+
+using asio::ip::tcp;
+using rdma::error;
+
+inline tcp::endpoint loopback(std::uint16_t port = 0)
+{
+  return {asio::ip::address_v4::loopback(), port};
+}
+
+/// An acceptor and a context for its clients.
+struct connect_fixture
+{
+  explicit connect_fixture(const rdma::acceptor_options& options = {})
+    : acceptor(io, server_context, loopback(), options)
+  {
+  }
+
+  /// What an accept was completed with.
+  struct accepted
+  {
+    int calls = 0;
+    error_code ec;
+    std::optional<rdma::queue_pair> peer;
+
+    auto handler()
+    {
+      return [this](error_code result, rdma::queue_pair queue_pair)
+      {
+        ++calls;
+        ec = result;
+        peer.emplace(std::move(queue_pair));
+      };
+    }
+  };
+
+  /// A new client is accepted, as the next one; what it is about is whether anybody else is in its way.
+  [[nodiscard]] bool serves_a_good_client()
+  {
+    accepted server;
+    plain_record connected;
+    rdma::queue_pair client(io, client_context);
+    acceptor.async_accept(server.handler());
+    client.async_connect(acceptor.local_endpoint(), connected.handler());
+    return run_until(io, [&] { return connected.done() && server.calls != 0; }) && !connected.ec
+      && !server.ec && server.peer->is_connected() && client.is_connected();
+  }
+
+  asio::io_context io;
+  rdma::context server_context = make_context();
+  rdma::context client_context = make_context();
+  rdma::acceptor acceptor;
+};
+
+/// A peer that speaks plain TCP, and only what it is told to. It blocks, as nothing that it waits for
+/// needs this thread, but not for ever.
+class plain_peer
+{
+public:
+  explicit plain_peer(tcp::socket socket)
+    : socket_(std::move(socket))
+  {
+    const timeval limit{patience.count(), 0};
+    ::setsockopt(socket_.native_handle(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  }
+
+  static plain_peer connect(asio::io_context& io, const tcp::endpoint& to)
+  {
+    tcp::socket socket(io);
+    socket.connect(to);
+    return plain_peer(std::move(socket));
+  }
+
+  void send(std::string_view text)
+  {
+    error_code ignored; // the other side may have had enough
+    asio::write(socket_, asio::buffer(text.data(), text.size()), ignored);
+  }
+
+  void send(rdma::detail::frame_type type)
+  {
+    asio::write(socket_, asio::buffer(rdma::detail::encode_frame(type)));
+  }
+
+  void finish_sending()
+  {
+    error_code ignored;
+    socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  }
+
+  /// All up to an empty line, or to the end.
+  std::string read_header()
+  {
+    std::string text;
+    error_code ignored;
+    asio::read_until(socket_, asio::dynamic_buffer(text, 64 * 1024), "\r\n\r\n", ignored);
+    return text;
+  }
+
+  /// All up to the end; false when it did not come.
+  [[nodiscard]] bool read_end(std::string& text)
+  {
+    error_code ec;
+    asio::read(socket_, asio::dynamic_buffer(text), ec);
+    return ec == asio::error::eof || ec == asio::error::connection_reset;
+  }
+  [[nodiscard]] bool read_end()
+  {
+    std::string ignored;
+    return read_end(ignored);
+  }
+
+private:
+  tcp::socket socket_;
+};
+
+/// Waits for one client.
+class plain_server
+{
+public:
+  plain_server()
+    : acceptor_(io_, loopback())
+  {
+  }
+  [[nodiscard]] tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
+  [[nodiscard]] asio::io_context& io() { return io_; }
+  plain_peer accept() { return plain_peer(acceptor_.accept()); }
+
+private:
+  asio::io_context io_;
+  tcp::acceptor acceptor_;
+};
+
+template <class Message>
+std::string http_text(const Message& message)
+{
+  std::ostringstream out;
+  out << message;
+  return out.str();
+}
+
+inline std::string good_request(const rdma::endpoint_description& endpoint)
+{
+  return http_text(rdma::detail::make_upgrade_request("localhost", endpoint));
+}
+
+inline std::string good_answer(const rdma::endpoint_description& endpoint)
+{
+  return http_text(rdma::detail::make_upgrade_response(endpoint));
+}
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_SOFTWARE_CONNECT_FIXTURE_HPP
