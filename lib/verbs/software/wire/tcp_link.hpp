@@ -120,6 +120,8 @@ private:
   void parse();
   void hold() noexcept;
   bool still_held(std::int64_t now);
+  void read_behind_held();
+  void take_answers_behind_held();
   bool begin_frame();
   void end_frame();
   bool place_staged(std::uint32_t size);
@@ -155,7 +157,7 @@ private:
 
   // A message that met no posted receive is at the beginning of the staging buffer.
   bool held_ = false;
-  bool unwatched_ = false; // meanwhile more arrived, which is not to wake anybody
+  bool unwatched_ = false; // so much arrived meanwhile that it has to stay in the socket
   std::int64_t held_until_ = 0;
 
   // Receiving. Staged bytes are [begin_, end_).

@@ -113,7 +113,7 @@ bool tcp_link::take(ssize_t n, std::size_t placed)
 
 void tcp_link::parse()
 {
-  while (begin_ != end_ && state_ == state::established)
+  while (begin_ != end_ && state_ == state::established && !held_)
   {
     if (!in_frame_)
     {
@@ -133,7 +133,9 @@ void tcp_link::parse()
   }
   if (state_ != state::established)
     return;
-  // What is left is the beginning of a header, if anything.
+  if (held_)
+    take_answers_behind_held();
+  // What is left is the beginning of a header, or what is held, if anything.
   if (begin_ != 0)
   {
     std::memmove(staging_.get(), staging_.get() + begin_, end_ - begin_);
@@ -203,10 +205,69 @@ bool tcp_link::still_held(std::int64_t now)
     return false;
   }
   held_until_ = until; // the same message: its time does not begin anew
-  // Whoever comes here without a receive may have been woken by what has arrived since.
-  if (!std::exchange(unwatched_, true))
-    engine_.rewatch(fd_.get(), with_.qp, blocked_ ? EPOLLOUT : 0);
+  read_behind_held();
   return true;
+}
+
+// What comes behind the message is taken in, so that it wakes nobody again and answers get through.
+void tcp_link::read_behind_held()
+{
+  if (end_ == staging_size)
+  {
+    if (!std::exchange(unwatched_, true))
+      engine_.rewatch(fd_.get(), with_.qp, blocked_ ? EPOLLOUT : 0);
+    return;
+  }
+  const ssize_t n = ::recv(fd_.get(), staging_.get() + end_, staging_size - end_, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
+  if (n <= 0)
+  {
+    lose();
+    return;
+  }
+  moved_ += static_cast<std::uint64_t>(n);
+  end_ += static_cast<std::size_t>(n);
+  take_answers_behind_held();
+}
+
+// The program may post the receive when its own send completes, and the answer that completes it may be
+// behind the message. Requests and answers do not depend on each other: only each kind keeps its order.
+void tcp_link::take_answers_behind_held()
+{
+  std::size_t at = begin_;
+  while (at != end_ && state_ == state::established)
+  {
+    const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(staging_[at]));
+    if (size == 0 || end_ - at < size)
+      return; // parse() will say what is wrong with it
+    const auto h = protocol::decode({staging_.get() + at, size});
+    if (!h || h->dest_qp != with_.qp || h->payload > with_.segment)
+      return;
+    const std::size_t whole = size + h->payload;
+    if ((protocol::traits_of(h->op) & protocol::trait_request) != 0)
+    {
+      if (end_ - at < whole)
+        return;
+      at += whole;
+      continue;
+    }
+    if (h->payload != 0)
+      return; // a read's data goes to its place in its turn, and so do the answers behind it
+    switch (requester_.receive(*h))
+    {
+    case protocol::verdict::malformed:
+      abandon_malformed();
+      return;
+    case protocol::verdict::accept:
+      requester_.finish();
+      break;
+    default:
+      break;
+    }
+    std::memmove(staging_.get() + at, staging_.get() + at + whole, end_ - at - whole);
+    end_ -= whole;
+  }
 }
 
 void tcp_link::end_frame()
