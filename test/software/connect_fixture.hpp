@@ -65,13 +65,21 @@ struct connect_fixture
     }
   };
 
-  /// A new client is accepted, as the next one; what it is about is whether anybody else is in its way.
+  /// A new client is accepted; what it is about is whether anybody else is in its way.
   [[nodiscard]] bool serves_a_good_client()
   {
     accepted server;
+    acceptor.async_accept(server.handler());
+    return serves_a_good_client(server);
+  }
+
+  /// The same by an accept that is outstanding already.
+  [[nodiscard]] bool serves_a_good_client(const accepted& server)
+  {
+    if (server.calls != 0)
+      return false;
     plain_record connected;
     rdma::queue_pair client(io, client_context);
-    acceptor.async_accept(server.handler());
     client.async_connect(acceptor.local_endpoint(), connected.handler());
     return run_until(io, [&] { return connected.done() && server.calls != 0; }) && !connected.ec
       && !server.ec && server.peer->is_connected() && client.is_connected();

@@ -1,0 +1,257 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "software/connect_fixture.hpp"
+
+#include <chrono>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Acceptors and the clients that they should not be impressed by.
+
+namespace {
+
+using namespace test;
+using rdma::detail::frame_type;
+
+// A description of a queue pair that exists, of a client that will not use it.
+class stranger
+{
+public:
+  explicit stranger(connect_fixture& f)
+    : queue_pair_(f.io, f.client_context)
+  {
+  }
+  rdma::endpoint_description endpoint() { return queue_pair_.local_endpoint(); }
+
+private:
+  rdma::queue_pair queue_pair_;
+};
+
+std::string status_of(const std::string& answer) { return answer.substr(0, 12); }
+
+rdma::acceptor_options impatient()
+{
+  rdma::acceptor_options options;
+  options.handshake_timeout = std::chrono::milliseconds(50);
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("a bad request is answered, ends, and fails no accept")
+{
+  connect_fixture f;
+  stranger client(f);
+  rdma::endpoint_description nic = client.endpoint();
+  nic.kind = rdma::device_kind::nic;
+  std::string version = good_request(client.endpoint());
+  version.replace(version.find("boost-rdma/1"), 12, "boost-rdma/9");
+  std::string broken = good_request(client.endpoint());
+  broken.replace(broken.find("qpn="), 4, "qpn=x");
+
+  const std::vector<std::pair<std::string, std::string>> cases{
+    {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 426"},
+    {version, "HTTP/1.1 426"},
+    {broken, "HTTP/1.1 400"},
+    {"\x16\x03\x01\x02 garbage \xff\xfe\r\n\r\n", "HTTP/1.1 400"},
+    {std::string(3000, '\0'), "HTTP/1.1 400"},
+    {"GET /rdma HTTP/1.1\r\nX: " + std::string(20'000, 'x') + "\r\n\r\n", "HTTP/1.1 431"},
+    {"GET /rdma HTTP/1.1\r\n" + std::string(20'000, 'x'), "HTTP/1.1 431"},
+    {good_request(nic), "HTTP/1.1 409"},
+  };
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  for (const auto& [request, status] : cases)
+  {
+    plain_peer bad = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+    bad.send(request);
+    std::string answer;
+    INFO(request.substr(0, 60));
+    bad.finish_sending();
+    REQUIRE(bad.read_end(answer));
+    CHECK(status_of(answer) == status);
+    CHECK(answer.find("Upgrade: boost-rdma/1\r\n") != std::string::npos);
+  }
+  f.io.poll();
+  CHECK(server.calls == 0);
+  CHECK(f.serves_a_good_client(server)); // by the accept that was outstanding all the time
+}
+
+TEST_CASE("a client that vanishes at any step of connecting fails no accept")
+{
+  connect_fixture f;
+  stranger client(f);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  const std::string request = good_request(client.endpoint());
+  for (std::size_t sent = 0; sent < request.size(); sent += 1 + request.size() / 24)
+  {
+    plain_peer bad = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+    bad.send(request.substr(0, sent));
+  }
+  {
+    plain_peer bad = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+    bad.send(request); // does not wait for the answer
+  }
+  for (std::size_t sent = 0; sent < rdma::detail::frame_header_size; ++sent)
+  {
+    plain_peer bad = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+    bad.send(request);
+    CHECK(status_of(bad.read_header()) == "HTTP/1.1 101");
+    bad.send(std::string("\1\0\0\0\0\0\0\0", sent));
+  }
+  {
+    plain_peer bad = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+    bad.send(request);
+    bad.read_header();
+    bad.send(frame_type::bye);
+    CHECK(bad.read_end());
+  }
+  {
+    plain_peer bad = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+    bad.send(request);
+    bad.read_header();
+    bad.send(std::string(64, '\xff')); // a frame of 4 GiB
+    CHECK(bad.read_end());
+  }
+  f.io.poll();
+  CHECK(server.calls == 0);
+  CHECK(f.serves_a_good_client(server));
+}
+
+TEST_CASE("good clients are served while bad ones sit there")
+{
+  connect_fixture f;
+  stranger client(f);
+  std::vector<plain_peer> idlers;
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  const std::string request = good_request(client.endpoint());
+  for (int i = 0; i < 10; ++i)
+  {
+    idlers.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+    idlers.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+    idlers.back().send(request.substr(0, 40));
+    idlers.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+    idlers.back().send(request);
+    CHECK(status_of(idlers.back().read_header()) == "HTTP/1.1 101"); // and never becomes ready
+  }
+  CHECK(f.serves_a_good_client(server));
+  for (int i = 0; i < 5; ++i)
+    CHECK(f.serves_a_good_client());
+}
+
+TEST_CASE("more silent clients than handshakes are allowed cannot keep a good one out")
+{
+  rdma::acceptor_options options;
+  options.handshakes_max = 4;
+  connect_fixture f(options);
+  std::vector<plain_peer> idlers;
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  for (int i = 0; i < 12; ++i)
+    idlers.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+  CHECK(f.serves_a_good_client(server));
+  CHECK(idlers.front().read_end()); // the first had to go
+}
+
+TEST_CASE("a client that is too slow is dropped")
+{
+  connect_fixture f(impatient());
+  stranger client(f);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  plain_peer silent = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  CHECK(silent.read_end());
+  plain_peer not_ready = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  not_ready.send(good_request(client.endpoint()));
+  CHECK(status_of(not_ready.read_header()) == "HTTP/1.1 101");
+  CHECK(not_ready.read_end());
+  plain_peer lingering = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  lingering.send("nonsense\r\n\r\n");
+  CHECK(lingering.read_end());
+  f.io.poll();
+  CHECK(server.calls == 0);
+}
+
+TEST_CASE("a client that goes without a farewell is peer_lost, one that says bye peer_closed")
+{
+  connect_fixture f;
+  stranger client(f);
+  for (const bool polite : {false, true})
+  {
+    connect_fixture::accepted server;
+    f.acceptor.async_accept(server.handler());
+    bytes_record received;
+    auto buffer = f.server_context.allocate(64);
+    {
+      plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+      peer.send(good_request(client.endpoint()));
+      CHECK(status_of(peer.read_header()) == "HTTP/1.1 101");
+      peer.send(std::string("\x77\0\0\0\0\0\0\3abc", 11)); // of a later version
+      peer.send(frame_type::ready);
+      REQUIRE(run_until(f.io, [&] { return server.calls == 1; }));
+      REQUIRE(!server.ec);
+      server.peer->async_receive(buffer, received.handler());
+      if (polite)
+        peer.send(frame_type::bye);
+    }
+    REQUIRE(run_until(f.io, [&] { return received.done(); }));
+    CHECK(received.ec == (polite ? error::peer_closed : error::peer_lost));
+  }
+}
+
+TEST_CASE("closing a queue pair says bye to the peer")
+{
+  connect_fixture f;
+  stranger client(f);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  peer.send(good_request(client.endpoint()));
+  peer.read_header();
+  peer.send(frame_type::ready);
+  REQUIRE(run_until(f.io, [&] { return server.calls == 1; }));
+  server.peer.reset();
+  std::string rest;
+  REQUIRE(peer.read_end(rest));
+  CHECK(rest == std::string("\2\0\0\0\0\0\0\0", 8));
+}
+
+TEST_CASE("a client that left while it waited for an accept is passed over")
+{
+  connect_fixture f;
+  stranger client(f);
+  connect_fixture::accepted first, second;
+  f.acceptor.async_accept(first.handler());
+  plain_peer early = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  early.send(good_request(client.endpoint()));
+  early.read_header();
+  f.acceptor.cancel();
+  early.send(frame_type::ready); // finishes though nobody waits
+  early.send(frame_type::bye);
+  CHECK(early.read_end());
+  CHECK(f.serves_a_good_client());
+}
+
+TEST_CASE("a server whose queue pairs cannot be made refuses, and says so to its client")
+{
+  rdma::acceptor_options options;
+  options.queue_pair.send_depth = 1u << 20; // beyond every device
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  plain_record connected;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair client(f.io, f.client_context);
+  client.async_connect(f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+  CHECK(connected.ec == error::refused);
+  CHECK(server.calls == 0);
+}

@@ -1,0 +1,302 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "software/connect_fixture.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+// Clients and the servers that are none, or not any more.
+
+namespace {
+
+using namespace test;
+using rdma::detail::frame_type;
+
+// A client of a server that does what the test says.
+struct victim
+{
+  explicit victim(const rdma::queue_pair_options& options = {})
+    : client(std::in_place, io, context, options)
+    , stranger(io, context)
+  {
+  }
+
+  void connect(const tcp::endpoint& to) { client->async_connect(to, connected.handler()); }
+
+  [[nodiscard]] bool done()
+  {
+    return run_until(io, [&] { return connected.done(); });
+  }
+
+  // Of a queue pair that exists: what a server might answer.
+  rdma::endpoint_description endpoint() { return stranger.local_endpoint(); }
+
+  asio::io_context io;
+  rdma::context context = make_context();
+  std::optional<rdma::queue_pair> client;
+  rdma::queue_pair stranger;
+  plain_record connected;
+};
+
+} // namespace
+
+TEST_CASE("the client maps what a server answers to an error that tells")
+{
+  victim probe;
+  const std::string good = good_answer(probe.endpoint());
+  const auto refusal = [](boost::beast::http::status status)
+  { return http_text(rdma::detail::make_upgrade_refusal(status, "why not")); };
+  rdma::endpoint_description nic = probe.endpoint();
+  nic.kind = rdma::device_kind::nic;
+  std::string malformed = good;
+  malformed.replace(malformed.find("gid="), 4, "gid=!");
+
+  const std::vector<std::pair<std::string, error>> cases{
+    {"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi", error::not_an_acceptor},
+    {"HTTP/1.1 404 Not Found\r\nConnection: close\r\n\r\n", error::not_an_acceptor},
+    {"220 mail.example.com ESMTP\r\n", error::not_an_acceptor},
+    {std::string("\0\1\2\3garbage\r\n\r\n", 15), error::not_an_acceptor},
+    {"HTTP/1.1 200 OK\r\nX: " + std::string(100'000, 'x') + "\r\n\r\n", error::not_an_acceptor},
+    {"HTTP/1.1 426 Upgrade Required\r\nUpgrade: boost-rdma/2\r\n\r\n", error::version_mismatch},
+    {refusal(boost::beast::http::status::conflict), error::no_common_transport},
+    {refusal(boost::beast::http::status::service_unavailable), error::refused},
+    {good_answer(nic), error::no_common_transport},
+    {malformed, error::malformed_description},
+  };
+  for (const auto& [answer, expected] : cases)
+  {
+    plain_server server;
+    victim v;
+    v.connect(server.endpoint());
+    plain_peer peer = server.accept();
+    peer.read_header();
+    peer.send(answer);
+    REQUIRE(v.done());
+    INFO(answer.substr(0, 60));
+    CHECK(v.connected.ec == expected);
+    CHECK(v.connected.calls == 1);
+    CHECK(!v.client->is_connected());
+    CHECK(v.client->diagnose().code == expected);
+    CHECK(peer.read_end()); // it hung up
+  }
+}
+
+TEST_CASE("a server that vanishes at any step of connecting is peer_lost")
+{
+  victim probe;
+  const std::string answer = good_answer(probe.endpoint());
+  for (std::size_t sent = 0; sent < answer.size(); sent += 1 + answer.size() / 24)
+  {
+    plain_server server;
+    victim v;
+    v.connect(server.endpoint());
+    {
+      plain_peer peer = server.accept();
+      peer.read_header();
+      peer.send(answer.substr(0, sent));
+    }
+    REQUIRE(v.done());
+    INFO(sent);
+    CHECK(v.connected.ec == error::peer_lost);
+  }
+  // before it has read anything: the reset may come before the end of the stream, or instead of it
+  plain_server server;
+  victim v;
+  v.connect(server.endpoint());
+  static_cast<void>(server.accept());
+  REQUIRE(v.done());
+  CHECK(v.connected.ec == error::peer_lost);
+}
+
+TEST_CASE("a server that vanishes once connected ends operations with peer_lost")
+{
+  plain_server server;
+  victim v;
+  v.connect(server.endpoint());
+  bytes_record received;
+  auto buffer = v.context.allocate(64);
+  {
+    plain_peer peer = server.accept();
+    peer.read_header();
+    peer.send(good_answer(v.endpoint()));
+    REQUIRE(v.done());
+    REQUIRE(!v.connected.ec);
+    v.client->async_receive(buffer, received.handler());
+  }
+  REQUIRE(run_until(v.io, [&] { return received.done(); }));
+  CHECK(received.ec == error::peer_lost);
+}
+
+TEST_CASE("frames that come with the answer are not lost")
+{
+  plain_server server;
+  victim v;
+  v.connect(server.endpoint());
+  bytes_record received;
+  auto buffer = v.context.allocate(64);
+  v.client->async_receive(buffer, received.handler());
+  plain_peer peer = server.accept();
+  peer.read_header();
+  peer.send(good_answer(v.endpoint()) + std::string("\2\0\0\0\0\0\0\0", 8));
+  REQUIRE(v.done());
+  CHECK(!v.connected.ec);
+  REQUIRE(run_until(v.io, [&] { return received.done(); }));
+  CHECK(received.ec == error::peer_closed);
+}
+
+TEST_CASE("a server that says nothing is given up after the time limit")
+{
+  for (const bool half : {false, true})
+  {
+    rdma::queue_pair_options options;
+    options.connect_timeout = std::chrono::milliseconds(50);
+    plain_server server;
+    victim v(options);
+    v.connect(server.endpoint());
+    plain_peer peer = server.accept();
+    if (half)
+      peer.send("HTTP/1.1 101 Switch");
+    REQUIRE(v.done());
+    CHECK(v.connected.ec == error::handshake_timeout);
+  }
+}
+
+TEST_CASE("what connecting the socket says passes through as it is")
+{
+  victim v;
+  tcp::endpoint nobody;
+  {
+    plain_server gone;
+    nobody = gone.endpoint();
+  }
+  v.connect(nobody);
+  CHECK(v.connected.calls == 0);
+  REQUIRE(v.done());
+  CHECK(v.connected.ec == asio::error::connection_refused);
+
+  plain_record again;
+  v.client->async_connect(nobody, again.handler());
+  REQUIRE(run_until(v.io, [&] { return again.done(); }));
+  CHECK(again.ec == error::already_connected); // it connects once, with or without success
+}
+
+TEST_CASE("connecting is cancelled by each type of cancellation, at each step")
+{
+  for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
+         asio::cancellation_type::total})
+  {
+    for (const int step : {0, 1, 2})
+    {
+      plain_server server;
+      victim v;
+      asio::cancellation_signal signal;
+      v.client->async_connect(
+        server.endpoint(), asio::bind_cancellation_slot(signal.slot(), v.connected.handler()));
+      std::optional<plain_peer> peer;
+      if (step > 0)
+      {
+        peer.emplace(server.accept());
+        peer->read_header();
+      }
+      if (step > 1)
+        peer->send("HTTP/1.1 101 Switch");
+      signal.emit(type);
+      CHECK(v.connected.calls == 0);
+      REQUIRE(v.done());
+      CHECK(v.connected.ec == asio::error::operation_aborted);
+      CHECK(!v.client->is_connected());
+      v.client->close();
+      CHECK(run_out(v.io));
+      CHECK(v.connected.calls == 1);
+    }
+  }
+}
+
+TEST_CASE("cancelling after the connection stands leaves it alone")
+{
+  plain_server server;
+  victim v;
+  asio::cancellation_signal signal;
+  v.client->async_connect(
+    server.endpoint(), asio::bind_cancellation_slot(signal.slot(), v.connected.handler()));
+  plain_peer peer = server.accept();
+  peer.read_header();
+  peer.send(good_answer(v.endpoint()));
+  REQUIRE(v.done());
+  REQUIRE(!v.connected.ec);
+  signal.emit(asio::cancellation_type::terminal);
+  // The farewell of a close that comes after the cancellation arrives: so nothing had ended before it.
+  v.client->close();
+  std::string rest;
+  REQUIRE(peer.read_end(rest));
+  CHECK(rest == std::string("\1\0\0\0\0\0\0\0\2\0\0\0\0\0\0\0", 16));
+}
+
+TEST_CASE("a queue pair that is closed or destroyed while it connects aborts it")
+{
+  for (const bool destroy : {false, true})
+  {
+    for (const bool answered : {false, true})
+    {
+      plain_server server;
+      victim v;
+      v.connect(server.endpoint());
+      plain_peer peer = server.accept();
+      if (answered)
+        peer.send("HTTP/1.1 101 Switch");
+      if (destroy)
+        v.client.reset();
+      else
+        v.client->close();
+      CHECK(v.connected.calls == 0);
+      REQUIRE(run_out(v.io));
+      CHECK(v.connected.calls == 1);
+      CHECK(v.connected.ec == asio::error::operation_aborted);
+      peer.read_header();
+      CHECK(peer.read_end());
+    }
+  }
+}
+
+TEST_CASE("an io_context that is destroyed while its queue pair connects calls no handler")
+{
+  const auto witness = std::make_shared<int>();
+  for (int step = 0; step < 3; ++step)
+  {
+    plain_server server;
+    std::optional<plain_peer> peer;
+    {
+      rdma::context context = make_context();
+      asio::io_context io;
+      auto client = std::make_shared<rdma::queue_pair>(io, context);
+      client->async_connect(server.endpoint(), [witness, client](error_code) { FAIL("called"); });
+      client.reset();
+      if (step > 0)
+      {
+        peer.emplace(server.accept());
+        peer->read_header();
+      }
+      if (step > 1)
+      {
+        rdma::queue_pair other(io, context);
+        peer->send(good_answer(other.local_endpoint()));
+      }
+    }
+    CHECK(witness.use_count() == 1);
+    if (peer)
+      CHECK(peer->read_end());
+  }
+}
