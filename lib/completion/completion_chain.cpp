@@ -87,7 +87,8 @@ void completion_queue_impl::run_chain()
   std::size_t handled = 0;
   for (;;)
   {
-    const std::size_t count = poll(true);
+    const std::size_t polled = poll(true);
+    const std::size_t count = polled == busy ? 0 : polled;
     if (shut_down_.load(std::memory_order_relaxed))
       break;
     if (outstanding_.load(std::memory_order_relaxed) == 0 && go_idle())
@@ -116,14 +117,18 @@ void completion_queue_impl::run_chain()
 }
 
 // Arms the queue; true when nothing had completed before that. Armed first, polled last: what completes
-// after the poll finds the queue armed and tells the channel.
+// after the poll finds the queue armed and tells the channel. A poll by another thread does not count: it
+// may have looked before the queue was armed.
 bool completion_queue_impl::poll_and_arm()
 {
   drain_channel(); // of events of the past, which would only wake us once more
   if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
     return false; // goes on polling
-  if (poll(true) == 0)
+  const std::size_t polled = poll(true);
+  if (polled == 0)
     return true;
+  if (polled == busy)
+    return false;
   last_activity_.store(clock::now(), std::memory_order_relaxed);
   return false;
 }
@@ -216,6 +221,7 @@ void completion_queue_impl::shutdown() noexcept
   }
   for (const auto& source : sources)
     source->stop();
+  destroy_ended(); // while all sources are alive: those of this queue by `sources`, others by themselves
   for (const auto& source : sources)
     source->abandon();
   {

@@ -41,7 +41,8 @@ std::size_t completion_queue::poll()
   std::size_t count = 0;
   for (const auto& impl : impls_)
     if (impl)
-      count += impl->poll(false);
+      if (const std::size_t polled = impl->poll(false); polled != detail::completion_queue_impl::busy)
+        count += polled;
   return count;
 }
 

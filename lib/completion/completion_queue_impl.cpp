@@ -95,6 +95,15 @@ void completion_queue_impl::mode(completion_mode mode) noexcept
   wake(); // a waiting chain takes notice
 }
 
+vicinity completion_queue_impl::vicinity_of(const boost::asio::any_io_executor& executor, bool bare) const
+{
+  namespace execution = boost::asio::execution;
+  if (mode() == completion_mode::manual // which keeps nothing running
+    || &boost::asio::query(executor, execution::context) != &boost::asio::query(executor_, execution::context))
+    return vicinity::elsewhere;
+  return bare && executor == executor_ ? vicinity::same_executor : vicinity::same_context;
+}
+
 void completion_queue_impl::reserve(std::uint32_t completions, error_code& ec)
 {
   ec = {};
@@ -182,16 +191,24 @@ void completion_queue_impl::collect()
   const int count = ibv_poll_cq(native_, static_cast<int>(completions.size()), completions.data());
   if (count <= 0)
     return; // a negative count is an overrun, which the queue pairs' async events report
-  std::lock_guard lock(sources_mutex_);
+  // take() is called without sources_mutex_: sources take that under their own mutex.
+  std::shared_ptr<work_source> taker;
+  std::uint32_t taker_index = 0;
   for (int i = 0; i < count; ++i)
   {
     const ibv_wc& wc = completions[static_cast<std::size_t>(i)];
     const auto source = static_cast<std::uint32_t>(wc.wr_id >> 48);
     const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 33) & 0x7fff;
     const bool last = ((wc.wr_id >> 32) & 1) != 0;
-    if (source >= sources_.size() || !sources_[source])
+    if (!taker || taker_index != source)
+    {
+      std::lock_guard lock(sources_mutex_);
+      taker = source < sources_.size() ? sources_[source] : nullptr;
+      taker_index = source;
+    }
+    if (!taker)
       continue; // of a queue pair that is gone
-    if (operation* op = sources_[source]->take(wc, slot, last, static_cast<std::uint32_t>(wc.wr_id)))
+    if (operation* op = taker->take(wc, slot, last, static_cast<std::uint32_t>(wc.wr_id)))
       ready_.push_back(op);
   }
 }
@@ -199,15 +216,21 @@ void completion_queue_impl::collect()
 std::size_t completion_queue_impl::poll(bool in_context)
 {
   if (shut_down_.load(std::memory_order_relaxed) || polling_.exchange(true, std::memory_order_acquire))
-    return 0; // the latter: another thread, or a handler of this very call
+    return busy;
   struct guard
   {
-    std::atomic<bool>& flag;
-    ~guard() { flag.store(false, std::memory_order_release); }
-  } leave{polling_};
+    completion_queue_impl& queue;
+    ~guard()
+    {
+      // A handler that threw leaves the rest of its round in ready_: the chain sees to it.
+      const bool rest = !queue.ready_.empty();
+      queue.polling_.store(false, std::memory_order_release);
+      if (rest && queue.mode() != completion_mode::manual)
+        queue.wake();
+    }
+  } leave{*this};
 
   refill();
-  // A handler that threw leaves the rest of its round in ready_: those go first.
   if (ready_.empty())
     collect();
   std::size_t count = 0;
@@ -220,6 +243,17 @@ std::size_t completion_queue_impl::poll(bool in_context)
     op->complete(op, true, in_context);
   }
   return count;
+}
+
+// What had ended already when the io_context went: the handlers are destroyed uncalled.
+void completion_queue_impl::destroy_ended() noexcept
+{
+  do
+  {
+    refill();
+    while (operation* op = ready_.pop_front())
+      op->complete(op, false, false);
+  } while (has_deferred_.load(std::memory_order_relaxed));
 }
 
 } // namespace rdma::detail

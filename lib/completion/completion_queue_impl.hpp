@@ -47,6 +47,9 @@ public:
   [[nodiscard]] completion_mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
   void mode(completion_mode mode) noexcept;
 
+  // How an I/O object's executor relates to this queue; `bare` says that it is in no strand.
+  [[nodiscard]] vicinity vicinity_of(const boost::asio::any_io_executor& executor, bool bare) const;
+
   // Makes room for more completions; error::queue_too_deep beyond the device's limit.
   void reserve(std::uint32_t completions, error_code& ec);
   void unreserve(std::uint32_t completions) noexcept;
@@ -67,6 +70,8 @@ public:
   void defer(operation* op);
 
   // One round of completions; their handlers are called. `in_context`: by a thread of executor().
+  // Their number; `busy` when another thread is at it, or a handler of this very call.
+  static constexpr std::size_t busy = SIZE_MAX;
   std::size_t poll(bool in_context);
 
   // The io_context is going: no handler is called any more.
@@ -93,6 +98,7 @@ private:
   void drain_channel();
   void collect();
   void refill();
+  void destroy_ended() noexcept;
   bool must_spin(clock::time_point now) const;
 
   boost::asio::any_io_executor executor_;
@@ -119,7 +125,7 @@ private:
   operation_list deferred_;
   std::atomic<bool> has_deferred_{false};
 
-  mutable std::mutex sources_mutex_; // sources_, vacant_, reserved_, depth_; taken before a source's own
+  mutable std::mutex sources_mutex_; // sources_, vacant_, reserved_, depth_; taken after a source's own
   std::vector<std::shared_ptr<work_source>> sources_;
   std::vector<std::uint32_t> vacant_;
   std::uint32_t reserved_ = 0;

@@ -206,7 +206,9 @@ bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_cod
   case request_kind::bind_window:
     if (!adopt(op, buffers, device_index_, ec))
       return false;
-    if (op->what.window->device != &device_ || op->what.window->domain != domain_)
+    if (!op->what.window)
+      ec = error::closed; // moved from
+    else if (op->what.window->device != &device_ || op->what.window->domain != domain_)
       ec = error::wrong_context;
     else if (op->piece_count != 1)
       ec = error::too_many_buffers;

@@ -30,8 +30,8 @@ void fill_message(outcome& result, const ibv_wc& wc)
 }
 
 shared_receive_core::shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
-  std::shared_ptr<domain_impl> domain, bool same_context, const shared_receive_queue_options& options)
-  : work_source(std::move(completions), std::move(domain), options.max_sge, same_context)
+  std::shared_ptr<domain_impl> domain, vicinity where, const shared_receive_queue_options& options)
+  : work_source(std::move(completions), std::move(domain), options.max_sge, where)
   , depth_(std::max(options.depth, 1u))
 {
 }
@@ -87,7 +87,7 @@ void shared_receive_core::detach()
     if (closed_ && !abandoned_ && attached_ == 0)
     {
       let_go();
-      leave = claimed_ == 0;
+      leave = claimed_ == 0 && drained();
     }
   }
   if (leave)
@@ -106,7 +106,7 @@ void shared_receive_core::close()
       finish(op, boost::asio::error::operation_aborted);
     if (attached_ == 0)
       let_go();
-    leave = native_ == nullptr && claimed_ == 0;
+    leave = claimed_ == 0 && drained();
   }
   if (leave)
     completions_->remove(source_index_);
@@ -122,7 +122,10 @@ void shared_receive_core::let_go()
   posted_ = 0;
 }
 
-bool shared_receive_core::drained() { return closed_ && !abandoned_ && native_ == nullptr && registered_; }
+bool shared_receive_core::drained()
+{
+  return closed_ && !abandoned_ && native_ == nullptr && std::exchange(registered_, false);
+}
 
 void shared_receive_core::submit(operation* op, const buffer_list& buffers)
 {
@@ -224,8 +227,10 @@ std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio:
   auto completions = options.completions
     ? options.completions->impl(device->index())
     : completion_service::of(executor).shared_queue(executor, domain.impl()->devices(), device->index());
-  auto core = std::make_shared<shared_receive_core>(
-    std::move(completions), domain.impl(), same_context, options);
+  if (!completions || &completions->device() != device)
+    throw system_error(error::wrong_context, "shared_receive_queue on a completion queue of another context");
+  const vicinity where = completions->vicinity_of(executor, same_context);
+  auto core = std::make_shared<shared_receive_core>(std::move(completions), domain.impl(), where, options);
   error_code ec;
   core->open(ec);
   if (ec)

@@ -19,7 +19,7 @@ class shared_receive_core final : public work_source
 {
 public:
   shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
-    std::shared_ptr<domain_impl> domain, bool same_context, const shared_receive_queue_options& options);
+    std::shared_ptr<domain_impl> domain, vicinity where, const shared_receive_queue_options& options);
   ~shared_receive_core() override;
 
   [[nodiscard]] ibv_srq* native() const noexcept { return native_; }
@@ -54,7 +54,6 @@ private:
   std::uint32_t posted_ = 0;
   std::uint32_t attached_ = 0;
   std::uint32_t reserved_ = 0;
-  bool registered_ = false;
   bool closed_ = false;
   bool abandoned_ = false;
   operation_list waiting_;

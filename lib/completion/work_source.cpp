@@ -35,11 +35,11 @@ struct work_source::chunk
 };
 
 work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
-  std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, bool same_context)
+  std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, vicinity executor)
   : domain_(std::move(domain))
   , completions_(std::move(completions))
   , max_sge_(max_sge)
-  , same_context_(same_context)
+  , executor_(executor)
 {
 }
 
@@ -78,7 +78,9 @@ operation* work_source::claim()
   op->next = nullptr;
   op->stage = operation::state::claimed;
   op->result = {};
-  ++claimed_;
+  // Closed and drained, this has left the completion queue, which is still to tell about what comes now.
+  if (claimed_++ == 0 && !registered_)
+    self_ = shared_from_this();
   completions_->work_started();
   return op;
 }
@@ -89,6 +91,7 @@ void work_source::release(operation* op) noexcept
   op->what = {};
   bool leave = false;
   const auto completions = completions_; // outlives this source
+  std::shared_ptr<work_source> self;
   const std::uint32_t source_index = source_index_;
   {
     std::lock_guard lock(mutex_);
@@ -98,7 +101,10 @@ void work_source::release(operation* op) noexcept
     op->next = vacant_;
     vacant_ = op;
     if (--claimed_ == 0)
+    {
       leave = drained();
+      self = std::move(self_);
+    }
   }
   if (leave)
     completions->remove(source_index);

@@ -76,12 +76,12 @@ public:
     typename std::allocator_traits<handler_allocator_t<Handler>>::template rebind_alloc<pending_handler>;
 
   template <class H>
-  pending_handler(H&& handler, const IoExecutor& io_executor)
+  pending_handler(H&& handler, const IoExecutor& io_executor, vicinity where)
     : handler_(std::forward<H>(handler))
     , io_executor_(io_executor)
   {
-    // The completion queue keeps the I/O executor's context running; another one needs a guard.
-    if (!on_io_executor())
+    // The completion queue keeps its own context running; another one needs a guard.
+    if (where == vicinity::elsewhere || !on_io_executor())
       work_.emplace(asio::get_associated_executor(handler_, io_executor_));
   }
 
@@ -98,7 +98,7 @@ public:
   {
     if constexpr (fits_slot())
       op->handler = ::new (static_cast<void*>(op->storage))
-        pending_handler(std::forward<H>(handler), io_executor);
+        pending_handler(std::forward<H>(handler), io_executor, op->source->executor());
     else
     {
       allocator_type allocator(handler_allocator(handler));
@@ -106,7 +106,7 @@ public:
       try
       {
         op->handler = ::new (static_cast<void*>(room))
-          pending_handler(std::forward<H>(handler), io_executor);
+          pending_handler(std::forward<H>(handler), io_executor, op->source->executor());
       }
       catch (...)
       {
@@ -130,7 +130,7 @@ public:
       self->~pending_handler();
       std::allocator_traits<allocator_type>::deallocate(allocator, self, 1);
     }
-    const bool direct = in_context && op->source->same_context();
+    const bool direct = in_context && op->source->executor() == vicinity::same_executor;
     op->source->release(op); // before the handler runs, so that what it starts finds the slot free
     if (invoke)
       std::move(moved).invoke(direct, std::move(arguments));

@@ -22,18 +22,25 @@ namespace rdma::detail {
 class completion_queue_impl;
 class domain_impl;
 
+// Where the I/O object's executor runs handlers, seen from the completion queue that it uses.
+enum class vicinity
+{
+  same_executor, // handlers may be called directly by a thread that runs the completion queue
+  same_context,  // in a strand; the completion queue keeps the context running
+  elsewhere,     // nobody keeps that context running but the operations themselves
+};
+
 // What posts work requests and owns their slots: a queue pair, or a shared receive queue.
 class work_source : public std::enable_shared_from_this<work_source>
 {
 public:
   work_source(std::shared_ptr<completion_queue_impl> completions, std::shared_ptr<domain_impl> domain,
-    std::uint32_t max_sge, bool same_context);
+    std::uint32_t max_sge, vicinity executor);
   virtual ~work_source();
   work_source(const work_source&) = delete;
   work_source& operator=(const work_source&) = delete;
 
-  // Whether handlers may be called directly by a thread that runs the completion queue's executor.
-  [[nodiscard]] bool same_context() const noexcept { return same_context_; }
+  [[nodiscard]] vicinity executor() const noexcept { return executor_; }
   [[nodiscard]] completion_queue_impl& completions() const noexcept { return *completions_; }
 
   // A vacant slot, now claimed; null when all slots that can be named are in use. Throws bad_alloc.
@@ -94,10 +101,12 @@ protected:
   mutable std::mutex mutex_;
   std::uint32_t claimed_ = 0;
   std::uint32_t source_index_ = 0;
+  bool registered_ = false; // with the completion queue, which then keeps this alive
   const std::uint32_t max_sge_;
 
 private:
-  const bool same_context_;
+  const vicinity executor_;
+  std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for
   operation* vacant_ = nullptr;
   std::vector<std::unique_ptr<chunk>> chunks_;
 };
