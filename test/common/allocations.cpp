@@ -1,0 +1,151 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/allocations.hpp"
+
+#include <atomic>
+#include <cstdlib>
+#include <execinfo.h>
+#include <new>
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#define BOOST_RDMA_TEST_OWN_MALLOC 0
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#define BOOST_RDMA_TEST_OWN_MALLOC 0
+#endif
+#endif
+#if !defined(BOOST_RDMA_TEST_OWN_MALLOC) && defined(__GLIBC__)
+#define BOOST_RDMA_TEST_OWN_MALLOC 1
+#elif !defined(BOOST_RDMA_TEST_OWN_MALLOC)
+#define BOOST_RDMA_TEST_OWN_MALLOC 0
+#endif
+
+namespace {
+
+std::atomic<bool> counting{false};
+std::atomic<std::size_t> count{0};
+void* frames[24];
+std::atomic<int> frame_count{0};
+
+void note() noexcept
+{
+  // relaxed: a plain counter; whoever reads it has joined what is counted by other means
+  if (!counting.load(std::memory_order_relaxed))
+    return;
+  if (count.fetch_add(1, std::memory_order_relaxed) == 0)
+    frame_count.store(::backtrace(frames, 24), std::memory_order_relaxed);
+}
+
+} // namespace
+
+#if BOOST_RDMA_TEST_OWN_MALLOC
+
+// operator new ends in malloc, too.
+extern "C"
+{
+  void* __libc_malloc(std::size_t);
+  void* __libc_calloc(std::size_t, std::size_t);
+  void* __libc_realloc(void*, std::size_t);
+  void* __libc_memalign(std::size_t, std::size_t);
+
+  void* malloc(std::size_t size)
+  {
+    note();
+    return __libc_malloc(size);
+  }
+  void* calloc(std::size_t n, std::size_t size)
+  {
+    note();
+    return __libc_calloc(n, size);
+  }
+  void* realloc(void* p, std::size_t size)
+  {
+    note();
+    return __libc_realloc(p, size);
+  }
+  void* aligned_alloc(std::size_t alignment, std::size_t size)
+  {
+    note();
+    return __libc_memalign(alignment, size);
+  }
+}
+
+#else
+
+void* operator new(std::size_t size)
+{
+  note();
+  if (void* p = std::malloc(size != 0 ? size : 1))
+    return p;
+  throw std::bad_alloc();
+}
+void* operator new(std::size_t size, std::align_val_t alignment)
+{
+  note();
+  const auto align = static_cast<std::size_t>(alignment);
+  if (void* p = std::aligned_alloc(align, (size + align - 1) / align * align))
+    return p;
+  throw std::bad_alloc();
+}
+void operator delete(void* p) noexcept
+{
+  std::free(p);
+}
+void operator delete(void* p, std::size_t) noexcept
+{
+  std::free(p);
+}
+void operator delete(void* p, std::align_val_t) noexcept
+{
+  std::free(p);
+}
+void operator delete(void* p, std::size_t, std::align_val_t) noexcept
+{
+  std::free(p);
+}
+
+#endif
+
+namespace test {
+
+allocation_count::allocation_count() noexcept
+{
+  void* first[1];
+  ::backtrace(first, 1); // its own first call allocates
+  frame_count.store(0, std::memory_order_relaxed);
+  count.store(0, std::memory_order_relaxed);
+  counting.store(true, std::memory_order_seq_cst);
+}
+
+allocation_count::~allocation_count()
+{
+  stop();
+}
+
+void allocation_count::stop() noexcept
+{
+  counting.store(false, std::memory_order_seq_cst);
+}
+
+std::size_t allocation_count::value() const noexcept
+{
+  return count.load(std::memory_order_relaxed);
+}
+
+std::string allocation_count::first()
+{
+  const int n = frame_count.load(std::memory_order_relaxed);
+  std::string result;
+  char** names = ::backtrace_symbols(frames, n);
+  for (int i = 0; names != nullptr && i < n; ++i)
+    result += std::string(names[i]) + "\n";
+  std::free(names);
+  return result;
+}
+
+} // namespace test

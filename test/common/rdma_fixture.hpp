@@ -1,0 +1,159 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_COMMON_RDMA_FIXTURE_HPP
+#define BOOST_RDMA_TEST_COMMON_RDMA_FIXTURE_HPP
+
+#include "common/device_traits.hpp"
+
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/memory_region.hpp>
+#include <boost_rdma/memory_window.hpp>
+#include <boost_rdma/queue_pair.hpp>
+#include <boost_rdma/shared_receive_queue.hpp>
+
+#include <boost/asio/io_context.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <string_view>
+#include <tuple>
+
+namespace test {
+
+namespace asio = boost::asio;
+using rdma::error_code;
+
+/// Longer than anything here takes, on any machine; only a test that fails waits for it.
+inline constexpr std::chrono::seconds patience{20};
+
+/// Runs io until done() holds; false when that takes too long or nothing is left to run.
+template <class Condition>
+[[nodiscard]] bool run_until(asio::io_context& io, Condition done)
+{
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  while (!done())
+  {
+    if (io.stopped())
+      io.restart();
+    if (io.run_one_until(limit) == 0)
+      return done();
+  }
+  return true;
+}
+
+/// Runs both until done() holds, in turns.
+template <class Condition>
+[[nodiscard]] bool run_until(asio::io_context& a, asio::io_context& b, Condition done)
+{
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  while (!done())
+  {
+    a.restart();
+    b.restart();
+    if (a.poll() + b.poll() == 0)
+      a.run_one_for(std::chrono::milliseconds(1));
+    if (std::chrono::steady_clock::now() > limit)
+      return done();
+  }
+  return true;
+}
+
+/// Runs io until it has nothing left to do; false when that takes too long.
+[[nodiscard]] inline bool run_out(asio::io_context& io)
+{
+  io.restart();
+  io.run_for(patience);
+  return io.stopped();
+}
+
+inline rdma::context make_context(rdma::context_options options = {})
+{
+  options.device = device_name();
+  return rdma::context(options);
+}
+
+/// Connects two queue pairs, in this process, by what a user would send from one to the other.
+template <class A, class B>
+void connect(A& a, B& b)
+{
+  const std::string from_a = a.local_endpoint().text();
+  const std::string from_b = b.local_endpoint().text();
+  a.connect(rdma::endpoint_description::parse(from_b));
+  b.connect(rdma::endpoint_description::parse(from_a));
+}
+
+/// Two connected queue pairs in one io_context, each in a context of its own as if on two hosts.
+template <class QueuePair = rdma::queue_pair>
+struct basic_link
+{
+  explicit basic_link(const rdma::queue_pair_options& near_options = {},
+                      const rdma::queue_pair_options& far_options = {})
+      : near(io, near_context, near_options)
+      , far(io, far_context, far_options)
+  {
+    connect(near, far);
+  }
+
+  asio::io_context io;
+  rdma::context near_context = make_context();
+  rdma::context far_context = make_context();
+  QueuePair near;
+  QueuePair far;
+};
+using linked_pair = basic_link<>;
+
+/// What a handler was called with, and how often.
+template <class... Values>
+struct record
+{
+  int calls = 0;
+  error_code ec;
+  std::tuple<Values...> values{};
+
+  [[nodiscard]] auto handler()
+  {
+    return [this](error_code result, Values... v)
+    {
+      ++calls;
+      ec = result;
+      values = {v...};
+    };
+  }
+  [[nodiscard]] bool done() const { return calls != 0; }
+  [[nodiscard]] auto value() const { return std::get<0>(values); }
+};
+using plain_record = record<>;
+using bytes_record = record<std::size_t>;
+using message_record = record<rdma::message>;
+using value_record = record<std::uint64_t>;
+using remote_record = record<rdma::remote_buffer>;
+
+inline void fill(const rdma::mutable_buffer& buffer, std::string_view text)
+{
+  std::memcpy(buffer.data(), text.data(), std::min(text.size(), buffer.size()));
+}
+
+inline std::string text_of(const rdma::const_buffer& buffer)
+{
+  return {static_cast<const char*>(buffer.data()), buffer.size()};
+}
+
+/// A buffer of the pool that holds this text.
+inline rdma::registered_buffer buffer_of(const rdma::context& context, std::string_view text)
+{
+  rdma::registered_buffer buffer = context.allocate(text.size());
+  fill(buffer, text);
+  return buffer;
+}
+
+inline constexpr rdma::access exposed = rdma::access::local_write | rdma::remote_access;
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_COMMON_RDMA_FIXTURE_HPP

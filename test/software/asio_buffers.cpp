@@ -1,0 +1,919 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <array>
+#include <list>
+#include <optional>
+#include <span>
+#include <vector>
+
+// What may be given to an operation, what is refused, and that what was given stays until the end.
+
+using namespace test;
+
+namespace {
+
+rdma::queue_pair_options hasty()
+{
+  rdma::queue_pair_options options;
+  options.timeout = 10;
+  options.retry_count = 1;
+  options.rnr_retry_count = 1;
+  return options;
+}
+
+// The same range with other bounds or keys than its owner gave out.
+rdma::remote_buffer forged(const rdma::remote_buffer& real, std::uint64_t address,
+                           std::uint64_t size)
+{
+  return {address, size, real.keys(), real.rights()};
+}
+
+// A send from `from` to `to` goes through: neither is in the error state.
+template <class A, class B>
+void check_alive(asio::io_context& io, A& from, B& to)
+{
+  bytes_record sent;
+  bytes_record received;
+  to.async_receive(rdma::no_data, received.handler());
+  from.async_send(rdma::no_data, sent.handler());
+  REQUIRE(run_until(io, [&] { return sent.done() && received.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(received.ec == error_code());
+}
+
+} // namespace
+
+TEST_CASE("a pool buffer that is destroyed while it is sent goes back to the pool afterwards")
+{
+  linked_pair l;
+  rdma::registered_buffer into = l.far_context.allocate(4096);
+  bytes_record sent;
+  bytes_record received;
+  {
+    rdma::registered_buffer text = l.near_context.allocate(4096);
+    std::memset(text.data(), 'x', text.size());
+    l.near.async_send(text, sent.handler());
+  }
+  CHECK(l.near_context.pool_statistics().buffers == 1);
+  {
+    // Not the same memory: that still belongs to the send.
+    rdma::registered_buffer other = l.near_context.allocate(4096);
+    std::memset(other.data(), 'o', other.size());
+  }
+  l.far.async_receive(into, received.handler());
+  REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
+  CHECK(received.value() == 4096);
+  CHECK(text_of(into) == std::string(4096, 'x'));
+  CHECK(l.near_context.pool_statistics().buffers == 0);
+}
+
+TEST_CASE("a pool buffer that is destroyed while it is received into stays for the message")
+{
+  linked_pair l;
+  bytes_record received;
+  l.near.async_receive(l.near_context.allocate(64), received.handler());
+  CHECK(l.near_context.pool_statistics().buffers == 1);
+  l.far.async_send(buffer_of(l.far_context, "into nowhere"), [](error_code, std::size_t) {});
+  REQUIRE(run_until(l.io, [&] { return received.done(); }));
+  CHECK(received.value() == 12);
+  CHECK(l.near_context.pool_statistics().buffers == 0);
+}
+
+TEST_CASE("a region that is destroyed while it is sent stays registered for the send")
+{
+  linked_pair l;
+  rdma::registered_buffer into = l.far_context.allocate(4096);
+  bytes_record sent;
+  bytes_record received;
+  {
+    rdma::memory_region region(l.near_context, 4096);
+    std::memset(region.data(), 'r', region.size());
+    l.near.async_send(region, sent.handler());
+  }
+  l.far.async_receive(into, received.handler());
+  REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(text_of(into) == std::string(4096, 'r'));
+}
+
+TEST_CASE("a batch keeps its buffers registered")
+{
+  linked_pair l;
+  rdma::memory_region target(l.far_context, 8192, exposed);
+  rdma::batch batch;
+  bytes_record done;
+  {
+    rdma::registered_buffer a = l.near_context.allocate(4096);
+    rdma::registered_buffer b = l.near_context.allocate(4096);
+    std::memset(a.data(), 'a', a.size());
+    std::memset(b.data(), 'b', b.size());
+    batch.write(a, target.remote()).write(b, target.remote().slice(4096));
+    l.near.async_submit(batch, done.handler());
+  }
+  CHECK(l.near_context.pool_statistics().buffers == 2);
+  REQUIRE(run_until(l.io, [&] { return done.done(); }));
+  CHECK(done.value() == 8192);
+  CHECK(text_of(target) == std::string(4096, 'a') + std::string(4096, 'b'));
+  CHECK(l.near_context.pool_statistics().buffers == 0);
+}
+
+TEST_CASE("buffers without bytes are refused, and nothing is lost")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  rdma::memory_region region(l.far_context, 8, exposed);
+  const rdma::mutable_buffer empty = buffer.first(0);
+  bytes_record r;
+  SECTION("send")
+  {
+    l.near.async_send(empty, r.handler());
+  }
+  SECTION("send with immediate")
+  {
+    l.near.async_send_with_immediate(empty, 1, r.handler());
+  }
+  SECTION("receive")
+  {
+    l.near.async_receive(empty, r.handler());
+  }
+  SECTION("write")
+  {
+    l.near.async_write(empty, region.remote(), r.handler());
+  }
+  SECTION("read")
+  {
+    l.near.async_read(empty, region.remote(), r.handler());
+  }
+  SECTION("a sequence of empty ones")
+  {
+    l.near.async_send(std::array<rdma::const_buffer, 2>{empty, empty}, r.handler());
+  }
+  SECTION("a sequence of none")
+  {
+    l.near.async_send(std::vector<rdma::const_buffer>(), r.handler());
+  }
+  SECTION("a default-constructed buffer")
+  {
+    l.near.async_send(rdma::registered_buffer(), r.handler());
+  }
+  SECTION("a batch")
+  {
+    rdma::batch batch;
+    batch.send(buffer).send(empty);
+    l.near.async_submit(batch, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  }
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::empty_buffer);
+  CHECK(r.value() == 0);
+  check_alive(l.io, l.near, l.far);
+  check_alive(l.io, l.far, l.near);
+}
+
+TEST_CASE("empty pieces among others are skipped")
+{
+  linked_pair l;
+  rdma::registered_buffer text = buffer_of(l.near_context, "abcd");
+  rdma::registered_buffer into = l.far_context.allocate(8);
+  const std::array<rdma::const_buffer, 6> pieces{text.first(0), text.first(2),
+                                                 text.first(0), rdma::const_buffer(),
+                                                 text.slice(2), text.first(0)};
+  bytes_record sent;
+  bytes_record received;
+  l.far.async_receive(into, received.handler());
+  l.near.async_send(pieces, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
+  CHECK(sent.value() == 4);
+  CHECK(text_of(into.first(4)) == "abcd");
+}
+
+TEST_CASE("messages without bytes are messages")
+{
+  linked_pair l;
+  rdma::registered_buffer into = l.far_context.allocate(8);
+  message_record with_buffer;
+  message_record without;
+  bytes_record sent;
+  l.far.async_receive_message(into, with_buffer.handler());
+  l.far.async_receive_message(rdma::no_data, without.handler());
+  l.near.async_send(rdma::no_data, sent.handler());
+  l.near.async_send_with_immediate(rdma::no_data, 0xffffffffu, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return with_buffer.done() && without.done() && sent.calls == 2; }));
+  CHECK(with_buffer.value().size == 0);
+  CHECK_FALSE(with_buffer.value().immediate);
+  CHECK(without.value().size == 0);
+  CHECK(without.value().immediate == 0xffffffffu);
+  CHECK(sent.value() == 0);
+}
+
+TEST_CASE("a write with immediate data and nothing else touches no memory and needs no key")
+{
+  BOOST_RDMA_TEST_NEEDS(write_with_immediate);
+  linked_pair l;
+  message_record received;
+  bytes_record written;
+  l.far.async_receive_message(rdma::no_data, received.handler());
+  l.near.async_write_with_immediate(rdma::no_data, rdma::remote_buffer(), 5, written.handler());
+  REQUIRE(run_until(l.io, [&] { return received.done() && written.done(); }));
+  CHECK(written.ec == error_code());
+  CHECK(received.value().immediate == 5u);
+  CHECK(received.value().written);
+}
+
+TEST_CASE("pieces are gathered and scattered in order, in every kind of sequence")
+{
+  linked_pair l;
+  rdma::registered_buffer a = buffer_of(l.near_context, "one");
+  rdma::registered_buffer b = buffer_of(l.near_context, "fourteen");
+  rdma::memory_region c(l.near_context, 4096);
+  fill(c, "ninetynine");
+  rdma::registered_buffer into = l.far_context.allocate(64);
+  bytes_record sent;
+  bytes_record received;
+  std::vector<rdma::mutable_buffer> pieces{a, b, c.first(10)};
+
+  SECTION("array of const_buffer")
+  {
+    l.near.async_send(std::array<rdma::const_buffer, 3>{a, b, c.first(10)}, sent.handler());
+  }
+  SECTION("vector of mutable_buffer")
+  {
+    l.near.async_send(pieces, sent.handler());
+  }
+  SECTION("span of mutable_buffer")
+  {
+    l.near.async_send(std::span<const rdma::mutable_buffer>(pieces), sent.handler());
+  }
+  SECTION("list of const_buffer")
+  {
+    l.near.async_send(std::list<rdma::const_buffer>(pieces.begin(), pieces.end()), sent.handler());
+  }
+  SECTION("array of registered_buffer")
+  {
+    std::array<rdma::registered_buffer, 3> owners{std::move(a), std::move(b),
+                                                  buffer_of(l.near_context, "ninetynine")};
+    l.near.async_send(owners, sent.handler());
+  }
+  SECTION("span of registered_buffer")
+  {
+    std::vector<rdma::registered_buffer> owners;
+    owners.push_back(std::move(a));
+    owners.push_back(std::move(b));
+    owners.push_back(buffer_of(l.near_context, "ninetynine"));
+    l.near.async_send(std::span<const rdma::registered_buffer>(owners), sent.handler());
+  }
+  // Scattered over pieces that end elsewhere.
+  l.far.async_receive(std::array<rdma::mutable_buffer, 4>{into.slice(40, 5), into.first(1),
+                                                          into.slice(10, 20), into.slice(50)},
+                      received.handler());
+  REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(sent.value() == 21);
+  CHECK(received.value() == 21);
+  CHECK(text_of(into.slice(40, 5)) + text_of(into.first(1)) + text_of(into.slice(10, 15)) ==
+        "onefourteenninetynine");
+}
+
+TEST_CASE("large sequences are written and read as they are gathered and scattered")
+{
+  linked_pair l;
+  constexpr std::size_t size = 100'000;
+  rdma::memory_region target(l.far_context, 3 * size, exposed);
+  std::vector<rdma::registered_buffer> parts;
+  for (char c : {'p', 'q', 'r'})
+  {
+    parts.push_back(l.near_context.allocate(size));
+    std::memset(parts.back().data(), c, size);
+  }
+  bytes_record written;
+  bytes_record read;
+  l.near.async_write(parts, target.remote(), written.handler());
+  rdma::memory_region back(l.near_context, 3 * size);
+  l.near.async_read(std::array<rdma::mutable_buffer, 2>{back.slice(size), back.first(size)},
+                    target.remote(), read.handler());
+  REQUIRE(run_until(l.io, [&] { return written.done() && read.done(); }));
+  CHECK(written.value() == 3 * size);
+  CHECK(read.value() == 3 * size);
+  CHECK(text_of(target) ==
+        std::string(size, 'p') + std::string(size, 'q') + std::string(size, 'r'));
+  CHECK(text_of(back) == std::string(size, 'r') + std::string(size, 'p') + std::string(size, 'q'));
+}
+
+TEST_CASE("buffers of another context or domain, and of none, are refused, and nothing is lost")
+{
+  linked_pair l;
+  rdma::registered_buffer mine = l.near_context.allocate(8);
+  rdma::registered_buffer others = l.far_context.allocate(8);
+  rdma::protection_domain second = rdma::protection_domain::make(l.near_context);
+  rdma::registered_buffer of_second = second.context().allocate(8);
+  char plain[8] = {};
+  bytes_record r;
+  SECTION("another context, sent")
+  {
+    l.near.async_send(others, r.handler());
+  }
+  SECTION("another context, received into")
+  {
+    l.near.async_receive(others, r.handler());
+  }
+  SECTION("another domain")
+  {
+    l.near.async_send(of_second, r.handler());
+  }
+  SECTION("not registered")
+  {
+    l.near.async_send(rdma::const_buffer(plain, sizeof plain, nullptr), r.handler());
+  }
+  SECTION("one among others")
+  {
+    l.near.async_send(std::array<rdma::const_buffer, 3>{mine, others, mine}, r.handler());
+  }
+  SECTION("in a batch")
+  {
+    rdma::batch batch;
+    batch.send(mine).send(others);
+    l.near.async_submit(batch, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  }
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::wrong_context);
+  check_alive(l.io, l.near, l.far);
+}
+
+TEST_CASE("a queue pair of another domain uses that domain's memory")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::protection_domain domain = rdma::protection_domain::make(context);
+  rdma::queue_pair a(io, domain);
+  rdma::queue_pair b(io, context);
+  connect(a, b);
+  CHECK(a.context().impl() == domain.impl());
+  rdma::registered_buffer text = buffer_of(domain.context(), "domain");
+  rdma::registered_buffer into = context.allocate(8);
+  bytes_record received;
+  b.async_receive(into, received.handler());
+  a.async_send(text, [](error_code, std::size_t) {});
+  REQUIRE(run_until(io, [&] { return received.done(); }));
+  CHECK(text_of(into.first(6)) == "domain");
+
+  // and does not let its peer reach memory of another
+  rdma::memory_region elsewhere(context, 64, exposed);
+  bytes_record read;
+  b.async_read(into, elsewhere.remote(), read.handler());
+  REQUIRE(run_until(io, [&] { return read.done(); }));
+  CHECK(read.ec == rdma::wc_status::remote_access_error);
+}
+
+TEST_CASE("more pieces than the queue pair was made for are refused")
+{
+  rdma::queue_pair_options options;
+  options.max_send_sge = 2;
+  options.max_receive_sge = 3;
+  linked_pair l(options);
+  rdma::registered_buffer buffer = l.near_context.allocate(64);
+  bytes_record r;
+  std::vector<rdma::mutable_buffer> pieces;
+  auto make = [&](std::size_t n) { pieces.assign(n, buffer.first(1)); };
+  SECTION("send")
+  {
+    make(3);
+    l.near.async_send(pieces, r.handler());
+  }
+  SECTION("receive")
+  {
+    make(4);
+    l.near.async_receive(pieces, r.handler());
+  }
+  SECTION("more than any device takes")
+  {
+    make(1000);
+    l.near.async_send(pieces, r.handler());
+  }
+  SECTION("in a batch")
+  {
+    make(3);
+    rdma::batch batch;
+    batch.send(pieces);
+    l.near.async_submit(batch, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  }
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::too_many_buffers);
+  check_alive(l.io, l.near, l.far);
+}
+
+TEST_CASE("a message larger than the device carries is refused")
+{
+  linked_pair l;
+  rdma::memory_region region(l.near_context, 4096);
+  // Never touched: only its size matters.
+  const rdma::const_buffer huge(
+    region.data(), l.near_context.default_device().max_message_size() + 1, region.registration());
+  bytes_record r;
+  l.near.async_send(huge, r.handler());
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::message_too_large);
+  check_alive(l.io, l.near, l.far);
+}
+
+TEST_CASE("a remote range that is too small is refused before anything is sent")
+{
+  linked_pair l;
+  rdma::memory_region target(l.far_context, 64, exposed);
+  fill(target, "untouched");
+  rdma::registered_buffer buffer = l.near_context.allocate(16);
+  bytes_record r;
+  SECTION("write")
+  {
+    l.near.async_write(buffer, target.remote().first(15), r.handler());
+  }
+  SECTION("write past the end")
+  {
+    l.near.async_write(buffer, target.remote().slice(49), r.handler());
+  }
+  SECTION("read")
+  {
+    l.near.async_read(buffer, target.remote().slice(64), r.handler());
+  }
+  SECTION("batch")
+  {
+    rdma::batch batch;
+    batch.write(buffer, target.remote()).write(buffer, target.remote().first(15));
+    l.near.async_submit(batch, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  }
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::remote_range_too_small);
+  CHECK(text_of(target.first(9)) == "untouched");
+  check_alive(l.io, l.near, l.far);
+}
+
+TEST_CASE("a forged remote range is refused by the peer's device and touches nothing")
+{
+  BOOST_RDMA_TEST_NEEDS(exact_statuses);
+  linked_pair l;
+  // Page-sized neighbours, so that the bytes around the target are ours to look at.
+  std::vector<char> memory(3 * 4096, '.');
+  rdma::memory_region target(l.far_context, memory.data() + 4096, 4096, exposed);
+  const rdma::remote_buffer real = target.remote();
+  rdma::registered_buffer buffer = buffer_of(l.near_context, std::string(64, 'W'));
+  bytes_record r;
+  value_record v;
+  bytes_record far_receive;
+  l.far.async_receive(rdma::no_data, far_receive.handler());
+  bool atomic = false;
+  SECTION("write one byte past the end")
+  {
+    l.near.async_write(buffer, forged(real, real.address() + 4096 - 63, 64), r.handler());
+  }
+  SECTION("write before the beginning")
+  {
+    l.near.async_write(buffer, forged(real, real.address() - 1, 64), r.handler());
+  }
+  SECTION("write at the end of the address space")
+  {
+    l.near.async_write(buffer, forged(real, UINT64_MAX - 10, 64), r.handler());
+  }
+  SECTION("read one byte past the end")
+  {
+    l.near.async_read(buffer, forged(real, real.address() + 4096 - 63, 64), r.handler());
+  }
+  SECTION("write with another key")
+  {
+    rdma::detail::device_keys keys = real.keys();
+    for (auto& key : keys)
+      key ^= 0x5500;
+    l.near.async_write(buffer, rdma::remote_buffer(real.address(), 4096, keys, real.rights()),
+                       r.handler());
+  }
+  SECTION("atomic past the end")
+  {
+    atomic = true;
+    l.near.async_fetch_add(forged(real, real.address() + 4096, 8), 1, v.handler());
+  }
+  REQUIRE(run_until(l.io, [&] { return r.done() || v.done(); }));
+  CHECK((atomic ? v.ec : r.ec) == rdma::wc_status::remote_access_error);
+  CHECK(std::count(memory.begin(), memory.end(), '.') == 3 * 4096);
+  CHECK_FALSE(l.near.is_connected());
+  CHECK(l.near.diagnose().code == rdma::wc_status::remote_access_error);
+  REQUIRE(
+    run_until(l.io, [&] { return far_receive.done(); })); // IBA 9.9.3: the responder's end, too
+  CHECK(far_receive.ec == rdma::wc_status::flushed);
+}
+
+TEST_CASE("a right that was not given is refused by the peer's device")
+{
+  BOOST_RDMA_TEST_NEEDS(exact_statuses);
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  bytes_record r;
+  value_record v;
+  std::optional<rdma::memory_region> target;
+  SECTION("write to what may be read")
+  {
+    target.emplace(l.far_context, 64, rdma::access::remote_read);
+    fill(buffer, "written!");
+    l.near.async_write(buffer, target->remote(), r.handler());
+  }
+  SECTION("read what may be written")
+  {
+    target.emplace(l.far_context, 64, rdma::access::local_write | rdma::access::remote_write);
+    l.near.async_read(buffer, target->remote(), r.handler());
+  }
+  SECTION("atomics on what may be written")
+  {
+    BOOST_RDMA_TEST_NEEDS(atomics);
+    target.emplace(l.far_context, 64, rdma::access::local_write | rdma::access::remote_write);
+    l.near.async_fetch_add(target->remote(), 1, v.handler());
+  }
+  REQUIRE(run_until(l.io, [&] { return r.done() || v.done(); }));
+  CHECK((v.done() ? v.ec : r.ec) == rdma::wc_status::remote_access_error);
+  CHECK(text_of(target->first(64)) == std::string(64, '\0'));
+}
+
+TEST_CASE("memory without the right to be written is not read or received into")
+{
+  BOOST_RDMA_TEST_NEEDS(exact_statuses);
+  linked_pair l;
+  rdma::memory_region constant(l.near_context, 64, rdma::access::local_read);
+  rdma::memory_region target(l.far_context, 64, exposed);
+  fill(target, "new");
+  fill(constant, "old");
+  bytes_record r;
+  l.near.async_read(constant.first(3), target.remote(), r.handler());
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::wc_status::local_protection_error);
+  CHECK(text_of(constant.first(3)) == "old");
+}
+
+TEST_CASE("the key of a region that is gone is refused by the peer's device")
+{
+  BOOST_RDMA_TEST_NEEDS(exact_statuses);
+  linked_pair l;
+  std::vector<char> memory(4096, '.');
+  rdma::remote_buffer remote;
+  {
+    rdma::memory_region region(l.far_context, memory.data(), memory.size(), exposed);
+    remote = region.remote();
+    bytes_record r;
+    l.near.async_write(buffer_of(l.near_context, "in time"), remote, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    CHECK(r.ec == error_code());
+  }
+  bytes_record late;
+  l.near.async_write(buffer_of(l.near_context, "TOO LATE"), remote, late.handler());
+  REQUIRE(run_until(l.io, [&] { return late.done(); }));
+  CHECK(late.ec == rdma::wc_status::remote_access_error);
+  CHECK(std::string(memory.data(), 8) == "in time.");
+}
+
+TEST_CASE("a window opens part of a region, until it is closed")
+{
+  BOOST_RDMA_TEST_NEEDS(memory_windows);
+  linked_pair l;
+  rdma::memory_region region(l.far_context, 4096,
+                             rdma::access::local_write | rdma::access::window_bind);
+  CHECK_THROWS_AS(region.remote(), rdma::system_error); // it is exposed by windows only
+  rdma::memory_window window(l.far_context);
+  remote_record bound;
+  l.far.async_bind_window(window, region.slice(100, 50),
+                          rdma::access::remote_write | rdma::access::remote_read, bound.handler());
+  REQUIRE(run_until(l.io, [&] { return bound.done(); }));
+  REQUIRE(bound.ec == error_code());
+  const rdma::remote_buffer remote = bound.value();
+  CHECK(remote.size() == 50);
+  CHECK(remote.address() == reinterpret_cast<std::uintptr_t>(region.data()) + 100);
+
+  rdma::registered_buffer buffer = buffer_of(l.near_context, std::string(50, 'w'));
+  bytes_record r;
+  l.near.async_write(buffer, remote, r.handler());
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == error_code());
+  CHECK(text_of(region.slice(100, 50)) == std::string(50, 'w'));
+
+  bytes_record after;
+  SECTION("by its owner")
+  {
+    plain_record closed;
+    l.far.async_invalidate(window.key(), closed.handler());
+    REQUIRE(run_until(l.io, [&] { return closed.done(); }));
+    CHECK(closed.ec == error_code());
+  }
+  SECTION("by the peer")
+  {
+    message_record told;
+    l.far.async_receive_message(rdma::no_data, told.handler());
+    l.near.async_send_with_invalidate(rdma::no_data, remote.key(remote.key(0) != 0 ? 0 : 1),
+                                      [](error_code, std::size_t) {});
+    REQUIRE(run_until(l.io, [&] { return told.done(); }));
+    CHECK(told.value().invalidated_key == window.key());
+  }
+  SECTION("by being bound anew")
+  {
+    plain_record closed;
+    l.far.async_invalidate(window.key(), closed.handler());
+    remote_record again;
+    REQUIRE(run_until(l.io, [&] { return closed.done(); }));
+    l.far.async_bind_window(window, region.slice(200, 50), rdma::access::remote_read,
+                            again.handler());
+    REQUIRE(run_until(l.io, [&] { return again.done(); }));
+    REQUIRE(again.ec == error_code());
+    bytes_record read;
+    l.near.async_read(buffer, again.value(), read.handler());
+    REQUIRE(run_until(l.io, [&] { return read.done(); }));
+    CHECK(read.ec == error_code());
+  }
+  l.near.async_write(buffer.first(1), remote, after.handler());
+  REQUIRE(run_until(l.io, [&] { return after.done(); }));
+  CHECK(after.ec == rdma::wc_status::remote_access_error);
+}
+
+TEST_CASE("a window is not bound to what has no right to it, nor by a stranger")
+{
+  BOOST_RDMA_TEST_NEEDS(memory_windows);
+  linked_pair l;
+  rdma::memory_window window(l.near_context);
+  rdma::memory_region unbindable(l.near_context, 64);
+  rdma::memory_region bindable(l.near_context, 64,
+                               rdma::access::local_write | rdma::access::window_bind);
+  rdma::registered_buffer pooled = l.near_context.allocate(64);
+  remote_record r;
+  SECTION("a region without window_bind")
+  {
+    l.near.async_bind_window(window, unbindable, rdma::access::remote_read, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    CHECK(r.ec == rdma::error::not_exposed);
+  }
+  SECTION("a pool buffer")
+  {
+    l.near.async_bind_window(window, pooled, rdma::access::remote_read, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    CHECK(r.ec == rdma::error::not_exposed);
+  }
+  SECTION("no bytes")
+  {
+    l.near.async_bind_window(window, bindable.first(0), rdma::access::remote_read, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    CHECK(r.ec == rdma::error::empty_buffer);
+  }
+  SECTION("a window of another context")
+  {
+    rdma::memory_window other(l.far_context);
+    l.near.async_bind_window(other, bindable, rdma::access::remote_read, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    CHECK(r.ec == rdma::error::wrong_context);
+  }
+  SECTION("a window that was moved from")
+  {
+    rdma::memory_window taken = std::move(window);
+    l.near.async_bind_window(window, bindable, rdma::access::remote_read, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    CHECK(r.ec == rdma::error::closed);
+  }
+  check_alive(l.io, l.near, l.far);
+}
+
+TEST_CASE("depths beyond the device's limits are refused")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  const rdma::device device = context.default_device();
+  rdma::queue_pair_options options;
+  SECTION("sends")
+  {
+    options.send_depth = device.max_work_requests() + 1;
+  }
+  SECTION("receives")
+  {
+    options.receive_depth = device.max_work_requests() + 1;
+  }
+  SECTION("absurdly many")
+  {
+    options.send_depth = UINT32_MAX;
+  }
+  SECTION("pieces sent")
+  {
+    options.max_send_sge = device.max_sge() + 1;
+  }
+  SECTION("pieces received")
+  {
+    options.max_receive_sge = device.max_sge() + 1;
+  }
+  try
+  {
+    rdma::queue_pair refused(io, context, options);
+    FAIL("a queue pair was made");
+  }
+  catch (const rdma::system_error& e)
+  {
+    CHECK(e.code() == rdma::error::queue_too_deep);
+  }
+  rdma::completion_queue_options deep;
+  deep.depth = device.max_completions() + 1;
+  CHECK_THROWS_AS(rdma::completion_queue(io, context, deep), rdma::system_error);
+  rdma::shared_receive_queue_options shared;
+  shared.depth = UINT32_MAX;
+  CHECK_THROWS_AS(rdma::shared_receive_queue(io, context, shared), rdma::system_error);
+  CHECK_NOTHROW(rdma::queue_pair(io, context)); // and nothing is left behind
+}
+
+TEST_CASE("atomics want 8 aligned bytes")
+{
+  BOOST_RDMA_TEST_NEEDS(atomics);
+  linked_pair l;
+  rdma::memory_region target(l.far_context, 64, exposed);
+  value_record r;
+  SECTION("misaligned")
+  {
+    l.near.async_fetch_add(target.remote().slice(4), 1, r.handler());
+  }
+  SECTION("too small")
+  {
+    l.near.async_compare_exchange(target.remote().first(7), 0, 1, r.handler());
+  }
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::misaligned_atomic);
+  CHECK(text_of(target.first(16)) == std::string(16, '\0'));
+  check_alive(l.io, l.near, l.far);
+}
+
+TEST_CASE("atomics without a key are refused")
+{
+  BOOST_RDMA_TEST_NEEDS(atomics);
+  linked_pair l;
+  value_record r;
+  l.near.async_fetch_add(rdma::remote_buffer(64, 8, {}, rdma::remote_access), 1, r.handler());
+  bytes_record w;
+  l.near.async_write(l.near_context.allocate(8),
+                     rdma::remote_buffer(64, 8, {}, rdma::remote_access), w.handler());
+  REQUIRE(run_until(l.io, [&] { return r.done() && w.done(); }));
+  CHECK(r.ec == rdma::error::no_remote_key);
+  CHECK(w.ec == rdma::error::no_remote_key);
+}
+
+TEST_CASE("many atomics at once count right")
+{
+  BOOST_RDMA_TEST_NEEDS(atomics);
+  rdma::queue_pair_options options;
+  options.send_depth = 8;
+  linked_pair l(options);
+  rdma::memory_region target(l.far_context, 64, exposed);
+  std::vector<std::uint64_t> before;
+  for (int i = 0; i < 100; ++i)
+    l.near.async_fetch_add(target.remote(), 3,
+                           [&](error_code ec, std::uint64_t value)
+                           {
+                             CHECK(ec == error_code());
+                             before.push_back(value);
+                           });
+  value_record missed;
+  l.near.async_compare_exchange(target.remote(), 1, 2, missed.handler());
+  REQUIRE(run_until(l.io, [&] { return missed.done(); }));
+  REQUIRE(before.size() == 100);
+  for (std::size_t i = 0; i < 100; ++i)
+    CHECK(before[i] == 3 * i);
+  CHECK(missed.value() == 300);
+  CHECK(*target.as<std::uint64_t>() == 300);
+}
+
+TEST_CASE("a receive too small for the message fails on both sides and flushes the rest")
+{
+  BOOST_RDMA_TEST_NEEDS(exact_statuses);
+  linked_pair l;
+  rdma::registered_buffer into = l.far_context.allocate(64);
+  std::memset(into.data(), '.', into.size());
+  rdma::registered_buffer text = buffer_of(l.near_context, "more than eight bytes");
+  bytes_record small;
+  bytes_record next;
+  bytes_record sent;
+  bytes_record sent_next;
+  l.far.async_receive(into.first(8), small.handler());
+  l.far.async_receive(into.slice(32), next.handler());
+  l.near.async_send(text, sent.handler());
+  l.near.async_send(text, sent_next.handler());
+  REQUIRE(run_until(l.io, [&]
+                    { return small.done() && next.done() && sent.done() && sent_next.done(); }));
+  CHECK(small.ec == rdma::wc_status::local_length_error);
+  CHECK(small.value() == 0);
+  CHECK(next.ec == rdma::wc_status::flushed);
+  CHECK(sent.ec == rdma::wc_status::remote_invalid_request_error);
+  CHECK(sent_next.ec == rdma::wc_status::flushed);
+  CHECK(text_of(into.slice(8)) == std::string(56, '.'));
+  CHECK_FALSE(l.near.is_connected());
+  CHECK_FALSE(l.far.is_connected());
+  CHECK(l.far.diagnose().code == rdma::wc_status::local_length_error);
+  CHECK(l.near.diagnose().code == rdma::wc_status::remote_invalid_request_error);
+
+  bytes_record later; // of no more use, and says so
+  l.near.async_send(text, later.handler());
+  REQUIRE(run_until(l.io, [&] { return later.done(); }));
+  CHECK(later.ec == rdma::wc_status::flushed);
+  CHECK(later.ec == boost::system::errc::operation_canceled);
+}
+
+TEST_CASE("a message that meets no receive fails when its retries are used up")
+{
+  linked_pair l(hasty());
+  bytes_record sent;
+  l.near.async_send(rdma::no_data, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return sent.done(); }));
+  CHECK(sent.ec == rdma::wc_status::rnr_retry_exceeded);
+  CHECK(l.near.diagnose().text().find("receive") != std::string::npos);
+}
+
+TEST_CASE("an operation before connecting is refused, but for receives")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair a(io, context);
+  rdma::queue_pair b(io, context);
+  bytes_record early;
+  a.async_send(rdma::no_data, early.handler());
+  bytes_record received;
+  a.async_receive(rdma::no_data, received.handler());
+  REQUIRE(run_until(io, [&] { return early.done(); }));
+  CHECK(early.ec == rdma::error::not_connected);
+  connect(a, b);
+  b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_until(io, [&] { return received.done(); }));
+  CHECK(received.ec == error_code());
+}
+
+TEST_CASE("a queue pair connects once, and only with its own kind")
+{
+  linked_pair l;
+  error_code ec;
+  const rdma::endpoint_description own = l.far.local_endpoint();
+  l.near.connect(own, ec);
+  CHECK(ec == rdma::error::already_connected);
+
+  rdma::queue_pair fresh(l.io, l.near_context);
+  fresh.connect(own, ec);
+  CHECK(ec == rdma::error::not_connected); // nobody knows it yet
+  rdma::endpoint_description other = own;
+  other.kind =
+    own.kind == rdma::device_kind::nic ? rdma::device_kind::software : rdma::device_kind::nic;
+  (void)fresh.local_endpoint();
+  fresh.connect(other, ec);
+  CHECK(ec == rdma::error::no_common_transport);
+  fresh.close();
+  fresh.connect(own, ec);
+  CHECK(ec == rdma::error::closed);
+  CHECK_THROWS_AS(fresh.local_endpoint(), rdma::system_error);
+}
+
+TEST_CASE("a shared receive queue serves several queue pairs and tells them apart")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::shared_receive_queue_options few;
+  few.depth = 4;
+  rdma::shared_receive_queue queue(io, context, few);
+  rdma::queue_pair_options options;
+  options.receive_from(queue);
+  rdma::queue_pair a(io, context, options);
+  rdma::queue_pair b(io, context, options);
+  rdma::queue_pair peer_a(io, context);
+  rdma::queue_pair peer_b(io, context);
+  connect(a, peer_a);
+  connect(b, peer_b);
+  rdma::registered_buffer into = context.allocate(1024);
+  int from_a = 0;
+  int from_b = 0;
+  for (std::size_t i = 0; i < 50; ++i)
+    queue.async_receive_message(into.slice(i * 16, 16),
+                                [&](error_code ec, const rdma::message& m)
+                                {
+                                  CHECK(ec == error_code());
+                                  CHECK(m.size == 1);
+                                  from_a += m.queue_pair_number == a.number();
+                                  from_b += m.queue_pair_number == b.number();
+                                });
+  rdma::registered_buffer text = buffer_of(context, "x");
+  for (int i = 0; i < 50; ++i)
+    (i % 5 < 2 ? peer_a : peer_b)
+      .async_send(text, [](error_code ec, std::size_t) { CHECK(ec == error_code()); });
+  REQUIRE(run_until(io, [&] { return from_a + from_b == 50; }));
+  CHECK(from_a == 20);
+  CHECK(from_b == 30);
+
+  bytes_record direct;
+  a.async_receive(into, direct.handler());
+  REQUIRE(run_until(io, [&] { return direct.done(); }));
+  CHECK(direct.ec == asio::error::operation_not_supported);
+  bytes_record bad;
+  message_record refused;
+  queue.async_receive_message(into.first(0), refused.handler());
+  REQUIRE(run_until(io, [&] { return refused.done(); }));
+  CHECK(refused.ec == rdma::error::empty_buffer);
+}

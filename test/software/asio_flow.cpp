@@ -1,0 +1,526 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <atomic>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+// Full queues, batches, and the ways in which a completion queue learns of completions.
+
+using namespace test;
+
+namespace {
+
+rdma::queue_pair_options of_depth(std::uint32_t depth)
+{
+  rdma::queue_pair_options options;
+  options.send_depth = depth;
+  options.receive_depth = depth;
+  return options;
+}
+
+// Two queue pairs on a completion queue of the given mode each; runs by hand where the mode is
+// manual.
+struct mode_link
+{
+  explicit mode_link(rdma::completion_mode mode)
+      : completions_a(io, context, {.mode = mode})
+      , completions_b(io, context, {.mode = mode})
+      , a(io, context, with(completions_a))
+      , b(io, context, with(completions_b))
+  {
+    connect(a, b);
+  }
+
+  static rdma::queue_pair_options with(const rdma::completion_queue& queue)
+  {
+    rdma::queue_pair_options options;
+    options.completions = queue;
+    return options;
+  }
+
+  template <class Condition>
+  [[nodiscard]] bool run(Condition done)
+  {
+    if (completions_a.mode() != rdma::completion_mode::manual)
+      return run_until(io, done);
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    while (!done() && std::chrono::steady_clock::now() < limit)
+    {
+      completions_a.poll();
+      completions_b.poll();
+      io.restart();
+      io.poll();
+    }
+    return done();
+  }
+
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::completion_queue completions_a;
+  rdma::completion_queue completions_b;
+  rdma::queue_pair a;
+  rdma::queue_pair b;
+};
+
+// Sends n numbered messages all at once; checks that they arrive and complete in order.
+template <class Run>
+void bulk(rdma::queue_pair& from, rdma::queue_pair& to, const rdma::context& context,
+          std::uint32_t n, Run run)
+{
+  rdma::registered_buffer out = context.allocate(std::size_t{4} * n);
+  rdma::registered_buffer in = context.allocate(std::size_t{4} * n);
+  std::uint32_t sent = 0;
+  std::uint32_t received = 0;
+  bool in_order = true;
+  for (std::uint32_t i = 0; i < n; ++i)
+  {
+    std::memcpy(out.data() + std::size_t{4} * i, &i, 4);
+    to.async_receive(in.slice(std::size_t{4} * i, 4), [&, i](error_code ec, std::size_t size)
+                     { in_order = in_order && !ec && size == 4 && received++ == i; });
+    from.async_send(out.slice(std::size_t{4} * i, 4), [&, i](error_code ec, std::size_t size)
+                    { in_order = in_order && !ec && size == 4 && sent++ == i; });
+  }
+  REQUIRE(run([&] { return !in_order || (sent == n && received == n); }));
+  CHECK(in_order);
+  CHECK(std::memcmp(in.data(), out.data(), std::size_t{4} * n) == 0);
+}
+
+asio::awaitable<void> ping(rdma::queue_pair& a, rdma::context context, int rounds, int& left)
+{
+  rdma::registered_buffer mine = context.allocate(8);
+  for (int i = 0; i < rounds; ++i)
+  {
+    *mine.as<int>() = i;
+    co_await a.async_send(mine.first(4), asio::use_awaitable);
+    const std::size_t n = co_await a.async_receive(mine, asio::use_awaitable);
+    CHECK(n == 4);
+    CHECK(*mine.as<int>() == i + 1);
+  }
+  --left;
+}
+
+asio::awaitable<void> pong(rdma::queue_pair& b, rdma::context context, int rounds, int& left)
+{
+  rdma::registered_buffer mine = context.allocate(8);
+  for (int i = 0; i < rounds; ++i)
+  {
+    co_await b.async_receive(mine, asio::use_awaitable);
+    ++*mine.as<int>();
+    co_await b.async_send(mine.first(4), asio::use_awaitable);
+  }
+  --left;
+}
+
+} // namespace
+
+TEST_CASE("thousands of operations on shallow queues complete in order")
+{
+  rdma::context context = make_context();
+  asio::io_context io;
+  rdma::queue_pair a(io, context, of_depth(4));
+  rdma::queue_pair b(io, context, of_depth(4));
+  connect(a, b);
+  bulk(a, b, context, 5000, [&](auto done) { return run_until(io, done); });
+}
+
+TEST_CASE("more operations than can be told apart are refused, and the others complete")
+{
+  linked_pair l(of_depth(4), of_depth(4));
+  constexpr int n = 40'000;
+  int ended = 0;
+  int refused = 0;
+  for (int i = 0; i < n; ++i)
+    l.near.async_receive(rdma::no_data,
+                         [&](error_code ec, std::size_t)
+                         {
+                           ++ended;
+                           refused += ec == rdma::error::queue_too_deep;
+                         });
+  REQUIRE(run_until(l.io, [&] { return ended == n - 32'768; }));
+  CHECK(refused == ended);
+  l.near.close();
+  REQUIRE(run_until(l.io, [&] { return ended == n; }));
+  CHECK(refused == n - 32'768);
+}
+
+TEST_CASE("sends that wait for room do not starve one-sided operations of their turn")
+{
+  linked_pair l(of_depth(2), of_depth(2));
+  rdma::memory_region target(l.far_context, 64, exposed);
+  std::vector<int> order;
+  for (int i = 0; i < 6; ++i)
+    l.far.async_receive(rdma::no_data, [](error_code, std::size_t) {});
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  for (int i = 0; i < 12; ++i)
+  {
+    auto handler = [&order, i](error_code ec, std::size_t)
+    {
+      CHECK(ec == error_code());
+      order.push_back(i);
+    };
+    if (i % 2 == 0)
+      l.near.async_send(rdma::no_data, handler);
+    else
+      l.near.async_write(buffer, target.remote(), handler);
+  }
+  REQUIRE(run_until(l.io, [&] { return order.size() == 12; }));
+  for (int i = 0; i < 12; ++i)
+    CHECK(order[static_cast<std::size_t>(i)] == i);
+}
+
+TEST_CASE("batches wait for room as a whole and keep their place")
+{
+  linked_pair l(of_depth(4), of_depth(64));
+  rdma::registered_buffer text = buffer_of(l.near_context, "abcdefgh");
+  rdma::registered_buffer into = l.far_context.allocate(64);
+  int received = 0;
+  for (std::size_t i = 0; i < 22; ++i)
+    l.far.async_receive(into.slice(i, 1),
+                        [&](error_code ec, std::size_t n)
+                        {
+                          CHECK(ec == error_code());
+                          CHECK(n == 1);
+                          ++received;
+                        });
+  rdma::batch three;
+  three.send(text.slice(0, 1)).send(text.slice(1, 1)).send_with_immediate(text.slice(2, 1), 9);
+  rdma::batch four;
+  four.send(text.slice(4, 1)).send(text.slice(5, 1)).send(text.slice(6, 1)).send(text.slice(7, 1));
+  std::vector<std::size_t> sizes;
+  auto handler = [&](error_code ec, std::size_t n)
+  {
+    CHECK(ec == error_code());
+    sizes.push_back(n);
+  };
+  for (int i = 0; i < 2; ++i)
+  {
+    l.near.async_submit(three, handler); // the same batch, submitted again while it is outstanding
+    l.near.async_submit(three, handler);
+    l.near.async_send(text.slice(3, 1), handler);
+    l.near.async_submit(four, handler);
+  }
+  REQUIRE(run_until(l.io, [&] { return sizes.size() == 8 && received == 22; }));
+  CHECK(sizes == std::vector<std::size_t>{3, 3, 1, 4, 3, 3, 1, 4});
+  CHECK(text_of(into.first(22)) == "abcabcdefghabcabcdefgh");
+}
+
+TEST_CASE("a batch that is empty, or larger than the send queue, is refused")
+{
+  linked_pair l(of_depth(4), of_depth(8));
+  rdma::batch batch;
+  bytes_record r;
+  SECTION("empty") {}
+  SECTION("too large")
+  {
+    for (int i = 0; i < 5; ++i)
+      batch.send(rdma::no_data);
+  }
+  l.near.async_submit(batch, r.handler());
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::bad_batch);
+  CHECK(l.near.is_connected());
+  batch.clear();
+  CHECK(batch.empty());
+  for (int i = 0; i < 4; ++i)
+  {
+    batch.send(rdma::no_data);
+    l.far.async_receive(rdma::no_data, [](error_code, std::size_t) {});
+  }
+  bytes_record again;
+  l.near.async_submit(batch, again.handler());
+  REQUIRE(run_until(l.io, [&] { return again.done(); }));
+  CHECK(again.ec == error_code());
+}
+
+TEST_CASE(
+  "a batch whose middle operation fails ends with that error, once, and what follows is flushed")
+{
+  BOOST_RDMA_TEST_NEEDS(exact_statuses);
+  linked_pair l(of_depth(4), of_depth(4));
+  rdma::memory_region target(l.far_context, 64, exposed);
+  const rdma::remote_buffer real = target.remote();
+  const rdma::remote_buffer outside(real.address() + 4096, 8, real.keys(), real.rights());
+  rdma::registered_buffer buffer = buffer_of(l.near_context, "written.");
+  rdma::batch batch;
+  batch.write(buffer, real).write(buffer, outside).write(buffer, real.slice(8));
+  bytes_record r;
+  bytes_record next;
+  bytes_record waits;
+  l.near.async_submit(batch, r.handler());
+  l.near.async_submit(batch, waits.handler()); // waits for room
+  l.near.async_write(buffer, real, next.handler());
+  REQUIRE(run_until(l.io, [&] { return r.done() && next.done() && waits.done(); }));
+  CHECK(r.ec == rdma::wc_status::remote_access_error);
+  CHECK(r.value() == 0);
+  CHECK(next.ec == rdma::wc_status::flushed);
+  CHECK(waits.ec == rdma::wc_status::flushed);
+  CHECK(r.calls == 1);
+  CHECK(text_of(target.first(16)) == "written." + std::string(8, '\0'));
+  CHECK(l.near_context.pool_statistics().buffers == 1);
+}
+
+TEST_CASE("ping-pong and bulk run in every completion mode")
+{
+  const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
+                             rdma::completion_mode::adaptive, rdma::completion_mode::manual);
+  CAPTURE(static_cast<int>(mode));
+  mode_link l(mode);
+  CHECK(l.completions_a.mode() == mode);
+  int left = 2;
+  asio::co_spawn(l.io, ping(l.a, l.context, 200, left), asio::detached);
+  asio::co_spawn(l.io, pong(l.b, l.context, 200, left), asio::detached);
+  REQUIRE(l.run([&] { return left == 0; }));
+  bulk(l.a, l.b, l.context, 1000, [&](auto done) { return l.run(done); });
+}
+
+TEST_CASE("the completion mode changes while operations are under way")
+{
+  mode_link l(rdma::completion_mode::event);
+  int left = 2;
+  asio::co_spawn(l.io, ping(l.a, l.context, 300, left), asio::detached);
+  asio::co_spawn(l.io, pong(l.b, l.context, 300, left), asio::detached);
+  const rdma::completion_mode modes[] = {rdma::completion_mode::busy_poll,
+                                         rdma::completion_mode::event,
+                                         rdma::completion_mode::adaptive};
+  std::size_t turns = 0;
+  REQUIRE(l.run(
+    [&]
+    {
+      l.completions_a.mode(modes[turns % 3]);
+      l.completions_b.mode(modes[(turns / 2) % 3]);
+      ++turns;
+      return left == 0;
+    }));
+  // Manual is for ever, and not to be had later.
+  l.completions_a.mode(rdma::completion_mode::event);
+  l.completions_a.mode(rdma::completion_mode::manual);
+  CHECK(l.completions_a.mode() == rdma::completion_mode::event);
+  rdma::completion_queue by_hand(l.io, l.context, {.mode = rdma::completion_mode::manual});
+  by_hand.mode(rdma::completion_mode::event);
+  CHECK(by_hand.mode() == rdma::completion_mode::manual);
+}
+
+TEST_CASE("a queue that only waits uses no processor time and still ends what comes")
+{
+  mode_link l(rdma::completion_mode::event);
+  bytes_record received;
+  l.a.async_receive(rdma::no_data, received.handler());
+  std::size_t ran = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
+  while (std::chrono::steady_clock::now() < end)
+    ran += l.io.run_one_until(end);
+  CHECK(ran < 10); // handlers of the chain that polls
+  l.b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(l.run([&] { return received.done(); }));
+}
+
+TEST_CASE("an adaptive queue comes to rest when nothing happens")
+{
+  mode_link l(rdma::completion_mode::adaptive);
+  bytes_record received;
+  l.a.async_receive(rdma::no_data, received.handler());
+  l.io.run_for(std::chrono::milliseconds(20));
+  std::size_t ran = 0;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  while (std::chrono::steady_clock::now() < end)
+    ran += l.io.run_one_until(end);
+  CHECK(ran < 10);
+  l.b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(l.run([&] { return received.done(); }));
+}
+
+TEST_CASE("other handlers get their turn while a queue spins")
+{
+  mode_link l(rdma::completion_mode::busy_poll);
+  bytes_record never;
+  l.a.async_receive(rdma::no_data, never.handler());
+  int turns = 0;
+  std::function<void()> turn = [&]
+  {
+    if (++turns < 1000)
+      asio::post(l.io, turn);
+  };
+  turn();
+  REQUIRE(l.run([&] { return turns == 1000; }));
+}
+
+TEST_CASE("many queue pairs share one completion queue, which grows with them")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::completion_queue small(io, context, {.depth = 1});
+  rdma::queue_pair_options options = of_depth(16);
+  options.completions = small;
+  std::deque<rdma::queue_pair> pairs;
+  int received = 0;
+  int sent = 0;
+  constexpr int count = 60;
+  constexpr int messages = 16;
+  for (int i = 0; i < count; ++i)
+  {
+    rdma::queue_pair& a = pairs.emplace_back(io, context, options);
+    rdma::queue_pair& b = pairs.emplace_back(io, context, options);
+    connect(a, b);
+    for (int k = 0; k < messages; ++k)
+    {
+      // Nothing is taken before all of it is there: the queue must hold every completion.
+      b.async_receive(rdma::no_data, [&](error_code ec, std::size_t) { received += !ec; });
+      a.async_send(rdma::no_data, [&](error_code ec, std::size_t) { sent += !ec; });
+    }
+  }
+  REQUIRE(run_until(io, [&] { return received == count * messages && sent == count * messages; }));
+  pairs.clear();
+  REQUIRE(run_out(io));
+}
+
+TEST_CASE("queue pairs come and go on one completion queue without using it up")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::completion_queue queue(io, context);
+  rdma::queue_pair_options options = of_depth(4096);
+  options.completions = queue;
+  for (int i = 0; i < 50; ++i)
+  {
+    rdma::queue_pair a(io, context, options);
+    rdma::queue_pair b(io, context, options);
+    connect(a, b);
+    int ended = 0;
+    for (int k = 0; k < 3; ++k)
+      a.async_receive(rdma::no_data, [&](error_code, std::size_t) { ++ended; });
+    b.async_send(rdma::no_data, [&](error_code, std::size_t) { ++ended; });
+    REQUIRE(run_until(io, [&] { return ended == 2; }));
+    a.close();
+    REQUIRE(run_until(io, [&] { return ended == 4; }));
+  }
+}
+
+TEST_CASE("poll() takes what is there and calls its handlers")
+{
+  mode_link l(rdma::completion_mode::manual);
+  CHECK(l.completions_a.poll() == 0);
+  bytes_record received;
+  bytes_record refused;
+  l.a.async_receive(rdma::no_data, received.handler());
+  l.a.async_send(l.context.allocate(8).first(0), refused.handler());
+  CHECK_FALSE(refused.done());
+  CHECK(l.completions_a.poll() == 1);
+  l.io.restart();
+  l.io.poll();
+  CHECK(refused.ec == rdma::error::empty_buffer);
+  l.b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(l.run([&] { return received.done(); }));
+  CHECK(received.ec == error_code());
+
+  SECTION("and run() stays until somebody has polled")
+  {
+    bytes_record last;
+    l.a.async_receive(rdma::no_data, last.handler());
+    l.b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+    std::atomic<bool> returned{false};
+    std::thread runner(
+      [&]
+      {
+        l.io.restart();
+        l.io.run_for(patience);
+        returned = true;
+      });
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    std::size_t polled = 0;
+    while (!returned && std::chrono::steady_clock::now() < limit)
+      polled += l.completions_a.poll() + l.completions_b.poll();
+    runner.join();
+    CHECK(last.done());
+    CHECK(polled >= 2);
+  }
+}
+
+// The classic bug of this field: arm, miss, sleep for ever. Random gaps, made by a thread that
+// races, so that completions come before, while and after the queue is armed.
+TEST_CASE("no wake-up is lost in event mode")
+{
+  mode_link l(rdma::completion_mode::event);
+  auto guard = asio::make_work_guard(l.io);
+  constexpr int rounds = 3000;
+  std::atomic<int> received{0};
+  std::thread runner([&] { l.io.run_for(patience); });
+  std::uint32_t random = 12345;
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  std::atomic<int> sent{0};
+  for (int i = 1; i <= rounds; ++i)
+  {
+    l.a.async_receive(rdma::no_data, [&](error_code ec, std::size_t) { received += !ec; });
+    random = random * 1664525u + 1013904223u;
+    for (std::uint32_t spin = random >> 20; spin != 0; --spin) // up to 4095 turns
+      std::atomic_signal_fence(std::memory_order_seq_cst);
+    l.b.async_send(rdma::no_data, [&](error_code ec, std::size_t) { sent += !ec; });
+    while ((received != i || sent != i) && std::chrono::steady_clock::now() < limit)
+      if ((random & 1) != 0)
+        std::this_thread::yield();
+    if (received != i || sent != i)
+      break;
+  }
+  CHECK(received == rounds);
+  CHECK(sent == rounds);
+  guard.reset();
+  l.io.stop();
+  runner.join();
+}
+
+TEST_CASE("no wake-up is lost when another thread polls the same queue")
+{
+  mode_link l(rdma::completion_mode::event);
+  auto guard = asio::make_work_guard(l.io);
+  constexpr int rounds = 2000;
+  std::atomic<int> received{0};
+  std::atomic<bool> stop{false};
+  std::thread runner([&] { l.io.run_for(patience); });
+  std::thread poller(
+    [&]
+    {
+      std::uint32_t random = 99;
+      while (!stop)
+      {
+        random = random * 1664525u + 1013904223u;
+        for (std::uint32_t spin = random >> 21; spin != 0; --spin)
+          std::atomic_signal_fence(std::memory_order_seq_cst);
+        l.completions_a.poll();
+        std::this_thread::yield();
+      }
+    });
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  for (int i = 1; i <= rounds; ++i)
+  {
+    l.a.async_receive(rdma::no_data, [&](error_code ec, std::size_t) { received += !ec; });
+    l.b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+    if (i % 64 == 0)
+      stop = i > rounds / 2; // the second half has only what it is left with
+    while (received != i && std::chrono::steady_clock::now() < limit)
+      std::this_thread::yield();
+    if (received != i)
+      break;
+  }
+  stop = true;
+  CHECK(received == rounds);
+  poller.join();
+  guard.reset();
+  l.io.stop();
+  runner.join();
+}

@@ -1,0 +1,415 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/handlers.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/strand.hpp>
+#include <boost/asio/thread_pool.hpp>
+
+#include <atomic>
+#include <future>
+#include <stdexcept>
+#include <thread>
+
+// When and where handlers run, and what keeps an io_context running.
+
+using namespace test;
+
+namespace {
+
+// True inside an initiating call.
+thread_local bool initiating = false;
+
+struct initiation
+{
+  initiation() { initiating = true; }
+  ~initiation() { initiating = false; }
+};
+
+} // namespace
+
+TEST_CASE("an error that is found at once is not told inside the initiating call")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair lonely(io, context);
+  rdma::registered_buffer buffer = context.allocate(8);
+  int calls = 0;
+  auto check = [&](error_code ec, auto...)
+  {
+    CHECK_FALSE(initiating);
+    CHECK(ec);
+    ++calls;
+  };
+  auto start = [&]
+  {
+    initiation mark;
+    lonely.async_send(buffer, check);
+    lonely.async_receive(buffer.first(0), check);
+    lonely.async_write(buffer, rdma::remote_buffer(), check);
+    lonely.async_fetch_add(rdma::remote_buffer(), 1, check);
+    lonely.async_invalidate(1, check);
+    lonely.async_submit(rdma::batch(), check);
+  };
+  start();
+  CHECK(calls == 0);
+  REQUIRE(run_until(io, [&] { return calls == 6; }));
+
+  SECTION("from within a handler, too")
+  {
+    asio::post(io, start);
+    REQUIRE(run_until(io, [&] { return calls == 12; }));
+  }
+  SECTION("nor by an object that was closed or moved from")
+  {
+    lonely.close();
+    asio::post(io, start);
+    REQUIRE(run_until(io, [&] { return calls == 12; }));
+    rdma::queue_pair other = std::move(lonely);
+    initiation mark;
+    lonely.async_send(buffer, check);
+    lonely.async_receive(buffer, check);
+    initiating = false;
+    REQUIRE(run_until(io, [&] { return calls == 14; }));
+  }
+}
+
+TEST_CASE("a handler does not run inside the initiating call when its message is already there")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  // All that is to be received is on its way, or here, when the receives are posted from handlers.
+  int sent = 0;
+  for (int i = 0; i < 8; ++i)
+    l.far.async_send(rdma::no_data, [&](error_code, std::size_t) { ++sent; });
+  int received = 0;
+  std::function<void()> receive = [&]
+  {
+    initiation mark;
+    l.near.async_receive(buffer,
+                         [&](error_code ec, std::size_t n)
+                         {
+                           CHECK_FALSE(initiating);
+                           CHECK(ec == error_code());
+                           CHECK(n == 0);
+                           if (++received < 8)
+                             receive();
+                         });
+  };
+  receive();
+  CHECK(received == 0);
+  REQUIRE(run_until(l.io, [&] { return received == 8 && sent == 8; }));
+}
+
+TEST_CASE("handlers do not nest, whatever they start")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = buffer_of(l.near_context, "x");
+  rdma::registered_buffer far_buffer = l.far_context.allocate(1);
+  int depth = 0;
+  int left = 50;
+  std::function<void()> go = [&]
+  {
+    l.far.async_receive(far_buffer, [&](error_code, std::size_t) {});
+    l.near.async_send(buffer,
+                      [&](error_code ec, std::size_t)
+                      {
+                        CHECK(ec == error_code());
+                        CHECK(++depth == 1);
+                        if (--left != 0)
+                          go();
+                        --depth;
+                      });
+  };
+  go();
+  REQUIRE(run_until(l.io, [&] { return left == 0; }));
+}
+
+TEST_CASE("run() returns when nothing is outstanding and stays while something is")
+{
+  linked_pair l;
+  l.io.run_for(patience);
+  REQUIRE(l.io.stopped()); // nothing was
+
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  bytes_record received;
+  l.near.async_receive(buffer, received.handler());
+  l.io.restart();
+  l.io.run_for(std::chrono::milliseconds(20));
+  CHECK_FALSE(l.io.stopped());
+  CHECK_FALSE(received.done());
+
+  l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_out(l.io));
+  CHECK(received.calls == 1);
+  CHECK(received.ec == error_code());
+}
+
+TEST_CASE("a handler runs on the executor that it is bound to")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+
+  SECTION("a strand")
+  {
+    auto strand = asio::make_strand(l.io);
+    bool ran = false;
+    l.near.async_receive(buffer, asio::bind_executor(strand,
+                                                     [&](error_code, std::size_t)
+                                                     {
+                                                       CHECK(strand.running_in_this_thread());
+                                                       ran = true;
+                                                     }));
+    l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+    REQUIRE(run_until(l.io, [&] { return ran; }));
+  }
+  SECTION("another io_context, which it keeps running")
+  {
+    asio::io_context other;
+    bool ran = false;
+    l.near.async_receive(buffer,
+                         asio::bind_executor(other,
+                                             [&](error_code, std::size_t)
+                                             {
+                                               CHECK(other.get_executor().running_in_this_thread());
+                                               ran = true;
+                                             }));
+    other.run_for(std::chrono::milliseconds(5));
+    CHECK_FALSE(other.stopped());
+    l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+    REQUIRE(run_out(l.io));
+    CHECK_FALSE(ran);
+    REQUIRE(run_out(other));
+    CHECK(ran);
+  }
+  SECTION("another io_context, with an error that is found at once")
+  {
+    asio::io_context other;
+    error_code result;
+    l.near.async_send(buffer.first(0),
+                      asio::bind_executor(other, [&](error_code ec, std::size_t) { result = ec; }));
+    REQUIRE(run_out(l.io));
+    CHECK(result == error_code());
+    REQUIRE(run_out(other));
+    CHECK(result == rdma::error::empty_buffer);
+  }
+  SECTION("a thread_pool")
+  {
+    asio::thread_pool pool(1);
+    std::promise<std::thread::id> promise;
+    l.near.async_receive(buffer,
+                         asio::bind_executor(pool, [&](error_code, std::size_t)
+                                             { promise.set_value(std::this_thread::get_id()); }));
+    l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+    REQUIRE(run_out(l.io));
+    pool.join(); // not before the handler ran
+    auto future = promise.get_future();
+    REQUIRE(future.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+    CHECK(future.get() != std::this_thread::get_id());
+  }
+}
+
+TEST_CASE("a queue pair made on a strand runs its handlers there")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  auto strand = asio::make_strand(io);
+  rdma::queue_pair a(strand, context);
+  rdma::basic_queue_pair<asio::strand<asio::io_context::executor_type>> b(strand, context);
+  connect(a, b);
+  rdma::registered_buffer buffer = context.allocate(8);
+  int ran = 0;
+  auto check = [&](error_code ec, std::size_t)
+  {
+    CHECK(ec == error_code());
+    CHECK(strand.running_in_this_thread());
+    ++ran;
+  };
+  a.async_receive(buffer, check);
+  b.async_receive(buffer, check);
+  a.async_send(rdma::no_data, check);
+  b.async_send(rdma::no_data, check);
+  REQUIRE(run_out(io));
+  CHECK(ran == 4);
+}
+
+TEST_CASE("a queue pair on a completion queue of another io_context keeps to its own executor")
+{
+  asio::io_context polling;
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair_options options;
+  options.completions.emplace(polling, context);
+  rdma::queue_pair a(io, context, options);
+  rdma::queue_pair b(polling, context);
+  connect(a, b);
+  bool ran = false;
+  a.async_receive(rdma::no_data,
+                  [&](error_code ec, std::size_t)
+                  {
+                    CHECK(ec == error_code());
+                    CHECK(io.get_executor().running_in_this_thread());
+                    ran = true;
+                  });
+  io.run_for(std::chrono::milliseconds(5));
+  CHECK_FALSE(io.stopped()); // the handler will run here
+  b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_until(polling, io, [&] { return ran; }));
+}
+
+TEST_CASE("a queue pair on a thread_pool needs no io_context")
+{
+  asio::thread_pool pool(2);
+  rdma::context context = make_context();
+  std::atomic<int> ran{0};
+  rdma::queue_pair a(pool, context);
+  rdma::queue_pair b(pool, context);
+  connect(a, b);
+  rdma::registered_buffer buffer = context.allocate(8);
+  b.async_receive(buffer, [&](error_code ec, std::size_t) { ran += !ec; });
+  a.async_send(rdma::no_data, [&](error_code ec, std::size_t) { ran += !ec; });
+  pool.join();
+  CHECK(ran == 2);
+}
+
+TEST_CASE("a completion queue and an executor of other contexts are refused")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::context other = make_context();
+  rdma::queue_pair_options options;
+  options.completions.emplace(io, other);
+  try
+  {
+    rdma::queue_pair refused(io, context, options);
+    FAIL("a queue pair was made");
+  }
+  catch (const rdma::system_error& e)
+  {
+    CHECK(e.code() == rdma::error::wrong_context);
+  }
+}
+
+TEST_CASE("the allocator that a handler is bound to is used for it, and given back before it runs")
+{
+  linked_pair l;
+  int allocations = 0;
+  int live = 0;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  int ran = 0;
+  auto handler = [&](error_code, std::size_t)
+  {
+    CHECK(live == 0);
+    ++ran;
+  };
+  l.near.async_receive(buffer,
+                       asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
+  CHECK(allocations == 1);
+  CHECK(live == 1);
+  l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_until(l.io, [&] { return ran == 1; }));
+  CHECK(live == 0);
+
+  // also for an operation that comes to nothing
+  l.near.async_send(buffer.first(0),
+                    asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
+  REQUIRE(run_until(l.io, [&] { return ran == 2; }));
+  CHECK(live == 0);
+
+  l.near.async_receive(buffer,
+                       asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
+  l.near.close();
+  REQUIRE(run_until(l.io, [&] { return ran == 3; }));
+  CHECK(live == 0);
+}
+
+TEST_CASE("a handler's exception leaves run(), and nothing is lost")
+{
+  linked_pair l;
+  int received = 0;
+  int thrown = 0;
+  constexpr int messages = 40;
+  for (int i = 0; i < messages; ++i)
+    l.near.async_receive(rdma::no_data,
+                         [&](error_code ec, std::size_t)
+                         {
+                           CHECK(ec == error_code());
+                           if (++received % 3 == 0)
+                             throw std::runtime_error("thrown by a handler");
+                         });
+  int sent = 0;
+  for (int i = 0; i < messages; ++i)
+    l.far.async_send(rdma::no_data, [&](error_code, std::size_t) { ++sent; });
+  while (received < messages || sent < messages)
+    try
+    {
+      if (!run_until(l.io, [&] { return received == messages && sent == messages; }))
+        break;
+    }
+    catch (const std::runtime_error&)
+    {
+      ++thrown;
+    }
+  CHECK(received == messages);
+  CHECK(sent == messages);
+  CHECK(thrown == messages / 3);
+  REQUIRE(run_out(l.io));
+}
+
+TEST_CASE("an io_context that was stopped goes on where it was when it is restarted")
+{
+  linked_pair l;
+  int received = 0;
+  for (int i = 0; i < 20; ++i)
+  {
+    l.near.async_receive(rdma::no_data,
+                         [&](error_code, std::size_t)
+                         {
+                           ++received;
+                           l.io.stop();
+                         });
+    l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  }
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  while (received < 20 && std::chrono::steady_clock::now() < limit)
+  {
+    l.io.restart();
+    l.io.run_until(limit);
+  }
+  CHECK(received == 20);
+  REQUIRE(run_out(l.io));
+}
+
+TEST_CASE("an operation that another thread starts wakes an io_context that waits")
+{
+  linked_pair l;
+  auto guard = asio::make_work_guard(l.io);
+  std::atomic<int> received{0};
+  std::thread runner([&] { l.io.run_for(patience); });
+  for (int i = 1; i <= 100; ++i)
+  {
+    // Distinct objects, each used by this thread alone.
+    l.near.async_receive(rdma::no_data, [&](error_code, std::size_t) { ++received; });
+    l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+    const auto limit = std::chrono::steady_clock::now() + patience;
+    while (received != i && std::chrono::steady_clock::now() < limit)
+      std::this_thread::yield();
+    if (received != i)
+      break;
+  }
+  CHECK(received == 100);
+  guard.reset();
+  l.io.stop();
+  runner.join();
+}

@@ -1,0 +1,576 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <deque>
+#include <optional>
+#include <vector>
+
+// Every handler exactly once: cancelled, closed, destroyed, abandoned.
+
+using namespace test;
+
+namespace {
+
+rdma::queue_pair_options shallow()
+{
+  rdma::queue_pair_options options;
+  options.send_depth = 2;
+  options.receive_depth = 2;
+  return options;
+}
+
+// Small enough to have many, and to see who was called in which order.
+struct outcomes
+{
+  struct entry
+  {
+    int id;
+    error_code ec;
+  };
+  std::vector<entry> list;
+
+  auto handler(int id)
+  {
+    return [this, id](error_code ec, auto...) { list.push_back({id, ec}); };
+  }
+  [[nodiscard]] int calls(int id) const
+  {
+    return static_cast<int>(
+      std::count_if(list.begin(), list.end(), [id](const entry& e) { return e.id == id; }));
+  }
+  [[nodiscard]] error_code of(int id) const
+  {
+    for (const entry& e : list)
+      if (e.id == id)
+        return e.ec;
+    return {};
+  }
+  [[nodiscard]] bool each_once(int n) const
+  {
+    for (int i = 0; i < n; ++i)
+      if (calls(i) != 1)
+        return false;
+    return list.size() == static_cast<std::size_t>(n);
+  }
+};
+
+// Counts how many of its copies are alive: a handler that holds one tells whether it was destroyed.
+struct witness
+{
+  explicit witness(int& alive)
+      : alive_(&alive)
+  {
+    ++*alive_;
+  }
+  witness(const witness& other) noexcept
+      : alive_(other.alive_)
+  {
+    ++*alive_;
+  }
+  witness& operator=(const witness&) = delete;
+  ~witness() { --*alive_; }
+
+private:
+  int* alive_;
+};
+
+} // namespace
+
+TEST_CASE("a waiting operation is withdrawn by any cancellation, and the others keep their order")
+{
+  const auto type = GENERATE(asio::cancellation_type::partial, asio::cancellation_type::total,
+                             asio::cancellation_type::terminal);
+  linked_pair l(shallow());
+  rdma::registered_buffer buffer = l.near_context.allocate(64);
+  outcomes o;
+  asio::cancellation_signal signals[8];
+  for (int i = 0; i < 8; ++i) // two are posted, six wait
+    l.near.async_receive(buffer.slice(static_cast<std::size_t>(i), 1),
+                         asio::bind_cancellation_slot(signals[i].slot(), o.handler(i)));
+  signals[4].emit(type); // in the middle
+  signals[7].emit(type); // the last
+  signals[2].emit(type); // the first that waits
+  CHECK(o.list.empty());
+  REQUIRE(run_until(l.io, [&] { return o.list.size() == 3; }));
+  for (int i : {2, 4, 7})
+    CHECK(o.of(i) == asio::error::operation_aborted);
+  CHECK(l.near.is_connected());
+
+  rdma::registered_buffer text = buffer_of(l.far_context, "abcde");
+  for (std::size_t i = 0; i < 5; ++i)
+    l.far.async_send(text.slice(i, 1), [](error_code, std::size_t) {});
+  REQUIRE(run_until(l.io, [&] { return o.list.size() == 8; }));
+  CHECK(o.each_once(8));
+  const int order[] = {0, 1, 3, 5, 6};
+  for (std::size_t i = 0; i < 5; ++i)
+  {
+    CHECK(o.list[3 + i].id == order[i]);
+    CHECK(o.list[3 + i].ec == error_code());
+    CHECK(text_of(buffer.slice(static_cast<std::size_t>(order[i]), 1)) ==
+          text_of(text.slice(i, 1)));
+  }
+}
+
+TEST_CASE("waiting sends are withdrawn, too, and the rest arrive")
+{
+  linked_pair l(shallow());
+  rdma::registered_buffer text = buffer_of(l.near_context, "abcdef");
+  rdma::registered_buffer into = l.far_context.allocate(6);
+  outcomes o;
+  asio::cancellation_signal signals[6];
+  for (std::size_t i = 0; i < 6; ++i)
+    l.near.async_send(text.slice(i, 1), asio::bind_cancellation_slot(
+                                          signals[i].slot(), o.handler(static_cast<int>(i))));
+  signals[3].emit(asio::cancellation_type::total);
+  int received = 0;
+  for (std::size_t i = 0; i < 5; ++i)
+    l.far.async_receive(into.slice(i, 1), [&](error_code ec, std::size_t) { received += !ec; });
+  REQUIRE(run_until(l.io, [&] { return received == 5 && o.list.size() == 6; }));
+  CHECK(o.each_once(6));
+  CHECK(o.of(3) == asio::error::operation_aborted);
+  CHECK(text_of(into.first(5)) == "abcef");
+}
+
+TEST_CASE("a posted operation is left alone by partial and total cancellation")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  asio::cancellation_signal signal;
+  bytes_record r;
+  l.near.async_receive(buffer, asio::bind_cancellation_slot(signal.slot(), r.handler()));
+  signal.emit(asio::cancellation_type::partial | asio::cancellation_type::total);
+  l.io.run_for(std::chrono::milliseconds(5));
+  CHECK_FALSE(r.done());
+  CHECK(l.near.is_connected());
+  l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == error_code());
+}
+
+TEST_CASE(
+  "a posted operation is ended by terminal cancellation, which takes the queue pair with it")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  asio::cancellation_signal signal;
+  outcomes o;
+  l.near.async_receive(buffer, o.handler(0));
+  l.near.async_receive(buffer, asio::bind_cancellation_slot(signal.slot(), o.handler(1)));
+  l.near.async_receive(buffer, o.handler(2));
+  signal.emit(asio::cancellation_type::terminal);
+  CHECK(o.list.empty()); // not before the device has let go
+  CHECK_FALSE(l.near.is_connected());
+  REQUIRE(run_until(l.io, [&] { return o.list.size() == 3; }));
+  CHECK(o.each_once(3));
+  CHECK(o.of(1) == asio::error::operation_aborted);
+  for (int i : {0, 2})
+    CHECK(o.of(i) == rdma::wc_status::flushed);
+  CHECK(l.near.is_open());
+  CHECK(o.list[0].id == 0);
+  CHECK(o.list[1].id == 1);
+  REQUIRE(run_out(l.io)); // and no timer is left behind
+}
+
+TEST_CASE("cancelling what has completed does no harm, whatever the slot is used for since")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  asio::cancellation_signal old_signal;
+  bytes_record first;
+  l.near.async_receive(buffer, asio::bind_cancellation_slot(old_signal.slot(), first.handler()));
+  l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_until(l.io, [&] { return first.done(); }));
+  bytes_record second; // takes the place of the first
+  l.near.async_receive(buffer, second.handler());
+  old_signal.emit(asio::cancellation_type::all);
+  l.io.run_for(std::chrono::milliseconds(5));
+  CHECK_FALSE(second.done());
+  CHECK(l.near.is_connected());
+
+  SECTION("and when the queue pair is gone")
+  {
+    {
+      rdma::queue_pair gone = std::move(l.near);
+    }
+    REQUIRE(run_until(l.io, [&] { return second.done(); }));
+    CHECK(second.ec == asio::error::operation_aborted);
+    old_signal.emit(asio::cancellation_type::all);
+  }
+}
+
+TEST_CASE(
+  "an operation that ended with an error and was cancelled before its handler ran runs it once")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  asio::cancellation_signal signal;
+  bytes_record r;
+  l.near.async_send(buffer.first(0), asio::bind_cancellation_slot(signal.slot(), r.handler()));
+  signal.emit(asio::cancellation_type::all);
+  REQUIRE(run_out(l.io));
+  CHECK(r.calls == 1);
+  CHECK(r.ec == rdma::error::empty_buffer);
+  CHECK(l.near.is_connected());
+}
+
+TEST_CASE("cancelling from within a handler works on what waits and on what is posted")
+{
+  linked_pair l(shallow());
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  asio::cancellation_signal posted;
+  asio::cancellation_signal waiting;
+  outcomes o;
+  l.near.async_receive(buffer, asio::bind_cancellation_slot(posted.slot(), o.handler(0)));
+  l.near.async_receive(buffer, o.handler(1));
+  l.near.async_receive(buffer, asio::bind_cancellation_slot(waiting.slot(), o.handler(2)));
+  asio::post(l.io,
+             [&]
+             {
+               waiting.emit(asio::cancellation_type::partial);
+               posted.emit(asio::cancellation_type::terminal);
+             });
+  REQUIRE(run_until(l.io, [&] { return o.list.size() == 3; }));
+  CHECK(o.each_once(3));
+  CHECK(o.of(0) == asio::error::operation_aborted);
+  CHECK(o.of(2) == asio::error::operation_aborted);
+}
+
+TEST_CASE("a coroutine waits for a message or a timer, whichever is first")
+{
+  using namespace asio::experimental::awaitable_operators;
+  linked_pair l(shallow());
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  // The receive queue is full: the third receive waits and can be withdrawn by itself.
+  outcomes o;
+  l.near.async_receive(buffer, o.handler(0));
+  l.near.async_receive(buffer, o.handler(1));
+  bool timed_out = false;
+  asio::co_spawn(
+    l.io,
+    [&]() -> asio::awaitable<void>
+    {
+      asio::steady_timer timer(l.io, std::chrono::milliseconds(1));
+      auto result = co_await (l.near.async_receive(buffer, asio::use_awaitable) ||
+                              timer.async_wait(asio::use_awaitable));
+      timed_out = result.index() == 1;
+    },
+    asio::detached);
+  REQUIRE(run_until(l.io, [&] { return timed_out; }));
+  CHECK(o.list.empty());
+  CHECK(l.near.is_connected());
+}
+
+TEST_CASE("closing ends what is posted and what waits, sends and receives, once each")
+{
+  linked_pair l(shallow());
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  outcomes o;
+  for (int i = 0; i < 6; ++i)
+    l.near.async_receive(buffer, o.handler(i));
+  for (int i = 6; i < 12; ++i) // the peer posts no receive: two are posted and not answered
+    l.near.async_send(buffer, o.handler(i));
+
+  SECTION("by close()")
+  {
+    l.near.close();
+    CHECK(o.list.empty());
+  }
+  SECTION("by close() in a handler")
+  {
+    asio::post(l.io, [&] { l.near.close(); });
+  }
+  SECTION("by the destructor")
+  {
+    rdma::queue_pair gone = std::move(l.near);
+  }
+  SECTION("by the destructor in a handler")
+  {
+    asio::post(l.io, [gone = std::move(l.near)] {});
+  }
+  SECTION("by being assigned to")
+  {
+    l.near = rdma::queue_pair(l.io, l.near_context);
+  }
+  REQUIRE(run_until(l.io, [&] { return o.list.size() == 12; }));
+  CHECK(o.each_once(12));
+  for (int i = 0; i < 12; ++i)
+    CHECK(o.of(i) == asio::error::operation_aborted);
+  l.far.close();
+  REQUIRE(run_out(l.io));
+}
+
+TEST_CASE("a queue pair can be destroyed by a handler of its own")
+{
+  linked_pair l;
+  std::optional<rdma::queue_pair> mortal(std::move(l.near));
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  outcomes o;
+  mortal->async_receive(buffer,
+                        [&](error_code ec, std::size_t)
+                        {
+                          CHECK(ec == error_code());
+                          mortal.reset();
+                          o.list.push_back({0, ec});
+                        });
+  mortal->async_receive(buffer, o.handler(1));
+  mortal->async_receive(buffer, o.handler(2));
+  l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_until(l.io, [&] { return o.list.size() == 3; }));
+  CHECK(o.each_once(3));
+  CHECK(o.of(1) == asio::error::operation_aborted);
+}
+
+TEST_CASE("operations on a closed queue pair are told so, even when it is destroyed right after")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  outcomes o;
+  {
+    rdma::queue_pair closed = std::move(l.near);
+    closed.close();
+    CHECK_FALSE(closed.is_open());
+    CHECK_FALSE(closed.is_connected());
+    closed.close();         // again
+    REQUIRE(run_out(l.io)); // it has left its completion queue
+    closed.async_send(buffer, o.handler(0));
+    closed.async_receive(buffer, o.handler(1));
+  }
+  REQUIRE(run_out(l.io));
+  CHECK(o.each_once(2));
+  CHECK(o.of(0) == rdma::error::closed);
+  CHECK(o.of(1) == rdma::error::closed);
+}
+
+TEST_CASE("a handler of a closed queue pair that is never run is destroyed with its io_context")
+{
+  int alive = 0;
+  {
+    asio::io_context io;
+    rdma::context context = make_context();
+    rdma::queue_pair closed(io, context);
+    closed.close();
+    closed.async_send(rdma::no_data,
+                      [w = witness(alive)](error_code, std::size_t) { FAIL("called"); });
+    CHECK(alive == 1);
+  }
+  CHECK(alive == 0);
+}
+
+TEST_CASE("an object that was moved from says closed, and the new one works")
+{
+  linked_pair l;
+  rdma::queue_pair moved = std::move(l.near);
+  CHECK_FALSE(l.near.is_open());
+  CHECK_FALSE(l.near.is_connected());
+  CHECK(l.near.native_handle() == nullptr);
+  l.near.close();
+  bytes_record r;
+  l.near.async_send(rdma::no_data, r.handler());
+  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::error::closed);
+
+  bytes_record sent;
+  bytes_record received;
+  l.far.async_receive(rdma::no_data, received.handler());
+  moved.async_send(rdma::no_data, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
+  CHECK(sent.ec == error_code());
+  l.near = std::move(moved);
+  CHECK(l.near.is_connected());
+}
+
+TEST_CASE("an io_context that goes with operations outstanding destroys their handlers uncalled")
+{
+  int alive = 0;
+  rdma::context context = make_context();
+  rdma::registered_buffer buffer = context.allocate(64);
+  {
+    asio::io_context io;
+    rdma::queue_pair a(io, context, shallow());
+    rdma::queue_pair b(io, context, shallow());
+    connect(a, b);
+    auto handler = [&]
+    { return [w = witness(alive)](error_code, std::size_t) { FAIL("called"); }; };
+    for (int i = 0; i < 5; ++i)
+    {
+      a.async_receive(buffer, handler());
+      a.async_send(buffer, handler());
+      b.async_send(buffer.first(0), handler()); // ended already
+    }
+    CHECK(alive == 15);
+    SECTION("never run") {}
+    SECTION("closed before")
+    {
+      a.close();
+      b.close();
+    }
+    SECTION("destroyed before")
+    {
+      rdma::queue_pair gone_a = std::move(a);
+      rdma::queue_pair gone_b = std::move(b);
+    }
+  }
+  CHECK(alive == 0);
+}
+
+TEST_CASE("coroutines that own their queue pairs go with their io_context")
+{
+  int alive = 0;
+  rdma::context context = make_context();
+  {
+    asio::io_context io;
+    rdma::queue_pair a(io, context);
+    rdma::queue_pair b(io, context);
+    connect(a, b);
+    int rounds = 0;
+    auto serve = [&](rdma::queue_pair peer, witness) -> asio::awaitable<void>
+    {
+      rdma::registered_buffer buffer = context.allocate(64);
+      for (;;)
+      {
+        const std::size_t n = co_await peer.async_receive(buffer, asio::use_awaitable);
+        ++rounds;
+        co_await peer.async_send(buffer.first(n), asio::use_awaitable);
+      }
+    };
+    auto ask = [&](rdma::queue_pair peer, witness) -> asio::awaitable<void>
+    {
+      rdma::registered_buffer buffer = buffer_of(context, "hello");
+      for (int i = 0; i < 3; ++i)
+      {
+        co_await peer.async_send(buffer, asio::use_awaitable);
+        co_await peer.async_receive(buffer, asio::use_awaitable);
+      }
+      co_await peer.async_receive(buffer, asio::use_awaitable); // for ever
+    };
+    asio::co_spawn(io, serve(std::move(a), witness(alive)), asio::detached);
+    asio::co_spawn(io, ask(std::move(b), witness(alive)), asio::detached);
+    REQUIRE(run_until(io, [&] { return rounds == 3; }));
+    CHECK(alive >= 2);
+  }
+  CHECK(alive == 0);
+  CHECK(context.pool_statistics().buffers == 0);
+}
+
+TEST_CASE("a peer that is destroyed ends what is outstanding with an error")
+{
+  rdma::queue_pair_options impatient;
+  impatient.timeout = 10;
+  impatient.retry_count = 1;
+  impatient.rnr_retry_count = 1;
+  linked_pair l(impatient);
+  rdma::registered_buffer buffer = buffer_of(l.near_context, "anybody?");
+  {
+    rdma::queue_pair gone = std::move(l.far);
+  }
+  outcomes o;
+  l.near.async_receive(buffer, o.handler(0));
+  l.near.async_send(buffer, o.handler(1));
+  l.near.async_send(buffer, o.handler(2));
+  REQUIRE(run_until(l.io, [&] { return o.list.size() == 3; }));
+  CHECK(o.each_once(3));
+  CHECK(o.of(1) == rdma::wc_status::retry_exceeded);
+  CHECK(o.of(0) == rdma::wc_status::flushed);
+  CHECK(o.of(2) == rdma::wc_status::flushed);
+  CHECK_FALSE(l.near.is_connected());
+  CHECK(l.near.diagnose().code == rdma::wc_status::retry_exceeded);
+  CHECK(l.near.diagnose().operation == "send");
+  CHECK(l.near.diagnose().text().find(device_name()) != std::string::npos);
+}
+
+TEST_CASE("shared receives end when their queue and the queue pairs on it are gone")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::shared_receive_queue_options few;
+  few.depth = 2;
+  std::optional<rdma::shared_receive_queue> queue(std::in_place, io, context, few);
+  rdma::queue_pair_options options;
+  options.receive_from(*queue);
+  std::optional<rdma::queue_pair> user(std::in_place, io, context, options);
+  rdma::queue_pair peer(io, context);
+  connect(*user, peer);
+  rdma::registered_buffer buffer = context.allocate(8);
+  outcomes o;
+  for (int i = 0; i < 4; ++i) // two are held by the device
+    queue->async_receive_message(buffer, o.handler(i));
+  queue.reset();
+  REQUIRE(run_until(io, [&] { return o.list.size() == 2; }));
+  CHECK(o.of(2) == asio::error::operation_aborted);
+  CHECK(o.of(3) == asio::error::operation_aborted);
+  bytes_record sent; // the device still serves
+  peer.async_send(rdma::no_data, sent.handler());
+  REQUIRE(run_until(io, [&] { return sent.done() && o.list.size() == 3; }));
+  CHECK(sent.ec == error_code());
+  CHECK(o.of(0) == error_code());
+  user.reset();
+  REQUIRE(run_until(io, [&] { return o.list.size() == 4; }));
+  CHECK(o.of(1) == asio::error::operation_aborted);
+  CHECK(o.each_once(4));
+  peer.close();
+  REQUIRE(run_out(io));
+}
+
+TEST_CASE("a closed shared receive queue says so, and stays out of the way of later queue pairs")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  linked_pair l; // keeps the completion queue
+  rdma::shared_receive_queue queue(l.io, l.near_context);
+  queue.close();
+  REQUIRE(run_out(l.io));
+  rdma::queue_pair later(l.io, l.near_context); // takes its place in the completion queue
+  message_record closed;
+  for (int i = 0; i < 2; ++i)
+    queue.async_receive_message(rdma::no_data, closed.handler());
+  REQUIRE(run_until(l.io, [&] { return closed.calls == 2; }));
+  CHECK(closed.ec == rdma::error::closed);
+
+  rdma::queue_pair peer(l.io, l.far_context);
+  connect(later, peer);
+  bytes_record received;
+  later.async_receive(rdma::no_data, received.handler());
+  peer.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(run_until(l.io, [&] { return received.done(); }));
+  CHECK(received.ec == error_code());
+}
+
+TEST_CASE(
+  "a waiting shared receive is withdrawn by cancellation, and one that the device holds is not")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::shared_receive_queue_options one;
+  one.depth = 1;
+  rdma::shared_receive_queue queue(io, context, one);
+  outcomes o;
+  asio::cancellation_signal signals[2];
+  for (int i = 0; i < 2; ++i)
+    queue.async_receive_message(rdma::no_data,
+                                asio::bind_cancellation_slot(signals[i].slot(), o.handler(i)));
+  signals[0].emit(asio::cancellation_type::all);
+  signals[1].emit(asio::cancellation_type::all);
+  REQUIRE(run_until(io, [&] { return o.list.size() == 1; }));
+  CHECK(o.of(1) == asio::error::operation_aborted);
+  CHECK(o.calls(0) == 0);
+  queue.close();
+  REQUIRE(run_out(io));
+  CHECK(o.each_once(2));
+}

@@ -1,0 +1,29 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "software/asio_tokens.hpp"
+
+TEST_CASE("receiving goes with every kind of token")
+{
+  test::with_every_token<test::receive_operation>();
+}
+
+TEST_CASE("receiving with all that is known of the message goes with every kind of token")
+{
+  test::with_every_token<test::receive_message_operation>();
+}
+
+TEST_CASE("submitting a batch goes with every kind of token")
+{
+  test::with_every_token<test::submit_operation>();
+}
+
+TEST_CASE("receiving from a shared queue goes with every kind of token")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  test::with_every_token<test::shared_receive_operation>();
+}

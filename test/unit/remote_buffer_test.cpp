@@ -1,0 +1,123 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+
+#include <boost_rdma/remote_buffer.hpp>
+
+#include <random>
+#include <vector>
+
+namespace {
+
+rdma::remote_buffer sample()
+{
+  return {0x1122334455667788, 4096, {0xaabbccdd, 0x01020304}, rdma::access::remote_read};
+}
+
+bool malformed(std::span<const std::byte> bytes)
+{
+  rdma::error_code ec;
+  const rdma::remote_buffer b = rdma::remote_buffer::decode(bytes, ec);
+  return ec == rdma::error::malformed_description && b.size() == 0 && b.address() == 0;
+}
+
+} // namespace
+
+TEST_CASE("a remote buffer survives being encoded and decoded")
+{
+  const auto bytes = sample().encode();
+  const rdma::remote_buffer b = rdma::remote_buffer::decode(bytes);
+  CHECK(b.address() == sample().address());
+  CHECK(b.size() == 4096);
+  CHECK(b.keys() == sample().keys());
+  CHECK(b.rights() == rdma::access::remote_read);
+  CHECK(b.encode() == bytes);
+  CHECK(rdma::remote_buffer::decode(rdma::remote_buffer().encode()).size() == 0);
+}
+
+TEST_CASE("the encoded form is big-endian and has its fields where they are documented")
+{
+  const auto bytes = sample().encode();
+  const unsigned char wanted[rdma::remote_buffer::encoded_size] = {
+    0,    1,    0,    4,    0xaa, 0xbb, 0xcc, 0xdd, 1, 2, 3, 4, 0, 0, 0,    0,
+    0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0, 0, 0, 0x10, 0};
+  for (std::size_t i = 0; i < sizeof wanted; ++i)
+    CHECK(bytes[i] == std::byte(wanted[i]));
+}
+
+TEST_CASE("what is no encoded remote buffer is malformed")
+{
+  const auto bytes = sample().encode();
+  CHECK(malformed({}));
+  for (std::size_t n = 0; n < bytes.size(); ++n)
+  {
+    const std::vector<std::byte> exact(bytes.begin(),
+                                       bytes.begin() + static_cast<std::ptrdiff_t>(n));
+    CHECK(malformed(exact));
+  }
+  std::vector<std::byte> longer(bytes.begin(), bytes.end());
+  longer.push_back(std::byte(0));
+  CHECK(malformed(longer));
+
+  auto changed = [&](std::size_t at, int value)
+  {
+    auto copy = bytes;
+    copy[at] = std::byte(static_cast<unsigned char>(value));
+    return copy;
+  };
+  CHECK(malformed(changed(1, 2)));  // another version
+  CHECK(malformed(changed(3, 1)));  // local rights are not given away
+  CHECK(malformed(changed(2, 1)));  // nor unknown ones
+  CHECK(malformed(changed(12, 1))); // what is zero stays zero
+  CHECK_THROWS_AS(rdma::remote_buffer::decode({}), rdma::system_error);
+}
+
+TEST_CASE("a range that passes the end of the address space is malformed")
+{
+  rdma::error_code ec;
+  const rdma::remote_buffer last(UINT64_MAX - 7, 7, {1, 1}, rdma::access::remote_read);
+  (void)rdma::remote_buffer::decode(last.encode(), ec);
+  CHECK(ec == rdma::error_code());
+  CHECK(
+    malformed(rdma::remote_buffer(UINT64_MAX - 7, 8, {1, 1}, rdma::access::remote_read).encode()));
+  CHECK(malformed(rdma::remote_buffer(8, UINT64_MAX, {1, 1}, rdma::access::remote_read).encode()));
+}
+
+TEST_CASE("bytes at random are refused or encode to themselves")
+{
+  const unsigned seed = std::random_device()();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  for (int i = 0; i < 20'000; ++i)
+  {
+    auto bytes = sample().encode();
+    for (unsigned k = 1 + random() % 3; k != 0; --k)
+      bytes[random() % bytes.size()] = std::byte(static_cast<unsigned char>(random()));
+    rdma::error_code ec;
+    const rdma::remote_buffer b = rdma::remote_buffer::decode(bytes, ec);
+    if (!ec)
+      REQUIRE(b.encode() == bytes);
+  }
+}
+
+TEST_CASE("parts of a remote buffer stay within it")
+{
+  const rdma::remote_buffer whole(1000, 100, {1, 2}, rdma::access::remote_write);
+  CHECK(whole.first(10).address() == 1000);
+  CHECK(whole.first(10).size() == 10);
+  CHECK(whole.first(1000).size() == 100);
+  CHECK(whole.slice(90).address() == 1090);
+  CHECK(whole.slice(90).size() == 10);
+  CHECK(whole.slice(90, 5).size() == 5);
+  CHECK(whole.slice(200).size() == 0);
+  CHECK(whole.slice(200).address() == 1100);
+  CHECK(whole.slice(UINT64_MAX, UINT64_MAX).size() == 0);
+  CHECK(whole.slice(1, UINT64_MAX).size() == 99);
+  CHECK(whole.slice(5).keys() == whole.keys());
+  CHECK(whole.slice(5).rights() == whole.rights());
+}
