@@ -16,6 +16,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -101,14 +102,13 @@ struct protocol_error : std::runtime_error
 // A letter is its number in the variant, then its fields, big-endian.
 inline std::vector<std::byte> encode(const letter& value)
 {
-  std::vector<std::byte> bytes{static_cast<std::byte>(value.index())};
+  std::vector<std::byte> bytes;
+  bytes.reserve(letter_size_max);
   const auto put = [&bytes](const auto& range)
-  {
-    const auto view = std::as_bytes(std::span(range));
-    bytes.insert(bytes.end(), view.begin(), view.end());
-  };
+  { std::ranges::copy(std::as_bytes(std::span(range)), std::back_inserter(bytes)); };
   const auto put_number = [&put](auto number)
   { put(std::array{boost::endian::native_to_big(number)}); };
+  put_number(static_cast<std::uint8_t>(value.index()));
   std::visit(
     [&](const auto& each)
     {
