@@ -21,8 +21,9 @@ function(boost_rdma_target_options target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE
       -Wduplicated-cond -Wlogical-op
-      # GCC 12 sees overlapping copies in std::string's operator+ (GCC bug 105651).
-      $<$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>:-Wno-restrict>)
+      # GCC 12 sees overlapping and endless copies in std::string (GCC bugs 105651, 105329), and an
+      # engaged std::optional's content uninitialised (GCC bug 105562).
+      "$<$<VERSION_LESS:$<CXX_COMPILER_VERSION>,13>:-Wno-restrict;-Wno-stringop-overflow;-Wno-stringop-overread;-Wno-array-bounds;-Wno-maybe-uninitialized>")
   endif()
 
   if(BOOST_RDMA_SANITIZE)
