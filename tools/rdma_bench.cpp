@@ -7,7 +7,7 @@
 
 // Compares RDMA operations with plain Asio TCP, between two processes on this machine:
 //
-//   rdma_bench [--quick] [--json]
+//   rdma_bench [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT]
 //
 // Every round runs each case once, one after the other, so that what else the machine does meets all of
 // them. Shown are the median of the rounds, and the least and the greatest.
@@ -27,6 +27,7 @@
 #include <memory>
 #include <optional>
 
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -39,6 +40,14 @@ using namespace bench;
 
 // A case that hangs must not hang the benchmark.
 constexpr unsigned case_seconds_max = 60;
+
+struct settings
+{
+  bool quick = false;
+  bool json = false;
+  std::vector<unsigned> processors;
+  std::string only;
+};
 
 // One case, on one side. The server's sample means nothing.
 sample run(asio::io_context& io, const rdma::context& context, const test_case& what,
@@ -156,16 +165,20 @@ std::vector<test_case> cases_of(workload which, std::chrono::milliseconds durati
   return cases;
 }
 
-int measure_all(control_channel& control, bool quick, bool json)
+int measure_all(control_channel& control, const settings& how)
 {
-  const int rounds = quick ? 3 : 7;
-  const std::chrono::milliseconds duration(quick ? 60 : 250);
+  const int rounds = how.quick ? 3 : 7;
+  const std::chrono::milliseconds duration(how.quick ? 60 : 250);
   const rdma::context context;
-  report out(context, json, rounds, duration);
+  report out(context, how.json, rounds, duration, how.processors);
   for (const workload which :
     {workload::round_trip, workload::bulk_send, workload::small_writes})
   {
-    const std::vector<test_case> cases = cases_of(which, duration);
+    std::vector<test_case> cases = cases_of(which, duration);
+    std::erase_if(cases,
+      [&how](const test_case& each) { return each.name().find(how.only) == std::string::npos; });
+    if (cases.empty())
+      continue;
     std::vector<std::vector<sample>> samples(cases.size());
     for (int round = 0; round < rounds; ++round)
       for (std::size_t i = 0; i < cases.size(); ++i)
@@ -180,6 +193,16 @@ int measure_all(control_channel& control, bool quick, bool json)
   return 0;
 }
 
+// With all threads to come.
+void stay_on(unsigned processor)
+{
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor % CPU_SETSIZE, &set);
+  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
+    std::perror("warning: --processors");
+}
+
 void on_alarm(int)
 {
   constexpr char text[] = "error: a case did not end in time\n";
@@ -191,11 +214,15 @@ void on_alarm(int)
 
 int main(int argc, char** argv)
 {
-  bool quick = false;
-  bool json = false;
+  settings how;
   CLI::App app("Compares RDMA operations with plain Asio TCP, between two processes on this machine.");
-  app.add_flag("--quick", quick, "fewer and shorter rounds");
-  app.add_flag("--json", json, "print JSON");
+  app.add_flag("--quick", how.quick, "fewer and shorter rounds");
+  app.add_flag("--json", how.json, "print JSON");
+  app.add_option("--processors", how.processors,
+      "processors to keep the client and the server on, as \"0,1\" (default: the scheduler's choice)")
+    ->expected(2)
+    ->delimiter(',');
+  app.add_option("--only", how.only, "run only the cases whose name has this in it");
   CLI11_PARSE(app, argc, argv);
 
   // The other process comes first: nothing of Asio's or this library's survives a fork.
@@ -221,6 +248,8 @@ int main(int argc, char** argv)
     if (::getppid() != parent)
       return 1;
   }
+  if (!how.processors.empty())
+    stay_on(how.processors[server ? 1 : 0]);
   int status = 0;
   {
     control_channel control(ends[server ? 1 : 0]);
@@ -229,7 +258,7 @@ int main(int argc, char** argv)
       if (server)
         serve(control);
       else
-        status = measure_all(control, quick, json);
+        status = measure_all(control, how);
     }
     catch (const std::exception& failure)
     {

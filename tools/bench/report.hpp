@@ -28,13 +28,17 @@ namespace bench {
 class report
 {
 public:
-  report(const rdma::context& context, bool json, int rounds, std::chrono::milliseconds duration)
+  report(const rdma::context& context, bool json, int rounds, std::chrono::milliseconds duration,
+    const std::vector<unsigned>& processors)
     : json_(json)
   {
     const rdma::device device = context.default_device();
     const bool software = device.kind() == rdma::device_kind::software;
     add_fact("processor", processor() + ", " + std::to_string(std::thread::hardware_concurrency())
-        + " online");
+        + " online"
+        + (processors.empty() ? std::string()
+                              : ", client on " + std::to_string(processors[0]) + ", server on "
+                                + std::to_string(processors[1])));
     add_fact("kernel", kernel());
     add_fact("load", first_line("/proc/loadavg"));
     add_fact("device", device.name() + (software ? " (software), wire tcp" : " (NIC)"));
@@ -83,7 +87,7 @@ public:
       if (cases[i].transport == transport::tcp && (i == 0 || cases[i].batch > 1))
         (cases[i].batch > 1 ? batched_ : first) = median;
       const double base = cases[i].batch > 1 ? batched_ : first;
-      const double ratio = times ? base / median : median / base;
+      const double ratio = base == 0 ? 0 : times ? base / median : median / base;
       if (json_)
       {
         std::printf("%s\n    {\"case\": \"%s\", \"workload\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, "
