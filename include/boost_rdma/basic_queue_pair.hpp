@@ -210,7 +210,12 @@ public:
    * @param token Completion signature: @code void(rdma::error_code) @endcode
    *
    * What can go wrong: what connecting a TCP socket says; error::not_an_acceptor, error::version_mismatch,
-   * error::refused, error::no_common_transport, error::handshake_timeout, error::peer_lost.
+   * error::refused, error::no_common_transport, error::malformed_description, error::peer_lost;
+   * error::handshake_timeout after options().connect_timeout; error::already_connected, also after an
+   * attempt that failed: make another queue pair; operation_aborted when the queue pair is closed.
+   *
+   * The TCP connection that carried the handshake stays, to learn when the peer closes or is lost. It is
+   * served by a thread of the library's own, and does not keep io_context::run() from returning.
    *
    * @par Per-operation cancellation
    * terminal, partial and total; the queue pair can then only be closed.
