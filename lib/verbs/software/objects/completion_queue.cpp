@@ -19,6 +19,16 @@
 
 namespace rdma::software {
 
+namespace {
+
+// The channel that this thread looks into right now: what it queues there itself needs no signal.
+thread_local const completion_channel* looking_into = nullptr;
+
+// A bound on what one call looks at; beyond it the next call, or the engine, goes on.
+constexpr unsigned scans_max = 64;
+
+} // namespace
+
 void completion_channel::notify(completion_queue& queue) noexcept
 {
   {
@@ -29,9 +39,26 @@ void completion_channel::notify(completion_queue& queue) noexcept
     queue.next_in_channel = nullptr;
     (last != nullptr ? last->next_in_channel : first) = &queue;
     last = &queue;
+    some.store(true, std::memory_order_relaxed);
+    if (looking_into != this)
+      raise();
   }
+}
+
+// With the mutex held, as lower() is: the descriptor is readable exactly while events are left for
+// others than the thread that is about to take one.
+void completion_channel::raise() noexcept
+{
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(signal.get(), &one, sizeof one); // full: readable anyway
+  if (!std::exchange(raised, true))
+    [[maybe_unused]] const ssize_t n = ::write(signal.get(), &one, sizeof one);
+}
+
+void completion_channel::lower() noexcept
+{
+  std::uint64_t count;
+  if (std::exchange(raised, false))
+    [[maybe_unused]] const ssize_t n = ::read(signal.get(), &count, sizeof count);
 }
 
 completion_queue* completion_channel::take() noexcept
@@ -39,15 +66,18 @@ completion_queue* completion_channel::take() noexcept
   const std::lock_guard lock(mutex);
   completion_queue* found = first;
   if (found == nullptr)
-  {
-    // Nothing is left: no longer readable for events. Under the mutex, so that none is lost.
-    std::uint64_t count;
-    [[maybe_unused]] const ssize_t n = ::read(signal.get(), &count, sizeof count);
     return nullptr;
-  }
   first = found->next_in_channel;
   if (first == nullptr)
+  {
     last = nullptr;
+    some.store(false, std::memory_order_relaxed);
+    lower();
+  }
+  else
+  {
+    raise(); // who takes one event each time the descriptor is readable must find it so again
+  }
   found->in_channel = false;
   ++found->given;
   return found;
@@ -255,6 +285,11 @@ int destroy_cq(ibv_cq* cq)
         channel->last = *link;
         link = &(*link)->next_in_channel;
       }
+      if (channel->first == nullptr)
+      {
+        channel->some.store(false, std::memory_order_relaxed);
+        channel->lower();
+      }
     }
     channel->acknowledged.wait(lock, [&] { return gone->given == gone->acknowledged; });
     --channel->refcnt;
@@ -280,8 +315,15 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
     completion_queue* found = from->take();
     if (found == nullptr)
     {
+      // To the end: the descriptor may be watched edge-triggered, and says nothing twice.
       engine.attend();
-      engine.poll(0, 0);
+      looking_into = from;
+      for (unsigned i = 0; i < scans_max && !from->some.load(std::memory_order_relaxed); ++i)
+      {
+        if (!engine.scan())
+          break;
+      }
+      looking_into = nullptr;
       found = from->take();
     }
     if (found != nullptr)

@@ -39,6 +39,11 @@ struct completion_channel : ibv_comp_channel
   completion_queue* first = nullptr; ///< queues with an event, each at most once
   completion_queue* last = nullptr;
 
+  bool raised = false;           ///< `signal` is readable
+  std::atomic<bool> some{false}; ///< a hint: there is a first one
+
+  void raise() noexcept;
+  void lower() noexcept;
   void notify(completion_queue& queue) noexcept;
   completion_queue* take() noexcept;
 };

@@ -143,7 +143,7 @@ ibv_context* open_device(const device_settings& settings)
     auto made = std::make_unique<device_context>(settings);
     int error = made->async_fd < 0 ? EMFILE : choose_gids(settings, made->gids);
     if (error == 0)
-      error = made->engine.start(made->gids);
+      error = made->engine.start(made->gids, !settings.addresses.empty());
     if (error == 0)
       return made.release();
     errno = error;
@@ -182,7 +182,8 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->max_cqe = static_cast<int>(s.max_completions);
   to->max_mr = to->max_mw = static_cast<int>(key_table::capacity / 2);
   to->max_pd = 1 << 20;
-  to->max_qp_rd_atom = to->max_qp_init_rd_atom = static_cast<int>(s.max_read_atomic);
+  to->max_qp_rd_atom = to->max_qp_init_rd_atom =
+    static_cast<int>(std::min(s.max_read_atomic, 255u)); // as much as ibv_qp_attr can say
   to->max_res_rd_atom = to->max_qp * to->max_qp_rd_atom;
   to->atomic_cap = IBV_ATOMIC_GLOB; // they are the processor's own
   to->max_srq = 1 << 20;

@@ -80,7 +80,7 @@ key_slot* key_table::allocate(std::uint32_t& key)
   {
     const std::uint32_t noise = random();
     key = (noise & ~(static_cast<std::uint32_t>(capacity - 1) << 8)) |
-          ((static_cast<std::uint32_t>(index) ^ (secret_ & (capacity - 1))) << 8);
+          (((static_cast<std::uint32_t>(index) ^ secret_) & static_cast<std::uint32_t>(capacity - 1)) << 8);
   } while (key == 0);
   slot.taken = true;
   slot.windows.store(0, std::memory_order_relaxed);

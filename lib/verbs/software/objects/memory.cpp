@@ -82,9 +82,13 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
 int dereg_mr(ibv_mr* mr)
 {
   auto* region = static_cast<memory_region*>(mr);
-  if (region->slot->windows.load(std::memory_order_acquire) != 0)
-    return EBUSY; // ibv_dereg_mr(3)
-  key_table::revoke(*region->slot);
+  {
+    // Under the mutex, so that no window is bound to it in between.
+    const std::lock_guard lock(device_context::of(mr->context).keys.binding);
+    if (region->slot->windows.load(std::memory_order_acquire) != 0)
+      return EBUSY; // ibv_dereg_mr(3)
+    key_table::revoke(*region->slot);
+  }
   device_context::of(mr->context).keys.release(*region->slot);
   static_cast<protection_domain*>(mr->pd)->users.fetch_sub(1, std::memory_order_release);
   delete region;

@@ -68,7 +68,7 @@ int queue_pair::check(const ibv_send_wr& wr) const noexcept
   case IBV_WR_LOCAL_INV:
     break;
   case IBV_WR_BIND_MW:
-    if (wr.bind_mw.mw == nullptr || wr.bind_mw.mw->type != IBV_MW_TYPE_2)
+    if (wr.bind_mw.mw == nullptr)
       return EINVAL;
     break;
   default:
@@ -292,7 +292,23 @@ int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad)
   return static_cast<queue_pair*>(qp)->post_receives(wr, bad);
 }
 
-// Type 1 windows are bound by a verb of their own (ibv_bind_mw(3)); the device knows type 2 only.
-int bind_mw(ibv_qp*, ibv_mw*, ibv_mw_bind*) { return EOPNOTSUPP; }
+// Type 1 windows have a verb of their own, which chooses the key (ibv_bind_mw(3)).
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* with)
+{
+  if (mw->type != IBV_MW_TYPE_1)
+    return EINVAL;
+  ibv_send_wr wr{};
+  wr.wr_id = with->wr_id;
+  wr.opcode = IBV_WR_BIND_MW;
+  wr.send_flags = with->send_flags;
+  wr.bind_mw.mw = mw;
+  wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
+  wr.bind_mw.bind_info = with->bind_info;
+  ibv_send_wr* bad = nullptr;
+  const int error = static_cast<queue_pair*>(qp)->post(&wr, &bad);
+  if (error == 0)
+    mw->rkey = wr.bind_mw.rkey;
+  return error;
+}
 
 } // namespace rdma::software

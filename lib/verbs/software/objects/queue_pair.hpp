@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_QUEUE_PAIR_HPP
 
 #include "verbs/software/objects/events.hpp"
+#include "verbs/software/objects/progress_lock.hpp"
 #include "verbs/software/objects/shared_receive_queue.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
 #include "verbs/software/protocol/requester.hpp"
@@ -41,7 +42,7 @@ struct queue_pair final : ibv_qp, protocol::host, wire::station
   queue_pair(device_context& owner, const ibv_qp_init_attr& with);
 
   // wire::station
-  void serve(wire::mover by) override;
+  void serve(wire::mover by, bool writable = false) override;
   bool welcome(wire::descriptor& fd, const protocol::hello& theirs) override;
 
   // protocol::host; with `progress` held
@@ -72,19 +73,24 @@ struct queue_pair final : ibv_qp, protocol::host, wire::station
 private:
   int check(const ibv_send_wr& wr) const noexcept;
   void store(protocol::send_request& to, const ibv_send_wr& wr) noexcept;
-  void move(wire::mover by);
+  void move(wire::mover by, bool writable);
+  void let_go();
   void keep_time(std::int64_t now);
   void look_for_the_end();
   void enter_error();
   void flush();
   void enter_reset();
+  int change(const ibv_qp_attr& to, int mask);
   int enter_ready_to_receive();
   void enter_ready_to_send();
   void set_state(ibv_qp_state to) noexcept;
 
   std::mutex modifying;
-  std::mutex progress;
+  progress_lock progress;
   std::atomic<bool> called{false};
+  std::atomic<bool> room{false}; ///< with `called`: the socket has room again
+  std::atomic<bool> pressed{false}; ///< with `called`: by the engine
+  std::atomic<bool> indebted{false}; ///< the engine will come for `owing`
   std::atomic<bool> held{false}; ///< a message waits for a receive; set before the last look for one
   std::atomic<ibv_qp_state> state_now{IBV_QPS_RESET};
   ibv_qp_attr attributes{};

@@ -25,23 +25,44 @@ std::int64_t silence_max(const ibv_qp_attr& attributes, std::chrono::millisecond
     4 * once * (attributes.retry_cnt + 1), std::chrono::nanoseconds(at_least).count());
 }
 
+// An exchange that is cheap when there is nothing to take.
+bool take(std::atomic<bool>& flag)
+{
+  return flag.load(std::memory_order_relaxed) && flag.exchange(false, std::memory_order_relaxed);
+}
+
 } // namespace
 
-void queue_pair::serve(wire::mover by)
+void queue_pair::serve(wire::mover by, bool writable)
 {
+  // What the note says besides "come": published by it.
+  if (writable)
+    room.store(true, std::memory_order_relaxed);
+  if (by == wire::mover::engine)
+    pressed.store(true, std::memory_order_relaxed);
   do
   {
     // The note is left first: either the holder sees it, or it has let go and we get the lock.
     called.store(true, std::memory_order_seq_cst);
-    const std::unique_lock lock(progress, std::try_to_lock);
-    if (!lock)
+    if (!progress.try_lock())
       return;
     called.store(false, std::memory_order_seq_cst);
-    move(by);
+    const bool has_room = take(room);
+    // What the engine came for is done even if somebody else is at it: it comes only once.
+    move(take(pressed) ? wire::mover::engine : by, has_room);
+    progress.unlock();
   } while (called.load(std::memory_order_seq_cst));
 }
 
-void queue_pair::move(wire::mover by)
+// For those who held `progress` for another reason: does what others left a note about meanwhile.
+void queue_pair::let_go()
+{
+  progress.unlock();
+  if (called.load(std::memory_order_seq_cst))
+    serve(wire::mover::engine);
+}
+
+void queue_pair::move(wire::mover by, bool writable)
 {
   const ibv_qp_state now_state = current();
   if (now_state == IBV_QPS_RESET || now_state == IBV_QPS_INIT)
@@ -51,6 +72,8 @@ void queue_pair::move(wire::mover by)
     flush();
     return;
   }
+  if (by == wire::mover::engine)
+    indebted.store(false, std::memory_order_relaxed);
   const std::int64_t now = wire::now();
   const std::uint32_t receives_before = responder.receives();
   link.timer(now);
@@ -61,7 +84,8 @@ void queue_pair::move(wire::mover by)
   }
   if (by != wire::mover::poster)
   {
-    link.writable();
+    if (writable)
+      link.writable();
     link.receive(now);
     if (link.held() && !held.exchange(true, std::memory_order_seq_cst))
     {
@@ -84,7 +108,8 @@ void queue_pair::move(wire::mover by)
   if (current() == IBV_QPS_ERR)
     return;
   keep_time(now);
-  if (owing && !owed)
+  // Once is enough until the engine has been here.
+  if (owing && !owed && !indebted.exchange(true, std::memory_order_relaxed))
   {
     try
     {
@@ -155,14 +180,13 @@ void queue_pair::keep_time(std::int64_t now)
 
 bool queue_pair::welcome(wire::descriptor& fd, const protocol::hello& theirs)
 {
-  bool welcome = false;
-  {
-    const std::lock_guard lock(progress);
-    welcome = (current() == IBV_QPS_RTR || current() == IBV_QPS_RTS || current() == IBV_QPS_SQD)
-      && link.adopt(fd, theirs);
-  }
+  progress.lock();
+  const bool welcome =
+    (current() == IBV_QPS_RTR || current() == IBV_QPS_RTS || current() == IBV_QPS_SQD)
+    && link.adopt(fd, theirs);
   if (welcome)
-    serve(wire::mover::engine);
+    move(wire::mover::engine, false);
+  let_go();
   return welcome;
 }
 

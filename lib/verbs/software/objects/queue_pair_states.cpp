@@ -27,25 +27,25 @@ struct transition
 
 constexpr int common = IBV_QP_STATE | IBV_QP_CUR_STATE;
 
+// Alternate paths are not among the optional ones: this device has none.
 constexpr transition transitions[] = {
   {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
   {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},
   {IBV_QPS_INIT, IBV_QPS_RTR,
     IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC
       | IBV_QP_MIN_RNR_TIMER,
-    IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
+    IBV_QP_ACCESS_FLAGS | IBV_QP_PKEY_INDEX},
   {IBV_QPS_RTR, IBV_QPS_RTS,
     IBV_QP_SQ_PSN | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC,
-    IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+    IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
   {IBV_QPS_RTS, IBV_QPS_RTS, 0,
-    IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+    IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
   {IBV_QPS_RTS, IBV_QPS_SQD, 0, IBV_QP_EN_SQD_ASYNC_NOTIFY},
   {IBV_QPS_SQD, IBV_QPS_RTS, 0,
-    IBV_QP_ALT_PATH | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PATH_MIG_STATE},
+    IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER},
   {IBV_QPS_SQD, IBV_QPS_SQD, 0,
     IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-      | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_ALT_PATH
-      | IBV_QP_PATH_MIG_STATE | IBV_QP_PKEY_INDEX},
+      | IBV_QP_ACCESS_FLAGS | IBV_QP_MIN_RNR_TIMER | IBV_QP_PKEY_INDEX},
 };
 
 const transition* find(ibv_qp_state from, ibv_qp_state to)
@@ -125,49 +125,63 @@ void queue_pair::set_state(ibv_qp_state to) noexcept
 int queue_pair::modify(const ibv_qp_attr& to, int mask)
 {
   const std::lock_guard one(modifying);
-  bool moves = false;
+  progress.lock();
+  const int error = change(to, mask);
+  if (error == 0)
   {
-    const std::lock_guard lock(progress);
-    const ibv_qp_state from = current();
-    const ibv_qp_state next = (mask & IBV_QP_STATE) != 0 ? to.qp_state : from;
-    if ((mask & IBV_QP_CUR_STATE) != 0 && to.cur_qp_state != from)
-      return EINVAL;
-    if (next == IBV_QPS_RESET)
-    {
-      enter_reset();
-    }
-    else if (next == IBV_QPS_ERR)
-    {
-      if (from == IBV_QPS_RESET && (mask & ~common) != 0)
-        return EINVAL;
-      enter_error();
-    }
-    else
-    {
-      const transition* t = find(from, next);
-      if (t == nullptr || (t->required & ~mask) != 0 || (mask & ~(common | t->required | t->optional)) != 0)
-        return EINVAL;
-      if (const int error = check_values(to, mask, context_of); error != 0)
-        return error;
-      take_over(attributes, to, mask);
-      if (next == IBV_QPS_RTR)
-      {
-        if (const int error = enter_ready_to_receive(); error != 0)
-          return error;
-      }
-      else if (from == IBV_QPS_RTR && next == IBV_QPS_RTS)
-        enter_ready_to_send();
-      requester.drain(next == IBV_QPS_SQD);
-      draining = next == IBV_QPS_SQD && from == IBV_QPS_RTS;
-      with_.access = attributes.qp_access_flags;
-      with_.min_rnr_timer = attributes.min_rnr_timer;
-      set_state(next);
-      moves = next == IBV_QPS_RTR || next == IBV_QPS_RTS || next == IBV_QPS_SQD;
-    }
     ibv_qp::state = current();
+    move(wire::mover::engine, false);
   }
-  if (moves)
-    serve(wire::mover::engine);
+  let_go();
+  return error;
+}
+
+int queue_pair::change(const ibv_qp_attr& to, int mask)
+{
+  const ibv_qp_state from = current();
+  const ibv_qp_state next = (mask & IBV_QP_STATE) != 0 ? to.qp_state : from;
+  if ((mask & IBV_QP_CUR_STATE) != 0 && to.cur_qp_state != from)
+    return EINVAL;
+  if (next == IBV_QPS_RESET)
+  {
+    enter_reset();
+    return 0;
+  }
+  if (next == IBV_QPS_ERR)
+  {
+    if (from == IBV_QPS_RESET || (mask & ~common) != 0)
+      return EINVAL;
+    enter_error();
+    return 0;
+  }
+  const transition* t = find(from, next);
+  if (t == nullptr || (t->required & ~mask) != 0 || (mask & ~(common | t->required | t->optional)) != 0)
+    return EINVAL;
+  if (const int error = check_values(to, mask, context_of); error != 0)
+    return error;
+  const ibv_qp_attr before = attributes;
+  take_over(attributes, to, mask);
+  if (next == IBV_QPS_RTR && from == IBV_QPS_INIT)
+  {
+    if (const int error = enter_ready_to_receive(); error != 0)
+    {
+      attributes = before;
+      return error;
+    }
+  }
+  else if (from == IBV_QPS_RTR && next == IBV_QPS_RTS)
+  {
+    enter_ready_to_send();
+  }
+  requester.drain(next == IBV_QPS_SQD);
+  draining = next == IBV_QPS_SQD && (draining || from == IBV_QPS_RTS);
+  with_.access = attributes.qp_access_flags;
+  with_.min_rnr_timer = attributes.min_rnr_timer;
+  with_.max_read_atomic = attributes.max_rd_atomic;
+  with_.rnr_retry = attributes.rnr_retry;
+  with_.retry_count = attributes.retry_cnt;
+  with_.timeout = attributes.timeout;
+  set_state(next);
   return 0;
 }
 
@@ -177,6 +191,9 @@ void queue_pair::enter_reset()
   link.close();
   requester.reset();
   responder.reset();
+  // First the completions, then the slots: a completion that is polled frees a slot.
+  static_cast<completion_queue*>(send_cq)->clean(*this);
+  static_cast<completion_queue*>(recv_cq)->clean(*this);
   {
     const std::lock_guard lock(sends.mutex);
     sends.reset();
@@ -185,8 +202,6 @@ void queue_pair::enter_reset()
     const std::lock_guard lock(receives.mutex);
     receives.posted = receives.taken = 0;
   }
-  static_cast<completion_queue*>(send_cq)->clean(*this);
-  static_cast<completion_queue*>(recv_cq)->clean(*this);
   broken = owing = draining = false;
   resume_at = waiting_since = 0;
   attributes = {};
@@ -243,11 +258,13 @@ void queue_pair::enter_ready_to_send()
 void queue_pair::query(ibv_qp_attr& to, ibv_qp_init_attr& init)
 {
   const std::lock_guard one(modifying);
-  const std::lock_guard lock(progress);
+  progress.lock();
   to = attributes;
   to.qp_state = to.cur_qp_state = current();
   to.cap = cap;
-  to.sq_draining = draining ? 1 : 0;
+  to.sq_draining = current() == IBV_QPS_SQD && !requester.drained() ? 1 : 0;
+  ibv_qp::state = current();
+  let_go();
   init = {};
   init.qp_context = qp_context;
   init.send_cq = send_cq;

@@ -109,6 +109,8 @@ int modify_srq(ibv_srq* srq, ibv_srq_attr* to, int mask)
   auto* queue = static_cast<shared_receive_queue*>(srq);
   if ((mask & IBV_SRQ_MAX_WR) != 0)
     return EOPNOTSUPP; // the size is fixed
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
+    return EINVAL;
   if ((mask & IBV_SRQ_LIMIT) != 0)
   {
     const std::lock_guard lock(queue->queue.mutex);

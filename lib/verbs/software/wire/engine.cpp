@@ -92,12 +92,12 @@ void engine::remove(station& s) noexcept
     std::this_thread::yield();
 }
 
-bool engine::serve(std::uint32_t qp, mover by) noexcept
+bool engine::serve(std::uint32_t qp, mover by, bool writable) noexcept
 {
   station* s = pin(qp);
   if (s == nullptr)
     return false;
-  s->serve(by);
+  s->serve(by, writable);
   unpin(*s);
   return true;
 }
@@ -109,7 +109,10 @@ bool engine::serve_sockets(mover by) noexcept
   std::array<epoll_event, 32> ready;
   const int n = ::epoll_wait(sockets_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < n; ++i)
-    serve(static_cast<std::uint32_t>(ready[static_cast<std::size_t>(i)].data.u64), by);
+  {
+    const epoll_event& e = ready[static_cast<std::size_t>(i)];
+    serve(static_cast<std::uint32_t>(e.data.u64), by, (e.events & EPOLLOUT) != 0);
+  }
   return n > 0;
 }
 
@@ -241,6 +244,8 @@ std::int64_t engine::next_wait() noexcept
     earlier(g.until);
   for (const leaver& l : leavers_)
     earlier(l.until);
+  if (!resting_.empty())
+    earlier(rest_until_);
   return until == 0 ? -1 : std::max<std::int64_t>(until - now(), 0);
 }
 
@@ -316,8 +321,15 @@ void engine::ticks() noexcept
 
 void engine::run()
 {
-  while (!stop_.load(std::memory_order_relaxed))
+  for (;;)
   {
+    if (stop_.load(std::memory_order_relaxed))
+    {
+      // What was carried out is still to be told to peers, and they have a second to hear it.
+      take_leavers();
+      if (leavers_.empty())
+        return;
+    }
     awake_.store(false, std::memory_order_seq_cst);
     const std::int64_t wait = next_wait(); // after awake_: sees debts of those who saw it true
     const bool sockets = round(wait);
@@ -339,7 +351,47 @@ void engine::run()
   }
 }
 
-int engine::start(const std::vector<ibv_gid>& gids)
+// One port on all addresses. Nothing listens yet: connections are refused.
+int engine::bind(std::vector<ibv_gid>& gids, bool all)
+{
+  constexpr unsigned attempts_max = 32;
+  int error = EADDRINUSE;
+  for (unsigned attempt = 0; attempt < attempts_max && error == EADDRINUSE; ++attempt)
+  {
+    std::vector<ibv_gid> usable;
+    bound_.clear();
+    port_ = 0;
+    error = 0;
+    for (const ibv_gid& gid : gids)
+    {
+      address at = to_address(gid, port_);
+      descriptor fd = make_socket(at.storage.ss_family);
+      if (!fd || ::bind(fd.get(), at.get(), at.size) != 0)
+      {
+        error = errno;
+        // An IPv6 address that is not known to be unique yet, or a family that is switched off.
+        if (all || (error != EADDRNOTAVAIL && error != EAFNOSUPPORT))
+          break;
+        error = 0;
+        continue;
+      }
+      if (port_ == 0)
+      {
+        ::getsockname(fd.get(), at.get(), &at.size);
+        port_ = port_of(at);
+      }
+      bound_.push_back(std::move(fd));
+      usable.push_back(gid);
+    }
+    if (error == 0 && usable.empty())
+      error = EADDRNOTAVAIL;
+    if (error == 0)
+      gids = std::move(usable);
+  }
+  return error;
+}
+
+int engine::start(std::vector<ibv_gid>& gids, bool all)
 {
   sockets_ = descriptor(::epoll_create1(EPOLL_CLOEXEC));
   events_ = descriptor(::epoll_create1(EPOLL_CLOEXEC));
@@ -355,42 +407,19 @@ int engine::start(const std::vector<ibv_gid>& gids)
   if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
     return errno;
 
-  // One port on all addresses. Nothing listens yet: connections are refused.
-  constexpr unsigned attempts_max = 32;
-  int error = EADDRINUSE;
-  for (unsigned attempt = 0; attempt < attempts_max && error == EADDRINUSE; ++attempt)
-  {
-    bound_.clear();
-    port_ = 0;
-    error = 0;
-    for (const ibv_gid& gid : gids)
-    {
-      address at = to_address(gid, port_);
-      descriptor fd = make_socket(at.storage.ss_family);
-      if (!fd || ::bind(fd.get(), at.get(), at.size) != 0)
-      {
-        error = errno;
-        break;
-      }
-      if (port_ == 0)
-      {
-        ::getsockname(fd.get(), at.get(), &at.size);
-        port_ = port_of(at);
-      }
-      bound_.push_back(std::move(fd));
-    }
-  }
-  if (error != 0)
+  if (const int error = bind(gids, all); error != 0)
     return error;
   listening_.assign(bound_.size(), false);
   greeters_.reserve(64);
+  resting_.reserve(bound_.size());
   fill_random(&next_number_, sizeof next_number_);
 
   // The program's signals are the program's.
-  sigset_t all;
+  sigset_t every;
   sigset_t before;
-  ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);
+  ::sigfillset(&every);
+  ::pthread_sigmask(SIG_SETMASK, &every, &before);
+  int error = 0;
   try
   {
     thread_ = std::thread([this] { run(); });

@@ -34,8 +34,8 @@ enum class mover
 class station
 {
 public:
-  /// Moves what can be moved now. Any thread.
-  virtual void serve(mover by) = 0;
+  /// Moves what can be moved now. Any thread. `writable`: its socket has room again.
+  virtual void serve(mover by, bool writable = false) = 0;
 
   /// Takes the socket over, if the hello comes from the peer that this waits for.
   virtual bool welcome(descriptor& fd, const protocol::hello& theirs) = 0;
@@ -64,7 +64,8 @@ public:
   engine& operator=(const engine&) = delete;
 
   /// Binds one port on all addresses and starts the thread; 0 or an errno.
-  int start(const std::vector<ibv_gid>& gids);
+  /** With `all` unset, addresses that the host lists but cannot use (yet) are left out of `gids`. */
+  int start(std::vector<ibv_gid>& gids, bool all);
 
   /// The TCP port, which is the device's LID.
   std::uint16_t port() const noexcept { return port_; }
@@ -85,7 +86,10 @@ public:
   void poll(std::uint32_t hint, std::uint32_t turn) noexcept;
 
   /// Makes this queue pair move, if there (still) is one.
-  bool serve(std::uint32_t qp, mover by) noexcept;
+  bool serve(std::uint32_t qp, mover by, bool writable = false) noexcept;
+
+  /// A user's thread looks at all connections. Whether any of them had something.
+  bool scan() noexcept { return serve_sockets(mover::poller); }
 
   /// Somebody polls.
   void attend() noexcept
@@ -113,7 +117,7 @@ private:
     descriptor fd;
     std::int64_t until = 0;
     std::size_t size = 0;
-    protocol::hello_bytes bytes;
+    protocol::hello_bytes bytes{};
   };
 
   struct leaver
@@ -135,6 +139,7 @@ private:
   static void unpin(station& s) noexcept { s.users_.fetch_sub(1, std::memory_order_release); }
   bool serve_sockets(mover by) noexcept;
   void wake() noexcept;
+  int bind(std::vector<ibv_gid>& gids, bool all);
   bool wait_wake(std::int64_t ns) noexcept;
   void drain_wake() noexcept;
   void run();
@@ -143,6 +148,7 @@ private:
   void serve_due() noexcept;
   std::int64_t next_wait() noexcept;
   void accept_from(int listener);
+  void rest(int listener) noexcept;
   void greet(int fd);
   bool introduce(greeter& g);
   void expire(std::int64_t at) noexcept;
@@ -175,6 +181,8 @@ private:
   // The thread's own.
   std::vector<greeter> greeters_;
   std::vector<leaver> leavers_;
+  std::vector<int> resting_; // listeners that could not accept
+  std::int64_t rest_until_ = 0;
   std::vector<std::uint32_t> serving_;
   std::uint64_t seen_ = 0;
   std::thread thread_;

@@ -21,7 +21,9 @@ constexpr std::int64_t greeting_time = 2'000'000'000;
 constexpr std::int64_t leaving_time = 1'000'000'000;
 constexpr std::size_t greeters_max = 64;
 constexpr unsigned accepts_max = 64;
-constexpr std::uint64_t tag_greeter = std::uint64_t{3} << 32; // as in engine.cpp
+constexpr std::int64_t rest_time = 100'000'000;
+constexpr std::uint64_t tag_listener = std::uint64_t{2} << 32; // as in engine.cpp
+constexpr std::uint64_t tag_greeter = std::uint64_t{3} << 32;
 constexpr std::uint64_t tag_leaver = std::uint64_t{4} << 32;
 
 } // namespace
@@ -32,7 +34,13 @@ void engine::accept_from(int listener)
   {
     descriptor fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd)
-      return; // none left, one that left, or no descriptors: the peer comes again
+    {
+      if (errno == EINTR || errno == ECONNABORTED)
+        continue;
+      if (errno != EAGAIN)
+        rest(listener);
+      return;
+    }
     set_no_delay(fd.get());
     epoll_event event{};
     event.events = EPOLLIN;
@@ -44,8 +52,18 @@ void engine::accept_from(int listener)
     greeter g;
     g.fd = std::move(fd);
     g.until = now() + greeting_time;
+    const int number = g.fd.get();
     greeters_.push_back(std::move(g));
+    greet(number); // most hellos are there already
   }
+}
+
+// No descriptor is left. The listener stays readable, so it is not looked at for a while.
+void engine::rest(int listener) noexcept
+{
+  ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener, nullptr);
+  resting_.push_back(listener);
+  rest_until_ = now() + rest_time;
 }
 
 void engine::greet(int fd)
@@ -99,6 +117,16 @@ void engine::expire(std::int64_t at) noexcept
 {
   std::erase_if(greeters_, [at](const greeter& g) { return g.until <= at; });
   std::erase_if(leavers_, [&](leaver& l) { return l.until <= at || leave(l); });
+  if (resting_.empty() || at < rest_until_)
+    return;
+  for (const int listener : resting_)
+  {
+    epoll_event event{};
+    event.events = EPOLLIN;
+    event.data.u64 = tag_listener | static_cast<std::uint32_t>(listener);
+    ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, listener, &event);
+  }
+  resting_.clear();
 }
 
 void engine::linger(descriptor fd, std::vector<std::byte> bytes)

@@ -215,7 +215,7 @@ void tcp_link::read_behind_held()
   if (end_ == staging_size)
   {
     if (!std::exchange(unwatched_, true))
-      engine_.rewatch(fd_.get(), with_.qp, blocked_ ? EPOLLOUT : 0);
+      engine_.rewatch(fd_.get(), with_.qp, blocked_ ? std::uint32_t{EPOLLOUT} : 0u);
     return;
   }
   const ssize_t n = ::recv(fd_.get(), staging_.get() + end_, staging_size - end_, MSG_DONTWAIT);

@@ -31,7 +31,7 @@ void tcp_link::writable()
     return;
   blocked_ = false;
   // Asked for again when the socket fills up again.
-  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? 0 : EPOLLIN);
+  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? 0u : std::uint32_t{EPOLLIN});
 }
 
 void tcp_link::transmit(bool acknowledge)

@@ -1,0 +1,46 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_PROGRESS_LOCK_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_PROGRESS_LOCK_HPP
+
+#include <atomic>
+#include <thread>
+
+namespace rdma::software {
+
+/// Held by the thread that makes progress on a queue pair.
+/**
+ * Those who post and poll only ever try: whoever holds it does their work as well. Sequentially
+ * consistent, because unlock() is followed by a look at the note that others leave before they try, and
+ * one of the two must see the other; a std::mutex does not promise that.
+ */
+class progress_lock
+{
+public:
+  bool try_lock() noexcept
+  {
+    return !held_.load(std::memory_order_seq_cst) &&
+           !held_.exchange(true, std::memory_order_seq_cst);
+  }
+
+  /// For the rare calls that must have it. It is held for system calls that do not block.
+  void lock() noexcept
+  {
+    while (!try_lock())
+      std::this_thread::yield();
+  }
+
+  void unlock() noexcept { held_.store(false, std::memory_order_seq_cst); }
+
+private:
+  std::atomic<bool> held_{false};
+};
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_PROGRESS_LOCK_HPP

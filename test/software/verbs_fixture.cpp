@@ -1,0 +1,264 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "software/verbs_fixture.hpp"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <poll.h>
+
+namespace test {
+
+namespace {
+
+rdma::software::device_settings for_tests(rdma::software::device_settings s)
+{
+  if (s.addresses.empty())
+    s.addresses = {"127.0.0.1"};
+  return s;
+}
+
+} // namespace
+
+verbs_device::verbs_device(const rdma::software::device_settings& with)
+  : api_(rdma::software::api())
+  , context_(rdma::software::open_device(for_tests(with)))
+  , pd_(context_ != nullptr ? api_.alloc_pd(context_) : nullptr)
+{
+  REQUIRE(pd_ != nullptr);
+}
+
+verbs_device::~verbs_device()
+{
+  CHECK(api_.dealloc_pd(pd_) == 0);
+  CHECK(api_.close_device(context_) == 0);
+}
+
+std::uint16_t verbs_device::lid() const
+{
+  ibv_port_attr attr{};
+  REQUIRE(api_.query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&attr)) == 0);
+  return attr.lid;
+}
+
+ibv_gid verbs_device::gid(int index) const
+{
+  ibv_gid gid{};
+  REQUIRE(api_.query_gid(context_, 1, index, &gid) == 0);
+  return gid;
+}
+
+bool verbs_device::has_event() const
+{
+  pollfd p{context_->async_fd, POLLIN, 0};
+  return ::poll(&p, 1, 0) == 1;
+}
+
+ibv_event_type verbs_device::event() const
+{
+  pollfd p{context_->async_fd, POLLIN, 0};
+  constexpr std::chrono::milliseconds limit = patience;
+  REQUIRE(::poll(&p, 1, static_cast<int>(limit.count())) == 1);
+  ibv_async_event event{};
+  REQUIRE(api_.get_async_event(context_, &event) == 0);
+  api_.ack_async_event(&event);
+  return event.event_type;
+}
+
+memory::memory(const verbs_device& on, std::size_t size, int access, ibv_pd* in)
+  : api_(on.api())
+  , bytes_(size)
+  , mr_(api_.reg_mr(in != nullptr ? in : on.pd(), bytes_.data(), size, access))
+{
+  REQUIRE(mr_ != nullptr);
+}
+
+memory::~memory()
+{
+  if (mr_ != nullptr)
+    CHECK(api_.dereg_mr(mr_) == 0);
+}
+
+void memory::deregister()
+{
+  CHECK(api_.dereg_mr(mr_) == 0);
+  mr_ = nullptr;
+}
+
+completions::completions(const verbs_device& on, int depth, ibv_comp_channel* channel)
+  : api_(on.api())
+  , cq_(api_.create_cq(on.context(), depth, nullptr, channel, 0))
+{
+  REQUIRE(cq_ != nullptr);
+}
+
+completions::~completions()
+{
+  CHECK(api_.destroy_cq(cq_) == 0);
+}
+
+std::optional<ibv_wc> completions::poll() const
+{
+  ibv_wc wc{};
+  const int n = cq_->context->ops.poll_cq(cq_, 1, &wc);
+  if (n < 0)
+    FAIL("poll_cq failed");
+  return n == 1 ? std::optional(wc) : std::nullopt;
+}
+
+ibv_wc completions::next() const
+{
+  std::optional<ibv_wc> wc;
+  REQUIRE(until([&] { return (wc = poll()).has_value(); }));
+  return *wc;
+}
+
+endpoint::endpoint(const verbs_device& on, const pair_options& with, ibv_pd* in)
+  : device_(on)
+  , options_(with)
+  , sent_(on, with.completions, with.channel)
+  , received_(on, with.completions, with.channel)
+{
+  ibv_qp_init_attr attr{};
+  attr.send_cq = sent_.get();
+  attr.recv_cq = received_.get();
+  attr.srq = with.shared;
+  attr.qp_type = IBV_QPT_RC;
+  attr.sq_sig_all = with.signal_all;
+  attr.cap.max_send_wr = attr.cap.max_recv_wr = with.depth;
+  attr.cap.max_send_sge = attr.cap.max_recv_sge = with.elements;
+  attr.cap.max_inline_data = with.inline_max;
+  qp_ = on.api().create_qp(in != nullptr ? in : on.pd(), &attr);
+  REQUIRE(qp_ != nullptr);
+}
+
+endpoint::~endpoint()
+{
+  destroy();
+}
+
+void endpoint::destroy()
+{
+  if (qp_ != nullptr)
+    CHECK(device_.api().destroy_qp(qp_) == 0);
+  qp_ = nullptr;
+}
+
+int endpoint::modify(ibv_qp_attr& attr, int mask) const
+{
+  return device_.api().modify_qp(qp_, &attr, mask);
+}
+
+int endpoint::to(ibv_qp_state state) const
+{
+  ibv_qp_attr attr{};
+  attr.qp_state = state;
+  return modify(attr, IBV_QP_STATE);
+}
+
+int endpoint::to_init() const
+{
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  attr.qp_access_flags = options_.access;
+  return modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
+}
+
+int endpoint::to_ready_to_receive(const endpoint& peer) const
+{
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = peer.qp()->qp_num;
+  attr.rq_psn = first_psn;
+  attr.max_dest_rd_atomic = options_.max_peer_read_atomic;
+  attr.min_rnr_timer = options_.rnr_timer;
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.grh.dgid = peer.device().gid();
+  attr.ah_attr.grh.hop_limit = 1;
+  attr.ah_attr.dlid = peer.device().lid();
+  attr.ah_attr.port_num = 1;
+  return modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+}
+
+int endpoint::to_ready_to_send() const
+{
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.sq_psn = first_psn;
+  attr.timeout = options_.timeout;
+  attr.retry_cnt = options_.retry_count;
+  attr.rnr_retry = options_.rnr_retry;
+  attr.max_rd_atomic = options_.max_read_atomic;
+  return modify(attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
+                        IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+}
+
+ibv_qp_state endpoint::state() const
+{
+  ibv_qp_attr attr{};
+  ibv_qp_init_attr init{};
+  REQUIRE(device_.api().query_qp(qp_, &attr, IBV_QP_STATE, &init) == 0);
+  return attr.qp_state;
+}
+
+int endpoint::post(ibv_send_wr& wr) const
+{
+  ibv_send_wr* bad = nullptr;
+  return qp_->context->ops.post_send(qp_, &wr, &bad);
+}
+
+int endpoint::send(std::uint64_t id, const ibv_sge& what, unsigned flags) const
+{
+  request r(IBV_WR_SEND, {what}, id);
+  return post(r.flags(flags).wr);
+}
+
+int endpoint::write(std::uint64_t id, const ibv_sge& what, std::uint64_t to, std::uint32_t key,
+                    unsigned flags) const
+{
+  request r(IBV_WR_RDMA_WRITE, {what}, id);
+  return post(r.remote(to, key).flags(flags).wr);
+}
+
+int endpoint::read(std::uint64_t id, const ibv_sge& into, std::uint64_t from, std::uint32_t key,
+                   unsigned flags) const
+{
+  request r(IBV_WR_RDMA_READ, {into}, id);
+  return post(r.remote(from, key).flags(flags).wr);
+}
+
+int endpoint::receive(std::uint64_t id, const ibv_sge& into) const
+{
+  return receive(id, std::vector<ibv_sge>{into});
+}
+
+int endpoint::receive(std::uint64_t id, std::vector<ibv_sge> into) const
+{
+  ibv_recv_wr wr{};
+  wr.wr_id = id;
+  wr.sg_list = into.data();
+  wr.num_sge = static_cast<int>(into.size());
+  ibv_recv_wr* bad = nullptr;
+  return qp_->context->ops.post_recv(qp_, &wr, &bad);
+}
+
+void connect(const endpoint& a, const endpoint& b)
+{
+  REQUIRE(a.to_init() == 0);
+  REQUIRE(b.to_init() == 0);
+  REQUIRE(a.to_ready_to_receive(b) == 0);
+  REQUIRE(b.to_ready_to_receive(a) == 0);
+  REQUIRE(a.to_ready_to_send() == 0);
+  REQUIRE(b.to_ready_to_send() == 0);
+}
+
+} // namespace test

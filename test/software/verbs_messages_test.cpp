@@ -1,0 +1,299 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// What arrives where: sends, writes, reads and atomics that succeed.
+
+#include "software/verbs_fixture.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+using namespace test;
+
+namespace {
+
+void fill(memory& m, unsigned seed)
+{
+  for (std::size_t i = 0; i < m.bytes().size(); ++i)
+    m[i] = static_cast<std::uint8_t>(i * 31 + seed + i / 251);
+}
+
+void check_success(const ibv_wc& wc, std::uint64_t id, ibv_wc_opcode opcode)
+{
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(wc.wr_id == id);
+  CHECK(wc.opcode == opcode);
+}
+
+} // namespace
+
+TEST_CASE("a send of any size arrives whole in the receive that was posted first")
+{
+  const std::size_t size = GENERATE(0u, 1u, 64u, 4096u, 65'537u, 262'144u, 262'145u, 3'000'001u);
+  connected c;
+  memory from(c.near, std::max<std::size_t>(size, 1));
+  memory into(c.far, size + 16);
+  fill(from, 1);
+  REQUIRE(c.b.receive(7, into.sge()) == 0);
+  REQUIRE(c.b.receive(8, into.sge()) == 0);
+  REQUIRE(c.a.send(3, from.sge(0, size)) == 0);
+  const ibv_wc got = c.b.received().next();
+  check_success(got, 7, IBV_WC_RECV);
+  CHECK(got.byte_len == size);
+  CHECK(got.qp_num == c.b.qp()->qp_num);
+  CHECK(got.src_qp == c.a.qp()->qp_num);
+  CHECK(got.wc_flags == 0);
+  check_success(c.a.sent().next(), 3, IBV_WC_SEND);
+  CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
+                   into.bytes().begin()));
+  CHECK(std::count(into.bytes().end() - 16, into.bytes().end(), 0) == 16);
+}
+
+TEST_CASE("messages gather from and scatter into element lists, empty elements skipped")
+{
+  connected c;
+  memory from(c.near, 300'000);
+  memory into(c.far, 300'000);
+  fill(from, 5);
+  REQUIRE(c.b.receive(1, {into.sge(0, 10), {0, 0, 12345}, into.sge(10, 70'000),
+                          into.sge(70'010, 229'990)}) == 0);
+  request r(IBV_WR_SEND, {from.sge(0, 1), {0, 0, 99}, from.sge(1, 269'999),
+                          from.sge(270'000, 30'000)});
+  REQUIRE(c.a.post(r.wr) == 0);
+  CHECK(c.b.received().next().byte_len == 300'000);
+  check_success(c.a.sent().next(), 1, IBV_WC_SEND);
+  CHECK(from.bytes() == into.bytes());
+}
+
+TEST_CASE("inline data is taken when it is posted")
+{
+  connected c;
+  memory into(c.far, 64);
+  std::array<char, 5> text = {'h', 'e', 'l', 'l', 'o'};
+  REQUIRE(c.b.receive(1, into.sge()) == 0);
+  // Never registered: the key does not count.
+  REQUIRE(c.a.send(1, {reinterpret_cast<std::uint64_t>(text.data()), 5, 0}, IBV_SEND_INLINE) == 0);
+  text.fill('x');
+  CHECK(c.b.received().next().byte_len == 5);
+  CHECK(std::memcmp(into.bytes().data(), "hello", 5) == 0);
+  check_success(c.a.sent().next(), 1, IBV_WC_SEND);
+  std::array<char, 300> much{};
+  CHECK(c.a.send(1, {reinterpret_cast<std::uint64_t>(much.data()), 257, 0}, IBV_SEND_INLINE) ==
+        EINVAL);
+}
+
+TEST_CASE("immediate data comes with sends and writes, in network order")
+{
+  connected c;
+  memory from(c.near, 600'000);
+  memory into(c.far, 600'000);
+  fill(from, 9);
+  REQUIRE(c.b.receive(1, into.sge()) == 0);
+  request send(IBV_WR_SEND_WITH_IMM, {from.sge(0, 8)});
+  send.wr.imm_data = 0x01020304;
+  REQUIRE(c.a.post(send.wr) == 0);
+  ibv_wc wc = c.b.received().next();
+  check_success(wc, 1, IBV_WC_RECV);
+  CHECK(wc.wc_flags == IBV_WC_WITH_IMM);
+  CHECK(wc.imm_data == 0x01020304);
+  const std::size_t size = GENERATE(0u, 100u, 600'000u);
+  REQUIRE(c.b.receive(2, std::vector<ibv_sge>{}) == 0);
+  request write(IBV_WR_RDMA_WRITE_WITH_IMM, {from.sge(0, size)}, 2);
+  write.remote(into.address(), into.key()).wr.imm_data = 77;
+  REQUIRE(c.a.post(write.wr) == 0);
+  wc = c.b.received().next();
+  check_success(wc, 2, IBV_WC_RECV_RDMA_WITH_IMM);
+  CHECK(wc.wc_flags == IBV_WC_WITH_IMM);
+  CHECK(wc.imm_data == 77);
+  CHECK(wc.byte_len == size);
+  check_success(c.a.sent().next(), 1, IBV_WC_SEND);
+  check_success(c.a.sent().next(), 2, IBV_WC_RDMA_WRITE);
+  CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
+                   into.bytes().begin()));
+}
+
+TEST_CASE("a write is in the peer's memory when it completes, without its program taking part")
+{
+  const std::size_t size = GENERATE(0u, 1u, 8u, 262'144u, 1'000'000u, 5'000'003u);
+  connected c;
+  memory from(c.near, size + 1);
+  memory into(c.far, size + 10);
+  fill(from, 3);
+  REQUIRE(c.a.write(4, from.sge(0, size), into.address(5), into.key()) == 0);
+  check_success(c.a.sent().next(), 4, IBV_WC_RDMA_WRITE);
+  CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
+                   into.bytes().begin() + 5));
+  CHECK(into[4] == 0);
+  CHECK(into[size + 5] == 0);
+}
+
+TEST_CASE("a read brings the peer's memory, more of them than may be under way")
+{
+  const std::size_t size = GENERATE(0u, 1u, 262'144u, 1'000'001u);
+  connected c;
+  memory from(c.far, size + 1);
+  std::vector<std::unique_ptr<memory>> into;
+  fill(from, 8);
+  constexpr unsigned count = 10; // max_rd_atomic is 4
+  for (unsigned i = 0; i < count; ++i)
+  {
+    into.push_back(std::make_unique<memory>(c.near, size + 1));
+    REQUIRE(c.a.read(i, into.back()->sge(0, size), from.address(), from.key()) == 0);
+  }
+  for (unsigned i = 0; i < count; ++i)
+  {
+    const ibv_wc wc = c.a.sent().next();
+    check_success(wc, i, IBV_WC_RDMA_READ);
+    CHECK(wc.byte_len == size);
+    CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
+                     into[i]->bytes().begin()));
+  }
+}
+
+TEST_CASE("reads, writes and sends of both ends at once do not disturb each other")
+{
+  connected c;
+  constexpr std::size_t size = 700'000;
+  memory near(c.near, size * 4);
+  memory far(c.far, size * 4);
+  fill(near, 1);
+  fill(far, 2);
+  const auto near_before = near.bytes();
+  const auto far_before = far.bytes();
+  for (unsigned round = 0; round < 3; ++round)
+  {
+    REQUIRE(c.a.receive(0, near.sge(size * 3, size)) == 0);
+    REQUIRE(c.b.receive(0, far.sge(size * 3, size)) == 0);
+    REQUIRE(c.a.write(1, near.sge(0, size), far.address(size), far.key()) == 0);
+    REQUIRE(c.b.write(1, far.sge(0, size), near.address(size), near.key()) == 0);
+    REQUIRE(c.a.read(2, near.sge(2 * size, size), far.address(), far.key()) == 0);
+    REQUIRE(c.b.read(2, far.sge(2 * size, size), near.address(), near.key()) == 0);
+    REQUIRE(c.a.send(3, near.sge(0, size)) == 0);
+    REQUIRE(c.b.send(3, far.sge(0, size)) == 0);
+    for (const endpoint* e : {&c.a, &c.b})
+    {
+      for (std::uint64_t id : {1u, 2u, 3u})
+      {
+        const ibv_wc wc = e->sent().next();
+        CHECK(wc.status == IBV_WC_SUCCESS);
+        CHECK(wc.wr_id == id);
+      }
+      CHECK(e->received().next().status == IBV_WC_SUCCESS);
+    }
+  }
+  for (const std::size_t part : {1u, 2u, 3u})
+  {
+    const auto at = static_cast<long>(part * size);
+    CHECK(std::equal(near_before.begin(), near_before.begin() + size, far.bytes().begin() + at));
+    CHECK(std::equal(far_before.begin(), far_before.begin() + size, near.bytes().begin() + at));
+  }
+}
+
+TEST_CASE("atomics change the word and bring what was there")
+{
+  connected c;
+  memory word(c.far, 16);
+  memory result(c.near, 8);
+  *word.word() = 40;
+  request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {result.sge()});
+  REQUIRE(c.a.post(add.atomic(word.address(), word.key(), 2).wr) == 0);
+  const ibv_wc wc = c.a.sent().next();
+  check_success(wc, 1, IBV_WC_FETCH_ADD);
+  CHECK(wc.byte_len == 8);
+  CHECK(*result.word() == 40);
+  CHECK(*word.word() == 42);
+  request swap(IBV_WR_ATOMIC_CMP_AND_SWP, {result.sge()});
+  REQUIRE(c.a.post(swap.atomic(word.address(), word.key(), 42, 0x1122334455667788).wr) == 0);
+  check_success(c.a.sent().next(), 1, IBV_WC_COMP_SWAP);
+  CHECK(*result.word() == 42);
+  CHECK(*word.word() == 0x1122334455667788);
+  REQUIRE(c.a.post(swap.wr) == 0);
+  check_success(c.a.sent().next(), 1, IBV_WC_COMP_SWAP);
+  CHECK(*result.word() == 0x1122334455667788);
+  CHECK(*word.word() == 0x1122334455667788);
+  CHECK(*word.word(1) == 0);
+}
+
+TEST_CASE("a fence waits for the reads before it")
+{
+  connected c;
+  constexpr std::size_t size = 2'000'000;
+  memory near(c.near, size);
+  memory far(c.far, size);
+  memory copy(c.far, size);
+  fill(far, 4);
+  // What is read is sent on: right only when the read has come in before.
+  REQUIRE(c.a.read(1, near.sge(), far.address(), far.key()) == 0);
+  REQUIRE(c.a.write(2, near.sge(), copy.address(), copy.key(), IBV_SEND_FENCE) == 0);
+  check_success(c.a.sent().next(), 1, IBV_WC_RDMA_READ);
+  check_success(c.a.sent().next(), 2, IBV_WC_RDMA_WRITE);
+  CHECK(copy.bytes() == far.bytes());
+}
+
+TEST_CASE("work requests that ask for no completion get none, and their slots with the next one")
+{
+  pair_options o;
+  o.signal_all = 0;
+  o.depth = 4;
+  connected c(o);
+  memory m(c.near, 8);
+  memory into(c.far, 8);
+  for (unsigned round = 0; round < 5; ++round)
+  {
+    for (unsigned i = 0; i < 3; ++i)
+      REQUIRE(c.a.write(i, m.sge(), into.address(), into.key()) == 0);
+    REQUIRE(c.a.write(3, m.sge(), into.address(), into.key(), IBV_SEND_SIGNALED) == 0);
+    CHECK(c.a.write(4, m.sge(), into.address(), into.key()) == ENOMEM);
+    check_success(c.a.sent().next(), 3, IBV_WC_RDMA_WRITE);
+  }
+}
+
+TEST_CASE("a message that finds no receive comes again until there is one")
+{
+  pair_options o;
+  o.rnr_timer = 14; // 1 ms
+  connected c(o);
+  memory from(c.near, 1'000'000);
+  memory into(c.far, 1'000'000);
+  fill(from, 6);
+  REQUIRE(c.a.send(1, from.sge()) == 0);
+  REQUIRE(c.a.send(2, from.sge(0, 10)) == 0);
+  request w(IBV_WR_RDMA_WRITE_WITH_IMM, {from.sge()}, 3);
+  REQUIRE(c.a.post(w.remote(into.address(), into.key()).wr) == 0);
+  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  CHECK(until([&] { return std::chrono::steady_clock::now() > later || c.a.sent().poll(); }));
+  REQUIRE(c.b.receive(11, into.sge()) == 0);
+  CHECK(c.b.received().next().wr_id == 11);
+  check_success(c.a.sent().next(), 1, IBV_WC_SEND);
+  CHECK(from.bytes() == into.bytes());
+  REQUIRE(c.b.receive(12, into.sge()) == 0);
+  CHECK(c.b.received().next().byte_len == 10);
+  REQUIRE(c.b.receive(13, into.sge()) == 0);
+  CHECK(c.b.received().next().opcode == IBV_WC_RECV_RDMA_WITH_IMM);
+  check_success(c.a.sent().next(), 2, IBV_WC_SEND);
+  check_success(c.a.sent().next(), 3, IBV_WC_RDMA_WRITE);
+}
+
+TEST_CASE("two queue pairs of one device connect to each other")
+{
+  verbs_device d;
+  endpoint a(d);
+  endpoint b(d);
+  connect(a, b);
+  memory m(d, 64);
+  memory into(d, 64);
+  fill(m, 2);
+  REQUIRE(b.receive(1, into.sge()) == 0);
+  REQUIRE(a.send(1, m.sge()) == 0);
+  check_success(b.received().next(), 1, IBV_WC_RECV);
+  check_success(a.sent().next(), 1, IBV_WC_SEND);
+  CHECK(m.bytes() == into.bytes());
+}
