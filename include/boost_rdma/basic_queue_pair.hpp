@@ -443,7 +443,7 @@ private:
   {
     return boost::asio::async_initiate<CompletionToken, Signature>(
       detail::initiate_operation<Result, executor_type>(core_.get(), executor_), token,
-      std::move(what), detail::buffer_list(buffers));
+      std::move(what), detail::pieces_of(buffers));
   }
 
   executor_type executor_;

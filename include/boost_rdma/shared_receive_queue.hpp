@@ -128,7 +128,7 @@ public:
     return boost::asio::async_initiate<CompletionToken, void(error_code, message)>(
       detail::initiate_operation<detail::message_result, executor_type>(
         detail::as_work_source(core_), executor_),
-      token, detail::request{.kind = detail::request_kind::receive}, detail::buffer_list(buffers));
+      token, detail::request{.kind = detail::request_kind::receive}, detail::pieces_of(buffers));
   }
 
   [[nodiscard]] const std::shared_ptr<detail::shared_receive_core>& core() const noexcept { return core_; }

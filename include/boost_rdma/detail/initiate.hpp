@@ -205,8 +205,8 @@ public:
 
   executor_type get_executor() const noexcept { return executor_; }
 
-  template <class H>
-  void operator()(H&& handler, request what, const buffer_list& buffers) const
+  template <class H, class Pieces>
+  void operator()(H&& handler, request what, const Pieces& pieces) const
   {
     using handler_type = std::decay_t<H>;
     operation* op = source_ != nullptr ? source_->claim() : nullptr;
@@ -228,7 +228,7 @@ public:
     op->what = std::move(what);
     if (slot.is_connected())
       slot.template emplace<operation_canceller>(source_->weak_from_this(), op->index, op->generation);
-    source_->submit(op, buffers);
+    source_->submit(op, as_list(pieces));
   }
 
 private:

@@ -16,6 +16,8 @@
 
 #include <boost/container/static_vector.hpp>
 
+#include <algorithm>
+#include <array>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -96,6 +98,36 @@ private:
   bool overflow_ = false;
   bool no_data_ = false;
 };
+
+// A buffer sequence as an initiation keeps it until it is started: what use_awaitable puts into a coroutine
+// frame. Asio recycles frames of up to 1 KiB, which a buffer_list would not leave room in.
+template <const_buffer_sequence Buffers>
+auto pieces_of(const Buffers& buffers)
+{
+  if constexpr (std::same_as<Buffers, no_data_t>)
+    return buffers;
+  else if constexpr (std::convertible_to<const Buffers&, const_buffer>)
+    return static_cast<const_buffer>(buffers);
+  else
+    return buffer_list(buffers);
+}
+
+template <class T, std::size_t N>
+  requires(N <= 8 && const_buffer_sequence<std::array<T, N>>)
+std::array<const_buffer, N> pieces_of(const std::array<T, N>& buffers)
+{
+  std::array<const_buffer, N> pieces;
+  std::copy(buffers.begin(), buffers.end(), pieces.begin());
+  return pieces;
+}
+
+inline const buffer_list& as_list(const buffer_list& list) noexcept { return list; }
+
+template <const_buffer_sequence Pieces>
+buffer_list as_list(const Pieces& pieces)
+{
+  return buffer_list(pieces);
+}
 
 // How an operation ended, for any kind of request.
 struct outcome
