@@ -113,7 +113,8 @@ registered_buffer pool_impl::allocate(std::size_t size, error_code& ec)
     ec = error::empty_buffer;
     return {};
   }
-  if (size > options_.size_max) // also keeps the arithmetic below from overflowing
+  // The latter, which no machine has, keeps the arithmetic below from overflowing.
+  if (size > options_.size_max || size > SIZE_MAX / 4)
   {
     ec = error::pool_exhausted;
     return {};
