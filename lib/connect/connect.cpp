@@ -38,6 +38,12 @@ std::string host_field(const tcp::endpoint& peer)
   return (peer.address().is_v6() ? '[' + address + ']' : address) + ':' + std::to_string(peer.port());
 }
 
+// The user closed the queue pair, and the guard's word has not come yet.
+error_code unless_closed(const error_code& ec)
+{
+  return ec == error::closed ? error_code(asio::error::operation_aborted) : ec;
+}
+
 asio::awaitable<error_code> shake_hands(connection& link, const tcp::endpoint& peer)
 {
   error_code ec;
@@ -51,7 +57,10 @@ asio::awaitable<error_code> shake_hands(connection& link, const tcp::endpoint& p
   if (ec)
     co_return ec;
   if (const auto core = link.core())
+  {
     local = core->local_endpoint(own.address(), ec);
+    ec = unless_closed(ec);
+  }
   else
     ec = asio::error::operation_aborted;
   if (ec)
@@ -79,7 +88,10 @@ asio::awaitable<error_code> shake_hands(connection& link, const tcp::endpoint& p
     co_return ec;
   }
   if (const auto core = link.core())
+  {
     core->connect(remote, ec);
+    ec = unless_closed(ec);
+  }
   else
     ec = asio::error::operation_aborted;
   if (ec)

@@ -217,7 +217,7 @@ TEST_CASE("connecting works with coroutines, deferred operations and tokens of a
       for (int i = 0; i < 2; ++i)
       {
         rdma::queue_pair peer = co_await f.acceptor.async_accept(asio::use_awaitable);
-        CHECK(peer.is_connected());
+        CHECK(peer.is_open()); // the client may be gone by now
       }
       ++done;
     },
