@@ -7,6 +7,8 @@
 
 #include "completion/completion_queue_impl.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
 #include <cerrno>
@@ -49,7 +51,13 @@ void completion_queue_impl::wake() noexcept
 
 void completion_queue_impl::start_chain()
 {
-  boost::asio::post(executor_, [self = shared_from_this()] { self->run_chain(); });
+  namespace asio = boost::asio;
+  auto run = [self = shared_from_this()] { self->run_chain(); };
+  // any_io_executor does without the handler's allocator.
+  if (const auto* bare = executor_.target<asio::io_context::executor_type>())
+    asio::post(*bare, asio::bind_allocator(slot_allocator<void>(chain_slot_), std::move(run)));
+  else
+    asio::post(executor_, std::move(run));
 }
 
 bool completion_queue_impl::must_spin(clock::time_point now) const
@@ -169,7 +177,8 @@ void completion_queue_impl::start_wait()
 {
   wait_pending_ = true;
   descriptor_->async_wait(boost::asio::posix::stream_descriptor::wait_read,
-    [self = shared_from_this()](const error_code& ec) { self->on_channel_ready(ec); });
+    boost::asio::bind_allocator(slot_allocator<void>(wait_slot_),
+      [self = shared_from_this()](const error_code& ec) { self->on_channel_ready(ec); }));
 }
 
 void completion_queue_impl::on_channel_ready(const error_code& ec)

@@ -10,6 +10,7 @@
 
 #include "boost_rdma/completion_queue.hpp"
 #include "boost_rdma/detail/work_source.hpp"
+#include "completion/handler_slot.hpp"
 #include "resource/domain_impl.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -117,6 +118,8 @@ private:
   std::atomic<bool> shut_down_{false};
   std::mutex chain_mutex_; // state_ on its slow paths, descriptor_, wait_pending_
   bool wait_pending_ = false;
+  handler_slot chain_slot_; // the chain's handler, when it is queued
+  handler_slot wait_slot_;  // the wait for the channel
   std::atomic<clock::time_point> last_activity_{};
 
   std::atomic<bool> polling_{false}; // guards ready_
