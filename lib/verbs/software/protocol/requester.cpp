@@ -18,9 +18,6 @@ namespace {
 // Far below half of the PSN space, so that "ahead" and "behind" stay clear (IBA 9.7.1).
 constexpr std::uint32_t max_psns_under_way = 1u << 22;
 
-// Messages after which an acknowledgement is asked for even if nobody waits for it.
-constexpr std::uint32_t ack_request_interval = 16;
-
 opcode send_opcode(const send_request& r, bool first, bool last)
 {
   if (!last)
@@ -66,7 +63,6 @@ void requester::reset() noexcept
   acked_ = sending_ = 0;
   frame_ = 0;
   reads_ = 0;
-  since_ack_request_ = 0;
   running_ = draining_ = waiting_ = failed_ = stopped_ = false;
   wait_ = 0;
   ++generation_;
@@ -209,13 +205,9 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
     }
     h.immediate = r.immediate;
     h.solicited = last && (r.flags & IBV_SEND_SOLICITED) != 0;
-    if (last && ((r.flags & IBV_SEND_SIGNALED) != 0 ||
-                 sending_ + 1 == queue_.posted.load(std::memory_order_relaxed) ||
-                 ++since_ack_request_ >= ack_request_interval))
-    {
-      h.ack_request = true;
-      since_ack_request_ = 0;
-    }
+    // Of every message: the peer answers once for all that it finds, and even a request that asks
+    // for no completion may be waited for, by a drain or by one behind it that cannot be sent.
+    h.ack_request = last;
     if (h.payload != 0)
       to.source = frame::origin::request;
   }

@@ -134,7 +134,6 @@ private:
   std::uint32_t reads_ = 0;     // reads and atomics under way
   std::uint32_t generation_ = 0;
   std::uint32_t responses_ = 0;
-  std::uint32_t since_ack_request_ = 0;
   std::uint8_t rnr_left_ = 0;
   bool running_ = false;
   bool draining_ = false;

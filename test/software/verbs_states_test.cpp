@@ -1,0 +1,326 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// The states of a queue pair, what each permits, full queues, and objects that are still in use.
+
+#include "software/verbs_fixture.hpp"
+
+#include <cerrno>
+
+using namespace test;
+
+TEST_CASE("a queue pair goes from state to state with what each needs and nothing else")
+{
+  verbs_device d;
+  endpoint a(d);
+  endpoint b(d);
+  memory m(d, 8);
+  ibv_qp_attr attr{};
+  CHECK(a.qp()->state == IBV_QPS_RESET);
+  CHECK(a.send(1, m.sge()) == EINVAL);
+  CHECK(a.receive(1, m.sge()) == EINVAL);
+  CHECK(a.to_ready_to_receive(b) == EINVAL);
+  CHECK(a.to(IBV_QPS_RTS) == EINVAL);
+  CHECK(a.to(IBV_QPS_INIT) == EINVAL); // attributes are missing
+  CHECK(a.to(IBV_QPS_SQD) == EINVAL);
+
+  REQUIRE(a.to_init() == 0);
+  REQUIRE(b.to_init() == 0);
+  CHECK(a.qp()->state == IBV_QPS_INIT);
+  CHECK(a.receive(1, m.sge()) == 0);
+  CHECK(a.send(1, m.sge()) == EINVAL);
+  CHECK(a.to(IBV_QPS_RTR) == EINVAL);
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 2;
+  CHECK(a.modify(attr, IBV_QP_STATE | IBV_QP_PORT) == EINVAL);
+  attr.timeout = 3;
+  CHECK(a.modify(attr, IBV_QP_STATE | IBV_QP_TIMEOUT) == EINVAL);
+
+  REQUIRE(a.to_ready_to_receive(b) == 0);
+  REQUIRE(b.to_ready_to_receive(a) == 0);
+  CHECK(a.send(1, m.sge()) == EINVAL);
+  CHECK(a.to(IBV_QPS_RTS) == EINVAL);
+  CHECK(a.to(IBV_QPS_SQD) == EINVAL);
+  REQUIRE(a.to_ready_to_send() == 0);
+  REQUIRE(b.to_ready_to_send() == 0);
+  attr = {};
+  attr.qp_state = IBV_QPS_RTS;
+  attr.cur_qp_state = IBV_QPS_RTR;
+  CHECK(a.modify(attr, IBV_QP_STATE | IBV_QP_CUR_STATE) == EINVAL);
+  attr.cur_qp_state = IBV_QPS_RTS;
+  attr.min_rnr_timer = 5;
+  CHECK(a.modify(attr, IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_MIN_RNR_TIMER) == 0);
+  attr.min_rnr_timer = 32;
+  CHECK(a.modify(attr, IBV_QP_MIN_RNR_TIMER) == EINVAL);
+
+  ibv_qp_init_attr init{};
+  REQUIRE(d.api().query_qp(a.qp(), &attr, IBV_QP_STATE, &init) == 0);
+  CHECK(attr.qp_state == IBV_QPS_RTS);
+  CHECK(attr.dest_qp_num == b.qp()->qp_num);
+  CHECK(attr.min_rnr_timer == 5);
+  CHECK(attr.sq_psn == endpoint::first_psn);
+  CHECK(init.cap.max_send_wr == a.options().depth);
+
+  REQUIRE(a.to(IBV_QPS_ERR) == 0);
+  CHECK(a.received().next().status == IBV_WC_WR_FLUSH_ERR);
+  CHECK(a.to(IBV_QPS_RTS) == EINVAL);
+  REQUIRE(a.to(IBV_QPS_RESET) == 0);
+  CHECK(a.state() == IBV_QPS_RESET);
+  REQUIRE(a.to_init() == 0);
+}
+
+TEST_CASE("a path needs a global route, a port and a peer other than itself")
+{
+  verbs_device d;
+  endpoint a(d);
+  REQUIRE(a.to_init() == 0);
+  CHECK(a.to_ready_to_receive(a) == EINVAL);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_RTR;
+  attr.path_mtu = IBV_MTU_1024;
+  attr.dest_qp_num = 17;
+  attr.ah_attr.grh.dgid = d.gid();
+  attr.ah_attr.dlid = 9;
+  attr.ah_attr.port_num = 1;
+  constexpr int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
+                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  CHECK(a.modify(attr, mask) == EINVAL);
+  attr.ah_attr.is_global = 1;
+  attr.ah_attr.grh.sgid_index = 9;
+  CHECK(a.modify(attr, mask) == EINVAL);
+  attr.ah_attr.grh.sgid_index = 0;
+  attr.ah_attr.dlid = 0;
+  CHECK(a.modify(attr, mask) == EINVAL);
+  attr.ah_attr.dlid = 9;
+  attr.rq_psn = 1u << 24;
+  CHECK(a.modify(attr, mask) == EINVAL);
+  attr.rq_psn = 0;
+  CHECK(a.modify(attr, mask) == 0);
+}
+
+TEST_CASE("in the error state everything posted is flushed, in order")
+{
+  connected c;
+  memory m(c.near, 8);
+  for (unsigned i = 0; i < 3; ++i)
+    REQUIRE(c.a.receive(i, m.sge()) == 0);
+  REQUIRE(c.a.to(IBV_QPS_ERR) == 0);
+  for (unsigned i = 3; i < 6; ++i)
+  {
+    REQUIRE(c.a.receive(i, m.sge()) == 0);
+    REQUIRE(c.a.send(i, m.sge()) == 0);
+  }
+  for (unsigned i = 0; i < 6; ++i)
+  {
+    const ibv_wc wc = c.a.received().next();
+    CHECK(wc.wr_id == i);
+    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+  }
+  for (unsigned i = 3; i < 6; ++i)
+  {
+    const ibv_wc wc = c.a.sent().next();
+    CHECK(wc.wr_id == i);
+    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+  }
+}
+
+TEST_CASE("reset forgets work and completions, and the queue pair connects again")
+{
+  connected c;
+  memory near(c.near, 8);
+  memory far(c.far, 8);
+  for (unsigned round = 0; round < 5; ++round)
+  {
+    REQUIRE(c.b.receive(1, far.sge()) == 0);
+    REQUIRE(c.b.receive(2, far.sge()) == 0);
+    REQUIRE(c.a.send(1, near.sge()) == 0);
+    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+    // The receive has completed and is not polled; the second is still posted.
+    REQUIRE(c.a.to(IBV_QPS_RESET) == 0);
+    REQUIRE(c.b.to(IBV_QPS_RESET) == 0);
+    CHECK_FALSE(c.b.received().poll());
+    connect(c.a, c.b);
+  }
+}
+
+TEST_CASE("a drained send queue begins nothing new, tells when it is empty, and goes on")
+{
+  connected c;
+  memory near(c.near, 2'000'000);
+  memory far(c.far, 2'000'000);
+  REQUIRE(c.a.write(1, near.sge(), far.address(), far.key()) == 0);
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_SQD;
+  attr.en_sqd_async_notify = 1;
+  REQUIRE(c.a.modify(attr, IBV_QP_STATE | IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+  CHECK(c.near.event() == IBV_EVENT_SQ_DRAINED);
+  CHECK(c.a.sent().next().wr_id == 1);
+  REQUIRE(c.a.write(2, near.sge(), far.address(), far.key()) == 0);
+  REQUIRE(c.b.receive(1, far.sge()) == 0);
+  const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  CHECK(until([&] { return std::chrono::steady_clock::now() > later || c.a.sent().poll(); }));
+  attr.qp_state = IBV_QPS_RTS;
+  REQUIRE(c.a.modify(attr, IBV_QP_STATE) == 0);
+  CHECK(c.a.sent().next().wr_id == 2);
+}
+
+TEST_CASE("the first message to a queue pair that is not in RTS is an event")
+{
+  verbs_device near;
+  verbs_device far;
+  endpoint a(near);
+  endpoint b(far);
+  memory m(near, 8);
+  memory into(far, 8);
+  REQUIRE(a.to_init() == 0);
+  REQUIRE(b.to_init() == 0);
+  REQUIRE(b.receive(1, into.sge()) == 0);
+  REQUIRE(a.to_ready_to_receive(b) == 0);
+  REQUIRE(b.to_ready_to_receive(a) == 0);
+  REQUIRE(a.to_ready_to_send() == 0);
+  REQUIRE(a.send(1, m.sge()) == 0);
+  CHECK(far.event() == IBV_EVENT_COMM_EST);
+  CHECK(b.received().next().status == IBV_WC_SUCCESS);
+  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("full queues refuse what is posted and name it")
+{
+  pair_options o;
+  o.depth = 3;
+  connected c(o);
+  memory m(c.near, 8);
+  for (unsigned i = 0; i < 3; ++i)
+    REQUIRE(c.a.receive(i, m.sge()) == 0);
+  CHECK(c.a.receive(3, m.sge()) == ENOMEM);
+  // Sends keep their slots until their completions are polled.
+  std::vector<std::unique_ptr<request>> list;
+  for (unsigned i = 0; i < 5; ++i)
+  {
+    list.push_back(std::make_unique<request>(IBV_WR_SEND, std::vector{m.sge()}, i));
+    if (i != 0)
+      list[i - 1]->wr.next = &list[i]->wr;
+  }
+  memory far(c.far, 8);
+  for (unsigned i = 0; i < 3; ++i)
+    REQUIRE(c.b.receive(i, far.sge()) == 0);
+  ibv_send_wr* bad = nullptr;
+  CHECK(c.a.qp()->context->ops.post_send(c.a.qp(), &list[0]->wr, &bad) == ENOMEM);
+  REQUIRE(bad == &list[3]->wr);
+  for (unsigned i = 0; i < 3; ++i)
+    CHECK(c.b.received().next().wr_id == i);
+  CHECK(c.a.send(9, m.sge()) == ENOMEM);
+  CHECK(c.a.sent().next().wr_id == 0);
+  REQUIRE(c.b.receive(3, far.sge()) == 0);
+  CHECK(c.a.send(9, m.sge()) == 0);
+}
+
+TEST_CASE("requests that are not valid are refused when they are posted")
+{
+  connected c;
+  memory m(c.near, 8);
+  request many(IBV_WR_SEND, std::vector<ibv_sge>(c.a.options().elements + 1, m.sge()));
+  CHECK(c.a.post(many.wr) == EINVAL);
+  request unknown(IBV_WR_TSO, {m.sge()});
+  CHECK(c.a.post(unknown.wr) == EINVAL);
+  request inline_read(IBV_WR_RDMA_READ, {m.sge()});
+  CHECK(c.a.post(inline_read.flags(IBV_SEND_INLINE).wr) == EINVAL);
+  CHECK(c.a.receive(1, std::vector<ibv_sge>(c.a.options().elements + 1, m.sge())) == EINVAL);
+}
+
+TEST_CASE("a completion queue that overruns is broken, and so are its queue pairs")
+{
+  pair_options o;
+  o.completions = 2;
+  connected c(o, pair_options{});
+  memory m(c.near, 8);
+  memory far(c.far, 8);
+  for (unsigned i = 0; i < 3; ++i)
+    REQUIRE(c.a.write(i, m.sge(), far.address(), far.key()) == 0);
+  CHECK(c.near.event() == IBV_EVENT_CQ_ERR);
+  CHECK(c.near.event() == IBV_EVENT_QP_FATAL);
+  CHECK(c.a.state() == IBV_QPS_ERR);
+}
+
+TEST_CASE("objects in use are not destroyed, and limits are kept")
+{
+  verbs_device d;
+  const auto& api = d.api();
+  completions cq(d, 8);
+  ibv_device_attr limits{};
+  REQUIRE(api.query_device(d.context(), &limits) == 0);
+  {
+    endpoint a(d);
+    memory m(d, 8);
+    CHECK(api.dealloc_pd(d.pd()) == EBUSY);
+    CHECK(api.destroy_cq(a.sent().get()) == EBUSY);
+    CHECK(api.close_device(d.context()) != 0);
+  }
+  CHECK(api.create_cq(d.context(), 0, nullptr, nullptr, 0) == nullptr);
+  CHECK(api.create_cq(d.context(), limits.max_cqe + 1, nullptr, nullptr, 0) == nullptr);
+  CHECK(errno == EINVAL);
+  CHECK(api.resize_cq(cq.get(), 100) == 0);
+  CHECK(cq.get()->cqe >= 100);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq.get();
+  init.qp_type = IBV_QPT_UD;
+  CHECK(api.create_qp(d.pd(), &init) == nullptr);
+  CHECK(errno == EOPNOTSUPP);
+  init.qp_type = IBV_QPT_RC;
+  init.cap.max_send_wr = static_cast<std::uint32_t>(limits.max_qp_wr) + 1;
+  CHECK(api.create_qp(d.pd(), &init) == nullptr);
+  CHECK(errno == EINVAL);
+  char byte = 0;
+  CHECK(api.reg_mr(d.pd(), &byte, 0, 0) == nullptr);
+  CHECK(api.reg_mr(d.pd(), &byte, 1, IBV_ACCESS_REMOTE_WRITE) == nullptr);
+  CHECK(api.reg_mr(d.pd(), &byte, 1, IBV_ACCESS_REMOTE_ATOMIC) == nullptr);
+  CHECK(api.reg_mr(d.pd(), &byte, ~std::size_t{0}, 0) == nullptr);
+  CHECK(errno == EINVAL);
+}
+
+TEST_CASE("many devices are open at once, each with a port and keys of its own")
+{
+  std::vector<std::unique_ptr<verbs_device>> devices;
+  for (unsigned i = 0; i < 32; ++i)
+    devices.push_back(std::make_unique<verbs_device>());
+  for (unsigned i = 1; i < devices.size(); ++i)
+    CHECK(devices[i]->lid() != devices[0]->lid());
+  endpoint a(*devices.front());
+  endpoint b(*devices.back());
+  connect(a, b);
+  memory m(*devices.front(), 8);
+  memory into(*devices.back(), 8);
+  REQUIRE(a.write(1, m.sge(), into.address(), into.key()) == 0);
+  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("the device lists its addresses, loopback first")
+{
+  const auto& api = rdma::software::api();
+  ibv_context* context = rdma::software::open_device({});
+  REQUIRE(context != nullptr);
+  CHECK(std::string(api.get_device_name(context->device)) == "soft0");
+  ibv_gid gid{};
+  REQUIRE(api.query_gid(context, 1, 0, &gid) == 0);
+  CHECK(gid.raw[12] == 127);
+  ibv_gid_entry entry{};
+  REQUIRE(api.query_gid_ex(context, 1, 0, &entry, 0, sizeof entry) == 0);
+  CHECK(entry.gid_type == IBV_GID_TYPE_ROCE_V2);
+  CHECK(api.query_gid(context, 1, 1000, &gid) != 0);
+  CHECK(api.query_gid(context, 2, 0, &gid) != 0);
+  __be16 pkey = 0;
+  CHECK(api.query_pkey(context, 1, 0, &pkey) == 0);
+  CHECK(pkey == 0xffff);
+  CHECK(api.close_device(context) == 0);
+  rdma::software::device_settings wrong;
+  wrong.addresses = {"no address"};
+  CHECK(rdma::software::open_device(wrong) == nullptr);
+  CHECK(errno == EINVAL);
+  wrong.addresses = {"203.0.113.77"};
+  CHECK(rdma::software::open_device(wrong) == nullptr);
+  CHECK(errno == EADDRNOTAVAIL);
+}
