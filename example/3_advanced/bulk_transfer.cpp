@@ -117,7 +117,8 @@ void print_device(const rdma::context& context)
                 << '\n';
     }
   if (!nic)
-    std::cout << "           no RDMA NIC here: " << rdma::system_library_remark() << '\n';
+    std::cout << "           because there is no RDMA NIC here (libibverbs: "
+              << rdma::system_library_remark() << ")\n";
 }
 
 void print_outcome(const bulk_transfer::outcome& result, const char* transfer_means)
