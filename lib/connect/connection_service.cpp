@@ -10,7 +10,9 @@
 #include "completion/completion_service.hpp"
 #include "connect/log.hpp"
 
+#include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <csignal>
 #include <exception>
@@ -59,10 +61,17 @@ connection_service::~connection_service() = default;
 
 connection_service& connection_service::of(const asio::any_io_executor& executor)
 {
-  // Services are shut down in the reverse order of their making: the thread must have ended before the
-  // completion queues go that it makes queue pairs on.
-  completion_service::of(executor);
-  return asio::use_service<connection_service>(asio::query(executor, asio::execution::context));
+  auto& context = asio::query(executor, asio::execution::context);
+  if (!asio::has_service<connection_service>(context))
+  {
+    // Services are shut down in the reverse order of their making, and the thread uses these: it makes
+    // queue pairs with their completion queues, and may be the one to destroy them. It must have ended
+    // before they go.
+    completion_service::of(executor);
+    asio::posix::stream_descriptor reactor_user(executor);
+    asio::steady_timer timer_user(executor);
+  }
+  return asio::use_service<connection_service>(context);
 }
 
 void connection_service::run() noexcept
