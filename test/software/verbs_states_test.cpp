@@ -152,6 +152,8 @@ TEST_CASE("a drained send queue begins nothing new, tells when it is empty, and 
   connected c;
   memory near(c.near, 2'000'000);
   memory far(c.far, 2'000'000);
+  REQUIRE(c.a.write(0, near.sge(0, 1), far.address(), far.key()) == 0);
+  CHECK(c.a.sent().next().wr_id == 0);
   REQUIRE(c.a.write(1, near.sge(), far.address(), far.key()) == 0);
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_SQD;

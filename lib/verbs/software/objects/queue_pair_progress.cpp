@@ -125,7 +125,7 @@ void queue_pair::move(wire::mover by, bool writable)
 
 void queue_pair::look_for_the_end()
 {
-  if (link.lost() && !link.malformed() && requester.outstanding() && !requester.failed())
+  if (link.lost() && !link.malformed() && requester.expecting() && !requester.failed())
     requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_connection_lost);
   if (link.malformed() || broken)
     raise(IBV_EVENT_QP_FATAL);
@@ -143,7 +143,7 @@ void queue_pair::keep_time(std::int64_t now)
 {
   if (const std::int64_t wait = requester.take_wait(); wait != 0)
     resume_at = now + wait;
-  const bool expecting = current() != IBV_QPS_RTR && requester.outstanding();
+  const bool expecting = current() != IBV_QPS_RTR && requester.expecting();
   // Bytes that move are a sign of life: a large message may take longer than the timer.
   const bool sign = heard != requester.responses() || moved != link.moved() || resume_at != 0;
   heard = requester.responses();

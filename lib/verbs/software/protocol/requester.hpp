@@ -68,6 +68,9 @@ public:
     return acked_ != queue_.posted.load(std::memory_order_acquire);
   }
 
+  /// Requests are waiting for the peer and may be: those that a drain holds back are not.
+  bool expecting() const noexcept { return draining_ ? !drained() : outstanding(); }
+
   // --- responses: acknowledge, atomic_acknowledge, read_response_* ---
 
   verdict receive(const header& h) noexcept;

@@ -1,0 +1,442 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Completion channels, and who makes progress.
+
+#include "software/verbs_fixture.hpp"
+
+#include "common/allocations.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <thread>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+using namespace test;
+
+namespace {
+
+class channel
+{
+public:
+  explicit channel(const verbs_device& on)
+    : api_(on.api())
+    , channel_(api_.create_comp_channel(on.context()))
+  {
+    REQUIRE(channel_ != nullptr);
+  }
+  ~channel() { CHECK(api_.destroy_comp_channel(channel_) == 0); }
+  channel(const channel&) = delete;
+  channel& operator=(const channel&) = delete;
+
+  ibv_comp_channel* get() const noexcept { return channel_; }
+  void unblock() const
+  {
+    REQUIRE(::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK) == 0);
+  }
+  /// Takes and acknowledges an event.
+  ibv_cq* take() const
+  {
+    ibv_cq* cq = nullptr;
+    void* user = nullptr;
+    if (api_.get_cq_event(channel_, &cq, &user) != 0)
+      return nullptr;
+    api_.ack_cq_events(cq, 1);
+    return cq;
+  }
+
+private:
+  const rdma::verbs::api& api_;
+  ibv_comp_channel* channel_;
+};
+
+void arm(const completions& cq, bool solicited = false)
+{
+  REQUIRE(cq.get()->context->ops.req_notify_cq(cq.get(), solicited ? 1 : 0) == 0);
+}
+
+} // namespace
+
+TEST_CASE("a completion after arming is one event; without arming there is none")
+{
+  verbs_device near;
+  verbs_device far;
+  channel ch(far);
+  ch.unblock();
+  pair_options with_channel;
+  with_channel.channel = ch.get();
+  endpoint a(near);
+  endpoint b(far, with_channel);
+  connect(a, b);
+  memory m(near, 8);
+  memory into(far, 8);
+  for (unsigned i = 0; i < 4; ++i)
+    REQUIRE(b.receive(i, into.sge()) == 0);
+  REQUIRE(a.send(0, m.sge()) == 0);
+  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(ch.take() == nullptr);
+  CHECK(errno == EAGAIN);
+  arm(b.received());
+  REQUIRE(a.send(1, m.sge()) == 0);
+  REQUIRE(a.send(2, m.sge()) == 0);
+  ibv_cq* cq = nullptr;
+  CHECK(until([&] { return (cq = ch.take()) != nullptr; }));
+  CHECK(cq == b.received().get());
+  for (unsigned i = 0; i < 3; ++i)
+    CHECK(b.received().next().wr_id == i);
+  CHECK(ch.take() == nullptr);
+  CHECK(a.sent().next().wr_id == 1);
+  CHECK(a.sent().next().wr_id == 2);
+}
+
+TEST_CASE("a completion queue armed for solicited events waits for one, or for an error")
+{
+  verbs_device near;
+  verbs_device far;
+  channel ch(far);
+  ch.unblock();
+  pair_options with_channel;
+  with_channel.channel = ch.get();
+  endpoint a(near);
+  endpoint b(far, with_channel);
+  connect(a, b);
+  memory m(near, 8);
+  memory into(far, 8);
+  for (unsigned i = 0; i < 4; ++i)
+    REQUIRE(b.receive(i, into.sge()) == 0);
+  arm(b.received(), true);
+  REQUIRE(a.send(0, m.sge()) == 0);
+  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(ch.take() == nullptr);
+  SECTION("solicited")
+  {
+    REQUIRE(a.send(0, m.sge(), IBV_SEND_SOLICITED) == 0);
+    CHECK(until([&] { return ch.take() != nullptr; }));
+  }
+  SECTION("an error")
+  {
+    REQUIRE(b.to(IBV_QPS_ERR) == 0);
+    CHECK(ch.take() != nullptr);
+  }
+}
+
+TEST_CASE("a blocked get_cq_event is woken by what arrives")
+{
+  verbs_device near;
+  verbs_device far;
+  channel ch(far);
+  pair_options with_channel;
+  with_channel.channel = ch.get();
+  endpoint a(near);
+  endpoint b(far, with_channel);
+  connect(a, b);
+  memory m(near, 8);
+  memory into(far, 8);
+  for (unsigned i = 0; i < 50; ++i)
+  {
+    REQUIRE(b.receive(i, into.sge()) == 0);
+    arm(b.received());
+    std::thread waiting([&] { CHECK(ch.take() == b.received().get()); });
+    REQUIRE(a.send(i, m.sge()) == 0);
+    waiting.join();
+    CHECK(b.received().next().wr_id == i);
+    CHECK(a.sent().next().wr_id == i);
+  }
+}
+
+namespace {
+
+/// Waits for events as Asio does: edge-triggered, looking until there is none.
+class edge_waiter
+{
+public:
+  edge_waiter(const channel& of, const completions& cq)
+    : channel_(of)
+    , cq_(cq)
+    , epoll_(::epoll_create1(0))
+  {
+    of.unblock();
+    epoll_event e{};
+    e.events = EPOLLIN | EPOLLET;
+    REQUIRE(::epoll_ctl(epoll_, EPOLL_CTL_ADD, of.get()->fd, &e) == 0);
+  }
+  ~edge_waiter() { ::close(epoll_); }
+  edge_waiter(const edge_waiter&) = delete;
+  edge_waiter& operator=(const edge_waiter&) = delete;
+
+  /// The next completion; nothing when a wake-up was lost.
+  std::optional<ibv_wc> next()
+  {
+    for (;;)
+    {
+      if (auto wc = cq_.poll())
+        return wc;
+      arm(cq_);
+      if (auto wc = cq_.poll())
+        return wc;
+      for (;;)
+      {
+        constexpr int too_long = 5000;
+        epoll_event e{};
+        if (::epoll_wait(epoll_, &e, 1, too_long) == 0)
+          return std::nullopt;
+        bool any = false;
+        while (channel_.take() != nullptr)
+          any = true;
+        if (any)
+          break;
+      }
+    }
+  }
+
+private:
+  const channel& channel_;
+  const completions& cq_;
+  int epoll_;
+};
+
+} // namespace
+
+TEST_CASE("no wake-up is lost by those who watch the channel edge-triggered")
+{
+  verbs_device near;
+  verbs_device far;
+  channel near_channel(near);
+  channel far_channel(far);
+  pair_options near_options;
+  near_options.channel = near_channel.get();
+  pair_options far_options;
+  far_options.channel = far_channel.get();
+  endpoint a(near, near_options);
+  endpoint b(far, far_options);
+  connect(a, b);
+  memory m(near, 8);
+  memory into(far, 8);
+  constexpr unsigned count = 20'000;
+  std::atomic<bool> lost{false};
+  std::thread server(
+    [&]
+    {
+      edge_waiter wait(far_channel, b.received());
+      for (unsigned i = 0; i < count && !lost; ++i)
+      {
+        if (b.receive(i, into.sge()) != 0 || !wait.next() || b.send(i, into.sge()) != 0)
+          lost = true;
+        if (!b.sent().poll())
+          std::this_thread::yield();
+        while (b.sent().poll())
+        {
+        }
+      }
+    });
+  edge_waiter wait(near_channel, a.received());
+  for (unsigned i = 0; i < count && !lost; ++i)
+  {
+    if (a.receive(i, m.sge()) != 0)
+      lost = true;
+    while (a.send(i, m.sge()) == ENOMEM)
+    {
+      while (a.sent().poll())
+      {
+      }
+    }
+    if (!wait.next())
+      lost = true;
+    while (a.sent().poll())
+    {
+    }
+  }
+  server.join();
+  CHECK_FALSE(lost);
+}
+
+TEST_CASE("a program that never polls still serves writes, reads and atomics")
+{
+  connected c; // nobody ever polls for b
+  memory near(c.near, 4096);
+  memory far(c.far, 4096);
+  for (unsigned i = 0; i < 2000; ++i)
+  {
+    REQUIRE(c.a.write(1, near.sge(), far.address(), far.key()) == 0);
+    REQUIRE(c.a.read(2, near.sge(), far.address(), far.key()) == 0);
+    request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge(0, 8)}, 3);
+    REQUIRE(c.a.post(add.atomic(far.address(8), far.key(), 0).wr) == 0);
+    for (std::uint64_t id : {1u, 2u, 3u})
+    {
+      const ibv_wc wc = c.a.sent().next();
+      REQUIRE(wc.status == IBV_WC_SUCCESS);
+      REQUIRE(wc.wr_id == id);
+    }
+  }
+}
+
+TEST_CASE("a sender that waits for its completion does not wait for the receiver to poll")
+{
+  connected c;
+  memory near(c.near, 8);
+  memory far(c.far, 8);
+  for (unsigned i = 0; i < 60; ++i)
+    REQUIRE(c.b.receive(i, far.sge()) == 0);
+  // The receiver polls once for each message and then does something else.
+  const auto before = std::chrono::steady_clock::now();
+  for (unsigned i = 0; i < 60; ++i)
+  {
+    REQUIRE(c.a.send(i, near.sge()) == 0);
+    CHECK(c.b.received().next().wr_id == i);
+    CHECK(c.a.sent().next().wr_id == i);
+  }
+  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(1));
+}
+
+TEST_CASE("posting, polling and waiting take nothing from the heap")
+{
+  verbs_device near;
+  verbs_device far;
+  channel ch(far);
+  ch.unblock();
+  pair_options with_channel;
+  with_channel.channel = ch.get();
+  endpoint a(near);
+  endpoint b(far, with_channel);
+  connect(a, b);
+  memory m(near, 100'000);
+  memory into(far, 100'000);
+  auto exchange = [&](unsigned rounds)
+  {
+    bool good = true;
+    ibv_sge to = into.sge();
+    ibv_sge from = m.sge();
+    ibv_recv_wr receive{};
+    receive.sg_list = &to;
+    receive.num_sge = 1;
+    ibv_send_wr send{};
+    send.sg_list = &from;
+    send.num_sge = 1;
+    for (unsigned i = 0; i < rounds; ++i)
+    {
+      ibv_recv_wr* bad_receive = nullptr;
+      ibv_send_wr* bad_send = nullptr;
+      good = good && b.qp()->context->ops.post_recv(b.qp(), &receive, &bad_receive) == 0;
+      arm(b.received());
+      from.length = i % 2 == 0 ? 64 : 100'000;
+      send.opcode = IBV_WR_SEND;
+      good = good && a.qp()->context->ops.post_send(a.qp(), &send, &bad_send) == 0;
+      send.opcode = IBV_WR_RDMA_READ;
+      send.wr.rdma.remote_addr = into.address();
+      send.wr.rdma.rkey = into.key();
+      good = good && a.qp()->context->ops.post_send(a.qp(), &send, &bad_send) == 0;
+      while (ch.take() == nullptr)
+      {
+      }
+      while (!b.received().poll())
+      {
+      }
+      for (unsigned n = 0; n < 2;)
+      {
+        if (a.sent().poll())
+          ++n;
+      }
+    }
+    return good;
+  };
+  CHECK(exchange(200));
+  allocation_count count;
+  const bool good = exchange(2000);
+  count.stop();
+  CHECK(good);
+  INFO(allocation_count::first());
+  CHECK(count.value() == 0);
+}
+
+TEST_CASE("queue pairs of one device are used from many threads at once")
+{
+  verbs_device near;
+  verbs_device far;
+  std::atomic<unsigned> failures{0};
+  auto work = [&](unsigned seed)
+  {
+    for (unsigned round = 0; round < 3; ++round)
+    {
+      endpoint a(near);
+      endpoint b(far);
+      connect(a, b);
+      memory m(near, 50'000);
+      memory into(far, 50'000);
+      for (unsigned i = 0; i < 200; ++i)
+      {
+        const std::size_t size = (i * 977 + seed) % 50'000;
+        if (b.receive(i, into.sge()) != 0 || a.send(i, m.sge(0, size)) != 0 ||
+            a.read(i, m.sge(0, size), into.address(), into.key()) != 0)
+          ++failures;
+        if (b.received().next().byte_len != size || a.sent().next().status != IBV_WC_SUCCESS ||
+            a.sent().next().status != IBV_WC_SUCCESS)
+          ++failures;
+      }
+      if (round == 1)
+        (void)a.send(7, m.sge()); // destroyed with something under way
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned i = 0; i < 4; ++i)
+    threads.emplace_back(work, i * 31);
+  for (std::thread& t : threads)
+    t.join();
+  CHECK(failures == 0);
+}
+
+TEST_CASE("one queue pair takes posts from several threads while others poll and ask")
+{
+  pair_options o;
+  o.depth = 256;
+  o.completions = 1024;
+  connected c(o);
+  memory near(c.near, 64);
+  memory far(c.far, 64);
+  constexpr unsigned each = 5000;
+  std::atomic<unsigned> done{0};
+  std::atomic<bool> failed{false};
+  auto post = [&]
+  {
+    for (unsigned i = 0; i < each; ++i)
+    {
+      int error = 0;
+      while ((error = c.a.write(i, near.sge(), far.address(), far.key())) == ENOMEM && !failed)
+        std::this_thread::yield();
+      if (error != 0)
+        failed = true;
+    }
+  };
+  auto poll = [&]
+  {
+    while (done < 2 * each && !failed)
+    {
+      if (const auto wc = c.a.sent().poll())
+      {
+        ++done;
+        if (wc->status != IBV_WC_SUCCESS)
+          failed = true;
+      }
+    }
+  };
+  auto ask = [&]
+  {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    while (done < 2 * each && !failed)
+      c.near.api().query_qp(c.a.qp(), &attr, 0, &init);
+  };
+  std::thread threads[] = {std::thread(post), std::thread(post), std::thread(poll),
+                           std::thread(poll), std::thread(ask)};
+  for (std::thread& t : threads)
+    t.join();
+  CHECK_FALSE(failed);
+  CHECK(done == 2 * each);
+}
