@@ -68,7 +68,7 @@ std::vector<std::uint8_t> ones(std::size_t n)
 
 } // namespace
 
-TEST_CASE("a receive too small for the message fails on both sides and flushes the rest")
+TEST_CASE("a work request too small for the message fails on both sides and flushes what follows")
 {
   const std::size_t size = GENERATE(65u, 300'000u);
   connected c;
