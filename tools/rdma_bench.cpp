@@ -9,8 +9,8 @@
 //
 //   rdma_bench [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT]
 //
-// Every round runs each case once, one after the other, so that what else the machine does meets all of
-// them. Shown are the median of the rounds, and the least and the greatest.
+// Every round runs each case once, one after the other, so that what else the machine does meets
+// all of them. Shown are the median of the rounds, and the least and the greatest.
 
 #include "bench/report.hpp"
 #include "bench/workloads.hpp"
@@ -148,8 +148,8 @@ std::vector<test_case> cases_of(workload which, std::chrono::milliseconds durati
       {which, rdma, busy, callbacks}, {which, rdma, busy, coroutines}};
     break;
   case workload::bulk_send:
-    cases = {{which, tcp}, {which, rdma, event, callbacks, 8}, {which, rdma, adaptive, callbacks, 8},
-      {workload::bulk_write, rdma, event, callbacks, 8},
+    cases = {{which, tcp}, {which, rdma, event, callbacks, 8},
+      {which, rdma, adaptive, callbacks, 8}, {workload::bulk_write, rdma, event, callbacks, 8},
       {workload::bulk_write, rdma, adaptive, callbacks, 8},
       {workload::bulk_write, rdma, adaptive, callbacks, 16}};
     break;
@@ -171,8 +171,7 @@ int measure_all(control_channel& control, const settings& how)
   const std::chrono::milliseconds duration(how.quick ? 60 : 250);
   const rdma::context context;
   report out(context, how.json, rounds, duration, how.processors);
-  for (const workload which :
-    {workload::round_trip, workload::bulk_send, workload::small_writes})
+  for (const workload which : {workload::round_trip, workload::bulk_send, workload::small_writes})
   {
     std::vector<test_case> cases = cases_of(which, duration);
     std::erase_if(cases,
@@ -215,11 +214,14 @@ void on_alarm(int)
 int main(int argc, char** argv)
 {
   settings how;
-  CLI::App app("Compares RDMA operations with plain Asio TCP, between two processes on this machine.");
+  CLI::App app(
+    "Compares RDMA operations with plain Asio TCP, between two processes on this machine.");
   app.add_flag("--quick", how.quick, "fewer and shorter rounds");
   app.add_flag("--json", how.json, "print JSON");
-  app.add_option("--processors", how.processors,
-      "processors to keep the client and the server on, as \"0,1\" (default: the scheduler's choice)")
+  app
+    .add_option("--processors", how.processors,
+      "processors to keep the client and the server on, as \"0,1\" (default: the scheduler's "
+      "choice)")
     ->expected(2)
     ->delimiter(',');
   app.add_option("--only", how.only, "run only the cases whose name has this in it");

@@ -5,7 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Reading and writing the memory of another process, whose processor takes no part. In two terminals:
+// Reading and writing the memory of another process, whose processor takes no part. In two
+// terminals:
 //
 //   one_sided serve --port 7471
 //   one_sided connect 127.0.0.1 7471 "a message"
@@ -62,8 +63,9 @@ asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& e
 
   co_await peer.async_receive(rdma::no_data, asio::use_awaitable); // the client is done
   const board& seen = *region.as<board>();
-  std::cout << seen.visitors << " visitor, owner " << seen.owner << ", text: "
-            << std::string_view(seen.text, strnlen(seen.text, sizeof(seen.text))) << '\n';
+  std::cout << seen.visitors << " visitor, owner " << seen.owner
+            << ", text: " << std::string_view(seen.text, strnlen(seen.text, sizeof(seen.text)))
+            << '\n';
 }
 
 asio::awaitable<void> connect(
@@ -86,8 +88,8 @@ asio::awaitable<void> connect(
   std::cout << "read back: " << std::string_view(local.as<char>(), size) << '\n';
 
   // Atomics work on numbers of 64 bits and say what was there before.
-  const std::uint64_t visitors = co_await peer.async_fetch_add(
-    remote.slice(offsetof(board, visitors)), 1, asio::use_awaitable);
+  const std::uint64_t visitors =
+    co_await peer.async_fetch_add(remote.slice(offsetof(board, visitors)), 1, asio::use_awaitable);
   std::cout << visitors << " before us\n";
   const std::uint64_t owner = co_await peer.async_compare_exchange(
     remote.slice(offsetof(board, owner)), 0, 42, asio::use_awaitable);

@@ -6,8 +6,8 @@
 //
 
 // Connects two queue pairs without rdma::acceptor: the two sides' descriptions travel by means of
-// one's own, here by standard input and output. By hand, in two terminals: run `out_of_band` in each,
-// and paste the line that one prints into the other. Or with pipes:
+// one's own, here by standard input and output. By hand, in two terminals: run `out_of_band` in
+// each, and paste the line that one prints into the other. Or with pipes:
 //
 //   mkfifo back; out_of_band --message ping <back | out_of_band --message pong >back; rm back
 //

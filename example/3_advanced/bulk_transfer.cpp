@@ -57,10 +57,11 @@ options parse(int argc, char** argv)
   options result;
   CLI::App app("Moves a file between two processes by RDMA, and verifies it.");
   app.require_subcommand(1);
-  app.footer("Examples:\n"
-             "  bulk_transfer serve --address 0.0.0.0 --port 7471 --output copy --once\n"
-             "  bulk_transfer send FILE --address 192.0.2.7 --port 7471 --chunk 4194304 --depth 16\n\n"
-             "The exit status is 0 when the file has arrived and its SHA-256 is the same on both sides.");
+  app.footer(
+    "Examples:\n"
+    "  bulk_transfer serve --address 0.0.0.0 --port 7471 --output copy --once\n"
+    "  bulk_transfer send FILE --address 192.0.2.7 --port 7471 --chunk 4194304 --depth 16\n\n"
+    "The exit status is 0 when the file has arrived and its SHA-256 is the same on both sides.");
 
   CLI::App* serve = app.add_subcommand("serve", "wait for senders");
   serve->add_option("--address", result.address, "where to listen")->capture_default_str();
@@ -68,7 +69,8 @@ options parse(int argc, char** argv)
     ->capture_default_str();
   serve
     ->add_option("--output", result.path,
-      "where to put the file; it is OUT.part until it has been verified, and replaces what was there")
+      "where to put the file; it is OUT.part until it has been verified, and replaces what was "
+      "there")
     ->required();
   serve->add_flag("--once", result.once, "end after one transfer, with its status");
 
@@ -139,8 +141,8 @@ asio::awaitable<void> send(
   const bulk_transfer::file input(options.path, O_RDONLY);
   bulk_transfer::offer_letter offer;
   offer.file_size = input.size();
-  offer.chunk_size = static_cast<std::uint32_t>(
-    std::clamp<std::uint64_t>(offer.file_size, 1, options.chunk_size));
+  offer.chunk_size =
+    static_cast<std::uint32_t>(std::clamp<std::uint64_t>(offer.file_size, 1, options.chunk_size));
   offer.slots =
     static_cast<std::uint32_t>(std::clamp<std::uint64_t>(offer.chunks(), 1, options.depth));
 
@@ -154,8 +156,8 @@ asio::awaitable<void> send(
       {asio::ip::make_address(options.address), options.port}, asio::use_awaitable);
     const auto result = co_await bulk_transfer::sender(peer, input, offer).run(pool);
     print_device(context);
-    print_outcome(result,
-      "from reading the first byte to the receiver's word that it has stored the last one");
+    print_outcome(
+      result, "from reading the first byte to the receiver's word that it has stored the last one");
   }
   catch (...)
   {
@@ -175,15 +177,16 @@ asio::awaitable<void> serve(
   for (;;)
   {
     rdma::queue_pair queue_pair = co_await acceptor.async_accept(asio::use_awaitable);
-    // The sender says how many slots it wants only later; the usual number has to do for receives. A
-    // message that meets none is repeated by the device.
+    // The sender says how many slots it wants only later; the usual number has to do for receives.
+    // A message that meets none is repeated by the device.
     auto peer = std::make_shared<bulk_transfer::connection>(std::move(queue_pair), 32);
     peer->post_receives();
     std::exception_ptr failure;
     try
     {
       const auto result = co_await bulk_transfer::receiver(peer, options.path).run(pool);
-      print_outcome(result, "from the first byte's arrival to the last one's, stored but not flushed");
+      print_outcome(
+        result, "from the first byte's arrival to the last one's, stored but not flushed");
     }
     catch (...)
     {
@@ -213,7 +216,8 @@ int main(int argc, char** argv)
     int signal = 0;
     {
       asio::io_context io;
-      // A signal ends the loop; what the coroutines hold, a partial file among it, goes with the io_context.
+      // A signal ends the loop; what the coroutines hold, a partial file among it, goes with the
+      // io_context.
       asio::signal_set signals(io, SIGINT, SIGTERM);
       signals.async_wait(
         [&io, &signal](rdma::error_code ec, int number)

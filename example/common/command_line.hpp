@@ -36,7 +36,8 @@ inline command_line parse_command_line(int argc, char** argv, const std::string&
   CLI::App app(what);
   app.require_subcommand(1);
   CLI::App* serve = app.add_subcommand("serve", "wait for a client");
-  serve->add_option("--address", address, "where to listen; 0.0.0.0 for all of the host's addresses")
+  serve
+    ->add_option("--address", address, "where to listen; 0.0.0.0 for all of the host's addresses")
     ->check(CLI::ValidIPV4)
     ->capture_default_str();
   serve->add_option("--port", port, "the TCP port; 0 for one that is free")->capture_default_str();

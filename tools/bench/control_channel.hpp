@@ -18,7 +18,8 @@
 
 namespace bench {
 
-// How the two processes agree on what comes next: a socket pair that was made before the fork. Blocking.
+// How the two processes agree on what comes next: a socket pair that was made before the fork.
+// Blocking.
 class control_channel
 {
 public:
@@ -32,18 +33,12 @@ public:
 
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  void send(const T& value)
-  {
-    write(&value, sizeof(value));
-  }
+  void send(const T& value) { write(&value, sizeof(value)); }
 
   // False when the other process has closed its end.
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  bool receive(T& value)
-  {
-    return read(&value, sizeof(value));
-  }
+  bool receive(T& value) { return read(&value, sizeof(value)); }
 
   void send_text(const std::string& text)
   {

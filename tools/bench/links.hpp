@@ -29,8 +29,8 @@
 #include <utility>
 #include <vector>
 
-// The two things that are compared, behind one interface, so that both are driven by the same code: a
-// link has memory of block_count blocks, and sends from it and receives into it.
+// The two things that are compared, behind one interface, so that both are driven by the same code:
+// a link has memory of block_count blocks, and sends from it and receives into it.
 
 namespace bench {
 
@@ -91,8 +91,8 @@ class rdma_link
 public:
   rdma_link(asio::io_context& io, const rdma::context& context, const test_case& what,
     control_channel& control)
-    : memory_(context, block_count * block_size,
-        rdma::access::local_write | rdma::access::remote_write)
+    : memory_(
+      context, block_count * block_size, rdma::access::local_write | rdma::access::remote_write)
     , peer_(io, context, options(io, context, what))
   {
     // A process of the same program, and a channel that nobody else reads: no acceptor is needed.
@@ -140,8 +140,8 @@ private:
     rdma::completion_queue_options completions;
     completions.mode = what.mode;
     result.completions.emplace(io, context, completions);
-    result.send_depth = static_cast<std::uint32_t>(
-      std::max<std::size_t>(result.send_depth, what.depth * what.batch));
+    result.send_depth =
+      static_cast<std::uint32_t>(std::max<std::size_t>(result.send_depth, what.depth * what.batch));
     return result;
   }
 

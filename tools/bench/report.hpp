@@ -34,17 +34,19 @@ public:
   {
     const rdma::device device = context.default_device();
     const bool software = device.kind() == rdma::device_kind::software;
-    add_fact("processor", processor() + ", " + std::to_string(std::thread::hardware_concurrency())
-        + " online"
+    add_fact("processor",
+      processor() + ", " + std::to_string(std::thread::hardware_concurrency()) + " online"
         + (processors.empty() ? std::string()
                               : ", client on " + std::to_string(processors[0]) + ", server on "
-                                + std::to_string(processors[1])));
+              + std::to_string(processors[1])));
     add_fact("kernel", kernel());
     add_fact("load", first_line("/proc/loadavg"));
     add_fact("device", device.name() + (software ? " (software), wire tcp" : " (NIC)"));
-    add_fact("compared with", "Asio TCP over loopback: async_write and async_read, TCP_NODELAY, one "
-                              "io_context thread a side");
-    add_fact("TCP buffers", "the kernel's own sizing: tcp_wmem " + first_line("/proc/sys/net/ipv4/tcp_wmem")
+    add_fact("compared with",
+      "Asio TCP over loopback: async_write and async_read, TCP_NODELAY, one "
+      "io_context thread a side");
+    add_fact("TCP buffers",
+      "the kernel's own sizing: tcp_wmem " + first_line("/proc/sys/net/ipv4/tcp_wmem")
         + ", tcp_rmem " + first_line("/proc/sys/net/ipv4/tcp_rmem"));
     add_fact("rounds",
       std::to_string(rounds) + " of " + std::to_string(duration.count()) + " ms for each case");
@@ -68,8 +70,7 @@ public:
         times                            ? "64 B round trip, us"
           : which == workload::bulk_send ? "1 MiB blocks, GB/s"
                                          : "64 B writes, million/s",
-        "median (least .. greatest)",
-        times ? "99 in 100  TCP/x" : "x/TCP");
+        "median (least .. greatest)", times ? "99 in 100  TCP/x" : "x/TCP");
     double first = 0;
     for (std::size_t i = 0; i < cases.size(); ++i)
     {
@@ -90,8 +91,9 @@ public:
       const double ratio = base == 0 ? 0 : times ? base / median : median / base;
       if (json_)
       {
-        std::printf("%s\n    {\"case\": \"%s\", \"workload\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, "
-                    "\"least\": %.4g, \"greatest\": %.4g, \"times_tcp\": %.4g",
+        std::printf(
+          "%s\n    {\"case\": \"%s\", \"workload\": \"%s\", \"unit\": \"%s\", \"median\": %.4g, "
+          "\"least\": %.4g, \"greatest\": %.4g, \"times_tcp\": %.4g",
           any_ ? "," : "", cases[i].name().c_str(), name_of(cases[i].workload), unit, median,
           values.front(), values.back(), ratio);
         if (times)
@@ -100,8 +102,8 @@ public:
       }
       else
       {
-        std::printf("  %-44s %8.2f (%7.2f .. %7.2f)", cases[i].name().c_str(), median, values.front(),
-          values.back());
+        std::printf("  %-44s %8.2f (%7.2f .. %7.2f)", cases[i].name().c_str(), median,
+          values.front(), values.back());
         if (times)
           std::printf(" %9.2f", slow[slow.size() / 2]);
         std::printf(" %6.2f\n", ratio);

@@ -74,7 +74,7 @@ struct test_case
       text += transport == transport::rdma ? " write" : " async_write";
     if (transport == transport::rdma)
       text += std::string(", ")
-        + (mode == rdma::completion_mode::event      ? "event"
+        + (mode == rdma::completion_mode::event       ? "event"
             : mode == rdma::completion_mode::adaptive ? "adaptive"
                                                       : "busy_poll");
     if (workload == workload::round_trip)
@@ -87,8 +87,8 @@ struct test_case
   }
 };
 
-// What one run of it gave: microseconds, GB/s or millions a second; and for round trips the slowest in
-// a hundred.
+// What one run of it gave: microseconds, GB/s or millions a second; and for round trips the slowest
+// in a hundred.
 struct sample
 {
   double value = 0;

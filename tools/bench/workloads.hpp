@@ -37,7 +37,8 @@ inline sample summary(std::vector<double>& microseconds)
 {
   const auto at = [&](double fraction)
   {
-    const auto n = static_cast<std::ptrdiff_t>(fraction * static_cast<double>(microseconds.size() - 1));
+    const auto n =
+      static_cast<std::ptrdiff_t>(fraction * static_cast<double>(microseconds.size() - 1));
     std::nth_element(microseconds.begin(), microseconds.begin() + n, microseconds.end());
     return microseconds[static_cast<std::size_t>(n)];
   };
@@ -75,8 +76,8 @@ private:
   std::vector<double> times_;
 };
 
-// In every style the send goes first and its outcome is seen later: the receive is posted in the same
-// turn, long before an answer can come.
+// In every style the send goes first and its outcome is seen later: the receive is posted in the
+// same turn, long before an answer can come.
 template <class Link>
 class round_trip_callbacks
 {
@@ -167,8 +168,8 @@ inline void run_polled_round_trips(tcp_link& link, stopwatch* client)
     for (std::size_t got = 0; got < small_size;)
     {
       rdma::error_code ec;
-      got += link.socket().read_some(
-        asio::buffer(link.data() + block_size + got, small_size - got), ec);
+      got +=
+        link.socket().read_some(asio::buffer(link.data() + block_size + got, small_size - got), ec);
       if (ec && ec != asio::error::would_block)
         check(ec);
     }

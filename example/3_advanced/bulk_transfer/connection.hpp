@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <stdexcept>
 #include <utility>
 #include <vector>
 
@@ -76,11 +77,15 @@ public:
       if (receives_[oldest_].arrived)
         co_return take();
       if (failure_)
-        throw rdma::system_error(failure_, peer_.diagnose().code ? peer_.diagnose().text() : "");
+      {
+        // What broke the connection says more than what became of the operation.
+        if (const rdma::diagnosis cause = peer_.diagnose(); cause.code)
+          throw std::runtime_error(cause.text());
+        throw rdma::system_error(failure_);
+      }
       if (std::exchange(acknowledged_, false))
         co_return std::nullopt;
-      event_.expires_at(
-        time_limit ? asio::steady_timer::clock_type::now() + *time_limit : never);
+      event_.expires_at(time_limit ? asio::steady_timer::clock_type::now() + *time_limit : never);
       const auto [ec] = co_await event_.async_wait(asio::as_tuple(asio::use_awaitable));
       if (!ec)
         throw rdma::system_error(asio::error::timed_out, "nothing came from the peer");

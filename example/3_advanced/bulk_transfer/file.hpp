@@ -155,7 +155,8 @@ inline digest sha256(const file& content, std::uint64_t size)
   bool good = state && EVP_DigestInit_ex(state.get(), EVP_sha256(), nullptr) == 1;
   for (std::uint64_t position = 0; good && position < size;)
   {
-    const auto n = static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), size - position));
+    const auto n =
+      static_cast<std::size_t>(std::min<std::uint64_t>(buffer.size(), size - position));
     content.read(std::span(buffer).first(n), position);
     good = EVP_DigestUpdate(state.get(), buffer.data(), n) == 1;
     position += n;

@@ -65,8 +65,9 @@ public:
     const auto now = clock::now();
     const seconds since_last = now - last_;
     const double advance = fraction(done) - last_fraction_;
-    const bool due = terminal_ ? since_last.count() >= 0.1
-                               : (advance >= 0.1 && since_last.count() >= 1) || since_last.count() >= 10;
+    const bool due = terminal_
+      ? since_last.count() >= 0.1
+      : (advance >= 0.1 && since_last.count() >= 1) || since_last.count() >= 10;
     if (silent_ || !due)
       return;
     last_ = now;

@@ -33,8 +33,7 @@ inline asio::awaitable<digest> sha256_aside(
   asio::thread_pool& pool, const file& content, std::uint64_t size)
 {
   return asio::co_spawn(
-    pool,
-    [&content, size]() -> asio::awaitable<digest> { co_return sha256(content, size); },
+    pool, [&content, size]() -> asio::awaitable<digest> { co_return sha256(content, size); },
     asio::use_awaitable);
 }
 
@@ -70,20 +69,20 @@ public:
     const auto verification_start = clock::now();
     result.checksum = co_await sha256_aside(pool, input_, offer_.file_size);
     co_await peer_->send(digest_letter{result.checksum});
-    // Without a time limit: reading back a large file takes as long as it takes. A peer that dies is
-    // noticed all the same.
+    // Without a time limit: reading back a large file takes as long as it takes. A peer that dies
+    // is noticed all the same.
     const auto verdict = co_await peer_->expect<verdict_letter>(std::nullopt);
     result.verification = clock::now() - verification_start;
     if (verdict.value != result.checksum || !verdict.kept)
       throw std::runtime_error("the copy differs from what was read (SHA-256 here "
-        + text_of(result.checksum) + ", there " + text_of(verdict.value)
-        + "): " + input_.path() + " changed meanwhile, or data was damaged on its way");
+        + text_of(result.checksum) + ", there " + text_of(verdict.value) + "): " + input_.path()
+        + " changed meanwhile, or data was damaged on its way");
     co_return result;
   }
 
 private:
-  // A slot takes its next chunk when the receiver has stored the previous one, and our side of it when
-  // the device is done with it. Reading goes on while other chunks are on their way.
+  // A slot takes its next chunk when the receiver has stored the previous one, and our side of it
+  // when the device is done with it. Reading goes on while other chunks are on their way.
   asio::awaitable<void> send_chunks(progress& shown)
   {
     const std::uint64_t chunks = offer_.chunks();
