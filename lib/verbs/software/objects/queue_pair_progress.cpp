@@ -110,17 +110,7 @@ void queue_pair::move(wire::mover by, bool writable)
   keep_time(now);
   // Once is enough until the engine has been here.
   if (owing && !owed && !indebted.exchange(true, std::memory_order_relaxed))
-  {
-    try
-    {
-      context_of.engine.owe(qp_num);
-    }
-    catch (const std::bad_alloc&)
-    {
-      link.transmit(true);
-      owing = false;
-    }
-  }
+    context_of.engine.owe(*this);
 }
 
 void queue_pair::look_for_the_end()
@@ -174,7 +164,7 @@ void queue_pair::keep_time(std::int64_t now)
   if (next != 0 && (alarm_at == 0 || next < alarm_at))
   {
     alarm_at = next;
-    context_of.engine.alarm(qp_num, next);
+    context_of.engine.alarm(*this, next);
   }
 }
 

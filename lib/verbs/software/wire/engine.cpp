@@ -26,7 +26,7 @@ namespace {
 
 constexpr std::int64_t millisecond = 1'000'000;
 constexpr std::int64_t tick = millisecond;
-constexpr unsigned quiet_ticks_max = 20;
+constexpr unsigned quiet_ticks_max = 2;
 constexpr std::uint32_t look_everywhere_every = 8;
 
 // What an event of events_ is about; the rest of its data is a descriptor.
@@ -39,8 +39,6 @@ enum kind : std::uint64_t
   kind_greeter,
   kind_leaver,
 };
-
-bool later(const auto& a, const auto& b) { return a.at > b.at; }
 
 } // namespace
 
@@ -160,69 +158,71 @@ void engine::drain_wake() noexcept
   [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count); // empty: woken before
 }
 
-void engine::alarm(std::uint32_t qp, std::int64_t at) noexcept
+void engine::owe(station& s) noexcept
+{
+  s.owed_.store(true, std::memory_order_relaxed); // published by the mutex that is taken next
+  remind(1);
+}
+
+void engine::alarm(station& s, std::int64_t at) noexcept
+{
+  {
+    const std::lock_guard lock(due_mutex_);
+    if (s.due_ == 0 || at < s.due_)
+      s.due_ = at;
+  }
+  remind(at);
+}
+
+void engine::remind(std::int64_t at) noexcept
 {
   bool earliest = false;
   {
     const std::lock_guard lock(due_mutex_);
-    earliest = alarms_.empty() || at < alarms_.front().at;
-    try
-    {
-      alarms_.push_back({at, qp});
-      std::push_heap(alarms_.begin(), alarms_.end(), [](auto& a, auto& b) { return later(a, b); });
-    }
-    catch (const std::bad_alloc&)
-    {
-      // Served at every tick instead, as long as programs poll. There is no better place to go.
-      earliest = true;
-    }
+    earliest = earliest_ == 0 || at < earliest_;
+    if (earliest)
+      earliest_ = at;
   }
-  // seq_cst: as in owe()
+  // seq_cst, here and in run(): either the thread sees it or we see that it is to be woken.
   if (earliest && !awake_.load(std::memory_order_seq_cst))
     wake();
 }
 
-void engine::owe(std::uint32_t qp)
-{
-  {
-    const std::lock_guard lock(due_mutex_);
-    debts_.push_back(qp);
-  }
-  // seq_cst, here and in run(): either the thread sees the debt or we see that it is to be woken.
-  if (!awake_.load(std::memory_order_seq_cst))
-    wake();
-}
-
+// Alarms lie in the stations, so that setting one takes no memory; they are looked through only when the
+// earliest of all is due, which is rare: when somebody has been silent, and for a while after traffic.
 void engine::serve_due() noexcept
 {
-  const std::int64_t at = now();
+  std::array<std::uint32_t, 64> due;
+  std::size_t count = 0;
+  do
   {
-    const std::lock_guard lock(due_mutex_);
-    serving_.clear();
-    serving_.swap(debts_);
-    while (!alarms_.empty() && alarms_.front().at <= at)
+    count = 0;
     {
-      const std::uint32_t qp = alarms_.front().qp;
-      std::pop_heap(alarms_.begin(), alarms_.end(), [](auto& a, auto& b) { return later(a, b); });
-      alarms_.pop_back();
-      try
+      const std::int64_t at = now();
+      const std::lock_guard stations(stations_mutex_);
+      const std::lock_guard lock(due_mutex_);
+      if (earliest_ == 0 || earliest_ > at)
+        return;
+      earliest_ = 0;
+      for (const auto& [number, s] : stations_)
       {
-        serving_.push_back(qp);
-      }
-      catch (const std::bad_alloc&)
-      {
-        alarms_.push_back({at + tick, qp}); // there is room: one was just taken
-        std::push_heap(alarms_.begin(), alarms_.end(), [](auto& a, auto& b) { return later(a, b); });
-        break;
+        const bool rings = s->due_ != 0 && s->due_ <= at;
+        if ((rings || s->owed_.load(std::memory_order_relaxed)) && count < due.size())
+        {
+          s->owed_.store(false, std::memory_order_relaxed);
+          if (rings)
+            s->due_ = 0;
+          due[count++] = number;
+        }
+        if (s->due_ != 0 && (earliest_ == 0 || s->due_ < earliest_))
+        {
+          earliest_ = s->due_;
+        }
       }
     }
-  }
-  for (const std::uint32_t qp : serving_)
-    serve(qp, mover::engine);
-  serving_.clear();
-  const std::lock_guard lock(due_mutex_);
-  if (debts_.empty())
-    serving_.swap(debts_); // keeps the memory
+    for (std::size_t i = 0; i < count; ++i)
+      serve(due[i], mover::engine);
+  } while (count == due.size());
 }
 
 std::int64_t engine::next_wait() noexcept
@@ -235,10 +235,10 @@ std::int64_t engine::next_wait() noexcept
   };
   {
     const std::lock_guard lock(due_mutex_);
-    if (!debts_.empty() || !arriving_leavers_.empty())
+    if (!arriving_leavers_.empty())
       return 0;
-    if (!alarms_.empty())
-      earlier(alarms_.front().at);
+    if (earliest_ != 0)
+      earlier(earliest_);
   }
   for (const greeter& g : greeters_)
     earlier(g.until);

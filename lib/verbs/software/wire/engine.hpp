@@ -47,6 +47,8 @@ private:
   friend class engine;
   std::atomic<unsigned> users_{0};
   std::uint32_t number_ = 0;
+  std::atomic<bool> owed_{false}; // to be served soon, whatever due_ says
+  std::int64_t due_ = 0; // when to be served, 0: never; under the engine's due_mutex_
 };
 
 /// The sockets of one opened device, and the thread that makes progress when nobody polls.
@@ -103,10 +105,10 @@ public:
   void unwatch(int fd) noexcept;
 
   /// Serve this queue pair at this time (or earlier: it knows itself what is due).
-  void alarm(std::uint32_t qp, std::int64_t at) noexcept;
+  void alarm(station& s, std::int64_t at) noexcept;
 
-  /// Serve this queue pair soon, if nobody else does. May throw std::bad_alloc.
-  void owe(std::uint32_t qp);
+  /// Serve this queue pair soon, if nobody else does.
+  void owe(station& s) noexcept;
 
   /// Sends the rest, says that this was all, and waits for the peer to see it: at most a second.
   void linger(descriptor fd, std::vector<std::byte> bytes);
@@ -129,15 +131,10 @@ private:
     bool ended = false;
   };
 
-  struct due
-  {
-    std::int64_t at;
-    std::uint32_t qp;
-  };
-
   station* pin(std::uint32_t qp) noexcept;
   static void unpin(station& s) noexcept { s.users_.fetch_sub(1, std::memory_order_release); }
   bool serve_sockets(mover by) noexcept;
+  void remind(std::int64_t at) noexcept;
   void wake() noexcept;
   int bind(std::vector<ibv_gid>& gids, bool all);
   bool wait_wake(std::int64_t ns) noexcept;
@@ -174,8 +171,7 @@ private:
   std::uint32_t next_number_ = 0;
 
   std::mutex due_mutex_;
-  std::vector<due> alarms_; // a heap, the earliest first
-  std::vector<std::uint32_t> debts_;
+  std::int64_t earliest_ = 0; // of all alarms; 0: there is none
   std::vector<leaver> arriving_leavers_;
 
   // The thread's own.
@@ -183,7 +179,6 @@ private:
   std::vector<leaver> leavers_;
   std::vector<int> resting_; // listeners that could not accept
   std::int64_t rest_until_ = 0;
-  std::vector<std::uint32_t> serving_;
   std::uint64_t seen_ = 0;
   std::thread thread_;
 };
