@@ -73,6 +73,7 @@ struct callback_rounds
   QueuePair& near = l.near;
   QueuePair& far = l.far;
   rdma::registered_buffer mine = l.near_context.allocate(4096);
+  rdma::registered_buffer into = l.near_context.allocate(4096); // nothing else uses it meanwhile
   rdma::registered_buffer theirs = l.far_context.allocate(4096);
   rdma::memory_region target{l.far_context, 4096, exposed};
   rdma::remote_buffer remote = target.remote();
@@ -109,7 +110,7 @@ struct callback_rounds
     far.async_receive_message(theirs.slice(2048), ended());
     near.async_send(mine.first(64), ended());
     near.async_write(mine, remote, ended());
-    near.async_read(mine, remote, ended());
+    near.async_read(into, remote, ended());
     if (atomics)
       near.async_fetch_add(remote, 1, ended());
     else

@@ -458,7 +458,7 @@ TEST_CASE("no wake-up is lost in event mode")
 {
   mode_link l(rdma::completion_mode::event);
   auto guard = asio::make_work_guard(l.io);
-  constexpr int rounds = 3000;
+  constexpr int rounds = 1500;
   std::atomic<int> received{0};
   std::thread runner([&] { l.io.run_for(patience); });
   std::uint32_t random = 12345;
@@ -488,7 +488,7 @@ TEST_CASE("no wake-up is lost when another thread polls the same queue")
 {
   mode_link l(rdma::completion_mode::event);
   auto guard = asio::make_work_guard(l.io);
-  constexpr int rounds = 2000;
+  constexpr int rounds = 1000;
   std::atomic<int> received{0};
   std::atomic<bool> stop{false};
   std::thread runner([&] { l.io.run_for(patience); });
