@@ -31,16 +31,17 @@ public:
     : api_(on.api())
     , channel_(api_.create_comp_channel(on.context()))
   {
-    REQUIRE(channel_ != nullptr);
+    must(channel_ != nullptr, "create_comp_channel");
   }
-  ~channel() { CHECK(api_.destroy_comp_channel(channel_) == 0); }
+  ~channel() { must(api_.destroy_comp_channel(channel_) == 0, "destroy_comp_channel"); }
   channel(const channel&) = delete;
   channel& operator=(const channel&) = delete;
 
   ibv_comp_channel* get() const noexcept { return channel_; }
   void unblock() const
   {
-    REQUIRE(::fcntl(channel_->fd, F_SETFL, ::fcntl(channel_->fd, F_GETFL) | O_NONBLOCK) == 0);
+    const int flags = ::fcntl(channel_->fd, F_GETFL);
+    must(::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) == 0, "fcntl");
   }
   /// Takes and acknowledges an event.
   ibv_cq* take() const
@@ -60,7 +61,7 @@ private:
 
 void arm(const completions& cq, bool solicited = false)
 {
-  REQUIRE(cq.get()->context->ops.req_notify_cq(cq.get(), solicited ? 1 : 0) == 0);
+  must(cq.get()->context->ops.req_notify_cq(cq.get(), solicited ? 1 : 0) == 0, "req_notify_cq");
 }
 
 } // namespace
@@ -144,9 +145,11 @@ TEST_CASE("a blocked get_cq_event is woken by what arrives")
   {
     REQUIRE(b.receive(i, into.sge()) == 0);
     arm(b.received());
-    std::thread waiting([&] { CHECK(ch.take() == b.received().get()); });
+    ibv_cq* taken = nullptr;
+    std::thread waiting([&] { taken = ch.take(); });
     REQUIRE(a.send(i, m.sge()) == 0);
     waiting.join();
+    CHECK(taken == b.received().get());
     CHECK(b.received().next().wr_id == i);
     CHECK(a.sent().next().wr_id == i);
   }
@@ -166,7 +169,7 @@ public:
     of.unblock();
     epoll_event e{};
     e.events = EPOLLIN | EPOLLET;
-    REQUIRE(::epoll_ctl(epoll_, EPOLL_CTL_ADD, of.get()->fd, &e) == 0);
+    must(::epoll_ctl(epoll_, EPOLL_CTL_ADD, of.get()->fd, &e) == 0, "epoll_ctl");
   }
   ~edge_waiter() { ::close(epoll_); }
   edge_waiter(const edge_waiter&) = delete;

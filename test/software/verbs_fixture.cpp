@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <stdexcept>
+#include <string>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -26,31 +28,37 @@ rdma::software::device_settings for_tests(rdma::software::device_settings s)
 
 } // namespace
 
+void must(bool good, const char* what)
+{
+  if (!good)
+    throw std::runtime_error(std::string("failed: ") + what);
+}
+
 verbs_device::verbs_device(const rdma::software::device_settings& with)
   : api_(rdma::software::api())
   , context_(rdma::software::open_device(for_tests(with)))
   , pd_(context_ != nullptr ? api_.alloc_pd(context_) : nullptr)
 {
-  REQUIRE(pd_ != nullptr);
+  must(pd_ != nullptr, "open_device, alloc_pd");
 }
 
 verbs_device::~verbs_device()
 {
-  CHECK(api_.dealloc_pd(pd_) == 0);
-  CHECK(api_.close_device(context_) == 0);
+  must(api_.dealloc_pd(pd_) == 0, "dealloc_pd");
+  must(api_.close_device(context_) == 0, "close_device");
 }
 
 std::uint16_t verbs_device::lid() const
 {
   ibv_port_attr attr{};
-  REQUIRE(api_.query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&attr)) == 0);
+  must(api_.query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&attr)) == 0, "query_port");
   return attr.lid;
 }
 
 ibv_gid verbs_device::gid(int index) const
 {
   ibv_gid gid{};
-  REQUIRE(api_.query_gid(context_, 1, index, &gid) == 0);
+  must(api_.query_gid(context_, 1, index, &gid) == 0, "query_gid");
   return gid;
 }
 
@@ -64,9 +72,9 @@ ibv_event_type verbs_device::event() const
 {
   pollfd p{context_->async_fd, POLLIN, 0};
   constexpr std::chrono::milliseconds limit = patience;
-  REQUIRE(::poll(&p, 1, static_cast<int>(limit.count())) == 1);
+  must(::poll(&p, 1, static_cast<int>(limit.count())) == 1, "an asynchronous event");
   ibv_async_event event{};
-  REQUIRE(api_.get_async_event(context_, &event) == 0);
+  must(api_.get_async_event(context_, &event) == 0, "get_async_event");
   api_.ack_async_event(&event);
   return event.event_type;
 }
@@ -76,18 +84,18 @@ memory::memory(const verbs_device& on, std::size_t size, int access, ibv_pd* in)
   , bytes_(size)
   , mr_(api_.reg_mr(in != nullptr ? in : on.pd(), bytes_.data(), size, access))
 {
-  REQUIRE(mr_ != nullptr);
+  must(mr_ != nullptr, "reg_mr");
 }
 
 memory::~memory()
 {
   if (mr_ != nullptr)
-    CHECK(api_.dereg_mr(mr_) == 0);
+    must(api_.dereg_mr(mr_) == 0, "dereg_mr");
 }
 
 void memory::deregister()
 {
-  CHECK(api_.dereg_mr(mr_) == 0);
+  must(api_.dereg_mr(mr_) == 0, "dereg_mr");
   mr_ = nullptr;
 }
 
@@ -95,12 +103,12 @@ completions::completions(const verbs_device& on, int depth, ibv_comp_channel* ch
   : api_(on.api())
   , cq_(api_.create_cq(on.context(), depth, nullptr, channel, 0))
 {
-  REQUIRE(cq_ != nullptr);
+  must(cq_ != nullptr, "create_cq");
 }
 
 completions::~completions()
 {
-  CHECK(api_.destroy_cq(cq_) == 0);
+  must(api_.destroy_cq(cq_) == 0, "destroy_cq");
 }
 
 std::optional<ibv_wc> completions::poll() const
@@ -108,14 +116,14 @@ std::optional<ibv_wc> completions::poll() const
   ibv_wc wc{};
   const int n = cq_->context->ops.poll_cq(cq_, 1, &wc);
   if (n < 0)
-    FAIL("poll_cq failed");
+    must(false, "poll_cq");
   return n == 1 ? std::optional(wc) : std::nullopt;
 }
 
 ibv_wc completions::next() const
 {
   std::optional<ibv_wc> wc;
-  REQUIRE(until([&] { return (wc = poll()).has_value(); }));
+  must(until([&] { return (wc = poll()).has_value(); }), "a completion in time");
   return *wc;
 }
 
@@ -135,7 +143,7 @@ endpoint::endpoint(const verbs_device& on, const pair_options& with, ibv_pd* in)
   attr.cap.max_send_sge = attr.cap.max_recv_sge = with.elements;
   attr.cap.max_inline_data = with.inline_max;
   qp_ = on.api().create_qp(in != nullptr ? in : on.pd(), &attr);
-  REQUIRE(qp_ != nullptr);
+  must(qp_ != nullptr, "create_qp");
 }
 
 endpoint::~endpoint()
@@ -146,7 +154,7 @@ endpoint::~endpoint()
 void endpoint::destroy()
 {
   if (qp_ != nullptr)
-    CHECK(device_.api().destroy_qp(qp_) == 0);
+    must(device_.api().destroy_qp(qp_) == 0, "destroy_qp");
   qp_ = nullptr;
 }
 
@@ -171,19 +179,36 @@ int endpoint::to_init() const
   return modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-int endpoint::to_ready_to_receive(const endpoint& peer) const
+end_name endpoint::name() const
+{
+  end_name n;
+  n.gid = device_.gid();
+  n.lid = device_.lid();
+  n.qp = qp_->qp_num;
+  return n;
+}
+
+end_name endpoint::name(const memory& with) const
+{
+  end_name n = name();
+  n.address = with.address();
+  n.key = with.key();
+  return n;
+}
+
+int endpoint::to_ready_to_receive(const end_name& peer) const
 {
   ibv_qp_attr attr{};
   attr.qp_state = IBV_QPS_RTR;
   attr.path_mtu = IBV_MTU_1024;
-  attr.dest_qp_num = peer.qp()->qp_num;
+  attr.dest_qp_num = peer.qp;
   attr.rq_psn = first_psn;
   attr.max_dest_rd_atomic = options_.max_peer_read_atomic;
   attr.min_rnr_timer = options_.rnr_timer;
   attr.ah_attr.is_global = 1;
-  attr.ah_attr.grh.dgid = peer.device().gid();
+  attr.ah_attr.grh.dgid = peer.gid;
   attr.ah_attr.grh.hop_limit = 1;
-  attr.ah_attr.dlid = peer.device().lid();
+  attr.ah_attr.dlid = peer.lid;
   attr.ah_attr.port_num = 1;
   return modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
                         IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
@@ -206,7 +231,7 @@ ibv_qp_state endpoint::state() const
 {
   ibv_qp_attr attr{};
   ibv_qp_init_attr init{};
-  REQUIRE(device_.api().query_qp(qp_, &attr, IBV_QP_STATE, &init) == 0);
+  must(device_.api().query_qp(qp_, &attr, IBV_QP_STATE, &init) == 0, "query_qp");
   return attr.qp_state;
 }
 
@@ -253,12 +278,12 @@ int endpoint::receive(std::uint64_t id, std::vector<ibv_sge> into) const
 
 void connect(const endpoint& a, const endpoint& b)
 {
-  REQUIRE(a.to_init() == 0);
-  REQUIRE(b.to_init() == 0);
-  REQUIRE(a.to_ready_to_receive(b) == 0);
-  REQUIRE(b.to_ready_to_receive(a) == 0);
-  REQUIRE(a.to_ready_to_send() == 0);
-  REQUIRE(b.to_ready_to_send() == 0);
+  must(a.to_init() == 0, "a.to_init");
+  must(b.to_init() == 0, "b.to_init");
+  must(a.to_ready_to_receive(b) == 0, "a.to_ready_to_receive");
+  must(b.to_ready_to_receive(a) == 0, "b.to_ready_to_receive");
+  must(a.to_ready_to_send() == 0, "a.to_ready_to_send");
+  must(b.to_ready_to_send() == 0, "b.to_ready_to_send");
 }
 
 } // namespace test

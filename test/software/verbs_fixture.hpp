@@ -37,6 +37,9 @@ inline std::ostream& operator<<(std::ostream& to, ibv_event_type type)
 
 namespace test {
 
+/// For what this fixture itself needs: throws. Catch's own assertions are for one thread only.
+void must(bool good, const char* what);
+
 /// How long a test waits for what must come. What must not come is shown by what comes instead.
 inline constexpr std::chrono::seconds patience{10};
 
@@ -156,6 +159,16 @@ struct pair_options
   ibv_srq* shared = nullptr;
 };
 
+/// What the other end must be told to connect, and to reach memory. Goes from process to process.
+struct end_name
+{
+  ibv_gid gid{};
+  std::uint16_t lid = 0;
+  std::uint32_t qp = 0;
+  std::uint64_t address = 0;
+  std::uint32_t key = 0;
+};
+
 /// One end: a queue pair with a completion queue for each of its queues.
 class endpoint
 {
@@ -166,13 +179,16 @@ public:
   endpoint& operator=(const endpoint&) = delete;
 
   ibv_qp* qp() const noexcept { return qp_; }
+  end_name name() const;
+  end_name name(const memory& with) const;
   const completions& sent() const noexcept { return sent_; }
   const completions& received() const noexcept { return received_; }
   const verbs_device& device() const noexcept { return device_; }
   const pair_options& options() const noexcept { return options_; }
 
   int to_init() const;
-  int to_ready_to_receive(const endpoint& peer) const;
+  int to_ready_to_receive(const endpoint& peer) const { return to_ready_to_receive(peer.name()); }
+  int to_ready_to_receive(const end_name& peer) const;
   int to_ready_to_send() const;
   int to(ibv_qp_state state) const;
   ibv_qp_state state() const;

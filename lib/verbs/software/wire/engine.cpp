@@ -14,6 +14,8 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
+#include <span>
+
 #include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -39,6 +41,18 @@ enum kind : std::uint64_t
   kind_greeter,
   kind_leaver,
 };
+
+// epoll_pwait2 came with Linux 5.11, and not with every sandbox; milliseconds do there, rounded up.
+int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexcept
+{
+  const auto size = static_cast<int>(ready.size());
+  const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
+  const int n = ::epoll_pwait2(epoll, ready.data(), size, ns < 0 ? nullptr : &t, nullptr);
+  if (n >= 0 || errno != ENOSYS)
+    return n;
+  const std::int64_t ms = std::min<std::int64_t>((ns + millisecond - 1) / millisecond, 1000);
+  return ::epoll_wait(epoll, ready.data(), size, ns < 0 ? -1 : static_cast<int>(ms));
+}
 
 } // namespace
 
@@ -206,8 +220,13 @@ void engine::serve_due() noexcept
       earliest_ = 0;
       for (const auto& [number, s] : stations_)
       {
+        if (count == due.size())
+        {
+          earliest_ = 1; // the rest in another turn, at once
+          break;
+        }
         const bool rings = s->due_ != 0 && s->due_ <= at;
-        if ((rings || s->owed_.load(std::memory_order_relaxed)) && count < due.size())
+        if (rings || s->owed_.load(std::memory_order_relaxed))
         {
           s->owed_.store(false, std::memory_order_relaxed);
           if (rings)
@@ -215,9 +234,7 @@ void engine::serve_due() noexcept
           due[count++] = number;
         }
         if (s->due_ != 0 && (earliest_ == 0 || s->due_ < earliest_))
-        {
           earliest_ = s->due_;
-        }
       }
     }
     for (std::size_t i = 0; i < count; ++i)
@@ -264,9 +281,7 @@ bool engine::wait_wake(std::int64_t ns) noexcept
 bool engine::round(std::int64_t wait) noexcept
 {
   std::array<epoll_event, 32> ready;
-  const timespec t{wait / 1'000'000'000, wait % 1'000'000'000};
-  const int n = ::epoll_pwait2(events_.get(), ready.data(), static_cast<int>(ready.size()),
-    wait < 0 ? nullptr : &t, nullptr);
+  const int n = wait_events(events_.get(), ready, wait);
   bool sockets = false;
   for (int i = 0; i < n; ++i)
   {

@@ -1,0 +1,241 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Two processes where two hosts would be.
+
+#include "software/verbs_fixture.hpp"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <exception>
+#include <iostream>
+#include <memory>
+#include <utility>
+
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+using namespace test;
+
+namespace {
+
+/// Names go over a socket pair, as programs exchange them out of band.
+class out_of_band
+{
+public:
+  explicit out_of_band(int fd)
+    : fd_(fd)
+  {
+  }
+  ~out_of_band() { ::close(fd_); }
+  out_of_band(const out_of_band&) = delete;
+  out_of_band& operator=(const out_of_band&) = delete;
+
+  end_name exchange(const end_name& mine) const
+  {
+    end_name theirs;
+    must(::send(fd_, &mine, sizeof mine, MSG_NOSIGNAL) == sizeof mine, "send a name");
+    must(::recv(fd_, &theirs, sizeof theirs, MSG_WAITALL) == sizeof theirs, "receive a name");
+    return theirs;
+  }
+  void meet() const
+  {
+    char c = 0;
+    must(::send(fd_, &c, 1, MSG_NOSIGNAL) == 1, "meet");
+    must(::recv(fd_, &c, 1, MSG_WAITALL) == 1, "meet");
+  }
+
+private:
+  int fd_;
+};
+
+/// Runs `body` in a child. It is forked before this process has opened a device.
+template <class Body>
+class child
+{
+public:
+  explicit child(Body body)
+  {
+    int fds[2];
+    REQUIRE(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+    pid_ = ::fork();
+    REQUIRE(pid_ >= 0);
+    if (pid_ == 0)
+    {
+      ::close(fds[0]);
+      int result = EXIT_FAILURE;
+      try
+      {
+        const out_of_band line(fds[1]);
+        result = body(line) ? EXIT_SUCCESS : EXIT_FAILURE;
+      }
+      catch (const std::exception& e)
+      {
+        std::cerr << "child: " << e.what() << '\n';
+      }
+      ::_exit(result);
+    }
+    ::close(fds[1]);
+    line_ = std::make_unique<out_of_band>(fds[0]);
+  }
+  ~child()
+  {
+    if (pid_ > 0)
+    {
+      ::kill(pid_, SIGKILL);
+      ::waitpid(pid_, nullptr, 0);
+    }
+  }
+  child(const child&) = delete;
+  child& operator=(const child&) = delete;
+
+  const out_of_band& line() const noexcept { return *line_; }
+  void kill()
+  {
+    ::kill(pid_, SIGKILL);
+    ::waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+  bool succeeded()
+  {
+    int status = 0;
+    ::waitpid(std::exchange(pid_, 0), &status, 0);
+    return WIFEXITED(status) && WEXITSTATUS(status) == EXIT_SUCCESS;
+  }
+
+private:
+  pid_t pid_ = 0;
+  std::unique_ptr<out_of_band> line_;
+};
+
+void connect_to(const endpoint& e, const end_name& peer)
+{
+  must(e.to_init() == 0, "to_init");
+  must(e.to_ready_to_receive(peer) == 0, "to_ready_to_receive");
+  must(e.to_ready_to_send() == 0, "to_ready_to_send");
+}
+
+} // namespace
+
+TEST_CASE("two processes exchange messages and reach into each other's memory")
+{
+  constexpr unsigned rounds = 500;
+  constexpr std::size_t size = 100'000;
+  child other(
+    [](const out_of_band& line)
+    {
+      verbs_device d;
+      endpoint e(d);
+      memory m(d, size);
+      memory small(d, 8);
+      std::fill(m.bytes().begin(), m.bytes().end(), std::uint8_t{7});
+      const end_name peer = line.exchange(e.name(m));
+      connect_to(e, peer);
+      must(e.receive(0, small.sge()) == 0, "receive");
+      line.meet();
+      bool good = true;
+      for (unsigned i = 0; i < rounds && good; ++i)
+      {
+        good = e.received().next().status == IBV_WC_SUCCESS && e.receive(0, small.sge()) == 0 &&
+               e.send(0, small.sge()) == 0 && e.sent().next().status == IBV_WC_SUCCESS;
+      }
+      line.meet();
+      return good;
+    });
+  verbs_device d;
+  endpoint e(d);
+  memory m(d, size);
+  memory small(d, 8);
+  const end_name peer = other.line().exchange(e.name(m));
+  connect_to(e, peer);
+  other.line().meet();
+  for (unsigned i = 0; i < rounds; ++i)
+  {
+    REQUIRE(e.receive(0, small.sge()) == 0);
+    REQUIRE(e.read(1, m.sge(), peer.address, peer.key) == 0);
+    // Fenced: what is written is what was read.
+    REQUIRE(e.write(2, m.sge(), peer.address, peer.key, IBV_SEND_FENCE) == 0);
+    REQUIRE(e.send(3, small.sge()) == 0);
+    for (std::uint64_t id : {1u, 2u, 3u})
+    {
+      const ibv_wc wc = e.sent().next();
+      REQUIRE(wc.status == IBV_WC_SUCCESS);
+      REQUIRE(wc.wr_id == id);
+    }
+    REQUIRE(e.received().next().status == IBV_WC_SUCCESS);
+  }
+  CHECK(std::all_of(m.bytes().begin(), m.bytes().end(), [](std::uint8_t b) { return b == 7; }));
+  other.line().meet();
+  CHECK(other.succeeded());
+}
+
+TEST_CASE("a peer that is killed ends what is outstanding with an exceeded retry counter")
+{
+  child other(
+    [](const out_of_band& line)
+    {
+      verbs_device d;
+      endpoint e(d);
+      memory m(d, 8);
+      connect_to(e, line.exchange(e.name(m)));
+      line.meet();
+      line.meet(); // never
+      return true;
+    });
+  verbs_device d;
+  pair_options o;
+  o.rnr_retry = 7;
+  endpoint e(d, o);
+  memory m(d, 8);
+  connect_to(e, other.line().exchange(e.name(m)));
+  other.line().meet();
+  for (unsigned i = 0; i < 3; ++i)
+    REQUIRE(e.receive(10 + i, m.sge()) == 0);
+  REQUIRE(e.send(1, m.sge()) == 0); // finds no receive, for ever
+  REQUIRE(e.send(2, m.sge()) == 0);
+  other.kill();
+  const ibv_wc wc = e.sent().next();
+  CHECK(wc.status == IBV_WC_RETRY_EXC_ERR);
+  CHECK(wc.wr_id == 1);
+  CHECK(e.sent().next().status == IBV_WC_WR_FLUSH_ERR);
+  for (unsigned i = 0; i < 3; ++i)
+    CHECK(e.received().next().wr_id == 10 + i);
+}
+
+TEST_CASE("a peer that stops is given up when it has been silent for too long")
+{
+  child other(
+    [](const out_of_band& line)
+    {
+      verbs_device d;
+      endpoint e(d);
+      memory m(d, 8);
+      connect_to(e, line.exchange(e.name(m)));
+      line.meet();
+      ::raise(SIGSTOP);
+      return true;
+    });
+  rdma::software::device_settings quick;
+  quick.retry_time_min = std::chrono::milliseconds(100);
+  verbs_device d(quick);
+  endpoint e(d);
+  memory m(d, 8);
+  const end_name peer = other.line().exchange(e.name(m));
+  connect_to(e, peer);
+  other.line().meet();
+  REQUIRE(until(
+    [&]
+    {
+      // Until it has stopped, it answers.
+      if (e.state() == IBV_QPS_ERR)
+        return true;
+      (void)e.write(1, m.sge(), peer.address, peer.key);
+      const ibv_wc wc = e.sent().next();
+      return wc.status == IBV_WC_RETRY_EXC_ERR;
+    }));
+}
