@@ -147,10 +147,11 @@ public:
   /// The context that buffers for this queue pair come from. Precondition: not moved from.
   [[nodiscard]] rdma::context context() const { return core_->context(); }
 
-  /// The queue pair's options, as far as the device could follow them.
+  /// The queue pair's options, as far as the device could follow them. Precondition: not moved from.
   [[nodiscard]] const queue_pair_options& options() const noexcept { return core_->options(); }
 
   /// The number that message::queue_pair_number and the peer know it by (ibv_qp::qp_num).
+  /** Precondition: not moved from. */
   [[nodiscard]] std::uint32_t number() const noexcept { return core_->number(); }
 
   /// Neither closed nor moved from.
@@ -160,6 +161,7 @@ public:
   [[nodiscard]] bool is_connected() const { return core_ && core_->is_connected(); }
 
   /// Why the queue pair is in the error state; diagnosis::code is success when it is not.
+  /** Precondition: not moved from. */
   [[nodiscard]] diagnosis diagnose() const { return core_->diagnose(); }
 
   /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when closed.
@@ -175,13 +177,15 @@ public:
   /// What the peer needs to connect to this queue pair by connect().
   /**
    * @param local The address by which the peer reaches this host; it chooses the GID. Without one: the first
-   * GID that other hosts reach. Throws system_error.
+   * GID that other hosts reach. Throws system_error, error::closed among others.
    */
   [[nodiscard]] endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local = {})
   {
-    error_code ec;
-    endpoint_description result = core_->local_endpoint(local, ec);
+    error_code ec = error::closed; // when moved from
+    endpoint_description result;
+    if (core_)
+      result = core_->local_endpoint(local, ec);
     if (ec)
       throw system_error(ec, "queue_pair::local_endpoint");
     return result;
@@ -191,9 +195,15 @@ public:
   /**
    * Both sides call local_endpoint() first, exchange what it returns, and call connect(). Returns at
    * once: whether the peer is there shows with the first operation (wc_status::retry_exceeded).
-   * error::no_common_transport, error::already_connected, or what ibv_modify_qp said.
+   * error::no_common_transport, error::already_connected, error::closed, or what ibv_modify_qp said.
    */
-  void connect(const endpoint_description& remote, error_code& ec) { core_->connect(remote, ec); }
+  void connect(const endpoint_description& remote, error_code& ec)
+  {
+    if (core_)
+      core_->connect(remote, ec);
+    else
+      ec = error::closed;
+  }
 
   /// As above; throws system_error.
   void connect(const endpoint_description& remote)
@@ -281,7 +291,7 @@ public:
    * the buffers takes both sides to the error state. rdma::no_data takes messages without bytes,
    * and the immediate data of writes.
    * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode The number
-   * of bytes received.
+   * of bytes received into the buffers: 0 for a write with immediate data, which went elsewhere.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -289,7 +299,7 @@ public:
   auto async_receive(const Buffers& buffers,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
+    return initiate<CompletionToken, detail::receive_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::receive}, buffers);
   }
 

@@ -49,6 +49,12 @@ struct completion_queue_options
  *
  * The queue belongs to the execution context of its executor: it polls and waits there, and must not be
  * used after that context is gone. Strands are looked through; the handlers run on their own executors.
+ * Where queue pairs of another execution context use it, they are to be closed, and their handlers called,
+ * before that context goes.
+ *
+ * One thread at a time takes completions and calls or dispatches their handlers, in the order in which
+ * they completed. A handler that runs for long, or waits, holds up those behind it, whatever the number of
+ * threads in run(): post such work, or spread queue pairs over several queues.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.

@@ -26,8 +26,9 @@ namespace rdma {
 /**
  * This is the way to expose memory to a peer: register it with the rights that the peer is to have,
  * and send it the handle that remote() gives. When the region is destroyed its keys become invalid
- * and no peer reaches the memory any more: at once, or, where operations of one's own still use it,
- * when the last of them has completed.
+ * and no peer reaches the memory any more: at once, or, where operations of one's own still use it or a
+ * memory_window was bound to it, when the last of them has completed, and the window has been bound to
+ * something else or destroyed. Memory of the user's own must stay until then.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.

@@ -87,7 +87,13 @@ public:
   {
   }
 
-  basic_shared_receive_queue(basic_shared_receive_queue&&) noexcept = default;
+  // The executor is copied: receives on an object that was moved from still complete, with an error.
+  basic_shared_receive_queue(basic_shared_receive_queue&& other) noexcept
+    : executor_(other.executor_)
+    , core_(std::move(other.core_))
+  {
+  }
+
   basic_shared_receive_queue& operator=(basic_shared_receive_queue&& other) noexcept
   {
     if (this != &other)

@@ -11,6 +11,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
 
+#include <algorithm>
 #include <cerrno>
 
 // The chain of handlers that polls a completion queue: spinning, waiting and waking up.
@@ -95,15 +96,14 @@ void completion_queue_impl::run_chain()
   std::size_t handled = 0;
   for (;;)
   {
-    const std::size_t polled = poll(true);
-    const std::size_t count = polled == busy ? 0 : polled;
+    const round polled = poll(true);
     if (shut_down_.load(std::memory_order_relaxed))
       break;
     if (outstanding_.load(std::memory_order_relaxed) == 0 && go_idle())
       break;
-    if (count != 0)
+    if (!polled.busy && !polled.quiet)
     {
-      handled += count;
+      handled += std::max<std::size_t>(polled.handlers, 1);
       now = clock::now();
       last_activity_.store(now, std::memory_order_relaxed);
       if (handled < handlers_max)
@@ -126,16 +126,17 @@ void completion_queue_impl::run_chain()
 
 // Arms the queue; true when nothing had completed before that. Armed first, polled last: what completes
 // after the poll finds the queue armed and tells the channel. A poll by another thread does not count: it
-// may have looked before the queue was armed.
+// may have looked before the queue was armed. Nor is it enough that no handler was called: completions that
+// end no operation (of a failed batch, all but the last) may have left others behind them in the queue.
 bool completion_queue_impl::poll_and_arm()
 {
   drain_channel(); // of events of the past, which would only wake us once more
   if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
     return false; // goes on polling
-  const std::size_t polled = poll(true);
-  if (polled == 0)
+  const round polled = poll(true);
+  if (polled.quiet)
     return true;
-  if (polled == busy)
+  if (polled.busy)
     return false;
   last_activity_.store(clock::now(), std::memory_order_relaxed);
   return false;

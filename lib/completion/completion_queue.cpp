@@ -41,8 +41,7 @@ std::size_t completion_queue::poll()
   std::size_t count = 0;
   for (const auto& impl : impls_)
     if (impl)
-      if (const std::size_t polled = impl->poll(false); polled != detail::completion_queue_impl::busy)
-        count += polled;
+      count += impl->poll(false).handlers;
   return count;
 }
 

@@ -185,12 +185,56 @@ void completion_queue_impl::refill()
     ready_.push_back(op);
 }
 
-void completion_queue_impl::collect()
+int completion_queue_impl::take_completions(ibv_wc* to, int count)
+{
+  const std::lock_guard lock(native_mutex_);
+  if (rescued_.empty())
+    return ibv_poll_cq(native_, count, to);
+  const auto n = std::min(static_cast<std::size_t>(count), rescued_.size() - rescued_taken_);
+  std::copy_n(rescued_.begin() + static_cast<std::ptrdiff_t>(rescued_taken_), n, to);
+  rescued_taken_ += n;
+  if (rescued_taken_ == rescued_.size())
+  {
+    rescued_.clear();
+    rescued_taken_ = 0;
+  }
+  return static_cast<int>(n);
+}
+
+void completion_queue_impl::rescue() noexcept
 {
   std::array<ibv_wc, 32> completions;
-  const int count = ibv_poll_cq(native_, static_cast<int>(completions.size()), completions.data());
+  bool some = false;
+  try
+  {
+    const std::lock_guard lock(native_mutex_);
+    for (;;)
+    {
+      rescued_.reserve(rescued_.size() + completions.size()); // before anything is taken
+      const int count = ibv_poll_cq(native_, static_cast<int>(completions.size()), completions.data());
+      if (count <= 0)
+        break;
+      rescued_.insert(rescued_.end(), completions.begin(), completions.begin() + count);
+      some = true;
+    }
+  }
+  catch (const std::bad_alloc&)
+  {
+    // What is left in the device's queue goes with the queue pair.
+  }
+  if (!some)
+    return;
+  has_deferred_.store(true, std::memory_order_seq_cst); // as in defer()
+  kick();
+}
+
+// Whether there was any completion.
+bool completion_queue_impl::collect()
+{
+  std::array<ibv_wc, 32> completions;
+  const int count = take_completions(completions.data(), static_cast<int>(completions.size()));
   if (count <= 0)
-    return; // a negative count is an overrun, which the queue pairs' async events report
+    return false; // a negative count is an overrun, which the queue pairs' async events report
   // take() is called without sources_mutex_: sources take that under their own mutex.
   std::shared_ptr<work_source> taker;
   std::uint32_t taker_index = 0;
@@ -211,12 +255,17 @@ void completion_queue_impl::collect()
     if (operation* op = taker->take(wc, slot, last, static_cast<std::uint32_t>(wc.wr_id)))
       ready_.push_back(op);
   }
+  return true;
 }
 
-std::size_t completion_queue_impl::poll(bool in_context)
+completion_queue_impl::round completion_queue_impl::poll(bool in_context)
 {
+  round result;
   if (shut_down_.load(std::memory_order_relaxed) || polling_.exchange(true, std::memory_order_acquire))
-    return busy;
+  {
+    result.busy = true;
+    return result;
+  }
   struct guard
   {
     completion_queue_impl& queue;
@@ -231,18 +280,16 @@ std::size_t completion_queue_impl::poll(bool in_context)
   } leave{*this};
 
   refill();
-  if (ready_.empty())
-    collect();
-  std::size_t count = 0;
+  result.quiet = ready_.empty() && !collect();
   while (!shut_down_.load(std::memory_order_relaxed))
   {
     operation* op = ready_.pop_front();
     if (op == nullptr)
       break;
-    ++count;
+    ++result.handlers;
     op->complete(op, true, in_context);
   }
-  return count;
+  return result;
 }
 
 // What had ended already when the io_context went: the handlers are destroyed uncalled.

@@ -70,10 +70,25 @@ public:
   // op has ended without the device; its handler is called by the chain.
   void defer(operation* op);
 
+  struct round
+  {
+    std::size_t handlers = 0; // called
+    bool busy = false;        // another thread is at it, or a handler of this very call
+    bool quiet = false;       // there was nothing at all: no completion either that ends no operation
+  };
+
   // One round of completions; their handlers are called. `in_context`: by a thread of executor().
-  // Their number; `busy` when another thread is at it, or a handler of this very call.
-  static constexpr std::size_t busy = SIZE_MAX;
-  std::size_t poll(bool in_context);
+  round poll(bool in_context);
+
+  // A queue pair is about to be destroyed, and its completions with it: those of a shared receive queue's
+  // receives among them are taken out before, to be found by the next poll().
+  void rescue() noexcept;
+
+  // Where a new source's generations start, so that a late completion of an earlier one is not taken for its.
+  [[nodiscard]] std::uint32_t next_epoch() noexcept
+  {
+    return epoch_.fetch_add(1u << 20, std::memory_order_relaxed);
+  }
 
   // The io_context is going: no handler is called any more.
   void shutdown() noexcept;
@@ -97,7 +112,8 @@ private:
   void start_wait();
   void on_channel_ready(const error_code& ec);
   void drain_channel();
-  void collect();
+  bool collect();
+  int take_completions(ibv_wc* to, int count);
   void refill();
   void destroy_ended() noexcept;
   bool must_spin(clock::time_point now) const;
@@ -121,6 +137,11 @@ private:
   handler_slot chain_slot_; // the chain's handler, when it is queued
   handler_slot wait_slot_;  // the wait for the channel
   std::atomic<clock::time_point> last_activity_{};
+
+  std::mutex native_mutex_; // the order of completions: rescued_ first, then native_; innermost
+  std::vector<ibv_wc> rescued_;
+  std::size_t rescued_taken_ = 0;
+  std::atomic<std::uint32_t> epoch_{0};
 
   std::atomic<bool> polling_{false}; // guards ready_
   operation_list ready_;

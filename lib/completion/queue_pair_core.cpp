@@ -129,6 +129,7 @@ void queue_pair_core::create()
   number_ = native_->qp_num;
   // More than was asked for may be granted: what goes inline is copied, which pays for small data only.
   inline_max_ = std::min(attributes.cap.max_inline_data, options_.max_inline_data);
+  options_.max_inline_data = inline_max_;
 
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
@@ -153,6 +154,10 @@ void queue_pair_core::destroy_native() noexcept
 {
   if (native_ != nullptr)
   {
+    // Destroying a queue pair takes its completions out of the queue (ibv_destroy_qp(3)); those of the
+    // shared receive queue's receives are not its own to lose.
+    if (receives_)
+      completions_->rescue();
     device_.api().destroy_qp(std::exchange(native_, nullptr));
     if (receives_)
       receives_->detach();
@@ -283,13 +288,22 @@ void queue_pair_core::start_flush_timer()
 void queue_pair_core::force_flush()
 {
   std::lock_guard lock(mutex_);
-  // The second: everything had been flushed when the timer was already on its way.
+  if (flush_timer_.expiry() > boost::asio::steady_timer::clock_type::now())
+    return; // of an earlier time, that was on its way when everything had been flushed
   if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false) || native_ == nullptr)
     return;
   destroy_native();
+  const error_code reason = flush_reason();
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage == operation::state::posted)
-      finish(op, op->result.ec ? op->result.ec : reason_);
+      finish(op, op->result.ec ? op->result.ec : reason);
+  withdraw(waiting_sends_, reason);
+  withdraw(waiting_receives_, reason);
+}
+
+error_code queue_pair_core::flush_reason() const
+{
+  return reason_ ? reason_ : make_error_code(wc_status::flushed);
 }
 
 void queue_pair_core::unlink(operation* op)
@@ -299,8 +313,8 @@ void queue_pair_core::unlink(operation* op)
 
 void queue_pair_core::terminate()
 {
-  if (to_error_state())
-    start_flush_timer();
+  to_error_state();
+  start_flush_timer();
 }
 
 void queue_pair_core::stop() noexcept

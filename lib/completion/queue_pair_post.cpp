@@ -135,10 +135,10 @@ bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
     ec = error::no_remote_key;
   else if (slab_.size() == 0)
   {
+    cells_.reserve(options_.send_depth);
     slab_ = rdma::context(domain_).allocate(std::size_t{8} * options_.send_depth, ec);
     if (!ec)
     {
-      cells_.reserve(options_.send_depth);
       for (std::uint32_t i = options_.send_depth; i-- > 0;)
         cells_.push_back(static_cast<std::uint16_t>(i));
     }
@@ -180,10 +180,16 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   }
   if (ec)
     return false;
+  // All room that is needed, here, where the want of it is only this operation's: posting does not throw.
+  scratch_->requests.reserve(all.size());
+  scratch_->pieces.reserve(all.pieces().size());
+  op->batch_registrations.reserve(all.pieces().size());
   for (const const_buffer& piece : all.pieces())
     if (piece.size() != 0)
+    {
       piece.registration()->retain();
-  op->batch_adopted = true;
+      op->batch_registrations.push_back(piece.registration());
+    }
   op->credits = static_cast<std::uint32_t>(all.size());
   return true;
 }
@@ -249,15 +255,24 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
     ec = reason_;
   else if (lifecycle_ == lifecycle::open && op->what.kind != request_kind::receive)
     ec = error::not_connected;
+  else if (native_ == nullptr)
+    ec = flush_reason(); // destroyed, as it did not flush
   else
-    admit(op, buffers, ec);
+    try
+    {
+      admit(op, buffers, ec);
+    }
+    catch (const std::bad_alloc&)
+    {
+      ec = boost::asio::error::no_memory;
+    }
   if (ec)
   {
     finish(op, ec);
     return;
   }
   start(op);
-  lock.unlock();
+  // With the mutex held: without it, a handler may already have run elsewhere and destroyed all this.
   completions_->kick();
 }
 
@@ -284,11 +299,6 @@ bool queue_pair_core::post(operation* op, int& error)
   error = 0;
   const bool receive = op->what.kind == request_kind::receive;
   std::uint32_t& posted = receive ? receives_posted_ : sends_posted_;
-  if (native_ == nullptr)
-  {
-    error = ECANCELED; // destroyed after a flush that never came
-    return false;
-  }
   if (posted + op->credits > (receive ? options_.receive_depth : options_.send_depth))
     return false;
   if (receive)
@@ -363,8 +373,7 @@ int queue_pair_core::post_batch(operation* op)
   auto& pieces = scratch_->pieces;
   requests.clear();
   requests.resize(all.size());
-  pieces.clear();
-  pieces.reserve(all.pieces().size()); // pointers into it must stay
+  pieces.clear(); // admit_batch() saw to the room, so that pointers into it stay
   for (std::size_t i = 0; i < all.size(); ++i)
   {
     const batch::entry& each = all.entries()[i];
@@ -406,7 +415,7 @@ void queue_pair_core::post_waiting(operation_list& list)
   while (operation* op = list.front())
   {
     int error = 0;
-    if (post(op, error))
+    if (native_ != nullptr && post(op, error))
     {
       // posted: the link fields are free only after it has left the list, which posting does not touch
       list.erase(op);
@@ -422,6 +431,7 @@ void queue_pair_core::post_waiting(operation_list& list)
 void queue_pair_core::note_failure(const operation* op, const ibv_wc& wc)
 {
   error_state_ = true; // IBA 10.3.1: a completion error takes an RC queue pair there
+  start_flush_timer();
   if (first_failure_.code || wc.status == IBV_WC_WR_FLUSH_ERR)
     return;
   first_failure_.code = make_error_code(static_cast<wc_status>(wc.status));
@@ -448,6 +458,7 @@ void queue_pair_core::fill_success(operation* op, const ibv_wc& wc)
     // Binding changes the key; whoever binds keeps ibv_mw::rkey (ibv_post_send(3), IBV_WR_BIND_MW).
     ibv_mw* window = op->what.window->native;
     window->rkey = ibv_inc_rkey(window->rkey);
+    op->what.window->hold(op->registrations[0]);
     device_keys keys{};
     keys[device_index_] = window->rkey;
     result.bound =
@@ -465,7 +476,8 @@ operation* queue_pair_core::take(
 {
   std::lock_guard lock(mutex_);
   operation* op = slot(index);
-  if (op == nullptr || op->generation != generation || op->stage != operation::state::posted)
+  if (op == nullptr || op->generation != generation || op->stage != operation::state::posted
+    || wc.qp_num != number_)
     return nullptr;
   if (wc.status == IBV_WC_SUCCESS)
     fill_success(op, wc);
@@ -475,7 +487,7 @@ operation* queue_pair_core::take(
     if (!op->result.ec)
     {
       const bool flushed = wc.status == IBV_WC_WR_FLUSH_ERR;
-      op->result.ec = flushed && reason_ ? reason_ : make_error_code(static_cast<wc_status>(wc.status));
+      op->result.ec = flushed ? flush_reason() : make_error_code(static_cast<wc_status>(wc.status));
     }
   }
   if (!last)

@@ -153,8 +153,7 @@ void shared_receive_core::submit(operation* op, const buffer_list& buffers)
   }
   else if (const int error = post(op); error != 0)
     finish(op, error_code(error, boost::system::system_category()));
-  lock.unlock();
-  completions_->kick();
+  completions_->kick(); // with the mutex held, as in queue_pair_core::submit
 }
 
 int shared_receive_core::post(operation* op)

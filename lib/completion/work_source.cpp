@@ -7,7 +7,6 @@
 
 #include "boost_rdma/detail/work_source.hpp"
 
-#include "boost_rdma/batch.hpp"
 #include "completion/completion_queue_impl.hpp"
 
 #include <utility>
@@ -40,6 +39,7 @@ work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
   , completions_(std::move(completions))
   , max_sge_(max_sge)
   , executor_(executor)
+  , epoch_(completions_->next_epoch())
 {
 }
 
@@ -67,6 +67,7 @@ operation* work_source::claim()
       operation& op = fresh.slots[i];
       op.source = this;
       op.index = first + i;
+      op.generation = epoch_;
       op.pieces = &fresh.pieces[std::size_t{i} * max_sge_];
       op.registrations = &fresh.registrations[std::size_t{i} * max_sge_];
       op.next = vacant_;
@@ -189,10 +190,9 @@ void work_source::drop_buffers(operation* op) noexcept
   for (std::uint16_t i = 0; i < op->piece_count; ++i)
     op->registrations[i]->release();
   op->piece_count = 0;
-  if (std::exchange(op->batch_adopted, false))
-    for (const const_buffer& piece : op->what.batch->pieces())
-      if (piece.size() != 0)
-        piece.registration()->release();
+  for (registration* each : op->batch_registrations)
+    each->release();
+  op->batch_registrations.clear(); // its room stays for the next batch in this slot
 }
 
 std::uint64_t work_source::work_request_id(const operation* op, bool last) const noexcept

@@ -210,8 +210,18 @@ void acceptor_impl::on_accept(const error_code& ec, connection::socket_type sock
     return;
   }
   make_room();
-  auto link = std::make_shared<connection>(std::move(socket));
-  handshakes_.push_back(link);
+  std::shared_ptr<connection> link;
+  try
+  {
+    link = std::make_shared<connection>(std::move(socket));
+    handshakes_.push_back(link);
+  }
+  catch (const std::bad_alloc&)
+  {
+    log_line(spdlog::level::warn, "accepting on port {}: out of memory", local_.port());
+    back_off();
+    return;
+  }
   start_accepting();
   lock.unlock();
   link->set_deadline(options_.handshake_timeout);

@@ -137,6 +137,8 @@ asio::awaitable<error_code> connection::read_frame(std::uint8_t& type)
   constexpr std::size_t read_size = 512;
   for (;;)
   {
+    if (stopped())
+      co_return why_; // also when the frame is there: what follows it cannot be
     const auto data = buffer.data();
     std::span<const std::uint8_t> input(static_cast<const std::uint8_t*>(data.data()), data.size());
     const frame_reader::result result = frames_.read(input);
@@ -152,10 +154,8 @@ asio::awaitable<error_code> connection::read_frame(std::uint8_t& type)
     error_code ec;
     const std::size_t count = co_await socket.async_read_some(buffer.prepare(read_size), into(ec));
     buffer.commit(count);
-    if (stopped())
-      co_return why_;
     if (ec)
-      co_return error::peer_lost; // end of stream, reset, time-out: no farewell
+      co_return failure(error::peer_lost); // end of stream, reset, time-out: no farewell
   }
 }
 

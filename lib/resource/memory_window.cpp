@@ -10,6 +10,7 @@
 #include "resource/window_impl.hpp"
 
 #include <cerrno>
+#include <utility>
 
 namespace rdma {
 namespace detail {
@@ -26,7 +27,19 @@ window_impl::window_impl(std::shared_ptr<domain_impl> owner, const std::string& 
     throw system_error(last_verbs_error(), "cannot allocate a type 2 memory window");
 }
 
-window_impl::~window_impl() { ibv_dealloc_mw(native); }
+window_impl::~window_impl()
+{
+  ibv_dealloc_mw(native);
+  hold(nullptr);
+}
+
+void window_impl::hold(registration* bound) noexcept
+{
+  if (bound != nullptr)
+    bound->retain();
+  if (registration* before = std::exchange(bound_, bound))
+    before->release();
+}
 
 } // namespace detail
 

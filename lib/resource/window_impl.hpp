@@ -21,9 +21,15 @@ struct window_impl
   window_impl(const window_impl&) = delete;
   window_impl& operator=(const window_impl&) = delete;
 
+  // The window is bound to this now: it stays registered for as long as the window may open on it.
+  void hold(registration* bound) noexcept;
+
   std::shared_ptr<domain_impl> domain;
   device_impl* device = nullptr;
   ibv_mw* native = nullptr;
+
+private:
+  registration* bound_ = nullptr;
 };
 
 } // namespace rdma::detail

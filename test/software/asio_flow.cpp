@@ -276,6 +276,38 @@ TEST_CASE(
   CHECK(l.near_context.pool_statistics().buffers == 1);
 }
 
+TEST_CASE("a batch of hundreds that fails at its first operation completes in every completion mode")
+{
+  // Its flushed operations fill several rounds of completions in which nothing completes.
+  BOOST_RDMA_TEST_NEEDS(exact_statuses);
+  const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
+                             rdma::completion_mode::adaptive);
+  CAPTURE(static_cast<int>(mode));
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::completion_queue_options options;
+  options.mode = mode;
+  rdma::completion_queue completions(io, context, options);
+  rdma::queue_pair_options deep = of_depth(500);
+  deep.completions = completions;
+  rdma::queue_pair near(io, context, deep);
+  rdma::queue_pair far(io, context);
+  connect(near, far);
+  rdma::memory_region target(context, 64, exposed);
+  const rdma::remote_buffer real = target.remote();
+  const rdma::remote_buffer outside(real.address() + 4096, 8, real.keys(), real.rights());
+  rdma::registered_buffer buffer = buffer_of(context, "written.");
+  rdma::batch batch;
+  batch.write(buffer, outside);
+  for (int i = 0; i < 499; ++i)
+    batch.write(buffer, real);
+  bytes_record r;
+  near.async_submit(batch, r.handler());
+  REQUIRE(run_until(io, [&] { return r.done(); }));
+  CHECK(r.ec == rdma::wc_status::remote_access_error);
+  CHECK(text_of(target.first(8)) == std::string(8, '\0'));
+}
+
 TEST_CASE("ping-pong and bulk run in every completion mode")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,

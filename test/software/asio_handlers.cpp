@@ -9,6 +9,7 @@
 #include "common/handlers.hpp"
 #include "common/rdma_fixture.hpp"
 
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -412,4 +413,39 @@ TEST_CASE("an operation that another thread starts wakes an io_context that wait
   guard.reset();
   l.io.stop();
   runner.join();
+}
+
+TEST_CASE("a receive that a write with immediate data consumed has received no bytes")
+{
+  linked_pair l;
+  rdma::memory_region target(l.far_context, 4096, exposed);
+  rdma::registered_buffer small = l.far_context.allocate(8);
+  bytes_record received;
+  l.far.async_receive(small, received.handler());
+  bytes_record written;
+  l.near.async_write_with_immediate(
+    buffer_of(l.near_context, std::string(4096, 'w')), target.remote(), 7, written.handler());
+  REQUIRE(run_until(l.io, [&] { return received.done() && written.done(); }));
+  CHECK(received.ec == error_code());
+  CHECK(received.value() == 0); // not 4096, which the buffer does not hold
+  CHECK(text_of(target) == std::string(4096, 'w'));
+}
+
+TEST_CASE("type-erased completion handlers are completion handlers")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  bytes_record received;
+  bytes_record sent;
+  bytes_record refused;
+  using erased = asio::any_completion_handler<void(error_code, std::size_t)>;
+  l.far.async_receive(l.far_context.allocate(8), erased(received.handler()));
+  l.near.async_send(buffer, erased(sent.handler()));
+  rdma::queue_pair taken(std::move(l.near));
+  l.near.async_send(buffer, erased(refused.handler()));
+  CHECK(refused.calls == 0);
+  REQUIRE(run_until(l.io, [&] { return received.done() && sent.done() && refused.done(); }));
+  CHECK(received.ec == error_code());
+  CHECK(sent.ec == error_code());
+  CHECK(refused.ec == rdma::error::closed);
 }

@@ -34,6 +34,14 @@ struct bytes_result
 {
   static auto arguments(const outcome& o) { return std::make_tuple(o.ec, o.received.size); }
 };
+// What a peer wrote elsewhere, with immediate data, is not in the buffer.
+struct receive_result
+{
+  static auto arguments(const outcome& o)
+  {
+    return std::make_tuple(o.ec, o.received.written ? std::size_t{0} : o.received.size);
+  }
+};
 struct message_result
 {
   static auto arguments(const outcome& o) { return std::make_tuple(o.ec, o.received); }
@@ -131,6 +139,9 @@ public:
       std::allocator_traits<allocator_type>::deallocate(allocator, self, 1);
     }
     const bool direct = in_context && op->source->executor() == vicinity::same_executor;
+    // From elsewhere: the completion queue's count ends with the slot, the handler is yet to be queued.
+    if (invoke && !in_context && !moved.work_)
+      moved.work_.emplace(asio::get_associated_executor(moved.handler_, moved.io_executor_));
     op->source->release(op); // before the handler runs, so that what it starts finds the slot free
     if (invoke)
       std::move(moved).invoke(direct, std::move(arguments));
@@ -227,7 +238,15 @@ public:
     }
     op->what = std::move(what);
     if (slot.is_connected())
-      slot.template emplace<operation_canceller>(source_->weak_from_this(), op->index, op->generation);
+      try
+      {
+        slot.template emplace<operation_canceller>(source_->weak_from_this(), op->index, op->generation);
+      }
+      catch (...)
+      {
+        op->complete(op, false, false);
+        throw;
+      }
     source_->submit(op, as_list(pieces));
   }
 
@@ -240,10 +259,16 @@ private:
     o.ec = source_ == nullptr ? make_error_code(error::closed) : make_error_code(error::queue_too_deep);
     auto executor = asio::get_associated_executor(handler, executor_);
     auto allocator = handler_allocator(handler);
-    asio::post(executor,
+    auto call = [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable
+    { std::apply(std::move(handler), std::move(arguments)); };
+    // Through the I/O executor: a type-erased associated executor need not be able to post.
+    asio::post(executor_,
       asio::bind_allocator(allocator,
-        [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable
-        { std::apply(std::move(handler), std::move(arguments)); }));
+        [executor = std::move(executor), allocator, call = std::move(call)]() mutable
+        {
+          asio::dispatch(
+            std::move(executor), asio::bind_allocator(std::move(allocator), std::move(call)));
+        }));
   }
 
   work_source* source_;

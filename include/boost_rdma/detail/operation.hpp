@@ -22,6 +22,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 namespace rdma {
 class batch;
@@ -173,7 +174,7 @@ struct operation
   std::uint16_t piece_count = 0;
   std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
   state stage = state::vacant;
-  bool batch_adopted = false; // the registrations of what.batch are retained
+  std::vector<registration*> batch_registrations; // retained; the batch itself may be gone at the end
   alignas(std::max_align_t) std::byte storage[storage_size];
 };
 

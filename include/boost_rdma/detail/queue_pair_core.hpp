@@ -111,6 +111,7 @@ private:
   void enter(lifecycle next, const error_code& reason);
   void fill_success(operation* op, const ibv_wc& wc);
   void note_failure(const operation* op, const ibv_wc& wc);
+  [[nodiscard]] error_code flush_reason() const;
   void start_flush_timer();
   void force_flush();
   void unlink(operation* op) override;
@@ -118,7 +119,7 @@ private:
   bool drained() override;
   void destroy_native() noexcept;
 
-  const queue_pair_options options_;
+  queue_pair_options options_;
   device_impl& device_;
   const std::size_t device_index_;
   std::shared_ptr<shared_receive_core> receives_;

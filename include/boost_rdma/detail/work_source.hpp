@@ -49,7 +49,8 @@ public:
   // Gives the slot back. The source may be gone afterwards.
   void release(operation* op) noexcept;
 
-  // Asks the device for what op->what says; from here on op completes exactly once.
+  // Asks the device for what op->what says; from here on op completes exactly once. Does not throw: what
+  // is found wrong, want of memory too, is op's outcome. The source may be gone when this returns.
   virtual void submit(operation* op, const buffer_list& buffers) = 0;
 
   // As far as `type` permits: a waiting operation is withdrawn, a posted one ended by `terminal`.
@@ -106,6 +107,7 @@ protected:
 
 private:
   const vicinity executor_;
+  const std::uint32_t epoch_; // the first generation of each slot
   std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for
   operation* vacant_ = nullptr;
   std::vector<std::unique_ptr<chunk>> chunks_;

@@ -24,6 +24,11 @@ namespace {
 // The channel that this thread looks into right now: what it queues there itself needs no signal.
 thread_local const completion_channel* looking_into = nullptr;
 
+// Who waits for one of the first channels is woken by the sockets themselves and does the work; for the
+// others the engine does. Linux follows a file through 500 epoll sets of sets at most, 100 where those are in
+// sets again (path_limits in fs/eventpoll.c), and refuses to watch another socket beyond.
+constexpr std::uint32_t channels_on_sockets_max = 32;
+
 // A bound on what one call looks at; beyond it the next call, or the engine, goes on.
 constexpr unsigned scans_max = 64;
 
@@ -198,9 +203,14 @@ ibv_comp_channel* create_comp_channel(ibv_context* context)
   device_context& owner = device_context::of(context);
   epoll_event event{};
   event.events = EPOLLIN;
-  if (::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, made->signal.get(), &event) != 0
-    || ::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, owner.engine.sockets(), &event) != 0)
+  if (::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, made->signal.get(), &event) != 0)
     return nullptr;
+  if (owner.channels_on_sockets.fetch_add(1, std::memory_order_relaxed) < channels_on_sockets_max
+    && ::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, owner.engine.sockets(), &event) != 0)
+  {
+    owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
+    return nullptr;
+  }
   made->context = context;
   made->fd = made->set.get();
   made->refcnt = 0;
@@ -216,7 +226,9 @@ int destroy_comp_channel(ibv_comp_channel* channel)
     if (gone->refcnt != 0)
       return EBUSY;
   }
-  device_context::of(channel->context).children.fetch_sub(1, std::memory_order_release);
+  device_context& owner = device_context::of(channel->context);
+  owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
+  owner.children.fetch_sub(1, std::memory_order_release);
   delete gone;
   return 0;
 }

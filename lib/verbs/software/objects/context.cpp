@@ -263,16 +263,13 @@ void ack_async_event(ibv_async_event* event)
   {
   case IBV_EVENT_CQ_ERR:
     context = event->element.cq->context;
-    ++event->element.cq->async_events_completed;
     break;
   case IBV_EVENT_SRQ_ERR:
   case IBV_EVENT_SRQ_LIMIT_REACHED:
     context = event->element.srq->context;
-    ++event->element.srq->events_completed;
     break;
   default:
     context = event->element.qp->context; // this device has events of objects only
-    ++event->element.qp->events_completed;
     break;
   }
   device_context::of(context).events.acknowledge(*event);

@@ -39,6 +39,7 @@ struct device_context : ibv_context
   event_queue events;
   std::vector<ibv_gid> gids;
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
+  std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion channels; those beyond a number are not
   wire::engine engine;                    ///< last: its thread serves what the others hold
 };
 

@@ -13,6 +13,7 @@
 
 #include <cerrno>
 #include <sys/eventfd.h>
+#include <sys/uio.h>
 
 namespace rdma::software {
 namespace {
@@ -21,6 +22,7 @@ struct subject
 {
   const void* object = nullptr;
   event_count* count = nullptr;
+  std::uint32_t* completed = nullptr; // as libibverbs counts
 };
 
 subject subject_of(const ibv_async_event& event)
@@ -28,17 +30,20 @@ subject subject_of(const ibv_async_event& event)
   switch (event.event_type)
   {
   case IBV_EVENT_CQ_ERR:
-    return {event.element.cq, &static_cast<completion_queue*>(event.element.cq)->events};
+    return {event.element.cq, &static_cast<completion_queue*>(event.element.cq)->events,
+      &event.element.cq->async_events_completed};
   case IBV_EVENT_SRQ_ERR:
   case IBV_EVENT_SRQ_LIMIT_REACHED:
-    return {event.element.srq, &static_cast<shared_receive_queue*>(event.element.srq)->events};
+    return {event.element.srq, &static_cast<shared_receive_queue*>(event.element.srq)->events,
+      &event.element.srq->events_completed};
   case IBV_EVENT_QP_FATAL:
   case IBV_EVENT_QP_REQ_ERR:
   case IBV_EVENT_QP_ACCESS_ERR:
   case IBV_EVENT_COMM_EST:
   case IBV_EVENT_SQ_DRAINED:
   case IBV_EVENT_QP_LAST_WQE_REACHED:
-    return {event.element.qp, &static_cast<queue_pair*>(event.element.qp)->events};
+    return {event.element.qp, &static_cast<queue_pair*>(event.element.qp)->events,
+      &event.element.qp->events_completed};
   default:
     return {};
   }
@@ -88,15 +93,27 @@ void event_queue::acknowledge(const ibv_async_event& event)
 {
   const std::lock_guard lock(mutex_);
   if (const subject s = subject_of(event); s.count != nullptr)
+  {
     ++s.count->acknowledged;
+    ++*s.completed;
+  }
   acknowledged_.notify_all();
 }
 
 void event_queue::forget(const void* object, event_count& count)
 {
   std::unique_lock lock(mutex_);
-  std::erase_if(
+  auto forgotten = std::erase_if(
     waiting_, [object](const ibv_async_event& event) { return subject_of(event).object == object; });
+  // Or the descriptor would announce what is not there any more. Never waiting: somebody in get() may have
+  // taken the count already, who then finds nothing and waits on.
+  for (; forgotten != 0; --forgotten)
+  {
+    std::uint64_t one;
+    const iovec to{&one, sizeof one};
+    if (::preadv2(fd_.get(), &to, 1, -1, RWF_NOWAIT) != sizeof one)
+      break;
+  }
   acknowledged_.wait(lock, [&] { return count.given == count.acknowledged; });
 }
 

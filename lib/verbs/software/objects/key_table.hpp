@@ -34,6 +34,8 @@ struct key_slot
   const ibv_pd* pd = nullptr;
   std::uint32_t owner_qp = 0;     ///< type 2 windows: the only queue pair that may use it
   bool window = false;
+  bool type2 = false;             ///< windows
+  std::uint32_t first_key = 0;    ///< windows: all their keys differ from it in the low 8 bits at most
   bool bound = false;             ///< windows: whether it gives access at all
   bool taken = false;             ///< under the table's mutex
   key_slot* region = nullptr;     ///< windows: what it is bound to

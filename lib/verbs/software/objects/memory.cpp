@@ -107,10 +107,15 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
   if (slot == nullptr)
     return fail<ibv_mw>(ENOMEM);
   slot->window = true;
+  slot->type2 = type == IBV_MW_TYPE_2;
   slot->pd = pd;
   made->context = pd->context;
   made->pd = pd;
   made->rkey = made->first_key = key;
+  {
+    const std::lock_guard lock(device_context::of(pd->context).keys.binding); // who binds looks for it
+    slot->first_key = key;
+  }
   made->handle = 0;
   made->type = type;
   made->slot = slot;

@@ -94,9 +94,10 @@ void queue_pair::store(protocol::send_request& to, const ibv_send_wr& wr) noexce
   to.done = false;
   if (wr.opcode == IBV_WR_BIND_MW)
   {
-    to.window = wr.bind_mw.mw;
+    const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
     to.rkey = wr.bind_mw.rkey;
-    to.bind = wr.bind_mw.bind_info;
+    to.bind = {static_cast<const memory_window*>(wr.bind_mw.mw)->first_key,
+      info.mr != nullptr ? info.mr->lkey : 0, info.mw_access_flags, info.addr, info.length};
     return;
   }
   if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
@@ -166,6 +167,11 @@ int queue_pair::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
   {
     *bad = wr;
     return EINVAL;
+  }
+  if (cap.max_recv_wr == 0)
+  {
+    *bad = wr;
+    return ENOMEM;
   }
   const int error = fill(receives, cap.max_recv_sge, wr, bad);
   // seq_cst, here and in move(): either the message's holder sees the receive or we see that it holds.

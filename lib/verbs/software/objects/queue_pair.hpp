@@ -90,6 +90,7 @@ private:
   std::atomic<bool> called{false};
   std::atomic<bool> room{false}; ///< with `called`: the socket has room again
   std::atomic<bool> pressed{false}; ///< with `called`: by the engine
+  std::atomic<bool> wanted{false}; ///< with `called`: to receive, not only to send
   std::atomic<bool> indebted{false}; ///< the engine will come for `owing`
   std::atomic<bool> held{false}; ///< a message waits for a receive; set before the last look for one
   std::atomic<ibv_qp_state> state_now{IBV_QPS_RESET};
@@ -106,6 +107,7 @@ private:
   std::int64_t resume_at = 0;   ///< end of an RNR wait
   std::int64_t waiting_since = 0; ///< the peer owes us an answer, and has been silent since
   std::int64_t alarm_at = 0;
+  std::uint32_t announced = 0; ///< the link's number of the message that is held
   std::uint32_t heard = 0;
   std::uint64_t moved = 0;
   protocol::receive_work flushing;

@@ -40,6 +40,8 @@ void queue_pair::serve(wire::mover by, bool writable)
     room.store(true, std::memory_order_relaxed);
   if (by == wire::mover::engine)
     pressed.store(true, std::memory_order_relaxed);
+  if (by != wire::mover::poster)
+    wanted.store(true, std::memory_order_relaxed);
   do
   {
     // The note is left first: either the holder sees it, or it has let go and we get the lock.
@@ -48,8 +50,13 @@ void queue_pair::serve(wire::mover by, bool writable)
       return;
     called.store(false, std::memory_order_seq_cst);
     const bool has_room = take(room);
-    // What the engine came for is done even if somebody else is at it: it comes only once.
-    move(take(pressed) ? wire::mover::engine : by, has_room);
+    // What others came for is done even if we came for less: they come only once.
+    const bool receives_too = take(wanted);
+    if (take(pressed))
+      by = wire::mover::engine;
+    else if (receives_too && by == wire::mover::poster)
+      by = wire::mover::poller;
+    move(by, has_room);
     progress.unlock();
   } while (called.load(std::memory_order_seq_cst));
 }
@@ -87,8 +94,10 @@ void queue_pair::move(wire::mover by, bool writable)
     if (writable)
       link.writable();
     link.receive(now);
-    if (link.held() && !held.exchange(true, std::memory_order_seq_cst))
+    // Another message than before is announced anew: the shared receive queue forgets a holder it has told.
+    while (link.held() && (!held.exchange(true, std::memory_order_seq_cst) || announced != link.hold_number()))
     {
+      announced = link.hold_number();
       if (shared != nullptr)
         shared->holder.store(qp_num, std::memory_order_seq_cst);
       link.receive(now);
@@ -205,6 +214,7 @@ void queue_pair::enter_error()
   if (current() == IBV_QPS_ERR)
     return;
   set_state(IBV_QPS_ERR);
+  requester.halt();
   // The last answers first: the peer is to know why.
   link.transmit(true);
   link.close();

@@ -14,10 +14,10 @@ namespace {
 
 constexpr unsigned remote_rights = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-bool inside(const ibv_mw_bind_info& info, const key_slot& region) noexcept
+bool inside(const protocol::window_binding& what, const key_slot& region) noexcept
 {
-  return info.addr >= region.address && info.addr - region.address <= region.length
-    && info.length <= region.length - (info.addr - region.address);
+  return what.address >= region.address && what.address - region.address <= region.length
+    && what.length <= region.length - (what.address - region.address);
 }
 
 // Nobody gets in any more, and the region may go.
@@ -32,43 +32,42 @@ void unbind(key_slot& slot) noexcept
 
 } // namespace
 
-bool bind_window(key_table& keys, ibv_mw& mw, std::uint32_t rkey, const ibv_mw_bind_info& info,
+bool bind_window(key_table& keys, const protocol::window_binding& what, std::uint32_t rkey,
   const ibv_pd* pd, std::uint32_t qp) noexcept
 {
-  auto& window = static_cast<memory_window&>(mw);
   const std::lock_guard lock(keys.binding);
-  key_slot& slot = *window.slot;
-  const bool type2 = mw.type == IBV_MW_TYPE_2;
-  // A type 2 window is bound once, under a key of its own choice in the low 8 bits only.
-  if (mw.pd != pd || (type2 && slot.bound) || ((rkey ^ window.first_key) & ~0xffu) != 0)
+  key_slot* const window = keys.find(what.window);
+  if (what.window == 0 || window == nullptr || window->first_key != what.window || window->pd != pd)
     return false;
-  if (info.length == 0)
+  // A type 2 window is bound once, under a key of its own choice in the low 8 bits only.
+  if ((window->type2 && window->bound) || ((rkey ^ what.window) & ~0xffu) != 0)
+    return false;
+  if (what.length == 0)
   {
-    if (type2)
+    if (window->type2)
       return false;
-    unbind(slot); // a type 1 window is taken back by binding nothing (ibv_bind_mw(3))
-    key_table::publish(slot, rkey);
+    unbind(*window); // a type 1 window is taken back by binding nothing (ibv_bind_mw(3))
+    key_table::publish(*window, rkey);
     return true;
   }
-  if (info.mr == nullptr || info.mr->pd != pd)
+  key_slot* const region = keys.find(what.region);
+  if (what.region == 0 || region == nullptr || region->key.load(std::memory_order_acquire) != what.region
+    || region->window || region->pd != pd)
     return false;
-  key_slot& region = *static_cast<memory_region&>(*info.mr).slot;
-  const bool writes = (info.mw_access_flags & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-  if ((region.access & IBV_ACCESS_MW_BIND) == 0 || (info.mw_access_flags & ~remote_rights) != 0
-    || (writes && (region.access & IBV_ACCESS_LOCAL_WRITE) == 0) || !inside(info, region))
+  const bool writes = (what.access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if ((region->access & IBV_ACCESS_MW_BIND) == 0 || (what.access & ~remote_rights) != 0
+    || (writes && (region->access & IBV_ACCESS_LOCAL_WRITE) == 0) || !inside(what, *region))
     return false;
-  unbind(slot);
-  region.windows.fetch_add(1, std::memory_order_relaxed);
-  slot.region = &region;
-  slot.memory = region.memory + (info.addr - region.address);
-  slot.address = info.addr;
-  slot.length = info.length;
-  slot.access = info.mw_access_flags;
-  slot.pd = pd;
-  slot.owner_qp = type2 ? qp : 0;
-  slot.window = true;
-  slot.bound = true;
-  key_table::publish(slot, rkey);
+  unbind(*window);
+  region->windows.fetch_add(1, std::memory_order_relaxed);
+  window->region = region;
+  window->memory = region->memory + (what.address - region->address);
+  window->address = what.address;
+  window->length = what.length;
+  window->access = what.access;
+  window->owner_qp = window->type2 ? qp : 0;
+  window->bound = true;
+  key_table::publish(*window, rkey);
   return true;
 }
 
@@ -87,6 +86,7 @@ void free_window_slot(key_table& keys, memory_window& window) noexcept
 {
   const std::lock_guard lock(keys.binding);
   unbind(*window.slot);
+  window.slot->first_key = 0;
   keys.release(*window.slot);
 }
 

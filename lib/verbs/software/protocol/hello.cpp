@@ -23,6 +23,7 @@ enum kind : std::uint8_t
 {
   kind_hello = 1,
   kind_not_ready = 2,
+  kind_confirmation = 3,
 };
 
 // Layout: magic 8, version 2, kind 1, flags 1, segment 4, expected psn 4, first psn 4,
@@ -88,19 +89,33 @@ std::optional<hello> decode_hello(std::span<const std::byte, hello_size> from) n
   return h;
 }
 
-hello_bytes not_ready() noexcept
+namespace {
+
+hello_bytes only_kind(kind what) noexcept
 {
   hello_bytes bytes{};
   byte_writer out(bytes.data());
   out.put(magic, 8);
   out.put(version, 2);
-  out.put(kind_not_ready, 1);
+  out.put(what, 1);
   return bytes;
 }
+
+} // namespace
+
+hello_bytes not_ready() noexcept { return only_kind(kind_not_ready); }
+
+hello_bytes confirmation() noexcept { return only_kind(kind_confirmation); }
 
 bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept
 {
   const hello_bytes expected = not_ready();
+  return std::equal(from.begin(), from.end(), expected.begin());
+}
+
+bool is_confirmation(std::span<const std::byte, hello_size> from) noexcept
+{
+  const hello_bytes expected = confirmation();
   return std::equal(from.begin(), from.end(), expected.begin());
 }
 

@@ -52,6 +52,11 @@ std::optional<hello> decode_hello(std::span<const std::byte, hello_size> from) n
 /// What the waiting end answers to a hello that names nobody here (yet), before it closes.
 hello_bytes not_ready() noexcept;
 
+/// What the connecting end says when it has heard the waiting end's hello; frames follow.
+hello_bytes confirmation() noexcept;
+
+bool is_confirmation(std::span<const std::byte, hello_size> from) noexcept;
+
 bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept;
 
 /// Takes the same time wherever the secrets differ.

@@ -10,6 +10,7 @@
 #include "verbs/software/objects/window.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace rdma::software::protocol {
 
@@ -63,7 +64,7 @@ void requester::reset() noexcept
   acked_ = sending_ = 0;
   frame_ = 0;
   reads_ = 0;
-  running_ = draining_ = waiting_ = failed_ = stopped_ = false;
+  running_ = draining_ = waiting_ = failed_ = failure_due_ = stopped_ = false;
   wait_ = 0;
   ++generation_;
 }
@@ -94,8 +95,9 @@ bool requester::next(frame& to) noexcept
 
 requester::begun requester::begin(send_request& r) noexcept
 {
-  // A fence waits for the reads and atomics before it (IBA 10.8.3.3).
-  if (draining_ || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
+  // A fence waits for the reads and atomics before it (IBA 10.8.3.3). One that had begun when a drain did,
+  // and was refused with RNR, is repeated.
+  if ((draining_ && sending_ >= drain_end_) || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
     return begun::wait;
   if (r.is_local())
     return run_local(r);
@@ -136,7 +138,7 @@ requester::begun requester::run_local(send_request& r) noexcept
   {
     r.done = r.opcode == IBV_WR_LOCAL_INV
                ? invalidate_window(*with_.keys, r.immediate, with_.pd, with_.qp)
-               : bind_window(*with_.keys, *r.window, r.rkey, r.bind, with_.pd, with_.qp);
+               : bind_window(*with_.keys, r.bind, r.rkey, with_.pd, with_.qp);
     if (!r.done)
     {
       // IBA 10.6.6.2: either is reported as a bind error.
@@ -244,7 +246,7 @@ void requester::sent(const frame& which) noexcept
 
 void requester::unreadable(const frame& which, detail why) noexcept
 {
-  if (which.generation == generation_ && (!stopped_ || which.request < stop_slot_))
+  if (!failed_ && which.generation == generation_ && (!stopped_ || which.request < stop_slot_))
     stop_at(which.request, IBV_WC_LOC_PROT_ERR, why);
 }
 
@@ -301,7 +303,7 @@ void requester::complete(send_request& r, ibv_wc_status status, detail why) noex
 
 void requester::advance() noexcept
 {
-  while (acked_ != sending_)
+  while (!failed_ && acked_ < sending_)
   {
     send_request& r = queue_[acked_];
     const bool through =
@@ -312,11 +314,21 @@ void requester::advance() noexcept
       break;
     complete(r, IBV_WC_SUCCESS, detail_none);
   }
-  if (stopped_ && !failed_ && acked_ == stop_slot_)
-  {
-    failed_ = true;
-    complete(queue_[acked_], stop_status_, stop_detail_);
-  }
+  if (stopped_ && acked_ == stop_slot_)
+    fail(stop_status_, stop_detail_);
+}
+
+void requester::drain(bool on) noexcept
+{
+  if (on && !draining_)
+    drain_end_ = sending_ + (frame_ != 0 ? 1 : 0);
+  draining_ = on;
+}
+
+void requester::halt() noexcept
+{
+  running_ = false;
+  ++generation_; // what has not begun to leave does not
 }
 
 void requester::fail(ibv_wc_status status, detail why) noexcept
@@ -324,8 +336,9 @@ void requester::fail(ibv_wc_status status, detail why) noexcept
   if (failed_)
     return;
   failed_ = true;
-  if (outstanding())
-    complete(queue_[acked_], status, why);
+  failure_due_ = outstanding();
+  failure_status_ = status;
+  failure_detail_ = why;
 }
 
 void requester::flush() noexcept
@@ -333,6 +346,8 @@ void requester::flush() noexcept
   running_ = false;
   waiting_ = false;
   frame_ = 0;
+  if (std::exchange(failure_due_, false))
+    complete(queue_[acked_], failure_status_, failure_detail_);
   while (acked_ != queue_.posted.load(std::memory_order_acquire))
     complete(queue_[acked_], IBV_WC_WR_FLUSH_ERR, detail_flushed);
   sending_ = acked_;

@@ -57,10 +57,13 @@ public:
   std::uint32_t generation() const noexcept { return generation_; }
 
   /// SQD: begin no further request.
-  void drain(bool on) noexcept { draining_ = on; }
+  void drain(bool on) noexcept;
 
-  /// Nothing is under way (which, while draining, is for good).
-  bool drained() const noexcept { return acked_ == sending_ && frame_ == 0; }
+  /// Draining, and all that had begun before is through.
+  bool drained() const noexcept { return draining_ && acked_ >= drain_end_; }
+
+  /// Begin nothing any more: the error state. Completions are given out by flush().
+  void halt() noexcept;
 
   /// Requests are waiting for the peer, or for a connection to it.
   bool outstanding() const noexcept
@@ -69,7 +72,7 @@ public:
   }
 
   /// Requests are waiting for the peer and may be: those that a drain holds back are not.
-  bool expecting() const noexcept { return draining_ ? !drained() : outstanding(); }
+  bool expecting() const noexcept { return outstanding() && !drained(); }
 
   // --- responses: acknowledge, atomic_acknowledge, read_response_* ---
 
@@ -98,9 +101,10 @@ public:
   bool failed() const noexcept { return failed_; }
 
   /// The oldest request fails for a reason from outside.
+  /** Told by flush(), when nothing of the request is being sent any more: its slot is free then. */
   void fail(ibv_wc_status status, detail why) noexcept;
 
-  /// Completes everything that is left, in order, with IBV_WC_WR_FLUSH_ERR.
+  /// Completes everything that is left, in order: the one that failed, the others with IBV_WC_WR_FLUSH_ERR.
   void flush() noexcept;
 
 private:
@@ -142,6 +146,10 @@ private:
   bool draining_ = false;
   bool waiting_ = false;
   bool failed_ = false;
+  bool failure_due_ = false; // to be told by flush()
+  ibv_wc_status failure_status_ = IBV_WC_SUCCESS;
+  detail failure_detail_ = detail_none;
+  std::uint64_t drain_end_ = 0; // what had begun when the drain did is below it
   std::int64_t wait_ = 0;
 
   // The request that cannot be sent; it fails when those before it are through.

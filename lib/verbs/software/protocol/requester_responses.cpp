@@ -49,7 +49,7 @@ bool requester::acknowledged_up_to(std::uint32_t psn) noexcept
   advance();
   // A read or an atomic is acknowledged by its response alone (IBA 9.7.5.1.2); one that was passed
   // over has lost its response.
-  if (failed_ || acked_ == sending_)
+  if (failed_ || acked_ >= sending_)
     return true;
   const send_request& r = queue_[acked_];
   return !r.is_read_or_atomic() || psn_distance(acked_psn_, r.first_psn) < 0;
@@ -114,13 +114,13 @@ verdict requester::not_ready(const header& h) noexcept
 verdict requester::response(const header& h) noexcept
 {
   // It acknowledges everything before it.
-  if (acked_ == sending_ || psn_distance(h.psn, acked_psn_) <= 0)
+  if (acked_ >= sending_ || psn_distance(h.psn, acked_psn_) <= 0)
     return bad_response();
   if (!queue_[acked_].is_read_or_atomic() && !acknowledged_up_to(psn_add(h.psn, psn_mask)))
     return bad_response();
   if (failed_)
     return verdict::discard;
-  if (acked_ == sending_)
+  if (acked_ >= sending_)
     return bad_response();
   send_request& r = queue_[acked_];
   const bool read = r.opcode == IBV_WR_RDMA_READ;

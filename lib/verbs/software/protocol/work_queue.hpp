@@ -19,6 +19,16 @@
 
 namespace rdma::software::protocol {
 
+/// What a bind asks for, by keys: the window and the region may be gone when its turn comes.
+struct window_binding
+{
+  std::uint32_t window = 0; ///< the key that the window was allocated with
+  std::uint32_t region = 0; ///< the region's local key
+  unsigned access = 0;
+  std::uint64_t address = 0;
+  std::uint64_t length = 0;
+};
+
 /// A send work request in its slot. Scatter/gather list or inline bytes follow it in memory.
 struct send_request
 {
@@ -32,8 +42,7 @@ struct send_request
   std::uint64_t swap = 0;
   std::uint64_t length = 0;
   std::uint32_t elements = 0;
-  ibv_mw* window = nullptr;
-  ibv_mw_bind_info bind{};
+  window_binding bind{};
 
   // The requester's notes.
   std::uint32_t first_psn = 0;

@@ -42,14 +42,20 @@ enum kind : std::uint64_t
   kind_leaver,
 };
 
-// epoll_pwait2 came with Linux 5.11, and not with every sandbox; milliseconds do there, rounded up.
+// epoll_pwait2 came with Linux 5.11, and not with every sandbox (some say EPERM to what they do not know);
+// milliseconds do there, rounded up.
 int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexcept
 {
+  static std::atomic<bool> precise{true};
   const auto size = static_cast<int>(ready.size());
-  const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
-  const int n = ::epoll_pwait2(epoll, ready.data(), size, ns < 0 ? nullptr : &t, nullptr);
-  if (n >= 0 || errno != ENOSYS)
-    return n;
+  if (precise.load(std::memory_order_relaxed))
+  {
+    const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
+    const int n = ::epoll_pwait2(epoll, ready.data(), size, ns < 0 ? nullptr : &t, nullptr);
+    if (n >= 0 || errno == EINTR)
+      return n;
+    precise.store(false, std::memory_order_relaxed);
+  }
   const std::int64_t ms = std::min<std::int64_t>((ns + millisecond - 1) / millisecond, 1000);
   return ::epoll_wait(epoll, ready.data(), size, ns < 0 ? -1 : static_cast<int>(ms));
 }
@@ -182,8 +188,7 @@ void engine::alarm(station& s, std::int64_t at) noexcept
 {
   {
     const std::lock_guard lock(due_mutex_);
-    if (s.due_ == 0 || at < s.due_)
-      s.due_ = at;
+    s.due_ = at; // also later than before: what was due then, the caller has seen to
   }
   remind(at);
 }

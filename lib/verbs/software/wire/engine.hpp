@@ -104,7 +104,7 @@ public:
   bool rewatch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
   void unwatch(int fd) noexcept;
 
-  /// Serve this queue pair at this time (or earlier: it knows itself what is due).
+  /// Serve this queue pair at this time (or earlier: it knows itself what is due) instead of an earlier call's.
   void alarm(station& s, std::int64_t at) noexcept;
 
   /// Serve this queue pair soon, if nobody else does.
@@ -151,6 +151,7 @@ private:
   void expire(std::int64_t at) noexcept;
   bool leave(leaver& l) noexcept;
   void take_leavers() noexcept;
+  void hang_up(descriptor& fd) noexcept;
 
   const device_settings settings_;
   std::uint16_t port_ = 0;

@@ -48,7 +48,10 @@ void engine::accept_from(int listener)
     if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0)
       continue;
     if (greeters_.size() == greeters_max)
-      greeters_.erase(greeters_.begin()); // the oldest; closing takes it out of the epoll set
+    {
+      hang_up(greeters_.front().fd); // the oldest
+      greeters_.erase(greeters_.begin());
+    }
     greeter g;
     g.fd = std::move(fd);
     g.until = now() + greeting_time;
@@ -89,7 +92,19 @@ void engine::greet(int fd)
       [[maybe_unused]] const ssize_t sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
     }
   }
+  hang_up(g.fd); // unless somebody has welcomed it
   greeters_.erase(found);
+}
+
+// Closing alone is not enough: a child of fork() may have the socket, too, so that it stays connected and,
+// out of our reach, in the epoll set.
+void engine::hang_up(descriptor& fd) noexcept
+{
+  if (!fd)
+    return;
+  ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd.get(), nullptr);
+  ::shutdown(fd.get(), SHUT_RDWR);
+  fd.reset();
 }
 
 bool engine::introduce(greeter& g)
@@ -115,8 +130,22 @@ bool engine::introduce(greeter& g)
 
 void engine::expire(std::int64_t at) noexcept
 {
-  std::erase_if(greeters_, [at](const greeter& g) { return g.until <= at; });
-  std::erase_if(leavers_, [&](leaver& l) { return l.until <= at || leave(l); });
+  std::erase_if(greeters_,
+    [&](greeter& g)
+    {
+      if (g.until > at)
+        return false;
+      hang_up(g.fd);
+      return true;
+    });
+  std::erase_if(leavers_,
+    [&](leaver& l)
+    {
+      if (l.until > at && !leave(l))
+        return false;
+      hang_up(l.fd);
+      return true;
+    });
   if (resting_.empty() || at < rest_until_)
     return;
   for (const int listener : resting_)
@@ -174,11 +203,13 @@ bool engine::leave(leaver& l) noexcept
   {
     const ssize_t n =
       ::send(l.fd.get(), l.bytes.data() + l.sent, l.bytes.size() - l.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno != EAGAIN && errno != EINTR)
+      return true;
     if (n < 0)
-      return errno != EAGAIN && errno != EINTR;
+      break; // the peer may be waiting for us to read
     l.sent += static_cast<std::size_t>(n);
   }
-  if (!l.ended)
+  if (!l.ended && l.sent == l.bytes.size())
   {
     l.ended = true;
     ::shutdown(l.fd.get(), SHUT_WR);

@@ -27,6 +27,12 @@ constexpr std::int64_t backoff_max = 100'000'000;
 constexpr std::int64_t greeting_wait = 2'000'000'000;
 constexpr std::uint32_t segment_min = 1024;
 
+// Wakes nobody before so many bytes are there, or the end.
+bool await_bytes(int fd, int bytes) noexcept
+{
+  return ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0;
+}
+
 ibv_gid gid_of(const protocol::endpoint_name& name)
 {
   ibv_gid gid;
@@ -36,10 +42,16 @@ ibv_gid gid_of(const protocol::endpoint_name& name)
 
 } // namespace
 
-tcp_link::~tcp_link()
+tcp_link::~tcp_link() { hang_up(); }
+
+// Closing alone is not enough: a child of fork() may have the socket, too.
+void tcp_link::hang_up() noexcept
 {
-  if (fd_)
-    engine_.unwatch(fd_.get());
+  if (!fd_)
+    return;
+  engine_.unwatch(fd_.get());
+  ::shutdown(fd_.get(), SHUT_RDWR);
+  fd_.reset();
 }
 
 void tcp_link::open(const protocol::hello& mine, std::int64_t now)
@@ -48,6 +60,7 @@ void tcp_link::open(const protocol::hello& mine, std::int64_t now)
   mine_.segment = segment;
   with_.segment = segment;
   malformed_ = deaf_ = blocked_ = in_frame_ = held_ = unwatched_ = false;
+  held_frame_ = UINT64_MAX;
   begin_ = end_ = 0;
   outbox_count_ = 0;
   payload_left_ = 0;
@@ -80,7 +93,7 @@ void tcp_link::connect(std::int64_t now)
       (::connect(fd_.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS) ||
       !engine_.watch(fd_.get(), with_.qp, EPOLLOUT))
   {
-    fd_.reset();
+    fd_.reset(); // which is not being watched
     retry(now);
     return;
   }
@@ -89,9 +102,7 @@ void tcp_link::connect(std::int64_t now)
 
 void tcp_link::retry(std::int64_t now) noexcept
 {
-  if (fd_)
-    engine_.unwatch(fd_.get());
-  fd_.reset();
+  hang_up();
   state_ = state::connecting;
   retry_at_ = now + backoff_;
   backoff_ = std::min(backoff_ * 2, backoff_max);
@@ -101,9 +112,14 @@ void tcp_link::timer(std::int64_t now)
 {
   if (retry_at_ == 0 || now < retry_at_)
     return;
+  // It may have been us who did not look in time.
+  if (state_ == state::greeting)
+    read_greeting(now);
+  if (state_ != state::connecting && state_ != state::greeting)
+    return;
   if (fd_)
     retry(now); // neither accepted nor answered in time
-  else
+  else if (now >= retry_at_)
     connect(now);
 }
 
@@ -119,7 +135,10 @@ void tcp_link::check_connected(std::int64_t now)
   int error = 0;
   size = sizeof error;
   ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
-  if (error != 0 || !say_hello() || !engine_.rewatch(fd_.get(), with_.qp, EPOLLIN))
+  protocol::hello_bytes mine;
+  encode(mine_, mine);
+  if (error != 0 || !await_bytes(fd_.get(), protocol::hello_size) || !say(mine) ||
+      !engine_.rewatch(fd_.get(), with_.qp, EPOLLIN))
   {
     retry(now);
     return;
@@ -128,10 +147,8 @@ void tcp_link::check_connected(std::int64_t now)
   retry_at_ = now + greeting_wait;
 }
 
-bool tcp_link::say_hello() noexcept
+bool tcp_link::say(const protocol::hello_bytes& bytes) noexcept
 {
-  protocol::hello_bytes bytes;
-  encode(mine_, bytes);
   // A fresh socket has room for this.
   return ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
          static_cast<ssize_t>(bytes.size());
@@ -157,33 +174,66 @@ void tcp_link::read_greeting(std::int64_t now)
     return;
   }
   ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
+  if (!say(protocol::confirmation()))
+  {
+    retry(now);
+    return;
+  }
   with_.segment = theirs->segment;
+  establish();
+}
+
+void tcp_link::read_confirmation()
+{
+  protocol::hello_bytes bytes;
+  const ssize_t n = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_PEEK);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return;
+  if (n > 0 && n < static_cast<ssize_t>(bytes.size()))
+    return;
+  if (n <= 0 || !protocol::is_confirmation(bytes))
+  {
+    // The peer gave this connection up, for we were slow to answer, and tries another.
+    hang_up();
+    state_ = state::waiting;
+    return;
+  }
+  ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
   establish();
 }
 
 bool tcp_link::adopt(descriptor& fd, const protocol::hello& theirs)
 {
+  if (state_ == state::confirming)
+    read_confirmation(); // which may be there
   // All that is known must agree; the PSNs are known to this end when it is in RTS.
-  if (state_ != state::waiting || theirs.from != mine_.to || theirs.to != mine_.from ||
+  if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to || theirs.to != mine_.from ||
       !protocol::equal(theirs.secret, mine_.secret) || theirs.segment < segment_min ||
       (theirs.first_psn && *theirs.first_psn != mine_.expected_psn) ||
       (mine_.first_psn && *mine_.first_psn != theirs.expected_psn))
     return false;
+  hang_up(); // of an attempt that the peer has given up
   fd_ = std::move(fd);
   mine_.segment = std::min(mine_.segment, theirs.segment);
   with_.segment = mine_.segment;
-  if (!say_hello() || !engine_.watch(fd_.get(), with_.qp, EPOLLIN))
+  protocol::hello_bytes mine;
+  encode(mine_, mine);
+  if (!await_bytes(fd_.get(), protocol::hello_size) || !say(mine) ||
+      !engine_.watch(fd_.get(), with_.qp, EPOLLIN))
   {
     fd_.reset(); // the peer tries again
+    state_ = state::waiting;
     return true;
   }
-  establish();
+  // It may have given this connection up already, for we were slow: nothing is sent before it is sure.
+  state_ = state::confirming;
   return true;
 }
 
 void tcp_link::establish()
 {
   retry_at_ = 0;
+  await_bytes(fd_.get(), 1);
   if (!staging_)
     staging_.reset(new (std::nothrow) std::byte[staging_size]);
   state_ = state::established;
@@ -201,6 +251,11 @@ void tcp_link::receive(std::int64_t now)
   case state::greeting:
     read_greeting(now);
     break;
+  case state::confirming:
+    read_confirmation();
+    if (state_ == state::established)
+      read_frames();
+    break;
   case state::established:
     if (!still_held(now))
       read_frames();
@@ -216,8 +271,7 @@ void tcp_link::lose() noexcept
   state_ = state::lost;
   retry_at_ = 0;
   outbox_count_ = 0;
-  engine_.unwatch(fd_.get());
-  fd_.reset();
+  hang_up();
 }
 
 void tcp_link::abandon_malformed() noexcept
@@ -234,12 +288,12 @@ void tcp_link::close() noexcept
   retry_at_ = 0;
   if (!fd_)
     return;
-  engine_.unwatch(fd_.get());
   if (!established)
   {
-    fd_.reset();
+    hang_up();
     return;
   }
+  engine_.unwatch(fd_.get());
   try
   {
     // Answers to what was carried out, before the end: the peer has a right to its completion. What
@@ -263,6 +317,8 @@ void tcp_link::close() noexcept
     // The peer finds the connection gone, as if this host had crashed.
   }
   outbox_count_ = 0;
+  if (fd_)
+    ::shutdown(fd_.get(), SHUT_RDWR);
   fd_.reset();
 }
 

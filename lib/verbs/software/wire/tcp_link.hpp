@@ -64,6 +64,9 @@ public:
   /// A message waits for a receive to be posted; tell receive() when one was.
   bool held() const noexcept { return held_; }
 
+  /// Another one for each message that is held.
+  std::uint32_t hold_number() const noexcept { return hold_number_; }
+
   /// Sends what there is to send; a pure acknowledgement only when `acknowledge`.
   void transmit(bool acknowledge);
 
@@ -94,6 +97,7 @@ private:
     connecting, ///< connect() is under way, or the next attempt waits for retry_at_
     greeting,   ///< hello sent, the answer is awaited
     waiting,    ///< for the peer to connect
+    confirming, ///< the peer has connected; whether it has heard our hello is awaited
     established,
     lost,
   };
@@ -109,7 +113,9 @@ private:
   void retry(std::int64_t now) noexcept;
   void check_connected(std::int64_t now);
   void read_greeting(std::int64_t now);
-  bool say_hello() noexcept;
+  void read_confirmation();
+  bool say(const protocol::hello_bytes& bytes) noexcept;
+  void hang_up() noexcept;
   void establish();
   void lose() noexcept;
   void abandon_malformed() noexcept;
@@ -159,6 +165,9 @@ private:
   bool held_ = false;
   bool unwatched_ = false; // so much arrived meanwhile that it has to stay in the socket
   std::int64_t held_until_ = 0;
+  std::uint64_t frames_ = 0;              // begun, ever
+  std::uint64_t held_frame_ = UINT64_MAX; // frames_ when it was held first
+  std::uint32_t hold_number_ = 0;
 
   // Receiving. Staged bytes are [begin_, end_).
   std::unique_ptr<std::byte[]> staging_;

@@ -169,6 +169,7 @@ bool tcp_link::begin_frame()
     return false;
   }
   begin_ += size;
+  ++frames_;
   if (what == protocol::verdict::malformed)
   {
     abandon_malformed();
@@ -186,6 +187,10 @@ bool tcp_link::begin_frame()
 void tcp_link::hold() noexcept
 {
   held_ = true;
+  if (held_frame_ == frames_)
+    return; // the same message: its time does not begin anew
+  held_frame_ = frames_;
+  ++hold_number_;
   held_until_ = now() + responder_.patience();
 }
 
@@ -195,7 +200,6 @@ bool tcp_link::still_held(std::int64_t now)
     return false;
   if (now >= held_until_)
     responder_.lose_patience();
-  const std::int64_t until = held_until_;
   held_ = false;
   parse();
   if (!held_)
@@ -204,7 +208,6 @@ bool tcp_link::still_held(std::int64_t now)
       engine_.rewatch(fd_.get(), with_.qp, blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
     return false;
   }
-  held_until_ = until; // the same message: its time does not begin anew
   read_behind_held();
   return true;
 }
@@ -223,7 +226,12 @@ void tcp_link::read_behind_held()
     return;
   if (n <= 0)
   {
-    lose();
+    // Nothing more comes, but answers may have come: the message is given up, they are not.
+    responder_.lose_patience();
+    held_ = false;
+    parse();
+    if (state_ == state::established)
+      lose();
     return;
   }
   moved_ += static_cast<std::uint64_t>(n);

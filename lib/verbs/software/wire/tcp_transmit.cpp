@@ -152,7 +152,7 @@ bool tcp_link::send_batch()
     return true;
   if (n < 0 && errno == EFAULT)
     return find_fault();
-  if (n < 0 && errno != EAGAIN)
+  if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
   {
     // The peer may have said something before it went; receive() notices the end.
     deaf_ = true;
