@@ -8,6 +8,7 @@
 #include "completion/completion_service.hpp"
 
 #include <algorithm>
+#include <cstdint>
 
 namespace rdma::detail {
 
@@ -35,8 +36,10 @@ std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
       if (auto queue = found->second.lock())
         return queue;
   }
-  auto made = std::make_shared<completion_queue_impl>(
-    executor, devices, device_index, completion_queue_options{});
+  completion_queue_options options; // nobody chose this depth: a device that holds less will do
+  options.depth = std::min(options.depth,
+    static_cast<std::uint32_t>(devices->devices[device_index]->attributes().max_cqe));
+  auto made = std::make_shared<completion_queue_impl>(executor, devices, device_index, options);
   std::lock_guard lock(mutex_);
   // Forget those that are gone, so that the map stays as small as what is in use.
   std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });

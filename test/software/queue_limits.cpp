@@ -1,0 +1,156 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+// Queues of the greatest depth that the device has, and of one more.
+
+using namespace test;
+
+namespace {
+
+constexpr std::uint32_t absurd = std::numeric_limits<std::uint32_t>::max();
+
+template <class Make>
+error_code refusal(Make make)
+{
+  try
+  {
+    make();
+  }
+  catch (const rdma::system_error& e)
+  {
+    return e.code();
+  }
+  return {};
+}
+
+// A context whose completion queues hold few completions, which only the software device can be
+// told.
+rdma::context small_context()
+{
+  rdma::context_options options;
+  options.device = rdma::software::device_name;
+  options.software.max_completions = 64;
+  return rdma::context(options);
+}
+
+rdma::shared_receive_queue_options of_depth(std::uint32_t depth)
+{
+  rdma::shared_receive_queue_options options;
+  options.depth = depth;
+  return options;
+}
+
+rdma::queue_pair_options of_depths(std::uint32_t sends, std::uint32_t receives)
+{
+  rdma::queue_pair_options options;
+  options.send_depth = sends;
+  options.receive_depth = receives;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("a completion queue can be as deep as the device allows, and not deeper")
+{
+  asio::io_context io;
+  rdma::context context = small_context();
+  const std::uint32_t most = context.default_device().max_completions();
+  REQUIRE(most == 64);
+  for (const std::uint32_t depth : {most + 1, absurd})
+    CHECK(refusal([&] { rdma::completion_queue(io, context, {.depth = depth}); })
+      == rdma::error::queue_too_deep);
+  CHECK(refusal([&] { rdma::completion_queue(io, context, {.depth = most}); }) == error_code());
+}
+
+TEST_CASE("a shared receive queue can be as deep as the device allows, and not deeper")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  asio::io_context io;
+  rdma::context context = make_context();
+  const std::uint32_t most = context.default_device().max_work_requests();
+  for (const std::uint32_t depth : {most + 1, absurd})
+    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(depth)); })
+      == rdma::error::queue_too_deep);
+  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(most)); }) == error_code());
+  REQUIRE(run_out(io));
+}
+
+TEST_CASE("a shared receive takes as many pieces as the device allows, and not more")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  asio::io_context io;
+  rdma::context context = make_context();
+  const std::uint32_t most = context.default_device().max_sge();
+  rdma::shared_receive_queue_options options;
+  for (const std::uint32_t pieces : {most + 1, absurd})
+  {
+    options.max_sge = pieces;
+    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, options); })
+      == rdma::error::queue_too_deep);
+  }
+
+  options.max_sge = most;
+  rdma::shared_receive_queue queue(io, context, options);
+  rdma::queue_pair_options sharing;
+  sharing.receive_from(queue);
+  rdma::queue_pair user(io, context, sharing);
+  rdma::queue_pair peer(io, context);
+  connect(user, peer);
+  rdma::registered_buffer into = context.allocate(most + 1);
+  std::vector<rdma::mutable_buffer> pieces;
+  for (std::size_t i = 0; i < most; ++i)
+    pieces.push_back(into.slice(i, 1));
+  message_record received;
+  queue.async_receive_message(pieces, received.handler());
+  pieces.push_back(into.slice(most, 1));
+  message_record refused;
+  queue.async_receive_message(pieces, refused.handler());
+  rdma::registered_buffer text = buffer_of(context, std::string(most, 'x'));
+  peer.async_send(text, [](error_code, std::size_t) {});
+  REQUIRE(run_until(io, [&] { return received.done() && refused.done(); }));
+  CHECK(received.ec == error_code());
+  CHECK(text_of(into.first(most)) == std::string(most, 'x'));
+  CHECK(refused.ec == rdma::error::too_many_buffers);
+}
+
+TEST_CASE("queues are refused when their completion queue cannot hold their completions")
+{
+  asio::io_context io;
+  rdma::context context = small_context();
+  const std::uint32_t most = context.default_device().max_completions();
+  REQUIRE(most == 64);
+  const rdma::queue_pair_options all = of_depths(most / 2, most / 2);
+  CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(most / 2, most / 2 + 1)); })
+    == rdma::error::queue_too_deep);
+  for (int i = 0; i < 3; ++i) // neither a refused queue pair nor one that is gone takes room
+  {
+    rdma::queue_pair first(io, context, all);
+    CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })
+      == rdma::error::queue_too_deep);
+    CHECK(first.is_open());
+  }
+
+  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(most + 1)); })
+    == rdma::error::queue_too_deep);
+  for (int i = 0; i < 3; ++i)
+  {
+    rdma::shared_receive_queue first(io, context, of_depth(most));
+    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(1)); })
+      == rdma::error::queue_too_deep);
+    CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })
+      == rdma::error::queue_too_deep);
+  }
+  CHECK(refusal([&] { rdma::queue_pair(io, context, all); }) == error_code());
+}
