@@ -14,17 +14,25 @@
 #include <utility>
 #include <variant>
 
-// Each asynchronous operation as a type: what must be there before it, how it is started with any
-// token or none, and what it must have done.
+// Each asynchronous operation as a type: what must be there before it, what its peer must do for it to
+// succeed, how it is started with any token or none, and what it must have done.
 
 namespace test {
 
+/// A batch stays until its handler was called or destroyed, and so goes after the io_context.
+struct batch_holder
+{
+  rdma::batch batch;
+};
+
 /// What an operation works on. `QueuePair` is the type whose operations are started.
 template <class QueuePair>
-struct operation_fixture : basic_link<QueuePair>
+struct operation_fixture : batch_holder, basic_link<QueuePair>
 {
-  operation_fixture()
-      : region(this->far_context, 64, exposed)
+  explicit operation_fixture(
+    const rdma::queue_pair_options& near_options = rdma::queue_pair_options())
+      : basic_link<QueuePair>(near_options)
+      , region(this->far_context, 64, exposed)
       , own_region(this->near_context, 64, rdma::access::local_write | rdma::access::window_bind)
       , local(this->near_context.allocate(16))
       , remote(region.remote())
@@ -48,7 +56,7 @@ struct operation_fixture : basic_link<QueuePair>
   rdma::registered_buffer peer_buffer;
   message_record received;
   bytes_record sent;
-  rdma::batch batch;
+  rdma::shared_receive_queue_options shared_options;
   std::optional<rdma::basic_shared_receive_queue<typename QueuePair::executor_type>> shared;
   std::optional<rdma::queue_pair> sharing;
   std::optional<rdma::queue_pair> sharing_peer;
@@ -57,7 +65,20 @@ struct operation_fixture : basic_link<QueuePair>
   rdma::remote_buffer bound;
 };
 
-struct send_operation
+/// What operations have in common unless they say otherwise.
+struct any_operation
+{
+  template <class QueuePair>
+  using fixture = operation_fixture<QueuePair>;
+
+  /// Before the operation is started, however it may end.
+  template <class Fixture>
+  static void arrange(Fixture&)
+  {
+  }
+};
+
+struct send_operation : any_operation
 {
   using result = std::size_t;
   template <class Fixture>
@@ -98,7 +119,7 @@ struct send_with_immediate_operation : send_operation
 struct send_with_invalidate_operation : send_operation
 {
   template <class Fixture>
-  static void prepare(Fixture& f)
+  static void arrange(Fixture& f)
   {
     rdma::memory_region& bindable = f.peer_bindable.emplace(
       f.far_context, 64, rdma::access::local_write | rdma::access::window_bind);
@@ -108,6 +129,11 @@ struct send_with_invalidate_operation : send_operation
     REQUIRE(run_until(f.io, [&] { return bound.done(); }));
     REQUIRE(bound.ec == error_code());
     f.bound = bound.value();
+  }
+  template <class Fixture>
+  static void prepare(Fixture& f)
+  {
+    arrange(f);
     f.peer_receives();
   }
   template <class Fixture, class... Token>
@@ -124,17 +150,17 @@ struct send_with_invalidate_operation : send_operation
   }
 };
 
-struct receive_operation
+struct receive_operation : any_operation
 {
   using result = std::size_t;
   template <class Fixture>
-  static void prepare(Fixture&)
+  static void prepare(Fixture& f)
   {
+    f.peer_sends("from afar");
   }
   template <class Fixture, class... Token>
   static auto start(Fixture& f, Token&&... token)
   {
-    f.peer_sends("from afar");
     return f.near.async_receive(f.local, std::forward<Token>(token)...);
   }
   template <class Fixture>
@@ -145,17 +171,17 @@ struct receive_operation
   }
 };
 
-struct receive_message_operation
+struct receive_message_operation : any_operation
 {
   using result = rdma::message;
   template <class Fixture>
-  static void prepare(Fixture&)
+  static void prepare(Fixture& f)
   {
+    f.peer_sends("from afar");
   }
   template <class Fixture, class... Token>
   static auto start(Fixture& f, Token&&... token)
   {
-    f.peer_sends("from afar");
     return f.near.async_receive_message(f.local, std::forward<Token>(token)...);
   }
   template <class Fixture>
@@ -169,24 +195,29 @@ struct receive_message_operation
   }
 };
 
-struct shared_receive_operation
+struct shared_receive_operation : any_operation
 {
   using result = rdma::message;
   template <class Fixture>
-  static void prepare(Fixture& f)
+  static void arrange(Fixture& f)
   {
-    f.shared.emplace(f.io, f.near_context);
+    f.shared.emplace(f.io, f.near_context, f.shared_options);
     rdma::queue_pair_options options;
     options.receive_from(*f.shared);
     f.sharing.emplace(f.io, f.near_context, options);
     f.sharing_peer.emplace(f.io, f.far_context);
     connect(*f.sharing, *f.sharing_peer);
   }
+  template <class Fixture>
+  static void prepare(Fixture& f)
+  {
+    arrange(f);
+    fill(f.peer_buffer, "shared");
+    f.sharing_peer->async_send(f.peer_buffer.first(6), f.sent.handler());
+  }
   template <class Fixture, class... Token>
   static auto start(Fixture& f, Token&&... token)
   {
-    fill(f.peer_buffer, "shared");
-    f.sharing_peer->async_send(f.peer_buffer.first(6), f.sent.handler());
     return f.shared->async_receive_message(f.local, std::forward<Token>(token)...);
   }
   template <class Fixture>
@@ -198,7 +229,7 @@ struct shared_receive_operation
   }
 };
 
-struct write_operation
+struct write_operation : any_operation
 {
   using result = std::size_t;
   template <class Fixture>
@@ -242,7 +273,7 @@ struct write_with_immediate_operation : write_operation
   }
 };
 
-struct read_operation
+struct read_operation : any_operation
 {
   using result = std::size_t;
   template <class Fixture>
@@ -263,7 +294,7 @@ struct read_operation
   }
 };
 
-struct fetch_add_operation
+struct fetch_add_operation : any_operation
 {
   using result = std::uint64_t;
   template <class Fixture>
@@ -284,7 +315,7 @@ struct fetch_add_operation
   }
 };
 
-struct compare_exchange_operation
+struct compare_exchange_operation : any_operation
 {
   using result = std::uint64_t;
   template <class Fixture>
@@ -305,13 +336,18 @@ struct compare_exchange_operation
   }
 };
 
-struct bind_window_operation
+struct bind_window_operation : any_operation
 {
   using result = rdma::remote_buffer;
   template <class Fixture>
-  static void prepare(Fixture& f)
+  static void arrange(Fixture& f)
   {
     f.window.emplace(f.near_context);
+  }
+  template <class Fixture>
+  static void prepare(Fixture& f)
+  {
+    arrange(f);
   }
   template <class Fixture, class... Token>
   static auto start(Fixture& f, Token&&... token)
@@ -332,11 +368,11 @@ struct bind_window_operation
   }
 };
 
-struct invalidate_operation
+struct invalidate_operation : any_operation
 {
   using result = std::monostate;
   template <class Fixture>
-  static void prepare(Fixture& f)
+  static void arrange(Fixture& f)
   {
     f.window.emplace(f.near_context);
     remote_record bound;
@@ -344,6 +380,11 @@ struct invalidate_operation
     REQUIRE(run_until(f.io, [&] { return bound.done(); }));
     REQUIRE(bound.ec == error_code());
     f.bound = bound.value();
+  }
+  template <class Fixture>
+  static void prepare(Fixture& f)
+  {
+    arrange(f);
   }
   template <class Fixture, class... Token>
   static auto start(Fixture& f, Token&&... token)
@@ -360,17 +401,21 @@ struct invalidate_operation
   }
 };
 
-struct submit_operation
+struct submit_operation : any_operation
 {
   using result = std::size_t;
   template <class Fixture>
-  static void prepare(Fixture& f)
+  static void arrange(Fixture& f)
   {
-    f.peer_receives();
-    f.batch.clear();
     f.batch.write(f.local.first(8), f.remote)
       .read(f.own_region.first(8), f.remote)
       .send(f.local.slice(8));
+  }
+  template <class Fixture>
+  static void prepare(Fixture& f)
+  {
+    arrange(f);
+    f.peer_receives();
   }
   template <class Fixture, class... Token>
   static auto start(Fixture& f, Token&&... token)

@@ -1,0 +1,495 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/every_operation.hpp"
+#include "common/handlers.hpp"
+#include "software/connect_fixture.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <algorithm>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+// Every operation in every way to end without success: its handler runs once, with the right error
+// and with its buffers given back, and nothing is left for the io_context to do.
+
+using namespace test;
+
+namespace {
+
+// Where an operation is when it is ended.
+enum class place
+{
+  posted,   // the device has it, behind a send that the peer has no receive for
+  waiting,  // in a full queue
+  unserved, // the device has it, and the peer does not know us
+};
+
+rdma::queue_pair_options shallow()
+{
+  rdma::queue_pair_options options;
+  options.send_depth = 4; // a batch of three, and one send before it
+  options.receive_depth = 1;
+  options.max_inline_data = 0; // the device needs the buffers until the end
+  options.timeout = 0;         // waits for answers for ever
+  return options;
+}
+
+// Whether the operation has memory of the near context's pool: f.local, or the room for its answer.
+template <class Operation>
+constexpr bool has_pool_memory =
+  !std::is_same_v<Operation,
+    bind_window_operation> && !std::is_same_v<Operation, invalidate_operation>;
+
+// Room for the answers of atomics stays for as long as the queue pair does.
+template <class Operation>
+constexpr bool is_atomic =
+  std::is_same_v<Operation,
+    fetch_add_operation> || std::is_same_v<Operation, compare_exchange_operation>;
+
+// An operation that does not end by itself, and all that is needed to see how it does.
+template <class Operation>
+struct outstanding
+{
+  using value = typename Operation::result;
+
+  // What can own the operation's queues, and so be owned by its handler.
+  struct queues
+  {
+    std::optional<rdma::queue_pair> near;
+    std::optional<rdma::queue_pair> sharing;
+    std::optional<rdma::shared_receive_queue> shared;
+  };
+
+  struct handler
+  {
+    outstanding* to;
+    std::shared_ptr<int> witness;
+    std::shared_ptr<queues> owned;
+
+    template <class... Arguments>
+    void operator()(Arguments... arguments)
+    {
+      to->buffers_when_called = to->near_context.pool_statistics().buffers;
+      to->r.set(std::move(arguments)...);
+    }
+  };
+
+  explicit outstanding(place where, bool by_handshake = false)
+    : f(std::in_place, shallow())
+    , near_context(f->near_context)
+    , far_context(f->far_context)
+  {
+    f->shared_options.depth = 1;
+    if (by_handshake)
+      shake_hands();
+    exchange_a_message();
+    Operation::arrange(*f);
+    if (where == place::unserved)
+      be_unknown_to_the_peer();
+
+    for (std::uint32_t i = 0; i < (where == place::waiting ? shallow().send_depth : 1); ++i)
+      f->near.async_send(rdma::no_data, neighbour());
+    if (where == place::waiting)
+    {
+      f->near.async_receive(rdma::no_data, neighbour());
+      if (f->shared)
+        f->shared->async_receive_message(rdma::no_data, neighbour());
+    }
+    auto own = std::make_shared<queues>();
+    owned = own;
+    Operation::start(
+      *f, asio::bind_cancellation_slot(signal.slot(), handler{this, witness, std::move(own)}));
+    f->local = rdma::registered_buffer(); // now it is the operation's alone
+    CHECK(near_context.pool_statistics().buffers == (has_pool_memory<Operation> ? 1 : 0));
+  }
+
+  // A connection that learns of the peer's end by itself.
+  void shake_hands()
+  {
+    rdma::acceptor acceptor(f->io, f->far_context, loopback());
+    connect_fixture::accepted server;
+    plain_record connected;
+    rdma::queue_pair client(f->io, f->near_context, shallow());
+    acceptor.async_accept(server.handler());
+    client.async_connect(acceptor.local_endpoint(), connected.handler());
+    REQUIRE(run_until(f->io, [&] { return connected.done() && server.calls == 1; }));
+    REQUIRE(client.is_connected());
+    f->near = std::move(client);
+    f->far = std::move(*server.peer);
+  }
+
+  // So that both devices are sure of each other.
+  void exchange_a_message()
+  {
+    bytes_record sent;
+    bytes_record received;
+    f->far.async_receive(rdma::no_data, received.handler());
+    f->near.async_send(rdma::no_data, sent.handler());
+    REQUIRE(run_until(f->io, [&] { return sent.done() && received.done(); }));
+    REQUIRE(sent.ec == error_code());
+  }
+
+  void be_unknown_to_the_peer()
+  {
+    rdma::queue_pair lonely(f->io, f->near_context, shallow());
+    rdma::queue_pair deaf(f->io, f->far_context);
+    static_cast<void>(lonely.local_endpoint());
+    lonely.connect(deaf.local_endpoint());
+    f->near = std::move(lonely);
+    f->far = std::move(deaf);
+  }
+
+  auto neighbour()
+  {
+    ++neighbours_started;
+    return [this](error_code ec, auto...) { neighbours.push_back(ec); };
+  }
+  [[nodiscard]] bool all_neighbours_ended_with(const error_code& ec) const
+  {
+    return std::count(neighbours.begin(), neighbours.end(), ec) == neighbours_started;
+  }
+
+  void close()
+  {
+    f->near.close();
+    if (f->shared)
+      f->shared->close();
+    if (f->sharing)
+      f->sharing->close();
+  }
+
+  // Moves the queues, to where they go with the handler or, otherwise, at once.
+  void hand_over(queues& to)
+  {
+    to.near.emplace(std::move(f->near));
+    if (f->shared)
+      to.shared.emplace(std::move(*f->shared));
+    if (f->sharing)
+      to.sharing.emplace(std::move(*f->sharing));
+  }
+  void destroy()
+  {
+    queues gone;
+    hand_over(gone);
+  }
+
+  // Right after it was ended: not called yet, then called once, with one of these errors.
+  void check_ends_with(std::initializer_list<error_code> errors)
+  {
+    CHECK(r.calls == 0);
+    REQUIRE(run_until(f->io, [&] { return r.calls != 0; }));
+    CAPTURE(r.ec);
+    CHECK(std::find(errors.begin(), errors.end(), r.ec) != errors.end());
+    if constexpr (std::is_same_v<value, std::size_t>)
+      CHECK(r.value == 0);
+    CHECK(buffers_when_called == (is_atomic<Operation> ? 1 : 0));
+  }
+
+  // run() returns, nobody was forgotten or called again, and all memory is back.
+  void check_nothing_is_left()
+  {
+    REQUIRE(run_out(f->io));
+    CHECK(r.calls == 1);
+    CHECK(static_cast<int>(neighbours.size()) == neighbours_started);
+    check_all_is_gone();
+  }
+  void check_all_is_gone()
+  {
+    const int calls = r.calls;
+    f.reset();
+    CHECK(r.calls == calls);
+    CHECK(witness.use_count() == 1);
+    CHECK(near_context.pool_statistics().buffers == 0);
+    CHECK(near_context.pool_statistics().bytes_allocated == 0);
+    CHECK(far_context.pool_statistics().buffers == 0);
+  }
+
+  asio::cancellation_signal signal;
+  std::shared_ptr<int> witness = std::make_shared<int>();
+  std::weak_ptr<queues> owned;
+  result<value> r;
+  std::size_t buffers_when_called = 0;
+  int neighbours_started = 0;
+  std::vector<error_code> neighbours;
+  std::optional<operation_fixture<rdma::queue_pair>> f;
+  rdma::context near_context;
+  rdma::context far_context;
+};
+
+template <class Operation, class Body>
+void in_section(const char* name, Body& body)
+{
+  DYNAMIC_SECTION(name)
+  {
+    body.template operator()<Operation>();
+  }
+}
+
+template <class Body>
+void with_memory_windows(Body& body)
+{
+  BOOST_RDMA_TEST_NEEDS(memory_windows);
+  in_section<send_with_invalidate_operation>("send_with_invalidate", body);
+  in_section<bind_window_operation>("bind_window", body);
+  in_section<invalidate_operation>("invalidate", body);
+}
+
+template <class Body>
+void with_atomics(Body& body)
+{
+  BOOST_RDMA_TEST_NEEDS(atomics);
+  in_section<fetch_add_operation>("fetch_add", body);
+  in_section<compare_exchange_operation>("compare_exchange", body);
+}
+
+template <class Body>
+void with_write_with_immediate(Body& body)
+{
+  BOOST_RDMA_TEST_NEEDS(write_with_immediate);
+  in_section<write_with_immediate_operation>("write_with_immediate", body);
+}
+
+template <class Body>
+void with_shared_receive_queues(Body& body)
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  in_section<shared_receive_operation>("shared receive", body);
+}
+
+// Those that one connection alone is responsible for.
+template <class Body>
+void for_every_operation_of_a_queue_pair(Body body)
+{
+  in_section<send_operation>("send", body);
+  in_section<send_with_immediate_operation>("send_with_immediate", body);
+  in_section<receive_operation>("receive", body);
+  in_section<receive_message_operation>("receive_message", body);
+  in_section<write_operation>("write", body);
+  in_section<read_operation>("read", body);
+  in_section<submit_operation>("submit", body);
+  with_write_with_immediate(body);
+  with_atomics(body);
+  with_memory_windows(body);
+}
+
+template <class Body>
+void for_every_operation(Body body)
+{
+  for_every_operation_of_a_queue_pair(body);
+  with_shared_receive_queues(body);
+}
+
+const error_code aborted = asio::error::operation_aborted;
+
+} // namespace
+
+TEST_CASE("every operation that waits for its turn is withdrawn by total cancellation, alone")
+{
+  for_every_operation(
+    []<class Operation>
+    {
+      outstanding<Operation> o(place::waiting);
+      o.signal.emit(asio::cancellation_type::total);
+      o.check_ends_with({aborted});
+      CHECK(o.f->near.is_connected());
+      CHECK(o.neighbours.empty());
+      o.close();
+      o.check_nothing_is_left();
+      CHECK(o.all_neighbours_ended_with(aborted));
+    });
+}
+
+TEST_CASE("every posted operation is ended by terminal cancellation, and by no other")
+{
+  for_every_operation_of_a_queue_pair(
+    []<class Operation>
+    {
+      outstanding<Operation> o(place::posted);
+      o.signal.emit(asio::cancellation_type::partial | asio::cancellation_type::total);
+      o.f->io.restart();
+      o.f->io.poll();
+      CHECK(o.f->near.is_connected());
+      o.signal.emit(asio::cancellation_type::terminal);
+      CHECK_FALSE(o.f->near.is_connected());
+      CHECK(o.f->near.is_open());
+      o.check_ends_with({aborted});
+      o.check_nothing_is_left();
+      CHECK(o.all_neighbours_ended_with(rdma::wc_status::flushed));
+    });
+}
+
+TEST_CASE("closing ends every operation, wherever it is")
+{
+  const auto where = GENERATE(place::posted, place::waiting, place::unserved);
+  CAPTURE(static_cast<int>(where));
+  for_every_operation(
+    [&]<class Operation>
+    {
+      outstanding<Operation> o(where);
+      o.close();
+      o.check_ends_with({aborted});
+      o.check_nothing_is_left();
+      CHECK(o.all_neighbours_ended_with(aborted));
+    });
+}
+
+TEST_CASE("the destructor ends every operation, wherever it is")
+{
+  const auto where = GENERATE(place::posted, place::waiting, place::unserved);
+  CAPTURE(static_cast<int>(where));
+  for_every_operation(
+    [&]<class Operation>
+    {
+      outstanding<Operation> o(where);
+      o.destroy();
+      o.check_ends_with({aborted});
+      // The queue pair is gone, and with it all that it had of the pool.
+      REQUIRE(run_out(o.f->io));
+      CHECK(o.near_context.pool_statistics().buffers == 0);
+      o.check_nothing_is_left();
+      CHECK(o.all_neighbours_ended_with(aborted));
+    });
+}
+
+TEST_CASE("every operation is flushed when the peer is destroyed and a send finds out")
+{
+  const auto where = GENERATE(place::posted, place::waiting);
+  CAPTURE(static_cast<int>(where));
+  for_every_operation_of_a_queue_pair(
+    [&]<class Operation>
+    {
+      outstanding<Operation> o(where);
+      {
+        rdma::queue_pair gone = std::move(o.f->far);
+      }
+      o.check_ends_with({rdma::wc_status::flushed});
+      CHECK_FALSE(o.f->near.is_connected());
+      CHECK(o.f->near.diagnose().code == rdma::wc_status::retry_exceeded);
+      o.check_nothing_is_left();
+      const error_code lost = rdma::wc_status::retry_exceeded;
+      CHECK(std::count(o.neighbours.begin(), o.neighbours.end(), lost) == 1);
+    });
+}
+
+TEST_CASE("every operation ends when a peer is destroyed that had shaken hands")
+{
+  const auto where = GENERATE(place::posted, place::waiting);
+  CAPTURE(static_cast<int>(where));
+  for_every_operation_of_a_queue_pair(
+    [&]<class Operation>
+    {
+      outstanding<Operation> o(where, true);
+      {
+        rdma::queue_pair gone = std::move(o.f->far);
+      }
+      // Both the device and the farewell tell; whoever is first.
+      o.check_ends_with({rdma::wc_status::flushed, rdma::error::peer_closed});
+      CHECK_FALSE(o.f->near.is_connected());
+      o.check_nothing_is_left();
+    });
+}
+
+TEST_CASE("receives, posted and waiting, end with peer_closed when nothing is being sent")
+{
+  connect_fixture f;
+  connect_fixture::accepted server;
+  plain_record connected;
+  rdma::queue_pair client(f.io, f.client_context, shallow());
+  f.acceptor.async_accept(server.handler());
+  client.async_connect(f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls == 1; }));
+  bytes_record posted;
+  message_record waiting;
+  {
+    rdma::registered_buffer buffer = f.client_context.allocate(64);
+    client.async_receive(buffer.first(32), posted.handler());
+    client.async_receive_message(buffer.slice(32), waiting.handler());
+  }
+  server.peer.reset();
+  REQUIRE(run_out(f.io));
+  CHECK(posted.calls == 1);
+  CHECK(waiting.calls == 1);
+  CHECK(posted.ec == rdma::error::peer_closed);
+  CHECK(waiting.ec == rdma::error::peer_closed);
+  CHECK(f.client_context.pool_statistics().buffers == 0);
+}
+
+TEST_CASE("every operation's handler is destroyed uncalled with an io_context that is never run")
+{
+  enum class before
+  {
+    nothing,
+    closed,
+    destroyed,
+    owned, // by the handler, which only the io_context's end can destroy
+  };
+  const auto where = GENERATE(place::posted, place::waiting, place::unserved);
+  const auto what = GENERATE(before::nothing, before::closed, before::destroyed, before::owned);
+  CAPTURE(static_cast<int>(where), static_cast<int>(what));
+  for_every_operation(
+    [&]<class Operation>
+    {
+      outstanding<Operation> o(where);
+      switch (what)
+      {
+      case before::nothing:
+        break;
+      case before::closed:
+        o.close();
+        break;
+      case before::destroyed:
+        o.destroy();
+        break;
+      case before::owned:
+        o.hand_over(*o.owned.lock());
+        break;
+      }
+      CHECK(o.witness.use_count() == 2);
+      o.check_all_is_gone();
+      CHECK(o.r.calls == 0);
+      CHECK(o.neighbours.empty());
+    });
+}
+
+TEST_CASE("every operation of an object that was closed or moved from says closed")
+{
+  const bool moved = GENERATE(false, true);
+  CAPTURE(moved);
+  for_every_operation(
+    [&]<class Operation>
+    {
+      operation_fixture<rdma::queue_pair> f;
+      Operation::arrange(f);
+      std::optional<rdma::queue_pair> new_near;
+      std::optional<rdma::shared_receive_queue> new_shared;
+      if (moved)
+      {
+        new_near.emplace(std::move(f.near));
+        if (f.shared)
+          new_shared.emplace(std::move(*f.shared));
+      }
+      else
+      {
+        f.near.close();
+        if (f.shared)
+          f.shared->close();
+      }
+      result<typename Operation::result> r;
+      Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); });
+      CHECK(r.calls == 0);
+      REQUIRE(run_out(f.io));
+      CHECK(r.calls == 1);
+      CHECK(r.ec == rdma::error::closed);
+      CHECK((!new_near || new_near->is_connected()));
+    });
+}
