@@ -47,6 +47,7 @@ struct thread_group
   ~thread_group() { join(); }
 };
 
+// Until the other side sends a message without bytes.
 asio::awaitable<void> echo(rdma::queue_pair peer, std::atomic<int>& ended)
 {
   rdma::registered_buffer buffer = peer.context().allocate(256);
@@ -55,13 +56,15 @@ asio::awaitable<void> echo(rdma::queue_pair peer, std::atomic<int>& ended)
     for (;;)
     {
       const std::size_t n = co_await peer.async_receive(buffer, asio::use_awaitable);
+      if (n == 0)
+        break;
       co_await peer.async_send(buffer.first(n), asio::use_awaitable);
     }
   }
   catch (const rdma::system_error&)
   {
-    ++ended;
   }
+  ++ended;
 }
 
 asio::awaitable<void> ask(rdma::queue_pair peer, int rounds, std::atomic<int>& right,
@@ -78,6 +81,7 @@ asio::awaitable<void> ask(rdma::queue_pair peer, int rounds, std::atomic<int>& r
       const std::size_t n = co_await peer.async_receive(buffer, asio::use_awaitable);
       right += n == 4 + static_cast<std::size_t>(i % 200) && *buffer.as<int>() == i;
     }
+    co_await peer.async_send(rdma::no_data, asio::use_awaitable);
   }
   catch (const rdma::system_error&)
   {
@@ -157,10 +161,14 @@ TEST_CASE("queue pairs are destroyed under load while others go on")
   std::atomic<int> right{0};
   std::atomic<int> ended{0};
   std::atomic<int> asked{0};
+  std::atomic<int> called{0}; // handlers of the destroyed pairs
+  constexpr int generations = 12;
+  constexpr int doomed_sends = 300;
+  constexpr int doomed_receives = 300;
+  constexpr int doomed_handlers = generations * (doomed_sends + doomed_receives);
   auto guard = asio::make_work_guard(io);
   thread_group group;
   group.start(3, [&] { io.run_for(patience); });
-  constexpr int generations = 12;
   rdma::queue_pair_options hasty;
   hasty.timeout = 8;
   hasty.retry_count = 1;
@@ -179,19 +187,20 @@ TEST_CASE("queue pairs are destroyed under load while others go on")
     auto peer = std::make_shared<rdma::queue_pair>(far_strand, context, hasty);
     connect(*doomed, *peer);
     asio::post(far_strand,
-               [peer]
+               [peer, &called]
                {
-                 for (int k = 0; k < 300; ++k)
-                   peer->async_receive(rdma::no_data, [peer](error_code, std::size_t) {});
+                 for (int k = 0; k < doomed_receives; ++k)
+                   peer->async_receive(rdma::no_data,
+                                       [peer, &called](error_code, std::size_t) { ++called; });
                });
     asio::post(strand,
-               [doomed, &strand_pool = context]
+               [doomed, &called]
                {
-                 auto buffer = strand_pool.allocate(64);
-                 for (int k = 0; k < 300; ++k)
+                 for (int k = 0; k < doomed_sends; ++k)
                    doomed->async_send(rdma::no_data,
-                                      [doomed, k](error_code, std::size_t)
+                                      [doomed, k, &called](error_code, std::size_t)
                                       {
+                                        ++called;
                                         if (k == 100)
                                           doomed->close();
                                       });
@@ -199,12 +208,16 @@ TEST_CASE("queue pairs are destroyed under load while others go on")
     asio::post(far_strand, [peer] { peer->close(); });
   }
   const auto limit = std::chrono::steady_clock::now() + patience;
-  while (asked != generations && std::chrono::steady_clock::now() < limit)
+  while ((asked != generations || ended != generations || called < doomed_handlers) &&
+         std::chrono::steady_clock::now() < limit)
     std::this_thread::yield();
-  CHECK(asked == generations);
-  CHECK(right == generations * 50);
   guard.reset();
-  io.stop();
+  group.join(); // run() returns by itself: nothing is left
+  CHECK(io.stopped());
+  CHECK(asked == generations);
+  CHECK(ended == generations);
+  CHECK(right == generations * 50);
+  CHECK(called == doomed_handlers);
 }
 
 TEST_CASE("operations are cancelled from their strand while others complete")
@@ -261,6 +274,8 @@ TEST_CASE("operations are cancelled from their strand while others complete")
   CHECK(sent == n / 2);
   a.close();
   REQUIRE(run_until(io, [&] { return called == n; }));
+  REQUIRE(run_out(io));
+  CHECK(called == n); // and nobody was called once more
   CHECK(aborted <= n / 2 + 4);
 }
 
