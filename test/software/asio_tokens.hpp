@@ -77,7 +77,7 @@ template <class Operation, class QueuePair = rdma::queue_pair, class Go>
 void carry_out(const char* kind, Go go)
 {
   INFO("token: " << kind);
-  operation_fixture<QueuePair> f;
+  typename Operation::template fixture<QueuePair> f;
   Operation::prepare(f);
   result<typename Operation::result> r;
   go(f, r);
@@ -210,7 +210,7 @@ void with_every_token()
 
   {
     INFO("token: detached");
-    operation_fixture<rdma::queue_pair> f;
+    typename Operation::template fixture<rdma::queue_pair> f;
     Operation::prepare(f);
     Operation::start(f, asio::detached);
     REQUIRE(run_out(f.io));

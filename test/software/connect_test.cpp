@@ -393,6 +393,162 @@ TEST_CASE("a queue pair that was closed or moved from cannot connect")
   CHECK(moved.ec == error::closed);
 }
 
+TEST_CASE("connecting that fails at once says so after the initiating call, wherever that is made")
+{
+  connect_fixture f;
+  connect_fixture::accepted server;
+  plain_record first;
+  rdma::queue_pair connected(f.io, f.client_context);
+  f.acceptor.async_accept(server.handler());
+  connected.async_connect(f.acceptor.local_endpoint(), first.handler());
+  REQUIRE(run_until(f.io, [&] { return first.done() && server.calls == 1; }));
+  rdma::queue_pair closed(f.io, f.client_context);
+  closed.close();
+  rdma::queue_pair moved(f.io, f.client_context);
+  rdma::queue_pair taken(std::move(moved));
+  rdma::queue_pair busy(f.io, f.client_context); // nobody accepts it
+  busy.async_connect(f.acceptor.local_endpoint(), [](error_code) {});
+
+  bool initiating = false;
+  std::vector<error_code> outcomes;
+  const auto start = [&]
+  {
+    const auto note = [&](error_code ec)
+    {
+      CHECK_FALSE(initiating);
+      outcomes.push_back(ec);
+    };
+    initiating = true;
+    closed.async_connect(f.acceptor.local_endpoint(), note);
+    moved.async_connect(f.acceptor.local_endpoint(), note); // NOLINT: that is the test
+    connected.async_connect(f.acceptor.local_endpoint(), note);
+    busy.async_connect(f.acceptor.local_endpoint(), note);
+    initiating = false;
+  };
+  SECTION("outside of run()") { start(); }
+  SECTION("in a handler") { asio::post(f.io, start); }
+  REQUIRE(run_until(f.io, [&] { return outcomes.size() == 4; }));
+  CHECK(outcomes
+    == std::vector<error_code>{
+      error::closed, error::closed, error::already_connected, error::already_connected});
+}
+
+TEST_CASE("an accept that can end at once does so after the initiating call, wherever that is made")
+{
+  const bool in_a_handler = GENERATE(false, true);
+  CAPTURE(in_a_handler);
+  connect_fixture f;
+  std::optional<rdma::acceptor> refusing(std::in_place, f.io, f.server_context, loopback());
+  std::optional<rdma::acceptor> taken;
+  error_code expected;
+  std::vector<plain_peer> clients;
+  rdma::queue_pair described(f.io, f.client_context);
+  const std::string request = good_request(described.local_endpoint());
+
+  SECTION("its acceptor is closed")
+  {
+    refusing->close();
+    expected = error::closed;
+  }
+  SECTION("its acceptor was moved from")
+  {
+    taken.emplace(std::move(*refusing));
+    expected = error::closed;
+  }
+  SECTION("a client has shaken hands")
+  {
+    refusing.reset();
+    connect_fixture::accepted withdrawn;
+    f.acceptor.async_accept(withdrawn.handler());
+    for (int i = 0; i < 2; ++i)
+    {
+      clients.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+      clients.back().send(request);
+      REQUIRE(clients.back().read_header().starts_with("HTTP/1.1 101"));
+    }
+    f.acceptor.cancel();
+    REQUIRE(run_out(f.io));
+    REQUIRE(withdrawn.ec == asio::error::operation_aborted);
+    clients[0].send(rdma::detail::frame_type::ready);
+    // When the second has been seen to come and go, the first has been seen as well.
+    clients[1].send(rdma::detail::frame_type::ready);
+    clients[1].send(rdma::detail::frame_type::bye);
+    REQUIRE(clients[1].read_end());
+  }
+  SECTION("a client has connected, and asked")
+  {
+    refusing.reset();
+    clients.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+    clients.back().send(request);
+    clients.back().send(rdma::detail::frame_type::ready);
+  }
+
+  rdma::acceptor& acceptor = refusing ? *refusing : f.acceptor;
+  connect_fixture::accepted accepted;
+  bool initiating = false;
+  bool nested = false;
+  const auto start = [&]
+  {
+    initiating = true;
+    acceptor.async_accept(
+      [&, handler = accepted.handler()](error_code ec, rdma::queue_pair peer)
+      {
+        nested = initiating;
+        handler(ec, std::move(peer));
+      });
+    initiating = false;
+  };
+  if (in_a_handler)
+    asio::post(f.io, start);
+  else
+    start();
+  REQUIRE(run_until(f.io, [&] { return accepted.calls != 0; }));
+  CHECK_FALSE(nested);
+  CHECK(accepted.ec == expected);
+  CHECK(accepted.peer->is_connected() == !expected);
+  if (taken)
+    taken->close();
+  REQUIRE(run_out(f.io));
+  CHECK(accepted.calls == 1);
+}
+
+TEST_CASE("a queue pair that was closed or moved from has no endpoint and connects to none")
+{
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rdma::queue_pair far(io, context);
+  const rdma::endpoint_description remote = far.local_endpoint();
+  rdma::queue_pair near(io, context);
+  static_cast<void>(near.local_endpoint());
+  rdma::queue_pair other(std::move(near));
+  rdma::queue_pair* refusing = nullptr;
+  SECTION("closed")
+  {
+    other.close();
+    refusing = &other;
+  }
+  SECTION("moved from") { refusing = &near; }
+
+  error_code ec;
+  refusing->connect(remote, ec);
+  CHECK(ec == error::closed);
+  const auto code_of = [](auto call)
+  {
+    try
+    {
+      call();
+    }
+    catch (const rdma::system_error& e)
+    {
+      return e.code();
+    }
+    return error_code();
+  };
+  CHECK(code_of([&] { refusing->connect(remote); }) == error::closed);
+  CHECK(code_of([&] { static_cast<void>(refusing->local_endpoint()); }) == error::closed);
+  CHECK_FALSE(refusing->is_connected());
+}
+
 TEST_CASE("two hundred connections leave no descriptor behind")
 {
   connect_fixture f;
