@@ -8,8 +8,11 @@
 #include "common/allocations.hpp"
 
 #include <atomic>
+#include <bit>
+#include <cerrno>
 #include <cstdlib>
 #include <execinfo.h>
+#include <limits>
 #include <new>
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
@@ -45,13 +48,15 @@ void note() noexcept
 
 #if BOOST_RDMA_TEST_OWN_MALLOC
 
-// operator new ends in malloc, too.
+// Every function of stdlib.h and malloc.h that gives memory. operator new ends in one of them, too.
 extern "C"
 {
   void* __libc_malloc(std::size_t);
   void* __libc_calloc(std::size_t, std::size_t);
   void* __libc_realloc(void*, std::size_t);
   void* __libc_memalign(std::size_t, std::size_t);
+  void* __libc_valloc(std::size_t);
+  void* __libc_pvalloc(std::size_t);
 
   void* malloc(std::size_t size)
   {
@@ -72,6 +77,42 @@ extern "C"
   {
     note();
     return __libc_memalign(alignment, size);
+  }
+  void* memalign(std::size_t alignment, std::size_t size)
+  {
+    note();
+    return __libc_memalign(alignment, size);
+  }
+  int posix_memalign(void** to, std::size_t alignment, std::size_t size)
+  {
+    note();
+    if (alignment % sizeof(void*) != 0 || !std::has_single_bit(alignment))
+      return EINVAL;
+    void* p = __libc_memalign(alignment, size);
+    if (p == nullptr)
+      return ENOMEM;
+    *to = p;
+    return 0;
+  }
+  void* valloc(std::size_t size)
+  {
+    note();
+    return __libc_valloc(size);
+  }
+  void* pvalloc(std::size_t size)
+  {
+    note();
+    return __libc_pvalloc(size);
+  }
+  void* reallocarray(void* p, std::size_t n, std::size_t size)
+  {
+    note();
+    if (size != 0 && n > std::numeric_limits<std::size_t>::max() / size)
+    {
+      errno = ENOMEM;
+      return nullptr;
+    }
+    return __libc_realloc(p, n * size);
   }
 }
 
@@ -135,6 +176,11 @@ void allocation_count::stop() noexcept
 std::size_t allocation_count::value() const noexcept
 {
   return count.load(std::memory_order_relaxed);
+}
+
+bool allocation_count::sees_malloc() noexcept
+{
+  return BOOST_RDMA_TEST_OWN_MALLOC != 0;
 }
 
 std::string allocation_count::first()

@@ -28,6 +28,9 @@ public:
   [[nodiscard]] std::size_t value() const noexcept;
   void stop() noexcept;
 
+  /// Whether malloc and its relatives are counted in this build; new always is.
+  [[nodiscard]] static bool sees_malloc() noexcept;
+
   /// Where the first one came from, for the message of a test that fails.
   [[nodiscard]] static std::string first();
 };
