@@ -7,10 +7,10 @@
 
 // What goes wrong: the status on each side, the peer's memory untouched, the rest flushed.
 
-#include "software/verbs_fixture.hpp"
+#include "software/verbs_failure.hpp"
 
-#include <algorithm>
 #include <cerrno>
+#include <memory>
 
 #include <sys/mman.h>
 
@@ -18,152 +18,170 @@ using namespace test;
 
 namespace {
 
-/// Posts two more on each queue of both ends, so that their flushing shows.
-struct bystanders
+/// What the wire carries in one frame; longer messages take several.
+constexpr std::size_t frame_bytes = 256 * 1024;
+
+/// Pages that can be taken away under a registration.
+class pages
 {
-  explicit bystanders(connected& c)
-    : near(c.near, 64)
-    , far(c.far, 64)
+public:
+  pages(const verbs_device& on, std::size_t size, int protection, int access)
+    : api_(on.api())
+    , size_(size)
+    , at_(::mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))
   {
+    must(at_ != MAP_FAILED, "mmap");
+    mr_ = api_.reg_mr(on.pd(), at_, size, access);
+    must(mr_ != nullptr, "reg_mr");
   }
-
-  void receives(const endpoint& e, memory& m) const
+  ~pages()
   {
-    REQUIRE(e.receive(100, m.sge()) == 0);
-    REQUIRE(e.receive(101, m.sge()) == 0);
+    must(api_.dereg_mr(mr_) == 0, "dereg_mr");
+    ::munmap(at_, size_);
   }
+  pages(const pages&) = delete;
+  pages& operator=(const pages&) = delete;
 
-  memory near;
-  memory far;
+  void take_away() { must(::mprotect(at_, size_, PROT_NONE) == 0, "mprotect"); }
+  std::uint64_t address() const noexcept { return reinterpret_cast<std::uint64_t>(at_); }
+  ibv_mr* mr() const noexcept { return mr_; }
+  ibv_sge sge(std::uint32_t size) const noexcept { return {address(), size, mr_->lkey}; }
+
+private:
+  const rdma::verbs::api& api_;
+  std::size_t size_;
+  void* at_;
+  ibv_mr* mr_;
 };
-
-void check_flushed(const completions& cq, std::initializer_list<std::uint64_t> ids)
-{
-  for (const std::uint64_t id : ids)
-  {
-    const ibv_wc wc = cq.next();
-    CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
-    CHECK(wc.wr_id == id);
-    CHECK(wc.vendor_err != 0);
-  }
-}
-
-void check_error(const completions& cq, std::uint64_t id, ibv_wc_status status)
-{
-  const ibv_wc wc = cq.next();
-  CHECK(wc.status == status);
-  CHECK(wc.wr_id == id);
-  CHECK(wc.vendor_err != 0);
-}
-
-bool untouched(memory& m)
-{
-  return std::all_of(m.bytes().begin(), m.bytes().end(), [](std::uint8_t b) { return b == 0; });
-}
-
-std::vector<std::uint8_t> ones(std::size_t n)
-{
-  return std::vector<std::uint8_t>(n, 1);
-}
 
 } // namespace
 
 TEST_CASE("a work request too small for the message fails on both sides and flushes what follows")
 {
-  const std::size_t size = GENERATE(65u, 300'000u);
+  struct sizes
+  {
+    std::size_t message;
+    std::size_t receive;
+    std::size_t placed; // of the frames before the one that is too much
+  };
+  const auto [message, receive, placed] =
+    GENERATE(sizes{65, 64, 0}, sizes{1, 0, 0}, sizes{300'000, 64, 0},
+             sizes{2 * frame_bytes, frame_bytes + 1, frame_bytes},
+             sizes{4 * frame_bytes + 1, 4 * frame_bytes, 4 * frame_bytes});
+  CAPTURE(message, receive);
   connected c;
-  bystanders s(c);
-  memory from(c.near, size);
-  REQUIRE(c.b.receive(5, s.far.sge()) == 0);
-  s.receives(c.b, s.far);
-  s.receives(c.a, s.near);
-  REQUIRE(c.a.send(1, from.sge()) == 0);
-  REQUIRE(c.a.send(2, s.near.sge(0, 1)) == 0);
-  check_error(c.b.received(), 5, IBV_WC_LOC_LEN_ERR);
-  check_flushed(c.b.received(), {100, 101});
-  check_error(c.a.sent(), 1, IBV_WC_REM_INV_REQ_ERR);
-  check_flushed(c.a.sent(), {2});
-  check_flushed(c.a.received(), {100, 101});
-  CHECK(c.a.state() == IBV_QPS_ERR);
-  CHECK(c.b.state() == IBV_QPS_ERR);
+  failure_scene s(c.a, c.b);
+  memory from(c.near, message);
+  from.fill(sent_byte);
+  s.guard(from);
+  memory into(c.far, message + 64);
+  into.fill(kept_byte);
+  REQUIRE(c.b.receive(s.far_receive_id, into.sge(0, receive)) == 0);
+  request r(IBV_WR_SEND, {from.sge()});
+  s.check(r, met_receive(IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR));
+  CHECK(into.holds(sent_byte, 0, placed));
+  CHECK(into.holds(kept_byte, placed));
 }
 
 TEST_CASE("a local key that does not permit it fails the request, after those before it")
 {
   connected c;
-  bystanders s(c);
+  failure_scene s(c.a, c.b);
   memory read_only(c.near, 64, 0);
+  read_only.fill(sent_byte);
+  s.guard(read_only);
+  memory first(c.far, 64);
+  first.fill(kept_byte);
   memory far(c.far, 1024);
-  const int what = GENERATE(range(0, 5));
+  far.fill(kept_byte);
+  s.guard(far);
+  const int what = GENERATE(range(0, 6));
   CAPTURE(what);
-  REQUIRE(c.b.receive(50, far.sge()) == 0);
-  REQUIRE(c.a.write(1, s.near.sge(), far.address(), far.key()) == 0);
   ibv_sge wrong = s.near.sge();
+  ibv_wr_opcode opcode = IBV_WR_SEND;
   switch (what)
   {
   case 0:
     wrong.lkey ^= 0x100;
-    REQUIRE(c.a.send(2, wrong) == 0);
     break;
   case 1:
     wrong.length += 1;
-    REQUIRE(c.a.send(2, wrong) == 0);
     break;
   case 2:
     wrong.addr -= 1;
-    REQUIRE(c.a.write(2, wrong, far.address(), far.key()) == 0);
+    opcode = IBV_WR_RDMA_WRITE;
     break;
   case 3:
-    REQUIRE(c.a.read(2, read_only.sge(), far.address(), far.key()) == 0);
+    wrong = read_only.sge();
+    opcode = IBV_WR_RDMA_READ;
     break;
   case 4:
     wrong.addr = ~std::uint64_t{0} - 8;
-    REQUIRE(c.a.send(2, wrong) == 0);
+    break;
+  case 5:
+    wrong = read_only.sge(0, 8);
+    opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
     break;
   }
-  REQUIRE(c.a.send(3, s.near.sge()) == 0);
-  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
-  check_error(c.a.sent(), 2, IBV_WC_LOC_PROT_ERR);
-  check_flushed(c.a.sent(), {3});
+  request r(opcode, {wrong}, 2);
+  if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+    r.atomic(far.address(), far.key(), 1);
+  else
+    r.remote(far.address(), far.key());
+  REQUIRE(c.a.write(1, s.near.sge(), first.address(), first.key()) == 0);
   // Nothing of it was sent, so the peer knows nothing of it.
-  CHECK_FALSE(c.b.received().poll());
-  CHECK(c.b.state() == IBV_QPS_RTS);
-  CHECK(untouched(far));
+  s.check(r, stayed_here(IBV_WC_LOC_PROT_ERR), {1});
+  CHECK(first.holds(sent_byte));
 }
 
 TEST_CASE("a receive whose key does not permit it is a local error there, and the sender's remote one")
 {
   connected c;
-  bystanders s(c);
+  failure_scene s(c.a, c.b);
+  memory into(c.far, 64);
   memory read_only(c.far, 64, 0);
-  ibv_sge wrong = s.far.sge();
-  if (GENERATE(false, true))
+  for (memory* m : {&into, &read_only})
+  {
+    m->fill(kept_byte);
+    s.guard(*m);
+  }
+  ibv_sge wrong = into.sge();
+  const int what = GENERATE(range(0, 3));
+  CAPTURE(what);
+  switch (what)
+  {
+  case 0:
     wrong = read_only.sge();
-  else
+    break;
+  case 1:
     wrong.lkey ^= 1;
-  REQUIRE(c.b.receive(5, wrong) == 0);
-  s.receives(c.b, s.far);
-  std::fill(s.near.bytes().begin(), s.near.bytes().end(), std::uint8_t{1});
-  REQUIRE(c.a.send(1, s.near.sge()) == 0);
-  check_error(c.b.received(), 5, IBV_WC_LOC_PROT_ERR);
-  check_flushed(c.b.received(), {100, 101});
-  check_error(c.a.sent(), 1, IBV_WC_REM_OP_ERR);
-  CHECK(untouched(s.far));
-  CHECK(untouched(read_only));
+    break;
+  case 2:
+    wrong.addr += 1;
+    break;
+  }
+  REQUIRE(c.b.receive(s.far_receive_id, wrong) == 0);
+  request r(IBV_WR_SEND, {s.near.sge()});
+  s.check(r, met_receive(IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR));
 }
 
 TEST_CASE("a remote key that does not permit it is refused and the peer's program is told")
 {
   connected c;
-  bystanders s(c);
-  memory far(c.far, 1024);
-  memory local_only(c.far, 64, IBV_ACCESS_LOCAL_WRITE);
   ibv_pd* other = c.far.api().alloc_pd(c.far.context());
   {
+    failure_scene s(c.a, c.b);
+    memory far(c.far, 1024);
+    memory local_only(c.far, 64, IBV_ACCESS_LOCAL_WRITE);
     memory elsewhere(c.far, 64, all_access, other);
+    for (memory* m : {&far, &local_only, &elsewhere})
+    {
+      m->fill(kept_byte);
+      s.guard(*m);
+    }
     memory near(c.near, 2048);
-    std::fill(near.bytes().begin(), near.bytes().end(), std::uint8_t{1});
-    s.receives(c.b, s.far);
+    near.fill(sent_byte);
+    s.guard(near);
     std::uint64_t at = far.address();
     std::uint32_t key = far.key();
     std::size_t size = 64;
@@ -195,20 +213,9 @@ TEST_CASE("a remote key that does not permit it is refused and the peer's progra
       at += 1024 - 63;
       break;
     }
-    const bool reading = GENERATE(false, true);
-    if (reading)
-      REQUIRE(c.a.read(1, near.sge(0, size), at, key) == 0);
-    else
-      REQUIRE(c.a.write(1, near.sge(0, size), at, key) == 0);
-    REQUIRE(c.a.send(2, s.near.sge()) == 0);
-    check_error(c.a.sent(), 1, IBV_WC_REM_ACCESS_ERR);
-    check_flushed(c.a.sent(), {2});
-    CHECK(c.far.event() == IBV_EVENT_QP_ACCESS_ERR);
-    check_flushed(c.b.received(), {100, 101});
-    CHECK(untouched(far));
-    CHECK(untouched(local_only));
-    CHECK(untouched(elsewhere));
-    CHECK(near.bytes() == ones(2048));
+    const auto opcode = GENERATE(IBV_WR_RDMA_READ, IBV_WR_RDMA_WRITE);
+    request r(opcode, {near.sge(0, size)});
+    s.check(r.remote(at, key), refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
   CHECK(c.far.api().dealloc_pd(other) == 0);
 }
@@ -216,13 +223,10 @@ TEST_CASE("a remote key that does not permit it is refused and the peer's progra
 TEST_CASE("a refused write with immediate data does not use up a receive")
 {
   connected c;
-  bystanders s(c);
-  s.receives(c.b, s.far);
+  failure_scene s(c.a, c.b);
   request r(IBV_WR_RDMA_WRITE_WITH_IMM, {s.near.sge()});
-  REQUIRE(c.a.post(r.remote(s.far.address(1), s.far.key()).wr) == 0);
-  check_error(c.a.sent(), 1, IBV_WC_REM_ACCESS_ERR);
-  check_flushed(c.b.received(), {100, 101});
-  CHECK(untouched(s.far));
+  s.check(r.remote(s.far.address(1), s.far.key()),
+          refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
 }
 
 TEST_CASE("what the queue pair does not allow is an invalid request")
@@ -230,118 +234,134 @@ TEST_CASE("what the queue pair does not allow is an invalid request")
   pair_options closed;
   closed.access = 0;
   connected c(pair_options{}, closed);
+  failure_scene s(c.a, c.b);
   memory near(c.near, 8);
+  near.fill(sent_byte);
+  s.guard(near);
   memory far(c.far, 8);
-  const int what = GENERATE(range(0, 3));
-  request write(IBV_WR_RDMA_WRITE, {near.sge()});
-  request read(IBV_WR_RDMA_READ, {near.sge()});
-  request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge()});
-  write.remote(far.address(), far.key());
-  read.remote(far.address(), far.key());
-  add.atomic(far.address(), far.key(), 1);
-  REQUIRE(c.a.post(what == 0 ? write.wr : what == 1 ? read.wr : add.wr) == 0);
-  check_error(c.a.sent(), 1, IBV_WC_REM_INV_REQ_ERR);
-  CHECK(c.far.event() == IBV_EVENT_QP_REQ_ERR);
-  CHECK(untouched(far));
+  far.fill(kept_byte);
+  s.guard(far);
+  const auto opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
+                               IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP);
+  CAPTURE(opcode);
+  request r(opcode, {near.sge()});
+  if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
+    r.atomic(far.address(), far.key(), *far.word(), 1);
+  else
+    r.remote(far.address(), far.key());
+  s.check(r, refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
 }
 
 TEST_CASE("an atomic must be aligned, and its result have eight bytes")
 {
   connected c;
+  failure_scene s(c.a, c.b);
   memory near(c.near, 16);
+  near.fill(sent_byte);
+  s.guard(near);
   memory far(c.far, 16);
+  memory plain(c.far, 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  for (memory* m : {&far, &plain})
+  {
+    m->fill(kept_byte);
+    s.guard(*m);
+  }
+  request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge(0, 8)});
   SECTION("misaligned")
   {
-    request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge(0, 8)});
-    REQUIRE(c.a.post(add.atomic(far.address(4), far.key(), 1).wr) == 0);
-    check_error(c.a.sent(), 1, IBV_WC_REM_INV_REQ_ERR);
-    CHECK(c.far.event() == IBV_EVENT_QP_REQ_ERR);
+    s.check(add.atomic(far.address(4), far.key(), 1),
+            refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
   }
   SECTION("too long a result")
   {
-    request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge()});
-    REQUIRE(c.a.post(add.atomic(far.address(), far.key(), 1).wr) == 0);
-    check_error(c.a.sent(), 1, IBV_WC_LOC_LEN_ERR);
-    CHECK(c.b.state() == IBV_QPS_RTS);
+    request long_add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge()});
+    s.check(long_add.atomic(far.address(), far.key(), 1), stayed_here(IBV_WC_LOC_LEN_ERR));
+  }
+  SECTION("past the end")
+  {
+    s.check(add.atomic(far.address(16), far.key(), 1),
+            refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
   SECTION("no such right")
   {
-    memory plain(c.far, 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
-    request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge(0, 8)});
-    REQUIRE(c.a.post(add.atomic(plain.address(), plain.key(), 1).wr) == 0);
-    check_error(c.a.sent(), 1, IBV_WC_REM_ACCESS_ERR);
-    CHECK(untouched(plain));
+    s.check(add.atomic(plain.address(), plain.key(), 1),
+            refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
-  CHECK(untouched(far));
 }
 
 TEST_CASE("more reads than the peer takes are an invalid request")
 {
+  constexpr std::size_t size = 1'000'000;
   pair_options greedy;
   greedy.max_read_atomic = 16;
   pair_options modest;
   modest.max_peer_read_atomic = 1;
   connected c(greedy, modest);
-  memory near(c.near, 1'000'000);
-  memory far(c.far, 1'000'000);
+  memory far(c.far, size);
+  far.fill(kept_byte);
+  REQUIRE(c.b.receive(100, far.sge()) == 0);
   // One list, so that they leave together.
+  std::vector<std::unique_ptr<memory>> into;
   std::vector<std::unique_ptr<request>> reads;
   for (unsigned i = 0; i < 16; ++i)
   {
-    reads.push_back(std::make_unique<request>(IBV_WR_RDMA_READ, std::vector{near.sge()}, i));
+    into.push_back(std::make_unique<memory>(c.near, size));
+    into.back()->fill(sent_byte);
+    reads.push_back(std::make_unique<request>(IBV_WR_RDMA_READ, std::vector{into[i]->sge()}, i));
     reads.back()->remote(far.address(), far.key());
     if (i != 0)
       reads[i - 1]->wr.next = &reads[i]->wr;
   }
   REQUIRE(c.a.post(reads[0]->wr) == 0);
-  ibv_wc wc{};
-  do
-    wc = c.a.sent().next();
-  while (wc.status == IBV_WC_SUCCESS);
+  unsigned failed = 0;
+  ibv_wc wc = c.a.sent().next();
+  for (; wc.status == IBV_WC_SUCCESS; wc = c.a.sent().next())
+    CHECK(wc.wr_id == failed++);
   CHECK(wc.status == IBV_WC_REM_INV_REQ_ERR);
+  REQUIRE(wc.wr_id == failed);
+  for (unsigned i = failed + 1; i < 16; ++i)
+    check_flushed(c.a.sent(), {i});
+  check_ended(c.a);
   CHECK(c.far.event() == IBV_EVENT_QP_REQ_ERR);
+  check_flushed(c.b.received(), {100});
+  check_ended(c.b);
+  for (unsigned i = 0; i < 16; ++i)
+    CHECK(into[i]->holds(i < failed ? kept_byte : sent_byte));
+  CHECK(far.holds(kept_byte));
 }
 
 TEST_CASE("without an initiator depth there are no reads")
 {
   pair_options none;
   none.max_read_atomic = 0;
-  connected c(none);
-  memory near(c.near, 8);
-  REQUIRE(c.a.read(1, near.sge(), 0, 1) == 0);
-  check_error(c.a.sent(), 1, IBV_WC_LOC_QP_OP_ERR);
-  CHECK(c.b.state() == IBV_QPS_RTS);
+  connected c(none, pair_options{});
+  failure_scene s(c.a, c.b);
+  request r(IBV_WR_RDMA_READ, {s.near.sge()});
+  s.check(r.remote(s.far.address(), s.far.key()), stayed_here(IBV_WC_LOC_QP_OP_ERR));
 }
 
 TEST_CASE("a message longer than the port's maximum is a local length error")
 {
   connected c;
-  memory near(c.near, 1);
+  failure_scene s(c.a, c.b);
   // 3 GiB of address space that is never touched.
-  constexpr std::size_t size = std::size_t{3} << 30;
-  void* space = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  REQUIRE(space != MAP_FAILED);
-  ibv_mr* mr = c.near.api().reg_mr(c.near.pd(), space, size, 0);
-  REQUIRE(mr != nullptr);
-  const auto at = reinterpret_cast<std::uint64_t>(space);
-  request r(IBV_WR_SEND, {{at, 1u << 31, mr->lkey}, {at, 1, mr->lkey}});
-  REQUIRE(c.a.post(r.wr) == 0);
-  check_error(c.a.sent(), 1, IBV_WC_LOC_LEN_ERR);
-  CHECK(c.near.api().dereg_mr(mr) == 0);
-  ::munmap(space, size);
+  const pages space(c.near, std::size_t{3} << 30, PROT_READ, 0);
+  const auto opcode = GENERATE(IBV_WR_SEND, IBV_WR_RDMA_WRITE);
+  request r(opcode, {space.sge(1u << 31), space.sge(1)});
+  s.check(r.remote(s.far.address(), s.far.key()), stayed_here(IBV_WC_LOC_LEN_ERR));
 }
 
 TEST_CASE("a peer that posts no receive is given up after so many tries")
 {
   pair_options o;
-  o.rnr_retry = 2;
+  o.rnr_retry = GENERATE(std::uint8_t{0}, std::uint8_t{2});
   connected c(o);
-  bystanders s(c);
-  REQUIRE(c.a.send(1, s.near.sge()) == 0);
-  REQUIRE(c.a.send(2, s.near.sge()) == 0);
-  check_error(c.a.sent(), 1, IBV_WC_RNR_RETRY_EXC_ERR);
-  check_flushed(c.a.sent(), {2});
-  CHECK(c.b.state() == IBV_QPS_RTS);
+  failure_scene s(c.a, c.b);
+  const std::size_t size = GENERATE(std::size_t{64}, 2 * frame_bytes + 1);
+  memory near(c.near, size);
+  near.fill(sent_byte);
+  request r(IBV_WR_SEND, {near.sge()});
+  s.check(r, stayed_here(IBV_WC_RNR_RETRY_EXC_ERR));
 }
 
 TEST_CASE("a peer that is not there is given up in time")
@@ -353,77 +373,143 @@ TEST_CASE("a peer that is not there is given up in time")
   endpoint a(near);
   endpoint b(far);
   memory m(near, 8);
+  memory kept(far, 8);
+  m.fill(sent_byte);
+  kept.fill(kept_byte);
   REQUIRE(a.to_init() == 0);
+  REQUIRE(a.receive(100, m.sge()) == 0);
   REQUIRE(a.to_ready_to_receive(b) == 0);
   REQUIRE(a.to_ready_to_send() == 0);
   // Nobody polls for it: the engine has the time.
-  REQUIRE(a.send(1, m.sge()) == 0);
+  REQUIRE(a.write(1, m.sge(), kept.address(), kept.key()) == 0);
   REQUIRE(a.send(2, m.sge()) == 0);
   check_error(a.sent(), 1, IBV_WC_RETRY_EXC_ERR);
   check_flushed(a.sent(), {2});
-  CHECK(a.state() == IBV_QPS_ERR);
+  check_flushed(a.received(), {100});
+  check_ended(a);
+  CHECK_FALSE(near.has_event());
+  CHECK(b.state() == IBV_QPS_RESET);
+  CHECK_FALSE(far.has_event());
+  CHECK(kept.holds(kept_byte));
 }
 
 TEST_CASE("a peer whose queue pair goes ends requests at once; an idle queue pair does not notice")
 {
   connected c;
-  bystanders s(c);
+  memory near(c.near, 64);
   memory far(c.far, 64);
-  REQUIRE(c.a.write(1, s.near.sge(), far.address(), far.key()) == 0);
+  near.fill(sent_byte);
+  REQUIRE(c.a.write(1, near.sge(0, 32), far.address(), far.key()) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
-  s.receives(c.a, s.near);
+  CHECK(far.holds(sent_byte, 0, 32));
+  far.fill(kept_byte);
+  for (const std::uint64_t id : {100u, 101u})
+    REQUIRE(c.a.receive(id, near.sge()) == 0);
   c.b.destroy();
   const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(30);
   CHECK(until([&] { return std::chrono::steady_clock::now() > later || c.a.received().poll(); }));
   CHECK(c.a.state() == IBV_QPS_RTS);
   const auto before = std::chrono::steady_clock::now();
-  REQUIRE(c.a.send(2, s.near.sge()) == 0);
+  REQUIRE(c.a.write(2, near.sge(), far.address(), far.key()) == 0);
   check_error(c.a.sent(), 2, IBV_WC_RETRY_EXC_ERR);
   CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(2));
   check_flushed(c.a.received(), {100, 101});
+  check_ended(c.a);
+  CHECK(far.holds(kept_byte));
+  CHECK_FALSE(c.far.has_event());
 }
 
-TEST_CASE("memory that is registered and no longer mapped is a protection error, not a crash")
+TEST_CASE("requests of a queue pair in the error state are flushed and never reach the peer")
 {
   connected c;
+  memory near(c.near, 64);
+  memory far(c.far, 64);
+  near.fill(sent_byte);
+  far.fill(kept_byte);
+  REQUIRE(c.b.receive(5, far.sge()) == 0);
+  REQUIRE(c.a.write(1, near.sge(0, 1), far.address(), far.key()) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  REQUIRE(c.a.receive(100, near.sge()) == 0);
+  REQUIRE(c.a.to(IBV_QPS_ERR) == 0);
+  REQUIRE(c.a.write(2, near.sge(), far.address(), far.key()) == 0);
+  REQUIRE(c.a.send(3, near.sge()) == 0);
+  REQUIRE(c.a.read(4, near.sge(), far.address(), far.key()) == 0);
+  check_flushed(c.a.sent(), {2, 3, 4});
+  check_flushed(c.a.received(), {100});
+  check_ended(c.a);
+  // The peer finds out by asking.
+  CHECK(c.b.state() == IBV_QPS_RTS);
+  REQUIRE(c.b.send(6, far.sge()) == 0);
+  check_error(c.b.sent(), 6, IBV_WC_RETRY_EXC_ERR);
+  check_flushed(c.b.received(), {5});
+  check_ended(c.b);
+  CHECK(far.holds(sent_byte, 0, 1));
+  CHECK(far.holds(kept_byte, 1));
+  CHECK(near.holds(sent_byte));
+  CHECK_FALSE(c.near.has_event());
+  CHECK_FALSE(c.far.has_event());
+}
+
+TEST_CASE("memory to send from that is registered and no longer mapped is an error, not a crash")
+{
   constexpr std::size_t size = 1 << 20;
-  const bool local = GENERATE(true, false);
-  const verbs_device& whose = local ? c.near : c.far;
-  void* gone = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  REQUIRE(gone != MAP_FAILED);
-  ibv_mr* mr = whose.api().reg_mr(whose.pd(), gone, size, all_access);
-  REQUIRE(mr != nullptr);
-  REQUIRE(::mprotect(gone, size, PROT_NONE) == 0);
+  connected c;
+  failure_scene s(c.a, c.b);
   memory near(c.near, size);
   memory far(c.far, size);
-  const ibv_sge sge{reinterpret_cast<std::uint64_t>(gone), size, mr->lkey};
-  if (local)
+  near.fill(sent_byte);
+  far.fill(kept_byte);
+  s.guard(near);
+  s.guard(far);
+  SECTION("it is to be written from")
   {
-    REQUIRE(c.a.write(1, near.sge(0, 8), far.address(), far.key()) == 0);
-    REQUIRE(c.a.write(2, sge, far.address(), far.key()) == 0);
-    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
-    check_error(c.a.sent(), 2, IBV_WC_LOC_PROT_ERR);
-    CHECK(untouched(far));
+    pages gone(c.near, size, PROT_READ | PROT_WRITE, all_access);
+    gone.take_away();
+    memory first(c.far, 8);
+    REQUIRE(c.a.write(1, near.sge(0, 8), first.address(), first.key()) == 0);
+    request r(IBV_WR_RDMA_WRITE, {gone.sge(size)}, 2);
+    s.check(r.remote(far.address(), far.key()), stayed_here(IBV_WC_LOC_PROT_ERR), {1});
+    CHECK(first.holds(sent_byte));
   }
-  else
+  SECTION("it is the peer's, to be read")
   {
-    REQUIRE(c.a.read(1, near.sge(), sge.addr, mr->rkey) == 0);
-    const ibv_wc wc = c.a.sent().next();
-    CHECK(wc.status == IBV_WC_REM_OP_ERR);
+    pages gone(c.far, size, PROT_READ | PROT_WRITE, all_access);
+    gone.take_away();
+    request r(IBV_WR_RDMA_READ, {near.sge()});
+    failure expected = refused(IBV_WC_REM_OP_ERR, IBV_EVENT_QP_FATAL);
+    expected.late = true;
+    s.check(r.remote(gone.address(), gone.mr()->rkey), expected);
   }
-  CHECK(whose.api().dereg_mr(mr) == 0);
-  ::munmap(gone, size);
 }
 
 TEST_CASE("a region that is deregistered is out of reach for requests that come later")
 {
   connected c;
-  memory near(c.near, 64);
+  failure_scene s(c.a, c.b);
   memory far(c.far, 64);
-  REQUIRE(c.a.write(1, near.sge(), far.address(), far.key()) == 0);
+  REQUIRE(c.a.write(2, s.near.sge(), far.address(), far.key()) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(far.holds(sent_byte));
+  far.fill(kept_byte);
+  s.guard(far);
   const std::uint32_t key = far.key();
   far.deregister();
-  REQUIRE(c.a.write(2, near.sge(), far.address(), key) == 0);
-  check_error(c.a.sent(), 2, IBV_WC_REM_ACCESS_ERR);
+  // The same bytes under another key do not bring the old one back.
+  ibv_mr* again = nullptr;
+  if (GENERATE(false, true))
+  {
+    again = c.far.api().reg_mr(c.far.pd(), far.bytes().data(), 64, all_access);
+    REQUIRE(again != nullptr);
+    CHECK(again->rkey != key);
+  }
+  const auto opcode =
+    GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD);
+  request r(opcode, {s.near.sge(0, 8)});
+  if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+    r.atomic(far.address(), key, 1);
+  else
+    r.remote(far.address(), key);
+  s.check(r, refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+  if (again != nullptr)
+    CHECK(c.far.api().dereg_mr(again) == 0);
 }

@@ -93,6 +93,19 @@ memory::~memory()
     must(api_.dereg_mr(mr_) == 0, "dereg_mr");
 }
 
+void memory::fill(std::uint8_t with) noexcept
+{
+  std::fill(bytes_.begin(), bytes_.end(), with);
+}
+
+bool memory::holds(std::uint8_t what, std::size_t offset, std::size_t size) const
+{
+  must(offset <= bytes_.size(), "an offset inside the memory");
+  const auto begin = bytes_.begin() + static_cast<std::ptrdiff_t>(offset);
+  const auto end = begin + static_cast<std::ptrdiff_t>(std::min(size, bytes_.size() - offset));
+  return std::all_of(begin, end, [what](std::uint8_t b) { return b == what; });
+}
+
 void memory::deregister()
 {
   must(api_.dereg_mr(mr_) == 0, "dereg_mr");

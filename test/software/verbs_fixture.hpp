@@ -86,6 +86,10 @@ inline constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRI
                                   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
                                   IBV_ACCESS_MW_BIND;
 
+/// What sources are filled with and what targets are, so that a byte that strays shows.
+inline constexpr std::uint8_t sent_byte = 0xa5;
+inline constexpr std::uint8_t kept_byte = 0x3c;
+
 /// Registered bytes.
 class memory
 {
@@ -98,6 +102,10 @@ public:
 
   std::uint8_t& operator[](std::size_t i) noexcept { return bytes_[i]; }
   std::vector<std::uint8_t>& bytes() noexcept { return bytes_; }
+  const std::vector<std::uint8_t>& bytes() const noexcept { return bytes_; }
+  void fill(std::uint8_t with) noexcept;
+  /// Whether all of these bytes are this one.
+  bool holds(std::uint8_t what, std::size_t offset = 0, std::size_t size = SIZE_MAX) const;
   std::uint64_t address(std::size_t offset = 0) const noexcept
   {
     return reinterpret_cast<std::uint64_t>(bytes_.data()) + offset;

@@ -7,10 +7,11 @@
 
 // Memory windows and shared receive queues.
 
-#include "software/verbs_fixture.hpp"
+#include "software/verbs_failure.hpp"
 
-#include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <vector>
 
 using namespace test;
 
@@ -30,26 +31,30 @@ public:
 
   ibv_mw* get() const noexcept { return mw_; }
 
-  /// Binds it on `e`; the status.
-  ibv_wc_status bind(const endpoint& e, memory& to, std::size_t offset, std::size_t size,
-                     unsigned access)
+  /// Makes `r` the request that binds it.
+  request& describe(request& r, const memory& to, std::size_t offset, std::size_t size,
+                    unsigned access) const
   {
-    request r(IBV_WR_BIND_MW, {}, 1000);
     r.wr.bind_mw.mw = mw_;
     r.wr.bind_mw.rkey = ibv_inc_rkey(mw_->rkey);
     r.wr.bind_mw.bind_info.mr = to.mr();
     r.wr.bind_mw.bind_info.addr = to.address(offset);
     r.wr.bind_mw.bind_info.length = size;
     r.wr.bind_mw.bind_info.mw_access_flags = access;
-    REQUIRE(e.post(r.flags(IBV_SEND_SIGNALED).wr) == 0);
+    return r;
+  }
+
+  /// Binds it on `e`, and keeps its new key.
+  void bind(const endpoint& e, const memory& to, std::size_t offset, std::size_t size,
+            unsigned access)
+  {
+    request r(IBV_WR_BIND_MW, {}, 1000);
+    REQUIRE(e.post(describe(r, to, offset, size, access).flags(IBV_SEND_SIGNALED).wr) == 0);
     const ibv_wc wc = e.sent().next();
     CHECK(wc.wr_id == 1000);
-    if (wc.status == IBV_WC_SUCCESS)
-    {
-      CHECK(wc.opcode == IBV_WC_BIND_MW);
-      mw_->rkey = r.wr.bind_mw.rkey;
-    }
-    return wc.status;
+    REQUIRE(wc.status == IBV_WC_SUCCESS);
+    CHECK(wc.opcode == IBV_WC_BIND_MW);
+    mw_->rkey = r.wr.bind_mw.rkey;
   }
 
 private:
@@ -61,48 +66,71 @@ private:
 TEST_CASE("a type 2 window gives its queue pair's peer what it was bound for, until invalidated")
 {
   connected c;
+  failure_scene s(c.b, c.a); // the end that binds is the one to fail
   memory near(c.near, 64);
   memory far(c.far, 64);
-  std::fill(near.bytes().begin(), near.bytes().end(), std::uint8_t{1});
+  near.fill(sent_byte);
+  far.fill(kept_byte);
   window w(c.far);
-  REQUIRE(w.bind(c.b, far, 16, 32, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS);
+  w.bind(c.b, far, 16, 32, IBV_ACCESS_REMOTE_WRITE);
   CHECK(c.far.api().dereg_mr(far.mr()) == EBUSY);
   REQUIRE(c.a.write(1, near.sge(0, 32), far.address(16), w.get()->rkey) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
-  CHECK(std::count(far.bytes().begin(), far.bytes().end(), 1) == 32);
-  CHECK(w.bind(c.b, far, 0, 8, IBV_ACCESS_REMOTE_READ) == IBV_WC_MW_BIND_ERR); // bound already
+  CHECK(far.holds(kept_byte, 0, 16));
+  CHECK(far.holds(sent_byte, 16, 32));
+  CHECK(far.holds(kept_byte, 48));
+  s.guard(far);
+  request again(IBV_WR_BIND_MW); // bound already
+  s.check(w.describe(again, far, 0, 8, IBV_ACCESS_REMOTE_READ), stayed_here(IBV_WC_MW_BIND_ERR));
 }
 
 TEST_CASE("a window is checked as a region is: bounds, rights and whose it is")
 {
   connected c;
+  failure_scene s(c.a, c.b);
   memory near(c.near, 64);
   memory far(c.far, 64);
+  near.fill(sent_byte);
+  far.fill(kept_byte);
+  s.guard(near);
+  s.guard(far);
   window w(c.far);
-  const int what = GENERATE(range(0, 4));
+  const int what = GENERATE(range(0, 6));
   CAPTURE(what);
   endpoint other(c.far);
   endpoint its_peer(c.near);
   connect(other, its_peer);
-  REQUIRE(w.bind(what == 3 ? other : c.b, far, 16, 32, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS);
-  if (what == 0)
-    REQUIRE(c.a.write(1, near.sge(0, 33), far.address(16), w.get()->rkey) == 0);
-  else if (what == 1)
-    REQUIRE(c.a.read(1, near.sge(0, 8), far.address(16), w.get()->rkey) == 0);
-  else if (what == 2)
-    REQUIRE(c.a.write(1, near.sge(0, 8), far.address(16), ibv_inc_rkey(w.get()->rkey)) == 0);
-  else
-    REQUIRE(c.a.write(1, near.sge(0, 8), far.address(16), w.get()->rkey) == 0);
-  CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR);
+  w.bind(what == 4 ? other : c.b, far, 16, 32, IBV_ACCESS_REMOTE_WRITE);
+  const std::uint32_t key = w.get()->rkey;
+  request write(IBV_WR_RDMA_WRITE, {near.sge(0, what == 0 ? 33 : 8)});
+  request read(IBV_WR_RDMA_READ, {near.sge(0, 8)});
+  request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge(0, 8)});
+  write.remote(far.address(what == 1 ? 15 : 16), what == 3 ? ibv_inc_rkey(key) : key);
+  read.remote(far.address(16), key);
+  add.atomic(far.address(16), key, 1);
+  s.check(what == 2 ? read : what == 5 ? add : write,
+          refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+  if (what == 4)
+  {
+    // Whose it is may use it.
+    REQUIRE(its_peer.write(1, near.sge(0, 8), far.address(16), key) == 0);
+    CHECK(its_peer.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(far.holds(sent_byte, 16, 8));
+  }
 }
 
 TEST_CASE("a window is taken back by its owner or by the peer's last word")
 {
   connected c;
+  failure_scene s(c.a, c.b);
   memory near(c.near, 64);
   memory far(c.far, 64);
+  memory into(c.far, 64);
+  near.fill(sent_byte);
+  far.fill(kept_byte);
+  into.fill(kept_byte);
   window w(c.far);
-  REQUIRE(w.bind(c.b, far, 0, 64, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS);
+  w.bind(c.b, far, 0, 64, IBV_ACCESS_REMOTE_WRITE);
   const std::uint32_t key = w.get()->rkey;
   if (GENERATE(true, false))
   {
@@ -115,7 +143,6 @@ TEST_CASE("a window is taken back by its owner or by the peer's last word")
   }
   else
   {
-    memory into(c.far, 64);
     REQUIRE(c.b.receive(1, into.sge()) == 0);
     request r(IBV_WR_SEND_WITH_INV, {near.sge()});
     r.wr.invalidate_rkey = key;
@@ -125,59 +152,108 @@ TEST_CASE("a window is taken back by its owner or by the peer's last word")
     CHECK(wc.wc_flags == IBV_WC_WITH_INV);
     CHECK(wc.invalidated_rkey == key);
     CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(into.holds(sent_byte));
   }
+  CHECK(far.holds(kept_byte));
   // It may be bound anew, and the old key stays dead.
-  REQUIRE(w.bind(c.b, far, 0, 8, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_SUCCESS);
+  w.bind(c.b, far, 0, 8, IBV_ACCESS_REMOTE_WRITE);
   REQUIRE(c.a.write(1, near.sge(0, 8), far.address(), w.get()->rkey) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
-  REQUIRE(c.a.write(2, near.sge(0, 8), far.address(), key) == 0);
-  CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(far.holds(sent_byte, 0, 8));
+  far.fill(kept_byte);
+  s.guard(far);
+  request r(IBV_WR_RDMA_WRITE, {near.sge(0, 8)}, 2);
+  s.check(r.remote(far.address(), key), refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
 }
 
 TEST_CASE("a window that may not be bound or invalidated is an error of the work request")
 {
   connected c;
+  failure_scene s(c.b, c.a);
   memory plain(c.far, 64, IBV_ACCESS_LOCAL_WRITE); // no IBV_ACCESS_MW_BIND
   memory read_only(c.far, 64, IBV_ACCESS_MW_BIND);
   memory far(c.far, 64);
-  window w(c.far);
-  const int what = GENERATE(range(0, 4));
-  CAPTURE(what);
-  if (what == 0)
-    CHECK(w.bind(c.b, plain, 0, 8, IBV_ACCESS_REMOTE_READ) == IBV_WC_MW_BIND_ERR);
-  else if (what == 1)
-    CHECK(w.bind(c.b, read_only, 0, 8, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_MW_BIND_ERR);
-  else if (what == 2)
-    CHECK(w.bind(c.b, far, 1, 64, IBV_ACCESS_REMOTE_WRITE) == IBV_WC_MW_BIND_ERR);
-  else
+  for (memory* m : {&plain, &read_only, &far})
   {
-    request r(IBV_WR_LOCAL_INV, {});
-    r.wr.invalidate_rkey = far.key();
-    REQUIRE(c.b.post(r.wr) == 0);
-    CHECK(c.b.sent().next().status == IBV_WC_MW_BIND_ERR);
+    m->fill(kept_byte);
+    s.guard(*m);
   }
-  CHECK(c.b.state() == IBV_QPS_ERR);
+  window w(c.far);
+  const int what = GENERATE(range(0, 6));
+  CAPTURE(what);
+  request bind(IBV_WR_BIND_MW);
+  request invalidate(IBV_WR_LOCAL_INV);
+  switch (what)
+  {
+  case 0:
+    w.describe(bind, plain, 0, 8, IBV_ACCESS_REMOTE_READ);
+    break;
+  case 1:
+    w.describe(bind, read_only, 0, 8, IBV_ACCESS_REMOTE_WRITE);
+    break;
+  case 2:
+    w.describe(bind, far, 1, 64, IBV_ACCESS_REMOTE_WRITE);
+    break;
+  case 3: // a type 2 window is not unbound by binding nothing
+    w.describe(bind, far, 0, 0, IBV_ACCESS_REMOTE_WRITE);
+    break;
+  case 4: // a region
+    invalidate.wr.invalidate_rkey = far.key();
+    break;
+  case 5: // a window that is not bound
+    invalidate.wr.invalidate_rkey = w.get()->rkey;
+    break;
+  }
+  s.check(what < 4 ? bind : invalidate, stayed_here(IBV_WC_MW_BIND_ERR));
+  // Nothing is bound, or taken away: another window finds the region as it was.
+  endpoint e(c.far);
+  endpoint its_peer(c.near);
+  connect(e, its_peer);
+  window another(c.far);
+  another.bind(e, far, 0, 8, IBV_ACCESS_REMOTE_WRITE);
+  memory from(c.near, 8);
+  from.fill(sent_byte);
+  REQUIRE(its_peer.write(1, from.sge(), far.address(), another.get()->rkey) == 0);
+  CHECK(its_peer.sent().next().status == IBV_WC_SUCCESS);
+  REQUIRE(its_peer.write(2, from.sge(), far.address(8), far.key()) == 0);
+  CHECK(its_peer.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(far.holds(sent_byte, 0, 16));
 }
 
 TEST_CASE("invalidating a key that is no window's ends the receive and the send with errors")
 {
   connected c;
-  memory near(c.near, 64);
-  memory far(c.far, 64);
-  REQUIRE(c.b.receive(1, far.sge()) == 0);
-  request r(IBV_WR_SEND_WITH_INV, {near.sge()});
-  r.wr.invalidate_rkey = far.key(); // a region
-  REQUIRE(c.a.post(r.wr) == 0);
-  CHECK(c.b.received().next().status == IBV_WC_REM_INV_REQ_ERR);
-  CHECK(c.a.sent().next().status == IBV_WC_REM_INV_REQ_ERR);
-  CHECK(c.b.state() == IBV_QPS_ERR);
+  failure_scene s(c.a, c.b);
+  memory region(c.far, 64);
+  region.fill(kept_byte);
+  s.guard(region);
+  memory into(c.far, 128);
+  into.fill(kept_byte);
+  window unbound(c.far);
+  REQUIRE(c.b.receive(s.far_receive_id, into.sge()) == 0);
+  request r(IBV_WR_SEND_WITH_INV, {s.near.sge()});
+  r.wr.invalidate_rkey = GENERATE(true, false) ? region.key() : unbound.get()->rkey;
+  s.check(r, met_receive(IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR));
+  CHECK(into.holds(kept_byte, 64)); // what the message did not reach
+  // The region's key is as good as ever.
+  endpoint e(c.far);
+  endpoint its_peer(c.near);
+  connect(e, its_peer);
+  REQUIRE(its_peer.write(1, s.near.sge(), region.address(), region.key()) == 0);
+  CHECK(its_peer.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(region.holds(sent_byte));
 }
 
 TEST_CASE("a type 1 window is bound by its own verb, for every queue pair of the domain")
 {
   connected c;
+  failure_scene s(c.a, c.b);
+  endpoint other(c.far);
+  endpoint its_peer(c.near);
+  connect(other, its_peer);
   memory near(c.near, 64);
   memory far(c.far, 64);
+  near.fill(sent_byte);
   window w(c.far, IBV_MW_TYPE_1);
   ibv_mw_bind bind{};
   bind.wr_id = 9;
@@ -187,15 +263,22 @@ TEST_CASE("a type 1 window is bound by its own verb, for every queue pair of the
   {
     REQUIRE(c.far.context()->ops.bind_mw(c.b.qp(), w.get(), &bind) == 0);
     CHECK(c.b.sent().next().status == IBV_WC_SUCCESS);
-    REQUIRE(c.a.write(1, near.sge(), far.address(), w.get()->rkey) == 0);
-    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+    for (const endpoint* e : {&c.a, &its_peer})
+    {
+      far.fill(kept_byte);
+      REQUIRE(e->write(1, near.sge(), far.address(), w.get()->rkey) == 0);
+      CHECK(e->sent().next().status == IBV_WC_SUCCESS);
+      CHECK(far.holds(sent_byte));
+    }
   }
   bind.bind_info.length = 0;
   const std::uint32_t old = w.get()->rkey;
   REQUIRE(c.far.context()->ops.bind_mw(c.b.qp(), w.get(), &bind) == 0);
   CHECK(c.b.sent().next().status == IBV_WC_SUCCESS);
-  REQUIRE(c.a.write(1, near.sge(), far.address(), old) == 0);
-  CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR);
+  far.fill(kept_byte);
+  s.guard(far);
+  request r(IBV_WR_RDMA_WRITE, {near.sge()});
+  s.check(r.remote(far.address(), old), refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
 }
 
 namespace {
@@ -254,7 +337,9 @@ TEST_CASE("queue pairs take receives from their shared queue, which tells when i
   connect(a1, b1);
   connect(a2, b2);
   memory m(near, 8);
+  m.fill(sent_byte);
   memory into(far, 8 * 8);
+  into.fill(kept_byte);
   CHECK(far.api().destroy_srq(q.get()) == EBUSY);
   CHECK(b1.receive(1, into.sge(0, 8)) == EINVAL);
   for (unsigned i = 0; i < 8; ++i)
@@ -271,6 +356,9 @@ TEST_CASE("queue pairs take receives from their shared queue, which tells when i
     CHECK(wc.status == IBV_WC_SUCCESS);
     CHECK(wc.wr_id == i);
     CHECK(wc.qp_num == b.qp()->qp_num);
+    CHECK(into.holds(sent_byte, 0, (i + 1) * 8));
+    CHECK(into.holds(kept_byte, (i + 1) * 8));
+    CHECK(a.sent().next().status == IBV_WC_SUCCESS);
     CHECK(far.has_event() == (i >= 2));
   }
   CHECK(far.event() == IBV_EVENT_SRQ_LIMIT_REACHED);
@@ -284,6 +372,9 @@ TEST_CASE("queue pairs take receives from their shared queue, which tells when i
   CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
   REQUIRE(a2.send(5, m.sge()) == 0);
   CHECK(b2.received().next().wr_id == 4);
+  CHECK(a2.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(into.holds(sent_byte, 0, 5 * 8));
+  CHECK(into.holds(kept_byte, 5 * 8));
 }
 
 TEST_CASE("a message waits for a receive in the shared queue")
@@ -294,23 +385,68 @@ TEST_CASE("a message waits for a receive in the shared queue")
   pair_options with_shared;
   with_shared.shared = q.get();
   std::vector<std::unique_ptr<endpoint>> ends;
-  memory m(near, 8);
-  memory into(far, 8);
+  std::vector<std::unique_ptr<memory>> messages;
+  memory into(far, 3 * 8);
+  into.fill(kept_byte);
   for (unsigned i = 0; i < 3; ++i)
   {
     ends.push_back(std::make_unique<endpoint>(near));
     ends.push_back(std::make_unique<endpoint>(far, with_shared));
     connect(*ends[2 * i], *ends[2 * i + 1]);
-    REQUIRE(ends[2 * i]->send(1, m.sge()) == 0);
+    messages.push_back(std::make_unique<memory>(near, 8));
+    messages.back()->fill(static_cast<std::uint8_t>(sent_byte + i));
+    REQUIRE(ends[2 * i]->send(1, messages.back()->sge()) == 0);
   }
   const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
   CHECK(until([&]
               { return std::chrono::steady_clock::now() > later || ends[1]->received().poll(); }));
+  CHECK(into.holds(kept_byte));
   for (unsigned i = 0; i < 3; ++i)
-    REQUIRE(q.post(i, into.sge()) == 0);
+    REQUIRE(q.post(i, into.sge(i * 8, 8)) == 0);
   for (unsigned i = 0; i < 3; ++i)
   {
-    CHECK(ends[2 * i + 1]->received().next().status == IBV_WC_SUCCESS);
+    const ibv_wc wc = ends[2 * i + 1]->received().next();
+    CHECK(wc.status == IBV_WC_SUCCESS);
+    CHECK(wc.byte_len == 8);
+    REQUIRE(wc.wr_id < 3); // whichever receive it found
+    CHECK(into.holds(static_cast<std::uint8_t>(sent_byte + i), wc.wr_id * 8, 8));
     CHECK(ends[2 * i]->sent().next().status == IBV_WC_SUCCESS);
   }
+}
+
+TEST_CASE("a receive of the shared queue that is too small ends one queue pair, and no other")
+{
+  verbs_device near;
+  verbs_device far;
+  shared_queue q(far, 8);
+  pair_options with_shared;
+  with_shared.shared = q.get();
+  endpoint a1(near);
+  endpoint a2(near);
+  endpoint b1(far, with_shared);
+  endpoint b2(far, with_shared);
+  connect(a1, b1);
+  connect(a2, b2);
+  memory from(near, 64);
+  from.fill(sent_byte);
+  memory into(far, 64);
+  into.fill(kept_byte);
+  REQUIRE(q.post(1, into.sge(0, 8)) == 0);
+  REQUIRE(q.post(2, into.sge(32, 32)) == 0);
+  REQUIRE(a1.send(1, from.sge(0, 9)) == 0);
+  check_error(b1.received(), 1, IBV_WC_LOC_LEN_ERR);
+  check_error(a1.sent(), 1, IBV_WC_REM_INV_REQ_ERR);
+  check_ended(a1);
+  CHECK(until([&] { return b1.state() == IBV_QPS_ERR; }));
+  CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
+  CHECK_FALSE(b1.received().poll()); // the other receive is not this queue pair's to flush
+  CHECK(into.holds(kept_byte));
+  REQUIRE(a2.send(2, from.sge(0, 32)) == 0);
+  const ibv_wc wc = b2.received().next();
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(wc.wr_id == 2);
+  CHECK(a2.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(into.holds(kept_byte, 0, 32));
+  CHECK(into.holds(sent_byte, 32));
+  CHECK_FALSE(far.has_event());
 }
