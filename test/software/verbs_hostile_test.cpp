@@ -7,133 +7,16 @@
 
 // What a stranger or a peer gone mad may send: nothing of it may do more than end its connection.
 
-#include "software/verbs_fixture.hpp"
-
-#include "verbs/software/protocol/hello.hpp"
-#include "verbs/software/protocol/packet.hpp"
+#include "software/stranger.hpp"
+#include "software/verbs_failure.hpp"
 
 #include <algorithm>
 #include <cerrno>
-#include <cstring>
+#include <memory>
 #include <random>
-
-#include <arpa/inet.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include <vector>
 
 using namespace test;
-namespace protocol = rdma::software::protocol;
-
-namespace {
-
-/// A plain TCP connection to a device's port.
-class stranger
-{
-public:
-  explicit stranger(std::uint16_t port)
-    : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
-  {
-    sockaddr_in at{};
-    at.sin_family = AF_INET;
-    at.sin_port = htons(port);
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
-  }
-  ~stranger() { ::close(fd_); }
-  stranger(const stranger&) = delete;
-  stranger& operator=(const stranger&) = delete;
-
-  bool connected() const noexcept { return connected_; }
-  void say(const void* what, std::size_t size) const
-  {
-    // The other end may have hung up already.
-    [[maybe_unused]] const ssize_t n = ::send(fd_, what, size, MSG_NOSIGNAL);
-  }
-  /// Says no more.
-  void finish() const { ::shutdown(fd_, SHUT_WR); }
-  /// What is answered before the end of the connection, up to `size` bytes.
-  std::vector<std::byte> hear(std::size_t size) const
-  {
-    std::vector<std::byte> bytes(size);
-    timeval limit{patience.count(), 0};
-    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
-    std::size_t got = 0;
-    while (got != size)
-    {
-      const ssize_t n = ::recv(fd_, bytes.data() + got, size - got, 0);
-      if (n <= 0)
-        break;
-      got += static_cast<std::size_t>(n);
-    }
-    bytes.resize(got);
-    return bytes;
-  }
-
-private:
-  int fd_;
-  bool connected_ = false;
-};
-
-/// A queue pair that waits for a peer which a test plays. The smaller name connects: the test's.
-struct victim
-{
-  explicit victim(const rdma::software::connection_secret* secret = nullptr)
-    : m(device, 4096)
-    , e(device)
-  {
-    std::fill(m.bytes().begin(), m.bytes().end(), std::uint8_t{0x5a});
-    if (secret != nullptr)
-      REQUIRE(rdma::software::set_connection_secret(e.qp(), *secret) == 0);
-    REQUIRE(e.to_init() == 0);
-    for (unsigned i = 0; i < 8; ++i)
-      REQUIRE(e.receive(i, m.sge(1024, 512)) == 0);
-    end_name peer = e.name();
-    peer.lid = 1;
-    peer.qp = 5;
-    REQUIRE(e.to_ready_to_receive(peer) == 0);
-    REQUIRE(e.to_ready_to_send() == 0);
-  }
-
-  protocol::hello hello() const
-  {
-    protocol::hello h;
-    const ibv_gid gid = device.gid();
-    std::memcpy(h.from.gid.data(), gid.raw, 16);
-    h.to.gid = h.from.gid;
-    h.from.lid = 1;
-    h.from.qp = 5;
-    h.to.lid = device.lid();
-    h.to.qp = e.qp()->qp_num;
-    h.expected_psn = endpoint::first_psn;
-    h.first_psn = endpoint::first_psn;
-    h.segment = 256 * 1024;
-    return h;
-  }
-
-  std::vector<std::byte> greet(const stranger& s, const protocol::hello& h) const
-  {
-    protocol::hello_bytes bytes;
-    encode(h, bytes);
-    s.say(bytes.data(), bytes.size());
-    return s.hear(bytes.size());
-  }
-
-  bool welcome(const stranger& s, const protocol::hello& h) const
-  {
-    const auto answer = greet(s, h);
-    return answer.size() == protocol::hello_size &&
-           protocol::decode_hello(
-             std::span<const std::byte, protocol::hello_size>(answer.data(), protocol::hello_size))
-             .has_value();
-  }
-
-  verbs_device device;
-  memory m;
-  endpoint e;
-};
-
-} // namespace
 
 TEST_CASE("a device listens only when a queue pair waits, and only for that peer")
 {
@@ -255,9 +138,11 @@ TEST_CASE("a frame that is not this protocol ends the connection and the queue p
   }
   s.say(bytes.data(), size);
   CHECK(v.device.event() == IBV_EVENT_QP_FATAL);
-  CHECK(v.e.received().next().status == IBV_WC_WR_FLUSH_ERR);
-  CHECK(v.e.state() == IBV_QPS_ERR);
+  check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
+  check_ended(v.e);
   CHECK(s.hear(1).empty());
+  CHECK_FALSE(v.device.has_event());
+  CHECK(v.m.holds(0x5a));
 }
 
 TEST_CASE("answers to what was never asked end the queue pair")
@@ -301,11 +186,12 @@ TEST_CASE("answers to what was never asked end the queue pair")
   protocol::header_bytes bytes;
   const std::size_t size = encode(h, bytes);
   s.say(bytes.data(), size);
-  const ibv_wc wc = v.e.sent().next();
-  CHECK(wc.status == IBV_WC_BAD_RESP_ERR);
-  CHECK(v.e.state() == IBV_QPS_ERR);
-  CHECK(std::all_of(v.m.bytes().begin(), v.m.bytes().end(),
-                    [](std::uint8_t b) { return b == 0x5a; }));
+  check_error(v.e.sent(), 1, IBV_WC_BAD_RESP_ERR);
+  check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
+  check_ended(v.e);
+  CHECK(s.hear(1).empty()); // the other side finds its connection closed
+  CHECK_FALSE(v.device.has_event());
+  CHECK(v.m.holds(0x5a));
 }
 
 TEST_CASE("frames at random neither crash nor reach memory that they may not reach")
@@ -317,6 +203,7 @@ TEST_CASE("frames at random neither crash nor reach memory that they may not rea
   // Bytes before and after what the key covers.
   memory window(v.device, 256);
   memory outside(v.device, 4096, IBV_ACCESS_LOCAL_WRITE);
+  outside.fill(kept_byte);
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
   for (unsigned i = 0; i < 4; ++i)
@@ -359,9 +246,8 @@ TEST_CASE("frames at random neither crash nor reach memory that they may not rea
       (void)v.e.sent().poll();
       return v.e.state() == IBV_QPS_ERR;
     }));
-  CHECK(std::count(outside.bytes().begin(), outside.bytes().end(), 0) == 4096);
-  CHECK(std::all_of(v.m.bytes().begin(), v.m.bytes().begin() + 1024,
-                    [](std::uint8_t b) { return b == 0x5a; }));
+  CHECK(outside.holds(kept_byte));
+  CHECK(v.m.holds(0x5a, 0, 1024));
   while (v.device.has_event())
     (void)v.device.event();
 }

@@ -128,7 +128,9 @@ void queue_pair::look_for_the_end()
     requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_connection_lost);
   if (link.malformed() || broken)
     raise(IBV_EVENT_QP_FATAL);
-  if (requester.failed() || responder.failed() || link.malformed() || broken)
+  // A refusal that the connection cannot carry any more ends this side all the same.
+  if (requester.failed() || responder.failed() || (link.lost() && responder.refusing()) || link.malformed()
+    || broken)
     enter_error();
   else if (draining && requester.drained())
   {

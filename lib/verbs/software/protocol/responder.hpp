@@ -83,6 +83,9 @@ public:
   /// The queue pair is to go to the error state; the refusal has been given out by next().
   bool failed() const noexcept { return refusal_ == refusal::final_sent; }
 
+  /// As failed(), but for a refusal that is still to be given out, which a lost connection cannot.
+  bool refusing() const noexcept { return refusal_ == refusal::final_due; }
+
   /// Completes the receive that a message had begun to fill, for the error state.
   void flush() noexcept;
 

@@ -1,0 +1,145 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_SOFTWARE_STRANGER_HPP
+#define BOOST_RDMA_TEST_SOFTWARE_STRANGER_HPP
+
+#include "software/verbs_fixture.hpp"
+
+#include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/protocol/packet.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstring>
+#include <span>
+#include <vector>
+
+#include <arpa/inet.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+// A peer that a test plays byte by byte, and a queue pair for it to play with.
+
+namespace test {
+
+namespace protocol = rdma::software::protocol;
+
+/// A plain TCP connection to a device's port.
+class stranger
+{
+public:
+  explicit stranger(std::uint16_t port)
+    : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
+  {
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(port);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+  }
+  ~stranger() { ::close(fd_); }
+  stranger(const stranger&) = delete;
+  stranger& operator=(const stranger&) = delete;
+
+  bool connected() const noexcept { return connected_; }
+  void say(const void* what, std::size_t size) const
+  {
+    // The other end may have hung up already.
+    [[maybe_unused]] const ssize_t n = ::send(fd_, what, size, MSG_NOSIGNAL);
+  }
+  /// Says no more.
+  void finish() const { ::shutdown(fd_, SHUT_WR); }
+  /// What is answered before the end of the connection, up to `size` bytes.
+  std::vector<std::byte> hear(std::size_t size) const
+  {
+    std::vector<std::byte> bytes(size);
+    timeval limit{patience.count(), 0};
+    ::setsockopt(fd_, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+    std::size_t got = 0;
+    while (got != size)
+    {
+      const ssize_t n = ::recv(fd_, bytes.data() + got, size - got, 0);
+      if (n <= 0)
+        break;
+      got += static_cast<std::size_t>(n);
+    }
+    bytes.resize(got);
+    return bytes;
+  }
+
+private:
+  int fd_;
+  bool connected_ = false;
+};
+
+/// A queue pair that waits for a peer which a test plays. The smaller name connects: the test's.
+struct victim
+{
+  explicit victim(const rdma::software::connection_secret* secret = nullptr,
+                  unsigned receives = 8)
+    : m(device, 4096)
+    , e(device)
+  {
+    std::fill(m.bytes().begin(), m.bytes().end(), std::uint8_t{0x5a});
+    if (secret != nullptr)
+      must(rdma::software::set_connection_secret(e.qp(), *secret) == 0, "set_connection_secret");
+    must(e.to_init() == 0, "to_init");
+    for (std::uint64_t i = 0; i < receives; ++i)
+      must(e.receive(i, m.sge(1024, 512)) == 0, "receive");
+    end_name peer = e.name();
+    peer.lid = 1;
+    peer.qp = 5;
+    must(e.to_ready_to_receive(peer) == 0, "to_ready_to_receive");
+    must(e.to_ready_to_send() == 0, "to_ready_to_send");
+  }
+
+  protocol::hello hello() const
+  {
+    protocol::hello h;
+    const ibv_gid gid = device.gid();
+    std::memcpy(h.from.gid.data(), gid.raw, 16);
+    h.to.gid = h.from.gid;
+    h.from.lid = 1;
+    h.from.qp = 5;
+    h.to.lid = device.lid();
+    h.to.qp = e.qp()->qp_num;
+    h.expected_psn = endpoint::first_psn;
+    h.first_psn = endpoint::first_psn;
+    h.segment = 256 * 1024;
+    return h;
+  }
+
+  std::vector<std::byte> greet(const stranger& s, const protocol::hello& h) const
+  {
+    protocol::hello_bytes bytes;
+    encode(h, bytes);
+    s.say(bytes.data(), bytes.size());
+    return s.hear(bytes.size());
+  }
+
+  bool welcome(const stranger& s, const protocol::hello& h) const
+  {
+    const auto answer = greet(s, h);
+    if (answer.size() != protocol::hello_size ||
+        !protocol::decode_hello(
+          std::span<const std::byte, protocol::hello_size>(answer.data(), protocol::hello_size)))
+      return false;
+    const protocol::hello_bytes heard = protocol::confirmation();
+    s.say(heard.data(), heard.size());
+    return true;
+  }
+
+  verbs_device device;
+  memory m;
+  endpoint e;
+};
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_SOFTWARE_STRANGER_HPP

@@ -1,0 +1,232 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Memory that goes while a message of several frames is under way. A test plays one side where the
+// moment matters: what it has sent has arrived when the device says so.
+
+#include "software/stranger.hpp"
+#include "software/verbs_failure.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+using namespace test;
+
+namespace {
+
+constexpr std::uint32_t frame_bytes = 256 * 1024;
+
+/// The headers of the n-th frame that the stranger sends.
+protocol::header frame(const victim& v, protocol::opcode op, std::uint32_t n,
+                       std::uint32_t payload = 0)
+{
+  protocol::header h;
+  h.op = op;
+  h.dest_qp = v.e.qp()->qp_num;
+  h.psn = protocol::psn_add(endpoint::first_psn, n);
+  h.payload = payload;
+  h.ack_request = true;
+  return h;
+}
+
+void say(const stranger& s, const protocol::header& h)
+{
+  protocol::header_bytes bytes;
+  s.say(bytes.data(), encode(h, bytes));
+  const std::vector<std::uint8_t> payload(h.payload, sent_byte);
+  s.say(payload.data(), payload.size());
+}
+
+std::optional<protocol::header> hear(const stranger& s, protocol::opcode op)
+{
+  const auto bytes = s.hear(protocol::header_size(static_cast<std::uint8_t>(op)));
+  return protocol::decode(bytes);
+}
+
+void check_answer(const stranger& s, std::uint8_t syndrome, std::uint32_t n)
+{
+  const auto h = hear(s, protocol::opcode::acknowledge);
+  REQUIRE(h.has_value());
+  CHECK(h->op == protocol::opcode::acknowledge);
+  CHECK(h->syndrome == syndrome);
+  CHECK(h->psn == protocol::psn_add(endpoint::first_psn, n));
+}
+
+} // namespace
+
+TEST_CASE("a region that goes in the middle of a write is written no further; the write is refused")
+{
+  victim v;
+  memory region(v.device, 2 * frame_bytes);
+  region.fill(kept_byte);
+  const stranger s(v.device.lid());
+  REQUIRE(v.welcome(s, v.hello()));
+  auto h = frame(v, protocol::opcode::write_first, 0, frame_bytes);
+  h.address = region.address();
+  h.key = region.key();
+  h.length = 2 * frame_bytes;
+  say(s, h);
+  check_answer(s, protocol::syndrome_ack, 0);
+  region.deregister();
+  say(s, frame(v, protocol::opcode::write_last, 1, frame_bytes));
+  check_answer(s, protocol::nak_remote_access, 1);
+  CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
+  check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
+  check_ended(v.e);
+  CHECK(s.hear(1).empty());
+  CHECK_FALSE(v.device.has_event());
+  CHECK(region.holds(sent_byte, 0, frame_bytes));
+  CHECK(region.holds(kept_byte, frame_bytes));
+}
+
+TEST_CASE("a receive whose region goes in the middle of a message fails on both sides")
+{
+  victim v(nullptr, 0);
+  memory region(v.device, 2 * frame_bytes);
+  region.fill(kept_byte);
+  REQUIRE(v.e.receive(5, region.sge()) == 0);
+  REQUIRE(v.e.receive(6, v.m.sge()) == 0);
+  const stranger s(v.device.lid());
+  REQUIRE(v.welcome(s, v.hello()));
+  say(s, frame(v, protocol::opcode::send_first, 0, frame_bytes));
+  check_answer(s, protocol::syndrome_ack, 0);
+  region.deregister();
+  say(s, frame(v, protocol::opcode::send_last, 1, frame_bytes));
+  check_answer(s, protocol::nak_remote_operation, 1);
+  check_error(v.e.received(), 5, IBV_WC_LOC_PROT_ERR);
+  check_flushed(v.e.received(), {6});
+  check_ended(v.e);
+  CHECK(s.hear(1).empty());
+  CHECK_FALSE(v.device.has_event());
+  CHECK(region.holds(sent_byte, 0, frame_bytes));
+  CHECK(region.holds(kept_byte, frame_bytes));
+  CHECK(v.m.holds(0x5a));
+}
+
+TEST_CASE("a region that goes while it is read is read no further, and ends both sides")
+{
+  // More than sockets hold: the device cannot be through when the stranger does not listen.
+  constexpr std::size_t size = std::size_t{64} << 20;
+  victim v;
+  memory region(v.device, size);
+  region.fill(kept_byte);
+  const stranger s(v.device.lid());
+  REQUIRE(v.welcome(s, v.hello()));
+  auto h = frame(v, protocol::opcode::read_request, 0);
+  h.address = region.address();
+  h.key = region.key();
+  h.length = size;
+  say(s, h);
+  const auto first = hear(s, protocol::opcode::read_response_first);
+  REQUIRE(first.has_value());
+  CHECK(first->op == protocol::opcode::read_response_first);
+  region.deregister();
+  // What had left before is still heard, and then the end.
+  std::size_t heard = 0;
+  for (std::size_t n = 1; n != 0; heard += n)
+    n = s.hear(1 << 20).size();
+  CHECK(heard < size);
+  CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
+  check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
+  check_ended(v.e);
+  CHECK_FALSE(v.device.has_event());
+}
+
+TEST_CASE("a refusal that cannot be told because the peer has gone ends the queue pair all the same")
+{
+  constexpr std::size_t size = std::size_t{64} << 20;
+  victim v;
+  memory region(v.device, size);
+  region.fill(kept_byte);
+  {
+    const stranger s(v.device.lid());
+    REQUIRE(v.welcome(s, v.hello()));
+    // The refusal has to wait behind an answer that nobody takes.
+    auto h = frame(v, protocol::opcode::read_request, 0);
+    h.address = region.address();
+    h.key = region.key();
+    h.length = size;
+    say(s, h);
+    h = frame(v, protocol::opcode::write_only, protocol::frame_count(size, frame_bytes), 8);
+    h.address = region.address();
+    h.key = region.key() ^ 0x10000;
+    h.length = 8;
+    say(s, h);
+    CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
+  }
+  check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
+  check_ended(v.e);
+  CHECK_FALSE(v.device.has_event());
+  CHECK(region.holds(kept_byte));
+}
+
+TEST_CASE("a region that goes while it is read into is a local error, and is filled no further")
+{
+  victim v;
+  memory region(v.device, 2 * frame_bytes);
+  region.fill(kept_byte);
+  const stranger s(v.device.lid());
+  REQUIRE(v.welcome(s, v.hello()));
+  REQUIRE(v.e.read(1, region.sge(), 0x1000, 0x2000) == 0);
+  REQUIRE(hear(s, protocol::opcode::read_request).has_value());
+  auto h = frame(v, protocol::opcode::read_response_first, 0, frame_bytes);
+  h.syndrome = protocol::syndrome_ack;
+  say(s, h);
+  // Nobody acknowledges a response. A message behind it is acknowledged when it has come in, too.
+  say(s, frame(v, protocol::opcode::send_only, 0));
+  check_answer(s, protocol::syndrome_ack, 0);
+  CHECK(v.e.received().next().status == IBV_WC_SUCCESS);
+  region.deregister();
+  h = frame(v, protocol::opcode::read_response_last, 1, frame_bytes);
+  h.syndrome = protocol::syndrome_ack;
+  say(s, h);
+  check_error(v.e.sent(), 1, IBV_WC_LOC_PROT_ERR);
+  check_flushed(v.e.received(), {1, 2, 3, 4, 5, 6, 7});
+  check_ended(v.e);
+  CHECK(s.hear(1).empty());
+  CHECK_FALSE(v.device.has_event());
+  CHECK(region.holds(sent_byte, 0, frame_bytes));
+  CHECK(region.holds(kept_byte, frame_bytes));
+}
+
+TEST_CASE("a region that goes while it is sent is a local error, and the peer gets no message")
+{
+  // The last frame meets no receive, so that it has to come again, whatever had left before.
+  pair_options o;
+  o.rnr_timer = 20; // 10 ms
+  connected c(o);
+  memory from(c.near, 3 * frame_bytes);
+  memory into(c.far, 3 * frame_bytes);
+  from.fill(sent_byte);
+  REQUIRE(c.a.write(0, from.sge(0, 1), into.address(), into.key()) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  into.fill(kept_byte);
+  memory small(c.near, 8);
+  request r(IBV_WR_RDMA_WRITE_WITH_IMM, {from.sge()});
+  REQUIRE(c.a.post(r.remote(into.address(), into.key()).wr) == 0);
+  REQUIRE(c.a.write(2, small.sge(), into.address(), into.key()) == 0);
+  from.deregister();
+  check_error(c.a.sent(), 1, IBV_WC_LOC_PROT_ERR);
+  check_flushed(c.a.sent(), {2});
+  check_ended(c.a);
+  CHECK_FALSE(c.near.has_event());
+  CHECK_FALSE(c.b.received().poll());
+  CHECK(c.b.state() == IBV_QPS_RTS);
+  REQUIRE(c.b.receive(7, into.sge()) == 0);
+  REQUIRE(c.b.send(8, into.sge(0, 1)) == 0);
+  check_error(c.b.sent(), 8, IBV_WC_RETRY_EXC_ERR);
+  check_flushed(c.b.received(), {7});
+  check_ended(c.b);
+  CHECK_FALSE(c.far.has_event());
+  // What came is the beginning of the message and nothing else.
+  const auto& bytes = into.bytes();
+  const auto end = std::find(bytes.begin(), bytes.end(), kept_byte);
+  CHECK(end - bytes.begin() <= 2 * frame_bytes);
+  CHECK(std::all_of(bytes.begin(), end, [](std::uint8_t b) { return b == sent_byte; }));
+  CHECK(std::all_of(end, bytes.end(), [](std::uint8_t b) { return b == kept_byte; }));
+}
