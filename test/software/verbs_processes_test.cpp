@@ -15,7 +15,9 @@
 #include <exception>
 #include <iostream>
 #include <memory>
+#include <random>
 #include <utility>
+#include <vector>
 
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -238,4 +240,97 @@ TEST_CASE("a peer that stops is given up when it has been silent for too long")
       const ibv_wc wc = e.sent().next();
       return wc.status == IBV_WC_RETRY_EXC_ERR;
     }));
+}
+
+TEST_CASE("eight processes talk to one at once, and count in its memory")
+{
+  constexpr unsigned processes = 8;
+  constexpr unsigned rounds = 20;
+  constexpr std::size_t size = 1000;
+  const auto talk = [](const out_of_band& line)
+  {
+    verbs_device d;
+    endpoint e(d);
+    memory out(d, size);
+    memory in(d, size);
+    memory count(d, 8);
+    const end_name peer = line.exchange(e.name(in));
+    connect_to(e, peer);
+    must(e.receive(0, in.sge()) == 0, "receive");
+    line.meet();
+    std::mt19937 random(static_cast<unsigned>(::getpid()));
+    bool good = true;
+    for (unsigned i = 0; i < rounds && good; ++i)
+    {
+      // A message of its own, which comes back as it was.
+      const auto text = static_cast<std::uint8_t>(random());
+      out.fill(text);
+      request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {count.sge()}, 1);
+      good = e.post(add.atomic(peer.address, peer.key, 1).wr) == 0 && e.send(2, out.sge()) == 0 &&
+             e.sent().next().status == IBV_WC_SUCCESS && *count.word() < processes * rounds &&
+             e.sent().next().status == IBV_WC_SUCCESS &&
+             e.received().next().status == IBV_WC_SUCCESS && in.holds(text) &&
+             e.receive(0, in.sge()) == 0;
+    }
+    line.meet();
+    return good;
+  };
+  // All of them before this process opens a device.
+  std::vector<std::unique_ptr<child<decltype(talk)>>> others;
+  for (unsigned i = 0; i < processes; ++i)
+    others.push_back(std::make_unique<child<decltype(talk)>>(talk));
+
+  verbs_device d;
+  memory count(d, 8);
+  struct station
+  {
+    explicit station(const verbs_device& on)
+      : e(on)
+      , text(on, size)
+    {
+    }
+    endpoint e;
+    memory text;
+    unsigned answered = 0;
+  };
+  std::vector<std::unique_ptr<station>> stations;
+  for (unsigned i = 0; i < processes; ++i)
+  {
+    stations.push_back(std::make_unique<station>(d));
+    station& s = *stations.back();
+    connect_to(s.e, others[i]->line().exchange(s.e.name(count)));
+    REQUIRE(s.e.receive(0, s.text.sge()) == 0);
+  }
+  for (const auto& each : others)
+    each->line().meet();
+  unsigned left = processes * rounds;
+  const auto serve = [&]
+  {
+    for (const auto& each : stations)
+    {
+      const auto wc = each->e.received().poll();
+      if (!wc)
+        continue;
+      REQUIRE(wc->status == IBV_WC_SUCCESS);
+      REQUIRE(wc->byte_len == size);
+      // Sent back from where it came to: no receive is posted there meanwhile.
+      REQUIRE(each->e.send(1, each->text.sge()) == 0);
+      REQUIRE(each->e.sent().next().status == IBV_WC_SUCCESS);
+      REQUIRE(each->e.receive(0, each->text.sge()) == 0); // until then, the next message waits
+      ++each->answered;
+      --left;
+      return true;
+    }
+    return false;
+  };
+  // Each answer gets all the patience there is.
+  while (left != 0)
+    REQUIRE(until(serve));
+  for (const auto& each : stations)
+    CHECK(each->answered == rounds);
+  CHECK(*count.word() == processes * rounds);
+  for (const auto& each : others)
+    each->line().meet();
+  for (const auto& each : others)
+    CHECK(each->succeeded());
 }
