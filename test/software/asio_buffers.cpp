@@ -36,6 +36,48 @@ rdma::remote_buffer forged(const rdma::remote_buffer& real, std::uint64_t addres
   return {address, size, real.keys(), real.rights()};
 }
 
+// What a request that the peer's device refuses comes to, at both ends. Made before the request; the
+// far end wants nothing but messages without bytes, and gets none.
+class refusal
+{
+public:
+  explicit refusal(linked_pair& link)
+      : l_(link)
+  {
+    l_.far.async_receive(rdma::no_data, far_receive_.handler());
+    l_.near.async_receive(rdma::no_data, near_receive_.handler());
+  }
+
+  // After the request has ended with `ec`.
+  void check(const error_code& ec, rdma::wc_status expected)
+  {
+    CHECK(ec == expected);
+    bytes_record behind;
+    l_.near.async_send(rdma::no_data, behind.handler());
+    // IBA 9.9.3: the responder's end, too
+    REQUIRE(run_until(
+      l_.io, [&] { return far_receive_.done() && near_receive_.done() && behind.done(); }));
+    CHECK(behind.ec == rdma::wc_status::flushed);
+    CHECK(near_receive_.ec == rdma::wc_status::flushed);
+    CHECK(far_receive_.ec == rdma::wc_status::flushed);
+    CHECK(far_receive_.value() == 0);
+    CHECK_FALSE(l_.near.is_connected());
+    CHECK_FALSE(l_.far.is_connected());
+    CHECK(l_.near.diagnose().code == expected);
+    bytes_record back;
+    l_.far.async_send(rdma::no_data, back.handler());
+    REQUIRE(run_until(l_.io, [&] { return back.done(); }));
+    CHECK(back.ec == rdma::wc_status::flushed);
+    CHECK(far_receive_.calls == 1);
+    CHECK(near_receive_.calls == 1);
+  }
+
+private:
+  linked_pair& l_;
+  bytes_record far_receive_;
+  bytes_record near_receive_;
+};
+
 // A send from `from` to `to` goes through: neither is in the error state.
 template <class A, class B>
 void check_alive(asio::io_context& io, A& from, B& to)
@@ -140,6 +182,10 @@ TEST_CASE("buffers without bytes are refused, and nothing is lost")
   {
     l.near.async_send_with_immediate(empty, 1, r.handler());
   }
+  SECTION("send with invalidate")
+  {
+    l.near.async_send_with_invalidate(empty, 1, r.handler());
+  }
   SECTION("receive")
   {
     l.near.async_receive(empty, r.handler());
@@ -147,6 +193,10 @@ TEST_CASE("buffers without bytes are refused, and nothing is lost")
   SECTION("write")
   {
     l.near.async_write(empty, region.remote(), r.handler());
+  }
+  SECTION("write with immediate")
+  {
+    l.near.async_write_with_immediate(empty, region.remote(), 1, r.handler());
   }
   SECTION("read")
   {
@@ -311,7 +361,9 @@ TEST_CASE("buffers of another context or domain, and of none, are refused, and n
 {
   linked_pair l;
   rdma::registered_buffer mine = l.near_context.allocate(8);
-  rdma::registered_buffer others = l.far_context.allocate(8);
+  rdma::registered_buffer others = buffer_of(l.far_context, "theirs!!");
+  rdma::memory_region target(l.far_context, 8, exposed);
+  fill(target, "........");
   rdma::protection_domain second = rdma::protection_domain::make(l.near_context);
   rdma::registered_buffer of_second = second.context().allocate(8);
   char plain[8] = {};
@@ -323,6 +375,18 @@ TEST_CASE("buffers of another context or domain, and of none, are refused, and n
   SECTION("another context, received into")
   {
     l.near.async_receive(others, r.handler());
+  }
+  SECTION("another context, written")
+  {
+    l.near.async_write(others, target.remote(), r.handler());
+  }
+  SECTION("another context, written with immediate")
+  {
+    l.near.async_write_with_immediate(others, target.remote(), 1, r.handler());
+  }
+  SECTION("another context, read into")
+  {
+    l.near.async_read(others, target.remote(), r.handler());
   }
   SECTION("another domain")
   {
@@ -345,7 +409,10 @@ TEST_CASE("buffers of another context or domain, and of none, are refused, and n
   }
   REQUIRE(run_until(l.io, [&] { return r.done(); }));
   CHECK(r.ec == rdma::error::wrong_context);
+  CHECK(r.value() == 0);
   check_alive(l.io, l.near, l.far);
+  CHECK(text_of(target.first(8)) == "........");
+  CHECK(text_of(others) == "theirs!!");
 }
 
 TEST_CASE("a queue pair of another domain uses that domain's memory")
@@ -367,10 +434,16 @@ TEST_CASE("a queue pair of another domain uses that domain's memory")
 
   // and does not let its peer reach memory of another
   rdma::memory_region elsewhere(context, 64, exposed);
+  fill(elsewhere, "not for you");
+  bytes_record flushed;
+  a.async_receive(rdma::no_data, flushed.handler());
   bytes_record read;
   b.async_read(into, elsewhere.remote(), read.handler());
-  REQUIRE(run_until(io, [&] { return read.done(); }));
+  REQUIRE(run_until(io, [&] { return read.done() && flushed.done(); }));
   CHECK(read.ec == rdma::wc_status::remote_access_error);
+  CHECK(text_of(into.first(6)) == "domain");
+  CHECK(flushed.ec == rdma::wc_status::flushed);
+  CHECK_FALSE(a.is_connected());
 }
 
 TEST_CASE("more pieces than the queue pair was made for are refused")
@@ -468,8 +541,7 @@ TEST_CASE("a forged remote range is refused by the peer's device and touches not
   rdma::registered_buffer buffer = buffer_of(l.near_context, std::string(64, 'W'));
   bytes_record r;
   value_record v;
-  bytes_record far_receive;
-  l.far.async_receive(rdma::no_data, far_receive.handler());
+  refusal both(l);
   bool atomic = false;
   SECTION("write one byte past the end")
   {
@@ -501,43 +573,45 @@ TEST_CASE("a forged remote range is refused by the peer's device and touches not
     l.near.async_fetch_add(forged(real, real.address() + 4096, 8), 1, v.handler());
   }
   REQUIRE(run_until(l.io, [&] { return r.done() || v.done(); }));
-  CHECK((atomic ? v.ec : r.ec) == rdma::wc_status::remote_access_error);
+  both.check(atomic ? v.ec : r.ec, rdma::wc_status::remote_access_error);
   CHECK(std::count(memory.begin(), memory.end(), '.') == 3 * 4096);
-  CHECK_FALSE(l.near.is_connected());
-  CHECK(l.near.diagnose().code == rdma::wc_status::remote_access_error);
-  REQUIRE(
-    run_until(l.io, [&] { return far_receive.done(); })); // IBA 9.9.3: the responder's end, too
-  CHECK(far_receive.ec == rdma::wc_status::flushed);
+  CHECK(text_of(buffer) == std::string(64, 'W'));
 }
 
 TEST_CASE("a right that was not given is refused by the peer's device")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l;
-  rdma::registered_buffer buffer = l.near_context.allocate(8);
+  rdma::registered_buffer buffer = buffer_of(l.near_context, "not sent");
   bytes_record r;
   value_record v;
+  refusal both(l);
   std::optional<rdma::memory_region> target;
+  const auto expose = [&](rdma::access rights)
+  {
+    target.emplace(l.far_context, 64, rights);
+    fill(*target, std::string(64, '.'));
+  };
   SECTION("write to what may be read")
   {
-    target.emplace(l.far_context, 64, rdma::access::remote_read);
-    fill(buffer, "written!");
+    expose(rdma::access::remote_read);
     l.near.async_write(buffer, target->remote(), r.handler());
   }
   SECTION("read what may be written")
   {
-    target.emplace(l.far_context, 64, rdma::access::local_write | rdma::access::remote_write);
+    expose(rdma::access::local_write | rdma::access::remote_write);
     l.near.async_read(buffer, target->remote(), r.handler());
   }
   SECTION("atomics on what may be written")
   {
     BOOST_RDMA_TEST_NEEDS(atomics);
-    target.emplace(l.far_context, 64, rdma::access::local_write | rdma::access::remote_write);
+    expose(rdma::access::local_write | rdma::access::remote_write);
     l.near.async_fetch_add(target->remote(), 1, v.handler());
   }
   REQUIRE(run_until(l.io, [&] { return r.done() || v.done(); }));
-  CHECK((v.done() ? v.ec : r.ec) == rdma::wc_status::remote_access_error);
-  CHECK(text_of(target->first(64)) == std::string(64, '\0'));
+  both.check(v.done() ? v.ec : r.ec, rdma::wc_status::remote_access_error);
+  CHECK(text_of(target->first(64)) == std::string(64, '.'));
+  CHECK(text_of(buffer) == "not sent");
 }
 
 TEST_CASE("memory without the right to be written is not read or received into")
@@ -549,10 +623,25 @@ TEST_CASE("memory without the right to be written is not read or received into")
   fill(target, "new");
   fill(constant, "old");
   bytes_record r;
-  l.near.async_read(constant.first(3), target.remote(), r.handler());
-  REQUIRE(run_until(l.io, [&] { return r.done(); }));
+  bytes_record sent;
+  SECTION("read")
+  {
+    l.near.async_read(constant.first(3), target.remote(), r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    CHECK(l.far.is_connected()); // nothing was asked of it
+  }
+  SECTION("received")
+  {
+    l.near.async_receive(constant.first(3), r.handler());
+    l.far.async_send(target.first(3), sent.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done() && sent.done(); }));
+    CHECK(sent.ec == rdma::wc_status::remote_operation_error);
+    CHECK_FALSE(l.far.is_connected());
+  }
   CHECK(r.ec == rdma::wc_status::local_protection_error);
+  CHECK_FALSE(l.near.is_connected());
   CHECK(text_of(constant.first(3)) == "old");
+  CHECK(text_of(target.first(3)) == "new");
 }
 
 TEST_CASE("the key of a region that is gone is refused by the peer's device")
@@ -569,11 +658,12 @@ TEST_CASE("the key of a region that is gone is refused by the peer's device")
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
     CHECK(r.ec == error_code());
   }
+  refusal both(l);
   bytes_record late;
   l.near.async_write(buffer_of(l.near_context, "TOO LATE"), remote, late.handler());
   REQUIRE(run_until(l.io, [&] { return late.done(); }));
-  CHECK(late.ec == rdma::wc_status::remote_access_error);
-  CHECK(std::string(memory.data(), 8) == "in time.");
+  both.check(late.ec, rdma::wc_status::remote_access_error);
+  CHECK(std::string(memory.begin(), memory.end()) == "in time" + std::string(4096 - 7, '.'));
 }
 
 TEST_CASE("a window opens part of a region, until it is closed")
@@ -599,8 +689,10 @@ TEST_CASE("a window opens part of a region, until it is closed")
   REQUIRE(run_until(l.io, [&] { return r.done(); }));
   CHECK(r.ec == error_code());
   CHECK(text_of(region.slice(100, 50)) == std::string(50, 'w'));
+  CHECK(region.data()[99] == std::byte{});
+  CHECK(region.data()[150] == std::byte{});
 
-  bytes_record after;
+  fill(region, std::string(4096, '.'));
   SECTION("by its owner")
   {
     plain_record closed;
@@ -631,10 +723,15 @@ TEST_CASE("a window opens part of a region, until it is closed")
     l.near.async_read(buffer, again.value(), read.handler());
     REQUIRE(run_until(l.io, [&] { return read.done(); }));
     CHECK(read.ec == error_code());
+    CHECK(text_of(buffer) == std::string(50, '.'));
+    fill(buffer, std::string(50, 'w'));
   }
+  refusal both(l);
+  bytes_record after;
   l.near.async_write(buffer.first(1), remote, after.handler());
   REQUIRE(run_until(l.io, [&] { return after.done(); }));
-  CHECK(after.ec == rdma::wc_status::remote_access_error);
+  both.check(after.ec, rdma::wc_status::remote_access_error);
+  CHECK(text_of(region) == std::string(4096, '.'));
 }
 
 TEST_CASE("a window is not bound to what has no right to it, nor by a stranger")
@@ -828,6 +925,13 @@ TEST_CASE("a message that meets no receive fails when its retries are used up")
   REQUIRE(run_until(l.io, [&] { return sent.done(); }));
   CHECK(sent.ec == rdma::wc_status::rnr_retry_exceeded);
   CHECK(l.near.diagnose().text().find("receive") != std::string::npos);
+  CHECK_FALSE(l.near.is_connected());
+  // The peer has not noticed, and does when it sends.
+  CHECK(l.far.is_connected());
+  bytes_record back;
+  l.far.async_send(rdma::no_data, back.handler());
+  REQUIRE(run_until(l.io, [&] { return back.done(); }));
+  CHECK(back.ec == rdma::wc_status::retry_exceeded);
 }
 
 TEST_CASE("an operation before connecting is refused, but for receives")
@@ -911,9 +1015,22 @@ TEST_CASE("a shared receive queue serves several queue pairs and tells them apar
   a.async_receive(into, direct.handler());
   REQUIRE(run_until(io, [&] { return direct.done(); }));
   CHECK(direct.ec == asio::error::operation_not_supported);
-  bytes_record bad;
   message_record refused;
   queue.async_receive_message(into.first(0), refused.handler());
   REQUIRE(run_until(io, [&] { return refused.done(); }));
   CHECK(refused.ec == rdma::error::empty_buffer);
+
+  rdma::context other = make_context();
+  message_record foreign;
+  queue.async_receive_message(buffer_of(other, "abc"), foreign.handler());
+  REQUIRE(run_until(io, [&] { return foreign.done(); }));
+  CHECK(foreign.ec == rdma::error::wrong_context);
+  // Neither has taken a receive's place.
+  message_record good;
+  bytes_record sent;
+  queue.async_receive_message(into, good.handler());
+  peer_a.async_send(text, sent.handler());
+  REQUIRE(run_until(io, [&] { return good.done() && sent.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(good.value().size == 1);
 }
