@@ -10,7 +10,9 @@
 #include "common/rdma_fixture.hpp"
 
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -65,7 +67,7 @@ bool run_through(asio::io_context& io, counted_rounds& rounds)
   return rounds.done;
 }
 
-// A round of every hot operation, one after the other.
+// A round of every operation, as far as the device has it.
 template <class QueuePair>
 struct callback_rounds
 {
@@ -76,46 +78,122 @@ struct callback_rounds
   rdma::registered_buffer into = l.near_context.allocate(4096); // nothing else uses it meanwhile
   rdma::registered_buffer theirs = l.far_context.allocate(4096);
   rdma::memory_region target{l.far_context, 4096, exposed};
+  rdma::memory_region behind_windows{l.far_context, 64,
+                                     rdma::access::local_write | rdma::access::window_bind};
   rdma::remote_buffer remote = target.remote();
   bool atomics = missing(feature::atomics).empty();
+  bool windows = missing(feature::memory_windows).empty();
+  bool immediate_writes = missing(feature::write_with_immediate).empty();
+  std::optional<rdma::memory_window> peer_invalidates;
+  std::optional<rdma::memory_window> owner_invalidates;
   rdma::batch batch;
+  rdma::batch writes;
   counted_rounds rounds;
   int pending = 0;
+  int receives = 0;
   bool failed = false;
 
   explicit callback_rounds(basic_link<QueuePair>& link)
       : l(link)
   {
     batch.write(mine.first(100), remote).write(mine.slice(100, 1000), remote).send(mine.first(8));
+    for (int i = 0; i < 3; ++i)
+      writes.write(mine.first(8), remote);
+    if (!windows)
+      return;
+    peer_invalidates.emplace(l.far_context);
+    owner_invalidates.emplace(l.far_context);
   }
 
+  void note(error_code ec)
+  {
+    if (ec && !failed)
+    {
+      failed = true;
+      UNSCOPED_INFO(ec.message());
+    }
+  }
+
+  void finish_one()
+  {
+    if (--pending == 0 && rounds.next())
+      start();
+  }
+
+  // Counted when it is made: no handler is called before start() is through.
   auto ended()
   {
+    ++pending;
     return [this](error_code ec, auto...)
     {
-      if (ec && !failed)
-      {
-        failed = true;
-        UNSCOPED_INFO(ec.message());
-      }
-      if (--pending == 0 && rounds.next())
-        start();
+      note(ec);
+      finish_one();
     };
+  }
+
+  void receive()
+  {
+    const rdma::mutable_buffer place = theirs.slice(512 * static_cast<std::size_t>(receives++), 512);
+    if (receives % 2 == 0)
+      far.async_receive(place, ended());
+    else
+      far.async_receive_message(place, ended());
   }
 
   void start()
   {
-    pending = 7;
-    far.async_receive(theirs.first(2048), ended());
-    far.async_receive_message(theirs.slice(2048), ended());
+    // A slot makes room for a batch when it first has one, and which slots batches get is chance. So
+    // the first round is one of more batches than any other has operations.
+    if (rounds.rounds == 0)
+    {
+      for (int i = 0; i < 32; ++i)
+        near.async_submit(writes, ended());
+      return;
+    }
+    receives = 0;
+    receive();
     near.async_send(mine.first(64), ended());
+    receive();
+    near.async_send(mine.first(64), asio::deferred)(ended());
+    receive();
+    near.async_send_with_immediate(mine.first(64), 7, ended());
     near.async_write(mine, remote, ended());
     near.async_read(into, remote, ended());
-    if (atomics)
-      near.async_fetch_add(remote, 1, ended());
+    receive();
+    if (immediate_writes)
+      near.async_write_with_immediate(mine.first(300), remote, 8, ended());
     else
-      near.async_write(mine.first(8), remote, ended());
+      near.async_send(rdma::no_data, ended());
+    receive();
     near.async_submit(batch, ended());
+    if (atomics)
+    {
+      near.async_fetch_add(remote, 1, ended());
+      near.async_compare_exchange(remote, 1, 2, ended());
+    }
+    if (windows)
+      open_windows();
+  }
+
+  void open_windows()
+  {
+    pending += 2;
+    far.async_bind_window(*peer_invalidates, behind_windows, rdma::access::remote_read,
+                          [this](error_code ec, const rdma::remote_buffer&)
+                          {
+                            note(ec);
+                            receive();
+                            near.async_send_with_invalidate(mine.first(8), peer_invalidates->key(),
+                                                            ended());
+                            finish_one();
+                          });
+    far.async_bind_window(*owner_invalidates, behind_windows, rdma::access::remote_read,
+                          [this](error_code ec, const rdma::remote_buffer&)
+                          {
+                            note(ec);
+                            far.async_invalidate(owner_invalidates->key(), asio::deferred)(ended());
+                            finish_one();
+                          });
   }
 };
 
@@ -182,6 +260,79 @@ TEST_CASE("operations with callbacks take nothing from the heap in steady state"
   }
 }
 
+TEST_CASE("operations whose completion queue the program polls take nothing from the heap")
+{
+  linked_pair l;
+  constexpr auto manual = rdma::completion_mode::manual;
+  const rdma::queue_pair_options near_options = in_mode(l.io, l.near_context, manual);
+  const rdma::queue_pair_options far_options = in_mode(l.io, l.far_context, manual);
+  l.near = rdma::queue_pair(l.io, l.near_context, near_options);
+  l.far = rdma::queue_pair(l.io, l.far_context, far_options);
+  connect(l.near, l.far);
+  rdma::completion_queue near_queue = *near_options.completions;
+  rdma::completion_queue far_queue = *far_options.completions;
+  callback_rounds<rdma::queue_pair> all(l);
+  std::function<void()> poll = [&]
+  {
+    near_queue.poll();
+    far_queue.poll();
+    asio::post(l.io, [&] { poll(); }); // until run() is stopped
+  };
+  asio::post(l.io, [&] { poll(); });
+  all.start();
+  REQUIRE(run_through(l.io, all.rounds));
+  CHECK_FALSE(all.failed);
+  INFO(allocation_count::first());
+  CHECK(all.rounds.allocations == 0);
+}
+
+TEST_CASE("receives of a shared queue take nothing from the heap in steady state")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
+  const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
+                             rdma::completion_mode::busy_poll);
+  CAPTURE(static_cast<int>(mode));
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::shared_receive_queue_options few;
+  few.depth = 4; // so that receives wait for room, too
+  few.completions.emplace(io, context, rdma::completion_queue_options{.mode = mode});
+  rdma::shared_receive_queue queue(io, context, few);
+  rdma::queue_pair_options sharing;
+  sharing.receive_from(queue);
+  rdma::queue_pair a(io, context, sharing);
+  rdma::queue_pair b(io, context, sharing);
+  rdma::queue_pair peer_a(io, context, in_mode(io, context, mode));
+  rdma::queue_pair peer_b(io, context, in_mode(io, context, mode));
+  connect(a, peer_a);
+  connect(b, peer_b);
+  rdma::registered_buffer mine = context.allocate(64);
+  rdma::registered_buffer theirs = context.allocate(8 * 64);
+  counted_rounds rounds;
+  int pending = 0;
+  bool failed = false;
+  std::function<void()> start = [&]
+  {
+    auto ended = [&](error_code ec, auto...)
+    {
+      failed = failed || ec;
+      if (--pending == 0 && rounds.next())
+        start();
+    };
+    pending = 16;
+    for (std::size_t i = 0; i < 8; ++i)
+    {
+      queue.async_receive_message(theirs.slice(64 * i, 64), ended);
+      (i % 2 == 0 ? peer_a : peer_b).async_send(mine, ended);
+    }
+  };
+  start();
+  REQUIRE(run_through(io, rounds));
+  CHECK_FALSE(failed);
+  INFO(allocation_count::first());
+  CHECK(rounds.allocations == 0);
+}
+
 TEST_CASE("operations awaited by coroutines take nothing from the heap in steady state")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
@@ -195,8 +346,8 @@ TEST_CASE("operations awaited by coroutines take nothing from the heap in steady
   auto serve = [&]() -> asio::awaitable<void>
   {
     rdma::registered_buffer buffer = l.far_context.allocate(4096);
-    // One round more than there is: the end of a coroutine takes memory, and is not a round's.
-    for (int i = 0; i < warm_up + counted + 1; ++i)
+    // One message more than there is: the end of a coroutine takes memory, and is not a round's.
+    for (int i = 0; i < 2 * (warm_up + counted) + 1; ++i)
     {
       const std::size_t n = co_await l.far.async_receive(buffer, asio::use_awaitable);
       co_await l.far.async_send(buffer.first(n), asio::use_awaitable);
@@ -204,15 +355,38 @@ TEST_CASE("operations awaited by coroutines take nothing from the heap in steady
   };
   auto ask = [&]() -> asio::awaitable<void>
   {
+    const bool atomics = missing(feature::atomics).empty();
+    const bool windows = missing(feature::memory_windows).empty();
     rdma::registered_buffer buffer = l.near_context.allocate(4096);
     rdma::memory_region target(l.far_context, 4096, exposed);
     const rdma::remote_buffer remote = target.remote();
+    rdma::memory_region behind_window(l.near_context, 64,
+                                      rdma::access::local_write | rdma::access::window_bind);
+    std::optional<rdma::memory_window> window;
+    if (windows)
+      window.emplace(l.near_context);
+    rdma::batch batch;
+    batch.write(buffer.first(1000), remote).write(buffer.slice(1000), remote);
     do
     {
       co_await l.near.async_send(buffer.first(1000), asio::use_awaitable);
       co_await l.near.async_receive(buffer, asio::use_awaitable);
       co_await l.near.async_write(buffer, remote, asio::use_awaitable);
       co_await l.near.async_read(buffer, remote, asio::use_awaitable);
+      co_await l.near.async_submit(batch, asio::use_awaitable);
+      co_await l.near.async_send_with_immediate(buffer.first(8), 7, asio::deferred);
+      co_await l.near.async_receive_message(buffer, asio::deferred);
+      if (atomics)
+      {
+        co_await l.near.async_fetch_add(remote, 1, asio::use_awaitable);
+        co_await l.near.async_compare_exchange(remote, 1, 2, asio::deferred);
+      }
+      if (windows)
+      {
+        co_await l.near.async_bind_window(*window, behind_window, rdma::access::remote_read,
+                                          asio::use_awaitable);
+        co_await l.near.async_invalidate(window->key(), asio::use_awaitable);
+      }
     } while (rounds.next());
   };
   asio::co_spawn(l.io, serve(), asio::detached);
