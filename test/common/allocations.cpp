@@ -118,20 +118,46 @@ extern "C"
 
 #else
 
-void* operator new(std::size_t size)
+// All of them: the sanitizers' own do not end in one another.
+void* operator new(std::size_t size, const std::nothrow_t&) noexcept
 {
   note();
-  if (void* p = std::malloc(size != 0 ? size : 1))
+  return std::malloc(size != 0 ? size : 1);
+}
+void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept
+{
+  note();
+  const auto align = static_cast<std::size_t>(alignment);
+  return std::aligned_alloc(align, (size + align - 1) / align * align);
+}
+void* operator new(std::size_t size)
+{
+  if (void* p = ::operator new(size, std::nothrow))
     return p;
   throw std::bad_alloc();
 }
 void* operator new(std::size_t size, std::align_val_t alignment)
 {
-  note();
-  const auto align = static_cast<std::size_t>(alignment);
-  if (void* p = std::aligned_alloc(align, (size + align - 1) / align * align))
+  if (void* p = ::operator new(size, alignment, std::nothrow))
     return p;
   throw std::bad_alloc();
+}
+void* operator new[](std::size_t size)
+{
+  return ::operator new(size);
+}
+void* operator new[](std::size_t size, std::align_val_t alignment)
+{
+  return ::operator new(size, alignment);
+}
+void* operator new[](std::size_t size, const std::nothrow_t& how) noexcept
+{
+  return ::operator new(size, how);
+}
+void* operator new[](std::size_t size, std::align_val_t alignment,
+                     const std::nothrow_t& how) noexcept
+{
+  return ::operator new(size, alignment, how);
 }
 void operator delete(void* p) noexcept
 {
@@ -146,6 +172,38 @@ void operator delete(void* p, std::align_val_t) noexcept
   std::free(p);
 }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept
+{
+  std::free(p);
+}
+void operator delete(void* p, const std::nothrow_t&) noexcept
+{
+  std::free(p);
+}
+void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept
+{
+  std::free(p);
+}
+void operator delete[](void* p) noexcept
+{
+  std::free(p);
+}
+void operator delete[](void* p, std::size_t) noexcept
+{
+  std::free(p);
+}
+void operator delete[](void* p, std::align_val_t) noexcept
+{
+  std::free(p);
+}
+void operator delete[](void* p, std::size_t, std::align_val_t) noexcept
+{
+  std::free(p);
+}
+void operator delete[](void* p, const std::nothrow_t&) noexcept
+{
+  std::free(p);
+}
+void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept
 {
   std::free(p);
 }

@@ -58,6 +58,12 @@ TEST_CASE("the allocation counter counts new of every kind")
   delete static_cast<wide*>(seen);
   CHECK(counted([] { seen = new wide[2]; }) == 1);
   delete[] static_cast<wide*>(seen);
+  CHECK(counted([] { seen = new (std::nothrow) wide; }) == 1);
+  delete static_cast<wide*>(seen);
+  CHECK(counted([] { seen = new (std::nothrow) wide[2]; }) == 1);
+  delete[] static_cast<wide*>(seen);
+  CHECK(counted([] { seen = new (std::nothrow) int[2]; }) == 1);
+  delete[] static_cast<int*>(seen);
   CHECK(counted([] { seen = new std::string(1000, 'x'); }) == 2);
   delete static_cast<std::string*>(seen);
 }
