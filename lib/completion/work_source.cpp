@@ -88,8 +88,8 @@ operation* work_source::claim()
 
 void work_source::release(operation* op) noexcept
 {
+  op->what = {}; // a window goes before the region that it may be bound to, which could not be deregistered
   drop_buffers(op);
-  op->what = {};
   bool leave = false;
   const auto completions = completions_; // outlives this source
   std::shared_ptr<work_source> self;
