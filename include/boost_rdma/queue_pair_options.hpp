@@ -69,9 +69,12 @@ struct queue_pair_options
   std::shared_ptr<detail::shared_receive_core> receives;
 
   /// Receives come from a shared receive queue, whose completion queue the queue pair then uses.
+  /** Throws system_error(error::closed) when `queue` was moved from. */
   template <class SharedReceiveQueue>
   queue_pair_options& receive_from(const SharedReceiveQueue& queue)
   {
+    if (queue.core() == nullptr)
+      throw system_error(error::closed, "queue_pair_options::receive_from");
     receives = queue.core();
     return *this;
   }

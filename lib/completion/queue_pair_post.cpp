@@ -221,6 +221,8 @@ bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_cod
     else if (op->registrations[0]->natives[device_index_] == nullptr
       || !permits(op->registrations[0]->rights, access::window_bind))
       ec = error::not_exposed;
+    else
+      op->what.window->may_open_on(op->registrations[0]);
     return !ec;
   case request_kind::receive:
     if (receives_)
@@ -458,7 +460,7 @@ void queue_pair_core::fill_success(operation* op, const ibv_wc& wc)
     // Binding changes the key; whoever binds keeps ibv_mw::rkey (ibv_post_send(3), IBV_WR_BIND_MW).
     ibv_mw* window = op->what.window->native;
     window->rkey = ibv_inc_rkey(window->rkey);
-    op->what.window->hold(op->registrations[0]);
+    op->what.window->opens_on(op->registrations[0]);
     device_keys keys{};
     keys[device_index_] = window->rkey;
     result.bound =

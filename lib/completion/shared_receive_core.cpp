@@ -42,7 +42,7 @@ void shared_receive_core::open(error_code& ec)
 {
   const ibv_device_attr& limits = completions_->device().attributes();
   if (depth_ > static_cast<std::uint32_t>(limits.max_srq_wr)
-    || max_sge_ > static_cast<std::uint32_t>(limits.max_srq_sge))
+    || max_sge_ > static_cast<std::uint32_t>(limits.max_srq_sge) || max_sge_ > pieces_max)
     ec = error::queue_too_deep;
   else
     completions_->reserve(depth_, ec);

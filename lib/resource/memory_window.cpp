@@ -9,8 +9,8 @@
 
 #include "resource/window_impl.hpp"
 
+#include <algorithm>
 #include <cerrno>
-#include <utility>
 
 namespace rdma {
 namespace detail {
@@ -30,15 +30,25 @@ window_impl::window_impl(std::shared_ptr<domain_impl> owner, const std::string& 
 window_impl::~window_impl()
 {
   ibv_dealloc_mw(native);
-  hold(nullptr);
+  for (registration* each : held_)
+    each->release();
 }
 
-void window_impl::hold(registration* bound) noexcept
+void window_impl::may_open_on(registration* region)
 {
-  if (bound != nullptr)
-    bound->retain();
-  if (registration* before = std::exchange(bound_, bound))
-    before->release();
+  const std::lock_guard lock(mutex_);
+  held_.push_back(region);
+  region->retain();
+}
+
+void window_impl::opens_on(registration* region) noexcept
+{
+  // Binds complete in their order: what comes behind is still to be bound. Nothing that is released takes a
+  // lock of ours.
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find(held_.begin(), held_.end(), region);
+  std::for_each(held_.begin(), found, [](registration* each) { each->release(); });
+  held_.erase(held_.begin(), found);
 }
 
 } // namespace detail

@@ -11,6 +11,8 @@
 #include "resource/domain_impl.hpp"
 
 #include <memory>
+#include <mutex>
+#include <vector>
 
 namespace rdma::detail {
 
@@ -21,15 +23,20 @@ struct window_impl
   window_impl(const window_impl&) = delete;
   window_impl& operator=(const window_impl&) = delete;
 
-  // The window is bound to this now: it stays registered for as long as the window may open on it.
-  void hold(registration* bound) noexcept;
+  // A bind to this is being posted: it stays registered for as long as the window may open on it, also when
+  // the bind is carried out and its completion says "flushed". May throw std::bad_alloc.
+  void may_open_on(registration* region);
+
+  // The bind to this has completed, and with it what was bound before.
+  void opens_on(registration* region) noexcept;
 
   std::shared_ptr<domain_impl> domain;
   device_impl* device = nullptr;
   ibv_mw* native = nullptr;
 
 private:
-  registration* bound_ = nullptr;
+  std::mutex mutex_; // binds by several queue pairs
+  std::vector<registration*> held_;
 };
 
 } // namespace rdma::detail
