@@ -46,9 +46,11 @@ void window_impl::opens_on(registration* region) noexcept
   // Binds complete in their order: what comes behind is still to be bound. Nothing that is released takes a
   // lock of ours.
   const std::lock_guard lock(mutex_);
-  const auto found = std::find(held_.begin(), held_.end(), region);
+  const auto before = held_.begin() + (bound_ ? 1 : 0);
+  const auto found = std::find(before, held_.end(), region);
   std::for_each(held_.begin(), found, [](registration* each) { each->release(); });
   held_.erase(held_.begin(), found);
+  bound_ = true;
 }
 
 } // namespace detail

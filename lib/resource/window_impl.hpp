@@ -37,6 +37,7 @@ struct window_impl
 private:
   std::mutex mutex_; // binds by several queue pairs
   std::vector<registration*> held_;
+  bool bound_ = false; // to the first of them; the others' binds have not succeeded (yet)
 };
 
 } // namespace rdma::detail
