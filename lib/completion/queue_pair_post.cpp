@@ -9,6 +9,7 @@
 #include "boost_rdma/detail/queue_pair_core.hpp"
 #include "completion/completion_queue_impl.hpp"
 #include "completion/queue_pair_scratch.hpp"
+#include "completion/request_kinds.hpp"
 #include "completion/shared_receive_core.hpp"
 #include "resource/window_impl.hpp"
 
@@ -21,83 +22,6 @@
 
 namespace rdma::detail {
 namespace {
-
-ibv_wr_opcode opcode_of(request_kind kind)
-{
-  switch (kind)
-  {
-  case request_kind::send:
-    return IBV_WR_SEND;
-  case request_kind::send_with_immediate:
-    return IBV_WR_SEND_WITH_IMM;
-  case request_kind::send_with_invalidate:
-    return IBV_WR_SEND_WITH_INV;
-  case request_kind::write:
-    return IBV_WR_RDMA_WRITE;
-  case request_kind::write_with_immediate:
-    return IBV_WR_RDMA_WRITE_WITH_IMM;
-  case request_kind::read:
-    return IBV_WR_RDMA_READ;
-  case request_kind::fetch_add:
-    return IBV_WR_ATOMIC_FETCH_AND_ADD;
-  case request_kind::compare_exchange:
-    return IBV_WR_ATOMIC_CMP_AND_SWP;
-  case request_kind::bind_window:
-    return IBV_WR_BIND_MW;
-  case request_kind::invalidate:
-    return IBV_WR_LOCAL_INV;
-  case request_kind::receive:
-  case request_kind::batch:
-    break;
-  }
-  return IBV_WR_SEND; // not reached: those two have posting functions of their own
-}
-
-const char* name_of(request_kind kind)
-{
-  switch (kind)
-  {
-  case request_kind::send:
-  case request_kind::send_with_immediate:
-  case request_kind::send_with_invalidate:
-    return "send";
-  case request_kind::write:
-  case request_kind::write_with_immediate:
-    return "write";
-  case request_kind::read:
-    return "read";
-  case request_kind::fetch_add:
-  case request_kind::compare_exchange:
-    return "atomic";
-  case request_kind::bind_window:
-    return "window bind";
-  case request_kind::invalidate:
-    return "invalidate";
-  case request_kind::receive:
-    return "receive";
-  case request_kind::batch:
-    return "batch";
-  }
-  return "operation";
-}
-
-bool is_atomic(request_kind kind)
-{
-  return kind == request_kind::fetch_add || kind == request_kind::compare_exchange;
-}
-
-bool is_one_sided(request_kind kind)
-{
-  return kind == request_kind::write || kind == request_kind::write_with_immediate
-    || kind == request_kind::read;
-}
-
-bool may_go_inline(request_kind kind)
-{
-  return kind == request_kind::send || kind == request_kind::send_with_immediate
-    || kind == request_kind::send_with_invalidate || kind == request_kind::write
-    || kind == request_kind::write_with_immediate;
-}
 
 void describe(ibv_send_wr& wr, const request& what, std::size_t device_index)
 {
