@@ -12,14 +12,17 @@
 
 #include <boost_rdma/access.hpp>
 #include <boost_rdma/acceptor.hpp>
+#include <boost_rdma/acceptor_options.hpp>
 #include <boost_rdma/batch.hpp>
 #include <boost_rdma/buffer.hpp>
+#include <boost_rdma/completion_mode.hpp>
 #include <boost_rdma/completion_queue.hpp>
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/device.hpp>
 #include <boost_rdma/diagnosis.hpp>
 #include <boost_rdma/endpoint_description.hpp>
 #include <boost_rdma/error.hpp>
+#include <boost_rdma/memory_pool.hpp>
 #include <boost_rdma/memory_region.hpp>
 #include <boost_rdma/memory_window.hpp>
 #include <boost_rdma/message.hpp>
@@ -29,5 +32,6 @@
 #include <boost_rdma/registered_buffer.hpp>
 #include <boost_rdma/remote_buffer.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
+#include <boost_rdma/software/device.hpp>
 
 #endif // BOOST_RDMA_HPP

@@ -49,8 +49,16 @@ namespace rdma {
  *
  * @par Errors
  * An error of the device (rdma::wc_status) takes the queue pair to the error state: what is outstanding
- * then completes with wc_status::flushed, and the queue pair is of no more use. Errors that are found
- * before (rdma::error) concern only the operation. diagnose() tells more about the first failure.
+ * then completes with wc_status::flushed, and the queue pair is of no more use. What a work request
+ * behind the failed one asked for may have been carried out all the same. diagnose() tells more about the
+ * first failure.
+ *
+ * Errors that are found before concern only the operation. Of every operation: error::closed,
+ * error::not_connected (but for receives), error::peer_closed and error::peer_lost once the peer is gone, and
+ * error::queue_too_deep when 32768 operations are outstanding already. Where there are buffers:
+ * error::empty_buffer, error::wrong_context, error::too_many_buffers, error::message_too_large. Where there is
+ * remote memory: error::remote_range_too_small, error::no_remote_key, and error::misaligned_atomic. Of windows:
+ * error::not_exposed; of batches: error::bad_batch. operation_not_supported of what the device does not have.
  *
  * @par Per-operation cancellation
  * terminal, partial and total cancellation withdraw an operation that still waits for its turn.
@@ -381,6 +389,9 @@ public:
   /// Replaces a 64-bit number in memory that the peer exposed, if it is `expected`
   /// (IBV_WR_ATOMIC_CMP_AND_SWP).
   /**
+   * @param remote The number, at an address that is a multiple of 8; what is behind it does not matter.
+   * @param expected What it is replaced at, in the peer's byte order, as `desired` and the result are.
+   * @param desired What replaces it.
    * @param token Completion signature: @code void(rdma::error_code, std::uint64_t) @endcode The number
    * that was there before: `expected` when it has been replaced.
    */

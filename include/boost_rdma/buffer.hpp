@@ -22,6 +22,9 @@ namespace rdma {
  * What asio::mutable_buffer is to a socket, with the registration beside it. An operation that is
  * given one keeps the memory registered until its handler is called, even when the owner goes
  * first. Between operations the view is valid for as long as its owner is.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: safe, except for assignment.
  */
 class mutable_buffer
 {

@@ -42,7 +42,7 @@ struct device_info
 /// The devices of this host: those of libibverbs, then the software device.
 /**
  * Never fails: where libibverbs cannot be used the list holds the software device alone, and
- * system_library_remark() says why.
+ * system_library_remark() says why. Safe to call from any thread, as is system_library_remark().
  */
 std::vector<device_info> list_devices();
 
@@ -50,6 +50,10 @@ std::vector<device_info> list_devices();
 std::string system_library_remark();
 
 /// A device that a context has opened. A cheap handle, valid as long as the context is.
+/**
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: safe.
+ */
 class device
 {
 public:

@@ -21,6 +21,9 @@ namespace rdma {
  * and lets its peer reach, only memory of its own domain.
  *
  * A copy is a handle to the same domain.
+ *
+ * @par Thread safety
+ * Distinct objects: safe, also handles to the same domain. Shared objects: safe, except for assignment.
  */
 class protection_domain
 {

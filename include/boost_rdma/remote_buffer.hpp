@@ -24,6 +24,9 @@ namespace rdma {
  * A plain value that may be copied and sent; it does not keep the memory exposed. The size and the
  * rights are what the owner said. The peer's device checks each access against what it really
  * exposed, and answers wc_status::remote_access_error when they do not agree.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: safe, except for assignment.
  */
 class remote_buffer
 {
