@@ -13,7 +13,9 @@
 
 #include <atomic>
 #include <cerrno>
+#include <memory>
 #include <thread>
+#include <vector>
 
 #include <fcntl.h>
 #include <poll.h>
@@ -259,6 +261,44 @@ TEST_CASE("no wake-up is lost by those who watch the channel edge-triggered")
   }
   server.join();
   CHECK_FALSE(lost);
+}
+
+TEST_CASE("hundreds of completion channels, all of them watched, leave room for connections")
+{
+  // Linux bounds through how many epoll sets in sets a socket may be watched.
+  verbs_device near;
+  verbs_device far;
+  std::vector<std::unique_ptr<channel>> channels;
+  const int watching = ::epoll_create1(EPOLL_CLOEXEC);
+  REQUIRE(watching >= 0);
+  for (int i = 0; i < 300; ++i)
+  {
+    channels.push_back(std::make_unique<channel>(near));
+    epoll_event e{};
+    e.events = EPOLLIN | EPOLLET;
+    REQUIRE(::epoll_ctl(watching, EPOLL_CTL_ADD, channels.back()->get()->fd, &e) == 0);
+  }
+  for (const std::size_t which : {std::size_t{0}, channels.size() - 1})
+  {
+    CAPTURE(which);
+    pair_options with;
+    with.channel = channels[which]->get();
+    endpoint a(near, with);
+    endpoint b(far);
+    connect(a, b);
+    memory m(near, 8);
+    memory into(far, 8);
+    for (unsigned i = 0; i < 100; ++i)
+    {
+      REQUIRE(b.receive(i, into.sge()) == 0);
+      arm(a.sent());
+      REQUIRE(a.send(i, m.sge()) == 0);
+      CHECK(channels[which]->take() == a.sent().get());
+      CHECK(a.sent().next().wr_id == i);
+      CHECK(b.received().next().wr_id == i);
+    }
+  }
+  ::close(watching);
 }
 
 TEST_CASE("a program that never polls still serves writes, reads and atomics")

@@ -19,6 +19,7 @@
 #include <utility>
 #include <vector>
 
+#include <poll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -102,6 +103,12 @@ public:
   {
     ::kill(pid_, SIGKILL);
     ::waitpid(std::exchange(pid_, 0), nullptr, 0);
+  }
+  /// Until it has stopped.
+  void stop()
+  {
+    ::kill(pid_, SIGSTOP);
+    ::waitpid(pid_, nullptr, WUNTRACED);
   }
   bool succeeded()
   {
@@ -333,4 +340,54 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
     each->line().meet();
   for (const auto& each : others)
     CHECK(each->succeeded());
+}
+
+TEST_CASE("a program that polled for long and then waits is told of a peer that has stopped")
+{
+  child other(
+    [](const out_of_band& line)
+    {
+      verbs_device d;
+      endpoint e(d);
+      memory m(d, 8);
+      connect_to(e, line.exchange(e.name(m)));
+      line.meet();
+      line.meet(); // stopped by then
+      return true;
+    });
+  rdma::software::device_settings quick;
+  quick.retry_time_min = std::chrono::milliseconds(20);
+  verbs_device d(quick);
+  ibv_comp_channel* channel = d.api().create_comp_channel(d.context());
+  REQUIRE(channel != nullptr);
+  {
+    pair_options o;
+    o.channel = channel;
+    o.timeout = 1;
+    endpoint e(d, o);
+    memory m(d, 8);
+    const end_name peer = other.line().exchange(e.name(m));
+    connect_to(e, peer);
+    other.line().meet();
+    // Many times as long as the device waits for a silent peer, so that its alarms come and go.
+    const auto end = std::chrono::steady_clock::now() + 15 * quick.retry_time_min;
+    while (std::chrono::steady_clock::now() < end)
+    {
+      REQUIRE(e.write(1, m.sge(), peer.address, peer.key) == 0);
+      REQUIRE(e.sent().next().status == IBV_WC_SUCCESS);
+    }
+    other.stop();
+    REQUIRE(d.context()->ops.req_notify_cq(e.sent().get(), 0) == 0);
+    REQUIRE(e.write(2, m.sge(), peer.address, peer.key) == 0);
+    pollfd p{channel->fd, POLLIN, 0};
+    constexpr std::chrono::milliseconds limit = patience;
+    REQUIRE(::poll(&p, 1, static_cast<int>(limit.count())) == 1);
+    ibv_cq* told = nullptr;
+    void* context = nullptr;
+    REQUIRE(d.api().get_cq_event(channel, &told, &context) == 0);
+    d.api().ack_cq_events(told, 1);
+    CHECK(told == e.sent().get());
+    CHECK(e.sent().next().status == IBV_WC_RETRY_EXC_ERR);
+  }
+  CHECK(d.api().destroy_comp_channel(channel) == 0);
 }

@@ -1,0 +1,169 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/protocol/requester.hpp"
+
+#include "common/catch.hpp"
+
+#include <vector>
+
+// The requester without a wire: frames and answers are passed by hand.
+
+using namespace rdma::software;
+using namespace rdma::software::protocol;
+
+namespace {
+
+struct recorder final : host
+{
+  void send_completed(const ibv_wc& wc, std::uint64_t) override { completions.push_back(wc); }
+  void receive_completed(const ibv_wc&, bool) override {}
+  void raise(ibv_event_type) override {}
+  bool take_receive(receive_work&) override { return false; }
+
+  std::vector<ibv_wc> completions;
+};
+
+/// A requester that sends from 4 KiB of registered memory in frames of 1 KiB.
+struct sender
+{
+  static constexpr std::uint32_t segment = 1024;
+
+  sender()
+  {
+    with.keys = &keys;
+    with.pd = &pd;
+    with.qp = 5;
+    with.peer_qp = 6;
+    with.segment = segment;
+    with.rnr_retry = 7;
+    slot = keys.allocate(key);
+    slot->memory = memory.data();
+    slot->address = reinterpret_cast<std::uintptr_t>(memory.data());
+    slot->length = memory.size();
+    slot->pd = &pd;
+    key_table::publish(*slot, key);
+    requests.start();
+  }
+
+  void post(ibv_wr_opcode what, std::uint32_t bytes)
+  {
+    const std::uint64_t index = queue.posted.load();
+    send_request& r = queue[index];
+    r.id = 100 + index;
+    r.opcode = what;
+    r.flags = IBV_SEND_SIGNALED;
+    r.length = bytes;
+    r.elements = 1;
+    r.elements_begin()[0] = {reinterpret_cast<std::uintptr_t>(memory.data()), bytes, key};
+    queue.posted.store(index + 1);
+  }
+
+  /// The next frame, as if it had left.
+  frame take()
+  {
+    frame f;
+    REQUIRE(requests.next(f));
+    requests.sent(f);
+    return f;
+  }
+
+  void answer(std::uint8_t syndrome, std::uint32_t psn)
+  {
+    header h;
+    h.op = opcode::acknowledge;
+    h.dest_qp = with.qp;
+    h.psn = psn;
+    h.syndrome = syndrome;
+    (void)requests.receive(h);
+  }
+
+  key_table keys;
+  ibv_pd pd{};
+  std::uint32_t key = 0;
+  key_slot* slot = nullptr;
+  std::vector<std::byte> memory = std::vector<std::byte>(4096);
+  parameters with;
+  send_queue queue{4, sizeof(ibv_sge)};
+  recorder told;
+  requester requests{queue, with, told};
+};
+
+} // namespace
+
+TEST_CASE("a refused request's completion is told when nothing of it is being sent any more")
+{
+  sender s;
+  s.post(IBV_WR_RDMA_WRITE, 4096);
+  s.post(IBV_WR_SEND, 10);
+  s.take();
+  frame under_way;
+  REQUIRE(s.requests.next(under_way));
+  s.answer(nak_remote_access, 0);
+  CHECK(s.requests.failed());
+  // Its slot and its memory are still the requester's: half of this frame may have left.
+  CHECK(s.told.completions.empty());
+  pieces from;
+  std::uint64_t done = 0;
+  CHECK(s.requests.gather(under_way, 0, sender::segment, from, done));
+  CHECK(done == sender::segment);
+  from.clear();
+
+  SECTION("with its memory there to the end") {}
+  SECTION("with its memory gone meanwhile")
+  {
+    key_table::revoke(*s.slot);
+    s.requests.unreadable(under_way, detail_local_key);
+    CHECK(s.told.completions.empty());
+  }
+  s.requests.halt();
+  frame none;
+  CHECK_FALSE(s.requests.next(none));
+  s.requests.flush();
+  REQUIRE(s.told.completions.size() == 2);
+  CHECK(s.told.completions[0].wr_id == 100);
+  CHECK(s.told.completions[0].status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(s.told.completions[1].wr_id == 101);
+  CHECK(s.told.completions[1].status == IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_CASE("a request that was refused with RNR while the queue drains is repeated, and no other begun")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 10);
+  s.post(IBV_WR_SEND, 10);
+  s.take();
+  s.requests.drain(true);
+  CHECK_FALSE(s.requests.drained());
+  s.answer(syndrome_rnr | 1, 0);
+  CHECK(s.requests.take_wait() == 10'000);
+  CHECK_FALSE(s.requests.drained());
+  CHECK(s.requests.expecting());
+  s.requests.resume();
+  CHECK(s.take().psn == 0);
+  frame none;
+  CHECK_FALSE(s.requests.next(none));
+  s.answer(syndrome_ack, 0);
+  CHECK(s.requests.drained());
+  CHECK_FALSE(s.requests.expecting());
+  REQUIRE(s.told.completions.size() == 1);
+  CHECK(s.told.completions[0].status == IBV_WC_SUCCESS);
+  s.requests.drain(false);
+  CHECK(s.take().psn == 1);
+}
+
+TEST_CASE("an answer to what has not left is no answer")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 2000);
+  s.take();
+  s.answer(syndrome_ack, 1);
+  CHECK(s.requests.failed());
+  s.requests.flush();
+  REQUIRE(s.told.completions.size() == 1);
+  CHECK(s.told.completions[0].status == IBV_WC_BAD_RESP_ERR);
+}
