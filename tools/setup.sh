@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# What tools/demo and tools/check share; sourced, not run.
+# What tools/demo, tools/check and tools/rdma_vm share; sourced, not run.
 
 setup_say() { printf '\n== %s\n' "$*"; }
 setup_fail() {
@@ -73,17 +73,48 @@ setup_packages() {
     return 0
   fi
 
+  setup_may_install "${1-}" "(libboost-dev will do for libboost1.81-dev where it is 1.81 or newer)"
+  if [[ ${setup_missing[-1]} == libboost1.81-dev ]]; then
+    setup_missing[-1]=$(setup_boost_package)
+  fi
+  setup_install
+}
+
+# setup_extra_packages [--no-install] PACKAGE...: the same for packages that only one tool needs.
+setup_extra_packages() {
+  local package install=
+  if [[ $1 == --no-install ]]; then
+    install=$1
+    shift
+  fi
+  setup_missing=()
+  if ! command -v dpkg-query >/dev/null; then
+    return 0
+  fi
+  for package in "$@"; do
+    setup_installed "$package" || setup_missing+=("$package")
+  done
+  if ((${#setup_missing[@]} > 0)); then
+    setup_may_install "$install"
+    setup_install
+  fi
+}
+
+# setup_may_install [--no-install [REMARK]]: goes on where setup_missing is to be installed.
+setup_may_install() {
   if [[ ${1-} == --no-install ]]; then
     echo "missing Debian packages: ${setup_missing[*]}" >&2
-    echo "(libboost-dev will do for libboost1.81-dev where it is 1.81 or newer)" >&2
+    if [[ -n ${2-} ]]; then
+      echo "$2" >&2
+    fi
     exit 1
   fi
   setup_say "installing Debian packages: ${setup_missing[*]}"
   setup_apt_get update ||
     setup_fail "apt-get update failed; its messages are above"
-  if [[ ${setup_missing[-1]} == libboost1.81-dev ]]; then
-    setup_missing[-1]=$(setup_boost_package)
-  fi
+}
+
+setup_install() {
   # --no-remove: another Boost may be what some other package here was built with.
   setup_apt_get install -y --no-install-recommends --no-remove "${setup_missing[@]}" ||
     setup_fail "cannot install ${setup_missing[*]}; apt-get's messages are above"

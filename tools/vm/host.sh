@@ -1,0 +1,197 @@
+# shellcheck shell=bash
+# Copyright (c) 2026 The boost_rdma authors
+# Distributed under the Boost Software License, Version 1.0. (See LICENSE)
+
+# The host's side of the machine of tools/rdma_vm, whose variables it uses; sourced, not run. The machine has four ways to the host:
+# its console, and three channels that carry bytes as they are. On the control channel it says
+#
+#     started                     COMMAND is about to run
+#     ended STATUS OUT ERR        it has ended, and this many bytes were sent on the two channels
+#
+# The other two are COMMAND's standard output and standard error. Each is copied by a dd of its own, which
+# can say how much it has copied: the machine is switched off only when that is all.
+
+# shellcheck disable=SC2154 # the variables of tools/rdma_vm
+
+host_work=
+host_machine=
+host_relays=()
+
+
+host_quote() {
+  local word
+  for word in "$@"; do
+    printf " '%s'" "${word//\'/\'\\\'\'}"
+  done
+}
+
+# host_job COMMAND...: writes what the machine reads.
+host_job() {
+  local assignment
+  host_work=$(mktemp -d)
+  mkdir "$host_work/job"
+  {
+    for assignment in devices="${devices[*]}" directory="$PWD" results="$results" memlock_kib="$memlock_kib"; do
+      printf '%s=%s\n' "${assignment%%=*}" "$(host_quote "${assignment#*=}")"
+    done
+    printf 'environment=(%s)\n' "$(host_quote "${environment[@]}")"
+    printf 'command=(%s)\n' "$(host_quote "$@")"
+  } | sed 's/^\([a-z_]*\)= /\1=/' >"$host_work/job/job"
+}
+
+# host_kill PROCESS...: ends and buries them.
+host_kill() {
+  kill -KILL "$@" 2>/dev/null || true
+  wait "$@" 2>/dev/null || true
+}
+
+host_clean_up() {
+  [[ -z $host_machine ]] || host_kill "$host_machine"
+  ((${#host_relays[@]} == 0)) || host_kill "${host_relays[@]}"
+  [[ -z $host_work ]] || rm -rf "$host_work"
+}
+
+# host_relay NAME: copies that channel. Nobody reads the output any more: the machine has no business left.
+host_relay() {
+  local copier status=0
+  LC_ALL=C setpriv --pdeathsig KILL dd bs=64K if="$host_work/$1" 2>"$host_work/$1.copied" &
+  copier=$!
+  echo "$copier" >"$host_work/$1.process"
+  wait "$copier" || status=$?
+  if ((status != 0)); then
+    echo "$status" >"$host_work/$1.broken"
+    kill -KILL "$host_machine" 2>/dev/null || true
+  fi
+}
+
+# host_start ACCELERATOR
+host_start() {
+  local share id
+  # shellcheck disable=SC2054 # QEMU's options have commas in them
+  local -a options=(-name rdma_vm -nodefaults -no-user-config -display none -nic none -no-reboot
+    -m "$memory_mib" -smp "$cpus"
+    -kernel "/boot/vmlinuz-$kernel_version" -initrd "$initramfs"
+    -append "console=ttyS0 quiet panic=-1 mitigations=off"
+    -chardev "file,id=console,path=$host_work/console" -serial chardev:console
+    -device virtio-rng-pci -device virtio-serial-pci
+    -chardev file,id=control,path=/dev/fd/1 -device virtserialport,chardev=control,nr=1
+    -chardev "file,id=out,path=$host_work/out" -device virtserialport,chardev=out,nr=2
+    -chardev "file,id=err,path=$host_work/err" -device virtserialport,chardev=err,nr=3)
+  if [[ $1 == kvm ]]; then
+    # Inside another virtual machine, setting what that feature announces may be refused.
+    options+=(-accel kvm -cpu "max,arch-capabilities=off")
+  else
+    options+=(-accel "tcg,thread=multi" -cpu max)
+  fi
+  for share in host:on:/ job:on:"$host_work/job" ${results:+results:off:"$results"}; do
+    id=${share%%:*}
+    share=${share#*:}
+    options+=(-virtfs "local,id=$id,mount_tag=$id,security_model=none,multidevs=remap,readonly=${share%%:*},path=${share#*:}")
+  done
+
+  rm -f "$host_work"/{out,err}*
+  mkfifo "$host_work/out" "$host_work/err"
+  # Should this script be killed, the machine goes with it.
+  exec {host_control}< <(exec setpriv --pdeathsig KILL qemu-system-x86_64 "${options[@]}" \
+    </dev/null 2>"$host_work/qemu")
+  host_machine=$!
+  host_relay out &
+  host_relays=($!)
+  host_relay err >&2 &
+  host_relays+=($!)
+}
+
+host_now_ms() { echo "$((${EPOCHREALTIME/[.,]/} / 1000))"; }
+
+# host_hear DEADLINE_MS: reads a line from the machine into host_line; fails with 124 when it is late and
+# with 125 when there is no machine any more.
+host_hear() {
+  local left_ms=$(($1 - $(host_now_ms))) status=0
+  ((left_ms > 0)) || return 124
+  IFS= read -r -t "$((left_ms / 1000)).$(printf '%03d' $((left_ms % 1000)))" -u "$host_control" host_line || status=$?
+  if ((status > 128)); then
+    return 124
+  fi
+  ((status == 0)) || return 125
+}
+
+# host_give_up STATUS: hands out what output there still is and exits.
+host_give_up() {
+  local status=$1 name broken i
+  host_kill "$host_machine"
+  for ((i = 0; i < 100; ++i)); do
+    kill -0 "${host_relays[@]}" 2>/dev/null || break
+    sleep 0.02
+  done
+  for name in out err; do
+    if [[ -s $host_work/$name.broken ]]; then
+      broken=$(<"$host_work/$name.broken")
+      if ((broken > 128)); then # nobody reads any more: as if COMMAND itself had written
+        exit "$broken"
+      fi
+      fail "cannot write COMMAND's std$name: $(head -n 1 "$host_work/$name.copied")"
+    fi
+  done
+  if ((status == 124)); then
+    echo "rdma_vm: switched off after $timeout s" >&2
+    exit 124
+  fi
+  {
+    echo "rdma_vm: the machine died; the end of its console:"
+    # without the entries of a call trace that the kernel itself does not trust
+    sed '/^\[[ 0-9.]*\]  *? /d' "$host_work/console" | tail -n 60
+    cat "$host_work/qemu"
+  } >&2
+  exit 125
+}
+
+# host_drain NAME BYTES: returns when so much of that channel has been copied.
+host_drain() {
+  until grep -qE "^$2 bytes? " "$host_work/$1.copied"; do
+    (($(host_now_ms) < deadline_ms)) || host_give_up 124
+    kill -0 "$host_machine" 2>/dev/null || host_give_up 125
+    kill -USR1 "$(<"$host_work/$1.process")" 2>/dev/null || true # dd says how far it is
+    sleep 0.01
+  done
+}
+
+# A /dev/kvm on a processor that does not announce virtualisation accepts a machine, but hardly runs it.
+host_has_kvm() {
+  [[ -r /dev/kvm && -w /dev/kvm ]] && grep -qwE 'vmx|svm' /proc/cpuinfo
+}
+
+# Runs the machine and exits with COMMAND's status.
+host_run() {
+  local start_ms deadline_ms boot_ms accelerator status word out_bytes err_bytes
+  start_ms=$(host_now_ms)
+  deadline_ms=$((start_ms + timeout * 1000))
+  for accelerator in "${accelerators[@]}"; do
+    if [[ $accelerator == kvm ]] && ! host_has_kvm; then
+      continue
+    fi
+    host_start "$accelerator"
+    boot_ms=$deadline_ms
+    if [[ $accelerator == kvm ]] && ((boot_ms > start_ms + 20000)); then
+      boot_ms=$((start_ms + 20000))
+    fi
+    status=0
+    host_hear "$boot_ms" || status=$?
+    if ((status == 0)); then
+      break
+    fi
+    if [[ $accelerator != kvm ]] || (($(host_now_ms) >= deadline_ms)); then
+      host_give_up "$status"
+    fi
+    echo "rdma_vm: no machine with KVM after $(($(host_now_ms) - start_ms)) ms; emulating" >&2
+    cat "$host_work/qemu" >&2
+    host_kill "$host_machine" "${host_relays[@]}"
+    exec {host_control}<&-
+  done
+
+  host_hear "$deadline_ms" || host_give_up $?
+  read -r word status out_bytes err_bytes <<<"$host_line"
+  [[ $word == ended ]] || fail "the machine says '$host_line'"
+  host_drain out "$out_bytes"
+  host_drain err "$err_bytes"
+  exit "$status"
+}

@@ -1,0 +1,90 @@
+# shellcheck shell=bash
+# Copyright (c) 2026 The boost_rdma authors
+# Distributed under the Boost Software License, Version 1.0. (See LICENSE)
+
+# The kernel and the first file system of the machine of tools/rdma_vm; sourced, not run. What takes time
+# to make is kept in the folder vm_cache, under a name that says what it was made of.
+
+vm_modules=(virtio_pci virtio_console virtio_rng 9pnet_virtio 9p overlay crc32c_generic veth ib_uverbs
+  rdma_ucm rdma_rxe)
+
+# The newest installed kernel that has the modules. The running one need not be among them.
+vm_kernel_version() {
+  local kernel version module
+  while read -r kernel; do
+    version=${kernel#/boot/vmlinuz-}
+    [[ -r $kernel ]] || continue
+    for module in "${vm_modules[@]}"; do
+      modprobe -S "$version" --show-depends "$module" >/dev/null 2>&1 || continue 2
+    done
+    echo "$version"
+    return 0
+  done < <(compgen -G '/boot/vmlinuz-*' | sort -rV)
+  return 1
+}
+
+# shellcheck disable=SC2154 # vm_cache is a variable of tools/rdma_vm
+# vm_siw VERSION [--no-install]: prints the file of the siw module, which Debian's kernel comes without.
+vm_siw() {
+  local version=$1 source package kept build
+  shift
+  if modprobe -S "$version" --show-depends siw >/dev/null 2>&1; then
+    modprobe -S "$version" --show-depends siw | awk '$1 == "insmod" { print $2 }' | tail -n 1
+    return 0
+  fi
+  kept=$vm_cache/siw-$version-$(dpkg-query -W -f='${Version}' "linux-image-$version").ko
+  if [[ ! -f $kept ]]; then
+    package=linux-source-$(cut -d. -f1,2 <<<"$version") # 6.1.0-56-amd64: 6.1
+    setup_extra_packages "$@" "$package" "linux-headers-$version" gcc make bc xz-utils >&2
+    setup_say "building the siw module for $version" >&2
+    build=$(mktemp -d "$vm_cache/build.XXXXXX")
+    source=$(compgen -G "/usr/src/$package.tar.*")
+    tar -C "$build" --strip-components=1 --wildcards -xf "$source" '*/drivers/infiniband/sw/siw'
+    if ! make -C "/lib/modules/$version/build" M="$build/drivers/infiniband/sw/siw" CONFIG_RDMA_SIW=m \
+      modules >"$build/log" 2>&1 </dev/null; then
+      cat "$build/log" >&2
+      rm -rf "$build"
+      return 1
+    fi
+    mv "$build/drivers/infiniband/sw/siw/siw.ko" "$kept"
+    rm -rf "$build"
+  fi
+  echo "$kept"
+}
+
+# vm_initramfs VERSION FOLDER [MODULE_FILE...]: prints the file of the initramfs: busybox, the modules with
+# all they need, the files MODULE_FILE after them, tools/vm/init and tools/vm/machine.
+vm_initramfs() {
+  local version=$1 scripts=$2 key kept build file number=100
+  shift 2
+  local -a modules parts
+  # the same module is listed for each that needs it; the first time counts
+  mapfile -t modules < <(for file in "${vm_modules[@]}"; do
+    modprobe -S "$version" --show-depends "$file"
+  done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }')
+  modules+=("$@")
+  parts=("$(command -v busybox)" "$scripts/init" "$scripts/machine" "${modules[@]}")
+  key=$(cat -- "${parts[@]}" | sha256sum)
+  kept=$vm_cache/initramfs-$version-${key:0:16}
+  if [[ ! -f $kept ]]; then
+    build=$(mktemp -d "$vm_cache/build.XXXXXX")
+    mkdir -p "$build"/tree/{bin,modules}
+    cp "${parts[0]}" "$build/tree/bin/busybox"
+    cp "$scripts/init" "$scripts/machine" "$build/tree"
+    chmod 755 "$build/tree/init"
+    for file in "${modules[@]}"; do
+      number=$((number + 1))
+      case $file in
+        *.xz) xz -dc "$file" >"$build/tree/modules/$number-$(basename "$file" .xz)" ;;
+        *.zst) zstd -qdc "$file" >"$build/tree/modules/$number-$(basename "$file" .zst)" ;;
+        *) cp "$file" "$build/tree/modules/$number-$(basename "$file")" ;;
+      esac
+    done
+    (cd "$build/tree" && find . -print0 | LC_ALL=C sort -z | cpio --null --quiet -o -H newc) >"$build/initramfs"
+    mv "$build/initramfs" "$kept" # whole or not at all: another run may be looking for it
+    rm -rf "$build"
+  fi
+  touch "$kept"
+  find "$vm_cache" -maxdepth 1 -name 'initramfs-*' -mtime +30 -delete
+  echo "$kept"
+}
