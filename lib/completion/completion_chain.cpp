@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <thread>
 
 // The chain of handlers that polls a completion queue: spinning, waiting and waking up.
 
@@ -114,9 +115,15 @@ void completion_queue_impl::run_chain()
       now = clock::now();
       if (!must_spin(now) && poll_and_arm() && go_waiting())
         break;
+      // A peer that shares this processor can only answer when it gets it. With the software device that is
+      // likely, and looking costs a system call anyway; a NIC's queue is looked at as often as can be.
+      if (device().kind() == device_kind::software)
+        std::this_thread::yield();
     }
     if (handled >= handlers_max || now - begin >= spin_slice_)
     {
+      if (handled == 0)
+        std::this_thread::yield();
       start_chain();
       break;
     }
