@@ -2,8 +2,9 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# The host's side of the machine of tools/rdma_vm, whose variables it uses; sourced, not run. The machine has four ways to the host:
-# its console, and three channels that carry bytes as they are. On the control channel it says
+# The host's side of the machine of tools/rdma_vm, whose variables it uses; sourced, not run. The machine
+# has four ways to the host: its console, and three channels that carry bytes as they are. On the control
+# channel it says
 #
 #     started                     COMMAND is about to run
 #     ended STATUS OUT ERR        it has ended, and this many bytes were sent on the two channels
@@ -31,7 +32,8 @@ host_job() {
   host_work=$(mktemp -d)
   mkdir "$host_work/job"
   {
-    for assignment in devices="${devices[*]}" directory="$PWD" results="$results" memlock_kib="$memlock_kib"; do
+    for assignment in devices="${devices[*]}" directory="$PWD" results="$results" \
+      memlock_kib="$memlock_kib"; do
       printf '%s=%s\n' "${assignment%%=*}" "$(host_quote "${assignment#*=}")"
     done
     printf 'environment=(%s)\n' "$(host_quote "${environment[@]}")"
@@ -66,17 +68,17 @@ host_relay() {
 
 # host_start ACCELERATOR
 host_start() {
-  local share id
+  local share id work=${host_work//,/,,} # so a comma is written for QEMU
   # shellcheck disable=SC2054 # QEMU's options have commas in them
   local -a options=(-name rdma_vm -nodefaults -no-user-config -display none -nic none -no-reboot
     -m "$memory_mib" -smp "$cpus"
     -kernel "/boot/vmlinuz-$kernel_version" -initrd "$initramfs"
     -append "console=ttyS0 quiet panic=-1 mitigations=off"
-    -chardev "file,id=console,path=$host_work/console" -serial chardev:console
+    -chardev "file,id=console,path=$work/console" -serial chardev:console
     -device virtio-rng-pci -device virtio-serial-pci
     -chardev file,id=control,path=/dev/fd/1 -device virtserialport,chardev=control,nr=1
-    -chardev "file,id=out,path=$host_work/out" -device virtserialport,chardev=out,nr=2
-    -chardev "file,id=err,path=$host_work/err" -device virtserialport,chardev=err,nr=3)
+    -chardev "file,id=out,path=$work/out" -device virtserialport,chardev=out,nr=2
+    -chardev "file,id=err,path=$work/err" -device virtserialport,chardev=err,nr=3)
   if [[ $1 == kvm ]]; then
     # Inside another virtual machine, setting what that feature announces may be refused.
     options+=(-accel kvm -cpu "max,arch-capabilities=off")
@@ -86,7 +88,9 @@ host_start() {
   for share in host:on:/ job:on:"$host_work/job" ${results:+results:off:"$results"}; do
     id=${share%%:*}
     share=${share#*:}
-    options+=(-virtfs "local,id=$id,mount_tag=$id,security_model=none,multidevs=remap,readonly=${share%%:*},path=${share#*:}")
+    share=${share//,/,,}
+    share=readonly=${share%%:*},path=${share#*:}
+    options+=(-virtfs "local,id=$id,mount_tag=$id,security_model=none,multidevs=remap,$share")
   done
 
   rm -f "$host_work"/{out,err}*
@@ -106,9 +110,10 @@ host_now_ms() { echo "$((${EPOCHREALTIME/[.,]/} / 1000))"; }
 # host_hear DEADLINE_MS: reads a line from the machine into host_line; fails with 124 when it is late and
 # with 125 when there is no machine any more.
 host_hear() {
-  local left_ms=$(($1 - $(host_now_ms))) status=0
+  local left_ms=$(($1 - $(host_now_ms))) left status=0
   ((left_ms > 0)) || return 124
-  IFS= read -r -t "$((left_ms / 1000)).$(printf '%03d' $((left_ms % 1000)))" -u "$host_control" host_line || status=$?
+  printf -v left '%d.%03d' "$((left_ms / 1000))" "$((left_ms % 1000))"
+  IFS= read -r -t "$left" -u "$host_control" host_line || status=$?
   if ((status > 128)); then
     return 124
   fi

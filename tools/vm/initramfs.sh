@@ -25,8 +25,9 @@ vm_kernel_version() {
 
 # shellcheck disable=SC2154 # vm_cache is a variable of tools/rdma_vm
 # vm_siw VERSION [--no-install]: prints the file of the siw module, which Debian's kernel comes without.
+# To be called in a subshell that ends with the first error.
 vm_siw() {
-  local version=$1 source package kept build
+  local version=$1 package kept build module
   shift
   if modprobe -S "$version" --show-depends siw >/dev/null 2>&1; then
     modprobe -S "$version" --show-depends siw | awk '$1 == "insmod" { print $2 }' | tail -n 1
@@ -37,29 +38,36 @@ vm_siw() {
     package=linux-source-$(cut -d. -f1,2 <<<"$version") # 6.1.0-56-amd64: 6.1
     setup_extra_packages "$@" "$package" "linux-headers-$version" gcc make bc xz-utils >&2
     setup_say "building the siw module for $version" >&2
-    build=$(mktemp -d "$vm_cache/build.XXXXXX")
-    source=$(compgen -G "/usr/src/$package.tar.*")
-    tar -C "$build" --strip-components=1 --wildcards -xf "$source" '*/drivers/infiniband/sw/siw'
+    build=$(mktemp -d) # not in the cache: the kernel's make wants no space in the path
+    # shellcheck disable=SC2064 # this folder
+    trap "$(printf 'rm -rf %q' "$build")" EXIT
+    tar -C "$build" --strip-components=1 --wildcards -xf "/usr/src/$package.tar.xz" \
+      '*/drivers/infiniband/sw/siw'
     if ! make -C "/lib/modules/$version/build" M="$build/drivers/infiniband/sw/siw" CONFIG_RDMA_SIW=m \
       modules >"$build/log" 2>&1 </dev/null; then
       cat "$build/log" >&2
-      rm -rf "$build"
       return 1
     fi
-    mv "$build/drivers/infiniband/sw/siw/siw.ko" "$kept"
-    rm -rf "$build"
+    module=$build/drivers/infiniband/sw/siw/siw.ko
+    strip --strip-debug "$module"
+    mv "$module" "$kept.$BASHPID"
+    mv "$kept.$BASHPID" "$kept" # whole or not at all: another run may be looking for it
   fi
   echo "$kept"
 }
 
 # vm_initramfs VERSION FOLDER [MODULE_FILE...]: prints the file of the initramfs: busybox, the modules with
-# all they need, the files MODULE_FILE after them, tools/vm/init and tools/vm/machine.
+# all they need, the files MODULE_FILE likewise, tools/vm/init and tools/vm/machine.
+# To be called in a subshell that ends with the first error.
 vm_initramfs() {
   local version=$1 scripts=$2 key kept build file number=100
   shift 2
   local -a modules parts
+  mapfile -t modules < <(for file in "$@"; do
+    modinfo -F depends "$file" | tr ',' '\n'
+  done)
   # the same module is listed for each that needs it; the first time counts
-  mapfile -t modules < <(for file in "${vm_modules[@]}"; do
+  mapfile -t modules < <(for file in "${vm_modules[@]}" "${modules[@]}"; do
     modprobe -S "$version" --show-depends "$file"
   done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }')
   modules+=("$@")
@@ -68,6 +76,8 @@ vm_initramfs() {
   kept=$vm_cache/initramfs-$version-${key:0:16}
   if [[ ! -f $kept ]]; then
     build=$(mktemp -d "$vm_cache/build.XXXXXX")
+    # shellcheck disable=SC2064 # this folder
+    trap "$(printf 'rm -rf %q' "$build")" EXIT
     mkdir -p "$build"/tree/{bin,modules}
     cp "${parts[0]}" "$build/tree/bin/busybox"
     cp "$scripts/init" "$scripts/machine" "$build/tree"
@@ -80,9 +90,9 @@ vm_initramfs() {
         *) cp "$file" "$build/tree/modules/$number-$(basename "$file")" ;;
       esac
     done
-    (cd "$build/tree" && find . -print0 | LC_ALL=C sort -z | cpio --null --quiet -o -H newc) >"$build/initramfs"
-    mv "$build/initramfs" "$kept" # whole or not at all: another run may be looking for it
-    rm -rf "$build"
+    (cd "$build/tree" && find . -print0 | LC_ALL=C sort -z |
+      cpio --null --quiet -o -H newc) >"$build/initramfs"
+    mv "$build/initramfs" "$kept"
   fi
   touch "$kept"
   find "$vm_cache" -maxdepth 1 -name 'initramfs-*' -mtime +30 -delete
