@@ -33,6 +33,15 @@ bool await_bytes(int fd, int bytes) noexcept
   return ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0;
 }
 
+// Whether no more will come: what is there wakes us again and again.
+bool ended(int fd) noexcept
+{
+  tcp_info info{};
+  socklen_t size = sizeof info;
+  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
+         info.tcpi_state != TCP_ESTABLISHED;
+}
+
 ibv_gid gid_of(const protocol::endpoint_name& name)
 {
   ibv_gid gid;
@@ -161,9 +170,10 @@ void tcp_link::read_greeting(std::int64_t now)
   const ssize_t n = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_PEEK);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return;
-  if (n > 0 && n < static_cast<ssize_t>(bytes.size()))
+  const bool whole = n == static_cast<ssize_t>(bytes.size());
+  if (n > 0 && !whole && !ended(fd_.get()))
     return;
-  const auto theirs = n > 0 ? protocol::decode_hello(bytes) : std::nullopt;
+  const auto theirs = whole ? protocol::decode_hello(bytes) : std::nullopt;
   if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from ||
       !protocol::equal(theirs->secret, mine_.secret) || theirs->segment < segment_min ||
       theirs->segment > mine_.segment)
@@ -189,9 +199,10 @@ void tcp_link::read_confirmation()
   const ssize_t n = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_PEEK);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return;
-  if (n > 0 && n < static_cast<ssize_t>(bytes.size()))
+  const bool whole = n == static_cast<ssize_t>(bytes.size());
+  if (n > 0 && !whole && !ended(fd_.get()))
     return;
-  if (n <= 0 || !protocol::is_confirmation(bytes))
+  if (!whole || !protocol::is_confirmation(bytes))
   {
     // The peer gave this connection up, for we were slow to answer, and tries another.
     hang_up();
@@ -207,8 +218,8 @@ bool tcp_link::adopt(descriptor& fd, const protocol::hello& theirs)
   if (state_ == state::confirming)
     read_confirmation(); // which may be there
   // All that is known must agree; the PSNs are known to this end when it is in RTS.
-  if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to || theirs.to != mine_.from ||
-      !protocol::equal(theirs.secret, mine_.secret) || theirs.segment < segment_min ||
+  if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to ||
+      theirs.to != mine_.from || !protocol::equal(theirs.secret, mine_.secret) || theirs.segment < segment_min ||
       (theirs.first_psn && *theirs.first_psn != mine_.expected_psn) ||
       (mine_.first_psn && *mine_.first_psn != theirs.expected_psn))
     return false;
