@@ -70,6 +70,16 @@ enum class error
   refused,
   /// The peer did not finish the handshake in time.
   handshake_timeout,
+  /// librdmacm, which connects by RDMA-CM, cannot be used here.
+  no_connection_manager,
+  /// No RDMA device, or no route from one, leads to the address.
+  unreachable,
+  /// The address leads through another RDMA device than the one that the context opened.
+  other_device,
+  /// The device failed, or was removed.
+  device_lost,
+  /// The object was made before fork(), in the parent process, and is of no use in this one.
+  forked,
 };
 
 /// The outcome of a work request: ibv_wc_status, value for value.

@@ -22,6 +22,7 @@ struct ibv_mr;
 struct ibv_mw;
 struct ibv_pd;
 struct ibv_qp;
+struct ibv_qp_attr;
 struct ibv_recv_wr;
 struct ibv_send_wr;
 struct ibv_sge;

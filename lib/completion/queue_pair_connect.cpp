@@ -138,4 +138,58 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
   lifecycle_ = lifecycle::connected;
 }
 
+void queue_pair_core::prepare(transition_source& source, error_code& ec)
+{
+  std::lock_guard lock(mutex_);
+  ec = {};
+  if (lifecycle_ != lifecycle::open)
+    ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
+  else
+    transit(source, IBV_QPS_INIT, ec);
+}
+
+void queue_pair_core::connect(transition_source& source, error_code& ec)
+{
+  std::lock_guard lock(mutex_);
+  ec = {};
+  if (lifecycle_ != lifecycle::open)
+    ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
+  else
+    transit(source, IBV_QPS_RTR, ec);
+  if (!ec)
+    transit(source, IBV_QPS_RTS, ec);
+  if (!ec)
+    lifecycle_ = lifecycle::connected;
+}
+
+void queue_pair_core::note_connected()
+{
+  std::lock_guard lock(mutex_);
+  if (lifecycle_ == lifecycle::open)
+    lifecycle_ = lifecycle::connected;
+}
+
+// The mutex is held.
+void queue_pair_core::transit(transition_source& source, int next_state, error_code& ec)
+{
+  ibv_qp_attr attributes{};
+  attributes.qp_state = static_cast<ibv_qp_state>(next_state);
+  int mask = 0;
+  int error = source.fill(attributes, mask);
+  if (error == 0)
+  {
+    // What the manager does not know, or leaves at values that stall: 0 is 655 ms (IBA 9.7.5.2.8).
+    attributes.min_rnr_timer = options_.min_rnr_timer;
+    attributes.timeout = options_.timeout;
+    if (next_state == IBV_QPS_INIT)
+      attributes.qp_access_flags = remote_rights();
+    error = device_.api().modify_qp(native_, &attributes, mask);
+  }
+  if (error == 0)
+    return;
+  ec.assign(error, boost::system::system_category());
+  first_failure_.code = ec;
+  first_failure_.operation = "connect";
+}
+
 } // namespace rdma::detail

@@ -135,9 +135,7 @@ void queue_pair_core::create()
   init.qp_state = IBV_QPS_INIT;
   init.pkey_index = 0;
   init.port_num = device_.port_number();
-  // What the peer may do at all; which memory it may do it to is decided by what is exposed.
-  init.qp_access_flags = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
-    | (limits.atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+  init.qp_access_flags = remote_rights();
   if (const int error = device_.api().modify_qp(
         native_, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       error != 0)
@@ -148,6 +146,13 @@ void queue_pair_core::create()
   if (ec)
     throw system_error(ec, "cannot create a queue pair");
   registered_ = true;
+}
+
+// What the peer may do at all; which memory it may do it to is decided by what is exposed.
+unsigned queue_pair_core::remote_rights() const noexcept
+{
+  return IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
+    | (device_.attributes().atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
 void queue_pair_core::destroy_native() noexcept
@@ -162,6 +167,7 @@ void queue_pair_core::destroy_native() noexcept
     if (receives_)
       receives_->detach();
   }
+  guard_.reset();
   completions_->unreserve(std::exchange(reserved_, 0)); // also of one whose creation failed half-way
 }
 
@@ -187,7 +193,7 @@ rdma::diagnosis queue_pair_core::diagnose() const
   return result;
 }
 
-bool queue_pair_core::attach(std::unique_ptr<connection_guard> guard)
+bool queue_pair_core::attach(std::shared_ptr<connection_guard> guard)
 {
   std::lock_guard lock(mutex_);
   if (guard_ || (lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::connected))
@@ -244,14 +250,14 @@ void queue_pair_core::disconnect(const error_code& reason)
 
 void queue_pair_core::close()
 {
-  std::unique_ptr<connection_guard> guard;
+  std::shared_ptr<connection_guard> guard;
   bool leave = false;
   {
     std::lock_guard lock(mutex_);
     if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
       return;
     enter(lifecycle::closed, boost::asio::error::operation_aborted);
-    guard = std::move(guard_);
+    guard = guard_;
     if (claimed_ == 0)
       leave = drained();
   }
@@ -319,11 +325,9 @@ void queue_pair_core::terminate()
 
 void queue_pair_core::stop() noexcept
 {
-  std::unique_ptr<connection_guard> guard;
   std::lock_guard lock(mutex_);
   lifecycle_ = lifecycle::abandoned;
   destroy_native();
-  guard = std::move(guard_);
 }
 
 void queue_pair_core::abandon() noexcept

@@ -85,6 +85,20 @@ text describe(error value)
     return {"the peer refused the connection", "The peer's log says why."};
   case error::handshake_timeout:
     return {"the handshake took too long", "The peer, or the network to it, does not answer."};
+  case error::no_connection_manager:
+    return {"RDMA-CM cannot be used", "Install librdmacm1 and load the kernel's module rdma_ucm: /dev/infiniband/rdma_cm "
+      "must exist and be open to this user. The software device connects by async_connect and acceptors."};
+  case error::unreachable:
+    return {"no RDMA device leads to the address", "See with `rdma link` which network interfaces have an RDMA device, "
+      "and with `ip route get ADDRESS` which one leads there; the peer must answer ARP."};
+  case error::other_device:
+    return {"the address leads through another RDMA device than the context's", "Open the context with "
+      "context_options::device set to the device that `rdma link` names for that network interface."};
+  case error::device_lost:
+    return {"the RDMA device failed or was removed", "Close what uses it, and make a new context when it is back."};
+  case error::forked:
+    return {"the object belongs to the parent process", "RDMA objects do not survive fork(). Make contexts and "
+      "queue pairs in the process that uses them, or fork before."};
   }
   return {"unknown rdma error", ""};
 }

@@ -13,6 +13,7 @@
 #include <boost_rdma/endpoint_description.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/queue_pair_options.hpp>
+#include <boost_rdma/verbs_fwd.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/address.hpp>
@@ -28,12 +29,22 @@ class device_impl;
 class shared_receive_core;
 
 // What keeps an eye on the peer for as long as the queue pair is connected (floor 3). close() ends it,
-// telling the peer; it calls queue_pair_core::disconnect() when the peer is gone.
+// telling the peer; it calls queue_pair_core::disconnect() when the peer is gone. Destroyed after the verbs
+// queue pair, as librdmacm wants it (rdma_destroy_id(3)).
 class connection_guard
 {
 public:
   virtual ~connection_guard() = default;
   virtual void close() noexcept = 0;
+};
+
+// What a connection manager wants of a transition (rdma_init_qp_attr(3)): fills in the attributes for
+// attributes.qp_state and the mask of those that count. An errno value, or 0.
+class transition_source
+{
+public:
+  virtual ~transition_source() = default;
+  virtual int fill(ibv_qp_attr& attributes, int& mask) = 0;
 };
 
 // A queue pair without the executor's and the handlers' types.
@@ -67,9 +78,16 @@ public:
   // INIT -> RTR -> RTS.
   void connect(const endpoint_description& remote, error_code& ec);
 
+  // The same as a connection manager says. First INIT once more, for the port and the rights.
+  void prepare(transition_source& source, error_code& ec);
+  void connect(transition_source& source, error_code& ec);
+
+  // The device itself made the last transitions, as iWARP's do when the manager connects.
+  void note_connected();
+
   // Takes over what connects and then watches the peer. False, and the guard is gone, when the queue
   // pair has one already or can no more be connected.
-  bool attach(std::unique_ptr<connection_guard> guard);
+  bool attach(std::shared_ptr<connection_guard> guard);
 
   // Whether the device has sends, writes or other requests whose outcome is not known yet.
   [[nodiscard]] bool sends_in_flight() const;
@@ -96,6 +114,8 @@ private:
   };
 
   void create();
+  [[nodiscard]] unsigned remote_rights() const noexcept;
+  void transit(transition_source& source, int next_state, error_code& ec);
   bool admit(operation* op, const buffer_list& buffers, error_code& ec);
   bool admit_batch(operation* op, error_code& ec);
   bool admit_atomic(operation* op, error_code& ec);
@@ -135,7 +155,7 @@ private:
   std::uint8_t gid_index_ = 0;
   bool described_ = false; // local_ is filled in
   bool error_state_ = false;
-  std::unique_ptr<connection_guard> guard_;
+  std::shared_ptr<connection_guard> guard_;
 
   std::uint32_t sends_posted_ = 0; // credits in use
   std::uint32_t receives_posted_ = 0;
