@@ -20,6 +20,14 @@ if(NOT BOOST_RDMA_VERBS_INCLUDE_DIR)
     "BOOST_RDMA_VERBS_INCLUDE_DIR. They are needed to build the library, not to use it.")
 endif()
 
+find_path(BOOST_RDMA_CM_INCLUDE_DIR rdma/rdma_cma.h
+  DOC "Where librdmacm's headers are (Debian: librdmacm-dev)")
+if(NOT BOOST_RDMA_CM_INCLUDE_DIR)
+  message(FATAL_ERROR
+    "rdma/rdma_cma.h not found: install librdmacm's headers (Debian: librdmacm-dev) or set "
+    "BOOST_RDMA_CM_INCLUDE_DIR. They are needed to build the library, not to use it.")
+endif()
+
 if(BOOST_RDMA_BUILD_EXAMPLES OR BOOST_RDMA_BUILD_TOOLS)
   find_package(CLI11 REQUIRED)
 endif()

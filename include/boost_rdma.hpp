@@ -15,6 +15,8 @@
 #include <boost_rdma/acceptor_options.hpp>
 #include <boost_rdma/batch.hpp>
 #include <boost_rdma/buffer.hpp>
+#include <boost_rdma/cm/acceptor.hpp>
+#include <boost_rdma/cm/connect.hpp>
 #include <boost_rdma/completion_mode.hpp>
 #include <boost_rdma/completion_queue.hpp>
 #include <boost_rdma/context.hpp>

@@ -12,6 +12,7 @@
 #include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/detail/acceptor_core.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
+#include <boost_rdma/detail/object_handler.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -185,10 +186,24 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, queue_pair_type)>(
-      detail::initiate_accept<executor_type>(executor_, core_), token);
+      detail::initiate_object<queue_pair_type, executor_type, detail::acceptor_core, start_accept>(
+        executor_, core_, {}),
+      token);
   }
 
 private:
+  struct start_accept
+  {
+    template <class Handler>
+    void operator()(detail::acceptor_core* core, const executor_type& executor, Handler&& handler) const
+    {
+      if (core != nullptr)
+        core->accept(executor, std::forward<Handler>(handler));
+      else
+        detail::refuse_accept(executor, std::forward<Handler>(handler));
+    }
+  };
+
   std::shared_ptr<detail::acceptor_core> open(const protection_domain& domain,
     const endpoint_type& endpoint, const acceptor_options& options, error_code& ec) const
   {

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_REMOTE_BUFFER_HPP
 
 #include <boost_rdma/detail/registration.hpp>
+#include <boost_rdma/device.hpp>
 #include <boost_rdma/error.hpp>
 
 #include <algorithm>
@@ -44,12 +45,25 @@ public:
   {
   }
 
+  /// Memory of a peer that is not of this library and told an address, a size and a key (ibv_mr::rkey).
+  /** @param kind What the queue pair that uses it belongs to. */
+  remote_buffer(device_kind kind, std::uint64_t address, std::uint64_t size, std::uint32_t key,
+    access rights = remote_access) noexcept
+    : remote_buffer(address, size, {}, rights)
+  {
+    keys_[kind == device_kind::nic ? detail::nic_index : detail::software_index] = key;
+  }
+
   [[nodiscard]] std::uint64_t address() const noexcept { return address_; }
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
   [[nodiscard]] access rights() const noexcept { return rights_; }
 
   /// The remote key (ibv_mr::rkey) for a device of this kind; 0 where there is none.
   [[nodiscard]] std::uint32_t key(std::size_t device_index) const noexcept { return keys_[device_index]; }
+  [[nodiscard]] std::uint32_t key(device_kind kind) const noexcept
+  {
+    return keys_[kind == device_kind::nic ? detail::nic_index : detail::software_index];
+  }
   [[nodiscard]] const detail::device_keys& keys() const noexcept { return keys_; }
 
   /// The first n bytes, or all where there are fewer.

@@ -230,6 +230,7 @@ void queue_pair_core::enter(lifecycle next, const error_code& reason)
   reason_ = reason;
   withdraw(waiting_sends_, reason);
   withdraw(waiting_receives_, reason);
+  finish_flushed(reason);
   to_error_state();
   if (claimed_ != 0)
     start_flush_timer();
@@ -300,6 +301,7 @@ void queue_pair_core::force_flush()
     return;
   destroy_native();
   const error_code reason = flush_reason();
+  finish_flushed(reason);
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage == operation::state::posted)
       finish(op, op->result.ec ? op->result.ec : reason);

@@ -407,6 +407,13 @@ operation* queue_pair_core::take(
     return nullptr;
   if (wc.status == IBV_WC_SUCCESS)
     fill_success(op, wc);
+  else if (wc.status == IBV_WC_WR_FLUSH_ERR && reason_is_to_come())
+  {
+    if (last)
+      flushed_.push_back(op);
+    start_flush_timer();
+    return nullptr;
+  }
   else
   {
     note_failure(op, wc);
@@ -425,6 +432,23 @@ operation* queue_pair_core::take(
   (receive ? receives_posted_ : sends_posted_) -= op->credits;
   post_waiting(receive ? waiting_receives_ : waiting_sends_);
   return op;
+}
+
+// iWARP devices flush by themselves when the connection ends, before the connection manager says how it did.
+bool queue_pair_core::reason_is_to_come() const noexcept
+{
+  return device_.native()->device->transport_type == IBV_TRANSPORT_IWARP
+    && lifecycle_ == lifecycle::connected && !reason_ && !first_failure_.code && guard_;
+}
+
+// The reason has come, or did not in time.
+void queue_pair_core::finish_flushed(const error_code& reason)
+{
+  while (operation* op = flushed_.pop_front())
+  {
+    (op->what.kind == request_kind::receive ? receives_posted_ : sends_posted_) -= op->credits;
+    finish(op, op->result.ec ? op->result.ec : reason);
+  }
 }
 
 } // namespace rdma::detail

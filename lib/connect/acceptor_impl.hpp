@@ -11,6 +11,7 @@
 #include "boost_rdma/detail/acceptor_core.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
+#include "connect/unclaimed_queue_pair.hpp"
 #include "connect/waiting_handler.hpp"
 
 #include <boost/asio/steady_timer.hpp>
@@ -21,42 +22,8 @@
 #include <memory>
 #include <mutex>
 #include <optional>
-#include <utility>
 
 namespace rdma::detail {
-
-// A queue pair that nobody has taken over yet: closed when it is dropped.
-class unclaimed_queue_pair
-{
-public:
-  unclaimed_queue_pair() noexcept = default;
-  explicit unclaimed_queue_pair(std::shared_ptr<queue_pair_core> core) noexcept
-    : core_(std::move(core))
-  {
-  }
-  unclaimed_queue_pair(unclaimed_queue_pair&&) noexcept = default;
-  unclaimed_queue_pair& operator=(unclaimed_queue_pair&& other) noexcept
-  {
-    core_.swap(other.core_); // which closes what we had
-    return *this;
-  }
-  ~unclaimed_queue_pair()
-  {
-    if (core_)
-      core_->close();
-  }
-
-  explicit operator bool() const noexcept { return static_cast<bool>(core_); }
-  queue_pair_core* operator->() const noexcept { return core_.get(); }
-  [[nodiscard]] const std::shared_ptr<queue_pair_core>& get() const noexcept { return core_; }
-  [[nodiscard]] std::shared_ptr<queue_pair_core> release() noexcept
-  {
-    return std::exchange(core_, nullptr);
-  }
-
-private:
-  std::shared_ptr<queue_pair_core> core_;
-};
 
 // Accepts TCP connections while somebody wants a queue pair, and shakes hands on all of them at a time.
 // What can be called from the user's threads takes the mutex; the rest runs on the service's thread.

@@ -6,55 +6,34 @@
 //
 
 #include "verbs/api.hpp"
-
-#include <cstdlib>
-#include <dlfcn.h>
-#include <link.h>
+#include "verbs/cm_api.hpp"
+#include "verbs/load_library.hpp"
 
 namespace rdma::verbs {
 namespace {
 
 system_library load()
 {
-  system_library result;
-  const char* wanted = std::getenv("BOOST_RDMA_LIBIBVERBS");
-  if (wanted != nullptr && *wanted == '\0')
-  {
-    result.reason = "BOOST_RDMA_LIBIBVERBS is set to nothing, which keeps the system's RDMA devices "
-                    "out of this program";
-    return result;
-  }
-  const char* file = wanted != nullptr ? wanted : "libibverbs.so.1";
-
-  // Never closed: providers that the library loads register handlers that outlive any one user.
-  void* handle = ::dlopen(file, RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr)
-  {
-    const char* why = ::dlerror();
-    result.reason = std::string("cannot load ") + file + " (" + (why != nullptr ? why : "no reason given")
-      + "); install the package libibverbs1 to use RDMA NICs";
-    return result;
-  }
-  if (::link_map* map = nullptr; ::dlinfo(handle, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr)
-    result.path = map->l_name;
-
+  loaded_library library("BOOST_RDMA_LIBIBVERBS", "libibverbs.so.1", "libibverbs1", "use RDMA NICs");
   static api table;
-  std::string missing;
-  auto resolve = [&]<class Function>(Function& member, const char* name)
-  {
-    void* symbol = ::dlsym(handle, name);
-    if (symbol == nullptr)
-      missing += std::string(missing.empty() ? "" : ", ") + name;
-    member = reinterpret_cast<Function>(symbol);
-  };
-#define BOOST_RDMA_VERBS_RESOLVE(member, function) resolve(table.member, #function);
+#define BOOST_RDMA_VERBS_RESOLVE(member, function) library.resolve(table.member, #function);
   BOOST_RDMA_VERBS_FUNCTIONS(BOOST_RDMA_VERBS_RESOLVE)
 #undef BOOST_RDMA_VERBS_RESOLVE
-  if (!missing.empty())
-    result.reason = result.path + " is too old: it lacks " + missing;
-  else
-    result.functions = &table;
-  return result;
+  if (library.loaded())
+    return {&table, library.path(), {}};
+  return {nullptr, library.path(), library.reason()};
+}
+
+cm_library load_cm()
+{
+  loaded_library library("BOOST_RDMA_LIBRDMACM", "librdmacm.so.1", "librdmacm1", "connect by RDMA-CM");
+  static cm_api table;
+#define BOOST_RDMA_CM_RESOLVE(member, function) library.resolve(table.member, #function);
+  BOOST_RDMA_CM_FUNCTIONS(BOOST_RDMA_CM_RESOLVE)
+#undef BOOST_RDMA_CM_RESOLVE
+  if (library.loaded())
+    return {&table, library.path(), {}};
+  return {nullptr, library.path(), library.reason()};
 }
 
 } // namespace
@@ -62,6 +41,12 @@ system_library load()
 const system_library& system()
 {
   static const system_library library = load();
+  return library;
+}
+
+const cm_library& system_cm()
+{
+  static const cm_library library = load_cm();
   return library;
 }
 

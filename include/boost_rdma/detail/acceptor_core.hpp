@@ -9,16 +9,15 @@
 #define BOOST_RDMA_DETAIL_ACCEPTOR_CORE_HPP
 
 #include <boost_rdma/acceptor_options.hpp>
-#include <boost_rdma/basic_queue_pair.hpp>
+#include <boost_rdma/detail/queue_pair_core.hpp>
 #include <boost_rdma/error.hpp>
+#include <boost_rdma/protection_domain.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
-#include <boost/asio/associator.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
 #include <memory>
-#include <utility>
 
 namespace rdma::detail {
 
@@ -46,77 +45,6 @@ public:
 void refuse_accept(
   const boost::asio::any_io_executor& executor, acceptor_core::handler_type handler);
 
-// Makes the queue pair of the acceptor's type for a handler that waits for one.
-template <class Executor, class Handler>
-class accept_handler
-{
-public:
-  template <class H>
-  accept_handler(const Executor& executor, H&& handler)
-    : handler_(std::forward<H>(handler))
-    , executor_(executor)
-  {
-  }
-
-  void operator()(const error_code& ec, std::shared_ptr<queue_pair_core> core)
-  {
-    std::move(handler_)(ec, basic_queue_pair<Executor>(executor_, std::move(core)));
-  }
-
-  Handler handler_;
-
-private:
-  Executor executor_;
-};
-
-template <class Executor>
-class initiate_accept
-{
-public:
-  using executor_type = Executor;
-
-  initiate_accept(const Executor& executor, std::shared_ptr<acceptor_core> core)
-    : executor_(executor)
-    , core_(std::move(core))
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler>
-  void operator()(Handler&& handler) const
-  {
-    accept_handler<Executor, std::decay_t<Handler>> wrapped(executor_, std::forward<Handler>(handler));
-    if (core_)
-      core_->accept(executor_, std::move(wrapped));
-    else
-      refuse_accept(executor_, std::move(wrapped));
-  }
-
-private:
-  Executor executor_;
-  std::shared_ptr<acceptor_core> core_;
-};
-
 } // namespace rdma::detail
-
-// The wrapped handler's executor, allocator and cancellation slot are the handler's own.
-template <template <class, class> class Associator, class Executor, class Handler, class Candidate>
-struct boost::asio::associator<Associator, rdma::detail::accept_handler<Executor, Handler>, Candidate>
-  : Associator<Handler, Candidate>
-{
-  using wrapped_type = rdma::detail::accept_handler<Executor, Handler>;
-
-  static typename Associator<Handler, Candidate>::type get(const wrapped_type& wrapped) noexcept
-  {
-    return Associator<Handler, Candidate>::get(wrapped.handler_);
-  }
-
-  static auto get(const wrapped_type& wrapped, const Candidate& candidate) noexcept
-    -> decltype(Associator<Handler, Candidate>::get(wrapped.handler_, candidate))
-  {
-    return Associator<Handler, Candidate>::get(wrapped.handler_, candidate);
-  }
-};
 
 #endif // BOOST_RDMA_DETAIL_ACCEPTOR_CORE_HPP

@@ -131,6 +131,8 @@ private:
   void enter(lifecycle next, const error_code& reason);
   void fill_success(operation* op, const ibv_wc& wc);
   void note_failure(const operation* op, const ibv_wc& wc);
+  [[nodiscard]] bool reason_is_to_come() const noexcept;
+  void finish_flushed(const error_code& reason);
   [[nodiscard]] error_code flush_reason() const;
   void start_flush_timer();
   void force_flush();
@@ -161,6 +163,7 @@ private:
   std::uint32_t receives_posted_ = 0;
   operation_list waiting_sends_;
   operation_list waiting_receives_;
+  operation_list flushed_; // whose outcome is told when the reason is known
 
   // Where atomics deliver the old value: 8 bytes for each work request of the send queue.
   registered_buffer slab_;

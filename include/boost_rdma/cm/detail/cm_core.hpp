@@ -1,0 +1,105 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_CM_DETAIL_CM_CORE_HPP
+#define BOOST_RDMA_CM_DETAIL_CM_CORE_HPP
+
+#include <boost_rdma/cm/options.hpp>
+#include <boost_rdma/detail/queue_pair_core.hpp>
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/protection_domain.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace rdma::cm::detail {
+
+using rdma::detail::queue_pair_core;
+
+// `core` may be null (a queue pair moved from).
+void start_connect(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
+  boost::asio::any_completion_handler<void(error_code, private_data)> handler);
+
+// A client that asked and has not been answered; rejected when it is dropped.
+class request_core
+{
+public:
+  using handler_type =
+    boost::asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)>;
+
+  virtual ~request_core() = default;
+  [[nodiscard]] virtual const private_data& data() const noexcept = 0;
+  [[nodiscard]] virtual const boost::asio::ip::tcp::endpoint& remote_endpoint() const noexcept = 0;
+  virtual void accept(const boost::asio::any_io_executor& executor, const private_data& answer,
+    handler_type handler) = 0;
+  virtual void accept(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+    const private_data& answer, boost::asio::any_completion_handler<void(error_code)> handler) = 0;
+  virtual void reject(const private_data& answer) = 0;
+};
+
+// An acceptor without the executor's and the handlers' types.
+class acceptor_core
+{
+public:
+  using accept_handler_type = request_core::handler_type;
+  using request_handler_type =
+    boost::asio::any_completion_handler<void(error_code, std::shared_ptr<request_core>)>;
+
+  // `inner` is inside strands; same_context says that there were none.
+  static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
+    bool same_context, const protection_domain& domain, const boost::asio::ip::tcp::endpoint& endpoint,
+    const acceptor_options& options, error_code& ec);
+
+  virtual ~acceptor_core() = default;
+  [[nodiscard]] virtual boost::asio::ip::tcp::endpoint local_endpoint() const = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+  virtual void accept(const boost::asio::any_io_executor& executor, accept_handler_type handler) = 0;
+  virtual void get_request(const boost::asio::any_io_executor& executor, request_handler_type handler) = 0;
+  virtual void cancel() = 0;
+  virtual void close() = 0;
+};
+
+// For a null core: the object was moved from, or could not be opened.
+void refuse_accept(const boost::asio::any_io_executor& executor, request_core::handler_type handler);
+void refuse_accept(const boost::asio::any_io_executor& executor,
+  boost::asio::any_completion_handler<void(error_code)> handler);
+void refuse_request(const boost::asio::any_io_executor& executor, acceptor_core::request_handler_type handler);
+
+template <class Executor>
+class initiate_connect
+{
+public:
+  using executor_type = Executor;
+
+  initiate_connect(const Executor& executor, std::shared_ptr<queue_pair_core> core)
+    : executor_(executor)
+    , core_(std::move(core))
+  {
+  }
+
+  executor_type get_executor() const noexcept { return executor_; }
+
+  template <class Handler>
+  void operator()(
+    Handler&& handler, const boost::asio::ip::tcp::endpoint& peer, const connect_options& options) const
+  {
+    start_connect(executor_, core_, peer, options, std::forward<Handler>(handler));
+  }
+
+private:
+  Executor executor_;
+  std::shared_ptr<queue_pair_core> core_;
+};
+
+} // namespace rdma::cm::detail
+
+#endif // BOOST_RDMA_CM_DETAIL_CM_CORE_HPP

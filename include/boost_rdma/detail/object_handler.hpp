@@ -1,0 +1,97 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_OBJECT_HANDLER_HPP
+#define BOOST_RDMA_DETAIL_OBJECT_HANDLER_HPP
+
+#include <boost_rdma/error.hpp>
+
+#include <boost/asio/associator.hpp>
+
+#include <memory>
+#include <type_traits>
+#include <utility>
+
+namespace rdma::detail {
+
+// Calls a handler that wants Object, an I/O object on this executor, with the core that came instead.
+template <class Object, class Executor, class Handler>
+class object_handler
+{
+public:
+  template <class H>
+  object_handler(const Executor& executor, H&& handler)
+    : handler_(std::forward<H>(handler))
+    , executor_(executor)
+  {
+  }
+
+  template <class Core>
+  void operator()(const error_code& ec, std::shared_ptr<Core> core)
+  {
+    std::move(handler_)(ec, Object(executor_, std::move(core)));
+  }
+
+  Handler handler_;
+
+private:
+  Executor executor_;
+};
+
+// Initiates an operation of a core whose handler wants an Object. Operation is called with what of the core
+// there is: nullptr of an object that was moved from.
+template <class Object, class Executor, class Core, class Operation>
+class initiate_object
+{
+public:
+  using executor_type = Executor;
+
+  initiate_object(const Executor& executor, std::shared_ptr<Core> core, Operation operation)
+    : executor_(executor)
+    , core_(std::move(core))
+    , operation_(std::move(operation))
+  {
+  }
+
+  executor_type get_executor() const noexcept { return executor_; }
+
+  template <class Handler>
+  void operator()(Handler&& handler)
+  {
+    operation_(core_.get(), executor_,
+      object_handler<Object, Executor, std::decay_t<Handler>>(executor_, std::forward<Handler>(handler)));
+  }
+
+private:
+  Executor executor_;
+  std::shared_ptr<Core> core_;
+  Operation operation_;
+};
+
+} // namespace rdma::detail
+
+// The wrapped handler's executor, allocator and cancellation slot are the handler's own.
+template <template <class, class> class Associator, class Object, class Executor, class Handler,
+  class Candidate>
+struct boost::asio::associator<Associator, rdma::detail::object_handler<Object, Executor, Handler>, Candidate>
+  : Associator<Handler, Candidate>
+{
+  using wrapped_type = rdma::detail::object_handler<Object, Executor, Handler>;
+
+  static typename Associator<Handler, Candidate>::type get(const wrapped_type& wrapped) noexcept
+  {
+    return Associator<Handler, Candidate>::get(wrapped.handler_);
+  }
+
+  static auto get(const wrapped_type& wrapped, const Candidate& candidate) noexcept
+    -> decltype(Associator<Handler, Candidate>::get(wrapped.handler_, candidate))
+  {
+    return Associator<Handler, Candidate>::get(wrapped.handler_, candidate);
+  }
+};
+
+#endif // BOOST_RDMA_DETAIL_OBJECT_HANDLER_HPP

@@ -1,0 +1,114 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/cm/detail/cm_core.hpp"
+#include "connect/cm/connection.hpp"
+#include "connect/waiting_handler.hpp"
+#include "resource/device_impl.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+
+#include <memory>
+#include <utility>
+
+namespace rdma::cm::detail {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using rdma::detail::connection_service;
+using rdma::detail::waiting_handler;
+
+namespace {
+
+class connect_outcome final : public connection_outcome
+{
+public:
+  explicit connect_outcome(waiting_handler<private_data> handler)
+    : handler_(std::move(handler))
+  {
+  }
+  void done(const error_code& ec, const private_data& data) override
+  {
+    std::move(handler_).complete(ec, data);
+  }
+
+private:
+  waiting_handler<private_data> handler_;
+};
+
+std::shared_ptr<connection> make_connection(const asio::any_io_executor& executor,
+  const std::shared_ptr<queue_pair_core>& core, event_channel*& channel, error_code& ec)
+{
+  try
+  {
+    if (!core || !core->is_open())
+      ec = error::closed;
+    else if (core->is_connected())
+      ec = error::already_connected;
+    else if (core->device().kind() == device_kind::software)
+      ec = error::no_connection_manager;
+    else
+      channel = event_channel::of(connection_service::of(executor), ec);
+    if (ec)
+      return nullptr;
+    auto made = std::make_shared<connection>(*channel);
+    if (made->adopt(core))
+      return made;
+    ec = error::already_connected;
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code(); // no thread to be had
+  }
+  return nullptr;
+}
+
+} // namespace
+
+void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  const tcp::endpoint& peer, const connect_options& options,
+  asio::any_completion_handler<void(error_code, private_data)> handler)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  waiting_handler<private_data> waiting(executor, std::move(handler));
+  error_code ec;
+  event_channel* channel = nullptr;
+  const auto link = make_connection(executor, core, channel, ec);
+  if (!link)
+    return std::move(waiting).complete(ec, {});
+  if (slot.is_connected())
+    slot.assign([weak = std::weak_ptr(link)](asio::cancellation_type type)
+      {
+        if (type != asio::cancellation_type::none)
+          connection::post_cancel(weak);
+      });
+  asio::post(channel->io(),
+    [link, peer, options, outcome = std::make_unique<connect_outcome>(std::move(waiting))]() mutable
+    { link->connect(peer, options, std::move(outcome)); });
+}
+
+void refuse_accept(const asio::any_io_executor& executor, request_core::handler_type handler)
+{
+  waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
+    .complete(error::closed, nullptr);
+}
+
+void refuse_accept(
+  const asio::any_io_executor& executor, asio::any_completion_handler<void(error_code)> handler)
+{
+  waiting_handler<>(executor, std::move(handler)).complete(error::closed);
+}
+
+void refuse_request(const asio::any_io_executor& executor, acceptor_core::request_handler_type handler)
+{
+  waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler))
+    .complete(error::closed, nullptr);
+}
+
+} // namespace rdma::cm::detail

@@ -1,0 +1,528 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/cm/connection.hpp"
+
+#include "connect/log.hpp"
+#include "resource/device_impl.hpp"
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+namespace rdma::cm::detail {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using rdma::detail::log_line;
+using steady_clock = std::chrono::steady_clock;
+
+namespace {
+
+// How long, and how often, an end waits for acknowledgements that are on their way.
+constexpr std::chrono::milliseconds farewell_time_max{250};
+constexpr std::chrono::milliseconds farewell_step{2};
+
+// How long an id stays for the peer's answer to our disconnecting: without the id nobody repeats a lost DREQ
+// (IBA 12.9.8).
+constexpr std::chrono::seconds linger_time_max{1};
+
+class id_guard final : public rdma::detail::connection_guard
+{
+public:
+  explicit id_guard(std::weak_ptr<connection> link)
+    : link_(std::move(link))
+  {
+  }
+  ~id_guard() override { connection::post_release(link_); }
+  void close() noexcept override { connection::post_stop(link_); }
+
+private:
+  std::weak_ptr<connection> link_;
+};
+
+// The reason of a REJ message (IBA 12.6.7.2), or an errno of iWARP's.
+error_code error_of_rejection(const event& what)
+{
+  constexpr int invalid_service_id = 8;
+  constexpr int consumer_reject = 28;
+  if (what.status == invalid_service_id)
+    return asio::error::connection_refused;
+  if (what.status == consumer_reject)
+    return error::refused;
+  // iWARP has one word for both; a listener that has something to say says it.
+  if (what.status == -ECONNREFUSED && what.data.empty())
+    return asio::error::connection_refused;
+  return error::refused;
+}
+
+error_code error_of_failure(const event& what)
+{
+  switch (what.type)
+  {
+  case RDMA_CM_EVENT_ADDR_ERROR:
+  case RDMA_CM_EVENT_ROUTE_ERROR:
+    return error::unreachable;
+  case RDMA_CM_EVENT_REJECTED:
+    return error_of_rejection(what);
+  case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    return error::device_lost;
+  case RDMA_CM_EVENT_DISCONNECTED:
+    return error::peer_lost;
+  default:
+    break;
+  }
+  if (what.status == -ETIMEDOUT)
+    return error::handshake_timeout;
+  if (what.status < 0)
+    return {-what.status, boost::system::system_category()};
+  return error::peer_lost;
+}
+
+// What a call that should resolve an address says where no RDMA device leads there.
+error_code error_of_resolving()
+{
+  const error_code ec = last_cm_error();
+  const bool no_way = errno == ENODEV || errno == ENETUNREACH || errno == EHOSTUNREACH
+    || errno == EADDRNOTAVAIL;
+  return no_way ? error_code(error::unreachable) : ec;
+}
+
+} // namespace
+
+tcp::endpoint endpoint_of(const sockaddr_storage& address)
+{
+  tcp::endpoint result;
+  const std::size_t size = address.ss_family == AF_INET ? sizeof(sockaddr_in)
+    : address.ss_family == AF_INET6                     ? sizeof(sockaddr_in6)
+                                                        : 0;
+  if (size != 0)
+  {
+    std::memcpy(result.data(), &address, size);
+    result.resize(size);
+  }
+  return result;
+}
+
+int id_transitions::fill(ibv_qp_attr& attributes, int& mask)
+{
+  errno = 0;
+  if (id_.api().init_qp_attr(id_.get(), &attributes, &mask) == 0)
+    return 0;
+  return errno != 0 ? errno : EIO;
+}
+
+connection::connection(event_channel& channel)
+  : channel_(channel)
+  , timer_(channel.io())
+{
+}
+
+bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
+{
+  core_ = core;
+  return core->attach(std::make_shared<id_guard>(weak_from_this()));
+}
+
+void connection::post_stop(const std::weak_ptr<connection>& link)
+{
+  if (const auto self = link.lock())
+    asio::post(self->channel_.io(), [self] { self->stop(); });
+}
+
+void connection::post_cancel(const std::weak_ptr<connection>& link)
+{
+  if (const auto self = link.lock())
+    asio::post(self->channel_.io(),
+      [self]
+      {
+        if (self->in_handshake())
+          self->fail(asio::error::operation_aborted);
+      });
+}
+
+void connection::post_release(const std::weak_ptr<connection>& link)
+{
+  if (const auto self = link.lock())
+    asio::post(self->channel_.io(), [self] { self->release(); });
+}
+
+bool connection::in_handshake() const noexcept
+{
+  return stage_ == stage::connecting || stage_ == stage::accepting;
+}
+
+bool connection::is_iwarp() const noexcept
+{
+  return id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+}
+
+int connection::remaining_ms() const
+{
+  const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline_ - steady_clock::now());
+  return static_cast<int>(std::clamp<std::chrono::milliseconds::rep>(left.count(), 1, 3'600'000));
+}
+
+void connection::set_deadline(std::chrono::milliseconds time_limit)
+{
+  deadline_ = steady_clock::now() + time_limit;
+  timer_.expires_at(deadline_);
+  timer_.async_wait(
+    [link = weak_from_this()](const error_code& ec)
+    {
+      const auto self = link.lock();
+      if (!ec && self && self->in_handshake())
+        self->fail(error::handshake_timeout);
+    });
+}
+
+void connection::check_device(error_code& ec) const
+{
+  const auto core = core_.lock();
+  if (!core)
+    ec = asio::error::operation_aborted;
+  else if (std::strcmp(id_->verbs->device->name, core->device().native()->device->name) != 0)
+  {
+    ec = error::other_device;
+    log_line(spdlog::level::warn, "RDMA-CM: {} is reached by {}, the context opened {}",
+      peer_.address().to_string(), id_->verbs->device->name, core->device().native()->device->name);
+  }
+}
+
+// Only where the private data has to fit into InfiniBand's messages.
+void connection::check_size(std::size_t size_max, error_code& ec) const
+{
+  if (!ec && !is_iwarp() && data_.size() > size_max)
+    ec = error::message_too_large;
+}
+
+rdma_conn_param connection::parameters(const queue_pair_core& core) const
+{
+  const queue_pair_options& options = core.options();
+  rdma_conn_param result{};
+  result.responder_resources = options.read_atomic_depth;
+  result.initiator_depth = options.read_atomic_depth;
+  result.flow_control = 1;
+  result.retry_count = options.retry_count;
+  result.rnr_retry_count = options.rnr_retry_count;
+  result.srq = options.receives ? 1 : 0;
+  result.qp_num = core.number();
+  if (!data_.empty())
+  {
+    result.private_data = data_.bytes().data();
+    result.private_data_len = static_cast<std::uint8_t>(data_.size());
+  }
+  return result;
+}
+
+void connection::connect(
+  const tcp::endpoint& peer, const connect_options& options, std::unique_ptr<connection_outcome> outcome)
+{
+  outcome_ = std::move(outcome);
+  const auto core = core_.lock();
+  stage_ = stage::connecting;
+  channel_.hold(shared_from_this());
+  if (!core || !core->is_open())
+    return fail(asio::error::operation_aborted);
+  peer_ = peer;
+  data_ = options.data;
+  set_deadline(core->options().connect_timeout);
+  error_code ec;
+  resolve(peer, options, ec);
+  if (ec)
+    fail(ec);
+}
+
+void connection::resolve(const tcp::endpoint& peer, const connect_options& options, error_code& ec)
+{
+  id_ = channel_.make_id(*this, ec);
+  if (ec)
+    return;
+  tcp::endpoint to = peer; // librdmacm wants both addresses writable
+  tcp::endpoint from;
+  if (options.source)
+    from = tcp::endpoint(*options.source, 0);
+  errno = 0;
+  if (id_.api().resolve_addr(
+        id_.get(), options.source ? from.data() : nullptr, to.data(), remaining_ms())
+    != 0)
+    ec = error_of_resolving();
+}
+
+void connection::resolve_route(error_code& ec)
+{
+  check_device(ec);
+  check_size(private_data::connect_size_max, ec);
+  errno = 0;
+  if (!ec && id_.api().resolve_route(id_.get(), remaining_ms()) != 0)
+    ec = error_of_resolving();
+}
+
+void connection::request(error_code& ec)
+{
+  const auto core = core_.lock();
+  if (!core)
+  {
+    ec = asio::error::operation_aborted;
+    return;
+  }
+  id_transitions transitions(id_);
+  core->prepare(transitions, ec);
+  if (ec)
+    return;
+  rdma_conn_param wanted = parameters(*core);
+  errno = 0;
+  if (id_.api().connect(id_.get(), &wanted) != 0)
+    ec = last_cm_error();
+}
+
+// The listener has accepted, and waits for our word that we are ready.
+void connection::respond(error_code& ec)
+{
+  const auto core = core_.lock();
+  if (!core)
+  {
+    ec = asio::error::operation_aborted;
+    return;
+  }
+  id_transitions transitions(id_);
+  core->connect(transitions, ec);
+  errno = 0;
+  if (!ec && id_.api().establish(id_.get()) != 0)
+    ec = last_cm_error();
+}
+
+void connection::requested(const event& asked)
+{
+  stage_ = stage::requested;
+  data_ = asked.data;
+  asked_ = asked.parameters;
+  id_ = channel_.adopt(asked.id);
+  id_->context = static_cast<event_sink*>(this);
+  peer_ = endpoint_of(id_->route.addr.dst_storage);
+  channel_.hold(shared_from_this());
+}
+
+void connection::accept(const std::shared_ptr<queue_pair_core>& core, const private_data& answer,
+  std::chrono::milliseconds time_limit, std::unique_ptr<connection_outcome> outcome)
+{
+  outcome_ = std::move(outcome);
+  if (stage_ != stage::requested)
+    return std::exchange(outcome_, nullptr)->done(error::peer_lost, {});
+  stage_ = stage::accepting;
+  data_ = answer;
+  error_code ec;
+  if (adopt(core))
+    check_device(ec);
+  else
+  {
+    core_.reset();
+    ec = asio::error::operation_aborted;
+  }
+  check_size(private_data::accept_size_max, ec);
+  if (ec)
+    return fail(ec);
+
+  set_deadline(time_limit);
+  id_transitions transitions(id_);
+  core->prepare(transitions, ec);
+  if (!ec && !is_iwarp())
+    core->connect(transitions, ec);
+  if (!ec)
+  {
+    rdma_conn_param granted = parameters(*core);
+    // What the client offers to serve bounds what we ask of it, and the other way round.
+    granted.initiator_depth = std::min(granted.initiator_depth, asked_.responder_resources);
+    granted.responder_resources = std::min(granted.responder_resources, asked_.initiator_depth);
+    errno = 0;
+    if (id_.api().accept(id_.get(), &granted) != 0)
+      ec = last_cm_error();
+  }
+  // That is how librdmacm says that the client gave up meanwhile.
+  if (ec == boost::system::errc::invalid_argument)
+    ec = error::peer_lost;
+  if (ec)
+    fail(ec);
+}
+
+void connection::reject(const private_data& reason)
+{
+  if (stage_ != stage::requested)
+    return;
+  stage_ = stage::ended;
+  const std::size_t size =
+    is_iwarp() ? reason.size() : std::min(reason.size(), private_data::reject_size_max);
+  if (id_.api().reject(id_.get(), reason.bytes().data(), static_cast<std::uint8_t>(size)) != 0)
+    log_line(spdlog::level::debug, "RDMA-CM: rejecting {}: {}", peer_.address().to_string(),
+      last_cm_error().message());
+  release();
+}
+
+void connection::on_event(const event& what)
+{
+  const auto self = shared_from_this();
+  switch (what.type)
+  {
+  case RDMA_CM_EVENT_TIMEWAIT_EXIT:
+  case RDMA_CM_EVENT_ADDR_CHANGE:
+    return; // neither ends a connection
+  case RDMA_CM_EVENT_DEVICE_REMOVAL:
+    if (stage_ == stage::established || stage_ == stage::disconnecting)
+    {
+      stage_ = stage::ended;
+      if (const auto core = core_.lock())
+        core->disconnect(error::device_lost);
+      id_.reset(); // the device's removal waits for it
+      return;
+    }
+    break;
+  default:
+    break;
+  }
+  switch (stage_)
+  {
+  case stage::connecting:
+  case stage::accepting:
+    return step(what);
+  case stage::requested:
+    log_line(spdlog::level::debug, "RDMA-CM: {} did not wait for an answer: {}",
+      peer_.address().to_string(), id_.api().event_str(what.type));
+    stage_ = stage::ended;
+    return release();
+  case stage::established:
+  case stage::disconnecting:
+    if (what.type == RDMA_CM_EVENT_DISCONNECTED)
+      on_disconnected();
+    return;
+  case stage::idle:
+  case stage::ended:
+    return;
+  }
+}
+
+void connection::step(const event& what)
+{
+  error_code ec;
+  switch (what.type)
+  {
+  case RDMA_CM_EVENT_ADDR_RESOLVED:
+    resolve_route(ec);
+    break;
+  case RDMA_CM_EVENT_ROUTE_RESOLVED:
+    request(ec);
+    break;
+  case RDMA_CM_EVENT_CONNECT_RESPONSE:
+    respond(ec);
+    if (!ec)
+      succeed(what.data);
+    break;
+  case RDMA_CM_EVENT_ESTABLISHED:
+    if (const auto core = core_.lock(); core && is_iwarp())
+      core->note_connected();
+    succeed(what.data);
+    break;
+  default:
+    ec = error_of_failure(what);
+    log_line(spdlog::level::info, "RDMA-CM: {} {}: {}, status {}: {}",
+      stage_ == stage::connecting ? "connecting to" : "accepting", peer_.address().to_string(),
+      id_.api().event_str(what.type), what.status, ec.message());
+    return fail(ec, what.data);
+  }
+  if (ec)
+    fail(ec);
+}
+
+void connection::succeed(const private_data& data)
+{
+  stage_ = stage::established;
+  timer_.cancel();
+  if (const auto outcome = std::exchange(outcome_, nullptr))
+    outcome->done({}, data);
+}
+
+void connection::fail(const error_code& ec, const private_data& data)
+{
+  const auto self = shared_from_this();
+  stage_ = stage::ended;
+  timer_.cancel();
+  id_.reset();
+  if (const auto core = core_.lock())
+    core->disconnect(ec); // it connects once
+  else
+    release();
+  if (const auto outcome = std::exchange(outcome_, nullptr))
+    outcome->done(ec, data);
+}
+
+// By the user, who closed the queue pair.
+void connection::stop()
+{
+  if (in_handshake())
+    return fail(asio::error::operation_aborted);
+  if (stage_ != stage::established)
+    return;
+  stage_ = stage::disconnecting;
+  timer_.cancel();
+  if (id_.api().disconnect(id_.get()) != 0)
+    stage_ = stage::ended; // it is over already
+}
+
+// The peer disconnected, or answered our doing so.
+void connection::on_disconnected()
+{
+  const bool ours = stage_ == stage::disconnecting;
+  stage_ = stage::ended;
+  if (ours)
+  {
+    if (released_)
+      release();
+    return;
+  }
+  id_.api().disconnect(id_.get()); // the answer, which may find nobody
+  // The farewell may overtake acknowledgements; a send that the peer took deserves its success.
+  wait_for_sends(steady_clock::now() + farewell_time_max);
+}
+
+void connection::wait_for_sends(steady_clock::time_point end)
+{
+  const auto core = core_.lock();
+  if (!core)
+    return;
+  if (!core->sends_in_flight() || steady_clock::now() >= end)
+    return core->disconnect(error::peer_closed);
+  timer_.expires_after(farewell_step);
+  timer_.async_wait(
+    [self = shared_from_this(), end](const error_code& ec)
+    {
+      if (!ec)
+        self->wait_for_sends(end);
+    });
+}
+
+// The queue pair is gone: now the id may go (rdma_destroy_id(3)).
+void connection::release()
+{
+  const auto self = shared_from_this();
+  if (stage_ == stage::established)
+    stop(); // nobody closed it before
+  if (!std::exchange(released_, true) && stage_ == stage::disconnecting)
+  {
+    timer_.expires_after(linger_time_max);
+    timer_.async_wait([self](const error_code&) { self->release(); });
+    return;
+  }
+  stage_ = stage::ended;
+  timer_.cancel();
+  id_.reset();
+  channel_.drop(self);
+}
+
+} // namespace rdma::cm::detail

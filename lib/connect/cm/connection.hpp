@@ -1,0 +1,130 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_CONNECT_CM_CONNECTION_HPP
+#define BOOST_RDMA_LIB_CONNECT_CM_CONNECTION_HPP
+
+#include "boost_rdma/cm/options.hpp"
+#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "connect/cm/event_channel.hpp"
+
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <memory>
+
+namespace rdma::cm::detail {
+
+using rdma::detail::queue_pair_core;
+
+// Of an id's addresses.
+boost::asio::ip::tcp::endpoint endpoint_of(const sockaddr_storage& address);
+
+// Whom the outcome of connecting, or of accepting, is told to; once.
+class connection_outcome
+{
+public:
+  virtual ~connection_outcome() = default;
+  virtual void done(const error_code& ec, const private_data& data) = 0;
+};
+
+// One rdma_cm_id, on either side, from the first step of connecting until its queue pair is destroyed.
+//
+// Lives on the service's thread, where all members run unless they say otherwise. The event channel
+// holds it. The queue pair has a guard that refers to it, and it refers to the queue pair, both weakly.
+class connection final
+  : public event_sink
+  , public std::enable_shared_from_this<connection>
+{
+public:
+  explicit connection(event_channel& channel);
+
+  // Any thread. The queue pair that is to be connected; false when it cannot be.
+  bool adopt(const std::shared_ptr<queue_pair_core>& core);
+
+  // The client's side.
+  void connect(const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
+    std::unique_ptr<connection_outcome> outcome);
+
+  // The listener's side: a client has asked, and may be accepted or rejected, once.
+  void requested(const event& request);
+  [[nodiscard]] bool is_waiting() const noexcept { return stage_ == stage::requested; }
+  [[nodiscard]] const private_data& data() const noexcept { return data_; }
+  [[nodiscard]] const boost::asio::ip::tcp::endpoint& peer() const noexcept { return peer_; }
+  void accept(const std::shared_ptr<queue_pair_core>& core, const private_data& answer,
+    std::chrono::milliseconds time_limit, std::unique_ptr<connection_outcome> outcome);
+  void reject(const private_data& reason);
+
+  void on_event(const event& what) override;
+
+  // Any thread, posted: the user closes the queue pair; gives up connecting; the queue pair is destroyed.
+  static void post_stop(const std::weak_ptr<connection>& link);
+  static void post_cancel(const std::weak_ptr<connection>& link);
+  static void post_release(const std::weak_ptr<connection>& link);
+
+private:
+  enum class stage
+  {
+    idle,
+    connecting,
+    requested,
+    accepting,
+    established,
+    disconnecting, // on our side; the peer has not answered yet
+    ended,
+  };
+
+  void resolve(const boost::asio::ip::tcp::endpoint& peer, const connect_options& options, error_code& ec);
+  void resolve_route(error_code& ec);
+  void request(error_code& ec);
+  void respond(error_code& ec);
+  void step(const event& what);
+  void check_device(error_code& ec) const;
+  void check_size(std::size_t size_max, error_code& ec) const;
+  [[nodiscard]] rdma_conn_param parameters(const queue_pair_core& core) const;
+  [[nodiscard]] bool is_iwarp() const noexcept;
+  [[nodiscard]] bool in_handshake() const noexcept;
+  [[nodiscard]] int remaining_ms() const;
+  void set_deadline(std::chrono::milliseconds time_limit);
+  void succeed(const private_data& data);
+  void fail(const error_code& ec, const private_data& data = private_data());
+  void stop();
+  void release();
+  void on_disconnected();
+  void wait_for_sends(std::chrono::steady_clock::time_point end);
+
+  event_channel& channel_;
+  boost::asio::steady_timer timer_;
+  unique_id id_;
+  std::weak_ptr<queue_pair_core> core_;
+  std::unique_ptr<connection_outcome> outcome_;
+  stage stage_ = stage::idle;
+  bool released_ = false; // the queue pair is gone, or there will be none
+  std::chrono::steady_clock::time_point deadline_;
+  private_data data_; // ours as a client, the client's as a listener
+  rdma_conn_param asked_{};
+  boost::asio::ip::tcp::endpoint peer_;
+};
+
+// What librdmacm wants of a queue pair's transitions.
+class id_transitions final : public rdma::detail::transition_source
+{
+public:
+  explicit id_transitions(const unique_id& id)
+    : id_(id)
+  {
+  }
+  int fill(ibv_qp_attr& attributes, int& mask) override;
+
+private:
+  const unique_id& id_;
+};
+
+} // namespace rdma::cm::detail
+
+#endif // BOOST_RDMA_LIB_CONNECT_CM_CONNECTION_HPP

@@ -1,0 +1,144 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/cm/event_channel.hpp"
+
+#include "connect/log.hpp"
+
+#include <boost/asio/error.hpp>
+
+#include <cerrno>
+#include <exception>
+#include <fcntl.h>
+#include <span>
+#include <system_error>
+
+namespace rdma::cm::detail {
+
+namespace asio = boost::asio;
+
+asio::execution_context::id event_channel::id;
+
+error_code last_cm_error()
+{
+  // librdmacm sets errno; where it forgot to, something has failed all the same.
+  return {errno != 0 ? errno : EIO, boost::system::system_category()};
+}
+
+event_channel::event_channel(asio::execution_context& owner)
+  : asio::execution_context::service(owner)
+  , io_(static_cast<asio::io_context&>(owner))
+{
+}
+
+event_channel* event_channel::of(rdma::detail::connection_service& service, error_code& ec)
+{
+  auto& channel = asio::use_service<event_channel>(service.io());
+  std::lock_guard lock(channel.mutex_);
+  ec = {};
+  if (!channel.native_)
+    channel.open(ec);
+  return ec ? nullptr : &channel;
+}
+
+void event_channel::open(error_code& ec)
+{
+  const verbs::cm_library& library = verbs::system_cm();
+  if (library.functions == nullptr)
+  {
+    rdma::detail::log_line(spdlog::level::warn, "RDMA-CM: {}", library.reason);
+    ec = error::no_connection_manager;
+    return;
+  }
+  errno = 0;
+  rdma_event_channel* made = library.functions->create_event_channel();
+  if (made == nullptr)
+  {
+    ec = last_cm_error();
+    rdma::detail::log_line(
+      spdlog::level::warn, "RDMA-CM: cannot open an event channel (/dev/infiniband/rdma_cm): {}", ec.message());
+    // Whom the device is not open to is told so; otherwise it, or the kernel's module, is not there.
+    if (ec != boost::system::errc::permission_denied
+      && ec != boost::system::errc::too_many_files_open)
+      ec = error::no_connection_manager;
+    return;
+  }
+  auto native = std::make_shared<native_channel>(*library.functions, made);
+  if (::fcntl(made->fd, F_SETFL, ::fcntl(made->fd, F_GETFL) | O_NONBLOCK) != 0)
+  {
+    ec = last_cm_error();
+    return;
+  }
+  descriptor_.emplace(io_);
+  descriptor_->assign(made->fd, ec);
+  if (ec)
+    return descriptor_.reset();
+  native_ = std::move(native);
+  wait();
+}
+
+void event_channel::shutdown()
+{
+  held_.clear();
+  if (descriptor_)
+    descriptor_->release(); // librdmacm closes it
+  descriptor_.reset();
+  native_.reset(); // ids that handlers still have keep it
+}
+
+unique_id event_channel::make_id(event_sink& sink, error_code& ec)
+{
+  rdma_cm_id* made = nullptr;
+  errno = 0;
+  if (native_->api().create_id(native_->native(), &made, &sink, RDMA_PS_TCP) != 0)
+  {
+    ec = last_cm_error();
+    return {};
+  }
+  return {native_, made};
+}
+
+void event_channel::wait()
+{
+  descriptor_->async_wait(asio::posix::descriptor_base::wait_read,
+    [this](const error_code& ec)
+    {
+      if (ec)
+        return;
+      take_events();
+      wait();
+    });
+}
+
+// All of them: the descriptor is watched edge-triggered.
+void event_channel::take_events()
+{
+  rdma_cm_event* found = nullptr;
+  while (native_->api().get_cm_event(native_->native(), &found) == 0)
+  {
+    event copy{found->event, found->status, found->id, found->param.conn, {}};
+    const auto* bytes = static_cast<const std::byte*>(found->param.conn.private_data);
+    if (bytes != nullptr)
+      copy.data = private_data(std::span(bytes, found->param.conn.private_data_len));
+    copy.parameters.private_data = nullptr;
+    // At once: an id cannot be destroyed while an event of its is not acknowledged (rdma_destroy_id(3)).
+    native_->api().ack_cm_event(found);
+    try
+    {
+      static_cast<event_sink*>(copy.id->context)->on_event(copy);
+    }
+    catch (const std::exception& e)
+    {
+      // For want of memory: that connection is lost, the others go on.
+      rdma::detail::log_line(spdlog::level::err, "RDMA-CM: {}: {}", native_->api().event_str(copy.type), e.what());
+    }
+  }
+  if (errno != EAGAIN)
+    rdma::detail::log_line(spdlog::level::err, "RDMA-CM: no more events: {}", last_cm_error().message());
+}
+
+} // namespace rdma::cm::detail
