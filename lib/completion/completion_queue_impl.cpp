@@ -129,6 +129,12 @@ void completion_queue_impl::reserve(std::uint32_t completions, error_code& ec)
   reserved_ = wanted;
 }
 
+bool completion_queue_impl::can_grow() const
+{
+  const int error = device().api().resize_cq(native_, static_cast<int>(depth_));
+  return error != EOPNOTSUPP && error != ENOSYS;
+}
+
 void completion_queue_impl::unreserve(std::uint32_t completions) noexcept
 {
   std::lock_guard lock(sources_mutex_);

@@ -53,6 +53,7 @@ public:
 
   // Makes room for more completions; error::queue_too_deep beyond the device's limit.
   void reserve(std::uint32_t completions, error_code& ec);
+  [[nodiscard]] bool can_grow() const; // whether the device resizes queues
   void unreserve(std::uint32_t completions) noexcept;
 
   // A source's place in wr_ids; error::queue_too_deep when all are taken.

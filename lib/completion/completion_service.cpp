@@ -16,6 +16,13 @@ namespace asio = boost::asio;
 
 asio::execution_context::id completion_service::id;
 
+namespace {
+
+// Of a shared queue on a device whose queues do not grow.
+constexpr std::uint32_t fixed_depth = 8192;
+
+} // namespace
+
 completion_service::completion_service(asio::execution_context& owner)
   : asio::execution_context::service(owner)
 {
@@ -26,28 +33,45 @@ completion_service& completion_service::of(const asio::any_io_executor& executor
   return asio::use_service<completion_service>(asio::query(executor, asio::execution::context));
 }
 
+std::shared_ptr<completion_queue_impl> completion_service::find_shared(
+  device_set* devices, std::size_t device_index)
+{
+  std::lock_guard lock(mutex_);
+  const auto found = shared_.find({devices, device_index});
+  return found != shared_.end() ? found->second.lock() : nullptr;
+}
+
 std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
   const asio::any_io_executor& executor, const std::shared_ptr<device_set>& devices,
-  std::size_t device_index)
+  std::size_t device_index, std::uint32_t reserved)
 {
+  error_code ec;
+  if (auto queue = find_shared(devices.get(), device_index))
   {
-    std::lock_guard lock(mutex_);
-    if (auto found = shared_.find({devices.get(), device_index}); found != shared_.end())
-      if (auto queue = found->second.lock())
-        return queue;
+    queue->reserve(reserved, ec);
+    if (!ec)
+      return queue;
+    // Where queues do not grow (siw), a full one is followed by another.
+    if (ec != boost::system::errc::operation_not_supported)
+      throw system_error(ec, "cannot reserve completions");
   }
+  const auto most = static_cast<std::uint32_t>(devices->devices[device_index]->attributes().max_cqe);
   completion_queue_options options; // nobody chose this depth: a device that holds less will do
-  options.depth = std::min(options.depth,
-    static_cast<std::uint32_t>(devices->devices[device_index]->attributes().max_cqe));
+  options.depth = std::min(options.depth, most);
   auto made = std::make_shared<completion_queue_impl>(executor, devices, device_index, options);
+  if (!made->can_grow())
+  {
+    options.depth = std::min(std::max(reserved, fixed_depth), most);
+    made = std::make_shared<completion_queue_impl>(executor, devices, device_index, options);
+  }
+  made->reserve(reserved, ec);
+  if (ec)
+    throw system_error(ec, "cannot reserve completions");
   std::lock_guard lock(mutex_);
-  // Forget those that are gone, so that the map stays as small as what is in use.
+  // Forget those that are gone, so that the map stays as small as what is in use. Where another thread was
+  // faster there are two now, of which the next queue pairs use this one.
   std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
-  auto [place, inserted] = shared_.try_emplace({devices.get(), device_index}, made);
-  if (!inserted)
-    if (auto other = place->second.lock())
-      return other; // another thread was faster
-  place->second = made;
+  shared_[{devices.get(), device_index}] = made;
   return made;
 }
 

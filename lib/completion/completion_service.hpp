@@ -32,14 +32,16 @@ public:
 
   static completion_service& of(const boost::asio::any_io_executor& executor);
 
-  // The queue that queue pairs share which were not given one; made on first use, gone with the last.
+  // The queue that queue pairs share which were not given one; made on first use, gone with the last. So many
+  // completions are reserved in it. Throws system_error.
   std::shared_ptr<completion_queue_impl> shared_queue(const boost::asio::any_io_executor& executor,
-    const std::shared_ptr<device_set>& devices, std::size_t device_index);
+    const std::shared_ptr<device_set>& devices, std::size_t device_index, std::uint32_t reserved);
 
   void add(completion_queue_impl* queue);
   void remove(completion_queue_impl* queue) noexcept;
 
 private:
+  std::shared_ptr<completion_queue_impl> find_shared(device_set* devices, std::size_t device_index);
   void shutdown() override;
 
   std::mutex mutex_;

@@ -27,6 +27,12 @@ namespace {
 // operations. Some never flush after a disconnect (rxe).
 constexpr std::chrono::seconds flush_time_max{2};
 
+// What a queue pair may have in its completion queue at once.
+std::uint32_t completions_of(const queue_pair_options& options)
+{
+  return std::max(options.send_depth, 1u) + (options.receives ? 0 : std::max(options.receive_depth, 1u));
+}
+
 } // namespace
 
 std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io_executor& executor,
@@ -41,19 +47,24 @@ std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io
   if (options.receives && options.receives->domain() != domain.impl())
     throw system_error(error::wrong_context, "queue pair on a shared receive queue");
   std::shared_ptr<completion_queue_impl> completions;
+  std::uint32_t reserved = 0;
   if (options.receives)
     completions = options.receives->completion_queue();
   else if (options.completions)
     completions = options.completions->impl(device->index());
   else
+  {
+    reserved = completions_of(options);
     completions = completion_service::of(executor).shared_queue(
-      executor, domain.impl()->devices(), device->index());
+      executor, domain.impl()->devices(), device->index(), reserved);
+  }
   if (!completions || &completions->device() != device)
     throw system_error(error::wrong_context, "queue pair on a completion queue of another context");
 
   const vicinity where = completions->vicinity_of(executor, same_context);
   auto core = std::make_shared<queue_pair_core>(
     executor, where, domain, options, std::move(completions), *device);
+  core->reserved_ = reserved;
   core->create();
   return core;
 }
@@ -99,11 +110,13 @@ void queue_pair_core::create()
     throw system_error(error::queue_too_deep, "cannot create a queue pair");
 
   error_code ec;
-  const std::uint32_t wanted = options_.send_depth + (receives_ ? 0 : options_.receive_depth);
-  completions_->reserve(wanted, ec);
-  if (ec)
-    throw system_error(ec, "cannot create a queue pair");
-  reserved_ = wanted;
+  if (reserved_ == 0)
+  {
+    completions_->reserve(completions_of(options_), ec);
+    if (ec)
+      throw system_error(ec, "cannot create a queue pair");
+    reserved_ = completions_of(options_);
+  }
 
   ibv_qp_init_attr attributes{};
   // verbs has no question for the largest inline size: ask for less until the device agrees.

@@ -225,7 +225,8 @@ std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio:
     throw system_error(error::no_device, "shared_receive_queue on '" + options.device + "'");
   auto completions = options.completions
     ? options.completions->impl(device->index())
-    : completion_service::of(executor).shared_queue(executor, domain.impl()->devices(), device->index());
+    : completion_service::of(executor).shared_queue(
+        executor, domain.impl()->devices(), device->index(), 0);
   if (!completions || &completions->device() != device)
     throw system_error(error::wrong_context, "shared_receive_queue on a completion queue of another context");
   const vicinity where = completions->vicinity_of(executor, same_context);

@@ -24,6 +24,7 @@ struct deviation
 constexpr deviation deviations[] = {
   {"rxe", feature::exact_flush,
    "drivers/infiniband/sw/rxe flushes late, or not at all, on disconnect"},
+  {"soft", feature::connection_manager, "the software device has no connection manager (librdmacm)"},
   {"siw", feature::atomics, "iWARP has no atomics (RFC 5040)"},
   {"siw", feature::memory_windows, "drivers/infiniband/sw/siw implements no memory windows"},
   {"siw", feature::write_with_immediate,

@@ -22,6 +22,7 @@ enum class feature
   exact_flush,           ///< flushes in order, and soon
   exact_statuses,        ///< the statuses of IBA 9.9 on both sides, rather than some error
   endpoint_descriptions, ///< connects without a connection manager
+  connection_manager,    ///< connects by RDMA-CM
 };
 
 /// The device under test: what BOOST_RDMA_TEST_DEVICE names, or the software device.

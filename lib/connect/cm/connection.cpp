@@ -282,6 +282,8 @@ void connection::request(error_code& ec)
   errno = 0;
   if (id_.api().connect(id_.get(), &wanted) != 0)
     ec = last_cm_error();
+  else
+    answer_due_ = is_iwarp();
 }
 
 // The listener has accepted, and waits for our word that we are ready.
@@ -346,8 +348,9 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
     if (id_.api().accept(id_.get(), &granted) != 0)
       ec = last_cm_error();
   }
-  // That is how librdmacm says that the client gave up meanwhile.
-  if (ec == boost::system::errc::invalid_argument)
+  // How librdmacm says that the client gave up meanwhile; the last is iWARP's.
+  if (ec == boost::system::errc::invalid_argument || ec == asio::error::connection_reset
+    || ec == asio::error::not_connected)
     ec = error::peer_lost;
   if (ec)
     fail(ec);
@@ -369,6 +372,14 @@ void connection::reject(const private_data& reason)
 void connection::on_event(const event& what)
 {
   const auto self = shared_from_this();
+  const bool given_up = std::exchange(answer_due_, false) && stage_ == stage::ended;
+  if (given_up)
+  {
+    id_.reset();
+    if (released_)
+      release();
+    return;
+  }
   switch (what.type)
   {
   case RDMA_CM_EVENT_TIMEWAIT_EXIT:
@@ -431,6 +442,8 @@ void connection::step(const event& what)
     break;
   default:
     ec = error_of_failure(what);
+    if (stage_ == stage::accepting && what.type == RDMA_CM_EVENT_REJECTED)
+      ec = error::peer_lost; // that is how a client says that it gave up
     log_line(spdlog::level::info, "RDMA-CM: {} {}: {}, status {}: {}",
       stage_ == stage::connecting ? "connecting to" : "accepting", peer_.address().to_string(),
       id_.api().event_str(what.type), what.status, ec.message());
@@ -453,7 +466,8 @@ void connection::fail(const error_code& ec, const private_data& data)
   const auto self = shared_from_this();
   stage_ = stage::ended;
   timer_.cancel();
-  id_.reset();
+  if (!answer_due_)
+    id_.reset();
   if (const auto core = core_.lock())
     core->disconnect(ec); // it connects once
   else
@@ -521,6 +535,8 @@ void connection::release()
   }
   stage_ = stage::ended;
   timer_.cancel();
+  if (answer_due_)
+    return; // iwcm's iw_destroy_cm_id() would block this thread until the peer answers
   id_.reset();
   channel_.drop(self);
 }

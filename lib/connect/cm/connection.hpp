@@ -104,7 +104,8 @@ private:
   std::weak_ptr<queue_pair_core> core_;
   std::unique_ptr<connection_outcome> outcome_;
   stage stage_ = stage::idle;
-  bool released_ = false; // the queue pair is gone, or there will be none
+  bool released_ = false;  // the queue pair is gone, or there will be none
+  bool answer_due_ = false; // the device is in the middle of connecting, and lets go of the id only then
   std::chrono::steady_clock::time_point deadline_;
   private_data data_; // ours as a client, the client's as a listener
   rdma_conn_param asked_{};

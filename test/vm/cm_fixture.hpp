@@ -1,0 +1,106 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_VM_CM_FIXTURE_HPP
+#define BOOST_RDMA_TEST_VM_CM_FIXTURE_HPP
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost_rdma/cm/acceptor.hpp>
+#include <boost_rdma/cm/connect.hpp>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include <cstdlib>
+#include <optional>
+#include <utility>
+
+namespace test {
+
+using asio::ip::tcp;
+using rdma::error;
+namespace cm = rdma::cm;
+
+/// The address of the interface that has the device under test: BOOST_RDMA_TEST_ADDRESS, or where the machine
+/// of tools/rdma_vm has it.
+inline asio::ip::address device_address()
+{
+  if (const char* wanted = std::getenv("BOOST_RDMA_TEST_ADDRESS"); wanted != nullptr)
+    return asio::ip::make_address(wanted);
+  return asio::ip::make_address(device_name() == "siw0" ? "10.0.1.1" : "10.0.0.1");
+}
+
+inline bool is_iwarp() { return device_name().rfind("siw", 0) == 0; }
+
+using data_record = record<cm::private_data>;
+
+/// What an accept, or a wait for a request, completed with.
+template <class Object>
+struct object_record
+{
+  int calls = 0;
+  error_code ec;
+  std::optional<Object> object;
+
+  auto handler()
+  {
+    return [this](error_code result, Object value)
+    {
+      ++calls;
+      ec = result;
+      object.emplace(std::move(value));
+    };
+  }
+  [[nodiscard]] bool done() const { return calls != 0; }
+};
+using accept_record = object_record<rdma::queue_pair>;
+using request_record = object_record<cm::connection_request>;
+
+/// An acceptor, a context for its clients, and a queue pair for either side.
+struct cm_fixture
+{
+  explicit cm_fixture(const cm::acceptor_options& options = {})
+    : acceptor(io, server_context, tcp::endpoint(device_address(), 0), options)
+  {
+  }
+
+  /// Connects client and server, with these few words from either.
+  void connect(std::string_view from_client = {}, std::string_view from_server = {})
+  {
+    request_record asked;
+    plain_record accepted;
+    data_record connected;
+    acceptor.async_get_request(asked.handler());
+    cm::async_connect(client, acceptor.local_endpoint(),
+      cm::connect_options{.data = cm::private_data(from_client), .source = {}}, connected.handler());
+    REQUIRE(run_until(io, [&] { return asked.done() || connected.done(); }));
+    REQUIRE(connected.ec == error_code());
+    REQUIRE(asked.ec == error_code());
+    client_data = asked.object->data();
+    client_endpoint = asked.object->remote_endpoint();
+    asked.object->async_accept(server, cm::private_data(from_server), accepted.handler());
+    REQUIRE(run_until(io, [&] { return accepted.done() && connected.done(); }));
+    REQUIRE(connected.ec == error_code());
+    REQUIRE(accepted.ec == error_code());
+    server_data = connected.value();
+  }
+
+  asio::io_context io;
+  rdma::context server_context = make_context();
+  rdma::context client_context = make_context();
+  cm::acceptor acceptor;
+  rdma::queue_pair server{io, server_context};
+  rdma::queue_pair client{io, client_context};
+  cm::private_data client_data;
+  cm::private_data server_data;
+  tcp::endpoint client_endpoint;
+};
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_VM_CM_FIXTURE_HPP

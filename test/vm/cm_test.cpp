@@ -1,0 +1,436 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "vm/cm_fixture.hpp"
+
+#include <boost_rdma/memory_region.hpp>
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace {
+
+using namespace test;
+
+// Receives into these bytes, from either side's peer.
+struct receiving
+{
+  receiving(rdma::queue_pair& peer, const rdma::context& context)
+    : buffer(context.allocate(64))
+  {
+    peer.async_receive(buffer, outcome.handler());
+  }
+  [[nodiscard]] std::string text() const { return text_of(buffer.first(outcome.value())); }
+
+  rdma::registered_buffer buffer;
+  bytes_record outcome;
+};
+
+error_code send(asio::io_context& io, rdma::queue_pair& peer, const rdma::registered_buffer& buffer)
+{
+  bytes_record sent;
+  peer.async_send(buffer, sent.handler());
+  REQUIRE(run_until(io, [&] { return sent.done(); }));
+  return sent.ec;
+}
+
+// What connecting to this address ends with.
+error_code connect_error(cm_fixture& f, const tcp::endpoint& to)
+{
+  data_record connected;
+  cm::async_connect(f.client, to, connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+  CHECK_FALSE(f.client.is_connected());
+  return connected.ec;
+}
+
+// iWARP has one word for both, where no private data tells them apart.
+bool is_refusal(const error_code& ec)
+{
+  return ec == error::refused || (is_iwarp() && ec == asio::error::connection_refused);
+}
+
+} // namespace
+
+TEST_CASE("RDMA-CM connects queue pairs, with private data both ways")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  receiving at_server(f.server, f.server_context);
+  receiving at_client(f.client, f.client_context);
+  f.connect("who I am", "welcome");
+  CHECK(f.client_data.text() == "who I am");
+  CHECK(f.server_data.text() == "welcome");
+  CHECK(f.client_endpoint.address() == device_address());
+  CHECK(f.client_endpoint.port() != 0);
+  CHECK(f.client.is_connected());
+  CHECK(f.server.is_connected());
+
+  REQUIRE(send(f.io, f.client, buffer_of(f.client_context, "there")) == error_code());
+  REQUIRE(send(f.io, f.server, buffer_of(f.server_context, "and back")) == error_code());
+  REQUIRE(run_until(f.io, [&] { return at_server.outcome.done() && at_client.outcome.done(); }));
+  CHECK(at_server.text() == "there");
+  CHECK(at_client.text() == "and back");
+}
+
+TEST_CASE("one-sided operations go over a connection of RDMA-CM")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  const rdma::memory_region target(f.server_context, 64, exposed);
+  f.connect();
+  auto local = buffer_of(f.client_context, "written");
+  bytes_record written;
+  f.client.async_write(local, target.remote(), written.handler());
+  REQUIRE(run_until(f.io, [&] { return written.done(); }));
+  REQUIRE(written.ec == error_code());
+
+  auto back = f.client_context.allocate(7);
+  bytes_record read;
+  f.client.async_read(back, target.remote().first(7), read.handler());
+  REQUIRE(run_until(f.io, [&] { return read.done(); }));
+  REQUIRE(read.ec == error_code());
+  CHECK(text_of(back) == "written"); // a read comes after the writes before it, on iWARP too
+  CHECK(text_of(target.first(7)) == "written");
+}
+
+TEST_CASE("an acceptor of RDMA-CM serves as many clients as there are accepts, and keeps the others waiting")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm::acceptor_options options;
+  options.data = cm::private_data("hello");
+  cm_fixture f(options);
+  std::array<accept_record, 3> accepted;
+  std::array<data_record, 4> connected;
+  std::vector<rdma::queue_pair> clients;
+  clients.reserve(connected.size());
+  for (std::size_t i = 0; i < 2; ++i)
+    f.acceptor.async_accept(accepted[i].handler());
+  for (data_record& each : connected)
+    cm::async_connect(clients.emplace_back(f.io, f.client_context), f.acceptor.local_endpoint(), each.handler());
+  const auto count = [](const auto& records)
+  { return std::count_if(records.begin(), records.end(), [](const auto& each) { return each.done(); }); };
+  REQUIRE(run_until(f.io, [&] { return count(accepted) == 2 && count(connected) == 2; }));
+  f.acceptor.async_accept(accepted[2].handler());
+  REQUIRE(run_until(f.io, [&] { return count(accepted) == 3 && count(connected) == 3; }));
+  for (const accept_record& each : accepted)
+  {
+    CHECK(each.ec == error_code());
+    CHECK(each.object->is_connected());
+  }
+  for (const data_record& each : connected)
+    if (each.done())
+    {
+      CHECK(each.ec == error_code());
+      CHECK(each.value().text() == "hello");
+    }
+  // The fourth still waits; closing sends it away.
+  f.acceptor.close();
+  REQUIRE(run_until(f.io, [&] { return count(connected) == 4; }));
+  for (std::size_t i = 0; i < connected.size(); ++i)
+    if (connected[i].ec)
+      CHECK(is_refusal(connected[i].ec));
+}
+
+TEST_CASE("a listener rejects with a reason that the client gets")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  request_record asked;
+  data_record connected;
+  f.acceptor.async_get_request(asked.handler());
+  cm::async_connect(f.client, f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return asked.done(); }));
+
+  SECTION("in words")
+  {
+    asked.object->reject(cm::private_data("not today"));
+    REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+    CHECK(connected.ec == error::refused);
+    CHECK(connected.value().text() == "not today");
+  }
+  SECTION("without a word")
+  {
+    asked.object->reject();
+    REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+    CHECK(is_refusal(connected.ec));
+    CHECK(connected.value().text().empty());
+  }
+  SECTION("by letting go of the request")
+  {
+    asked.object.reset();
+    REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+    CHECK(is_refusal(connected.ec));
+  }
+  CHECK_FALSE(f.client.is_connected());
+
+  // It connects once.
+  CHECK(connect_error(f, f.acceptor.local_endpoint()) == error::already_connected);
+}
+
+TEST_CASE("a request is answered once")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  request_record asked;
+  data_record connected;
+  f.acceptor.async_get_request(asked.handler());
+  cm::async_connect(f.client, f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return asked.done(); }));
+  accept_record first;
+  accept_record second;
+  plain_record third;
+  asked.object->async_accept(cm::private_data(), first.handler());
+  CHECK_FALSE(asked.object->is_open());
+  asked.object->async_accept(cm::private_data(), second.handler());
+  asked.object->async_accept(f.server, cm::private_data(), third.handler());
+  asked.object->reject();
+  REQUIRE(run_until(f.io, [&] { return first.done() && second.done() && third.done(); }));
+  CHECK(first.ec == error_code());
+  CHECK(second.ec == error::closed);
+  CHECK(third.ec == error::closed);
+  REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+  CHECK(connected.ec == error_code());
+}
+
+TEST_CASE("connecting by RDMA-CM says why it does not")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  SECTION("nobody listens")
+  {
+    const auto free = f.acceptor.local_endpoint();
+    f.acceptor.close();
+    CHECK(connect_error(f, free) == asio::error::connection_refused);
+  }
+  SECTION("no RDMA device leads there")
+  {
+    CHECK(connect_error(f, {asio::ip::make_address("192.0.2.1"), 7471}) == error::unreachable);
+  }
+  SECTION("the queue pair was closed")
+  {
+    f.client.close();
+    CHECK(connect_error(f, f.acceptor.local_endpoint()) == error::closed);
+  }
+  SECTION("more private data than fits")
+  {
+    const std::string much(200, 'x');
+    request_record asked;
+    data_record connected;
+    f.acceptor.async_get_request(asked.handler());
+    cm::async_connect(f.client, f.acceptor.local_endpoint(),
+      cm::connect_options{.data = cm::private_data(much), .source = {}}, connected.handler());
+    REQUIRE(run_until(f.io, [&] { return connected.done() || asked.done(); }));
+    if (is_iwarp())
+      CHECK(asked.object->data().text() == much);
+    else
+      CHECK(connected.ec == error::message_too_large);
+  }
+  SECTION("the listener does not answer in time")
+  {
+    rdma::queue_pair_options options;
+    options.connect_timeout = std::chrono::milliseconds(300);
+    f.client = rdma::queue_pair(f.io, f.client_context, options);
+    request_record asked;
+    f.acceptor.async_get_request(asked.handler());
+    CHECK(connect_error(f, f.acceptor.local_endpoint()) == error::handshake_timeout);
+
+    // Too late: the client has left. On iWARP it cannot leave before it has been answered.
+    REQUIRE(run_until(f.io, [&] { return asked.done(); }));
+    accept_record accepted;
+    asked.object->async_accept(cm::private_data(), accepted.handler());
+    REQUIRE(run_until(f.io, [&] { return accepted.done(); }));
+    if (!is_iwarp())
+      CHECK(accepted.ec == error::peer_lost);
+    else if (!accepted.ec)
+      REQUIRE(run_until(f.io, [&] { return !accepted.object->is_connected(); }));
+  }
+}
+
+TEST_CASE("RDMA-CM takes no way by another device than the context's")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  const std::string other = is_iwarp() ? "10.0.0.1" : "10.0.1.1";
+  const auto devices = rdma::list_devices();
+  const std::string other_name = is_iwarp() ? "rxe0" : "siw0";
+  if (std::none_of(devices.begin(), devices.end(), [&](const auto& each) { return each.name == other_name; }))
+  {
+    WARN("skipped on " << device_name() << ": this machine has no " << other_name << " (rdma_vm --device both)");
+    return;
+  }
+  cm_fixture f;
+  CHECK(connect_error(f, {asio::ip::make_address(other), 7471}) == error::other_device);
+  error_code ec;
+  cm::acceptor elsewhere(f.io, f.server_context, {asio::ip::make_address(other), 0}, {}, ec);
+  CHECK(ec == error::other_device);
+  CHECK_FALSE(elsewhere.is_open());
+}
+
+TEST_CASE("an acceptor of RDMA-CM says why it cannot listen")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  error_code ec;
+  SECTION("no RDMA device has the address")
+  {
+    cm::acceptor acceptor(f.io, f.server_context, {asio::ip::make_address("192.0.2.1"), 0}, {}, ec);
+    CHECK(ec == error::unreachable);
+  }
+  SECTION("the port is taken")
+  {
+    cm::acceptor_options options;
+    options.reuse_address = false;
+    cm::acceptor first(f.io, f.server_context, {device_address(), 0}, options, ec);
+    REQUIRE(ec == error_code());
+    cm::acceptor second(f.io, f.server_context, first.local_endpoint(), options, ec);
+    CHECK(ec == asio::error::address_in_use);
+  }
+}
+
+TEST_CASE("closing a queue pair that RDMA-CM connected ends the peer's operations with peer_closed")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  const bool by_client = GENERATE(true, false);
+  cm_fixture f;
+  receiving at_server(f.server, f.server_context);
+  receiving at_client(f.client, f.client_context);
+  receiving second_at_server(f.server, f.server_context);
+  f.connect();
+  REQUIRE(send(f.io, f.client, buffer_of(f.client_context, "first")) == error_code());
+  REQUIRE(run_until(f.io, [&] { return at_server.outcome.done(); }));
+  CHECK(at_server.outcome.ec == error_code());
+
+  (by_client ? f.client : f.server).close();
+  REQUIRE(run_until(f.io, [&] { return at_client.outcome.done() && second_at_server.outcome.done(); }));
+  const error_code closer = asio::error::operation_aborted;
+  CHECK(at_client.outcome.ec == (by_client ? closer : error_code(error::peer_closed)));
+  CHECK(second_at_server.outcome.ec == (by_client ? error_code(error::peer_closed) : closer));
+  CHECK((by_client ? f.server : f.client).diagnose().code == error::peer_closed);
+}
+
+TEST_CASE("connecting and accepting by RDMA-CM can be cancelled")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  const auto type = GENERATE(asio::cancellation_type::terminal, asio::cancellation_type::partial,
+    asio::cancellation_type::total);
+  cm_fixture f;
+  asio::cancellation_signal signal;
+  SECTION("a connect whose listener does not answer")
+  {
+    request_record asked;
+    data_record connected;
+    f.acceptor.async_get_request(asked.handler());
+    cm::async_connect(f.client, f.acceptor.local_endpoint(),
+      asio::bind_cancellation_slot(signal.slot(), connected.handler()));
+    REQUIRE(run_until(f.io, [&] { return asked.done(); }));
+    CHECK_FALSE(connected.done());
+    signal.emit(type);
+    REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+    CHECK(connected.ec == asio::error::operation_aborted);
+  }
+  SECTION("an accept, and no client is lost by it")
+  {
+    accept_record accepted;
+    accept_record next;
+    data_record connected;
+    f.acceptor.async_accept(asio::bind_cancellation_slot(signal.slot(), accepted.handler()));
+    signal.emit(type);
+    REQUIRE(run_until(f.io, [&] { return accepted.done(); }));
+    CHECK(accepted.ec == asio::error::operation_aborted);
+    cm::async_connect(f.client, f.acceptor.local_endpoint(), connected.handler());
+    f.acceptor.async_accept(next.handler());
+    REQUIRE(run_until(f.io, [&] { return next.done() && connected.done(); }));
+    CHECK(next.ec == error_code());
+  }
+  SECTION("a wait for a request")
+  {
+    request_record asked;
+    f.acceptor.async_get_request(asio::bind_cancellation_slot(signal.slot(), asked.handler()));
+    signal.emit(type);
+    REQUIRE(run_until(f.io, [&] { return asked.done(); }));
+    CHECK(asked.ec == asio::error::operation_aborted);
+    CHECK_FALSE(asked.object->is_open());
+  }
+}
+
+TEST_CASE("closing an acceptor of RDMA-CM ends what waits for it")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  accept_record accepted;
+  request_record asked;
+  accept_record late;
+  f.acceptor.async_accept(accepted.handler());
+  f.acceptor.async_get_request(asked.handler());
+  const bool cancelled_only = GENERATE(true, false);
+  if (cancelled_only)
+    f.acceptor.cancel();
+  else
+    f.acceptor.close();
+  CHECK_FALSE(accepted.done()); // never inside the call
+  REQUIRE(run_until(f.io, [&] { return accepted.done() && asked.done(); }));
+  CHECK(accepted.ec == asio::error::operation_aborted);
+  CHECK(asked.ec == asio::error::operation_aborted);
+  CHECK(f.acceptor.is_open() == cancelled_only);
+  if (!cancelled_only)
+  {
+    f.acceptor.async_accept(late.handler());
+    REQUIRE(run_until(f.io, [&] { return late.done(); }));
+    CHECK(late.ec == error::closed);
+  }
+}
+
+TEST_CASE("an acceptor of RDMA-CM takes no more requests than it has room for")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm::acceptor_options options;
+  options.requests_max = 2;
+  cm_fixture f(options);
+  std::array<data_record, 6> connected;
+  std::vector<rdma::queue_pair> clients;
+  clients.reserve(connected.size());
+  for (data_record& each : connected)
+    cm::async_connect(clients.emplace_back(f.io, f.client_context), f.acceptor.local_endpoint(), each.handler());
+  const auto refused = [&]
+  { return std::count_if(connected.begin(), connected.end(), [](const auto& each) { return each.done(); }); };
+  // The kernel's own list is as long, and drops what comes beyond: those clients ask again.
+  REQUIRE(run_until(f.io, [&] { return refused() >= 1; }));
+  accept_record accepted;
+  f.acceptor.async_accept(accepted.handler());
+  REQUIRE(run_until(f.io, [&] { return accepted.done(); }));
+  CHECK(accepted.ec == error_code());
+}
+
+TEST_CASE("what RDMA-CM is in the middle of goes with its io_context")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  auto alive = std::make_shared<int>(0);
+  const std::weak_ptr<int> watch = alive;
+  {
+    cm_fixture f;
+    request_record asked;
+    std::optional<rdma::queue_pair> second;
+    f.connect();
+    f.acceptor.async_get_request(asked.handler());
+    second.emplace(f.io, f.client_context);
+    cm::async_connect(*second, f.acceptor.local_endpoint(),
+      [alive](error_code, const cm::private_data&) { FAIL("must not be called"); });
+    REQUIRE(run_until(f.io, [&] { return asked.done(); }));
+    f.acceptor.async_accept([alive](error_code, rdma::queue_pair) { FAIL("must not be called"); });
+    alive.reset();
+    if (GENERATE(true, false))
+    {
+      asked.object.reset(); // its handler is on its way when all ends
+      second.reset();
+    }
+  }
+  CHECK(watch.expired());
+}
