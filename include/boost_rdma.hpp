@@ -13,6 +13,7 @@
 #include <boost_rdma/access.hpp>
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/acceptor_options.hpp>
+#include <boost_rdma/basic_device_events.hpp>
 #include <boost_rdma/batch.hpp>
 #include <boost_rdma/buffer.hpp>
 #include <boost_rdma/cm/acceptor.hpp>
@@ -21,6 +22,8 @@
 #include <boost_rdma/completion_queue.hpp>
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/device.hpp>
+#include <boost_rdma/device_event.hpp>
+#include <boost_rdma/device_events.hpp>
 #include <boost_rdma/diagnosis.hpp>
 #include <boost_rdma/endpoint_description.hpp>
 #include <boost_rdma/error.hpp>

@@ -60,6 +60,15 @@ namespace rdma {
  * remote memory: error::remote_range_too_small, error::no_remote_key, and error::misaligned_atomic. Of windows:
  * error::not_exposed; of batches: error::bad_batch. operation_not_supported of what the device does not have.
  *
+ * A device that fails, or is removed, ends everything with error::device_lost; see rdma::device_events. What it lacks
+ * (atomics, immediate data) is refused with operation_not_supported, and diagnose() names it.
+ *
+ * @par After fork()
+ * In the child every operation on a queue pair of the parent's ends with error::forked, and destroying the queue
+ * pair does nothing to the parent. As Asio wants it, io_context::notify_fork() is to be called around fork() when
+ * the child goes on to use the io_context; operations that were outstanding then end with error::forked there, and
+ * go on undisturbed in the parent.
+ *
  * @par Per-operation cancellation
  * terminal, partial and total cancellation withdraw an operation that still waits for its turn.
  * Once the device has it, only terminal cancellation ends it, by taking the queue pair to the error
@@ -184,8 +193,12 @@ public:
 
   /// What the peer needs to connect to this queue pair by connect().
   /**
-   * @param local The address by which the peer reaches this host; it chooses the GID. Without one: the first
-   * GID that other hosts reach. Throws system_error, error::closed among others.
+   * @param local The address by which the peer reaches this host; it chooses the port and the GID, RoCE v2 before v1.
+   * Without one, or with a loopback address that the device does not have: the first GID that other hosts reach, IPv4
+   * before IPv6, link-local last. options().local_address comes before it.
+   *
+   * Throws system_error: error::no_local_gid when no GID of the device belongs to the address; error::closed;
+   * error::forked; operation_not_supported on iWARP, which connects by RDMA-CM only.
    */
   [[nodiscard]] endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local = {})
@@ -203,7 +216,8 @@ public:
   /**
    * Both sides call local_endpoint() first, exchange what it returns, and call connect(). Returns at
    * once: whether the peer is there shows with the first operation (wc_status::retry_exceeded).
-   * error::no_common_transport, error::already_connected, error::closed, or what ibv_modify_qp said.
+   * error::no_common_transport, error::other_address_family, error::already_connected, error::closed, error::forked, or
+   * what ibv_modify_qp said.
    */
   void connect(const endpoint_description& remote, error_code& ec)
   {
@@ -229,6 +243,8 @@ public:
    *
    * What can go wrong: what connecting a TCP socket says; error::not_an_acceptor, error::version_mismatch,
    * error::refused, error::no_common_transport, error::malformed_description, error::peer_lost;
+   * error::no_local_gid when the device is on another network than the TCP connection (see
+   * queue_pair_options::local_address), error::other_address_family;
    * error::handshake_timeout after options().connect_timeout; error::already_connected, also after an
    * attempt that failed: make another queue pair; operation_aborted when the queue pair is closed.
    *

@@ -79,7 +79,11 @@ public:
   [[nodiscard]] bool has_atomics() const noexcept;
   /// Whether type 2 memory windows can be had.
   [[nodiscard]] bool has_memory_windows() const noexcept;
-  /// The IP addresses among the port's GIDs: where peers can reach this device.
+  /// Whether sends and writes can carry immediate data; iWARP's cannot (RFC 5040).
+  [[nodiscard]] bool has_immediate_data() const noexcept;
+  /// Whether shared receive queues can be had.
+  [[nodiscard]] bool has_shared_receive_queues() const noexcept;
+  /// The IP addresses among the ports' GIDs, as they are now: where peers can reach this device.
   [[nodiscard]] std::vector<boost::asio::ip::address> addresses() const;
 
   /// The verbs context, for calls of one's own (<boost_rdma/native.hpp>).

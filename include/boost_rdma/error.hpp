@@ -80,6 +80,16 @@ enum class error
   device_lost,
   /// The object was made before fork(), in the parent process, and is of no use in this one.
   forked,
+  /// The device has no GID for the local address: RDMA would take another network than the address does.
+  no_local_gid,
+  /// This side is reached by IPv4 and the peer by IPv6, or the other way round.
+  other_address_family,
+  /// The device reported the queue pair as failed.
+  queue_pair_failed,
+  /// The device reported the completion queue as failed; it tells of no more completions.
+  completion_queue_failed,
+  /// The device reported the shared receive queue as failed.
+  shared_receive_queue_failed,
 };
 
 /// The outcome of a work request: ibv_wc_status, value for value.

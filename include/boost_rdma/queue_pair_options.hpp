@@ -10,6 +10,8 @@
 
 #include <boost_rdma/completion_queue.hpp>
 
+#include <boost/asio/ip/address.hpp>
+
 #include <chrono>
 #include <cstdint>
 #include <memory>
@@ -61,6 +63,13 @@ struct queue_pair_options
 
   /// Which of the context's devices, by name; empty for the default one.
   std::string device;
+
+  /// The address whose GID the peer is to reach this side by, one of device::addresses().
+  /**
+   * Without one it is the local address of what connects (async_connect's and the acceptor's TCP connection, the
+   * argument of local_endpoint()). Set it where the two sides meet on one network and RDMA is on another.
+   */
+  std::optional<boost::asio::ip::address> local_address;
 
   /// Where completions arrive; without one, the queue of the io_context and device.
   std::optional<completion_queue> completions;

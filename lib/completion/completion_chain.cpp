@@ -79,6 +79,8 @@ bool completion_queue_impl::must_spin(clock::time_point now) const
 
 void completion_queue_impl::run_chain()
 {
+  if (forked())
+    end_in_child(); // where nobody called notify_fork()
   // A handler's exception goes to whoever runs the io_context; the chain goes on.
   struct resume_on_exception
   {
@@ -137,6 +139,8 @@ void completion_queue_impl::run_chain()
 // end no operation (of a failed batch, all but the last) may have left others behind them in the queue.
 bool completion_queue_impl::poll_and_arm()
 {
+  if (forked())
+    return true; // the channel's events are the parent's
   drain_channel(); // of events of the past, which would only wake us once more
   if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
     return false; // goes on polling
@@ -229,23 +233,19 @@ void completion_queue_impl::shutdown() noexcept
     std::lock_guard lock(chain_mutex_);
     shut_down_.store(true, std::memory_order_relaxed);
   }
-  std::vector<std::shared_ptr<work_source>> sources;
-  {
-    std::lock_guard lock(sources_mutex_);
-    for (const auto& source : sources_)
-      if (source)
-        sources.push_back(source);
-  }
-  for (const auto& source : sources)
+  const auto all = sources();
+  for (const auto& source : all)
     source->stop();
-  destroy_ended(); // while all sources are alive: those of this queue by `sources`, others by themselves
-  for (const auto& source : sources)
+  destroy_ended(); // while all sources are alive: those of this queue by `all`, others by themselves
+  for (const auto& source : all)
     source->abandon();
   {
     std::lock_guard lock(sources_mutex_);
     sources_.clear();
     vacant_.clear();
   }
+  if (forked())
+    static_cast<void>(descriptor_.release()); // see destroy()
   if (descriptor_)
   {
     descriptor_->release(); // must not outlive the io_context's reactor

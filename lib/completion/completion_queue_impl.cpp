@@ -54,6 +54,8 @@ completion_queue_impl::~completion_queue_impl()
 void completion_queue_impl::create(std::uint32_t depth)
 {
   const verbs::api& api = device().api();
+  if (const error_code ec = device().state())
+    throw system_error(ec, "cannot create a completion queue");
   const auto limit = static_cast<std::uint32_t>(device().attributes().max_cqe);
   if (depth > limit)
     throw system_error(error::queue_too_deep, "cannot create a completion queue");
@@ -78,6 +80,13 @@ void completion_queue_impl::create(std::uint32_t depth)
 void completion_queue_impl::destroy() noexcept
 {
   const verbs::api& api = device().api();
+  if (forked())
+  {
+    // All three are the parent's; Asio's descriptor would leave the parent's epoll set.
+    static_cast<void>(descriptor_.release());
+    return;
+  }
+  device().events().unwatch(native_);
   if (descriptor_)
     descriptor_->release(); // the descriptor belongs to the channel
   descriptor_.reset();
@@ -144,6 +153,19 @@ void completion_queue_impl::unreserve(std::uint32_t completions) noexcept
 std::uint32_t completion_queue_impl::add(std::shared_ptr<work_source> source, error_code& ec)
 {
   std::lock_guard lock(sources_mutex_);
+  if (!watched_)
+  {
+    try
+    {
+      device().events().watch(native_, weak_from_this());
+      watched_ = true;
+    }
+    catch (const system_error& e)
+    {
+      ec = e.code();
+      return 0;
+    }
+  }
   if (!vacant_.empty())
   {
     const std::uint32_t index = vacant_.back();
@@ -193,6 +215,8 @@ void completion_queue_impl::refill()
 
 int completion_queue_impl::take_completions(ibv_wc* to, int count)
 {
+  if (forked())
+    return 0; // the parent's, or memory that the child has no copy of (MADV_DONTFORK)
   const std::lock_guard lock(native_mutex_);
   if (rescued_.empty())
     return ibv_poll_cq(native_, count, to);
@@ -296,6 +320,35 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
     op->complete(op, true, in_context);
   }
   return result;
+}
+
+std::vector<std::shared_ptr<work_source>> completion_queue_impl::sources() const
+{
+  std::vector<std::shared_ptr<work_source>> result;
+  std::lock_guard lock(sources_mutex_);
+  for (const auto& source : sources_)
+    if (source)
+      result.push_back(source);
+  return result;
+}
+
+void completion_queue_impl::fail_all(
+  const error_code& reason, const char* what, const work_source* through) noexcept
+{
+  for (const auto& source : sources())
+    source->fail(reason, what, through);
+}
+
+void completion_queue_impl::on_device_event(const device_news& news) noexcept
+{
+  if (news.type == device_event_type::completion_queue_error)
+    fail_all(error::completion_queue_failed, describe(news.type), nullptr);
+}
+
+void completion_queue_impl::end_in_child() noexcept
+{
+  for (const auto& source : sources())
+    source->end_in_child();
 }
 
 // What had ended already when the io_context went: the handlers are destroyed uncalled.

@@ -30,7 +30,9 @@ class completion_service;
 //
 // The chain runs while operations are outstanding. It is `idle`, `running` (a handler that polls is
 // queued or executing, never two) or `waiting` (the queue is armed and the channel is being waited for).
-class completion_queue_impl : public std::enable_shared_from_this<completion_queue_impl>
+class completion_queue_impl final
+  : public std::enable_shared_from_this<completion_queue_impl>
+  , public device_listener
 {
 public:
   using clock = std::chrono::steady_clock;
@@ -85,6 +87,15 @@ public:
   // receives among them are taken out before, to be found by the next poll().
   void rescue() noexcept;
 
+  // Every source of this queue ends its operations; see work_source::fail.
+  void fail_all(const error_code& reason, const char* what, const work_source* through) noexcept;
+  void on_device_event(const device_news& news) noexcept override;
+
+  // This process is a child of the one that made it.
+  [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
+  // There, all that was outstanding ends with error::forked.
+  void end_in_child() noexcept;
+
   // Where a new source's generations start, so that a late completion of an earlier one is not taken for its.
   [[nodiscard]] std::uint32_t next_epoch() noexcept
   {
@@ -118,6 +129,7 @@ private:
   void refill();
   void destroy_ended() noexcept;
   bool must_spin(clock::time_point now) const;
+  [[nodiscard]] std::vector<std::shared_ptr<work_source>> sources() const;
 
   boost::asio::any_io_executor executor_;
   std::shared_ptr<device_set> devices_;
@@ -126,6 +138,7 @@ private:
   const clock::duration spin_time_;
   const clock::duration spin_slice_;
 
+  const process_mark process_;
   ibv_comp_channel* channel_ = nullptr;
   ibv_cq* native_ = nullptr;
   std::unique_ptr<boost::asio::posix::stream_descriptor> descriptor_;
@@ -155,6 +168,7 @@ private:
   std::vector<std::uint32_t> vacant_;
   std::uint32_t reserved_ = 0;
   std::uint32_t depth_ = 0;
+  bool watched_ = false; // the device's events are
 
   completion_service* service_ = nullptr;
   friend class completion_service;

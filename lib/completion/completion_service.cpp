@@ -87,8 +87,41 @@ void completion_service::remove(completion_queue_impl* queue) noexcept
   std::erase(queues_, queue);
 }
 
+void completion_service::add(std::weak_ptr<abandonable> object)
+{
+  std::lock_guard lock(mutex_);
+  // Forget those that are gone, so that the list stays as small as what is in use.
+  std::erase_if(objects_, [](const auto& each) { return each.expired(); });
+  objects_.push_back(std::move(object));
+}
+
+// io_context::notify_fork(): the child goes on with the execution context. What its parent had outstanding is not to
+// complete there twice.
+void completion_service::notify_fork(asio::execution_context::fork_event event)
+{
+  if (event != asio::execution_context::fork_child)
+    return;
+  std::vector<std::shared_ptr<completion_queue_impl>> alive;
+  {
+    std::lock_guard lock(mutex_);
+    for (completion_queue_impl* queue : queues_)
+      if (auto held = queue->weak_from_this().lock(); held && held->forked())
+        alive.push_back(std::move(held));
+  }
+  for (const auto& queue : alive)
+    queue->end_in_child();
+}
+
 void completion_service::shutdown()
 {
+  std::vector<std::weak_ptr<abandonable>> objects;
+  {
+    std::lock_guard lock(mutex_);
+    objects.swap(objects_);
+  }
+  for (const auto& each : objects)
+    if (const auto object = each.lock())
+      object->abandon();
   // Destroying handlers may destroy queue pairs and with them other queues, which then call remove().
   std::vector<std::shared_ptr<completion_queue_impl>> alive;
   {

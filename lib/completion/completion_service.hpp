@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_COMPLETION_COMPLETION_SERVICE_HPP
 #define BOOST_RDMA_LIB_COMPLETION_COMPLETION_SERVICE_HPP
 
+#include "completion/abandonable.hpp"
 #include "completion/completion_queue_impl.hpp"
 
 #include <boost/asio/execution_context.hpp>
@@ -39,13 +40,16 @@ public:
 
   void add(completion_queue_impl* queue);
   void remove(completion_queue_impl* queue) noexcept;
+  void add(std::weak_ptr<abandonable> object);
 
 private:
   std::shared_ptr<completion_queue_impl> find_shared(device_set* devices, std::size_t device_index);
   void shutdown() override;
+  void notify_fork(boost::asio::execution_context::fork_event event) override;
 
   std::mutex mutex_;
   std::vector<completion_queue_impl*> queues_;
+  std::vector<std::weak_ptr<abandonable>> objects_;
   std::map<std::pair<device_set*, std::size_t>, std::weak_ptr<completion_queue_impl>> shared_;
 };
 

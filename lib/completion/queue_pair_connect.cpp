@@ -9,10 +9,17 @@
 #include "completion/completion_queue_impl.hpp"
 #include "verbs/software/software.hpp"
 
+#include <boost/asio/error.hpp>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <net/if.h>
+#include <string>
+#include <sys/ioctl.h>
 #include <sys/random.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 // What the peer must know of a queue pair, and what is done with the same of the peer's.
 
@@ -36,12 +43,41 @@ ibv_mtu mtu_of(std::uint32_t bytes)
   return result;
 }
 
+// What the network interface of a GID carries: a VLAN's may be less than its port's.
+std::uint32_t interface_path_mtu(std::uint32_t interface_index)
+{
+  constexpr std::uint32_t unknown = 4096;
+  ifreq request{};
+  if (interface_index == 0 || ::if_indextoname(interface_index, request.ifr_name) == nullptr)
+    return unknown;
+  const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+  const bool answered = fd >= 0 && ::ioctl(fd, SIOCGIFMTU, &request) == 0;
+  if (fd >= 0)
+    ::close(fd);
+  const std::uint32_t mtu = answered && request.ifr_mtu > 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
+  return mtu != 0 ? std::max(roce_path_mtu(mtu), 256u) : unknown;
+}
+
+bool is_ipv4(const std::array<std::uint8_t, 16>& gid) { return boost::asio::ip::address_v6(gid).is_v4_mapped(); }
+
+std::string reason_of_no_gid(
+  const std::optional<boost::asio::ip::address>& local, const std::vector<gid_entry>& table)
+{
+  std::string result = "the local address is " + (local ? local->to_string() : "not given") + ", the device's are";
+  for (const gid_entry& entry : table)
+    if (entry.address)
+      result += ' ' + entry.address->to_string();
+  return result;
+}
+
 } // namespace
 
 endpoint_description queue_pair_core::local_endpoint(
   const std::optional<boost::asio::ip::address>& local, error_code& ec)
 {
-  ec = {};
+  ec = device_.state();
+  if (ec)
+    return {};
   std::lock_guard lock(mutex_);
   if (lifecycle_ != lifecycle::open)
   {
@@ -49,10 +85,20 @@ endpoint_description queue_pair_core::local_endpoint(
       ec = error::closed;
     return local_;
   }
-  const auto gid = device_.find_gid(local);
-  if (!gid)
+  if (device_.is_iwarp())
   {
-    ec = error::no_device;
+    ec = boost::asio::error::operation_not_supported;
+    refuse("connect", ec, "the device is iWARP's, which connects by RDMA-CM only");
+    return {};
+  }
+  // Read anew each time: addresses come and go, and ports with them.
+  const auto gid = device_.find_gid(options_.local_address ? options_.local_address : local, ec);
+  const auto port = gid ? device_.query_port(gid->port) : std::nullopt;
+  if (!gid || !port)
+  {
+    if (!ec)
+      ec = device_.why(error::no_device);
+    refuse("connect", ec, reason_of_no_gid(options_.local_address ? options_.local_address : local, device_.gids()));
     return {};
   }
   if (!described_)
@@ -65,18 +111,23 @@ endpoint_description queue_pair_core::local_endpoint(
   }
   described_ = true;
   gid_index_ = gid->index;
+  port_ = gid->port;
+  by_ethernet_ = port->link_layer == IBV_LINK_LAYER_ETHERNET;
   local_.kind = device_.kind();
   std::copy(std::begin(gid->gid.raw), std::end(gid->gid.raw), local_.gid.begin());
-  local_.lid = device_.port().lid;
+  local_.lid = port->lid;
   local_.queue_pair_number = number_;
-  local_.path_mtu = std::min(bytes_of(device_.port().active_mtu), bytes_of(mtu_of(options_.path_mtu_max)));
+  local_.path_mtu = std::min({bytes_of(port->active_mtu), bytes_of(mtu_of(options_.path_mtu_max)),
+    interface_path_mtu(gid->interface_index)});
   local_.read_atomic_depth = options_.read_atomic_depth;
   return local_;
 }
 
 void queue_pair_core::connect(const endpoint_description& remote, error_code& ec)
 {
-  ec = {};
+  ec = device_.state();
+  if (ec)
+    return;
   std::lock_guard lock(mutex_);
   if (lifecycle_ != lifecycle::open)
     ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
@@ -84,6 +135,9 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
     ec = error::not_connected; // the peer cannot know us without local_endpoint()
   else if (remote.kind != device_.kind())
     ec = error::no_common_transport;
+  // RoCE v2 is IPv4 or IPv6, by both GIDs (IBTA Annex A17); the kernel would say no more than EINVAL.
+  else if (device_.kind() == device_kind::nic && by_ethernet_ && is_ipv4(remote.gid) != is_ipv4(local_.gid))
+    ec = error::other_address_family;
   if (ec)
     return;
 
@@ -99,6 +153,7 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
     }
   }
 
+  int error = port_ != device_.port_number() ? move_to_port() : 0;
   ibv_qp_attr ready{};
   ready.qp_state = IBV_QPS_RTR;
   ready.path_mtu = mtu_of(std::min(local_.path_mtu, remote.path_mtu));
@@ -106,16 +161,17 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
   ready.rq_psn = remote.packet_sequence_number;
   ready.max_dest_rd_atomic = options_.read_atomic_depth;
   ready.min_rnr_timer = options_.min_rnr_timer;
-  ready.ah_attr.port_num = device_.port_number();
+  ready.ah_attr.port_num = port_;
   ready.ah_attr.dlid = remote.lid;
   // RoCE addresses by GID; on InfiniBand a LID is enough within the subnet (IBA 8.3).
-  ready.ah_attr.is_global = device_.port().link_layer == IBV_LINK_LAYER_ETHERNET ? 1 : 0;
+  ready.ah_attr.is_global = by_ethernet_ ? 1 : 0;
   std::copy(remote.gid.begin(), remote.gid.end(), std::begin(ready.ah_attr.grh.dgid.raw));
   ready.ah_attr.grh.sgid_index = gid_index_;
   ready.ah_attr.grh.hop_limit = 64;
-  int error = device_.api().modify_qp(native_, &ready,
-    IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
-      | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  if (error == 0)
+    error = device_.api().modify_qp(native_, &ready,
+      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+        | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
 
   ibv_qp_attr send{};
   send.qp_state = IBV_QPS_RTS;
@@ -130,18 +186,33 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
         | IBV_QP_MAX_QP_RD_ATOMIC);
   if (error != 0)
   {
-    ec.assign(error, boost::system::system_category());
+    ec = device_.why(error_code(error, boost::system::system_category()));
     first_failure_.code = ec;
     first_failure_.operation = "connect";
     return;
   }
   lifecycle_ = lifecycle::connected;
+  ever_connected_ = true;
+}
+
+// It was initialised on the device's first active port; the address is another's. The mutex is held.
+int queue_pair_core::move_to_port()
+{
+  ibv_qp_attr attributes{};
+  attributes.qp_state = IBV_QPS_INIT;
+  attributes.pkey_index = 0;
+  attributes.port_num = port_;
+  attributes.qp_access_flags = remote_rights();
+  return device_.api().modify_qp(
+    native_, &attributes, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
 void queue_pair_core::prepare(transition_source& source, error_code& ec)
 {
+  ec = device_.state();
+  if (ec)
+    return;
   std::lock_guard lock(mutex_);
-  ec = {};
   if (lifecycle_ != lifecycle::open)
     ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
   else
@@ -150,8 +221,10 @@ void queue_pair_core::prepare(transition_source& source, error_code& ec)
 
 void queue_pair_core::connect(transition_source& source, error_code& ec)
 {
+  ec = device_.state();
+  if (ec)
+    return;
   std::lock_guard lock(mutex_);
-  ec = {};
   if (lifecycle_ != lifecycle::open)
     ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
   else
@@ -159,14 +232,20 @@ void queue_pair_core::connect(transition_source& source, error_code& ec)
   if (!ec)
     transit(source, IBV_QPS_RTS, ec);
   if (!ec)
+  {
     lifecycle_ = lifecycle::connected;
+    ever_connected_ = true;
+  }
 }
 
 void queue_pair_core::note_connected()
 {
   std::lock_guard lock(mutex_);
   if (lifecycle_ == lifecycle::open)
+  {
     lifecycle_ = lifecycle::connected;
+    ever_connected_ = true;
+  }
 }
 
 // The mutex is held.

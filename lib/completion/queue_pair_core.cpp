@@ -38,12 +38,10 @@ std::uint32_t completions_of(const queue_pair_options& options)
 std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io_executor& executor,
   bool same_context, const protection_domain& domain, const queue_pair_options& options)
 {
-  std::string name = options.device;
-  device_impl* device = domain.impl()->find_device(name);
-  if (options.receives)
-    device = &options.receives->completions().device();
-  if (device == nullptr)
-    throw system_error(error::no_device, "queue pair on '" + name + "'");
+  device_impl* device = options.receives ? &options.receives->completions().device()
+                                         : &domain.impl()->find_device(options.device, "cannot create a queue pair");
+  if (const error_code ec = device->state())
+    throw system_error(ec, "cannot create a queue pair");
   if (options.receives && options.receives->domain() != domain.impl())
     throw system_error(error::wrong_context, "queue pair on a shared receive queue");
   std::shared_ptr<completion_queue_impl> completions;
@@ -135,11 +133,13 @@ void queue_pair_core::create()
     errno = 0;
     native_ = device_.api().create_qp(domain_->native(device_index_), &attributes);
     if (native_ == nullptr && (inline_size == 0 || (errno != EINVAL && errno != ENOMEM)))
-      throw system_error(last_verbs_error(), "cannot create a queue pair");
+      throw system_error(device_.why(last_verbs_error()), "cannot create a queue pair");
   }
   if (receives_)
     receives_->attach();
   number_ = native_->qp_num;
+  port_ = device_.port_number();
+  device_.events().watch(native_, std::static_pointer_cast<queue_pair_core>(shared_from_this()));
   // More than was asked for may be granted: what goes inline is copied, which pays for small data only.
   inline_max_ = std::min(attributes.cap.max_inline_data, options_.max_inline_data);
   options_.max_inline_data = inline_max_;
@@ -147,18 +147,21 @@ void queue_pair_core::create()
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.pkey_index = 0;
-  init.port_num = device_.port_number();
+  init.port_num = port_;
   init.qp_access_flags = remote_rights();
   if (const int error = device_.api().modify_qp(
         native_, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       error != 0)
-    throw system_error(
-      error_code(error, boost::system::system_category()), "cannot initialise a queue pair");
+    throw system_error(device_.why(error_code(error, boost::system::system_category())),
+      "cannot initialise a queue pair");
 
   source_index_ = completions_->add(shared_from_this(), ec);
   if (ec)
     throw system_error(ec, "cannot create a queue pair");
   registered_ = true;
+  // The device's end may have come between the first question and watch(), which it is told to the watched after.
+  if (const error_code lost = device_.state())
+    throw system_error(lost, "cannot create a queue pair");
 }
 
 // What the peer may do at all; which memory it may do it to is decided by what is exposed.
@@ -170,8 +173,11 @@ unsigned queue_pair_core::remote_rights() const noexcept
 
 void queue_pair_core::destroy_native() noexcept
 {
+  if (native_ != nullptr && forked())
+    native_ = nullptr; // the parent's
   if (native_ != nullptr)
   {
+    device_.events().unwatch(native_);
     // Destroying a queue pair takes its completions out of the queue (ibv_destroy_qp(3)); those of the
     // shared receive queue's receives are not its own to lose.
     if (receives_)
@@ -199,9 +205,9 @@ bool queue_pair_core::is_connected() const
 rdma::diagnosis queue_pair_core::diagnose() const
 {
   std::lock_guard lock(mutex_);
-  rdma::diagnosis result = first_failure_;
-  result.device = device_.api().get_device_name(device_.native()->device);
-  result.port = device_.port_number();
+  rdma::diagnosis result = first_failure_.code ? first_failure_ : refusal_;
+  result.device = device_.name();
+  result.port = port_;
   result.queue_pair_number = number_;
   return result;
 }
@@ -229,7 +235,7 @@ void queue_pair_core::withdraw(operation_list& list, const error_code& ec)
 
 bool queue_pair_core::to_error_state()
 {
-  if (native_ == nullptr || error_state_)
+  if (native_ == nullptr || error_state_ || forked())
     return false;
   error_state_ = true;
   ibv_qp_attr attributes{};
@@ -254,7 +260,9 @@ void queue_pair_core::disconnect(const error_code& reason)
   std::lock_guard lock(mutex_);
   if (lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::connected)
     return;
-  if (!first_failure_.code)
+  if (!first_failure_.code && refusal_.code == reason)
+    first_failure_ = refusal_; // which is why there is no connection
+  else if (!first_failure_.code)
   {
     first_failure_.code = reason;
     first_failure_.operation = "the connection";
@@ -287,8 +295,21 @@ bool queue_pair_core::drained()
     flush_timer_.cancel(); // or it would keep the io_context running
   if (lifecycle_ != lifecycle::closed)
     return false;
+  if (takes_more())
+  {
+    start_flush_timer(); // on_device_event() or force_flush() comes back here
+    return false;
+  }
   destroy_native();
   return std::exchange(registered_, false);
+}
+
+// Whether the device may still have receives in hand that it took from the shared receive queue: until
+// IBV_EVENT_QP_LAST_WQE_REACHED (IBA 11.2.9.1; ibv_modify_srq(3)) they would be lost with the queue pair.
+bool queue_pair_core::takes_more() const noexcept
+{
+  return receives_ && native_ != nullptr && ever_connected_ && !last_work_request_reached_
+    && device_.tells_last_work_request() && !device_.state();
 }
 
 void queue_pair_core::start_flush_timer()
@@ -307,13 +328,26 @@ void queue_pair_core::start_flush_timer()
 // The device did not flush in time. It lets go of the memory when the queue pair is destroyed.
 void queue_pair_core::force_flush()
 {
-  std::lock_guard lock(mutex_);
-  if (flush_timer_.expiry() > boost::asio::steady_timer::clock_type::now())
-    return; // of an earlier time, that was on its way when everything had been flushed
-  if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false) || native_ == nullptr)
-    return;
+  bool leave = false;
+  {
+    std::lock_guard lock(mutex_);
+    if (flush_timer_.expiry() > boost::asio::steady_timer::clock_type::now())
+      return; // of an earlier time, that was on its way when everything had been flushed
+    if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false) || native_ == nullptr)
+      return;
+    if (claimed_ == 0 && takes_more())
+      device_.last_work_request_missed();
+    end_posted(reason_ ? reason_ : device_reason_ ? device_reason_ : make_error_code(wc_status::flushed));
+    leave = claimed_ == 0 && drained();
+  }
+  if (leave)
+    completions_->remove(source_index_);
+}
+
+// No completion will come: the queue pair is destroyed, which makes the device let go of all that is posted.
+void queue_pair_core::end_posted(const error_code& reason)
+{
   destroy_native();
-  const error_code reason = flush_reason();
   finish_flushed(reason);
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage == operation::state::posted)
@@ -325,6 +359,78 @@ void queue_pair_core::force_flush()
 error_code queue_pair_core::flush_reason() const
 {
   return reason_ ? reason_ : make_error_code(wc_status::flushed);
+}
+
+void queue_pair_core::fail(const error_code& reason, const char* what, const work_source* through) noexcept
+{
+  bool leave = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (lifecycle_ == lifecycle::abandoned || (through != nullptr && through != receives_.get()))
+      return;
+    if (!first_failure_.code)
+    {
+      first_failure_.code = reason;
+      first_failure_.operation = "the queue pair";
+      first_failure_.reason = what;
+    }
+    if (lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::connected)
+    {
+      lifecycle_ = lifecycle::broken;
+      reason_ = reason;
+    }
+    error_state_ = true;
+    if (std::exchange(flush_timer_runs_, false))
+      flush_timer_.cancel();
+    end_posted(flush_reason());
+    leave = claimed_ == 0 && drained();
+  }
+  if (leave)
+    completions_->remove(source_index_);
+}
+
+void queue_pair_core::on_device_event(const device_news& news) noexcept
+{
+  bool leave = false;
+  switch (news.type)
+  {
+  case device_event_type::device_fatal:
+    fail(error::device_lost, describe(news.type), nullptr);
+    return;
+  case device_event_type::queue_pair_fatal:
+  case device_event_type::queue_pair_request_error:
+  case device_event_type::queue_pair_access_error:
+  case device_event_type::path_migration_error:
+  {
+    const std::lock_guard lock(mutex_);
+    if (native_ == nullptr || lifecycle_ == lifecycle::abandoned)
+      return;
+    if (!first_failure_.code)
+    {
+      first_failure_.code = error::queue_pair_failed;
+      first_failure_.operation = "the queue pair";
+      first_failure_.reason = describe(news.type);
+    }
+    // What is posted is flushed, as after a failed operation; where the device does not do that, the timer does.
+    device_reason_ = error::queue_pair_failed;
+    to_error_state();
+    if (claimed_ != 0)
+      start_flush_timer();
+    return;
+  }
+  case device_event_type::last_work_request_reached:
+  {
+    const std::lock_guard lock(mutex_);
+    last_work_request_reached_ = true;
+    if (lifecycle_ == lifecycle::closed && claimed_ == 0)
+      leave = drained();
+    break;
+  }
+  default:
+    return; // news for the user
+  }
+  if (leave)
+    completions_->remove(source_index_);
 }
 
 void queue_pair_core::unlink(operation* op)

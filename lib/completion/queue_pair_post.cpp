@@ -52,7 +52,10 @@ bool queue_pair_core::adopt_remote(const request& what, std::size_t bytes, error
 bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
 {
   if (device_.attributes().atomic_cap == IBV_ATOMIC_NONE)
+  {
     ec = boost::asio::error::operation_not_supported;
+    refuse(name_of(op->what.kind), ec, "the device has no atomics (ibv_device_attr::atomic_cap is IBV_ATOMIC_NONE)");
+  }
   else if (op->what.remote.size() < 8 || op->what.remote.address() % 8 != 0)
     ec = error::misaligned_atomic;
   else if (op->what.remote.key(device_index_) == 0)
@@ -68,6 +71,23 @@ bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
     }
   }
   return !ec;
+}
+
+bool queue_pair_core::admit_immediate(request_kind kind, error_code& ec)
+{
+  if (!device_.is_iwarp() || (kind != request_kind::send_with_immediate && kind != request_kind::write_with_immediate))
+    return true;
+  ec = boost::asio::error::operation_not_supported;
+  refuse(name_of(kind), ec, "the device is iWARP's, which has no immediate data (RFC 5040)");
+  return false;
+}
+
+// What diagnose() says as long as nothing failed. The mutex is held.
+void queue_pair_core::refuse(const char* operation, const error_code& ec, std::string lacking)
+{
+  refusal_.code = ec;
+  refusal_.operation = operation;
+  refusal_.reason = std::move(lacking);
 }
 
 bool queue_pair_core::admit_batch(operation* op, error_code& ec)
@@ -98,7 +118,7 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
       ec = error::empty_buffer;
     else if (is_one_sided(each.what.kind))
       adopt_remote(each.what, bytes, ec);
-    if (ec)
+    if (ec || !admit_immediate(each.what.kind, ec))
       return false;
     op->bytes += bytes;
   }
@@ -155,7 +175,7 @@ bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_cod
       ec = error::too_many_buffers;
     return !ec;
   default:
-    if (!adopt(op, buffers, device_index_, ec))
+    if (!admit_immediate(kind, ec) || !adopt(op, buffers, device_index_, ec))
       return false;
     if (op->piece_count > options_.max_send_sge)
       ec = error::too_many_buffers;

@@ -41,7 +41,9 @@ shared_receive_core::~shared_receive_core() { destroy_native(); }
 void shared_receive_core::open(error_code& ec)
 {
   const ibv_device_attr& limits = completions_->device().attributes();
-  if (depth_ > static_cast<std::uint32_t>(limits.max_srq_wr)
+  if (limits.max_srq <= 0)
+    ec = boost::asio::error::operation_not_supported;
+  else if (depth_ > static_cast<std::uint32_t>(limits.max_srq_wr)
     || max_sge_ > static_cast<std::uint32_t>(limits.max_srq_sge) || max_sge_ > pieces_max)
     ec = error::queue_too_deep;
   else
@@ -57,17 +59,59 @@ void shared_receive_core::open(error_code& ec)
     domain_->native(completions_->device().index()), &attributes);
   if (native_ == nullptr)
   {
-    ec = last_verbs_error();
+    ec = completions_->device().why(last_verbs_error());
+    return;
+  }
+  try
+  {
+    completions_->device().events().watch(native_, std::static_pointer_cast<shared_receive_core>(shared_from_this()));
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code();
     return;
   }
   source_index_ = completions_->add(shared_from_this(), ec);
   registered_ = !ec;
+  if (registered_ && completions_->device().state()) // between the last question and watch()
+    fail(completions_->device().state(), describe(device_event_type::device_fatal), nullptr);
+}
+
+void shared_receive_core::fail(const error_code& reason, const char*, const work_source* through) noexcept
+{
+  bool leave = false;
+  {
+    const std::lock_guard lock(mutex_);
+    if (abandoned_ || reason_ || (through != nullptr && through != this))
+      return;
+    reason_ = reason;
+    while (operation* op = waiting_.pop_front())
+      finish(op, reason);
+    // What the device holds it lets go of when the queue pairs that use it, which fail as well, are gone.
+    if (attached_ == 0)
+      let_go();
+    leave = claimed_ == 0 && drained();
+  }
+  if (leave)
+    completions_->remove(source_index_);
+}
+
+void shared_receive_core::on_device_event(const device_news& news) noexcept
+{
+  if (news.type == device_event_type::device_fatal)
+    fail(error::device_lost, describe(news.type), nullptr);
+  else if (news.type == device_event_type::shared_receive_queue_error)
+    completions_->fail_all(error::shared_receive_queue_failed, describe(news.type), this);
 }
 
 void shared_receive_core::destroy_native() noexcept
 {
-  if (native_ != nullptr)
-    completions_->device().api().destroy_srq(std::exchange(native_, nullptr));
+  if (native_ != nullptr && !forked())
+  {
+    completions_->device().events().unwatch(native_);
+    completions_->device().api().destroy_srq(native_);
+  }
+  native_ = nullptr;
   completions_->unreserve(std::exchange(reserved_, 0));
 }
 
@@ -84,7 +128,7 @@ void shared_receive_core::detach()
   {
     std::lock_guard lock(mutex_);
     --attached_;
-    if (closed_ && !abandoned_ && attached_ == 0)
+    if ((closed_ || reason_) && !abandoned_ && attached_ == 0)
     {
       let_go();
       leave = claimed_ == 0 && drained();
@@ -118,7 +162,7 @@ void shared_receive_core::let_go()
   destroy_native();
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage == operation::state::posted)
-      finish(op, boost::asio::error::operation_aborted);
+      finish(op, reason_ ? reason_ : boost::asio::error::operation_aborted);
   posted_ = 0;
 }
 
@@ -139,6 +183,8 @@ void shared_receive_core::submit(operation* op, const buffer_list& buffers)
   error_code ec;
   if (closed_)
     ec = error::closed;
+  else if (reason_)
+    ec = reason_;
   else
     adopt(op, buffers, completions_->device().index(), ec);
   if (ec)
@@ -220,9 +266,7 @@ void shared_receive_core::abandon() noexcept
 std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio::any_io_executor& executor,
   bool same_context, const protection_domain& domain, const shared_receive_queue_options& options)
 {
-  device_impl* device = domain.impl()->find_device(options.device);
-  if (device == nullptr)
-    throw system_error(error::no_device, "shared_receive_queue on '" + options.device + "'");
+  device_impl* device = &domain.impl()->find_device(options.device, "cannot create a shared receive queue");
   auto completions = options.completions
     ? options.completions->impl(device->index())
     : completion_service::of(executor).shared_queue(
@@ -233,6 +277,9 @@ std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio:
   auto core = std::make_shared<shared_receive_core>(std::move(completions), domain.impl(), where, options);
   error_code ec;
   core->open(ec);
+  if (ec == boost::asio::error::operation_not_supported)
+    throw system_error(ec, "cannot create a shared receive queue: " + device->name()
+        + " has none (ibv_device_attr::max_srq is 0)");
   if (ec)
     throw system_error(ec, "cannot create a shared receive queue");
   return core;

@@ -15,7 +15,9 @@ namespace rdma::detail {
 
 // A shared receive queue without the executor's and the handlers' types. The device lets go of its
 // receives when it is destroyed, which must wait for the queue pairs that use it.
-class shared_receive_core final : public work_source
+class shared_receive_core final
+  : public work_source
+  , public device_listener
 {
 public:
   shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
@@ -38,6 +40,8 @@ public:
 
   void submit(operation* op, const buffer_list& buffers) override;
   operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) override;
+  void fail(const error_code& reason, const char* what, const work_source* through) noexcept override;
+  void on_device_event(const device_news& news) noexcept override;
   void abandon() noexcept override;
 
 private:
@@ -55,6 +59,7 @@ private:
   std::uint32_t attached_ = 0;
   std::uint32_t reserved_ = 0;
   bool closed_ = false;
+  error_code reason_; // the device gave it up: what its receives end with
   bool abandoned_ = false;
   operation_list waiting_;
 };

@@ -136,6 +136,19 @@ void work_source::cancel(
   }
 }
 
+void work_source::end_in_child() noexcept
+{
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t i = 0; operation* op = slot(i); ++i)
+    if (op->stage == operation::state::waiting)
+    {
+      unlink(op);
+      finish(op, error::forked);
+    }
+    else if (op->stage == operation::state::posted)
+      finish(op, error::forked);
+}
+
 void work_source::finish(operation* op, const error_code& ec)
 {
   op->stage = operation::state::done;

@@ -85,6 +85,8 @@ void acceptor_impl::accept(const asio::any_io_executor& executor, handler_type h
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
+  if (process_.foreign()) // the thread that accepts is the parent's
+    return std::move(waiting).complete(error::forked, nullptr);
   std::unique_lock lock(mutex_);
   if (!open_)
   {
@@ -143,6 +145,12 @@ void acceptor_impl::close()
 {
   std::deque<unclaimed_queue_pair> unclaimed; // closed without the mutex
   {
+    if (process_.foreign())
+    {
+      // The parent's epoll set watches the socket, and would not any more if it were closed here: it is kept for ever.
+      static_cast<void>(new std::shared_ptr<acceptor_impl>(shared_from_this()));
+      return;
+    }
     std::lock_guard lock(mutex_);
     if (!std::exchange(open_, false))
       return;

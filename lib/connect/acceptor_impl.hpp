@@ -79,6 +79,7 @@ private:
   boost::asio::io_context& io_;
   boost::asio::ip::tcp::endpoint local_;
 
+  const process_mark process_;
   mutable std::mutex mutex_;
   bool open_ = false;
   bool accepting_ = false;            // socket_ waits for a client, or timer_ for better times

@@ -131,6 +131,8 @@ void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<> waiting(executor, std::move(handler));
+  if (core && core->forked())
+    return std::move(waiting).complete(error::forked);
   if (!core || !core->is_open())
     return std::move(waiting).complete(error::closed);
   if (core->is_connected())

@@ -9,14 +9,13 @@
 
 #include "completion/completion_service.hpp"
 #include "connect/log.hpp"
+#include "verbs/signals_blocked.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <csignal>
 #include <exception>
-#include <unistd.h>
 #include <utility>
 
 namespace rdma::detail {
@@ -25,35 +24,12 @@ namespace asio = boost::asio;
 
 asio::execution_context::id connection_service::id;
 
-namespace {
-
-// The program's signals are for the program's threads.
-class signals_blocked
-{
-public:
-  signals_blocked()
-  {
-    sigset_t all;
-    sigfillset(&all);
-    pthread_sigmask(SIG_BLOCK, &all, &before_);
-  }
-  ~signals_blocked() { pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
-  signals_blocked(const signals_blocked&) = delete;
-  signals_blocked& operator=(const signals_blocked&) = delete;
-
-private:
-  sigset_t before_;
-};
-
-} // namespace
-
 connection_service::connection_service(asio::execution_context& owner)
   : asio::execution_context::service(owner)
   , io_(std::make_unique<asio::io_context>())
   , work_(io_->get_executor())
-  , process_(::getpid())
 {
-  signals_blocked blocked; // the new thread inherits the mask
+  const signals_blocked blocked; // the new thread inherits the mask
   thread_ = std::make_unique<std::thread>([this] { run(); });
 }
 
@@ -71,7 +47,10 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
   }
-  return asio::use_service<connection_service>(context);
+  auto& service = asio::use_service<connection_service>(context);
+  if (service.forked())
+    throw system_error(error::forked, "connecting");
+  return service;
 }
 
 void connection_service::run() noexcept
@@ -101,7 +80,7 @@ void connection_service::add(std::weak_ptr<abandonable> object)
 
 void connection_service::shutdown()
 {
-  if (::getpid() != process_)
+  if (forked())
   {
     // A child after fork() has no such thread, and the connections are its parent's: neither can be ended
     // here.

@@ -8,6 +8,9 @@
 #ifndef BOOST_RDMA_LIB_CONNECT_CONNECTION_SERVICE_HPP
 #define BOOST_RDMA_LIB_CONNECT_CONNECTION_SERVICE_HPP
 
+#include "boost_rdma/detail/process_mark.hpp"
+#include "completion/abandonable.hpp"
+
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/executor_work_guard.hpp>
@@ -15,19 +18,10 @@
 
 #include <memory>
 #include <mutex>
-#include <sys/types.h>
 #include <thread>
 #include <vector>
 
 namespace rdma::detail {
-
-// What must let go of its sockets and destroy its handlers uncalled when the execution context goes.
-class abandonable
-{
-public:
-  virtual ~abandonable() = default;
-  virtual void abandon() noexcept = 0;
-};
 
 // Runs everything of floor 3 on one background thread, for each execution context that connects.
 //
@@ -45,10 +39,11 @@ public:
   explicit connection_service(boost::asio::execution_context& owner);
   ~connection_service() override;
 
-  // Throws likewise.
+  // Throws likewise, and error::forked in a child of the process that has the thread.
   static connection_service& of(const boost::asio::any_io_executor& executor);
 
   [[nodiscard]] boost::asio::io_context& io() noexcept { return *io_; }
+  [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
   void add(std::weak_ptr<abandonable> object);
 
@@ -60,7 +55,7 @@ private:
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<abandonable>> objects_;
-  pid_t process_; // that has the thread
+  const process_mark process_; // that has the thread
   std::unique_ptr<std::thread> thread_;
 };
 

@@ -51,7 +51,8 @@ registered_buffer context::allocate(std::size_t size) const
   error_code ec;
   registered_buffer result = allocate(size, ec);
   if (ec)
-    throw system_error(ec, "cannot allocate registered memory");
+    throw system_error(ec,
+      "cannot allocate registered memory: " + detail::registration_failure(impl_->pool().growth(size), ec));
   return result;
 }
 

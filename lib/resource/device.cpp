@@ -10,7 +10,8 @@
 #include "resource/device_impl.hpp"
 #include "verbs/software/software.hpp"
 
-#include <cstring>
+#include <algorithm>
+#include <cerrno>
 
 namespace rdma {
 
@@ -39,13 +40,19 @@ std::vector<device_info> list_devices()
     }
     else
     {
-      const error_code ec = detail::last_verbs_error();
-      info.remark = "cannot be opened: " + ec.message() + ". " + likely_cause(ec);
+      error_code ec;
+      info.remark = "cannot be opened: " + detail::opening_failure(*list[i], ec);
     }
     result.push_back(std::move(info));
   }
   if (list != nullptr)
     api->free_device_list(list);
+  std::vector<std::string> listed;
+  for (const device_info& each : result)
+    listed.push_back(each.name);
+  if (api != nullptr)
+    for (const detail::unlisted_device& each : detail::unlisted_devices(listed))
+      result.push_back({each.name, device_kind::nic, false, each.why});
   result.push_back({software::device_name, device_kind::software, true, {}});
   return result;
 }
@@ -56,7 +63,7 @@ std::string system_library_remark()
   return library.functions != nullptr ? library.path : library.reason;
 }
 
-std::string device::name() const { return impl_->api().get_device_name(impl_->native()->device); }
+std::string device::name() const { return impl_->name(); }
 
 device_kind device::kind() const noexcept { return impl_->kind(); }
 
@@ -86,17 +93,19 @@ bool device::has_atomics() const noexcept { return impl_->attributes().atomic_ca
 
 bool device::has_memory_windows() const noexcept
 {
-  return (impl_->attributes().device_cap_flags
-           & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B))
-    != 0;
+  return impl_->has_windows();
 }
+
+bool device::has_immediate_data() const noexcept { return !impl_->is_iwarp(); }
+
+bool device::has_shared_receive_queues() const noexcept { return impl_->attributes().max_srq > 0; }
 
 std::vector<boost::asio::ip::address> device::addresses() const
 {
   std::vector<boost::asio::ip::address> result;
-  for (const auto& entry : impl_->gids())
-    if (entry.address)
-      result.push_back(*entry.address);
+  for (const detail::gid_entry& entry : impl_->gids())
+    if (entry.address && std::find(result.begin(), result.end(), *entry.address) == result.end())
+      result.push_back(*entry.address); // RoCE v1 and v2 have a GID each
   return result;
 }
 

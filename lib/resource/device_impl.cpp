@@ -7,11 +7,17 @@
 
 #include "resource/device_impl.hpp"
 
-#include "resource/gid.hpp"
 #include "verbs/software/software.hpp"
 
+#include <boost/system/errc.hpp>
+
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <unistd.h>
 
 namespace rdma::detail {
 
@@ -25,75 +31,95 @@ device_impl::device_impl(const verbs::api& api, ibv_context* context, device_kin
   , context_(context)
   , kind_(kind)
 {
-  auto query_port = [this](std::uint8_t number, ibv_port_attr& attributes)
+  error_code ec;
+  try
   {
-    attributes = {};
-    return api_.query_port(context_, number, reinterpret_cast<_compat_ibv_port_attr*>(&attributes)) == 0;
-  };
-  bool known = api_.query_device(context_, &attributes_) == 0 && query_port(1, port_);
-  // The first port that is up; port 1 where none is.
-  for (std::uint8_t number = 2; known && !port_active() && number <= attributes_.phys_port_cnt; ++number)
-  {
-    ibv_port_attr other;
-    if (query_port(number, other) && other.state == IBV_PORT_ACTIVE)
-    {
-      port_ = other;
-      port_number_ = number;
-    }
+    events_ = std::make_shared<event_hub>(api, context);
+    errno = 0;
+    const bool answers = api_.query_device(context_, &attributes_) == 0;
+    const auto first = answers ? query_port(1) : std::nullopt;
+    if (!first)
+      throw system_error(last_verbs_error(), "cannot query the RDMA device");
+    port_ = *first;
+    // The first port that is up; port 1 where none is.
+    for (unsigned number = 2; !port_active() && number <= attributes_.phys_port_cnt; ++number)
+      if (const auto other = query_port(static_cast<std::uint8_t>(number)); other && other->state == IBV_PORT_ACTIVE)
+      {
+        port_ = *other;
+        port_number_ = static_cast<std::uint8_t>(number);
+      }
   }
-  if (!known)
+  catch (...)
   {
-    const error_code ec = last_verbs_error();
     api_.close_device(context_);
-    throw system_error(ec, "cannot query the RDMA device");
+    throw;
   }
 }
 
-device_impl::~device_impl() { api_.close_device(context_); }
+device_impl::~device_impl()
+{
+  if (forked())
+    return; // it is the parent's, who goes on using it
+  events_->close();
+  api_.close_device(context_);
+}
 
 std::size_t device_impl::index() const noexcept
 {
   return kind_ == device_kind::software ? software_index : nic_index;
 }
 
-std::vector<device_impl::gid_entry> device_impl::gids() const
+error_code device_impl::state() const noexcept
 {
+  if (forked())
+    return error::forked;
+  if (events_->lost())
+    return error::device_lost;
+  return {};
+}
+
+std::optional<ibv_port_attr> device_impl::query_port(std::uint8_t number) const
+{
+  ibv_port_attr attributes{};
+  if (forked()
+    || api_.query_port(context_, number, reinterpret_cast<_compat_ibv_port_attr*>(&attributes)) != 0)
+    return std::nullopt;
+  return attributes;
+}
+
+std::vector<gid_entry> device_impl::gids() const
+{
+  constexpr int indices_max = 256; // what ibv_global_route::sgid_index can name
   std::vector<gid_entry> result;
-  for (int i = 0; i < port_.gid_tbl_len && i < 256; ++i)
+  for (unsigned port = 1; port <= attributes_.phys_port_cnt; ++port)
   {
-    ibv_gid_entry found{};
-    if (api_.query_gid_ex(context_, port_number_, static_cast<std::uint32_t>(i), &found, 0, sizeof found) != 0)
-      continue; // an empty place in the table (ENODATA)
-    gid_entry entry;
-    entry.index = static_cast<std::uint8_t>(i);
-    entry.gid = found.gid;
-    entry.routable = found.gid_type != IBV_GID_TYPE_ROCE_V1;
-    if (found.gid_type != IBV_GID_TYPE_IB)
-      entry.address = address_of(found.gid);
-    result.push_back(entry);
+    const auto attributes = query_port(static_cast<std::uint8_t>(port));
+    for (int i = 0; attributes && i < attributes->gid_tbl_len && i < indices_max; ++i)
+    {
+      ibv_gid_entry found{};
+      if (api_.query_gid_ex(context_, port, static_cast<std::uint32_t>(i), &found, 0, sizeof found) != 0)
+        continue; // an empty place in the table (ENODATA)
+      gid_entry entry;
+      entry.port = static_cast<std::uint8_t>(port);
+      entry.active = attributes->state == IBV_PORT_ACTIVE;
+      entry.index = static_cast<std::uint8_t>(i);
+      entry.gid = found.gid;
+      entry.interface_index = found.ndev_ifindex;
+      entry.kind = found.gid_type == IBV_GID_TYPE_ROCE_V2 ? gid_kind::roce_v2
+        : found.gid_type == IBV_GID_TYPE_ROCE_V1          ? gid_kind::roce_v1
+                                                          : gid_kind::infiniband;
+      if (entry.kind != gid_kind::infiniband)
+        entry.address = address_of(found.gid);
+      result.push_back(entry);
+    }
   }
   return result;
 }
 
-std::optional<device_impl::gid_entry> device_impl::find_gid(
-  const std::optional<boost::asio::ip::address>& local) const
+std::optional<gid_entry> device_impl::find_gid(
+  const std::optional<boost::asio::ip::address>& local, error_code& ec) const
 {
-  std::optional<gid_entry> best;
-  int best_rank = -1;
-  for (const gid_entry& entry : gids())
-  {
-    const bool loopback = entry.address && is_loopback(*entry.address);
-    const bool link_local = entry.address && entry.address->is_v6() && entry.address->to_v6().is_link_local();
-    // The address in use decides; then what can be routed; loopback reaches nobody but this host.
-    const int rank = (local && entry.address == local ? 8 : 0) + (entry.routable ? 4 : 0)
-      + (link_local ? 0 : 2) + (loopback ? 0 : 1);
-    if (rank > best_rank)
-    {
-      best = entry;
-      best_rank = rank;
-    }
-  }
-  return best;
+  return choose_gid(gids(), local, kind_ == device_kind::software, ec);
 }
 
 std::unique_ptr<device_impl> open_software(const software::device_settings& settings)
@@ -105,16 +131,55 @@ std::unique_ptr<device_impl> open_software(const software::device_settings& sett
   return std::make_unique<device_impl>(software::api(), context, device_kind::software);
 }
 
-std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec)
+std::string opening_failure(const ibv_device& device, error_code& ec)
+{
+  ec = last_verbs_error();
+  const std::string file = "/dev/infiniband/" + std::string(device.dev_name);
+  // libibverbs goes on to look for the device under another name, and ends with ENOENT.
+  if (::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0 && errno == EACCES)
+    ec.assign(EACCES, boost::system::system_category());
+  std::string result = file + ", user " + std::to_string(::geteuid()) + ": " + ec.message();
+  if (ec == boost::system::errc::permission_denied || ec == boost::system::errc::operation_not_permitted)
+    return result + ". Let the user read and write it: add the user to the group that owns it (often \"rdma\"), or give it "
+                    "to one by a udev rule: KERNEL==\"uverbs*\", GROUP=\"rdma\", MODE=\"0660\".";
+  if (const std::string cause = likely_cause(ec); !cause.empty())
+    result += ". " + cause;
+  return result;
+}
+
+std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& listed)
+{
+  namespace fs = std::filesystem;
+  std::vector<unlisted_device> result;
+  std::error_code none; // without the directory there is no RDMA in this kernel, and nothing to say
+  for (fs::directory_iterator each("/sys/class/infiniband_verbs", none), end; !none && each != end; each.increment(none))
+  {
+    std::string name;
+    if (!(std::ifstream(each->path() / "ibdev") >> name)
+      || std::find(listed.begin(), listed.end(), name) != listed.end())
+      continue;
+    const std::string file = "/dev/infiniband/" + each->path().filename().string();
+    result.push_back({name, ::access(file.c_str(), F_OK) != 0
+        ? "the kernel has it, but there is no file " + file + ": in a container, pass it in (--device " + file
+          + "); else udev makes it"
+        : "the kernel has it, but libibverbs has no driver for it: install the package ibverbs-providers"});
+  }
+  return result;
+}
+
+std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, std::string& why)
 {
   ec = {};
   const bool any = name.empty();
-  const verbs::api* api = verbs::system().functions;
+  const verbs::system_library& library = verbs::system();
+  const verbs::api* api = library.functions;
   int count = 0;
   ibv_device** list = api != nullptr ? api->get_device_list(&count) : nullptr;
   std::unique_ptr<device_impl> found;
+  std::vector<std::string> names;
   for (int i = 0; list != nullptr && i < count && !found; ++i)
   {
+    names.emplace_back(api->get_device_name(list[i]));
     if (!any && name != api->get_device_name(list[i]))
       continue;
     errno = 0;
@@ -123,7 +188,7 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec)
     {
       // Asked for by name, the reason matters; otherwise the next one may do.
       if (!any)
-        ec = last_verbs_error();
+        why = opening_failure(*list[i], ec);
       continue;
     }
     auto candidate = std::make_unique<device_impl>(*api, context, device_kind::nic);
@@ -133,7 +198,16 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec)
   if (list != nullptr)
     api->free_device_list(list);
   if (!any && !found && !ec)
+  {
     ec = error::no_device;
+    why = api == nullptr ? library.reason : std::string("there is ") + software::device_name;
+    for (const std::string& each : names)
+      why += ", " + each;
+    if (api != nullptr)
+      for (const unlisted_device& each : unlisted_devices(names))
+        if (each.name == name)
+          why = each.why;
+  }
   return found;
 }
 

@@ -9,27 +9,24 @@
 #define BOOST_RDMA_LIB_RESOURCE_DEVICE_IMPL_HPP
 
 #include "boost_rdma/context.hpp"
+#include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/device.hpp"
+#include "resource/event_reader.hpp"
+#include "resource/gid_choice.hpp"
 #include "verbs/api.hpp"
 
+#include <atomic>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace rdma::detail {
 
-// One opened device: the table to call it by, its limits, its first active port and that port's GIDs.
+// One opened device: the table to call it by, its limits, its ports and their GIDs, and its events.
 class device_impl
 {
 public:
-  struct gid_entry
-  {
-    std::uint8_t index = 0;
-    ::ibv_gid gid{};
-    bool routable = true; // RoCE v2 or InfiniBand; a RoCE v1 GID reaches its own link only
-    std::optional<boost::asio::ip::address> address;
-  };
-
   // Takes over the opened context; throws system_error when the device cannot be queried.
   device_impl(const verbs::api& api, ibv_context* context, device_kind kind);
   ~device_impl();
@@ -39,16 +36,53 @@ public:
   [[nodiscard]] const verbs::api& api() const noexcept { return api_; }
   [[nodiscard]] ibv_context* native() const noexcept { return context_; }
   [[nodiscard]] device_kind kind() const noexcept { return kind_; }
+  [[nodiscard]] std::string name() const { return api_.get_device_name(context_->device); }
   [[nodiscard]] std::size_t index() const noexcept;
   [[nodiscard]] const ibv_device_attr& attributes() const noexcept { return attributes_; }
+
+  // The first active port, as it was when the device was opened.
   [[nodiscard]] const ibv_port_attr& port() const noexcept { return port_; }
   [[nodiscard]] std::uint8_t port_number() const noexcept { return port_number_; }
   [[nodiscard]] bool port_active() const noexcept { return port_.state == IBV_PORT_ACTIVE; }
+
+  // A port as it is now; none when the device has no such port, or cannot be asked any more.
+  [[nodiscard]] std::optional<ibv_port_attr> query_port(std::uint8_t number) const;
+
+  // What all ports' GID tables hold now.
   [[nodiscard]] std::vector<gid_entry> gids() const;
 
-  // The GID by which `local` is reached, the first that others can reach without one.
+  // See choose_gid().
   [[nodiscard]] std::optional<gid_entry> find_gid(
-    const std::optional<boost::asio::ip::address>& local) const;
+    const std::optional<boost::asio::ip::address>& local, error_code& ec) const;
+
+  [[nodiscard]] bool is_iwarp() const noexcept
+  {
+    return context_->device->transport_type == IBV_TRANSPORT_IWARP;
+  }
+  [[nodiscard]] bool has_windows() const noexcept
+  {
+    return (attributes_.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+  }
+
+  [[nodiscard]] event_hub& events() const noexcept { return *events_; }
+
+  // error::forked or error::device_lost when nothing can be made with the device any more.
+  [[nodiscard]] error_code state() const noexcept;
+  [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
+
+  // What a call that failed means: error::device_lost when that is why.
+  [[nodiscard]] error_code why(const error_code& ec) const noexcept { return state() ? state() : ec; }
+
+  // Whether IBV_EVENT_QP_LAST_WQE_REACHED is worth waiting for. No attribute says so: it is until a queue pair has waited
+  // in vain, as on rxe before Linux 6.11.
+  [[nodiscard]] bool tells_last_work_request() const noexcept
+  {
+    return tells_last_work_request_.load(std::memory_order_relaxed);
+  }
+  void last_work_request_missed() noexcept
+  {
+    tells_last_work_request_.store(false, std::memory_order_relaxed);
+  }
 
 private:
   const verbs::api& api_;
@@ -57,11 +91,25 @@ private:
   ibv_device_attr attributes_{};
   ibv_port_attr port_{};
   std::uint8_t port_number_ = 1;
+  std::shared_ptr<event_hub> events_;
+  const process_mark process_;
+  std::atomic<bool> tells_last_work_request_{true};
 };
 
 // Opens the device that `name` asks for (see context_options::device); null when the software device
-// is to be the only one.
-std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec);
+// is to be the only one. `why` says for a person what stands behind `ec`.
+std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, std::string& why);
+
+// Why this device could not be opened, just now, and what to do about it.
+std::string opening_failure(const ibv_device& device, error_code& ec);
+
+// Devices that the kernel has, and why libibverbs does not list them: those that are not in `listed`.
+struct unlisted_device
+{
+  std::string name;
+  std::string why;
+};
+std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& listed);
 
 // Opens the software device; throws system_error.
 std::unique_ptr<device_impl> open_software(const software::device_settings& settings);

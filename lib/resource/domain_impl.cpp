@@ -21,17 +21,26 @@ device_set::device_set(const context_options& options)
   if (wanted != software::device_name)
   {
     error_code ec;
-    devices[nic_index] = open_nic(wanted, ec);
+    std::string why;
+    devices[nic_index] = open_nic(wanted, ec, why);
     if (ec)
-      throw system_error(ec, "cannot open the RDMA device '" + wanted + "'");
+      throw system_error(ec, "cannot open the RDMA device '" + wanted + "' (" + why + ")");
   }
   devices[software_index] = open_software(options.software);
+}
+
+std::string registration_failure(std::size_t bytes, const error_code& ec)
+{
+  std::string result = "cannot register " + std::to_string(bytes) + " bytes of memory";
+  if (const std::string cause = likely_cause(ec); !cause.empty())
+    result += " (" + cause + ")";
+  return result;
 }
 
 registered_range::~registered_range()
 {
   for (std::size_t i = 0; i < device_count_max; ++i)
-    if (regions_[i] != nullptr)
+    if (regions_[i] != nullptr && !domain_->device_at(i)->forked())
       domain_->device_at(i)->api().dereg_mr(regions_[i]);
 }
 
@@ -45,11 +54,13 @@ void registered_range::open(
     const device_impl* device = domain.device_at(i);
     if (device == nullptr)
       continue;
+    if (ec = device->state(); ec)
+      return;
     errno = 0;
     regions_[i] = device->api().reg_mr(domain.native(i), data, size, static_cast<int>(rights));
     if (regions_[i] == nullptr)
     {
-      ec = last_verbs_error();
+      ec = device->why(last_verbs_error());
       return; // what was registered goes with this object
     }
   }
@@ -80,6 +91,11 @@ domain_impl::domain_impl(std::shared_ptr<device_set> devices)
     const device_impl* device = device_at(i);
     if (device == nullptr)
       continue;
+    if (device->state())
+    {
+      close();
+      throw system_error(device->state(), "cannot allocate a protection domain");
+    }
     errno = 0;
     domains_[i] = device->api().alloc_pd(device->native());
     if (domains_[i] == nullptr)
@@ -97,18 +113,26 @@ void domain_impl::close() noexcept
 {
   pool_.clear();
   for (std::size_t i = 0; i < device_count_max; ++i)
-    if (domains_[i] != nullptr)
+    if (domains_[i] != nullptr && !device_at(i)->forked())
       device_at(i)->api().dealloc_pd(domains_[i]);
 }
 
-device_impl* domain_impl::find_device(const std::string& name) const
+device_impl& domain_impl::find_device(const std::string& name, const std::string& who) const
 {
-  if (name.empty())
-    return &default_device();
+  device_impl* found = name.empty() ? &default_device() : nullptr;
+  std::string names;
   for (const auto& device : devices_->devices)
-    if (device && name == device->api().get_device_name(device->native()->device))
-      return device.get();
-  return nullptr;
+    if (device)
+    {
+      names += (names.empty() ? "" : ", ") + device->name();
+      if (found == nullptr && name == device->name())
+        found = device.get();
+    }
+  if (found == nullptr)
+    throw system_error(error::no_device, who + " on '" + name + "': the context has opened " + names);
+  if (const error_code ec = found->state())
+    throw system_error(ec, who);
+  return *found;
 }
 
 } // namespace rdma::detail

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <memory>
+#include <string>
 
 namespace rdma::detail {
 
@@ -27,6 +28,9 @@ struct device_set
   std::array<std::unique_ptr<device_impl>, device_count_max> devices;
   memory_pool_options pool_options;
 };
+
+// What a registration that failed says to a person: how much it was, and what stands in its way.
+std::string registration_failure(std::size_t bytes, const error_code& ec);
 
 // One registration a device, and its keys; deregisters on destruction.
 class registered_range
@@ -66,8 +70,9 @@ public:
   {
     return device_at(nic_index) != nullptr ? *device_at(nic_index) : *device_at(software_index);
   }
-  // The device of that name ("" for the default); null when the context has not opened it.
-  [[nodiscard]] device_impl* find_device(const std::string& name) const;
+  // The device of that name ("" for the default). Throws system_error for `who`: error::no_device, naming those that the
+  // context has opened, error::device_lost, error::forked.
+  [[nodiscard]] device_impl& find_device(const std::string& name, const std::string& who) const;
 
   [[nodiscard]] ibv_pd* native(std::size_t device_index) const noexcept { return domains_[device_index]; }
   [[nodiscard]] pool_impl& pool() noexcept { return pool_; }

@@ -85,7 +85,7 @@ memory_region::memory_region(const protection_domain& domain, std::size_t size, 
   error_code ec;
   *this = memory_region(domain, size, rights, ec);
   if (ec)
-    throw system_error(ec, "cannot register memory");
+    throw system_error(ec, detail::registration_failure(size, ec));
 }
 
 memory_region::memory_region(
@@ -102,7 +102,7 @@ memory_region::memory_region(const protection_domain& domain, void* data, std::s
   error_code ec;
   *this = memory_region(domain, data, size, rights, ec);
   if (ec)
-    throw system_error(ec, "cannot register memory");
+    throw system_error(ec, detail::registration_failure(size, ec));
 }
 
 remote_buffer memory_region::remote(error_code& ec) const noexcept

@@ -17,19 +17,22 @@ namespace detail {
 
 window_impl::window_impl(std::shared_ptr<domain_impl> owner, const std::string& device_name)
   : domain(std::move(owner))
-  , device(domain->find_device(device_name))
+  , device(&domain->find_device(device_name, "cannot allocate a type 2 memory window"))
 {
-  if (device == nullptr)
-    throw system_error(error::no_device, "memory_window on '" + device_name + "'");
+  if (!device->has_windows())
+    throw system_error(error_code(EOPNOTSUPP, boost::system::system_category()),
+      "cannot allocate a type 2 memory window: " + device->name()
+        + " has none (ibv_device_attr::device_cap_flags, IBV_DEVICE_MEM_WINDOW_TYPE_2*)");
   errno = 0;
   native = ibv_alloc_mw(domain->native(device->index()), IBV_MW_TYPE_2);
   if (native == nullptr)
-    throw system_error(last_verbs_error(), "cannot allocate a type 2 memory window");
+    throw system_error(device->why(last_verbs_error()), "cannot allocate a type 2 memory window");
 }
 
 window_impl::~window_impl()
 {
-  ibv_dealloc_mw(native);
+  if (!device->forked())
+    ibv_dealloc_mw(native);
   for (registration* each : held_)
     each->release();
 }

@@ -68,6 +68,13 @@ memory_pool_statistics pool_impl::statistics() const
   return statistics_;
 }
 
+std::size_t pool_impl::growth(std::size_t size) const noexcept
+{
+  const bool shared = size <= options_.arena_size / 4
+    && std::bit_ceil(std::max(size, smallest_class)) <= options_.arena_size / 4;
+  return shared ? options_.arena_size : size;
+}
+
 pool_impl::arena* pool_impl::grow(std::size_t block_size, std::size_t blocks, error_code& ec)
 {
   constexpr std::size_t page = 4096;
@@ -111,6 +118,11 @@ registered_buffer pool_impl::allocate(std::size_t size, error_code& ec)
   if (size == 0)
   {
     ec = error::empty_buffer;
+    return {};
+  }
+  if (domain_.default_device().forked())
+  {
+    ec = error::forked; // and the parent's mutex may be locked for ever
     return {};
   }
   // The latter, which no machine has, keeps the arithmetic below from overflowing.

@@ -36,6 +36,9 @@ public:
   [[nodiscard]] registered_buffer allocate(std::size_t size, error_code& ec);
   [[nodiscard]] memory_pool_statistics statistics() const;
 
+  // Bytes that a buffer of this size makes the pool register when it has none left.
+  [[nodiscard]] std::size_t growth(std::size_t size) const noexcept;
+
   // Deregisters all arenas. No buffer may be out.
   void clear() noexcept;
 

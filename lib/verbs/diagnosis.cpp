@@ -17,6 +17,8 @@ std::string diagnosis::text() const
     + ", queue pair " + std::to_string(queue_pair_number) + ": " + code.message();
   if (vendor_error != 0)
     result += " (vendor error " + std::to_string(vendor_error) + ")";
+  if (!reason.empty())
+    result += ": " + reason;
   if (const std::string cause = likely_cause(code); !cause.empty())
     result += ". " + cause;
   return result;

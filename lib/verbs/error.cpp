@@ -10,6 +10,7 @@
 #include <boost/system/errc.hpp>
 
 #include <cerrno>
+#include <sys/resource.h>
 
 namespace rdma {
 namespace {
@@ -99,6 +100,21 @@ text describe(error value)
   case error::forked:
     return {"the object belongs to the parent process", "RDMA objects do not survive fork(). Make contexts and "
       "queue pairs in the process that uses them, or fork before."};
+  case error::no_local_gid:
+    return {"the RDMA device has no GID for the local address", "The address is of another network interface than the "
+      "device. Connect by an address out of device::addresses(), open the device of that interface (`rdma link` names "
+      "it), or say which address to use with queue_pair_options::local_address."};
+  case error::other_address_family:
+    return {"one side is reached by IPv4, the other by IPv6", "Connect by an address of a family that both devices have "
+      "a GID for, or choose it with queue_pair_options::local_address on both sides."};
+  case error::queue_pair_failed:
+    return {"the device reported the queue pair as failed", "queue_pair::diagnose() says what the device reported. The "
+      "peer may have violated the protocol or reached for memory that is not exposed."};
+  case error::completion_queue_failed:
+    return {"the completion queue failed", "It overran: more completions came than it holds, for instance of work posted "
+      "past this library. Make a new one, and new queue pairs."};
+  case error::shared_receive_queue_failed:
+    return {"the shared receive queue failed", "Make a new one, and new queue pairs."};
   }
   return {"unknown rdma error", ""};
 }
@@ -163,6 +179,14 @@ text describe(wc_status value)
   return {"unknown work completion status", ""};
 }
 
+std::string memory_lock_limit()
+{
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+    return "there is no limit to that (RLIMIT_MEMLOCK), so that it is the memory or the device that has no more";
+  return "this process may lock " + std::to_string(limit.rlim_cur / 1024) + " KiB (RLIMIT_MEMLOCK)";
+}
+
 struct rdma_category final : boost::system::error_category
 {
   const char* name() const noexcept override { return "rdma"; }
@@ -221,11 +245,15 @@ std::string likely_cause(const error_code& ec)
   switch (ec.value())
   {
   case ENOMEM:
-    return "Registered memory is locked: raise the limit (ulimit -l, LimitMEMLOCK= of the service) to at "
-           "least the bytes registered.";
+    return "Registered memory is locked, and " + memory_lock_limit() + ". Raise it to at least all bytes registered at a "
+      "time: `ulimit -l KIB` in a shell, a line `* - memlock unlimited` in /etc/security/limits.d/rdma.conf for logins, "
+      "LimitMEMLOCK=infinity for a systemd service, --ulimit memlock=-1 for a container.";
   case EPERM:
   case EACCES:
     return "The RDMA device may not be opened: give the user access to /dev/infiniband/uverbs*.";
+  case EOPNOTSUPP:
+    return "The device cannot do this: see device::has_atomics(), has_memory_windows(), has_immediate_data() and "
+           "has_shared_receive_queues(), and queue_pair::diagnose().";
   case EMFILE:
   case ENFILE:
     return "Too many open files: raise the limit (ulimit -n).";

@@ -19,7 +19,7 @@ TEST_CASE("every error has a message of its own, and nearly every one a remedy")
 {
   std::set<std::string> messages;
   for (int i = static_cast<int>(rdma::error::no_device);
-       i <= static_cast<int>(rdma::error::handshake_timeout); ++i)
+       i <= static_cast<int>(rdma::error::shared_receive_queue_failed); ++i)
   {
     const rdma::error_code ec = static_cast<rdma::error>(i);
     CAPTURE(i, ec.message());
@@ -68,6 +68,10 @@ TEST_CASE("the errors that a new user meets name their remedy")
   auto cause = [](int number)
   { return rdma::likely_cause(rdma::error_code(number, boost::system::system_category())); };
   CHECK(cause(ENOMEM).find("ulimit -l") != std::string::npos);
+  CHECK(cause(ENOMEM).find("RLIMIT_MEMLOCK") != std::string::npos);
+  CHECK(cause(ENOMEM).find("LimitMEMLOCK=") != std::string::npos);
+  CHECK(cause(ENOMEM).find("/etc/security/limits.d") != std::string::npos);
+  CHECK(cause(EOPNOTSUPP).find("has_atomics()") != std::string::npos);
   CHECK(cause(EACCES).find("/dev/infiniband") != std::string::npos);
   CHECK(cause(EMFILE).find("ulimit -n") != std::string::npos);
   CHECK(cause(ENOENT).empty());

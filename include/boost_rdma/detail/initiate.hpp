@@ -220,10 +220,16 @@ public:
   void operator()(H&& handler, request what, const Pieces& pieces) const
   {
     using handler_type = std::decay_t<H>;
-    operation* op = source_ != nullptr ? source_->claim() : nullptr;
+    if (source_ == nullptr || source_->forked())
+    {
+      // Of the parent's mutexes one may be locked for ever: nothing of it is touched.
+      refuse<handler_type>(std::forward<H>(handler), source_ == nullptr ? error::closed : error::forked);
+      return;
+    }
+    operation* op = source_->claim();
     if (op == nullptr)
     {
-      refuse<handler_type>(std::forward<H>(handler));
+      refuse<handler_type>(std::forward<H>(handler), error::queue_too_deep);
       return;
     }
     auto slot = asio::get_associated_cancellation_slot(handler);
@@ -251,12 +257,13 @@ public:
   }
 
 private:
-  // Without a slot: the object was moved from, or more operations wait than can be told apart.
+  // Without a slot: the object was moved from, is another process's, or has more operations than can be told
+  // apart.
   template <class Handler, class H>
-  void refuse(H&& handler) const
+  void refuse(H&& handler, error why) const
   {
     outcome o;
-    o.ec = source_ == nullptr ? make_error_code(error::closed) : make_error_code(error::queue_too_deep);
+    o.ec = make_error_code(why);
     auto executor = asio::get_associated_executor(handler, executor_);
     auto allocator = handler_allocator(handler);
     auto call = [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
 #define BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
 
+#include <boost_rdma/detail/device_listener.hpp>
 #include <boost_rdma/detail/work_source.hpp>
 #include <boost_rdma/diagnosis.hpp>
 #include <boost_rdma/endpoint_description.hpp>
@@ -21,6 +22,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace rdma::detail {
@@ -51,7 +53,9 @@ public:
 //
 // Lives until the last of its owners (the queue_pair, its completion queue) lets go; the completion
 // queue does so when the queue pair is closed and its last operation has completed.
-class queue_pair_core final : public work_source
+class queue_pair_core final
+  : public work_source
+  , public device_listener
 {
 public:
   // `executor` is inside strands; same_context says that there were none. Throws system_error.
@@ -100,6 +104,8 @@ public:
 
   void submit(operation* op, const buffer_list& buffers) override;
   operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) override;
+  void fail(const error_code& reason, const char* what, const work_source* through) noexcept override;
+  void on_device_event(const device_news& news) noexcept override;
   void stop() noexcept override;
   void abandon() noexcept override;
 
@@ -119,6 +125,7 @@ private:
   bool admit(operation* op, const buffer_list& buffers, error_code& ec);
   bool admit_batch(operation* op, error_code& ec);
   bool admit_atomic(operation* op, error_code& ec);
+  bool admit_immediate(request_kind kind, error_code& ec);
   bool adopt_remote(const request& what, std::size_t bytes, error_code& ec) const;
   void start(operation* op);
   bool post(operation* op, int& error);
@@ -136,6 +143,10 @@ private:
   [[nodiscard]] error_code flush_reason() const;
   void start_flush_timer();
   void force_flush();
+  void end_posted(const error_code& reason);
+  [[nodiscard]] bool takes_more() const noexcept;
+  void refuse(const char* operation, const error_code& ec, std::string lacking);
+  int move_to_port();
   void unlink(operation* op) override;
   void terminate() override;
   bool drained() override;
@@ -153,10 +164,16 @@ private:
   lifecycle lifecycle_ = lifecycle::open;
   error_code reason_;
   rdma::diagnosis first_failure_;
+  rdma::diagnosis refusal_; // of what the device cannot do; told when nothing failed
   endpoint_description local_;
   std::uint8_t gid_index_ = 0;
+  std::uint8_t port_ = 0; // that the queue pair is on
+  bool by_ethernet_ = false; // that port is RoCE's
+  bool ever_connected_ = false; // reached RTR
   bool described_ = false; // local_ is filled in
   bool error_state_ = false;
+  error_code device_reason_;        // what the device reported of this queue pair
+  bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   std::shared_ptr<connection_guard> guard_;
 
   std::uint32_t sends_posted_ = 0; // credits in use

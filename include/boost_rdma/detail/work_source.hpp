@@ -9,6 +9,7 @@
 #define BOOST_RDMA_DETAIL_WORK_SOURCE_HPP
 
 #include <boost_rdma/detail/operation.hpp>
+#include <boost_rdma/detail/process_mark.hpp>
 
 #include <boost/asio/cancellation_type.hpp>
 
@@ -43,6 +44,9 @@ public:
   [[nodiscard]] vicinity executor() const noexcept { return executor_; }
   [[nodiscard]] completion_queue_impl& completions() const noexcept { return *completions_; }
 
+  // This process is a child of the one that made it: nothing here is of any use.
+  [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
+
   // A vacant slot, now claimed; null when all slots that can be named are in use. Throws bad_alloc.
   operation* claim();
 
@@ -60,6 +64,13 @@ public:
   // The operation that this completion ends, with its outcome filled in; null when it ends none: it is
   // stale, or not the last of its batch.
   virtual operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) = 0;
+
+  // The device gave up the completion queue, or itself, or, where `through` is given, that shared receive queue:
+  // operations end with `reason` at once, as no completion will come.
+  virtual void fail(const error_code& reason, const char* what, const work_source* through) noexcept = 0;
+
+  // In a child process: what its parent had outstanding ends with error::forked. The device is not touched.
+  void end_in_child() noexcept;
 
   // The io_context is going: first every source's device lets go of its memory (queue pairs before the
   // shared receive queues that they use), then handlers are destroyed uncalled.
@@ -106,6 +117,7 @@ protected:
   const std::uint32_t max_sge_;
 
 private:
+  const process_mark process_;
   const vicinity executor_;
   const std::uint32_t epoch_; // the first generation of each slot
   std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for

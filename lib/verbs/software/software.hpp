@@ -33,6 +33,13 @@ using connection_secret = std::array<std::byte, 16>;
  */
 int set_connection_secret(ibv_qp* qp, const connection_secret& secret);
 
+/// Has the device behave as a NIC that is pulled, or fails for good.
+/**
+ * IBV_EVENT_DEVICE_FATAL is raised. From here on nothing completes and nothing is flushed; what would make or
+ * change an object says EIO. Objects can still be destroyed, and let go of memory thereby.
+ */
+void remove_device(ibv_context* context);
+
 /// The wire that the queue pair's peer is reached by, once it is in RTR ("tcp"); "" before.
 const char* wire_name(const ibv_qp* qp);
 

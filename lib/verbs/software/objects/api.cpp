@@ -68,6 +68,8 @@ const char* event_type_str(ibv_event_type type)
     return "communication established";
   case IBV_EVENT_SQ_DRAINED:
     return "send queue drained";
+  case IBV_EVENT_DEVICE_FATAL:
+    return "local catastrophic error";
   case IBV_EVENT_SRQ_LIMIT_REACHED:
     return "SRQ limit reached";
   case IBV_EVENT_QP_LAST_WQE_REACHED:

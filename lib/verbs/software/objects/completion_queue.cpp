@@ -139,6 +139,8 @@ void completion_queue::clean(const queue_pair& owner) noexcept
 int completion_queue::poll(int count, ibv_wc* to)
 {
   device_context& owner = device_context::of(context);
+  if (owner.removed.load(std::memory_order_relaxed)) // relaxed: sooner or later is soon enough
+    return 0;
   owner.engine.attend();
   if (held.load(std::memory_order_acquire) == 0)
     owner.engine.poll(
@@ -236,6 +238,11 @@ int destroy_comp_channel(ibv_comp_channel* channel)
 ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector)
 {
   device_context& owner = device_context::of(context);
+  if (owner.removed)
+  {
+    errno = EIO;
+    return nullptr;
+  }
   if (depth < 1 || static_cast<std::uint32_t>(depth) > owner.settings.max_completions || vector < 0
     || vector >= context->num_comp_vectors)
   {

@@ -167,9 +167,20 @@ int close_device(ibv_context* context)
   return 0;
 }
 
+void remove_device(ibv_context* context)
+{
+  device_context& gone = device_context::of(context);
+  gone.removed.store(true, std::memory_order_release);
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_DEVICE_FATAL;
+  gone.events.raise(event);
+}
+
 int query_device(ibv_context* context, ibv_device_attr* to)
 {
   const device_settings& s = device_context::of(context).settings;
+  if (device_context::of(context).removed)
+    return EIO;
   *to = {};
   std::strncpy(to->fw_ver, "0.1", sizeof to->fw_ver - 1);
   to->max_mr_size = UINT64_MAX;
@@ -198,6 +209,8 @@ int query_device(ibv_context* context, ibv_device_attr* to)
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to)
 {
   const device_context& owner = device_context::of(context);
+  if (owner.removed)
+    return EIO;
   if (port != the_port)
     return EINVAL;
   // The leading part of ibv_port_attr; its last member is link_layer (see ___ibv_query_port).
@@ -268,8 +281,10 @@ void ack_async_event(ibv_async_event* event)
   case IBV_EVENT_SRQ_LIMIT_REACHED:
     context = event->element.srq->context;
     break;
+  case IBV_EVENT_DEVICE_FATAL:
+    return; // of no object: nobody waits
   default:
-    context = event->element.qp->context; // this device has events of objects only
+    context = event->element.qp->context;
     break;
   }
   device_context::of(context).events.acknowledge(*event);

@@ -38,6 +38,7 @@ struct device_context : ibv_context
   key_table keys;
   event_queue events;
   std::vector<ibv_gid> gids;
+  std::atomic<bool> removed{false};       ///< as a NIC that was pulled: see remove_device()
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
   std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion channels; those beyond a number are not
   wire::engine engine;                    ///< last: its thread serves what the others hold

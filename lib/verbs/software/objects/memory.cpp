@@ -31,6 +31,8 @@ T* fail(int error)
 
 ibv_pd* alloc_pd(ibv_context* context)
 {
+  if (device_context::of(context).removed)
+    return fail<ibv_pd>(EIO);
   auto* made = new (std::nothrow) protection_domain{};
   if (made == nullptr)
     return fail<ibv_pd>(ENOMEM);
@@ -51,6 +53,8 @@ int dealloc_pd(ibv_pd* pd)
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
 {
+  if (device_context::of(pd->context).removed)
+    return fail<ibv_mr>(EIO);
   const auto first = reinterpret_cast<std::uintptr_t>(address);
   const bool needs_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (length == 0 || length > UINT64_MAX - first || (access & ~known_access) != 0

@@ -226,7 +226,9 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
   const device_settings& limits = owner.settings;
   ibv_qp_cap& cap = with->cap;
   int error = 0;
-  if (with->qp_type != IBV_QPT_RC)
+  if (owner.removed)
+    error = EIO;
+  else if (with->qp_type != IBV_QPT_RC)
     error = EOPNOTSUPP;
   else if (with->send_cq == nullptr || with->recv_cq == nullptr || with->send_cq->context != pd->context
     || with->recv_cq->context != pd->context || (with->srq != nullptr && with->srq->pd != pd)
@@ -280,7 +282,10 @@ int destroy_qp(ibv_qp* qp)
   return 0;
 }
 
-int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask) { return static_cast<queue_pair*>(qp)->modify(*to, mask); }
+int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask)
+{
+  return device_context::of(qp->context).removed ? EIO : static_cast<queue_pair*>(qp)->modify(*to, mask);
+}
 
 int query_qp(ibv_qp* qp, ibv_qp_attr* to, int, ibv_qp_init_attr* init)
 {

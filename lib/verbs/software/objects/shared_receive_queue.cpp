@@ -81,6 +81,11 @@ bool shared_receive_queue::take(protocol::receive_work& to) noexcept
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
 {
   device_context& owner = device_context::of(pd->context);
+  if (owner.removed)
+  {
+    errno = EIO;
+    return nullptr;
+  }
   if (with->attr.max_wr < 1 || with->attr.max_wr > owner.settings.max_work_requests
     || with->attr.max_sge > owner.settings.max_sge)
   {

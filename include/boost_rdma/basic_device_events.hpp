@@ -1,0 +1,158 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_BASIC_DEVICE_EVENTS_HPP
+#define BOOST_RDMA_BASIC_DEVICE_EVENTS_HPP
+
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/detail/device_events_core.hpp>
+#include <boost_rdma/detail/inner_executor.hpp>
+#include <boost_rdma/device_event.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/async_result.hpp>
+#include <boost/asio/execution_context.hpp>
+
+#include <concepts>
+#include <memory>
+#include <utility>
+
+namespace rdma {
+
+/// What a device of a context reports by itself, as an Asio I/O object: ports that go down, addresses
+/// that come and go, queues that fail, the device's end (ibv_get_async_event(3)).
+/**
+ * @code
+ * rdma::device_events events(io, rdma);
+ * for (;;)
+ * {
+ *   rdma::device_event event = co_await events.async_wait_event(asio::use_awaitable);
+ *   std::cerr << event.text() << '\n';
+ * }
+ * @endcode
+ *
+ * Listening is voluntary. Whether or not anybody does, the library reads every event and does what it must: a
+ * device that failed or was removed ends all operations of its queue pairs with error::device_lost; a queue pair
+ * that the device reports as failed goes to the error state, and its operations end; a failed completion queue
+ * or shared receive queue ends its queue pairs with error::completion_queue_failed or
+ * error::shared_receive_queue_failed. A port that went down ends nothing: operations are repeated until
+ * queue_pair_options::retry_count is used up.
+ *
+ * Any number of objects may listen to one device: each gets every event that comes after it was made, those
+ * between two waits included, up to device_events_options::capacity. Events of other contexts'
+ * queue pairs are not seen; events of ports and of the device are seen by everyone.
+ *
+ * The library reads the events of every device it opened, on one thread for the process: do not call
+ * ibv_get_async_event() on device::native_handle() yourself.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets. The context may run on any number of
+ * threads.
+ */
+template <class Executor = boost::asio::any_io_executor>
+class basic_device_events
+{
+public:
+  using executor_type = Executor;
+
+  /// Rebinds the type to another executor.
+  template <class OtherExecutor>
+  struct rebind_executor
+  {
+    using other = basic_device_events<OtherExecutor>;
+  };
+
+  /// Listens from here on.
+  /** Throws system_error: error::no_device when the context has not opened a device of that name,
+   * error::device_lost, error::forked, or that there is no thread to be had. */
+  basic_device_events(const executor_type& executor, const rdma::context& context,
+    const device_events_options& options = device_events_options())
+    : executor_(executor)
+    , core_(detail::device_events_core::make(detail::inner_executor(executor), context, options))
+  {
+  }
+
+  /// As above, with the executor of an execution context.
+  template <class ExecutionContext>
+    requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+  basic_device_events(ExecutionContext& owner, const rdma::context& context,
+    const device_events_options& options = device_events_options())
+    : basic_device_events(executor_type(owner.get_executor()), context, options)
+  {
+  }
+
+  // The executor is copied: operations on an object that was moved from still complete, with an error.
+  basic_device_events(basic_device_events&& other) noexcept
+    : executor_(other.executor_)
+    , core_(std::move(other.core_))
+  {
+  }
+
+  basic_device_events& operator=(basic_device_events&& other) noexcept
+  {
+    if (this != &other)
+    {
+      close();
+      executor_ = other.executor_;
+      core_ = std::move(other.core_);
+    }
+    return *this;
+  }
+
+  /// Outstanding waits complete with operation_aborted.
+  ~basic_device_events() { close(); }
+
+  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
+  /// Neither closed nor moved from.
+  [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
+
+  /// Outstanding waits complete with operation_aborted. Events go on being kept.
+  void cancel()
+  {
+    if (core_)
+      core_->cancel();
+  }
+
+  /// Stops listening. Outstanding waits complete with operation_aborted.
+  void close()
+  {
+    if (core_)
+      core_->close();
+  }
+
+  /// Waits for the next event, or takes the oldest that is kept.
+  /**
+   * Any number of waits may be outstanding; the oldest gets the next event.
+   *
+   * @param token Completion signature: @code void(rdma::error_code, rdma::device_event) @endcode
+   *
+   * What can go wrong: operation_aborted; error::closed; error::forked; error::device_lost, once
+   * device_event_type::device_fatal was delivered, as nothing comes after it.
+   *
+   * An outstanding wait keeps io_context::run() from returning, as a timer's does.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total withdraw the wait. No event is lost by it.
+   */
+  template <boost::asio::completion_token_for<void(error_code, device_event)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_wait_event(
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code, device_event)>(
+      detail::initiate_wait_event<executor_type>(executor_, core_), token);
+  }
+
+private:
+  executor_type executor_;
+  std::shared_ptr<detail::device_events_core> core_;
+};
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_BASIC_DEVICE_EVENTS_HPP

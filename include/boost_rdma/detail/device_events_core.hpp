@@ -1,0 +1,88 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_DEVICE_EVENTS_CORE_HPP
+#define BOOST_RDMA_DETAIL_DEVICE_EVENTS_CORE_HPP
+
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/device_event.hpp>
+#include <boost_rdma/error.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <utility>
+
+namespace rdma {
+
+/// Which device is listened to, and how much it may say while nobody waits.
+struct device_events_options
+{
+  /// Which of the context's devices, by name; empty for the default one.
+  std::string device;
+
+  /// Events that are kept between two waits. The oldest gives way; device_event::lost counts them.
+  std::size_t capacity = 256;
+};
+
+namespace detail {
+
+// A device_events without the executor's and the handlers' types.
+class device_events_core
+{
+public:
+  using handler_type = boost::asio::any_completion_handler<void(error_code, device_event)>;
+
+  // Throws system_error.
+  static std::shared_ptr<device_events_core> make(const boost::asio::any_io_executor& inner,
+    const rdma::context& context, const device_events_options& options);
+
+  virtual ~device_events_core() = default;
+  virtual void wait(const boost::asio::any_io_executor& executor, handler_type handler) = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+  virtual void cancel() = 0;
+  virtual void close() = 0;
+};
+
+// wait() for a null core: the object was moved from.
+void refuse_wait(const boost::asio::any_io_executor& executor, device_events_core::handler_type handler);
+
+template <class Executor>
+class initiate_wait_event
+{
+public:
+  using executor_type = Executor;
+
+  initiate_wait_event(const Executor& executor, std::shared_ptr<device_events_core> core)
+    : executor_(executor)
+    , core_(std::move(core))
+  {
+  }
+
+  executor_type get_executor() const noexcept { return executor_; }
+
+  template <class Handler>
+  void operator()(Handler&& handler) const
+  {
+    if (core_)
+      core_->wait(executor_, std::forward<Handler>(handler));
+    else
+      refuse_wait(executor_, std::forward<Handler>(handler));
+  }
+
+private:
+  Executor executor_;
+  std::shared_ptr<device_events_core> core_;
+};
+
+} // namespace detail
+} // namespace rdma
+
+#endif // BOOST_RDMA_DETAIL_DEVICE_EVENTS_CORE_HPP

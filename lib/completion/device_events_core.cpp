@@ -1,0 +1,223 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/detail/device_events_core.hpp"
+
+#include "completion/completion_service.hpp"
+#include "completion/waiting_handler.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <cstdint>
+#include <deque>
+#include <list>
+#include <mutex>
+#include <new>
+#include <utility>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+// Events on their way from the reader's thread to handlers.
+class device_events_impl final
+  : public device_events_core
+  , public device_listener
+  , public abandonable
+  , public std::enable_shared_from_this<device_events_impl>
+{
+public:
+  device_events_impl(const rdma::context& context, device_impl& device, std::size_t capacity)
+    : context_(context)
+    , device_(device)
+    , name_(device.name())
+    , capacity_(std::max<std::size_t>(capacity, 1))
+  {
+  }
+
+  void wait(const asio::any_io_executor& executor, handler_type handler) override;
+  [[nodiscard]] bool is_open() const override;
+  void cancel() override;
+  void close() override;
+  void on_device_event(const device_news& news) noexcept override;
+  void abandon() noexcept override;
+
+private:
+  struct outstanding
+  {
+    std::uint64_t id;
+    waiting_handler<device_event> handler;
+  };
+
+  void withdraw(std::uint64_t id);
+  void end_all(std::list<outstanding>& ended, const error_code& ec);
+
+  const rdma::context context_; // keeps the device open
+  const device_impl& device_;
+  const std::string name_;
+  const std::size_t capacity_;
+  mutable std::mutex mutex_;
+  bool open_ = true;
+  bool ended_ = false; // device_fatal was delivered
+  std::uint64_t last_id_ = 0;
+  std::uint64_t lost_ = 0; // dropped before the first that is kept
+  std::deque<device_event> kept_;
+  std::list<outstanding> waiting_; // only while nothing is kept
+};
+
+void device_events_impl::wait(const asio::any_io_executor& executor, handler_type handler)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  waiting_handler<device_event> waiting(executor, std::move(handler));
+  if (device_.forked()) // the parent's mutex may be locked for ever
+    return std::move(waiting).complete(error::forked, {});
+  std::unique_lock lock(mutex_);
+  if (!open_ || (ended_ && kept_.empty()))
+  {
+    const error_code ec = open_ ? error::device_lost : error::closed;
+    lock.unlock();
+    return std::move(waiting).complete(ec, {});
+  }
+  if (!kept_.empty())
+  {
+    device_event next = std::move(kept_.front());
+    kept_.pop_front();
+    next.lost = std::exchange(lost_, 0);
+    lock.unlock();
+    return std::move(waiting).complete(error_code{}, std::move(next));
+  }
+  const std::uint64_t id = ++last_id_;
+  // Before anybody else can see the wait: slots are for the thread that initiates.
+  if (slot.is_connected())
+    slot.assign([self = weak_from_this(), id](asio::cancellation_type type)
+      {
+        if (const auto core = self.lock(); core && type != asio::cancellation_type::none)
+          core->withdraw(id);
+      });
+  waiting_.push_back({id, std::move(waiting)});
+}
+
+void device_events_impl::withdraw(std::uint64_t id)
+{
+  std::list<outstanding> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found =
+      std::find_if(waiting_.begin(), waiting_.end(), [id](const outstanding& each) { return each.id == id; });
+    if (found != waiting_.end())
+      ended.splice(ended.end(), waiting_, found);
+  }
+  end_all(ended, asio::error::operation_aborted);
+}
+
+void device_events_impl::end_all(std::list<outstanding>& ended, const error_code& ec)
+{
+  for (outstanding& each : ended)
+    std::move(each.handler).complete(ec, {});
+}
+
+bool device_events_impl::is_open() const
+{
+  const std::lock_guard lock(mutex_);
+  return open_;
+}
+
+void device_events_impl::cancel()
+{
+  if (device_.forked())
+    return; // the waits are the parent's
+  std::list<outstanding> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended.swap(waiting_);
+  }
+  end_all(ended, asio::error::operation_aborted);
+}
+
+void device_events_impl::close()
+{
+  if (device_.forked())
+    return;
+  {
+    const std::lock_guard lock(mutex_);
+    open_ = false;
+    kept_.clear();
+  }
+  cancel();
+}
+
+void device_events_impl::on_device_event(const device_news& news) noexcept
+{
+  // Handlers are queued with the mutex held: once abandon() has it, nothing more goes to the execution context.
+  const std::lock_guard lock(mutex_);
+  if (!open_ || ended_)
+    return;
+  try
+  {
+    ended_ = news.type == device_event_type::device_fatal;
+    device_event event;
+    event.type = news.type;
+    event.device = name_;
+    event.port = news.port;
+    event.queue_pair_number = news.queue_pair_number;
+    if (waiting_.empty())
+    {
+      if (kept_.size() == capacity_)
+      {
+        kept_.pop_front();
+        ++lost_;
+      }
+      kept_.push_back(std::move(event));
+      return;
+    }
+    event.lost = std::exchange(lost_, 0);
+    std::list<outstanding> served;
+    served.splice(served.end(), waiting_, waiting_.begin());
+    std::move(served.front().handler).complete(error_code{}, std::move(event));
+    if (ended_)
+      end_all(waiting_, error::device_lost);
+    if (ended_)
+      waiting_.clear();
+  }
+  catch (const std::bad_alloc&)
+  {
+    ++lost_; // told with the next
+  }
+}
+
+void device_events_impl::abandon() noexcept
+{
+  std::list<outstanding> dropped; // destroyed after the lock: that may call us
+  const std::lock_guard lock(mutex_);
+  open_ = false;
+  dropped.swap(waiting_);
+}
+
+} // namespace
+
+std::shared_ptr<device_events_core> device_events_core::make(const asio::any_io_executor& inner,
+  const rdma::context& context, const device_events_options& options)
+{
+  device_impl& device = context.impl()->find_device(options.device, "cannot listen to a device's events");
+  auto made = std::make_shared<device_events_impl>(context, device, options.capacity);
+  completion_service::of(inner).add(std::weak_ptr<abandonable>(made));
+  device.events().subscribe(made);
+  if (const error_code ec = device.state()) // between the first question and subscribe()
+    throw system_error(ec, "cannot listen to a device's events");
+  return made;
+}
+
+void refuse_wait(const asio::any_io_executor& executor, device_events_core::handler_type handler)
+{
+  waiting_handler<device_event>(executor, std::move(handler)).complete(error::closed, {});
+}
+
+} // namespace rdma::detail

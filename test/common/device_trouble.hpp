@@ -1,0 +1,92 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_COMMON_DEVICE_TROUBLE_HPP
+#define BOOST_RDMA_TEST_COMMON_DEVICE_TROUBLE_HPP
+
+#include "completion/completion_queue_impl.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <stdexcept>
+#include <vector>
+
+// Trouble that any device reports, made with plain verbs.
+
+namespace test {
+
+/// A queue pair without a peer, whose receives complete on `queue`, or on a queue of one entry of its own.
+class troublemaker
+{
+public:
+  explicit troublemaker(const rdma::detail::device_impl& device, ibv_cq* queue = nullptr)
+    : api_(device.api())
+  {
+    pd_ = need(api_.alloc_pd(device.native()));
+    if (queue == nullptr)
+      queue = own_ = need(api_.create_cq(device.native(), 1, nullptr, nullptr, 0));
+    ibv_qp_init_attr with{};
+    with.send_cq = with.recv_cq = queue;
+    with.qp_type = IBV_QPT_RC;
+    with.cap.max_send_wr = 1;
+    with.cap.max_recv_wr = static_cast<std::uint32_t>(queue->cqe) + 8;
+    with.cap.max_send_sge = with.cap.max_recv_sge = 1;
+    qp_ = need(api_.create_qp(pd_, &with));
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_INIT;
+    to.port_num = 1;
+    must(api_.modify_qp(
+      qp_, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
+    ibv_recv_wr receive{};
+    receive.wr_id = ~std::uint64_t{0}; // of no operation
+    for (int i = 0; i < queue->cqe + 8; ++i)
+    {
+      ibv_recv_wr* bad = nullptr;
+      must(ibv_post_recv(qp_, &receive, &bad));
+    }
+  }
+  ~troublemaker()
+  {
+    api_.destroy_qp(qp_);
+    if (own_ != nullptr)
+      api_.destroy_cq(own_);
+    api_.dealloc_pd(pd_);
+  }
+  troublemaker(const troublemaker&) = delete;
+  troublemaker& operator=(const troublemaker&) = delete;
+
+  /// More receives are flushed than the completion queue holds: IBV_EVENT_CQ_ERR.
+  void overrun()
+  {
+    ibv_qp_attr to{};
+    to.qp_state = IBV_QPS_ERR;
+    must(api_.modify_qp(qp_, &to, IBV_QP_STATE));
+  }
+
+private:
+  template <class T>
+  static T* need(T* made)
+  {
+    if (made == nullptr)
+      throw std::runtime_error("no trouble to be had");
+    return made;
+  }
+  static void must(int error)
+  {
+    if (error != 0)
+      throw std::runtime_error("no trouble to be had");
+  }
+
+  const rdma::verbs::api& api_;
+  ibv_pd* pd_ = nullptr;
+  ibv_cq* own_ = nullptr;
+  ibv_qp* qp_ = nullptr;
+};
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_COMMON_DEVICE_TROUBLE_HPP

@@ -1,0 +1,31 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// print_devices [NAME]: what a program is told of the devices, and of opening the one of that name.
+
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/device.hpp>
+
+#include <iostream>
+
+int main(int count, char** arguments)
+{
+  for (const rdma::device_info& each : rdma::list_devices())
+    std::cout << "device=" << each.name << ' ' << each.remark << '\n';
+  std::cout << "library=" << rdma::system_library_remark() << '\n';
+  try
+  {
+    rdma::context_options options;
+    if (count > 1)
+      options.device = arguments[1];
+    std::cout << "opened=" << rdma::context(options).default_device().name() << '\n';
+  }
+  catch (const rdma::system_error& e)
+  {
+    std::cout << "refused=" << e.what() << "\ncause=" << rdma::likely_cause(e.code()) << '\n';
+  }
+}

@@ -1,0 +1,269 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost_rdma/acceptor.hpp>
+#include <boost_rdma/device_events.hpp>
+#include <boost_rdma/protection_domain.hpp>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+// What a child of fork() finds. It reports through its exit code, and leaves by _exit: Catch's own state is the
+// parent's.
+
+using namespace test;
+
+namespace {
+
+/// Runs `body` in a child; what it says is wrong, or how it died.
+std::string in_child(const std::function<std::string()>& body)
+{
+  int pipe_ends[2];
+  REQUIRE(::pipe(pipe_ends) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0)
+  {
+    ::alarm(60); // a child that hangs fails the test by SIGALRM
+    std::string wrong;
+    try
+    {
+      wrong = body();
+    }
+    catch (const std::exception& e)
+    {
+      wrong = std::string("exception: ") + e.what();
+    }
+    const ssize_t n = ::write(pipe_ends[1], wrong.data(), wrong.size());
+    ::_exit(n == static_cast<ssize_t>(wrong.size()) ? 0 : 1);
+  }
+  ::close(pipe_ends[1]);
+  std::string result;
+  char part[256];
+  for (ssize_t n = 0; (n = ::read(pipe_ends[0], part, sizeof part)) > 0;)
+    result.append(part, static_cast<std::size_t>(n));
+  ::close(pipe_ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  if (status != 0)
+    result += " (wait status " + std::to_string(status) + ")";
+  return result;
+}
+
+template <class Function>
+error_code code_of(Function make)
+{
+  try
+  {
+    make();
+  }
+  catch (const rdma::system_error& e)
+  {
+    return e.code();
+  }
+  return {};
+}
+
+struct findings
+{
+  std::string wrong;
+  void expect_forked(const char* what, const error_code& ec)
+  {
+    if (ec != rdma::error::forked)
+      wrong += std::string(what) + ": " + ec.message() + "; ";
+  }
+};
+
+/// A message each way, after which both queue pairs are known to work.
+void exchange(linked_pair& l)
+{
+  rdma::registered_buffer near_buffer = buffer_of(l.near_context, "ping!");
+  rdma::registered_buffer far_buffer = l.far_context.allocate(5);
+  bytes_record received;
+  bytes_record sent;
+  l.far.async_receive(far_buffer, received.handler());
+  l.near.async_send(near_buffer, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return received.done() && sent.done(); }));
+  CHECK(received.ec == error_code());
+  CHECK(sent.ec == error_code());
+  CHECK(text_of(far_buffer) == "ping!");
+}
+
+} // namespace
+
+TEST_CASE("in a child of fork() everything that the parent made says so, and the parent goes on")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = l.near_context.allocate(64);
+  rdma::memory_region region(l.near_context, 4096, exposed);
+  const rdma::remote_buffer remote = region.remote();
+  rdma::device_events events(l.io, l.near_context);
+  std::optional<rdma::shared_receive_queue> shared;
+  if (missing(feature::shared_receive_queues).empty())
+    shared.emplace(l.io, l.near_context);
+  rdma::acceptor acceptor(l.io, l.near_context,
+                          {asio::ip::make_address("127.0.0.1"), 0});
+  rdma::queue_pair unconnected(l.io, l.near_context);
+  exchange(l);
+
+  const std::string wrong = in_child(
+    [&]
+    {
+      findings f;
+      l.io.notify_fork(asio::execution_context::fork_child);
+      std::size_t outstanding = 0;
+      auto expect = [&](const char* what)
+      {
+        ++outstanding;
+        return [&f, &outstanding, what](error_code ec, auto&&...)
+        {
+          --outstanding;
+          f.expect_forked(what, ec);
+        };
+      };
+      l.near.async_send(buffer, expect("send"));
+      l.near.async_receive(buffer, expect("receive"));
+      l.near.async_write(buffer, remote.first(64), expect("write"));
+      l.near.async_fetch_add(remote.first(8), 1, expect("fetch_add"));
+      if (shared)
+        shared->async_receive_message(buffer, expect("shared receive"));
+      events.async_wait_event(expect("wait_event"));
+      acceptor.async_accept(expect("accept"));
+      unconnected.async_connect(acceptor.local_endpoint(), expect("connect"));
+      if (outstanding < 7)
+        f.wrong += "a handler was called inside its initiating call; ";
+      if (!run_until(l.io, [&] { return outstanding == 0; }))
+        f.wrong += std::to_string(outstanding) + " handlers were not called; ";
+
+      error_code ec;
+      unconnected.connect({}, ec);
+      f.expect_forked("connect()", ec);
+      f.expect_forked("local_endpoint()", code_of([&] { (void)unconnected.local_endpoint(); }));
+      f.expect_forked("queue_pair", code_of([&] { rdma::queue_pair(l.io, l.near_context); }));
+      f.expect_forked("completion_queue", code_of([&] { rdma::completion_queue(l.io, l.near_context); }));
+      f.expect_forked("shared_receive_queue", code_of([&] { rdma::shared_receive_queue(l.io, l.near_context); }));
+      f.expect_forked("device_events", code_of([&] { rdma::device_events(l.io, l.near_context); }));
+      f.expect_forked("memory_region", code_of([&] { rdma::memory_region(l.near_context, 64); }));
+      f.expect_forked("memory_window", code_of([&] { rdma::memory_window(l.near_context); }));
+      f.expect_forked("protection_domain", code_of([&] { (void)rdma::protection_domain::make(l.near_context); }));
+      f.expect_forked("allocate", code_of([&] { (void)l.near_context.allocate(8); }));
+      return f.wrong;
+    });
+  CHECK(wrong == "");
+  exchange(l);
+}
+
+TEST_CASE("a child that destroys what its parent made does not harm the parent")
+{
+  auto l = std::make_unique<linked_pair>();
+  auto buffer = std::make_unique<rdma::registered_buffer>(l->near_context.allocate(64));
+  auto region = std::make_unique<rdma::memory_region>(l->near_context, 4096, exposed);
+  auto acceptor = std::make_unique<rdma::acceptor>(
+    l->io, l->near_context, asio::ip::tcp::endpoint(asio::ip::make_address("127.0.0.1"), 0));
+  auto events = std::make_unique<rdma::device_events>(l->io, l->near_context);
+  const auto listening = acceptor->local_endpoint();
+  bytes_record received;
+  l->near.async_receive(*buffer, received.handler());
+  exchange(*l);
+
+  const bool told = GENERATE(true, false);
+  CAPTURE(told);
+  const std::string wrong = in_child(
+    [&]
+    {
+      if (told)
+        l->io.notify_fork(asio::execution_context::fork_child);
+      events.reset();
+      acceptor.reset();
+      l->near.close();
+      region.reset();
+      buffer.reset();
+      if (told)
+        l.reset(); // with the io_context
+      return std::string();
+    });
+  CHECK(wrong == "");
+
+  exchange(*l);
+  CHECK(received.calls == 0);
+  rdma::queue_pair late(l->io, l->far_context);
+  rdma::queue_pair accepted(l->io.get_executor(), nullptr);
+  plain_record connected;
+  plain_record accepting;
+  acceptor->async_accept(
+    [&](error_code ec, rdma::queue_pair peer)
+    {
+      accepted = std::move(peer);
+      accepting.handler()(ec);
+    });
+  late.async_connect(listening, connected.handler());
+  REQUIRE(run_until(l->io, [&] { return connected.done() && accepting.done(); }));
+  CHECK(connected.ec == error_code());
+  l->near.close();
+  REQUIRE(run_until(l->io, [&] { return received.done(); }));
+  CHECK(received.ec == asio::error::operation_aborted);
+}
+
+TEST_CASE("operations that are outstanding at a fork() end in the child, and go on in the parent")
+{
+  linked_pair l;
+  rdma::registered_buffer near_buffer = buffer_of(l.near_context, "later");
+  rdma::registered_buffer far_buffer = l.far_context.allocate(5);
+  bytes_record received;
+  l.far.async_receive(far_buffer, received.handler());
+  l.io.poll();
+  l.io.notify_fork(asio::execution_context::fork_prepare);
+  const std::string wrong = in_child(
+    [&]
+    {
+      l.io.notify_fork(asio::execution_context::fork_child);
+      if (!run_until(l.io, [&] { return received.done(); }))
+        return std::string("the handler was not called");
+      return received.ec == rdma::error::forked && received.calls == 1 ? std::string() : received.ec.message();
+    });
+  l.io.notify_fork(asio::execution_context::fork_parent);
+  CHECK(wrong == "");
+  CHECK(received.calls == 0);
+  bytes_record sent;
+  l.near.async_send(near_buffer, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return received.done() && sent.done(); }));
+  CHECK(received.ec == error_code());
+  CHECK(text_of(far_buffer) == "later");
+}
+
+TEST_CASE("a child makes contexts and queue pairs of its own")
+{
+  linked_pair parents;
+  exchange(parents);
+  const std::string wrong = in_child(
+    []
+    {
+      linked_pair own;
+      rdma::device_events events(own.io, own.near_context);
+      rdma::registered_buffer from = buffer_of(own.near_context, "child");
+      rdma::registered_buffer to = own.far_context.allocate(5);
+      bytes_record received;
+      own.far.async_receive(to, received.handler());
+      own.near.async_send(from, [](error_code, std::size_t) {});
+      if (!run_until(own.io, [&] { return received.done(); }) || received.ec)
+        return "no message: " + received.ec.message();
+      return text_of(to) == "child" ? std::string() : "another message: " + text_of(to);
+    });
+  CHECK(wrong == "");
+  exchange(parents);
+}

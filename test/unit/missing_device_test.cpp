@@ -1,0 +1,66 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+
+#include <array>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+
+// A host without libibverbs, or without the device that was asked for: what the user is told. What is loaded stays
+// loaded, so that each case is a process of its own.
+
+namespace {
+
+std::string print_devices(const std::string& settings, const std::string& name = {})
+{
+  const std::string command =
+    "env " + settings + " '" BOOST_RDMA_TEST_PROGRAMS "/print_devices' " + name + " </dev/null";
+  std::FILE* output = ::popen(command.c_str(), "r");
+  if (output == nullptr)
+    throw std::runtime_error("cannot start " + command);
+  std::string result;
+  std::array<char, 4096> part;
+  while (std::fgets(part.data(), static_cast<int>(part.size()), output) != nullptr)
+    result += part.data();
+  CHECK(::pclose(output) == 0);
+  return result;
+}
+
+void says(const std::string& text, std::initializer_list<const char*> parts)
+{
+  CAPTURE(text);
+  for (const char* part : parts)
+  {
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+} // namespace
+
+TEST_CASE("without libibverbs a program has the software device, and is told what to install")
+{
+  const std::string text = print_devices("-u BOOST_RDMA_DEVICE BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1");
+  says(text, {"device=soft0", "library=cannot load /nowhere/libibverbs.so.1", "libibverbs1", "opened=soft0"});
+}
+
+TEST_CASE("a NIC that is asked for without libibverbs is refused with the library's reason")
+{
+  const std::string settings = "BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1";
+  says(print_devices("-u BOOST_RDMA_DEVICE " + settings, "mlx5_0"),
+       {"refused=cannot open the RDMA device 'mlx5_0'", "cannot load /nowhere/libibverbs.so.1", "libibverbs1",
+        "cause=", "list_devices()"});
+  says(print_devices("BOOST_RDMA_DEVICE=mlx5_0 " + settings), {"refused=cannot open the RDMA device 'mlx5_0'"});
+}
+
+TEST_CASE("a name that no device has is refused with the names that there are")
+{
+  says(print_devices("-u BOOST_RDMA_DEVICE", "no_such_device"),
+       {"refused=cannot open the RDMA device 'no_such_device'", "soft0", "cause="});
+}

@@ -1,0 +1,170 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "vm/device_machine.hpp"
+
+#include <boost_rdma/memory_region.hpp>
+#include <boost_rdma/memory_window.hpp>
+
+#include <functional>
+#include <grp.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+// A device that may not be used as it is: what a user is told, and whether it says what to do.
+
+using namespace test;
+
+namespace {
+
+constexpr uid_t nobody = 65534;
+
+/// What `body` says as another user. libibverbs has not been loaded in this process before.
+std::string as_nobody(const std::function<std::string()>& body)
+{
+  int ends[2];
+  REQUIRE(::pipe(ends) == 0);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0)
+  {
+    std::string said = "cannot become another user";
+    if (::setgroups(0, nullptr) == 0 && ::setresgid(nobody, nobody, nobody) == 0
+        && ::setresuid(nobody, nobody, nobody) == 0)
+      try
+      {
+        said = body();
+      }
+      catch (const std::exception& e)
+      {
+        said = e.what();
+      }
+    const ssize_t n = ::write(ends[1], said.data(), said.size());
+    ::_exit(n == static_cast<ssize_t>(said.size()) ? 0 : 1);
+  }
+  ::close(ends[1]);
+  std::string result;
+  char part[256];
+  for (ssize_t n = 0; (n = ::read(ends[0], part, sizeof part)) > 0;)
+    result.append(part, static_cast<std::size_t>(n));
+  ::close(ends[0]);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(status == 0);
+  return result;
+}
+
+void says(const std::string& text, std::initializer_list<const char*> parts)
+{
+  CAPTURE(text);
+  for (const char* part : parts)
+  {
+    CAPTURE(part);
+    CHECK(text.find(part) != std::string::npos);
+  }
+}
+
+} // namespace
+
+TEST_CASE("a device that the user may not open is named, with its file, the user and the remedy")
+{
+  BOOST_RDMA_TEST_IN_MACHINE("rxe0");
+  afterwards back("chmod 666 /dev/infiniband/uverbs0");
+  shell("chmod 600 /dev/infiniband/uverbs0");
+  says(as_nobody([] { return make_context().default_device().name(); }),
+       {"rxe0", "/dev/infiniband/uverbs0", "user 65534", "Permission denied", "group", "udev"});
+  says(as_nobody(
+         []
+         {
+           for (const rdma::device_info& each : rdma::list_devices())
+             if (each.name == "rxe0")
+               return each.remark;
+           return std::string("not listed");
+         }),
+       {"/dev/infiniband/uverbs0", "user 65534", "Permission denied", "group", "udev"});
+  // Nobody asked for that device: the software one serves.
+  says(as_nobody([] { return rdma::context().default_device().name(); }), {"soft0"});
+}
+
+TEST_CASE("a device whose file is missing, as in a container, is named with the remedy")
+{
+  BOOST_RDMA_TEST_IN_MACHINE("rxe0");
+  afterwards back("mv /dev/infiniband/kept /dev/infiniband/uverbs0");
+  shell("mv /dev/infiniband/uverbs0 /dev/infiniband/kept");
+  says(as_nobody([] { return make_context().default_device().name(); }),
+       {"rxe0", "/dev/infiniband/uverbs0", "container", "--device"});
+}
+
+TEST_CASE("memory beyond the limit on locked memory is refused with the limit, the need and the remedy")
+{
+  BOOST_RDMA_TEST_IN_MACHINE("rxe0");
+  auto limited = [](const std::function<void(const rdma::context&)>& body)
+  {
+    return as_nobody(
+      [&]
+      {
+        const rdma::context context = make_context();
+        const rlimit little{64 * 1024, 64 * 1024};
+        if (::setrlimit(RLIMIT_MEMLOCK, &little) != 0)
+          return std::string("no limit");
+        body(context);
+        return std::string("registered");
+      });
+  };
+  says(limited([](const rdma::context& context) { rdma::memory_region(context, 1 << 20); }),
+       {"1048576 bytes", "64 KiB", "RLIMIT_MEMLOCK", "ulimit -l", "/etc/security/limits.d", "LimitMEMLOCK="});
+  says(limited([](const rdma::context& context) { (void)context.allocate(64); }),
+       {"cannot allocate", "bytes", "64 KiB", "ulimit -l", "LimitMEMLOCK="});
+  says(limited([](const rdma::context& context) { rdma::memory_region(context, 4096); }), {"registered"});
+}
+
+TEST_CASE("a device without atomics, windows or immediate data says so where they are asked for")
+{
+  BOOST_RDMA_TEST_IN_MACHINE("siw0");
+  asio::io_context io;
+  rdma::context context = make_context();
+  const rdma::device device = context.default_device();
+  CHECK_FALSE(device.has_atomics());
+  CHECK_FALSE(device.has_memory_windows());
+  CHECK_FALSE(device.has_immediate_data());
+  CHECK(device.has_shared_receive_queues());
+
+  auto complaint = [](auto make)
+  {
+    try
+    {
+      make();
+    }
+    catch (const rdma::system_error& e)
+    {
+      CHECK(e.code() == asio::error::operation_not_supported);
+      return std::string(e.what());
+    }
+    return std::string("nothing");
+  };
+  says(complaint([&] { const rdma::memory_window window(context); }), {"siw0", "type 2 memory window"});
+
+  rdma::queue_pair pair(io, context);
+  CHECK(complaint([&] { (void)pair.local_endpoint(); }) != "nothing");
+  says(pair.diagnose().text(), {"siw0", "RDMA-CM"});
+
+  pair.core()->note_connected(); // as a connection manager does: refusals do not reach the peer
+  rdma::registered_buffer buffer = context.allocate(64);
+  rdma::memory_region region(context, 64, exposed);
+  value_record added;
+  pair.async_fetch_add(region.remote().first(8), 1, added.handler());
+  REQUIRE(run_until(io, [&] { return added.done(); }));
+  CHECK(added.ec == asio::error::operation_not_supported);
+  says(pair.diagnose().text(), {"atomic failed on siw0", "IBV_ATOMIC_NONE"});
+  bytes_record written;
+  pair.async_write_with_immediate(buffer, region.remote(), 7, written.handler());
+  REQUIRE(run_until(io, [&] { return written.done(); }));
+  CHECK(written.ec == asio::error::operation_not_supported);
+  says(pair.diagnose().text(), {"write failed on siw0", "immediate", "iWARP"});
+  CHECK(pair.is_connected()); // a refusal is only the operation's
+}
