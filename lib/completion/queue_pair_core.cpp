@@ -422,6 +422,7 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
   {
     const std::lock_guard lock(mutex_);
     last_work_request_reached_ = true;
+    device_.last_work_request_told();
     if (lifecycle_ == lifecycle::closed && claimed_ == 0)
       leave = drained();
     break;

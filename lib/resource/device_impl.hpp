@@ -74,14 +74,25 @@ public:
   [[nodiscard]] error_code why(const error_code& ec) const noexcept { return state() ? state() : ec; }
 
   // Whether IBV_EVENT_QP_LAST_WQE_REACHED is worth waiting for. No attribute says so: it is until a queue pair has waited
-  // in vain, as on rxe before Linux 6.11.
+  // in vain on a device of this name that never told, as rxe's before Linux 6.11.
+  enum class telling
+  {
+    unknown,
+    yes,
+    no,
+  };
   [[nodiscard]] bool tells_last_work_request() const noexcept
   {
-    return tells_last_work_request_.load(std::memory_order_relaxed);
+    return tells_last_work_request_->load(std::memory_order_relaxed) != telling::no;
+  }
+  void last_work_request_told() noexcept
+  {
+    tells_last_work_request_->store(telling::yes, std::memory_order_relaxed);
   }
   void last_work_request_missed() noexcept
   {
-    tells_last_work_request_.store(false, std::memory_order_relaxed);
+    telling expected = telling::unknown;
+    tells_last_work_request_->compare_exchange_strong(expected, telling::no, std::memory_order_relaxed);
   }
 
 private:
@@ -93,7 +104,7 @@ private:
   std::uint8_t port_number_ = 1;
   std::shared_ptr<event_hub> events_;
   const process_mark process_;
-  std::atomic<bool> tells_last_work_request_{true};
+  std::atomic<telling>* tells_last_work_request_; // of all opened devices of this name, for good
 };
 
 // Opens the device that `name` asks for (see context_options::device); null when the software device
