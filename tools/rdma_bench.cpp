@@ -7,7 +7,7 @@
 
 // Compares RDMA operations with plain Asio TCP, between two processes on this machine:
 //
-//   rdma_bench [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT]
+//   rdma_bench [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT] [--rounds N] [--milliseconds N]
 //
 // Every round runs each case once, one after the other, so that what else the machine does meets
 // all of them. Shown are the median of the rounds, and the least and the greatest.
@@ -47,6 +47,8 @@ struct settings
   bool json = false;
   std::vector<unsigned> processors;
   std::string only;
+  int rounds = 0;       // 0: as quick says
+  int milliseconds = 0; // likewise
 };
 
 // One case, on one side. The server's sample means nothing.
@@ -154,6 +156,7 @@ std::vector<test_case> cases_of(workload which, std::chrono::milliseconds durati
       {workload::bulk_write, rdma, adaptive, callbacks, 16}};
     break;
   case workload::bulk_write:
+    cases = {{which, rdma, busy, callbacks, 128, 1, std::size_t{64} << 10}};
     break;
   case workload::small_writes:
     cases = {{which, tcp, event, callbacks, 1, 1}, {which, tcp, event, callbacks, 1, 32},
@@ -167,11 +170,12 @@ std::vector<test_case> cases_of(workload which, std::chrono::milliseconds durati
 
 int measure_all(control_channel& control, const settings& how)
 {
-  const int rounds = how.quick ? 3 : 7;
-  const std::chrono::milliseconds duration(how.quick ? 60 : 250);
+  const int rounds = how.rounds > 0 ? how.rounds : how.quick ? 3 : 7;
+  const std::chrono::milliseconds duration(how.milliseconds > 0 ? how.milliseconds : how.quick ? 60 : 250);
   const rdma::context context;
   report out(context, how.json, rounds, duration, how.processors);
-  for (const workload which : {workload::round_trip, workload::bulk_send, workload::small_writes})
+  for (const workload which :
+    {workload::round_trip, workload::bulk_send, workload::bulk_write, workload::small_writes})
   {
     std::vector<test_case> cases = cases_of(which, duration);
     std::erase_if(cases,
@@ -224,6 +228,9 @@ int main(int argc, char** argv)
       "choice)")
     ->expected(2)
     ->delimiter(',');
+  app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
+  app.add_option("--milliseconds", how.milliseconds, "how long each time")
+    ->check(CLI::Range(1, 30'000));
   app.add_option("--only", how.only, "run only the cases whose name has this in it");
   CLI11_PARSE(app, argc, argv);
 

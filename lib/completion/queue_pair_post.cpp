@@ -457,8 +457,7 @@ operation* queue_pair_core::take(
 // iWARP devices flush by themselves when the connection ends, before the connection manager says how it did.
 bool queue_pair_core::reason_is_to_come() const noexcept
 {
-  return device_.native()->device->transport_type == IBV_TRANSPORT_IWARP
-    && lifecycle_ == lifecycle::connected && !reason_ && !first_failure_.code && guard_;
+  return device_.is_iwarp() && lifecycle_ == lifecycle::connected && !reason_ && !first_failure_.code && guard_;
 }
 
 // The reason has come, or did not in time.

@@ -63,14 +63,19 @@ public:
     const std::vector<std::vector<sample>>& samples)
   {
     const bool times = which == workload::round_trip;
-    const double scale = times ? 1 : which == workload::bulk_send ? 1e9 : 1e6;
-    const char* unit = times ? "us" : which == workload::bulk_send ? "GB/s" : "million/s";
+    const bool blocks = which == workload::bulk_send || which == workload::bulk_write;
+    const double scale = times ? 1 : blocks ? 1e9 : 1e6;
+    const char* unit = times ? "us" : blocks ? "GB/s" : "million/s";
     if (!json_)
       std::printf("\n%-46s %26s %16s\n",
-        times                            ? "64 B round trip, us"
-          : which == workload::bulk_send ? "1 MiB blocks, GB/s"
-                                         : "64 B writes, million/s",
-        "median (least .. greatest)", times ? "99 in 100  TCP/x" : "x/TCP");
+        times                             ? "64 B round trip, us"
+          : which == workload::bulk_send  ? "1 MiB blocks, GB/s"
+          : which == workload::bulk_write ? "blocks of other sizes, GB/s"
+                                          : "64 B writes, million/s",
+        "median (least .. greatest)",
+        times                             ? "99 in 100  TCP/x"
+          : which == workload::bulk_write ? ""
+                                          : "x/TCP");
     double first = 0;
     for (std::size_t i = 0; i < cases.size(); ++i)
     {
@@ -106,7 +111,10 @@ public:
           values.front(), values.back());
         if (times)
           std::printf(" %9.2f", slow[slow.size() / 2]);
-        std::printf(" %6.2f\n", ratio);
+        if (base == 0)
+          std::printf("\n"); // TCP has no such case
+        else
+          std::printf(" %6.2f\n", ratio);
       }
       any_ = true;
     }
@@ -129,7 +137,7 @@ private:
     case workload::bulk_send:
       return "1 MiB messages";
     case workload::bulk_write:
-      return "1 MiB writes";
+      return "one-sided writes";
     case workload::small_writes:
       return "64 B writes";
     }

@@ -50,6 +50,7 @@ struct test_case
   bench::style style = style::callbacks;
   std::size_t depth = 1; // operations in flight
   std::size_t batch = 1; // small messages or writes of each operation
+  std::size_t size = block_size; // bytes of each of bulk_write's; at most block_size
   std::chrono::milliseconds duration{};
 
   [[nodiscard]] std::string name() const
@@ -67,7 +68,7 @@ struct test_case
       break;
     }
     if (workload == workload::bulk_write)
-      text += " write";
+      text += size == block_size ? " write" : " write of " + std::to_string(size >> 10) + " KiB";
     if (workload == workload::bulk_send && transport == transport::rdma)
       text += " send";
     if (workload == workload::small_writes)

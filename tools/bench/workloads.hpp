@@ -301,15 +301,14 @@ inline sample write_blocks(asio::io_context& io, rdma_link& link, const test_cas
 {
   const auto start = clock::now();
   pipeline run(what.depth, what.duration,
-    [&link](std::size_t index, bool, auto handler)
+    [&link, size = what.size](std::size_t index, bool, auto handler)
     {
       const std::size_t offset = index % block_count * block_size;
-      link.peer().async_write(
-        link.local(offset, block_size), link.remote(offset, block_size), handler);
+      link.peer().async_write(link.local(offset, size), link.remote(offset, size), handler);
     });
   io.run();
   const seconds elapsed = clock::now() - start;
-  return {static_cast<double>(run.completed() * block_size) / elapsed.count(), 0};
+  return {static_cast<double>(run.completed() * what.size) / elapsed.count(), 0};
 }
 
 inline sample write_small(asio::io_context& io, rdma_link& link, const test_case& what)

@@ -109,7 +109,7 @@ public:
     event_channel& channel)
     : link_(std::move(link))
     , settings_(std::move(settings))
-    , io_(channel.io())
+    , channel_(channel)
     , data_(link_->data())
     , peer_(link_->peer())
   {
@@ -125,9 +125,9 @@ public:
     const auto link = std::exchange(link_, nullptr);
     assign_slot(handler, link);
     waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
-    if (!link)
-      return std::move(waiting).complete(error::closed, nullptr);
-    asio::post(io_,
+    if (!link || channel_.forked())
+      return std::move(waiting).complete(link ? error::forked : error::closed, nullptr);
+    asio::post(channel_.io(),
       [link, answer, settings = settings_, waiting = std::move(waiting)]() mutable
       {
         error_code ec;
@@ -150,19 +150,21 @@ public:
     assign_slot(handler, link);
     waiting_handler<> waiting(executor, std::move(handler));
     error_code ec;
-    if (!link || !core || !core->is_open())
+    if (channel_.forked())
+      ec = error::forked;
+    else if (!link || !core || !core->is_open())
       ec = error::closed;
     else if (core->is_connected())
       ec = error::already_connected;
     if (!ec)
-      return asio::post(io_,
+      return asio::post(channel_.io(),
         [link, core, answer, settings = settings_, waiting = std::move(waiting)]() mutable
         {
           link->accept(core, answer, settings->options.handshake_timeout,
             std::make_unique<accept_into_outcome>(std::move(waiting)));
         });
     if (link)
-      asio::post(io_, [link] { link->reject({}); });
+      asio::post(channel_.io(), [link] { link->reject({}); });
     std::move(waiting).complete(ec);
   }
 
@@ -184,12 +186,12 @@ private:
   void send_away(const private_data& reason)
   {
     if (const auto link = std::exchange(link_, nullptr))
-      asio::post(io_, [link, reason] { link->reject(reason); });
+      asio::post(channel_.io(), [link, reason] { link->reject(reason); });
   }
 
   std::shared_ptr<connection> link_;
   std::shared_ptr<const acceptor_settings> settings_;
-  asio::io_context& io_;
+  event_channel& channel_;
   private_data data_;
   tcp::endpoint peer_;
 };
@@ -214,19 +216,18 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   ec = {};
   try
   {
-    const auto* device = domain.impl()->find_device(options.queue_pair.device);
-    if (device == nullptr)
-      ec = error::no_device;
-    else if (device->kind() == device_kind::software)
+    const auto& device = domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
+    if (device.kind() == device_kind::software)
+    {
       ec = error::no_connection_manager;
-    if (ec)
       return nullptr;
+    }
     connection_service& service = connection_service::of(inner);
     event_channel* channel = event_channel::of(service, ec);
     if (channel == nullptr)
       return nullptr;
     auto made = std::make_shared<acceptor_impl>(
-      std::make_shared<const acceptor_settings>(acceptor_settings{inner, same_context, domain, options}),
+      std::make_shared<const acceptor_settings>(acceptor_settings{inner, same_context, domain, options, device}),
       *channel);
     service.add(made);
     made->listen(endpoint, ec);
@@ -236,7 +237,7 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   }
   catch (const system_error& e)
   {
-    ec = e.code(); // no thread to be had
+    ec = e.code(); // no such device, or no thread to be had
   }
   return nullptr;
 }
@@ -261,9 +262,8 @@ void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
   if (!ec && id_.api().bind_addr(id_.get(), wanted.data()) != 0)
     ec = error_of_binding();
   // Bound to an address, it has the address's device; bound to none, each client brings one.
-  const auto* device = settings_->domain.impl()->find_device(settings_->options.queue_pair.device);
   if (!ec && id_->verbs != nullptr
-    && std::strcmp(id_->verbs->device->name, device->native()->device->name) != 0)
+    && std::strcmp(id_->verbs->device->name, settings_->device.native()->device->name) != 0)
     ec = error::other_device;
   if (!ec && id_.api().listen(id_.get(), static_cast<int>(settings_->options.requests_max)) != 0)
     ec = last_cm_error();
@@ -296,10 +296,10 @@ void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler
   // Before anybody else can see the accept: slots are for the thread that initiates.
   assign_slot(handler, number);
   waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
-  if (!id_)
+  if (!id_ || channel_.forked())
   {
     lock.unlock();
-    return std::move(waiting).complete(error::closed, nullptr);
+    return std::move(waiting).complete(channel_.forked() ? error::forked : error::closed, nullptr);
   }
   while (!finished_.empty())
   {
@@ -320,10 +320,10 @@ void acceptor_impl::get_request(const asio::any_io_executor& executor, request_h
   const std::uint64_t number = ++last_number_;
   assign_slot(handler, number);
   waiting_handler<std::shared_ptr<request_core>> waiting(executor, std::move(handler));
-  if (!id_)
+  if (!id_ || channel_.forked())
   {
     lock.unlock();
-    return std::move(waiting).complete(error::closed, nullptr);
+    return std::move(waiting).complete(channel_.forked() ? error::forked : error::closed, nullptr);
   }
   requests_.add(number, std::move(waiting));
   post_serve();

@@ -20,6 +20,10 @@
 #include <memory>
 #include <mutex>
 
+namespace rdma::detail {
+class device_impl;
+}
+
 namespace rdma::cm::detail {
 
 // How queue pairs are made for those who ask; outlives the acceptor with the requests that somebody holds.
@@ -29,6 +33,7 @@ struct acceptor_settings
   bool same_context;                  // there were none
   protection_domain domain;
   acceptor_options options;
+  const rdma::detail::device_impl& device; // the domain's
 
   [[nodiscard]] rdma::detail::unclaimed_queue_pair make_queue_pair() const; // throws system_error
 };

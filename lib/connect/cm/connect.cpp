@@ -47,7 +47,9 @@ std::shared_ptr<connection> make_connection(const asio::any_io_executor& executo
 {
   try
   {
-    if (!core || !core->is_open())
+    if (core && core->forked())
+      ec = error::forked;
+    else if (!core || !core->is_open())
       ec = error::closed;
     else if (core->is_connected())
       ec = error::already_connected;

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_CM_EVENT_CHANNEL_HPP
 
 #include "boost_rdma/cm/private_data.hpp"
+#include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/error.hpp"
 #include "connect/connection_service.hpp"
 #include "verbs/cm_api.hpp"
@@ -56,20 +57,26 @@ public:
     , native_(native)
   {
   }
-  ~native_channel() { api_.destroy_event_channel(native_); }
+  ~native_channel()
+  {
+    if (!process_.foreign())
+      api_.destroy_event_channel(native_);
+  }
   native_channel(const native_channel&) = delete;
   native_channel& operator=(const native_channel&) = delete;
 
   [[nodiscard]] const verbs::cm_api& api() const noexcept { return api_; }
   [[nodiscard]] rdma_event_channel* native() const noexcept { return native_; }
+  [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
 private:
   const verbs::cm_api& api_;
   rdma_event_channel* native_;
+  const rdma::detail::process_mark process_;
 };
 
 // Owns an rdma_cm_id. Destroying it on another thread than the service's is safe only when no event can be
-// on its way to the sink.
+// on its way to the sink. In a child process the id is the parent's, whose descriptor the child shares: it stays.
 class unique_id
 {
 public:
@@ -99,8 +106,9 @@ public:
   [[nodiscard]] const verbs::cm_api& api() const noexcept { return channel_->api(); }
   void reset() noexcept
   {
-    if (id_ != nullptr)
-      channel_->api().destroy_id(std::exchange(id_, nullptr));
+    if (id_ != nullptr && !channel_->forked())
+      channel_->api().destroy_id(id_);
+    id_ = nullptr;
     channel_.reset();
   }
 
@@ -123,6 +131,9 @@ public:
 
   [[nodiscard]] boost::asio::io_context& io() noexcept { return io_; }
 
+  // This process is a child of the one that has the service's thread: nothing here will run.
+  [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
+
   // Any thread. Events go to `sink` from here on, at once.
   unique_id make_id(event_sink& sink, error_code& ec);
 
@@ -140,6 +151,7 @@ private:
   void take_events();
 
   boost::asio::io_context& io_;
+  const rdma::detail::process_mark process_;
   std::mutex mutex_; // for opening
   std::shared_ptr<native_channel> native_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>>
