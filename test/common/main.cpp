@@ -5,16 +5,84 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Catch's main(), compiled once for all lanes.
+// Catch's main(), compiled once for all lanes, and what a test case tells test/vm/suite.
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_session.hpp>
+#include <catch2/catch_test_case_info.hpp>
+#include <catch2/reporters/catch_reporter_event_listener.hpp>
+#include <catch2/reporters/catch_reporter_registrars.hpp>
 
 int main(int argc, char* argv[])
 {
   return Catch::Session().run(argc, argv);
 }
+
+using listener_base = Catch::EventListenerBase;
+#define BOOST_RDMA_TEST_CATCH_MAJOR 3
 #else
 #define CATCH_CONFIG_MAIN
 #include <catch2/catch.hpp>
+
+using listener_base = Catch::TestEventListenerBase;
+#define BOOST_RDMA_TEST_CATCH_MAJOR 2
 #endif
+
+#include <algorithm>
+#include <cstdlib>
+#include <fstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+/// Adds a line for each test case to the file that BOOST_RDMA_TEST_REPORT names.
+/**
+ * The assertions that passed, those that failed, and what was left out for which reason, separated by
+ * tabs. Catch's exit code does not tell a test case that was skipped from one that passed.
+ */
+class report : public listener_base
+{
+public:
+  using listener_base::listener_base;
+
+#if BOOST_RDMA_TEST_CATCH_MAJOR == 2
+  bool assertionEnded(const Catch::AssertionStats& stats) override
+  {
+    take_reasons(stats);
+    return false; // it does not want the messages kept
+  }
+#else
+  void assertionEnded(const Catch::AssertionStats& stats) override { take_reasons(stats); }
+#endif
+
+  void testCaseEnded(const Catch::TestCaseStats& stats) override
+  {
+    if (const char* path = std::getenv("BOOST_RDMA_TEST_REPORT"))
+    {
+      std::ofstream to(path, std::ios::app);
+      to << stats.totals.assertions.passed << '\t' << stats.totals.assertions.failed;
+      for (const std::string& reason : reasons_)
+        to << '\t' << reason;
+      to << '\n';
+    }
+    reasons_.clear();
+  }
+
+private:
+  // What BOOST_RDMA_TEST_NEEDS and BOOST_RDMA_TEST_LEAVES_OUT say.
+  void take_reasons(const Catch::AssertionStats& stats)
+  {
+    for (const Catch::MessageInfo& each : stats.infoMessages)
+      if (each.type == Catch::ResultWas::Warning
+          && (each.message.rfind("skipped on ", 0) == 0 || each.message.rfind("left out on ", 0) == 0)
+          && std::find(reasons_.begin(), reasons_.end(), each.message) == reasons_.end())
+        reasons_.push_back(each.message);
+  }
+
+  std::vector<std::string> reasons_;
+};
+
+CATCH_REGISTER_LISTENER(report)
+
+} // namespace

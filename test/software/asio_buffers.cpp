@@ -628,17 +628,20 @@ TEST_CASE("memory without the right to be written is not read or received into")
   {
     l.near.async_read(constant.first(3), target.remote(), r.handler());
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
-    CHECK(l.far.is_connected()); // nothing was asked of it
+    CHECK(r.ec == rdma::wc_status::local_protection_error);
+    if (has(feature::answers_checked_first))
+      CHECK(l.far.is_connected()); // nothing was asked of it
   }
   SECTION("received")
   {
     l.near.async_receive(constant.first(3), r.handler());
     l.far.async_send(target.first(3), sent.handler());
     REQUIRE(run_until(l.io, [&] { return r.done() && sent.done(); }));
+    CHECK(r.ec == (has(feature::local_statuses) ? rdma::wc_status::local_protection_error
+                                                : rdma::wc_status::local_qp_operation_error));
     CHECK(sent.ec == rdma::wc_status::remote_operation_error);
     CHECK_FALSE(l.far.is_connected());
   }
-  CHECK(r.ec == rdma::wc_status::local_protection_error);
   CHECK_FALSE(l.near.is_connected());
   CHECK(text_of(constant.first(3)) == "old");
   CHECK(text_of(target.first(3)) == "new");
@@ -707,7 +710,8 @@ TEST_CASE("a window opens part of a region, until it is closed")
     l.near.async_send_with_invalidate(rdma::no_data, remote.key(remote.key(0) != 0 ? 0 : 1),
                                       [](error_code, std::size_t) {});
     REQUIRE(run_until(l.io, [&] { return told.done(); }));
-    CHECK(told.value().invalidated_key == window.key());
+    if (has(feature::completion_details))
+      CHECK(told.value().invalidated_key == window.key());
   }
   SECTION("by being bound anew")
   {
@@ -889,6 +893,7 @@ TEST_CASE("a receive too small for the message fails on both sides and flushes t
   rdma::registered_buffer into = l.far_context.allocate(64);
   std::memset(into.data(), '.', into.size());
   rdma::registered_buffer text = buffer_of(l.near_context, "more than eight bytes");
+  rdma::registered_buffer into_again = l.near_context.allocate(64);
   bytes_record small;
   bytes_record next;
   bytes_record sent;
@@ -899,22 +904,31 @@ TEST_CASE("a receive too small for the message fails on both sides and flushes t
   l.near.async_send(text, sent_next.handler());
   REQUIRE(run_until(l.io, [&]
                     { return small.done() && next.done() && sent.done() && sent_next.done(); }));
-  CHECK(small.ec == rdma::wc_status::local_length_error);
+  const bool exact = has(feature::local_statuses);
+  const error_code at_receiver = exact ? rdma::wc_status::local_length_error
+                                       : rdma::wc_status::local_qp_operation_error;
+  const error_code at_sender = exact ? rdma::wc_status::remote_invalid_request_error
+                                     : rdma::wc_status::remote_operation_error;
+  CHECK(small.ec == at_receiver);
   CHECK(small.value() == 0);
   CHECK(next.ec == rdma::wc_status::flushed);
-  CHECK(sent.ec == rdma::wc_status::remote_invalid_request_error);
+  CHECK(sent.ec == at_sender);
   CHECK(sent_next.ec == rdma::wc_status::flushed);
   CHECK(text_of(into.slice(8)) == std::string(56, '.'));
   CHECK_FALSE(l.near.is_connected());
   CHECK_FALSE(l.far.is_connected());
-  CHECK(l.far.diagnose().code == rdma::wc_status::local_length_error);
-  CHECK(l.near.diagnose().code == rdma::wc_status::remote_invalid_request_error);
+  CHECK(l.far.diagnose().code == at_receiver);
+  CHECK(l.near.diagnose().code == at_sender);
 
   bytes_record later; // of no more use, and says so
   l.near.async_send(text, later.handler());
   REQUIRE(run_until(l.io, [&] { return later.done(); }));
   CHECK(later.ec == rdma::wc_status::flushed);
   CHECK(later.ec == boost::system::errc::operation_canceled);
+  bytes_record later_receive; // of which not every device learns
+  l.near.async_receive(into_again, later_receive.handler());
+  REQUIRE(run_until(l.io, [&] { return later_receive.done(); }));
+  CHECK(later_receive.ec == rdma::wc_status::flushed);
 }
 
 TEST_CASE("a message that meets no receive fails when its retries are used up")

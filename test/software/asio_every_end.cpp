@@ -44,6 +44,15 @@ rdma::queue_pair_options shallow()
   return options;
 }
 
+// Finds out that its peer has gone.
+rdma::queue_pair_options attentive()
+{
+  rdma::queue_pair_options options = shallow();
+  options.timeout = rdma::queue_pair_options().timeout;
+  options.retry_count = 2;
+  return options;
+}
+
 // Whether the operation has memory of the near context's pool: f.local, or the room for its answer.
 template <class Operation>
 constexpr bool has_pool_memory =
@@ -84,8 +93,9 @@ struct outstanding
     }
   };
 
-  explicit outstanding(place where, bool by_handshake = false)
-    : f(std::in_place, shallow())
+  explicit outstanding(place where, bool by_handshake = false,
+                       const rdma::queue_pair_options& options = shallow())
+    : f(std::in_place, options)
     , near_context(f->near_context)
     , far_context(f->far_context)
   {
@@ -239,6 +249,7 @@ template <class Body>
 void with_memory_windows(Body& body)
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
+  BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy); // closing destroys it
   in_section<send_with_invalidate_operation>("send_with_invalidate", body);
   in_section<bind_window_operation>("bind_window", body);
   in_section<invalidate_operation>("invalidate", body);
@@ -368,7 +379,7 @@ TEST_CASE("every operation is flushed when the peer is destroyed and a send find
   for_every_operation_of_a_queue_pair(
     [&]<class Operation>
     {
-      outstanding<Operation> o(where);
+      outstanding<Operation> o(where, false, attentive());
       {
         rdma::queue_pair gone = std::move(o.f->far);
       }

@@ -101,6 +101,7 @@ TEST_CASE("a region stays registered for as long as a window is bound to it")
 TEST_CASE("a region stays registered for a window whose bind ended otherwise than with success")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
+  BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy);
   linked_pair l;
   auto region = std::make_optional<rdma::memory_region>(
     l.near_context, 4096, rdma::access::local_write | rdma::access::window_bind);

@@ -79,8 +79,12 @@ TEST_CASE("a work request too small for the message fails on both sides and flus
   REQUIRE(c.b.receive(s.far_receive_id, into.sge(0, receive)) == 0);
   request r(IBV_WR_SEND, {from.sge()});
   s.check(r, met_receive(IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR));
-  CHECK(into.holds(sent_byte, 0, placed));
-  CHECK(into.holds(kept_byte, placed));
+  if (has(feature::software_device)) // what a receive that failed holds is the device's business
+  {
+    CHECK(into.holds(sent_byte, 0, placed));
+    CHECK(into.holds(kept_byte, placed));
+  }
+  CHECK(into.holds(kept_byte, receive));
 }
 
 TEST_CASE("a local key that does not permit it fails the request, after those before it")
@@ -97,6 +101,8 @@ TEST_CASE("a local key that does not permit it fails the request, after those be
   s.guard(far);
   const int what = GENERATE(range(0, 6));
   CAPTURE(what);
+  if (what == 5 && !has(feature::answers_checked_first))
+    return;
   ibv_sge wrong = s.near.sge();
   ibv_wr_opcode opcode = IBV_WR_SEND;
   switch (what)
@@ -222,6 +228,7 @@ TEST_CASE("a remote key that does not permit it is refused and the peer's progra
 
 TEST_CASE("a refused write with immediate data does not use up a receive")
 {
+  BOOST_RDMA_TEST_NEEDS(refusal_keeps_receive);
   connected c;
   failure_scene s(c.a, c.b);
   request r(IBV_WR_RDMA_WRITE_WITH_IMM, {s.near.sge()});
@@ -269,11 +276,13 @@ TEST_CASE("an atomic must be aligned, and its result have eight bytes")
   request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge(0, 8)});
   SECTION("misaligned")
   {
+    BOOST_RDMA_TEST_NEEDS(argument_checks); // or it is refused when it is posted
     s.check(add.atomic(far.address(4), far.key(), 1),
             refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
   }
   SECTION("too long a result")
   {
+    BOOST_RDMA_TEST_NEEDS(argument_checks);
     request long_add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge()});
     s.check(long_add.atomic(far.address(), far.key(), 1), stayed_here(IBV_WC_LOC_LEN_ERR));
   }
@@ -291,6 +300,7 @@ TEST_CASE("an atomic must be aligned, and its result have eight bytes")
 
 TEST_CASE("more reads than the peer takes are an invalid request")
 {
+  BOOST_RDMA_TEST_NEEDS(read_limits);
   constexpr std::size_t size = 1'000'000;
   pair_options greedy;
   greedy.max_read_atomic = 16;
@@ -332,6 +342,7 @@ TEST_CASE("more reads than the peer takes are an invalid request")
 
 TEST_CASE("without an initiator depth there are no reads")
 {
+  BOOST_RDMA_TEST_NEEDS(read_limits);
   pair_options none;
   none.max_read_atomic = 0;
   connected c(none, pair_options{});
@@ -342,6 +353,7 @@ TEST_CASE("without an initiator depth there are no reads")
 
 TEST_CASE("a message longer than the port's maximum is a local length error")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   connected c;
   failure_scene s(c.a, c.b);
   // 3 GiB of address space that is never touched.
@@ -366,9 +378,14 @@ TEST_CASE("a peer that posts no receive is given up after so many tries")
 
 TEST_CASE("a peer that is not there is given up in time")
 {
-  rdma::software::device_settings quick;
+  rdma::software::device_settings quick; // a NIC is as quick as its queue pairs are told to be
   quick.retry_time_min = std::chrono::milliseconds(50);
-  verbs_device near(quick);
+  std::optional<verbs_device> opened;
+  if (missing(feature::software_device).empty())
+    opened.emplace(quick);
+  else
+    opened.emplace();
+  const verbs_device& near = *opened;
   verbs_device far;
   endpoint a(near);
   endpoint b(far);
@@ -452,6 +469,7 @@ TEST_CASE("requests of a queue pair in the error state are flushed and never rea
 
 TEST_CASE("memory to send from that is registered and no longer mapped is an error, not a crash")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   constexpr std::size_t size = 1 << 20;
   connected c;
   failure_scene s(c.a, c.b);

@@ -11,6 +11,24 @@ namespace test {
 
 namespace {
 
+// Where a device does not tell what is wrong with a buffer, it says so by one status at each end.
+bool is_status(ibv_wc_status got, ibv_wc_status wanted)
+{
+  if (got == wanted || has(feature::local_statuses))
+    return got == wanted;
+  switch (wanted)
+  {
+  case IBV_WC_LOC_PROT_ERR:
+  case IBV_WC_LOC_LEN_ERR:
+  case IBV_WC_MW_BIND_ERR:
+    return got == IBV_WC_LOC_QP_OP_ERR;
+  case IBV_WC_REM_INV_REQ_ERR:
+    return got == IBV_WC_REM_OP_ERR;
+  default:
+    return false;
+  }
+}
+
 constexpr std::uint64_t behind_id = 90;
 constexpr std::uint64_t spare_ids[] = {100, 101};
 constexpr std::uint64_t late_id = 110;
@@ -31,9 +49,11 @@ void check_spare_receives_flushed(const endpoint& e)
 void check_error(const completions& cq, std::uint64_t id, ibv_wc_status status)
 {
   const ibv_wc wc = cq.next();
-  CHECK(wc.status == status);
+  CAPTURE(wc.status, status);
+  CHECK(is_status(wc.status, status));
   CHECK(wc.wr_id == id);
-  CHECK(wc.vendor_err != 0);
+  if (has(feature::completion_details))
+    CHECK(wc.vendor_err != 0);
 }
 
 void check_flushed(const completions& cq, std::initializer_list<std::uint64_t> ids)
@@ -48,8 +68,11 @@ void check_ended(const endpoint& e)
   request late(IBV_WR_SEND, {}, late_id);
   CHECK(e.post(late.wr) == 0);
   check_flushed(e.sent(), {late_id});
-  CHECK(e.receive(late_id, std::vector<ibv_sge>{}) == 0);
-  check_flushed(e.received(), {late_id});
+  if (has(feature::late_receive_flush))
+  {
+    CHECK(e.receive(late_id, std::vector<ibv_sge>{}) == 0);
+    check_flushed(e.received(), {late_id});
+  }
   CHECK_FALSE(e.sent().poll());
   CHECK_FALSE(e.received().poll());
 }
@@ -114,7 +137,7 @@ void failure_scene::check_failing_end(std::uint64_t id, const failure& expected,
 
 void failure_scene::check_other_end(const failure& expected)
 {
-  if (expected.far_event)
+  if (expected.far_event && has(feature::affiliated_events))
     CHECK(b_.device().event() == *expected.far_event);
   if (expected.far_receive)
     check_error(b_.received(), far_receive_id, *expected.far_receive);

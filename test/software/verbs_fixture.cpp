@@ -26,6 +26,58 @@ rdma::software::device_settings for_tests(rdma::software::device_settings s)
   return s;
 }
 
+bool software_device_under_test()
+{
+  return missing(feature::software_device).empty();
+}
+
+const rdma::verbs::api& api_under_test()
+{
+  if (software_device_under_test())
+    return rdma::software::api();
+  const rdma::verbs::system_library& library = rdma::verbs::system();
+  must(library.functions != nullptr, library.reason.c_str());
+  return *library.functions;
+}
+
+ibv_context* open_device_under_test()
+{
+  if (software_device_under_test())
+    return rdma::software::open_device(for_tests({}));
+  const rdma::verbs::api& api = api_under_test();
+  ibv_context* context = nullptr;
+  int count = 0;
+  ibv_device** list = api.get_device_list(&count);
+  for (int i = 0; list != nullptr && i < count && context == nullptr; ++i)
+    if (device_name() == api.get_device_name(list[i]))
+      context = api.open_device(list[i]);
+  if (list != nullptr)
+    api.free_device_list(list);
+  return context;
+}
+
+// RoCE v2 with an address that is not link-local, where there is one.
+std::uint8_t find_gid(const rdma::verbs::api& api, ibv_context* context)
+{
+  std::uint8_t found = 0;
+  int found_rank = -1;
+  for (std::uint8_t i = 0; i < 16; ++i)
+  {
+    ibv_gid_entry entry{};
+    if (api.query_gid_ex(context, 1, i, &entry, 0, sizeof entry) != 0)
+      continue; // an empty place
+    const bool link_local = entry.gid.raw[0] == 0xfe && entry.gid.raw[1] == 0x80;
+    const int rank = (entry.gid_type != IBV_GID_TYPE_ROCE_V1 ? 2 : 0) + (link_local ? 0 : 1);
+    if (rank > found_rank)
+    {
+      found = i;
+      found_rank = rank;
+    }
+  }
+  must(found_rank >= 0, "a GID");
+  return found;
+}
+
 } // namespace
 
 void must(bool good, const char* what)
@@ -34,10 +86,21 @@ void must(bool good, const char* what)
     throw std::runtime_error(std::string("failed: ") + what);
 }
 
+verbs_device::verbs_device()
+  : verbs_device(api_under_test(), open_device_under_test())
+{
+}
+
 verbs_device::verbs_device(const rdma::software::device_settings& with)
-  : api_(rdma::software::api())
-  , context_(rdma::software::open_device(for_tests(with)))
+  : verbs_device(rdma::software::api(), rdma::software::open_device(for_tests(with)))
+{
+}
+
+verbs_device::verbs_device(const rdma::verbs::api& api, ibv_context* context)
+  : api_(api)
+  , context_(context)
   , pd_(context_ != nullptr ? api_.alloc_pd(context_) : nullptr)
+  , gid_index_(pd_ != nullptr ? find_gid(api_, context_) : std::uint8_t{0})
 {
   must(pd_ != nullptr, "open_device, alloc_pd");
 }
@@ -110,6 +173,11 @@ void memory::deregister()
 {
   must(api_.dereg_mr(mr_) == 0, "dereg_mr");
   mr_ = nullptr;
+}
+
+unsigned flags_of(const ibv_wc& wc)
+{
+  return has(feature::completion_details) ? wc.wc_flags : wc.wc_flags & ~unsigned{IBV_WC_GRH};
 }
 
 completions::completions(const verbs_device& on, int depth, ibv_comp_channel* channel)
@@ -220,6 +288,7 @@ int endpoint::to_ready_to_receive(const end_name& peer) const
   attr.min_rnr_timer = options_.rnr_timer;
   attr.ah_attr.is_global = 1;
   attr.ah_attr.grh.dgid = peer.gid;
+  attr.ah_attr.grh.sgid_index = device_.gid_index();
   attr.ah_attr.grh.hop_limit = 1;
   attr.ah_attr.dlid = peer.lid;
   attr.ah_attr.port_num = 1;

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_TEST_SOFTWARE_VERBS_FIXTURE_HPP
 
 #include "common/catch.hpp"
+#include "common/device_traits.hpp"
 
 #include "verbs/software/software.hpp"
 
@@ -60,7 +61,10 @@ template <class Condition>
 class verbs_device
 {
 public:
-  explicit verbs_device(const rdma::software::device_settings& with = {});
+  /// The device under test.
+  verbs_device();
+  /// A software device with these settings: for tests that need feature::software_device.
+  explicit verbs_device(const rdma::software::device_settings& with);
   ~verbs_device();
   verbs_device(const verbs_device&) = delete;
   verbs_device& operator=(const verbs_device&) = delete;
@@ -69,7 +73,10 @@ public:
   ibv_context* context() const noexcept { return context_; }
   ibv_pd* pd() const noexcept { return pd_; }
   std::uint16_t lid() const;
-  ibv_gid gid(int index = 0) const;
+  ibv_gid gid(int index) const;
+  /// The place in the GID table of the address that connections use, and what is there.
+  std::uint8_t gid_index() const noexcept { return gid_index_; }
+  ibv_gid gid() const { return gid(gid_index_); }
 
   /// The next asynchronous event's type, acknowledged.
   ibv_event_type event() const;
@@ -77,9 +84,12 @@ public:
   bool has_event() const;
 
 private:
+  verbs_device(const rdma::verbs::api& api, ibv_context* context);
+
   const rdma::verbs::api& api_;
   ibv_context* context_;
   ibv_pd* pd_;
+  std::uint8_t gid_index_;
 };
 
 inline constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
@@ -128,6 +138,9 @@ private:
   std::vector<std::uint8_t> bytes_;
   ibv_mr* mr_;
 };
+
+/// The flags of a receive's completion, without one that means nothing for RC.
+[[nodiscard]] unsigned flags_of(const ibv_wc& wc);
 
 class completions
 {

@@ -20,6 +20,7 @@ using namespace test;
 
 TEST_CASE("a device listens only when a queue pair waits, and only for that peer")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device quiet;
   CHECK_FALSE(stranger(quiet.lid()).connected());
   victim v;
@@ -48,6 +49,7 @@ TEST_CASE("a device listens only when a queue pair waits, and only for that peer
 
 TEST_CASE("a secret is demanded and shown")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   rdma::software::connection_secret secret{};
   secret.fill(std::byte{0x77});
   victim v(&secret);
@@ -61,6 +63,7 @@ TEST_CASE("a secret is demanded and shown")
 
 TEST_CASE("garbage and silence on the port cost a stranger's connection and nothing else")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
   std::mt19937 random(1);
   std::vector<std::unique_ptr<stranger>> silent;
@@ -80,6 +83,7 @@ TEST_CASE("garbage and silence on the port cost a stranger's connection and noth
 
 TEST_CASE("a frame that is not this protocol ends the connection and the queue pair")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
@@ -147,6 +151,7 @@ TEST_CASE("a frame that is not this protocol ends the connection and the queue p
 
 TEST_CASE("answers to what was never asked end the queue pair")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
@@ -196,6 +201,7 @@ TEST_CASE("answers to what was never asked end the queue pair")
 
 TEST_CASE("frames at random neither crash nor reach memory that they may not reach")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   const unsigned seed = GENERATE(range(1u, 120u));
   CAPTURE(seed);
   std::mt19937 random(seed);

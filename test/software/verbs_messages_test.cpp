@@ -49,8 +49,9 @@ TEST_CASE("a send of any size arrives whole in the receive that was posted first
   check_success(got, 7, IBV_WC_RECV);
   CHECK(got.byte_len == size);
   CHECK(got.qp_num == c.b.qp()->qp_num);
-  CHECK(got.src_qp == c.a.qp()->qp_num);
-  CHECK(got.wc_flags == 0);
+  if (has(feature::completion_details))
+    CHECK(got.src_qp == c.a.qp()->qp_num);
+  CHECK(flags_of(got) == 0);
   check_success(c.a.sent().next(), 3, IBV_WC_SEND);
   CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
                    into.bytes().begin()));
@@ -102,7 +103,7 @@ TEST_CASE("immediate data comes with sends and writes, in network order")
   REQUIRE(c.a.post(send.wr) == 0);
   ibv_wc wc = c.b.received().next();
   check_success(wc, 1, IBV_WC_RECV);
-  CHECK(wc.wc_flags == IBV_WC_WITH_IMM);
+  CHECK(flags_of(wc) == IBV_WC_WITH_IMM);
   CHECK(wc.imm_data == 0x01020304);
   const std::size_t size = GENERATE(0u, 100u, 600'000u);
   REQUIRE(c.b.receive(2, std::vector<ibv_sge>{}) == 0);
@@ -111,7 +112,7 @@ TEST_CASE("immediate data comes with sends and writes, in network order")
   REQUIRE(c.a.post(write.wr) == 0);
   wc = c.b.received().next();
   check_success(wc, 2, IBV_WC_RECV_RDMA_WITH_IMM);
-  CHECK(wc.wc_flags == IBV_WC_WITH_IMM);
+  CHECK(flags_of(wc) == IBV_WC_WITH_IMM);
   CHECK(wc.imm_data == 77);
   CHECK(wc.byte_len == size);
   check_success(c.a.sent().next(), 1, IBV_WC_SEND);
@@ -251,7 +252,8 @@ TEST_CASE("work requests that ask for no completion get none, and their slots wi
     for (unsigned i = 0; i < 3; ++i)
       REQUIRE(c.a.write(i, m.sge(), into.address(), into.key()) == 0);
     REQUIRE(c.a.write(3, m.sge(), into.address(), into.key(), IBV_SEND_SIGNALED) == 0);
-    CHECK(c.a.write(4, m.sge(), into.address(), into.key()) == ENOMEM);
+    if (has(feature::exact_depths))
+      CHECK(c.a.write(4, m.sge(), into.address(), into.key()) == ENOMEM);
     check_success(c.a.sent().next(), 3, IBV_WC_RDMA_WRITE);
   }
 }

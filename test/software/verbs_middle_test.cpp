@@ -61,6 +61,7 @@ void check_answer(const stranger& s, std::uint8_t syndrome, std::uint32_t n)
 
 TEST_CASE("a region that goes in the middle of a write is written no further; the write is refused")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
   memory region(v.device, 2 * frame_bytes);
   region.fill(kept_byte);
@@ -86,6 +87,7 @@ TEST_CASE("a region that goes in the middle of a write is written no further; th
 
 TEST_CASE("a receive whose region goes in the middle of a message fails on both sides")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   victim v(nullptr, 0);
   memory region(v.device, 2 * frame_bytes);
   region.fill(kept_byte);
@@ -110,6 +112,7 @@ TEST_CASE("a receive whose region goes in the middle of a message fails on both 
 
 TEST_CASE("a region that goes while it is read is read no further, and ends both sides")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   // More than sockets hold: the device cannot be through when the stranger does not listen.
   constexpr std::size_t size = std::size_t{64} << 20;
   victim v;
@@ -139,6 +142,7 @@ TEST_CASE("a region that goes while it is read is read no further, and ends both
 
 TEST_CASE("a refusal that cannot be told because the peer has gone ends the queue pair all the same")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   constexpr std::size_t size = std::size_t{64} << 20;
   victim v;
   memory region(v.device, size);
@@ -167,6 +171,7 @@ TEST_CASE("a refusal that cannot be told because the peer has gone ends the queu
 
 TEST_CASE("a region that goes while it is read into is a local error, and is filled no further")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
   memory region(v.device, 2 * frame_bytes);
   region.fill(kept_byte);
@@ -196,6 +201,7 @@ TEST_CASE("a region that goes while it is read into is a local error, and is fil
 
 TEST_CASE("a region that goes while it is sent is a local error, and the peer gets no message")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   // The last frame meets no receive, so that it has to come again, whatever had left before.
   pair_options o;
   o.rnr_timer = 20; // 10 ms

@@ -55,7 +55,8 @@ TEST_CASE("a queue pair goes from state to state with what each needs and nothin
   attr.min_rnr_timer = 5;
   CHECK(a.modify(attr, IBV_QP_STATE | IBV_QP_CUR_STATE | IBV_QP_MIN_RNR_TIMER) == 0);
   attr.min_rnr_timer = 32;
-  CHECK(a.modify(attr, IBV_QP_MIN_RNR_TIMER) == EINVAL);
+  if (has(feature::argument_checks))
+    CHECK(a.modify(attr, IBV_QP_MIN_RNR_TIMER) == EINVAL);
 
   ibv_qp_init_attr init{};
   REQUIRE(d.api().query_qp(a.qp(), &attr, IBV_QP_STATE, &init) == 0);
@@ -63,7 +64,9 @@ TEST_CASE("a queue pair goes from state to state with what each needs and nothin
   CHECK(attr.dest_qp_num == b.qp()->qp_num);
   CHECK(attr.min_rnr_timer == 5);
   CHECK(attr.sq_psn == endpoint::first_psn);
-  CHECK(init.cap.max_send_wr == a.options().depth);
+  CHECK(init.cap.max_send_wr >= a.options().depth);
+  if (has(feature::exact_depths))
+    CHECK(init.cap.max_send_wr == a.options().depth);
 
   REQUIRE(a.to(IBV_QPS_ERR) == 0);
   CHECK(a.received().next().status == IBV_WC_WR_FLUSH_ERR);
@@ -75,6 +78,7 @@ TEST_CASE("a queue pair goes from state to state with what each needs and nothin
 
 TEST_CASE("a path needs a global route, a port and a peer other than itself")
 {
+  BOOST_RDMA_TEST_NEEDS(argument_checks);
   verbs_device d;
   endpoint a(d);
   REQUIRE(a.to_init() == 0);
@@ -109,12 +113,14 @@ TEST_CASE("in the error state everything posted is flushed, in order")
   for (unsigned i = 0; i < 3; ++i)
     REQUIRE(c.a.receive(i, m.sge()) == 0);
   REQUIRE(c.a.to(IBV_QPS_ERR) == 0);
+  const unsigned receives = has(feature::late_receive_flush) ? 6 : 3;
   for (unsigned i = 3; i < 6; ++i)
   {
-    REQUIRE(c.a.receive(i, m.sge()) == 0);
+    if (i < receives)
+      REQUIRE(c.a.receive(i, m.sge()) == 0);
     REQUIRE(c.a.send(i, m.sge()) == 0);
   }
-  for (unsigned i = 0; i < 6; ++i)
+  for (unsigned i = 0; i < receives; ++i)
   {
     const ibv_wc wc = c.a.received().next();
     CHECK(wc.wr_id == i);
@@ -142,6 +148,8 @@ TEST_CASE("reset forgets work and completions, and the queue pair connects again
     // The receive has completed and is not polled; the second is still posted.
     REQUIRE(c.a.to(IBV_QPS_RESET) == 0);
     REQUIRE(c.b.to(IBV_QPS_RESET) == 0);
+    if (!has(feature::reset_forgets))
+      CHECK(c.b.received().next().wr_id == 1);
     CHECK_FALSE(c.b.received().poll());
     connect(c.a, c.b);
   }
@@ -167,11 +175,14 @@ TEST_CASE("a drained send queue begins nothing new, tells when it is empty, and 
   CHECK(until([&] { return std::chrono::steady_clock::now() > later || c.a.sent().poll(); }));
   attr.qp_state = IBV_QPS_RTS;
   REQUIRE(c.a.modify(attr, IBV_QP_STATE) == 0);
+  if (!has(feature::drained_queue_resumes))
+    REQUIRE(c.a.write(3, near.sge(0, 1), far.address(), far.key()) == 0);
   CHECK(c.a.sent().next().wr_id == 2);
 }
 
 TEST_CASE("the first message to a queue pair that is not in RTS is an event")
 {
+  BOOST_RDMA_TEST_NEEDS(affiliated_events);
   verbs_device near;
   verbs_device far;
   endpoint a(near);
@@ -215,7 +226,8 @@ TEST_CASE("full queues refuse what is posted and name it")
   REQUIRE(bad == &list[3]->wr);
   for (unsigned i = 0; i < 3; ++i)
     CHECK(c.b.received().next().wr_id == i);
-  CHECK(c.a.send(9, m.sge()) == ENOMEM);
+  if (has(feature::exact_depths))
+    CHECK(c.a.send(9, m.sge()) == ENOMEM);
   CHECK(c.a.sent().next().wr_id == 0);
   REQUIRE(c.b.receive(3, far.sge()) == 0);
   CHECK(c.a.send(9, m.sge()) == 0);
@@ -223,6 +235,7 @@ TEST_CASE("full queues refuse what is posted and name it")
 
 TEST_CASE("requests that are not valid are refused when they are posted")
 {
+  BOOST_RDMA_TEST_NEEDS(argument_checks);
   connected c;
   memory m(c.near, 8);
   request many(IBV_WR_SEND, std::vector<ibv_sge>(c.a.options().elements + 1, m.sge()));
@@ -236,6 +249,7 @@ TEST_CASE("requests that are not valid are refused when they are posted")
 
 TEST_CASE("a completion queue that overruns is broken, and so are its queue pairs")
 {
+  BOOST_RDMA_TEST_NEEDS(affiliated_events);
   pair_options o;
   o.completions = 2;
   connected c(o, pair_options{});
@@ -260,7 +274,8 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
     memory m(d, 8);
     CHECK(api.dealloc_pd(d.pd()) == EBUSY);
     CHECK(api.destroy_cq(a.sent().get()) == EBUSY);
-    CHECK(api.close_device(d.context()) != 0);
+    if (has(feature::software_device)) // libibverbs closes it whatever there is
+      CHECK(api.close_device(d.context()) != 0);
   }
   CHECK(api.create_cq(d.context(), 0, nullptr, nullptr, 0) == nullptr);
   CHECK(api.create_cq(d.context(), limits.max_cqe + 1, nullptr, nullptr, 0) == nullptr);
@@ -269,15 +284,19 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
   CHECK(cq.get()->cqe >= 100);
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq.get();
-  init.qp_type = IBV_QPT_UD;
-  CHECK(api.create_qp(d.pd(), &init) == nullptr);
-  CHECK(errno == EOPNOTSUPP);
+  if (has(feature::software_device)) // others may have it
+  {
+    init.qp_type = IBV_QPT_UD;
+    CHECK(api.create_qp(d.pd(), &init) == nullptr);
+    CHECK(errno == EOPNOTSUPP);
+  }
   init.qp_type = IBV_QPT_RC;
   init.cap.max_send_wr = static_cast<std::uint32_t>(limits.max_qp_wr) + 1;
   CHECK(api.create_qp(d.pd(), &init) == nullptr);
   CHECK(errno == EINVAL);
   char byte = 0;
-  CHECK(api.reg_mr(d.pd(), &byte, 0, 0) == nullptr);
+  if (has(feature::argument_checks))
+    CHECK(api.reg_mr(d.pd(), &byte, 0, 0) == nullptr);
   CHECK(api.reg_mr(d.pd(), &byte, 1, IBV_ACCESS_REMOTE_WRITE) == nullptr);
   CHECK(api.reg_mr(d.pd(), &byte, 1, IBV_ACCESS_REMOTE_ATOMIC) == nullptr);
   CHECK(api.reg_mr(d.pd(), &byte, ~std::size_t{0}, 0) == nullptr);
@@ -286,6 +305,7 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
 
 TEST_CASE("many devices are open at once, each with a port and keys of its own")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   std::vector<std::unique_ptr<verbs_device>> devices;
   for (unsigned i = 0; i < 32; ++i)
     devices.push_back(std::make_unique<verbs_device>());
@@ -302,6 +322,7 @@ TEST_CASE("many devices are open at once, each with a port and keys of its own")
 
 TEST_CASE("the device lists its addresses, loopback first")
 {
+  BOOST_RDMA_TEST_NEEDS(software_device);
   const auto& api = rdma::software::api();
   ibv_context* context = rdma::software::open_device({});
   REQUIRE(context != nullptr);

@@ -73,7 +73,7 @@ TEST_CASE("a type 2 window gives its queue pair's peer what it was bound for, un
   far.fill(kept_byte);
   window w(c.far);
   w.bind(c.b, far, 16, 32, IBV_ACCESS_REMOTE_WRITE);
-  CHECK(c.far.api().dereg_mr(far.mr()) == EBUSY);
+  CHECK(c.far.api().dereg_mr(far.mr()) == (has(feature::argument_checks) ? EBUSY : EINVAL));
   REQUIRE(c.a.write(1, near.sge(0, 32), far.address(16), w.get()->rkey) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
   CHECK(far.holds(kept_byte, 0, 16));
@@ -94,11 +94,11 @@ TEST_CASE("a window is checked as a region is: bounds, rights and whose it is")
   far.fill(kept_byte);
   s.guard(near);
   s.guard(far);
-  window w(c.far);
   const int what = GENERATE(range(0, 6));
   CAPTURE(what);
   endpoint other(c.far);
   endpoint its_peer(c.near);
+  window w(c.far);
   connect(other, its_peer);
   w.bind(what == 4 ? other : c.b, far, 16, 32, IBV_ACCESS_REMOTE_WRITE);
   const std::uint32_t key = w.get()->rkey;
@@ -149,7 +149,8 @@ TEST_CASE("a window is taken back by its owner or by the peer's last word")
     REQUIRE(c.a.post(r.wr) == 0);
     const ibv_wc wc = c.b.received().next();
     CHECK(wc.status == IBV_WC_SUCCESS);
-    CHECK(wc.wc_flags == IBV_WC_WITH_INV);
+    if (has(feature::completion_details))
+      CHECK(wc.wc_flags == IBV_WC_WITH_INV);
     CHECK(wc.invalidated_rkey == key);
     CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
     CHECK(into.holds(sent_byte));
@@ -181,6 +182,8 @@ TEST_CASE("a window that may not be bound or invalidated is an error of the work
   window w(c.far);
   const int what = GENERATE(range(0, 6));
   CAPTURE(what);
+  if (what == 5 && !has(feature::unbound_invalidation))
+    return;
   request bind(IBV_WR_BIND_MW);
   request invalidate(IBV_WR_LOCAL_INV);
   switch (what)
@@ -222,6 +225,7 @@ TEST_CASE("a window that may not be bound or invalidated is an error of the work
 
 TEST_CASE("invalidating a key that is no window's ends the receive and the send with errors")
 {
+  BOOST_RDMA_TEST_NEEDS(unbound_invalidation);
   connected c;
   failure_scene s(c.a, c.b);
   memory region(c.far, 64);
@@ -344,8 +348,11 @@ TEST_CASE("queue pairs take receives from their shared queue, which tells when i
   CHECK(b1.receive(1, into.sge(0, 8)) == EINVAL);
   for (unsigned i = 0; i < 8; ++i)
     REQUIRE(q.post(i, into.sge(i * 8, 8)) == 0);
-  CHECK(q.post(9, into.sge(0, 8)) == ENOMEM);
-  CHECK(q.limit(9) == EINVAL);
+  if (has(feature::exact_depths))
+  {
+    CHECK(q.post(9, into.sge(0, 8)) == ENOMEM);
+    CHECK(q.limit(9) == EINVAL);
+  }
   REQUIRE(q.limit(6) == 0);
   for (unsigned i = 0; i < 4; ++i)
   {
@@ -359,17 +366,20 @@ TEST_CASE("queue pairs take receives from their shared queue, which tells when i
     CHECK(into.holds(sent_byte, 0, (i + 1) * 8));
     CHECK(into.holds(kept_byte, (i + 1) * 8));
     CHECK(a.sent().next().status == IBV_WC_SUCCESS);
-    CHECK(far.has_event() == (i >= 2));
+    if (i < 2 || has(feature::affiliated_events)) // else it may come a little later
+      CHECK(far.has_event() == (i >= 2));
   }
   CHECK(far.event() == IBV_EVENT_SRQ_LIMIT_REACHED);
   CHECK_FALSE(far.has_event()); // once
   ibv_srq_attr attr{};
   REQUIRE(far.api().query_srq(q.get(), &attr) == 0);
-  CHECK(attr.max_wr == 8);
+  if (has(feature::exact_depths))
+    CHECK(attr.max_wr == 8);
   CHECK(attr.srq_limit == 0);
   // The shared receives stay when a queue pair fails.
   REQUIRE(b1.to(IBV_QPS_ERR) == 0);
-  CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
+  if (has(feature::affiliated_events))
+    CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
   REQUIRE(a2.send(5, m.sge()) == 0);
   CHECK(b2.received().next().wr_id == 4);
   CHECK(a2.sent().next().status == IBV_WC_SUCCESS);
@@ -438,7 +448,8 @@ TEST_CASE("a receive of the shared queue that is too small ends one queue pair, 
   check_error(a1.sent(), 1, IBV_WC_REM_INV_REQ_ERR);
   check_ended(a1);
   CHECK(until([&] { return b1.state() == IBV_QPS_ERR; }));
-  CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
+  if (has(feature::affiliated_events))
+    CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
   CHECK_FALSE(b1.received().poll()); // the other receive is not this queue pair's to flush
   CHECK(into.holds(kept_byte));
   REQUIRE(a2.send(2, from.sge(0, 32)) == 0);
