@@ -70,6 +70,15 @@ std::string reason_of_no_gid(
   return result;
 }
 
+// Soft-RoCE, which its vendor id tells, takes 7 for "for ever" (rxe_comp.c, COMPST_ERROR_RETRY), where IBA
+// 9.9.2.1.1 means seven times: requests to a peer that has gone would never end.
+std::uint8_t retries(const device_impl& device, std::uint8_t wanted)
+{
+  constexpr std::uint32_t soft_roce_vendor = 0xffffff;
+  constexpr std::uint8_t soft_roce_most = 6;
+  return device.attributes().vendor_id == soft_roce_vendor ? std::min(wanted, soft_roce_most) : wanted;
+}
+
 } // namespace
 
 endpoint_description queue_pair_core::local_endpoint(
@@ -177,7 +186,7 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
   send.qp_state = IBV_QPS_RTS;
   send.sq_psn = local_.packet_sequence_number;
   send.timeout = options_.timeout;
-  send.retry_cnt = options_.retry_count;
+  send.retry_cnt = retries(device_, options_.retry_count);
   send.rnr_retry = options_.rnr_retry_count;
   send.max_rd_atomic = std::min(options_.read_atomic_depth, remote.read_atomic_depth);
   if (error == 0)
@@ -260,6 +269,7 @@ void queue_pair_core::transit(transition_source& source, int next_state, error_c
     // What the manager does not know, or leaves at values that stall: 0 is 655 ms (IBA 9.7.5.2.8).
     attributes.min_rnr_timer = options_.min_rnr_timer;
     attributes.timeout = options_.timeout;
+    attributes.retry_cnt = retries(device_, attributes.retry_cnt);
     if (next_state == IBV_QPS_INIT)
       attributes.qp_access_flags = remote_rights();
     error = device_.api().modify_qp(native_, &attributes, mask);

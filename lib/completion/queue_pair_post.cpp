@@ -217,6 +217,9 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
     finish(op, ec);
     return;
   }
+  // Not every device learns of a receive that is posted in the error state (rxe).
+  if (error_state_)
+    start_flush_timer();
   start(op);
   // With the mutex held: without it, a handler may already have run elsewhere and destroyed all this.
   completions_->kick();
