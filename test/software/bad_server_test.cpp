@@ -59,8 +59,9 @@ TEST_CASE("the client maps what a server answers to an error that tells")
   const std::string good = good_answer(probe.endpoint());
   const auto refusal = [](boost::beast::http::status status)
   { return http_text(rdma::detail::make_upgrade_refusal(status, "why not")); };
-  rdma::endpoint_description nic = probe.endpoint();
-  nic.kind = rdma::device_kind::nic;
+  rdma::endpoint_description other = probe.endpoint();
+  other.kind = other.kind == rdma::device_kind::nic ? rdma::device_kind::software
+                                                    : rdma::device_kind::nic;
   std::string malformed = good;
   malformed.replace(malformed.find("gid="), 4, "gid=!");
 
@@ -73,7 +74,7 @@ TEST_CASE("the client maps what a server answers to an error that tells")
     {"HTTP/1.1 426 Upgrade Required\r\nUpgrade: boost-rdma/2\r\n\r\n", error::version_mismatch},
     {refusal(boost::beast::http::status::conflict), error::no_common_transport},
     {refusal(boost::beast::http::status::service_unavailable), error::refused},
-    {good_answer(nic), error::no_common_transport},
+    {good_answer(other), error::no_common_transport},
     {malformed, error::malformed_description},
   };
   for (const auto& [answer, expected] : cases)

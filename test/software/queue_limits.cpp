@@ -7,7 +7,9 @@
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
+#include "verbs/software/software.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <string>
@@ -45,6 +47,16 @@ rdma::context small_context()
   return rdma::context(options);
 }
 
+ibv_device_attr limits_of(const rdma::context& context)
+{
+  const rdma::verbs::api& api = missing(feature::software_device).empty()
+    ? rdma::software::api()
+    : *rdma::verbs::system().functions;
+  ibv_device_attr limits{};
+  REQUIRE(api.query_device(context.default_device().native_handle(), &limits) == 0);
+  return limits;
+}
+
 rdma::shared_receive_queue_options of_depth(std::uint32_t depth)
 {
   rdma::shared_receive_queue_options options;
@@ -79,7 +91,8 @@ TEST_CASE("a shared receive queue can be as deep as the device allows, and not d
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
   rdma::context context = make_context();
-  const std::uint32_t most = context.default_device().max_work_requests();
+  const ibv_device_attr limits = limits_of(context);
+  const auto most = static_cast<std::uint32_t>(std::min(limits.max_srq_wr, limits.max_cqe));
   for (const std::uint32_t depth : {most + 1, absurd})
     CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(depth)); })
       == rdma::error::queue_too_deep);
@@ -92,7 +105,7 @@ TEST_CASE("a shared receive takes as many pieces as the device allows, and not m
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
   rdma::context context = make_context();
-  const std::uint32_t most = context.default_device().max_sge();
+  const auto most = static_cast<std::uint32_t>(limits_of(context).max_srq_sge);
   rdma::shared_receive_queue_options options;
   for (const std::uint32_t pieces : {most + 1, absurd})
   {

@@ -301,4 +301,6 @@ TEST_CASE("what is made with a context outlives the handle")
   }
   std::memset(region.data(), 1, region.size());
   std::memset(buffer.data(), 1, buffer.size());
+  CHECK(text_of(region) == std::string(64, '\1'));
+  CHECK(text_of(buffer) == std::string(64, '\1'));
 }
