@@ -10,12 +10,17 @@
 
 namespace rdma::detail {
 
-// What must let go of what it has of an execution context, and destroy its handlers uncalled, when that goes.
+// What has handlers of an execution context's in waiting, and is no work source.
 class abandonable
 {
 public:
   virtual ~abandonable() = default;
+
+  // The execution context is going: its handlers are destroyed uncalled, and all else that it has of it.
   virtual void abandon() noexcept = 0;
+
+  // In a child process that goes on with the execution context: the parent's operations end with error::forked.
+  virtual void end_in_child() = 0;
 };
 
 } // namespace rdma::detail

@@ -102,14 +102,19 @@ void completion_service::notify_fork(asio::execution_context::fork_event event)
   if (event != asio::execution_context::fork_child)
     return;
   std::vector<std::shared_ptr<completion_queue_impl>> alive;
+  std::vector<std::weak_ptr<abandonable>> objects;
   {
     std::lock_guard lock(mutex_);
     for (completion_queue_impl* queue : queues_)
       if (auto held = queue->weak_from_this().lock(); held && held->forked())
         alive.push_back(std::move(held));
+    objects = objects_;
   }
   for (const auto& queue : alive)
     queue->end_in_child();
+  for (const auto& each : objects)
+    if (const auto object = each.lock())
+      object->end_in_child();
 }
 
 void completion_service::shutdown()

@@ -49,6 +49,7 @@ public:
   void close() override;
   void on_device_event(const device_news& news) noexcept override;
   void abandon() noexcept override;
+  void end_in_child() override;
 
 private:
   struct outstanding
@@ -199,6 +200,16 @@ void device_events_impl::abandon() noexcept
   const std::lock_guard lock(mutex_);
   open_ = false;
   dropped.swap(waiting_);
+}
+
+void device_events_impl::end_in_child()
+{
+  std::list<outstanding> ended;
+  {
+    const std::lock_guard lock(mutex_);
+    ended.swap(waiting_);
+  }
+  end_all(ended, error::forked);
 }
 
 } // namespace

@@ -139,6 +139,8 @@ void queue_pair_core::create()
     receives_->attach();
   number_ = native_->qp_num;
   port_ = device_.port_number();
+  // From watch() on the device's end may be told at any time: it waits until all is there.
+  const std::lock_guard lock(mutex_);
   device_.events().watch(native_, std::static_pointer_cast<queue_pair_core>(shared_from_this()));
   // More than was asked for may be granted: what goes inline is copied, which pays for small data only.
   inline_max_ = std::min(attributes.cap.max_inline_data, options_.max_inline_data);
@@ -155,13 +157,12 @@ void queue_pair_core::create()
     throw system_error(device_.why(error_code(error, boost::system::system_category())),
       "cannot initialise a queue pair");
 
-  source_index_ = completions_->add(shared_from_this(), ec);
+  ec = device_.state(); // it may have ended before watch(), and then is not told
+  if (!ec)
+    source_index_ = completions_->add(shared_from_this(), ec);
   if (ec)
     throw system_error(ec, "cannot create a queue pair");
   registered_ = true;
-  // The device's end may have come between the first question and watch(), which it is told to the watched after.
-  if (const error_code lost = device_.state())
-    throw system_error(lost, "cannot create a queue pair");
 }
 
 // What the peer may do at all; which memory it may do it to is decided by what is exposed.
@@ -306,9 +307,10 @@ bool queue_pair_core::drained()
 
 // Whether the device may still have receives in hand that it took from the shared receive queue: until
 // IBV_EVENT_QP_LAST_WQE_REACHED (IBA 11.2.9.1; ibv_modify_srq(3)) they would be lost with the queue pair.
+// Nothing keeps the execution context of a queue pair "elsewhere" running, or alive, for the time that this takes.
 bool queue_pair_core::takes_more() const noexcept
 {
-  return receives_ && native_ != nullptr && ever_connected_ && !last_work_request_reached_
+  return receives_ && executor() != vicinity::elsewhere && native_ != nullptr && ever_connected_ && !last_work_request_reached_
     && device_.tells_last_work_request() && !device_.state();
 }
 

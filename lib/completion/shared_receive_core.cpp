@@ -62,6 +62,7 @@ void shared_receive_core::open(error_code& ec)
     ec = completions_->device().why(last_verbs_error());
     return;
   }
+  const std::lock_guard lock(mutex_); // from watch() on the device's end may be told at any time
   try
   {
     completions_->device().events().watch(native_, std::static_pointer_cast<shared_receive_core>(shared_from_this()));
@@ -71,10 +72,10 @@ void shared_receive_core::open(error_code& ec)
     ec = e.code();
     return;
   }
-  source_index_ = completions_->add(shared_from_this(), ec);
+  ec = completions_->device().state(); // it may have ended before watch(), and then is not told
+  if (!ec)
+    source_index_ = completions_->add(shared_from_this(), ec);
   registered_ = !ec;
-  if (registered_ && completions_->device().state()) // between the last question and watch()
-    fail(completions_->device().state(), describe(device_event_type::device_fatal), nullptr);
 }
 
 void shared_receive_core::fail(const error_code& reason, const char*, const work_source* through) noexcept

@@ -178,6 +178,19 @@ void acceptor_impl::abandon() noexcept
   handshakes.swap(handshakes_);
 }
 
+void acceptor_impl::end_in_child()
+{
+  std::list<waiting_accept> ended;
+  {
+    // The parent's thread may have held it, which is not here to free it. Those accepts then end with the io_context.
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (lock)
+      ended.swap(waiting_);
+  }
+  for (waiting_accept& each : ended)
+    std::move(each.handler).complete(error::forked, nullptr);
+}
+
 unclaimed_queue_pair acceptor_impl::make_queue_pair() const
 {
   return unclaimed_queue_pair(

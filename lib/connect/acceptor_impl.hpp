@@ -44,6 +44,7 @@ public:
   void cancel() override;
   void close() override;
   void abandon() noexcept override;
+  void end_in_child() override;
 
   // For the handshake of one client.
   [[nodiscard]] const acceptor_options& options() const noexcept { return options_; }

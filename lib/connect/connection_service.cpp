@@ -26,9 +26,15 @@ asio::execution_context::id connection_service::id;
 
 connection_service::connection_service(asio::execution_context& owner)
   : asio::execution_context::service(owner)
-  , io_(std::make_unique<asio::io_context>())
-  , work_(io_->get_executor())
 {
+  start();
+}
+
+void connection_service::start()
+{
+  io_ = std::make_unique<asio::io_context>();
+  work_ = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(io_->get_executor());
+  process_ = process_mark();
   const signals_blocked blocked; // the new thread inherits the mask
   thread_ = std::make_unique<std::thread>([this] { run(); });
 }
@@ -78,6 +84,25 @@ void connection_service::add(std::weak_ptr<abandonable> object)
   objects_.push_back(std::move(object));
 }
 
+// io_context::notify_fork(): the child goes on with the execution context, and needs a thread of its own.
+void connection_service::notify_fork(asio::execution_context::fork_event event)
+{
+  if (event != asio::execution_context::fork_child || !forked())
+    return;
+  std::vector<std::weak_ptr<abandonable>> objects;
+  {
+    std::lock_guard lock(mutex_);
+    objects.swap(objects_);
+  }
+  static_cast<void>(thread_.release());
+  static_cast<void>(work_.release());
+  static_cast<void>(io_.release()); // with the parent's connections, whose sockets its epoll set watches
+  start();
+  for (const auto& each : objects)
+    if (const auto object = each.lock())
+      object->end_in_child();
+}
+
 void connection_service::shutdown()
 {
   if (forked())
@@ -85,6 +110,7 @@ void connection_service::shutdown()
     // A child after fork() has no such thread, and the connections are its parent's: neither can be ended
     // here.
     static_cast<void>(thread_.release());
+    static_cast<void>(work_.release());
     static_cast<void>(io_.release());
     return;
   }

@@ -49,13 +49,15 @@ public:
 
 private:
   void shutdown() override;
+  void notify_fork(boost::asio::execution_context::fork_event event) override;
+  void start();
   void run() noexcept;
 
   std::unique_ptr<boost::asio::io_context> io_;
-  boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work_;
+  std::unique_ptr<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<abandonable>> objects_;
-  const process_mark process_; // that has the thread
+  process_mark process_; // that has the thread
   std::unique_ptr<std::thread> thread_;
 };
 

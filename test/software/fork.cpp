@@ -226,24 +226,66 @@ TEST_CASE("operations that are outstanding at a fork() end in the child, and go 
   rdma::registered_buffer far_buffer = l.far_context.allocate(5);
   bytes_record received;
   l.far.async_receive(far_buffer, received.handler());
+  rdma::device_events events(l.io, l.near_context);
+  plain_record heard;
+  events.async_wait_event([&](error_code ec, const rdma::device_event&) { heard.handler()(ec); });
+  rdma::acceptor acceptor(l.io, l.near_context, {asio::ip::make_address("127.0.0.1"), 0});
+  plain_record accepted;
+  acceptor.async_accept([&](error_code ec, const rdma::queue_pair&) { accepted.handler()(ec); });
   l.io.poll();
   l.io.notify_fork(asio::execution_context::fork_prepare);
   const std::string wrong = in_child(
     [&]
     {
       l.io.notify_fork(asio::execution_context::fork_child);
-      if (!run_until(l.io, [&] { return received.done(); }))
-        return std::string("the handler was not called");
-      return received.ec == rdma::error::forked && received.calls == 1 ? std::string() : received.ec.message();
+      if (!run_until(l.io, [&] { return received.done() && heard.done() && accepted.done(); }))
+        return std::string("a handler was not called");
+      findings f;
+      f.expect_forked("receive", received.ec);
+      f.expect_forked("wait_event", heard.ec);
+      f.expect_forked("accept", accepted.ec);
+      if (received.calls + heard.calls + accepted.calls != 3)
+        f.wrong += "a handler was called again; ";
+      return f.wrong;
     });
   l.io.notify_fork(asio::execution_context::fork_parent);
   CHECK(wrong == "");
-  CHECK(received.calls == 0);
+  CHECK(received.calls + heard.calls + accepted.calls == 0);
+  rdma::queue_pair client(l.io, l.far_context);
+  client.async_connect(acceptor.local_endpoint(), [](error_code) {});
+  REQUIRE(run_until(l.io, [&] { return accepted.done(); }));
+  CHECK(accepted.ec == error_code());
   bytes_record sent;
   l.near.async_send(near_buffer, sent.handler());
   REQUIRE(run_until(l.io, [&] { return received.done() && sent.done(); }));
   CHECK(received.ec == error_code());
   CHECK(text_of(far_buffer) == "later");
+}
+
+TEST_CASE("a child that goes on with the io_context connects there with a context of its own")
+{
+  linked_pair parents;
+  // The parent's background thread for connections is not the child's.
+  rdma::acceptor parents_acceptor(parents.io, parents.near_context, {asio::ip::make_address("127.0.0.1"), 0});
+  parents.io.notify_fork(asio::execution_context::fork_prepare);
+  const std::string wrong = in_child(
+    [&]
+    {
+      parents.io.notify_fork(asio::execution_context::fork_child);
+      rdma::context own = make_context();
+      rdma::acceptor acceptor(parents.io, own, {asio::ip::make_address("127.0.0.1"), 0});
+      rdma::queue_pair client(parents.io, own);
+      plain_record connected;
+      plain_record accepted;
+      acceptor.async_accept([&](error_code ec, const rdma::queue_pair&) { accepted.handler()(ec); });
+      client.async_connect(acceptor.local_endpoint(), connected.handler());
+      if (!run_until(parents.io, [&] { return connected.done() && accepted.done(); }))
+        return std::string("not connected");
+      return connected.ec ? connected.ec.message() : accepted.ec ? accepted.ec.message() : std::string();
+    });
+  parents.io.notify_fork(asio::execution_context::fork_parent);
+  CHECK(wrong == "");
+  exchange(parents);
 }
 
 TEST_CASE("a child makes contexts and queue pairs of its own")
