@@ -107,6 +107,18 @@ private:
   tcp::endpoint endpoint_;
 };
 
+struct receiving_bytes
+{
+  receiving_bytes(rdma::queue_pair& peer, const rdma::context& context)
+    : buffer(context.allocate(64))
+  {
+    peer.async_receive(buffer, outcome.handler());
+  }
+
+  rdma::registered_buffer buffer;
+  bytes_record outcome;
+};
+
 } // namespace
 
 TEST_CASE("a listener of RDMA-CM that is killed ends the client's operations")
@@ -152,4 +164,54 @@ TEST_CASE("a listener of RDMA-CM that is killed before it answers ends the conne
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   CHECK(connected.ec);
   CHECK_FALSE(client.is_connected());
+}
+
+TEST_CASE("what RDMA-CM connected stays the parent's in a child of fork()")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  receiving_bytes at_server(f.server, f.server_context);
+  f.connect();
+  rdma::queue_pair another(f.io, f.client_context);
+  accept_record waiting;
+  f.acceptor.async_accept(waiting.handler());
+
+  f.io.notify_fork(asio::io_context::fork_prepare);
+  const pid_t child = ::fork();
+  REQUIRE(child >= 0);
+  if (child == 0)
+  {
+    f.io.notify_fork(asio::io_context::fork_child);
+    accept_record accepted;
+    data_record connected;
+    f.acceptor.async_accept(accepted.handler());
+    cm::async_connect(another, f.acceptor.local_endpoint(), connected.handler());
+    const bool ended =
+      run_until(f.io, [&] { return accepted.done() && connected.done() && waiting.done(); });
+    const bool good = ended && accepted.ec == error::forked && connected.ec == error::forked
+      && waiting.ec == error::forked;
+    f.acceptor.close();
+    f.client.close();
+    f.server.close();
+    ::_exit(good ? 0 : 1);
+  }
+  f.io.notify_fork(asio::io_context::fork_parent);
+  int status = 0;
+  REQUIRE(::waitpid(child, &status, 0) == child);
+  CHECK(WIFEXITED(status));
+  CHECK(WEXITSTATUS(status) == 0);
+
+  // Nothing of the parent's has ended.
+  CHECK(f.client.is_connected());
+  bytes_record sent;
+  f.client.async_send(buffer_of(f.client_context, "still here"), sent.handler());
+  REQUIRE(run_until(f.io, [&] { return sent.done() && at_server.outcome.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(at_server.outcome.ec == error_code());
+  CHECK_FALSE(waiting.done());
+  data_record connected;
+  cm::async_connect(another, f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done() && waiting.done(); }));
+  CHECK(connected.ec == error_code());
+  CHECK(waiting.ec == error_code());
 }

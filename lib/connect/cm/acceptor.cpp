@@ -344,13 +344,27 @@ void acceptor_impl::withdraw(std::uint64_t number)
 void acceptor_impl::cancel()
 {
   std::unique_lock lock(mutex_);
+  end_waiting(lock, asio::error::operation_aborted);
+}
+
+// Unlocks.
+void acceptor_impl::end_waiting(std::unique_lock<std::mutex>& lock, const error_code& ec)
+{
   auto accepts = accepts_.take_all();
   auto requests = requests_.take_all();
   lock.unlock();
   for (auto& each : accepts)
-    std::move(each.handler).complete(asio::error::operation_aborted, nullptr);
+    std::move(each.handler).complete(ec, nullptr);
   for (auto& each : requests)
-    std::move(each.handler).complete(asio::error::operation_aborted, nullptr);
+    std::move(each.handler).complete(ec, nullptr);
+}
+
+void acceptor_impl::end_in_child()
+{
+  // The parent's thread may have held it, which is not here to free it. The operations then end with the io_context.
+  std::unique_lock lock(mutex_, std::try_to_lock);
+  if (lock)
+    end_waiting(lock, error::forked);
 }
 
 void acceptor_impl::close()

@@ -60,6 +60,7 @@ public:
   void cancel() override;
   void close() override;
   void abandon() noexcept override;
+  void end_in_child() override;
 
   void on_event(const event& what) override;
 
@@ -70,6 +71,7 @@ private:
   template <class Handler>
   void assign_slot(Handler& handler, std::uint64_t number);
   void withdraw(std::uint64_t number);
+  void end_waiting(std::unique_lock<std::mutex>& lock, const error_code& ec);
   void post_serve();
   void serve();
 
