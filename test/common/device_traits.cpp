@@ -55,6 +55,8 @@ constexpr deviation deviations[] = {
   {"rxe", feature::refusal_keeps_receive,
    "rxe takes the receive of a write with immediate data before it looks at the key (rxe_resp.c, "
    "check_resource)"},
+  {"rxe", feature::window_bounds,
+   "rxe keeps to the bounds of a window's region rather than its own (rxe_resp.c, check_rkey)"},
   {"rxe", feature::unbound_invalidation,
    "rxe follows the null pointer of a window that is not bound, and the kernel with it (rxe_mw.c, "
    "rxe_do_invalidate_mw)"},
@@ -104,6 +106,15 @@ bool has(feature wanted)
   if (!why.empty() && told.emplace(Catch::getResultCapture().getCurrentTestName(), wanted).second)
     WARN("left out on " << device_name() << ": " << why);
   return why.empty();
+}
+
+void need(feature wanted)
+{
+  if (const std::string why = missing(wanted); !why.empty())
+  {
+    WARN("skipped on " << device_name() << ": " << why);
+    throw Catch::TestFailureException(); // ends a test case, and fails it only after a failed assertion
+  }
 }
 
 } // namespace test

@@ -31,6 +31,7 @@ enum class feature
   late_receive_flush,    ///< flushes receives that are posted in the error state, too
   answers_checked_first, ///< asks only when the answer has a place that it may be written to
   refusal_keeps_receive, ///< a refused write with immediate data takes no receive
+  window_bounds,         ///< keeps the peer to the part of a region that a window was bound to
   unbound_invalidation,  ///< refuses to invalidate a window that is not bound
   unbinds_on_destroy,    ///< a queue pair can be destroyed before the windows that it has bound
   endpoint_descriptions, ///< connects without a connection manager
@@ -51,10 +52,13 @@ std::string missing(feature wanted);
 /// Whether the device under test has it. Where not, says what the test case leaves out.
 bool has(feature wanted);
 
+/// For fixtures: ends the test case, from wherever it is, if the device under test lacks this.
+void need(feature wanted);
+
 } // namespace test
 
-/// Ends a test case that needs what the device under test lacks. The only way to skip a test; and
-/// test::has() is the only way to leave out a part of one.
+/// Ends a test case that needs what the device under test lacks. With test::need(), the only way to skip
+/// a test; and test::has() is the only way to leave out a part of one.
 #define BOOST_RDMA_TEST_NEEDS(wanted)                                                              \
   do                                                                                               \
   {                                                                                                \

@@ -82,6 +82,7 @@ inline rdma::context make_context(rdma::context_options options = {})
 template <class A, class B>
 void connect(A& a, B& b)
 {
+  need(feature::endpoint_descriptions);
   const std::string from_a = a.local_endpoint().text();
   const std::string from_b = b.local_endpoint().text();
   a.connect(rdma::endpoint_description::parse(from_b));

@@ -45,6 +45,7 @@ struct connect_fixture
   explicit connect_fixture(const rdma::acceptor_options& options = {})
     : acceptor(io, server_context, loopback(), options)
   {
+    need(feature::endpoint_descriptions);
   }
 
   /// What an accept was completed with.

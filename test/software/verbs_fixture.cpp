@@ -211,7 +211,7 @@ ibv_wc completions::next() const
 endpoint::endpoint(const verbs_device& on, const pair_options& with, ibv_pd* in)
   : device_(on)
   , options_(with)
-  , sent_(on, with.completions, with.channel)
+  , sent_((need(feature::endpoint_descriptions), on), with.completions, with.channel)
   , received_(on, with.completions, with.channel)
 {
   ibv_qp_init_attr attr{};
