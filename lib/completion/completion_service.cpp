@@ -141,6 +141,10 @@ void completion_service::shutdown()
   }
   for (const auto& queue : alive)
     queue->shutdown();
+  alive.clear();
+  // A listener that the events' thread is calling is its own while that lasts, and goes there if all others let go: with
+  // timers of this execution context, which must still be there.
+  wait_for_listeners();
 }
 
 } // namespace rdma::detail

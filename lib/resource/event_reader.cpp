@@ -196,7 +196,7 @@ void event_reader::remove(int fd) noexcept
     }
   }
   if (thread_->get_id() != std::this_thread::get_id())
-    const std::lock_guard wait(dispatch_mutex);
+    wait_for_listeners();
 }
 
 void event_reader::run(const std::shared_ptr<shared>& state) noexcept
@@ -300,6 +300,8 @@ void event_hub::tell(const device_news& news) noexcept
     if (const auto listener = each.lock())
       listener->on_device_event(news);
 }
+
+void wait_for_listeners() noexcept { const std::lock_guard wait(dispatch_mutex); }
 
 bool event_hub::drain() noexcept
 {

@@ -73,6 +73,9 @@ private:
   std::vector<std::weak_ptr<device_listener>> targets_; // of the event in hand; the reader's own
 };
 
+// Returns when no listener is being called, or owned for that, any more that was before. Not by a listener.
+void wait_for_listeners() noexcept;
+
 } // namespace rdma::detail
 
 #endif // BOOST_RDMA_LIB_RESOURCE_EVENT_READER_HPP
