@@ -5,15 +5,35 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Prints what came of looking for the system's libibverbs. A process finds it once, so each choice
-// that BOOST_RDMA_LIBIBVERBS offers needs a process of its own.
+// Prints what came of looking for the system's libibverbs and librdmacm. A process finds them once, so each choice
+// that BOOST_RDMA_LIBIBVERBS and BOOST_RDMA_LIBRDMACM offer needs a process of its own.
 
 #include "verbs/api.hpp"
+#include "verbs/cm_api.hpp"
 
 #include <iostream>
 
+namespace {
+
+void print_cm()
+{
+  const rdma::verbs::cm_library& library = rdma::verbs::system_cm();
+  std::cout << "cm_path=" << library.path << "\ncm_reason=" << library.reason << '\n';
+  int missing = 0;
+  if (library.functions != nullptr)
+  {
+#define BOOST_RDMA_CM_COUNT(member, function) missing += library.functions->member == nullptr ? 1 : 0;
+    BOOST_RDMA_CM_FUNCTIONS(BOOST_RDMA_CM_COUNT)
+#undef BOOST_RDMA_CM_COUNT
+  }
+  std::cout << "cm_functions=" << (library.functions == nullptr ? "none" : missing == 0 ? "all" : "some") << '\n';
+}
+
+} // namespace
+
 int main()
 {
+  print_cm();
   const rdma::verbs::system_library& library = rdma::verbs::system();
   std::cout << "path=" << library.path << "\nreason=" << library.reason << '\n';
   if (library.functions == nullptr)

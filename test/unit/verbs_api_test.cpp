@@ -107,3 +107,33 @@ TEST_CASE("a libibverbs that lacks functions is refused and the functions are na
   CHECK(contains(found["reason"], "it lacks ibv_get_device_list, "));
   CHECK(contains(found["reason"], "ibv_event_type_str"));
 }
+
+TEST_CASE("the system's librdmacm fills the whole table, or is missed with a reason")
+{
+  void* installed = ::dlopen("librdmacm.so.1", RTLD_LAZY | RTLD_LOCAL);
+  answers found = ask("-u BOOST_RDMA_LIBRDMACM");
+  CHECK(found["status"] == "0");
+  if (installed == nullptr)
+  {
+    CHECK(found["cm_functions"] == "none");
+    CHECK(contains(found["cm_reason"], "librdmacm1")); // the package to install
+    return;
+  }
+  ::dlclose(installed);
+  CHECK(found["cm_functions"] == "all");
+  CHECK(found["cm_reason"].empty());
+  CHECK(contains(found["cm_path"], "librdmacm.so.1"));
+}
+
+TEST_CASE("a librdmacm that cannot be used is named in the reason, and libibverbs does without")
+{
+  answers found = ask("BOOST_RDMA_LIBRDMACM=/nowhere/librdmacm.so.1");
+  CHECK(found["status"] == "0");
+  CHECK(found["cm_functions"] == "none");
+  CHECK(contains(found["cm_reason"], "cannot load /nowhere/librdmacm.so.1"));
+  CHECK(found["functions"] == ask("-u BOOST_RDMA_LIBRDMACM")["functions"]);
+
+  found = ask("BOOST_RDMA_LIBRDMACM=libc.so.6");
+  CHECK(found["cm_functions"] == "none");
+  CHECK(contains(found["cm_reason"], "it lacks rdma_create_event_channel, "));
+}

@@ -327,7 +327,7 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
   else
   {
     core_.reset();
-    ec = asio::error::operation_aborted;
+    ec = core->is_open() ? error_code(error::already_connected) : asio::error::operation_aborted;
   }
   check_size(private_data::accept_size_max, ec);
   if (ec)
