@@ -94,6 +94,11 @@ void completion_queue_impl::run_chain()
   } guard{*this};
 
   constexpr std::size_t handlers_max = 64; // between two turns of other handlers
+  // A look at the clock costs as much as one at a NIC's queue, and far more where it is a system call. The software
+  // device's queue costs a system call itself.
+  constexpr unsigned polls_per_time = 16;
+  const bool nic = device().kind() == device_kind::nic;
+  unsigned empty_polls = 0;
   const clock::time_point begin = clock::now();
   clock::time_point now = begin;
   std::size_t handled = 0;
@@ -107,19 +112,25 @@ void completion_queue_impl::run_chain()
     if (!polled.busy && !polled.quiet)
     {
       handled += std::max<std::size_t>(polled.handlers, 1);
-      now = clock::now();
-      last_activity_.store(now, std::memory_order_relaxed);
+      if (mode() != completion_mode::busy_poll) // which asks for no time of rest
+      {
+        now = clock::now();
+        last_activity_.store(now, std::memory_order_relaxed);
+      }
       if (handled < handlers_max)
         continue;
     }
     else
     {
+      const bool spins = mode() == completion_mode::busy_poll || mode() == completion_mode::adaptive;
+      if (nic && spins && ++empty_polls % polls_per_time != 0)
+        continue;
       now = clock::now();
       if (!must_spin(now) && poll_and_arm() && go_waiting())
         break;
       // A peer that shares this processor can only answer when it gets it. With the software device that is
       // likely, and looking costs a system call anyway; a NIC's queue is looked at as often as can be.
-      if (device().kind() == device_kind::software)
+      if (!nic)
         std::this_thread::yield();
     }
     if (handled >= handlers_max || now - begin >= spin_slice_)

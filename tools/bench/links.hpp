@@ -139,6 +139,8 @@ private:
     rdma::queue_pair_options result;
     rdma::completion_queue_options completions;
     completions.mode = what.mode;
+    if (what.mode == rdma::completion_mode::busy_poll)
+      completions.spin_slice = std::chrono::microseconds(100); // this thread has nothing else to do
     result.completions.emplace(io, context, completions);
     result.send_depth =
       static_cast<std::uint32_t>(std::max<std::size_t>(result.send_depth, what.depth * what.batch));

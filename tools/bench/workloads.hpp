@@ -52,18 +52,18 @@ public:
   explicit stopwatch(std::chrono::milliseconds duration)
     : warm_(clock::now() + duration / 10)
     , deadline_(clock::now() + duration)
+    , start_(clock::now())
   {
     times_.reserve(std::size_t{1} << 20);
   }
 
-  void start() { start_ = clock::now(); }
-
-  // Whether time is up.
+  // Whether time is up. The next round trip begins at once: one look at the clock for each.
   bool lap()
   {
     const auto now = clock::now();
     if (start_ > warm_ && times_.size() < times_.capacity())
       times_.push_back(std::chrono::duration<double, std::micro>(now - start_).count());
+    start_ = now;
     return now >= deadline_ && !times_.empty();
   }
 
@@ -94,8 +94,6 @@ public:
 private:
   void send(std::byte mark)
   {
-    if (client_ != nullptr)
-      client_->start();
     link_.data()[0] = mark;
     link_.send(0, small_size, [](rdma::error_code ec, std::size_t) { check(ec); });
   }
@@ -124,8 +122,6 @@ asio::awaitable<void> round_trip_coroutine(Link& link, stopwatch* client)
 {
   const auto send = [&link, client](std::byte mark)
   {
-    if (client != nullptr)
-      client->start();
     link.data()[0] = mark;
     link.send(0, small_size, [](rdma::error_code ec, std::size_t) { check(ec); });
   };
@@ -184,10 +180,7 @@ inline void run_polled_round_trips(tcp_link& link, stopwatch* client)
   for (std::byte mark = more; mark != last;)
   {
     if (client != nullptr)
-    {
-      client->start();
       send(time_is_up ? last : more);
-    }
     mark = receive();
     if (client != nullptr)
       time_is_up = client->lap();
