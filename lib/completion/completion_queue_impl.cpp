@@ -206,7 +206,9 @@ void completion_queue_impl::defer(operation* op)
 
 void completion_queue_impl::refill()
 {
-  if (!has_deferred_.exchange(false, std::memory_order_acquire))
+  // Looked at first: who polls would take the cache line from who defers each time.
+  if (!has_deferred_.load(std::memory_order_relaxed)
+    || !has_deferred_.exchange(false, std::memory_order_acquire))
     return;
   std::lock_guard lock(deferred_mutex_);
   while (operation* op = deferred_.pop_front())

@@ -76,8 +76,8 @@ private:
   std::vector<double> times_;
 };
 
-// In every style the send goes first and its outcome is seen later: the receive is posted in the
-// same turn, long before an answer can come.
+// The outcome of a send is seen later. Callbacks post the receive before the send; a coroutine posts it in the
+// same turn, before an answer can come but for Soft-RoCE, which may want it again (RNR).
 template <class Link>
 class round_trip_callbacks
 {
@@ -86,9 +86,9 @@ public:
     : link_(link)
     , client_(client)
   {
+    receive();
     if (client_ != nullptr)
       send(more);
-    receive();
   }
 
 private:
@@ -106,10 +106,10 @@ private:
         check(ec);
         const std::byte mark = link_.data()[block_size];
         const bool time_is_up = client_ != nullptr && client_->lap();
+        if (mark != last)
+          receive(); // first: Soft-RoCE carries a send out, and may have the answer, before it returns
         if (client_ == nullptr || mark != last)
           send(time_is_up ? last : mark);
-        if (mark != last)
-          receive();
       });
   }
 

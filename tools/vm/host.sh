@@ -73,7 +73,7 @@ host_start() {
   local -a options=(-name rdma_vm -nodefaults -no-user-config -display none -nic none -no-reboot
     -m "$memory_mib" -smp "$cpus"
     -kernel "/boot/vmlinuz-$kernel_version" -initrd "$initramfs"
-    -append "console=ttyS0 quiet panic=-1 mitigations=off"
+    -append "console=ttyS0 quiet panic=-1 mitigations=off clocksource=tsc tsc=reliable"
     -chardev "file,id=console,path=$work/console" -serial chardev:console
     -device virtio-rng-pci -device virtio-serial-pci
     -chardev file,id=control,path=/dev/fd/1 -device virtserialport,chardev=control,nr=1
