@@ -67,7 +67,8 @@ namespace rdma {
  * In the child every operation on a queue pair of the parent's ends with error::forked, and destroying the queue
  * pair does nothing to the parent. As Asio wants it, io_context::notify_fork() is to be called around fork() when
  * the child goes on to use the io_context; operations that were outstanding then end with error::forked there, and
- * go on undisturbed in the parent.
+ * go on undisturbed in the parent. All but connecting: a connect in progress ends in the parent alone, and keeps the
+ * child's run() from returning.
  *
  * @par Per-operation cancellation
  * terminal, partial and total cancellation withdraw an operation that still waits for its turn.

@@ -117,6 +117,11 @@ void completion_queue_impl::reserve(std::uint32_t completions, error_code& ec)
 {
   ec = {};
   std::lock_guard lock(sources_mutex_);
+  if (failed_)
+  {
+    ec = error::completion_queue_failed;
+    return;
+  }
   const auto limit = static_cast<std::uint32_t>(device().attributes().max_cqe);
   if (completions > limit - std::min(limit, reserved_))
   {
@@ -153,6 +158,11 @@ void completion_queue_impl::unreserve(std::uint32_t completions) noexcept
 std::uint32_t completion_queue_impl::add(std::shared_ptr<work_source> source, error_code& ec)
 {
   std::lock_guard lock(sources_mutex_);
+  if (failed_)
+  {
+    ec = error::completion_queue_failed;
+    return 0;
+  }
   if (!watched_)
   {
     try
@@ -278,6 +288,8 @@ bool completion_queue_impl::collect()
     const bool last = ((wc.wr_id >> 32) & 1) != 0;
     if (!taker || taker_index != source)
     {
+      // The one before may go with it, which takes the mutex, too.
+      const std::shared_ptr<work_source> before = std::move(taker);
       std::lock_guard lock(sources_mutex_);
       taker = source < sources_.size() ? sources_[source] : nullptr;
       taker_index = source;
@@ -343,8 +355,13 @@ void completion_queue_impl::fail_all(
 
 void completion_queue_impl::on_device_event(const device_news& news) noexcept
 {
-  if (news.type == device_event_type::completion_queue_error)
-    fail_all(error::completion_queue_failed, describe(news.type), nullptr);
+  if (news.type != device_event_type::completion_queue_error)
+    return;
+  {
+    const std::lock_guard lock(sources_mutex_);
+    failed_ = true; // it says so once: who comes now is told by add()
+  }
+  fail_all(error::completion_queue_failed, describe(news.type), nullptr);
 }
 
 void completion_queue_impl::end_in_child() noexcept

@@ -168,6 +168,7 @@ private:
   std::vector<std::uint32_t> vacant_;
   std::uint32_t reserved_ = 0;
   std::uint32_t depth_ = 0;
+  bool failed_ = false; // the device gave it up; under sources_mutex_
   bool watched_ = false; // the device's events are
 
   completion_service* service_ = nullptr;

@@ -51,8 +51,10 @@ std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
     queue->reserve(reserved, ec);
     if (!ec)
       return queue;
-    // Where queues do not grow (siw), a full one is followed by another.
-    if (ec != boost::system::errc::operation_not_supported)
+    // Where queues do not grow (siw), a full one is followed by another; and so is one that failed.
+    const bool full = ec == boost::system::errc::operation_not_supported
+      || ec == boost::system::errc::function_not_supported;
+    if (!full && ec != error::completion_queue_failed)
       throw system_error(ec, "cannot reserve completions");
   }
   const auto most = static_cast<std::uint32_t>(devices->devices[device_index]->attributes().max_cqe);

@@ -270,6 +270,9 @@ void queue_pair_core::transit(transition_source& source, int next_state, error_c
     attributes.min_rnr_timer = options_.min_rnr_timer;
     attributes.timeout = options_.timeout;
     attributes.retry_cnt = retries(device_, attributes.retry_cnt);
+    // A client may ask for more than we promise, or have (ucma_modify_qp_rtr does the same).
+    attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, options_.read_atomic_depth);
+    attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, options_.read_atomic_depth);
     if (next_state == IBV_QPS_INIT)
       attributes.qp_access_flags = remote_rights();
     error = device_.api().modify_qp(native_, &attributes, mask);

@@ -38,6 +38,7 @@ std::uint32_t completions_of(const queue_pair_options& options)
 std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io_executor& executor,
   bool same_context, const protection_domain& domain, const queue_pair_options& options)
 {
+  completion_service::of(executor); // which sees to it that the context does not go while the events' thread owns the timer
   device_impl* device = options.receives ? &options.receives->completions().device()
                                          : &domain.impl()->find_device(options.device, "cannot create a queue pair");
   if (const error_code ec = device->state())
@@ -350,12 +351,23 @@ void queue_pair_core::force_flush()
 void queue_pair_core::end_posted(const error_code& reason)
 {
   destroy_native();
+  if (lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::connected)
+  {
+    lifecycle_ = lifecycle::broken; // there is nothing left that could be connected
+    reason_ = reason;
+  }
   finish_flushed(reason);
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage == operation::state::posted)
       finish(op, op->result.ec ? op->result.ec : reason);
   withdraw(waiting_sends_, reason);
   withdraw(waiting_receives_, reason);
+}
+
+error_code queue_pair_core::end_reason() const
+{
+  const std::lock_guard lock(mutex_);
+  return lifecycle_ == lifecycle::broken && reason_ ? reason_ : boost::asio::error::operation_aborted;
 }
 
 error_code queue_pair_core::flush_reason() const

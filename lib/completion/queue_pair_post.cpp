@@ -429,11 +429,18 @@ operation* queue_pair_core::take(
     || wc.qp_num != number_)
     return nullptr;
   if (wc.status == IBV_WC_SUCCESS)
+  {
+    if (lifecycle_ == lifecycle::open && guard_ && device_.is_iwarp())
+      lifecycle_ = lifecycle::connected; // the connection manager's word is on its way
     fill_success(op, wc);
+  }
   else if (wc.status == IBV_WC_WR_FLUSH_ERR && reason_is_to_come())
   {
     if (last)
+    {
+      (op->what.kind == request_kind::receive ? receives_posted_ : sends_posted_) -= op->credits;
       flushed_.push_back(op);
+    }
     start_flush_timer();
     return nullptr;
   }
@@ -467,10 +474,7 @@ bool queue_pair_core::reason_is_to_come() const noexcept
 void queue_pair_core::finish_flushed(const error_code& reason)
 {
   while (operation* op = flushed_.pop_front())
-  {
-    (op->what.kind == request_kind::receive ? receives_posted_ : sends_posted_) -= op->credits;
     finish(op, op->result.ec ? op->result.ec : reason);
-  }
 }
 
 } // namespace rdma::detail

@@ -115,7 +115,12 @@ void connection::cancel_handshake()
 void connection::post_stop(const std::weak_ptr<connection>& link)
 {
   if (const auto self = link.lock())
-    asio::post(self->socket.get_executor(), [self] { self->stop(asio::error::operation_aborted); });
+    asio::post(self->socket.get_executor(),
+      [self]
+      {
+        const auto core = self->core();
+        self->stop(core ? core->end_reason() : asio::error::operation_aborted);
+      });
 }
 
 void connection::post_cancel(const std::weak_ptr<connection>& link)

@@ -16,6 +16,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <exception>
+#include <system_error>
 #include <utility>
 
 namespace rdma::detail {
@@ -36,7 +37,14 @@ void connection_service::start()
   work_ = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(io_->get_executor());
   process_ = process_mark();
   const signals_blocked blocked; // the new thread inherits the mask
-  thread_ = std::make_unique<std::thread>([this] { run(); });
+  try
+  {
+    thread_ = std::make_unique<std::thread>([this] { run(); });
+  }
+  catch (const std::system_error& e)
+  {
+    throw system_error(error_code(e.code().value(), boost::system::system_category()), "no thread to connect with");
+  }
 }
 
 connection_service::~connection_service() = default;

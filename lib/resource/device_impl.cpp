@@ -198,9 +198,20 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, s
         why = opening_failure(*list[i], ec);
       continue;
     }
-    auto candidate = std::make_unique<device_impl>(*api, context, device_kind::nic);
-    if (!any || candidate->port_active())
-      found = std::move(candidate);
+    try
+    {
+      auto candidate = std::make_unique<device_impl>(*api, context, device_kind::nic);
+      if (!any || candidate->port_active())
+        found = std::move(candidate);
+    }
+    catch (const system_error& e)
+    {
+      if (!any)
+      {
+        ec = e.code();
+        why = e.what();
+      }
+    }
   }
   if (list != nullptr)
     api->free_device_list(list);

@@ -74,7 +74,8 @@ std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
   bool addressed = false;
   for (const gid_entry& entry : table)
   {
-    addressed = addressed || entry.kind != gid_kind::infiniband;
+    // A port that is down says nothing: it may be the other one of an adapter for InfiniBand and Ethernet.
+    addressed = addressed || (entry.active && entry.kind != gid_kind::infiniband);
     if (best == nullptr || rank(entry, prefer_v6) > rank(*best, prefer_v6))
       best = &entry;
     if (known && belongs(entry, *local)

@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "verbs/api.hpp"
 #include "vm/cm_fixture.hpp"
 
 #include <boost_rdma/memory_region.hpp>
@@ -250,8 +251,6 @@ TEST_CASE("connecting by RDMA-CM says why it does not")
     REQUIRE(run_until(f.io, [&] { return accepted.done(); }));
     if (!is_iwarp())
       CHECK(accepted.ec == error::peer_lost);
-    else if (!accepted.ec)
-      REQUIRE(run_until(f.io, [&] { return !accepted.object->is_connected(); }));
   }
 }
 
@@ -433,4 +432,64 @@ TEST_CASE("what RDMA-CM is in the middle of goes with its io_context")
     }
   }
   CHECK(watch.expired());
+}
+
+TEST_CASE("a request that RDMA-CM delivered to nobody goes with its io_context")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  asio::io_context client_io;
+  {
+    cm_fixture f;
+    f.acceptor.async_get_request([](error_code, cm::connection_request) { FAIL("must not be called"); });
+    rdma::queue_pair_options options;
+    options.connect_timeout = std::chrono::milliseconds(300);
+    rdma::queue_pair client(client_io, f.client_context, options);
+    data_record connected;
+    cm::async_connect(client, f.acceptor.local_endpoint(), connected.handler());
+    REQUIRE(run_until(client_io, [&] { return connected.done(); }));
+    CHECK(connected.ec == error::handshake_timeout);
+    // The request has been on its way to the handler for long; nobody runs f.io.
+  }
+}
+
+TEST_CASE("RDMA-CM agrees on the smaller read depth, whatever a client asks for")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  BOOST_RDMA_TEST_NEEDS(endpoint_descriptions); // iWARP's devices keep the depths to themselves
+  cm_fixture f;
+  rdma::queue_pair_options few;
+  few.read_atomic_depth = 2;
+  const bool at_server = GENERATE(true, false);
+  if (at_server)
+    f.server = rdma::queue_pair(f.io, f.server_context, few);
+  else
+    f.client = rdma::queue_pair(f.io, f.client_context, few);
+  f.connect();
+  for (const rdma::queue_pair* each : {&f.server, &f.client})
+  {
+    ibv_qp_attr attributes{};
+    ibv_qp_init_attr initial{};
+    REQUIRE(rdma::verbs::system().functions->query_qp(each->native_handle(), &attributes,
+              IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC, &initial)
+      == 0);
+    CHECK(int{attributes.max_rd_atomic} == 2);
+    CHECK(int{attributes.max_dest_rd_atomic} == 2);
+  }
+}
+
+TEST_CASE("a queue pair that ended before it was connected by RDMA-CM says so")
+{
+  BOOST_RDMA_TEST_NEEDS(connection_manager);
+  cm_fixture f;
+  asio::cancellation_signal signal;
+  bytes_record cancelled;
+  bytes_record late;
+  auto buffer = f.client_context.allocate(8);
+  f.client.async_receive(buffer, asio::bind_cancellation_slot(signal.slot(), cancelled.handler()));
+  signal.emit(asio::cancellation_type::terminal);
+  REQUIRE(run_until(f.io, [&] { return cancelled.done(); }));
+  f.client.async_receive(buffer, late.handler());
+  REQUIRE(run_until(f.io, [&] { return late.done(); })); // where the device does not end it, the queue pair goes
+  CHECK(late.ec);
+  CHECK(connect_error(f, f.acceptor.local_endpoint()));
 }

@@ -31,7 +31,8 @@ namespace rdma::cm {
  * What the listener sent along when it accepted, or, with error::refused, when it rejected.
  *
  * What can go wrong: error::no_connection_manager, also on the software device; error::unreachable;
- * error::other_device; connection_refused when nobody listens; error::refused when the listener rejected;
+ * error::other_device; connection_refused when nobody listens, and on iWARP also for a rejection without a word;
+ * error::refused when the listener rejected;
  * error::message_too_large for too many bytes of private data;
  * error::handshake_timeout after options().connect_timeout; error::closed; error::already_connected, also after
  * an attempt that failed: make another queue pair; operation_aborted when the queue pair is closed; and what
@@ -39,7 +40,7 @@ namespace rdma::cm {
  *
  * When the peer disconnects, or its process ends, the queue pair's operations end with error::peer_closed:
  * RDMA-CM does not tell one from the other. A host that is lost it does not notice; an operation does
- * (wc_status::retry_exceeded).
+ * (wc_status::retry_exceeded; on iWARP TCP's time-out ends the connection).
  *
  * @par Per-operation cancellation
  * terminal, partial and total; the queue pair can then only be closed.

@@ -93,6 +93,9 @@ public:
   // pair has one already or can no more be connected.
   bool attach(std::shared_ptr<connection_guard> guard);
 
+  // Why it has ended; operation_aborted when it was closed.
+  [[nodiscard]] error_code end_reason() const;
+
   // Whether the device has sends, writes or other requests whose outcome is not known yet.
   [[nodiscard]] bool sends_in_flight() const;
 

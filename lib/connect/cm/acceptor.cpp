@@ -7,6 +7,7 @@
 
 #include "connect/cm/acceptor_impl.hpp"
 
+#include "completion/shared_receive_core.hpp"
 #include "connect/log.hpp"
 #include "resource/domain_impl.hpp"
 
@@ -105,13 +106,13 @@ unclaimed_queue_pair make_queue_pair(const acceptor_settings& settings, error_co
 class held_request final : public request_core
 {
 public:
-  held_request(std::shared_ptr<connection> link, std::shared_ptr<const acceptor_settings> settings,
+  held_request(const std::shared_ptr<connection>& link, std::shared_ptr<const acceptor_settings> settings,
     event_channel& channel)
-    : link_(std::move(link))
+    : link_(link)
     , settings_(std::move(settings))
     , channel_(channel)
-    , data_(link_->data())
-    , peer_(link_->peer())
+    , data_(link->data())
+    , peer_(link->peer())
   {
   }
   ~held_request() override { send_away({}); }
@@ -122,11 +123,13 @@ public:
   void accept(
     const asio::any_io_executor& executor, const private_data& answer, handler_type handler) override
   {
-    const auto link = std::exchange(link_, nullptr);
+    const bool answered = std::exchange(answered_, true);
+    const auto link = take_link();
     assign_slot(handler, link);
     waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
     if (!link || channel_.forked())
-      return std::move(waiting).complete(link ? error::forked : error::closed, nullptr);
+      return std::move(waiting).complete(
+        link ? error::forked : answered ? error::closed : error::peer_lost, nullptr);
     asio::post(channel_.io(),
       [link, answer, settings = settings_, waiting = std::move(waiting)]() mutable
       {
@@ -146,13 +149,16 @@ public:
   void accept(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
     const private_data& answer, asio::any_completion_handler<void(error_code)> handler) override
   {
-    const auto link = std::exchange(link_, nullptr);
+    const bool answered = std::exchange(answered_, true);
+    const auto link = take_link();
     assign_slot(handler, link);
     waiting_handler<> waiting(executor, std::move(handler));
     error_code ec;
-    if (channel_.forked())
+    if (!link)
+      ec = answered ? error::closed : error::peer_lost;
+    else if (channel_.forked())
       ec = error::forked;
-    else if (!link || !core || !core->is_open())
+    else if (!core || !core->is_open())
       ec = error::closed;
     else if (core->is_connected())
       ec = error::already_connected;
@@ -163,7 +169,7 @@ public:
           link->accept(core, answer, settings->options.handshake_timeout,
             std::make_unique<accept_into_outcome>(std::move(waiting)));
         });
-    if (link)
+    if (link && !channel_.forked())
       asio::post(channel_.io(), [link] { link->reject({}); });
     std::move(waiting).complete(ec);
   }
@@ -185,13 +191,23 @@ private:
 
   void send_away(const private_data& reason)
   {
-    if (const auto link = std::exchange(link_, nullptr))
+    answered_ = true;
+    if (const auto link = take_link(); link && !channel_.forked())
       asio::post(channel_.io(), [link, reason] { link->reject(reason); });
   }
 
-  std::shared_ptr<connection> link_;
+  // Weakly, as the request may outlive the service and its channel. The channel holds the connection.
+  std::shared_ptr<connection> take_link()
+  {
+    auto link = link_.lock();
+    link_.reset();
+    return link;
+  }
+
+  std::weak_ptr<connection> link_;
+  bool answered_ = false;
   std::shared_ptr<const acceptor_settings> settings_;
-  event_channel& channel_;
+  event_channel& channel_; // there as long as link_ is
   private_data data_;
   tcp::endpoint peer_;
 };
@@ -216,7 +232,9 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   ec = {};
   try
   {
-    const auto& device = domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
+    const auto& receives = options.queue_pair.receives;
+    const auto& device = receives ? receives->completions().device()
+                                  : domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
     if (device.kind() == device_kind::software)
     {
       ec = error::no_connection_manager;
@@ -291,15 +309,17 @@ void acceptor_impl::assign_slot(Handler& handler, std::uint64_t number)
 
 void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler_type handler)
 {
+  if (channel_.forked()) // before the mutex: the parent's thread may have held it
+    return waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler)).complete(error::forked, nullptr);
   std::unique_lock lock(mutex_);
   const std::uint64_t number = ++last_number_;
   // Before anybody else can see the accept: slots are for the thread that initiates.
   assign_slot(handler, number);
   waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
-  if (!id_ || channel_.forked())
+  if (!id_)
   {
     lock.unlock();
-    return std::move(waiting).complete(channel_.forked() ? error::forked : error::closed, nullptr);
+    return std::move(waiting).complete(error::closed, nullptr);
   }
   while (!finished_.empty())
   {
@@ -316,14 +336,16 @@ void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler
 
 void acceptor_impl::get_request(const asio::any_io_executor& executor, request_handler_type handler)
 {
+  if (channel_.forked())
+    return waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler)).complete(error::forked, nullptr);
   std::unique_lock lock(mutex_);
   const std::uint64_t number = ++last_number_;
   assign_slot(handler, number);
   waiting_handler<std::shared_ptr<request_core>> waiting(executor, std::move(handler));
-  if (!id_ || channel_.forked())
+  if (!id_)
   {
     lock.unlock();
-    return std::move(waiting).complete(channel_.forked() ? error::forked : error::closed, nullptr);
+    return std::move(waiting).complete(error::closed, nullptr);
   }
   requests_.add(number, std::move(waiting));
   post_serve();
@@ -343,6 +365,8 @@ void acceptor_impl::withdraw(std::uint64_t number)
 
 void acceptor_impl::cancel()
 {
+  if (channel_.forked())
+    return;
   std::unique_lock lock(mutex_);
   end_waiting(lock, asio::error::operation_aborted);
 }
@@ -369,6 +393,8 @@ void acceptor_impl::end_in_child()
 
 void acceptor_impl::close()
 {
+  if (channel_.forked())
+    return; // it is the parent's
   {
     std::lock_guard lock(mutex_);
     // On the service's thread, where an event may be on its way to us.
@@ -412,8 +438,9 @@ void acceptor_impl::on_event(const event& what)
       close(); // the device's removal waits for it
     return;
   }
+  unique_id id = channel_.adopt(what.id); // first: it may not get lost for want of memory
   auto link = std::make_shared<connection>(channel_);
-  link->requested(what);
+  link->requested(what, std::move(id));
   {
     std::lock_guard lock(mutex_);
     std::erase_if(asking_, [](const auto& each) { return !each->is_waiting(); });

@@ -42,7 +42,12 @@ public:
     : link_(std::move(link))
   {
   }
-  ~id_guard() override { connection::post_release(link_); }
+  // Not every end of a queue pair is a close().
+  ~id_guard() override
+  {
+    connection::post_stop(link_);
+    connection::post_release(link_);
+  }
   void close() noexcept override { connection::post_stop(link_); }
 
 private:
@@ -117,6 +122,7 @@ int id_transitions::fill(ibv_qp_attr& attributes, int& mask)
   errno = 0;
   if (id_.api().init_qp_attr(id_.get(), &attributes, &mask) == 0)
     return 0;
+  peer_left_ = errno == EINVAL;
   return errno != 0 ? errno : EIO;
 }
 
@@ -134,13 +140,13 @@ bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 
 void connection::post_stop(const std::weak_ptr<connection>& link)
 {
-  if (const auto self = link.lock())
+  if (const auto self = link.lock(); self && !self->channel_.forked())
     asio::post(self->channel_.io(), [self] { self->stop(); });
 }
 
 void connection::post_cancel(const std::weak_ptr<connection>& link)
 {
-  if (const auto self = link.lock())
+  if (const auto self = link.lock(); self && !self->channel_.forked())
     asio::post(self->channel_.io(),
       [self]
       {
@@ -151,7 +157,7 @@ void connection::post_cancel(const std::weak_ptr<connection>& link)
 
 void connection::post_release(const std::weak_ptr<connection>& link)
 {
-  if (const auto self = link.lock())
+  if (const auto self = link.lock(); self && !self->channel_.forked())
     asio::post(self->channel_.io(), [self] { self->release(); });
 }
 
@@ -226,11 +232,13 @@ rdma_conn_param connection::parameters(const queue_pair_core& core) const
 void connection::connect(
   const tcp::endpoint& peer, const connect_options& options, std::unique_ptr<connection_outcome> outcome)
 {
-  outcome_ = std::move(outcome);
   const auto core = core_.lock();
+  if (released_ || !core)
+    return outcome->done(asio::error::operation_aborted, {});
+  outcome_ = std::move(outcome);
   stage_ = stage::connecting;
   channel_.hold(shared_from_this());
-  if (!core || !core->is_open())
+  if (!core->is_open())
     return fail(asio::error::operation_aborted);
   peer_ = peer;
   data_ = options.data;
@@ -302,12 +310,12 @@ void connection::respond(error_code& ec)
     ec = last_cm_error();
 }
 
-void connection::requested(const event& asked)
+void connection::requested(const event& asked, unique_id id)
 {
   stage_ = stage::requested;
   data_ = asked.data;
   asked_ = asked.parameters;
-  id_ = channel_.adopt(asked.id);
+  id_ = std::move(id);
   id_->context = static_cast<event_sink*>(this);
   peer_ = endpoint_of(id_->route.addr.dst_storage);
   channel_.hold(shared_from_this());
@@ -338,20 +346,22 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
   core->prepare(transitions, ec);
   if (!ec && !is_iwarp())
     core->connect(transitions, ec);
+  if (transitions.peer_left())
+    ec = error::peer_lost;
   if (!ec)
   {
     rdma_conn_param granted = parameters(*core);
-    // What the client offers to serve bounds what we ask of it, and the other way round.
-    granted.initiator_depth = std::min(granted.initiator_depth, asked_.responder_resources);
-    granted.responder_resources = std::min(granted.responder_resources, asked_.initiator_depth);
+    // The request says it from our side: what the client will ask of us, and serve (rdma_get_cm_event(3)).
+    granted.initiator_depth = std::min(granted.initiator_depth, asked_.initiator_depth);
+    granted.responder_resources = std::min(granted.responder_resources, asked_.responder_resources);
     errno = 0;
     if (id_.api().accept(id_.get(), &granted) != 0)
       ec = last_cm_error();
+    // How librdmacm says that the client gave up meanwhile; the others are iWARP's.
+    if (ec == boost::system::errc::invalid_argument || ec == asio::error::connection_reset
+      || ec == asio::error::not_connected)
+      ec = error::peer_lost;
   }
-  // How librdmacm says that the client gave up meanwhile; the last is iWARP's.
-  if (ec == boost::system::errc::invalid_argument || ec == asio::error::connection_reset
-    || ec == asio::error::not_connected)
-    ec = error::peer_lost;
   if (ec)
     fail(ec);
 }
@@ -476,11 +486,14 @@ void connection::fail(const error_code& ec, const private_data& data)
     outcome->done(ec, data);
 }
 
-// By the user, who closed the queue pair.
+// The queue pair was closed, or has ended otherwise.
 void connection::stop()
 {
   if (in_handshake())
-    return fail(asio::error::operation_aborted);
+  {
+    const auto core = core_.lock();
+    return fail(core ? core->end_reason() : asio::error::operation_aborted);
+  }
   if (stage_ != stage::established)
     return;
   stage_ = stage::disconnecting;
@@ -525,7 +538,7 @@ void connection::wait_for_sends(steady_clock::time_point end)
 void connection::release()
 {
   const auto self = shared_from_this();
-  if (stage_ == stage::established)
+  if (stage_ == stage::established || in_handshake())
     stop(); // nobody closed it before
   if (!std::exchange(released_, true) && stage_ == stage::disconnecting)
   {

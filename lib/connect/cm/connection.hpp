@@ -52,7 +52,7 @@ public:
     std::unique_ptr<connection_outcome> outcome);
 
   // The listener's side: a client has asked, and may be accepted or rejected, once.
-  void requested(const event& request);
+  void requested(const event& request, unique_id id);
   [[nodiscard]] bool is_waiting() const noexcept { return stage_ == stage::requested; }
   [[nodiscard]] const private_data& data() const noexcept { return data_; }
   [[nodiscard]] const boost::asio::ip::tcp::endpoint& peer() const noexcept { return peer_; }
@@ -122,8 +122,12 @@ public:
   }
   int fill(ibv_qp_attr& attributes, int& mask) override;
 
+  // The id is in no state for it: how librdmacm says that the peer gave up meanwhile.
+  [[nodiscard]] bool peer_left() const noexcept { return peer_left_; }
+
 private:
   const unique_id& id_;
+  bool peer_left_ = false;
 };
 
 } // namespace rdma::cm::detail
