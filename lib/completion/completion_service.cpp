@@ -7,6 +7,9 @@
 
 #include "completion/completion_service.hpp"
 
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/steady_timer.hpp>
+
 #include <algorithm>
 #include <cstdint>
 
@@ -30,7 +33,15 @@ completion_service::completion_service(asio::execution_context& owner)
 
 completion_service& completion_service::of(const asio::any_io_executor& executor)
 {
-  return asio::use_service<completion_service>(asio::query(executor, asio::execution::context));
+  auto& context = asio::query(executor, asio::execution::context);
+  if (!asio::has_service<completion_service>(context))
+  {
+    // Services are shut down in the reverse order of their making, and the events' thread uses these: it cancels
+    // queue pairs' timers until this service's end tells it that they are gone.
+    asio::posix::stream_descriptor reactor_user(executor);
+    asio::steady_timer timer_user(executor);
+  }
+  return asio::use_service<completion_service>(context);
 }
 
 std::shared_ptr<completion_queue_impl> completion_service::find_shared(
