@@ -11,6 +11,7 @@
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/detail/device_events_core.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
+#include <boost_rdma/detail/io_object.hpp>
 #include <boost_rdma/device_event.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -42,6 +43,8 @@ namespace rdma {
  * error::shared_receive_queue_failed. A port that went down ends nothing: operations are repeated until
  * queue_pair_options::retry_count is used up.
  *
+ * Closing it, or destroying it, stops listening; cancelling does not: events go on being kept.
+ *
  * Any number of objects may listen to one device: each gets every event that comes after it was made, those
  * between two waits included, up to device_events_options::capacity. Events of other contexts'
  * queue pairs are not seen; events of ports and of the device are seen by everyone.
@@ -54,7 +57,7 @@ namespace rdma {
  * threads.
  */
 template <class Executor = boost::asio::any_io_executor>
-class basic_device_events
+class basic_device_events : public detail::io_object<Executor, detail::device_events_core>
 {
 public:
   using executor_type = Executor;
@@ -71,8 +74,8 @@ public:
    * error::device_lost, error::forked, or that there is no thread to be had. */
   basic_device_events(const executor_type& executor, const rdma::context& context,
     const device_events_options& options = device_events_options())
-    : executor_(executor)
-    , core_(detail::device_events_core::make(detail::inner_executor(executor), context, options))
+    : detail::io_object<Executor, detail::device_events_core>(
+        executor, detail::device_events_core::make(detail::inner_executor(executor), context, options))
   {
   }
 
@@ -83,46 +86,6 @@ public:
     const device_events_options& options = device_events_options())
     : basic_device_events(executor_type(owner.get_executor()), context, options)
   {
-  }
-
-  // The executor is copied: operations on an object that was moved from still complete, with an error.
-  basic_device_events(basic_device_events&& other) noexcept
-    : executor_(other.executor_)
-    , core_(std::move(other.core_))
-  {
-  }
-
-  basic_device_events& operator=(basic_device_events&& other) noexcept
-  {
-    if (this != &other)
-    {
-      close();
-      executor_ = other.executor_;
-      core_ = std::move(other.core_);
-    }
-    return *this;
-  }
-
-  /// Outstanding waits complete with operation_aborted.
-  ~basic_device_events() { close(); }
-
-  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
-
-  /// Neither closed nor moved from.
-  [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
-
-  /// Outstanding waits complete with operation_aborted. Events go on being kept.
-  void cancel()
-  {
-    if (core_)
-      core_->cancel();
-  }
-
-  /// Stops listening. Outstanding waits complete with operation_aborted.
-  void close()
-  {
-    if (core_)
-      core_->close();
   }
 
   /// Waits for the next event, or takes the oldest that is kept.
@@ -145,12 +108,8 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, device_event)>(
-      detail::initiate_wait_event<executor_type>(executor_, core_), token);
+      detail::initiate_wait_event<executor_type>(this->executor_, this->core_), token);
   }
-
-private:
-  executor_type executor_;
-  std::shared_ptr<detail::device_events_core> core_;
 };
 
 } // namespace rdma

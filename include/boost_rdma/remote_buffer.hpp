@@ -60,6 +60,8 @@ public:
 
   /// The remote key (ibv_mr::rkey) for a device of this kind; 0 where there is none.
   [[nodiscard]] std::uint32_t key(std::size_t device_index) const noexcept { return keys_[device_index]; }
+
+  /// As above.
   [[nodiscard]] std::uint32_t key(device_kind kind) const noexcept
   {
     return keys_[kind == device_kind::nic ? detail::nic_index : detail::software_index];

@@ -134,13 +134,11 @@ endpoint_description queue_pair_core::local_endpoint(
 
 void queue_pair_core::connect(const endpoint_description& remote, error_code& ec)
 {
-  ec = device_.state();
+  std::lock_guard lock(mutex_);
+  ec = why_not_connect();
   if (ec)
     return;
-  std::lock_guard lock(mutex_);
-  if (lifecycle_ != lifecycle::open)
-    ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
-  else if (!described_)
+  if (!described_)
     ec = error::not_connected; // the peer cannot know us without local_endpoint()
   else if (remote.kind != device_.kind())
     ec = error::no_common_transport;
@@ -200,8 +198,7 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
     first_failure_.operation = "connect";
     return;
   }
-  lifecycle_ = lifecycle::connected;
-  ever_connected_ = true;
+  enter_connected();
 }
 
 // It was initialised on the device's first active port; the address is another's. The mutex is held.
@@ -218,43 +215,46 @@ int queue_pair_core::move_to_port()
 
 void queue_pair_core::prepare(transition_source& source, error_code& ec)
 {
-  ec = device_.state();
-  if (ec)
-    return;
   std::lock_guard lock(mutex_);
-  if (lifecycle_ != lifecycle::open)
-    ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
-  else
+  ec = why_not_connect();
+  if (!ec)
     transit(source, IBV_QPS_INIT, ec);
 }
 
 void queue_pair_core::connect(transition_source& source, error_code& ec)
 {
-  ec = device_.state();
-  if (ec)
-    return;
   std::lock_guard lock(mutex_);
-  if (lifecycle_ != lifecycle::open)
-    ec = lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
-  else
+  ec = why_not_connect();
+  if (!ec)
     transit(source, IBV_QPS_RTR, ec);
   if (!ec)
     transit(source, IBV_QPS_RTS, ec);
   if (!ec)
-  {
-    lifecycle_ = lifecycle::connected;
-    ever_connected_ = true;
-  }
+    enter_connected();
 }
 
 void queue_pair_core::note_connected()
 {
   std::lock_guard lock(mutex_);
   if (lifecycle_ == lifecycle::open)
-  {
-    lifecycle_ = lifecycle::connected;
-    ever_connected_ = true;
-  }
+    enter_connected();
+}
+
+// The mutex is held.
+void queue_pair_core::enter_connected() noexcept
+{
+  lifecycle_ = lifecycle::connected;
+  ever_connected_ = true;
+}
+
+// The mutex is held.
+error_code queue_pair_core::why_not_connect() const
+{
+  if (const error_code lost = device_.state())
+    return lost;
+  if (lifecycle_ == lifecycle::open)
+    return {};
+  return lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;
 }
 
 // The mutex is held.
@@ -276,6 +276,8 @@ void queue_pair_core::transit(transition_source& source, int next_state, error_c
     if (next_state == IBV_QPS_INIT)
       attributes.qp_access_flags = remote_rights();
     error = device_.api().modify_qp(native_, &attributes, mask);
+    if (error == 0 && (mask & IBV_QP_PORT) != 0)
+      port_ = attributes.port_num;
   }
   if (error == 0)
     return;

@@ -431,7 +431,7 @@ operation* queue_pair_core::take(
   if (wc.status == IBV_WC_SUCCESS)
   {
     if (lifecycle_ == lifecycle::open && guard_ && device_.is_iwarp())
-      lifecycle_ = lifecycle::connected; // the connection manager's word is on its way
+      enter_connected(); // the connection manager's word is on its way
     fill_success(op, wc);
   }
   else if (wc.status == IBV_WC_WR_FLUSH_ERR && reason_is_to_come())
@@ -439,6 +439,7 @@ operation* queue_pair_core::take(
     if (last)
     {
       (op->what.kind == request_kind::receive ? receives_posted_ : sends_posted_) -= op->credits;
+      op->stage = operation::state::flushed;
       flushed_.push_back(op);
     }
     start_flush_timer();

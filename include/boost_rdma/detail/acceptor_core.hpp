@@ -28,6 +28,8 @@ public:
   using handler_type =
     boost::asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)>;
 
+  static constexpr const char* name = "acceptor"; // in what is thrown
+
   // `inner` is inside strands; same_context says that there were none.
   static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
     bool same_context, const protection_domain& domain, const boost::asio::ip::tcp::endpoint& endpoint,

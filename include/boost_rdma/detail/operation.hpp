@@ -153,6 +153,7 @@ struct operation
     claimed, // an initiating function is filling it in
     waiting, // for room in the queue
     posted,  // the device has it
+    flushed, // the device has let go of it, and the reason is to come
     done,    // waits for its handler to be called
   };
 

@@ -124,6 +124,8 @@ private:
 
   void create();
   [[nodiscard]] unsigned remote_rights() const noexcept;
+  [[nodiscard]] error_code why_not_connect() const;
+  void enter_connected() noexcept;
   void transit(transition_source& source, int next_state, error_code& ec);
   bool admit(operation* op, const buffer_list& buffers, error_code& ec);
   bool admit_batch(operation* op, error_code& ec);

@@ -8,6 +8,7 @@
 #include "connect/cm/acceptor_impl.hpp"
 
 #include "completion/shared_receive_core.hpp"
+#include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
 #include "resource/domain_impl.hpp"
 
@@ -31,39 +32,6 @@ using rdma::detail::waiting_handler;
 
 namespace {
 
-// For a program that decides itself.
-class request_outcome final : public connection_outcome
-{
-public:
-  request_outcome(unclaimed_queue_pair queue_pair, waiting_handler<std::shared_ptr<queue_pair_core>> handler)
-    : queue_pair_(std::move(queue_pair))
-    , handler_(std::move(handler))
-  {
-  }
-  void done(const error_code& ec, const private_data&) override
-  {
-    std::move(handler_).complete(ec, ec ? nullptr : queue_pair_.release());
-  }
-
-private:
-  unclaimed_queue_pair queue_pair_;
-  waiting_handler<std::shared_ptr<queue_pair_core>> handler_;
-};
-
-// The same with a queue pair that it made.
-class accept_into_outcome final : public connection_outcome
-{
-public:
-  explicit accept_into_outcome(waiting_handler<> handler)
-    : handler_(std::move(handler))
-  {
-  }
-  void done(const error_code& ec, const private_data&) override { std::move(handler_).complete(ec); }
-
-private:
-  waiting_handler<> handler_;
-};
-
 // For the acceptor's own accepts.
 class accept_outcome final : public connection_outcome
 {
@@ -84,146 +52,7 @@ private:
   unclaimed_queue_pair queue_pair_;
 };
 
-// A queue pair for a client, or why there is none.
-unclaimed_queue_pair make_queue_pair(const acceptor_settings& settings, error_code& ec)
-{
-  try
-  {
-    return settings.make_queue_pair();
-  }
-  catch (const system_error& e)
-  {
-    ec = e.code();
-  }
-  catch (const std::bad_alloc&)
-  {
-    ec = asio::error::no_memory;
-  }
-  return {};
-}
-
-// What a program holds of a client that asked.
-class held_request final : public request_core
-{
-public:
-  held_request(const std::shared_ptr<connection>& link, std::shared_ptr<const acceptor_settings> settings,
-    event_channel& channel)
-    : link_(link)
-    , settings_(std::move(settings))
-    , channel_(channel)
-    , data_(link->data())
-    , peer_(link->peer())
-  {
-  }
-  ~held_request() override { send_away({}); }
-
-  [[nodiscard]] const private_data& data() const noexcept override { return data_; }
-  [[nodiscard]] const tcp::endpoint& remote_endpoint() const noexcept override { return peer_; }
-
-  void accept(
-    const asio::any_io_executor& executor, const private_data& answer, handler_type handler) override
-  {
-    const bool answered = std::exchange(answered_, true);
-    const auto link = take_link();
-    assign_slot(handler, link);
-    waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
-    if (!link || channel_.forked())
-      return std::move(waiting).complete(
-        link ? error::forked : answered ? error::closed : error::peer_lost, nullptr);
-    asio::post(channel_.io(),
-      [link, answer, settings = settings_, waiting = std::move(waiting)]() mutable
-      {
-        error_code ec;
-        unclaimed_queue_pair made = make_queue_pair(*settings, ec);
-        if (ec)
-        {
-          link->reject({});
-          return std::move(waiting).complete(ec, nullptr);
-        }
-        const auto core = made.get();
-        link->accept(core, answer, settings->options.handshake_timeout,
-          std::make_unique<request_outcome>(std::move(made), std::move(waiting)));
-      });
-  }
-
-  void accept(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-    const private_data& answer, asio::any_completion_handler<void(error_code)> handler) override
-  {
-    const bool answered = std::exchange(answered_, true);
-    const auto link = take_link();
-    assign_slot(handler, link);
-    waiting_handler<> waiting(executor, std::move(handler));
-    error_code ec;
-    if (!link)
-      ec = answered ? error::closed : error::peer_lost;
-    else if (channel_.forked())
-      ec = error::forked;
-    else if (!core || !core->is_open())
-      ec = error::closed;
-    else if (core->is_connected())
-      ec = error::already_connected;
-    if (!ec)
-      return asio::post(channel_.io(),
-        [link, core, answer, settings = settings_, waiting = std::move(waiting)]() mutable
-        {
-          link->accept(core, answer, settings->options.handshake_timeout,
-            std::make_unique<accept_into_outcome>(std::move(waiting)));
-        });
-    if (link && !channel_.forked())
-      asio::post(channel_.io(), [link] { link->reject({}); });
-    std::move(waiting).complete(ec);
-  }
-
-  void reject(const private_data& reason) override { send_away(reason); }
-
-private:
-  template <class Handler>
-  static void assign_slot(Handler& handler, const std::shared_ptr<connection>& link)
-  {
-    auto slot = asio::get_associated_cancellation_slot(handler);
-    if (link && slot.is_connected())
-      slot.assign([weak = std::weak_ptr(link)](asio::cancellation_type type)
-        {
-          if (type != asio::cancellation_type::none)
-            connection::post_cancel(weak);
-        });
-  }
-
-  void send_away(const private_data& reason)
-  {
-    answered_ = true;
-    if (const auto link = take_link(); link && !channel_.forked())
-      asio::post(channel_.io(), [link, reason] { link->reject(reason); });
-  }
-
-  // Weakly, as the request may outlive the service and its channel. The channel holds the connection.
-  std::shared_ptr<connection> take_link()
-  {
-    auto link = link_.lock();
-    link_.reset();
-    return link;
-  }
-
-  std::weak_ptr<connection> link_;
-  bool answered_ = false;
-  std::shared_ptr<const acceptor_settings> settings_;
-  event_channel& channel_; // there as long as link_ is
-  private_data data_;
-  tcp::endpoint peer_;
-};
-
-error_code error_of_binding()
-{
-  const error_code ec = last_cm_error();
-  return errno == ENODEV || errno == EADDRNOTAVAIL ? error_code(error::unreachable) : ec;
-}
-
 } // namespace
-
-unclaimed_queue_pair acceptor_settings::make_queue_pair() const
-{
-  return unclaimed_queue_pair(queue_pair_core::make(inner, same_context, domain, options.queue_pair));
-}
 
 std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& inner,
   bool same_context, const protection_domain& domain, const tcp::endpoint& endpoint,
@@ -478,7 +307,7 @@ void acceptor_impl::serve()
     accepting_++;
     lock.unlock();
     error_code ec;
-    unclaimed_queue_pair made = make_queue_pair(*settings_, ec);
+    unclaimed_queue_pair made = settings_->make_queue_pair(ec);
     if (ec)
     {
       log_line(spdlog::level::warn, "RDMA-CM: no queue pair for {}: {}",

@@ -10,6 +10,7 @@
 
 #include "boost_rdma/cm/detail/cm_core.hpp"
 #include "connect/cm/connection.hpp"
+#include "connect/cm/held_request.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/unclaimed_queue_pair.hpp"
 #include "connect/waiting_list.hpp"
@@ -20,23 +21,7 @@
 #include <memory>
 #include <mutex>
 
-namespace rdma::detail {
-class device_impl;
-}
-
 namespace rdma::cm::detail {
-
-// How queue pairs are made for those who ask; outlives the acceptor with the requests that somebody holds.
-struct acceptor_settings
-{
-  boost::asio::any_io_executor inner; // inside strands
-  bool same_context;                  // there were none
-  protection_domain domain;
-  acceptor_options options;
-  const rdma::detail::device_impl& device; // the domain's
-
-  [[nodiscard]] rdma::detail::unclaimed_queue_pair make_queue_pair() const; // throws system_error
-};
 
 // Listens on an rdma_cm_id, accepts those who ask while somebody wants a queue pair, and hands requests to
 // those who want to decide. What can be called from the user's threads takes the mutex; the rest runs on the

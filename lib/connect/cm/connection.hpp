@@ -22,9 +22,6 @@ namespace rdma::cm::detail {
 
 using rdma::detail::queue_pair_core;
 
-// Of an id's addresses.
-boost::asio::ip::tcp::endpoint endpoint_of(const sockaddr_storage& address);
-
 // Whom the outcome of connecting, or of accepting, is told to; once.
 class connection_outcome
 {

@@ -7,6 +7,7 @@
 
 #include "connect/cm/event_channel.hpp"
 
+#include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
 
 #include <boost/asio/error.hpp>
@@ -22,12 +23,6 @@ namespace rdma::cm::detail {
 namespace asio = boost::asio;
 
 asio::execution_context::id event_channel::id;
-
-error_code last_cm_error()
-{
-  // librdmacm sets errno; where it forgot to, something has failed all the same.
-  return {errno != 0 ? errno : EIO, boost::system::system_category()};
-}
 
 event_channel::event_channel(asio::execution_context& owner)
   : asio::execution_context::service(owner)

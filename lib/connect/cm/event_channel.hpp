@@ -25,9 +25,6 @@
 
 namespace rdma::cm::detail {
 
-// What errno says after a failed call of librdmacm.
-error_code last_cm_error();
-
 // An rdma_cm_event, copied: the original has been acknowledged.
 struct event
 {

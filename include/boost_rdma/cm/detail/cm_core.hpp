@@ -54,6 +54,8 @@ public:
   using request_handler_type =
     boost::asio::any_completion_handler<void(error_code, std::shared_ptr<request_core>)>;
 
+  static constexpr const char* name = "cm::acceptor"; // in what is thrown
+
   // `inner` is inside strands; same_context says that there were none.
   static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
     bool same_context, const protection_domain& domain, const boost::asio::ip::tcp::endpoint& endpoint,

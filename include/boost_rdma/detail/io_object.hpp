@@ -1,0 +1,76 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_IO_OBJECT_HPP
+#define BOOST_RDMA_DETAIL_IO_OBJECT_HPP
+
+#include <memory>
+#include <utility>
+
+namespace rdma::detail {
+
+// What I/O objects have in common: an executor, and a core that does the work and knows neither the executor's nor
+// the handlers' types.
+template <class Executor, class Core>
+class io_object
+{
+public:
+  using executor_type = Executor;
+
+  // The executor is copied: operations on an object that was moved from still complete, with an error.
+  io_object(io_object&& other) noexcept
+    : executor_(other.executor_)
+    , core_(std::move(other.core_))
+  {
+  }
+
+  io_object& operator=(io_object&& other) noexcept
+  {
+    if (this != &other)
+    {
+      close();
+      executor_ = other.executor_;
+      core_ = std::move(other.core_);
+    }
+    return *this;
+  }
+
+  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
+  /// Neither closed nor moved from.
+  [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
+
+  /// Outstanding operations complete with operation_aborted. What they waited for is kept for those to come.
+  void cancel()
+  {
+    if (core_)
+      core_->cancel();
+  }
+
+  /// Ends the object's work, as its destruction does. Outstanding operations complete with operation_aborted.
+  void close()
+  {
+    if (core_)
+      core_->close();
+  }
+
+protected:
+  explicit io_object(const Executor& executor, std::shared_ptr<Core> core = nullptr)
+    : executor_(executor)
+    , core_(std::move(core))
+  {
+  }
+
+  ~io_object() { close(); }
+
+  Executor executor_;
+  std::shared_ptr<Core> core_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_IO_OBJECT_HPP

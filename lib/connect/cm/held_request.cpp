@@ -1,0 +1,182 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/cm/held_request.hpp"
+
+#include "completion/shared_receive_core.hpp"
+#include "connect/cm/event_channel.hpp"
+#include "connect/waiting_handler.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+
+#include <new>
+#include <utility>
+
+namespace rdma::cm::detail {
+
+namespace asio = boost::asio;
+using rdma::detail::unclaimed_queue_pair;
+using rdma::detail::waiting_handler;
+
+namespace {
+
+// For a program that decides itself.
+class request_outcome final : public connection_outcome
+{
+public:
+  request_outcome(unclaimed_queue_pair queue_pair, waiting_handler<std::shared_ptr<queue_pair_core>> handler)
+    : queue_pair_(std::move(queue_pair))
+    , handler_(std::move(handler))
+  {
+  }
+  void done(const error_code& ec, const private_data&) override
+  {
+    std::move(handler_).complete(ec, ec ? nullptr : queue_pair_.release());
+  }
+
+private:
+  unclaimed_queue_pair queue_pair_;
+  waiting_handler<std::shared_ptr<queue_pair_core>> handler_;
+};
+
+// The same with a queue pair that it made.
+class accept_into_outcome final : public connection_outcome
+{
+public:
+  explicit accept_into_outcome(waiting_handler<> handler)
+    : handler_(std::move(handler))
+  {
+  }
+  void done(const error_code& ec, const private_data&) override { std::move(handler_).complete(ec); }
+
+private:
+  waiting_handler<> handler_;
+};
+
+template <class Handler>
+void assign_slot(Handler& handler, const std::shared_ptr<connection>& link)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  if (link && slot.is_connected())
+    slot.assign([weak = std::weak_ptr(link)](asio::cancellation_type type)
+      {
+        if (type != asio::cancellation_type::none)
+          connection::post_cancel(weak);
+      });
+}
+
+} // namespace
+
+unclaimed_queue_pair acceptor_settings::make_queue_pair(error_code& ec) const
+{
+  try
+  {
+    return unclaimed_queue_pair(queue_pair_core::make(inner, same_context, domain, options.queue_pair));
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code();
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
+  return {};
+}
+
+held_request::held_request(const std::shared_ptr<connection>& link,
+  std::shared_ptr<const acceptor_settings> settings, event_channel& channel)
+  : link_(link)
+  , settings_(std::move(settings))
+  , channel_(channel)
+  , data_(link->data())
+  , peer_(link->peer())
+{
+}
+
+held_request::~held_request()
+{
+  send_away({});
+}
+
+void held_request::accept(
+  const asio::any_io_executor& executor, const private_data& answer, handler_type handler)
+{
+  const bool answered = std::exchange(answered_, true);
+  const auto link = take_link();
+  assign_slot(handler, link);
+  waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
+  if (!link || channel_.forked())
+    return std::move(waiting).complete(
+      link ? error::forked : answered ? error::closed : error::peer_lost, nullptr);
+  asio::post(channel_.io(),
+    [link, answer, settings = settings_, waiting = std::move(waiting)]() mutable
+    {
+      error_code ec;
+      unclaimed_queue_pair made = settings->make_queue_pair(ec);
+      if (ec)
+      {
+        link->reject({});
+        return std::move(waiting).complete(ec, nullptr);
+      }
+      const auto core = made.get();
+      link->accept(core, answer, settings->options.handshake_timeout,
+        std::make_unique<request_outcome>(std::move(made), std::move(waiting)));
+    });
+}
+
+void held_request::accept(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  const private_data& answer, asio::any_completion_handler<void(error_code)> handler)
+{
+  const bool answered = std::exchange(answered_, true);
+  const auto link = take_link();
+  assign_slot(handler, link);
+  waiting_handler<> waiting(executor, std::move(handler));
+  error_code ec;
+  if (!link)
+    ec = answered ? error::closed : error::peer_lost;
+  else if (channel_.forked())
+    ec = error::forked;
+  else if (!core || !core->is_open())
+    ec = error::closed;
+  else if (core->is_connected())
+    ec = error::already_connected;
+  if (!ec)
+    return asio::post(channel_.io(),
+      [link, core, answer, settings = settings_, waiting = std::move(waiting)]() mutable
+      {
+        link->accept(core, answer, settings->options.handshake_timeout,
+          std::make_unique<accept_into_outcome>(std::move(waiting)));
+      });
+  if (link && !channel_.forked())
+    asio::post(channel_.io(), [link] { link->reject({}); });
+  std::move(waiting).complete(ec);
+}
+
+void held_request::reject(const private_data& reason)
+{
+  send_away(reason);
+}
+
+void held_request::send_away(const private_data& reason)
+{
+  answered_ = true;
+  if (const auto link = take_link(); link && !channel_.forked())
+    asio::post(channel_.io(), [link, reason] { link->reject(reason); });
+}
+
+// The channel holds the connection.
+std::shared_ptr<connection> held_request::take_link()
+{
+  auto link = link_.lock();
+  link_.reset();
+  return link;
+}
+
+} // namespace rdma::cm::detail
