@@ -14,11 +14,16 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
+#include <filesystem>
+#include <fstream>
 #include <functional>
 #include <iostream>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
+#include <thread>
+#include <utility>
 
 #include <sys/wait.h>
 #include <unistd.h>
@@ -49,9 +54,50 @@ using namespace test;
 
 namespace {
 
+#if defined(__SANITIZE_ADDRESS__)
+/// How often each other thread of this process has gone to sleep; nothing when one is awake.
+std::optional<std::map<std::string, std::string>> sleeping_threads()
+{
+  std::map<std::string, std::string> result;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
+  {
+    const std::string tid = task.path().filename();
+    if (tid == std::to_string(::gettid()))
+      continue;
+    std::ifstream status(task.path() / "status");
+    for (std::string line; std::getline(status, line);)
+    {
+      if (line.starts_with("State:") && line.find("S (sleeping)") == std::string::npos)
+        return std::nullopt;
+      if (line.starts_with("voluntary_ctxt_switches:"))
+        result[tid] = line;
+    }
+  }
+  return result;
+}
+
+/// Waits until every other thread of this process sleeps. The address sanitizer does not hold its
+/// allocator's locks over fork(), so that a child whose parent had a thread in malloc() finds them locked
+/// for ever (github.com/google/sanitizers/issues/774). Asleep twice, and not awake in between, they all
+/// slept at the same time.
+void wait_for_sleeping_threads()
+{
+  for (auto before = sleeping_threads();; std::this_thread::yield())
+  {
+    auto after = sleeping_threads();
+    if (before && before == after)
+      return;
+    before = std::move(after);
+  }
+}
+#else
+void wait_for_sleeping_threads() {}
+#endif
+
 /// Runs `body` in a child; what it says is wrong, or how it died.
 std::string in_child(const std::function<std::string()>& body)
 {
+  wait_for_sleeping_threads();
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);
   const pid_t child = ::fork();
@@ -244,6 +290,7 @@ TEST_CASE("operations that are outstanding at a fork() end in the child, and go 
 {
   BOOST_RDMA_TEST_FORKS();
   linked_pair l;
+  exchange(l);
   rdma::registered_buffer near_buffer = buffer_of(l.near_context, "later");
   rdma::registered_buffer far_buffer = l.far_context.allocate(5);
   bytes_record received;
@@ -288,6 +335,7 @@ TEST_CASE("a child that goes on with the io_context connects there with a contex
 {
   BOOST_RDMA_TEST_FORKS();
   linked_pair parents;
+  exchange(parents); // the threads have nothing left to do
   // The parent's background thread for connections is not the child's.
   rdma::acceptor parents_acceptor(parents.io, parents.near_context, {asio::ip::make_address("127.0.0.1"), 0});
   parents.io.notify_fork(asio::execution_context::fork_prepare);
