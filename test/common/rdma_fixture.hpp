@@ -30,7 +30,7 @@ namespace asio = boost::asio;
 using rdma::error_code;
 
 /// Longer than anything here takes, on any machine; only a test that fails waits for it.
-inline constexpr std::chrono::seconds patience{20};
+inline constexpr std::chrono::seconds patience{60};
 
 /// Runs io until done() holds; false when that takes too long or nothing is left to run.
 template <class Condition>

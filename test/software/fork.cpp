@@ -104,7 +104,7 @@ std::string in_child(const std::function<std::string()>& body)
   REQUIRE(child >= 0);
   if (child == 0)
   {
-    ::alarm(60); // a child that hangs fails the test by SIGALRM
+    ::alarm(100); // a child that hangs fails the test by SIGALRM
     std::string wrong;
     try
     {

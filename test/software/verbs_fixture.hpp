@@ -42,7 +42,7 @@ namespace test {
 void must(bool good, const char* what);
 
 /// How long a test waits for what must come. What must not come is shown by what comes instead.
-inline constexpr std::chrono::seconds patience{10};
+inline constexpr std::chrono::seconds patience{60};
 
 /// Calls until it returns true, without sleeping: whoever polls makes progress.
 template <class Condition>
