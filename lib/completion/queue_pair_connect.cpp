@@ -134,6 +134,9 @@ endpoint_description queue_pair_core::local_endpoint(
 
 void queue_pair_core::connect(const endpoint_description& remote, error_code& ec)
 {
+  ec = device_.state(); // before the mutex, which a thread of a forked child's parent may have held
+  if (ec)
+    return;
   std::lock_guard lock(mutex_);
   ec = why_not_connect();
   if (ec)
@@ -215,6 +218,9 @@ int queue_pair_core::move_to_port()
 
 void queue_pair_core::prepare(transition_source& source, error_code& ec)
 {
+  ec = device_.state();
+  if (ec)
+    return;
   std::lock_guard lock(mutex_);
   ec = why_not_connect();
   if (!ec)
@@ -223,6 +229,9 @@ void queue_pair_core::prepare(transition_source& source, error_code& ec)
 
 void queue_pair_core::connect(transition_source& source, error_code& ec)
 {
+  ec = device_.state();
+  if (ec)
+    return;
   std::lock_guard lock(mutex_);
   ec = why_not_connect();
   if (!ec)
@@ -250,8 +259,6 @@ void queue_pair_core::enter_connected() noexcept
 // The mutex is held.
 error_code queue_pair_core::why_not_connect() const
 {
-  if (const error_code lost = device_.state())
-    return lost;
   if (lifecycle_ == lifecycle::open)
     return {};
   return lifecycle_ == lifecycle::connected ? error::already_connected : error::closed;

@@ -8,9 +8,9 @@
 #ifndef BOOST_RDMA_DETAIL_BASIC_LISTENER_HPP
 #define BOOST_RDMA_DETAIL_BASIC_LISTENER_HPP
 
-#include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
+#include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -22,14 +22,13 @@
 
 namespace rdma::detail {
 
-// What acceptors have in common, whatever their clients connect by: how they are opened, and what they yield.
+// What acceptors have in common, whatever their clients connect by: how they are opened, and where they listen.
 template <class Executor, class Core, class Options>
 class basic_listener : public io_object<Executor, Core>
 {
 public:
   using executor_type = Executor;
   using endpoint_type = boost::asio::ip::tcp::endpoint;
-  using queue_pair_type = basic_queue_pair<Executor>;
 
   // Default arguments are spelt out, not `{}`: GCC 12 copies such a `{}` bit by bit where the same
   // expression has a co_await, as in queue_pair(co_await this_coro::executor, context).
