@@ -90,6 +90,8 @@ enum class error
   completion_queue_failed,
   /// The device reported the shared receive queue as failed.
   shared_receive_queue_failed,
+  /// Both sides agreed on a transport, and no message got through on it.
+  path_not_confirmed,
 };
 
 /// The outcome of a work request: ibv_wc_status, value for value.

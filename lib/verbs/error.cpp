@@ -72,10 +72,10 @@ text describe(error value)
   case error::malformed_description:
     return {"the description cannot be read", "It was cut, changed, or written by another version."};
   case error::no_common_transport:
-    return {"both sides have no transport in common", "Open both contexts on the same kind of device, "
-      "for instance with context_options::device = \"soft0\"."};
+    return {"both sides have no transport in common", "queue_pair::diagnose() lists what was tried. "
+      "Let queue pairs fall back (queue_pair_options::fall_back), or open both contexts on the same kind of device."};
   case error::peer_lost:
-    return {"the peer went away without closing", "Its process ended or its host is gone."};
+    return {"the peer went away without closing", "Its process ended or was stopped, its host is gone, or the network between."};
   case error::peer_closed:
     return {"the peer closed the connection", ""};
   case error::not_an_acceptor:
@@ -83,7 +83,8 @@ text describe(error value)
   case error::version_mismatch:
     return {"the peer speaks another version of the RDMA upgrade", "Update the older side."};
   case error::refused:
-    return {"the peer refused the connection", "The peer's log says why."};
+    return {"the peer refused the connection", "queue_pair::diagnose() has the peer's reason where it gave one; its log "
+      "says more."};
   case error::handshake_timeout:
     return {"the handshake took too long", "The peer, or the network to it, does not answer."};
   case error::no_connection_manager:
@@ -115,6 +116,10 @@ text describe(error value)
       "past this library. Make a new one, and new queue pairs."};
   case error::shared_receive_queue_failed:
     return {"the shared receive queue failed", "Make a new one, and new queue pairs."};
+  case error::path_not_confirmed:
+    return {"no RDMA message got through between the peers", "The TCP connection works and the RDMA path does not: a "
+      "firewall, another VLAN or subnet, or a switch that drops it. RoCE v2 is UDP port 4791; the software device listens "
+      "on a TCP port of its own (software::device_settings). queue_pair::diagnose() names the path."};
   }
   return {"unknown rdma error", ""};
 }

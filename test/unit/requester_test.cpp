@@ -53,7 +53,7 @@ struct sender
   void post(ibv_wr_opcode what, std::uint32_t bytes)
   {
     const std::uint64_t index = queue.posted.load();
-    send_request& r = queue[index];
+    send_request& r = *queue.enter(index);
     r.id = 100 + index;
     r.opcode = what;
     r.flags = IBV_SEND_SIGNALED;

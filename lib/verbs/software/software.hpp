@@ -33,6 +33,18 @@ using connection_secret = std::array<std::byte, 16>;
  */
 int set_connection_secret(ibv_qp* qp, const connection_secret& secret);
 
+/// Which end of two queue pairs connects on the wire.
+enum class wire_end
+{
+  by_name, ///< that with the smaller name, as programs which connect out of band cannot tell
+  connects,
+  waits,
+};
+
+/// For who knows more: the end that is ready last connects best. Both ends must say so, and the opposite.
+/** To be called before the queue pair goes to RTR. 0, or EINVAL when it is past INIT. */
+int set_wire_end(ibv_qp* qp, wire_end which);
+
 /// Has the device behave as a NIC that is pulled, or fails for good.
 /**
  * IBV_EVENT_DEVICE_FATAL is raised. From here on nothing completes and nothing is flushed; what would make or

@@ -142,9 +142,9 @@ int completion_queue::poll(int count, ibv_wc* to)
   if (owner.removed.load(std::memory_order_relaxed)) // relaxed: sooner or later is soon enough
     return 0;
   owner.engine.attend();
-  if (held.load(std::memory_order_acquire) == 0)
-    owner.engine.poll(
-      hint.load(std::memory_order_relaxed), turn.fetch_add(1, std::memory_order_relaxed));
+  if (held.load(std::memory_order_acquire) == 0
+    && owner.engine.poll(hint.load(std::memory_order_relaxed), turn.fetch_add(1, std::memory_order_relaxed)))
+    turn.store(0, std::memory_order_relaxed); // everywhere again: see engine::poll()
   if (held.load(std::memory_order_acquire) == 0)
     return 0;
   const std::lock_guard lock(guard);
@@ -158,6 +158,8 @@ int completion_queue::poll(int count, ibv_wc* to)
       e.sender->sends.retired.store(e.next, std::memory_order_release);
     head = head + 1 == depth ? 0 : head + 1;
   }
+  if (n == have)
+    head = 0; // a deep queue that is seldom full stays in little memory
   held.store(have - n, std::memory_order_release);
   return static_cast<int>(n);
 }

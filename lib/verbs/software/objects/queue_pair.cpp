@@ -142,17 +142,21 @@ int queue_pair::post(ibv_send_wr* wr, ibv_send_wr** bad)
     std::uint64_t posted = sends.posted.load(std::memory_order_relaxed);
     // acquire: the slot's last use ended before it was retired
     const std::uint64_t retired = sends.retired.load(std::memory_order_acquire);
+    sends.take_back(retired);
     for (; wr != nullptr; wr = wr->next)
     {
       error = check(*wr);
       if (error == 0 && posted - retired >= cap.max_send_wr)
         error = ENOMEM; // ibv_post_send(3): full, or completions that were never polled
+      protocol::send_request* const place = error == 0 ? sends.enter(posted) : nullptr;
+      if (error == 0 && place == nullptr)
+        error = ENOMEM;
       if (error != 0)
       {
         *bad = wr;
         break;
       }
-      store(sends[posted], *wr);
+      store(*place, *wr);
       ++posted;
     }
     sends.posted.store(posted, std::memory_order_release);

@@ -43,7 +43,7 @@ struct queue_pair final : ibv_qp, protocol::host, wire::station
 
   // wire::station
   void serve(wire::mover by, bool writable = false) override;
-  bool welcome(wire::descriptor& fd, const protocol::hello& theirs) override;
+  void meet() override;
 
   // protocol::host; with `progress` held
   void send_completed(const ibv_wc& wc, std::uint64_t next) override;
@@ -68,6 +68,7 @@ struct queue_pair final : ibv_qp, protocol::host, wire::station
   protocol::receive_queue receives;
   shared_receive_queue* const shared;
   connection_secret secret{};
+  wire_end end_of_wire = wire_end::by_name;
   event_count events;
 
 private:

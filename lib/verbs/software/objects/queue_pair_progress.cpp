@@ -179,16 +179,15 @@ void queue_pair::keep_time(std::int64_t now)
   }
 }
 
-bool queue_pair::welcome(wire::descriptor& fd, const protocol::hello& theirs)
+void queue_pair::meet()
 {
   progress.lock();
-  const bool welcome =
-    (current() == IBV_QPS_RTR || current() == IBV_QPS_RTS || current() == IBV_QPS_SQD)
-    && link.adopt(fd, theirs);
-  if (welcome)
-    move(wire::mover::engine, false);
+  if (current() != IBV_QPS_RESET && current() != IBV_QPS_INIT)
+  {
+    link.meet();
+    move(wire::mover::poster, false); // the answer to our hello takes its time
+  }
   let_go();
-  return welcome;
 }
 
 // IBA 10.3.1.7: what is outstanding is completed, in order, with a flush error.

@@ -126,11 +126,14 @@ int queue_pair::modify(const ibv_qp_attr& to, int mask)
 {
   const std::lock_guard one(modifying);
   progress.lock();
+  const ibv_qp_state before = current();
   const int error = change(to, mask);
   if (error == 0)
   {
     ibv_qp::state = current();
-    move(wire::mover::engine, false);
+    // What has just begun to connect has nothing to read, or the socket says so.
+    const bool connecting = before != current() && (before == IBV_QPS_INIT || before == IBV_QPS_RTR);
+    move(connecting ? wire::mover::poster : wire::mover::engine, false);
   }
   let_go();
   return error;
@@ -200,7 +203,7 @@ void queue_pair::enter_reset()
   }
   {
     const std::lock_guard lock(receives.mutex);
-    receives.posted = receives.taken = 0;
+    receives.reset();
   }
   broken = owing = draining = false;
   resume_at = waiting_since = 0;
@@ -239,7 +242,8 @@ int queue_pair::enter_ready_to_receive()
     return ENOMEM;
   }
   responder.announce(true);
-  link.open(hello, wire::now());
+  link.open(hello,
+    end_of_wire == wire_end::connects || (end_of_wire == wire_end::by_name && hello.from < hello.to), wire::now());
   return 0;
 }
 
@@ -281,6 +285,15 @@ int set_connection_secret(ibv_qp* qp, const connection_secret& secret)
   if (owner->current() != IBV_QPS_RESET && owner->current() != IBV_QPS_INIT)
     return EINVAL;
   owner->secret = secret;
+  return 0;
+}
+
+int set_wire_end(ibv_qp* qp, wire_end which)
+{
+  auto* owner = static_cast<queue_pair*>(qp);
+  if (owner->current() != IBV_QPS_RESET && owner->current() != IBV_QPS_INIT)
+    return EINVAL;
+  owner->end_of_wire = which;
   return 0;
 }
 

@@ -26,12 +26,15 @@ int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr
       error = EINVAL;
     else if (queue.posted - queue.taken == queue.depth())
       error = ENOMEM;
+    protocol::receive_request* const place = error == 0 ? queue.enter(queue.posted) : nullptr;
+    if (error == 0 && place == nullptr)
+      error = ENOMEM;
     if (error != 0)
     {
       *bad = wr;
       return error;
     }
-    protocol::receive_request& r = queue[queue.posted];
+    protocol::receive_request& r = *place;
     r.id = wr->wr_id;
     r.elements = static_cast<std::uint32_t>(wr->num_sge);
     r.length = 0;
@@ -52,7 +55,7 @@ bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noe
   to.length = r.length;
   to.elements = r.elements;
   std::copy_n(r.elements_begin(), r.elements, to.storage.get());
-  ++queue.taken;
+  queue.leave(queue.taken++);
   return true;
 }
 

@@ -10,12 +10,16 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <atomic>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <span>
+#include <utility>
 
 namespace rdma::software::protocol {
 
@@ -44,6 +48,8 @@ struct send_request
   std::uint32_t elements = 0;
   window_binding bind{};
 
+  send_request* next_vacant = nullptr; ///< of a place that nobody is in
+
   // The requester's notes.
   std::uint32_t first_psn = 0;
   std::uint32_t frames = 0;
@@ -71,47 +77,94 @@ struct receive_request
   std::uint64_t id = 0;
   std::uint64_t length = 0;
   std::uint32_t elements = 0;
+  receive_request* next_vacant = nullptr; ///< of a place that nobody is in
 
   ibv_sge* elements_begin() noexcept { return reinterpret_cast<ibv_sge*>(this + 1); }
   std::span<const ibv_sge> list() noexcept { return {elements_begin(), elements}; }
 };
 
-/// A ring of slots of one size, numbered without end: slot i lies at i modulo its size.
+/// A ring of requests of fixed depth, each with bytes behind it.
+/**
+ * A request has a place from enter() to leave(), and the place that was left last is taken next. So a queue's
+ * memory is that of the requests which it ever held at once, however deep it is, and stays warm: 128 sends of
+ * 384 bytes on each of thousands of connections would be more than all the rest of them.
+ */
 template <class Request>
 class request_ring
 {
 public:
-  /// Memory for `depth` requests with `extra` bytes behind each. May throw std::bad_alloc.
+  /// For `depth` requests with `extra` bytes behind each. May throw std::bad_alloc.
   request_ring(std::uint32_t depth, std::size_t extra)
     : depth_(depth)
+    , slots_(std::bit_ceil(std::uint64_t{depth}))
+    , stride_((sizeof(Request) + extra + alignment - 1) / alignment * alignment)
+    , places_(new Request*[slots_])
   {
-    std::uint64_t slots = 1;
-    while (slots < depth)
-      slots *= 2;
-    mask_ = slots - 1;
-    stride_ = (sizeof(Request) + extra + 63) / 64 * 64;
-    memory_.reset(new (std::align_val_t{64}) std::byte[slots * stride_]);
-    for (std::uint64_t i = 0; i < slots; ++i)
-      new (memory_.get() + i * stride_) Request;
+  }
+  request_ring(const request_ring&) = delete;
+  request_ring& operator=(const request_ring&) = delete;
+
+  ~request_ring()
+  {
+    while (chunks_ != nullptr)
+      ::operator delete(std::exchange(chunks_, chunks_->next), std::align_val_t{alignment});
   }
 
   std::uint32_t depth() const noexcept { return depth_; }
 
-  Request& operator[](std::uint64_t index) noexcept
+  /// What has been entered and has not left.
+  Request& operator[](std::uint64_t index) noexcept { return *places_[index & (slots_ - 1)]; }
+
+  /// A place for the request `index`, of which at most depth() are there; null when memory is short.
+  Request* enter(std::uint64_t index) noexcept
   {
-    return *std::launder(reinterpret_cast<Request*>(memory_.get() + (index & mask_) * stride_));
+    if (vacant_ == nullptr && !grow())
+      return nullptr;
+    Request* const r = vacant_;
+    vacant_ = r->next_vacant;
+    return places_[index & (slots_ - 1)] = r;
+  }
+
+  void leave(std::uint64_t index) noexcept
+  {
+    Request& r = (*this)[index];
+    r.next_vacant = std::exchange(vacant_, &r);
   }
 
 private:
-  struct deleter
+  static constexpr std::size_t alignment = 64;
+  static constexpr std::uint64_t first_places = 4;
+
+  struct alignas(alignment) chunk
   {
-    void operator()(std::byte* p) const noexcept { ::operator delete[](p, std::align_val_t{64}); }
+    chunk* next;
   };
 
-  std::uint32_t depth_;
-  std::uint64_t mask_ = 0;
-  std::size_t stride_ = 0;
-  std::unique_ptr<std::byte[], deleter> memory_;
+  // As many again as there are: a deep queue that is used to its depth asks for memory seldom.
+  bool grow() noexcept
+  {
+    const std::uint64_t count = std::min(std::max(made_, first_places), std::max(slots_ - made_, std::uint64_t{1}));
+    void* const memory =
+      ::operator new(sizeof(chunk) + count * stride_, std::align_val_t{alignment}, std::nothrow);
+    if (memory == nullptr)
+      return false;
+    chunks_ = new (memory) chunk{chunks_};
+    for (std::uint64_t i = count; i-- != 0;)
+    {
+      auto* const r = new (static_cast<std::byte*>(memory) + sizeof(chunk) + i * stride_) Request;
+      r->next_vacant = std::exchange(vacant_, r);
+    }
+    made_ += count;
+    return true;
+  }
+
+  const std::uint32_t depth_;
+  const std::uint64_t slots_;
+  const std::size_t stride_;
+  std::unique_ptr<Request*[]> places_; // of index & (slots_ - 1)
+  Request* vacant_ = nullptr;
+  chunk* chunks_ = nullptr;
+  std::uint64_t made_ = 0;
 };
 
 /// The send queue: filled by those who post, emptied by the requester.
@@ -122,9 +175,20 @@ struct send_queue : request_ring<send_request>
   std::mutex mutex;                     ///< among those who post
   std::atomic<std::uint64_t> posted{0}; ///< requests below it belong to the requester
   std::atomic<std::uint64_t> retired{0}; ///< slots below it are free: their completion was polled
+  std::uint64_t left = 0;                ///< of which those below it have been; under the mutex
 
+  /// Takes the places back of what has been retired. With the mutex held.
+  void take_back(std::uint64_t end) noexcept
+  {
+    for (; left != end; ++left)
+      leave(left);
+  }
+
+  /// With the mutex held.
   void reset() noexcept
   {
+    take_back(posted.load(std::memory_order_relaxed));
+    left = 0;
     posted.store(0, std::memory_order_relaxed);
     retired.store(0, std::memory_order_relaxed);
   }
@@ -138,6 +202,14 @@ struct receive_queue : request_ring<receive_request>
   std::mutex mutex;
   std::uint64_t posted = 0; ///< under the mutex
   std::uint64_t taken = 0;  ///< under the mutex
+
+  /// With the mutex held.
+  void reset() noexcept
+  {
+    for (; taken != posted; ++taken)
+      leave(taken);
+    posted = taken = 0;
+  }
 };
 
 } // namespace rdma::software::protocol

@@ -8,6 +8,7 @@
 #include "verbs/software/wire/engine.hpp"
 
 #include "verbs/software/objects/random.hpp"
+#include "verbs/software/wire/staging.hpp"
 
 #include <algorithm>
 #include <array>
@@ -62,7 +63,7 @@ int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexce
 
 } // namespace
 
-engine::engine(const device_settings& settings) noexcept
+engine::engine(const device_settings& settings)
   : settings_(settings)
 {
 }
@@ -96,6 +97,16 @@ std::uint32_t engine::add(station& s)
   while (next_number_ < 2 || stations_.contains(next_number_));
   s.number_ = next_number_;
   stations_.emplace(next_number_, &s);
+  try
+  {
+    const std::lock_guard due(due_mutex_);
+    agenda_.add(s.due_, next_number_);
+  }
+  catch (...)
+  {
+    stations_.erase(next_number_);
+    throw;
+  }
   return next_number_;
 }
 
@@ -105,9 +116,13 @@ void engine::remove(station& s) noexcept
     const std::lock_guard lock(stations_mutex_);
     stations_.erase(s.number_);
   }
+  while (auto visitor = room_.take(s.number_))
+    refuse(visitor->fd);
   // A use is a few system calls that do not block. acquire: what the last user did comes before.
   while (s.users_.load(std::memory_order_acquire) != 0)
     std::this_thread::yield();
+  const std::lock_guard lock(due_mutex_);
+  agenda_.remove(s.due_);
 }
 
 bool engine::serve(std::uint32_t qp, mover by, bool writable) noexcept
@@ -120,10 +135,10 @@ bool engine::serve(std::uint32_t qp, mover by, bool writable) noexcept
   return true;
 }
 
-bool engine::serve_sockets(mover by) noexcept
+int engine::serve_sockets(mover by) noexcept
 {
   if (watched_.load(std::memory_order_relaxed) == 0)
-    return false;
+    return 0;
   std::array<epoll_event, 32> ready;
   const int n = ::epoll_wait(sockets_.get(), ready.data(), static_cast<int>(ready.size()), 0);
   for (int i = 0; i < n; ++i)
@@ -131,14 +146,14 @@ bool engine::serve_sockets(mover by) noexcept
     const epoll_event& e = ready[static_cast<std::size_t>(i)];
     serve(static_cast<std::uint32_t>(e.data.u64), by, (e.events & EPOLLOUT) != 0);
   }
-  return n > 0;
+  return std::max(n, 0);
 }
 
-void engine::poll(std::uint32_t hint, std::uint32_t turn) noexcept
+bool engine::poll(std::uint32_t hint, std::uint32_t turn) noexcept
 {
   if (hint != 0 && turn % look_everywhere_every != 0 && serve(hint, mover::poller))
-    return;
-  serve_sockets(mover::poller);
+    return false;
+  return serve_sockets(mover::poller) > 1;
 }
 
 bool engine::watch(int fd, std::uint32_t qp, std::uint32_t events) noexcept
@@ -178,69 +193,42 @@ void engine::drain_wake() noexcept
   [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count); // empty: woken before
 }
 
+template <class Change>
+void engine::remind(Change change) noexcept
+{
+  bool earlier = false;
+  {
+    const std::lock_guard lock(due_mutex_);
+    const std::int64_t before = agenda_.next();
+    change();
+    earlier = before == 0 || agenda_.next() < before;
+  }
+  // seq_cst, here and in run(): either the thread sees it or we see that it is to be woken.
+  if (earlier && !awake_.load(std::memory_order_seq_cst))
+    wake();
+}
+
 void engine::owe(station& s) noexcept
 {
-  s.owed_.store(true, std::memory_order_relaxed); // published by the mutex that is taken next
-  remind(1);
+  remind([&] { agenda_.owe(s.due_); });
 }
 
 void engine::alarm(station& s, std::int64_t at) noexcept
 {
-  {
-    const std::lock_guard lock(due_mutex_);
-    s.due_ = at; // also later than before: what was due then, the caller has seen to
-  }
-  remind(at);
+  remind([&] { agenda_.set(s.due_, at); }); // also later than before: what was due then, the caller has seen to
 }
 
-void engine::remind(std::int64_t at) noexcept
-{
-  bool earliest = false;
-  {
-    const std::lock_guard lock(due_mutex_);
-    earliest = earliest_ == 0 || at < earliest_;
-    if (earliest)
-      earliest_ = at;
-  }
-  // seq_cst, here and in run(): either the thread sees it or we see that it is to be woken.
-  if (earliest && !awake_.load(std::memory_order_seq_cst))
-    wake();
-}
-
-// Alarms lie in the stations, so that setting one takes no memory; they are looked through only when the
-// earliest of all is due, which is rare: when somebody has been silent, and for a while after traffic.
 void engine::serve_due() noexcept
 {
   std::array<std::uint32_t, 64> due;
   std::size_t count = 0;
   do
   {
-    count = 0;
     {
-      const std::int64_t at = now();
-      const std::lock_guard stations(stations_mutex_);
       const std::lock_guard lock(due_mutex_);
-      if (earliest_ == 0 || earliest_ > at)
+      if (agenda_.next() == 0)
         return;
-      earliest_ = 0;
-      for (const auto& [number, s] : stations_)
-      {
-        if (count == due.size())
-        {
-          earliest_ = 1; // the rest in another turn, at once
-          break;
-        }
-        const bool rings = s->due_ != 0 && s->due_ <= at;
-        if (rings || s->owed_.load(std::memory_order_relaxed))
-        {
-          s->owed_.store(false, std::memory_order_relaxed);
-          if (rings)
-            s->due_ = 0;
-          due[count++] = number;
-        }
-        if (s->due_ != 0 && (earliest_ == 0 || s->due_ < earliest_))
-          earliest_ = s->due_;
-      }
+      count = agenda_.take(now(), due);
     }
     for (std::size_t i = 0; i < count; ++i)
       serve(due[i], mover::engine);
@@ -259,11 +247,13 @@ std::int64_t engine::next_wait() noexcept
     const std::lock_guard lock(due_mutex_);
     if (!arriving_leavers_.empty())
       return 0;
-    if (earliest_ != 0)
-      earlier(earliest_);
+    if (const std::int64_t due = agenda_.next(); due != 0)
+      earlier(due);
   }
   for (const greeter& g : greeters_)
     earlier(g.until);
+  if (const std::int64_t visitors = room_.until(); visitors != 0)
+    earlier(visitors);
   for (const leaver& l : leavers_)
     earlier(l.until);
   if (!resting_.empty())
@@ -307,7 +297,8 @@ bool engine::round(std::int64_t wait) noexcept
       greet(fd);
       break;
     case kind_leaver:
-      break; // expire() looks at all of them
+      see_off(fd);
+      break;
     }
   }
   take_leavers();
@@ -341,6 +332,8 @@ void engine::ticks() noexcept
 
 void engine::run()
 {
+  staging_pool& stagings = staging_pool::of_process();
+  stagings.give_back(stagings.take()); // this thread's own: nothing is taken from the heap later on
   for (;;)
   {
     if (stop_.load(std::memory_order_relaxed))
@@ -427,6 +420,8 @@ int engine::start(std::vector<ibv_gid>& gids, bool all)
   if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
     return errno;
 
+  if (!staging_pool::of_process().fill())
+    return ENOMEM;
   if (const int error = bind(gids, all); error != 0)
     return error;
   listening_.assign(bound_.size(), false);

@@ -10,7 +10,9 @@
 
 #include "boost_rdma/software/device.hpp"
 #include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/wire/agenda.hpp"
 #include "verbs/software/wire/socket.hpp"
+#include "verbs/software/wire/waiting_room.hpp"
 
 #include <atomic>
 #include <cstddef>
@@ -37,8 +39,8 @@ public:
   /// Moves what can be moved now. Any thread. `writable`: its socket has room again.
   virtual void serve(mover by, bool writable = false) = 0;
 
-  /// Takes the socket over, if the hello comes from the peer that this waits for.
-  virtual bool welcome(descriptor& fd, const protocol::hello& theirs) = 0;
+  /// Somebody in the waiting room has asked for this; who is not ready yet looks there when it is.
+  virtual void meet() = 0;
 
 protected:
   ~station() = default;
@@ -47,8 +49,7 @@ private:
   friend class engine;
   std::atomic<unsigned> users_{0};
   std::uint32_t number_ = 0;
-  std::atomic<bool> owed_{false}; // to be served soon, whatever due_ says
-  std::int64_t due_ = 0; // when to be served, 0: never; under the engine's due_mutex_
+  agenda::entry due_; // under the engine's due_mutex_
 };
 
 /// The sockets of one opened device, and the thread that makes progress when nobody polls.
@@ -60,7 +61,7 @@ private:
 class engine
 {
 public:
-  explicit engine(const device_settings& settings) noexcept;
+  explicit engine(const device_settings& settings);
   ~engine();
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
@@ -85,13 +86,14 @@ public:
   void remove(station& s) noexcept;
 
   /// A user's thread looks for work: at the connection that had some last, now and then at all.
-  void poll(std::uint32_t hint, std::uint32_t turn) noexcept;
+  /** Whether several had some: then it is better to look at all again. */
+  bool poll(std::uint32_t hint, std::uint32_t turn) noexcept;
 
   /// Makes this queue pair move, if there (still) is one.
   bool serve(std::uint32_t qp, mover by, bool writable = false) noexcept;
 
   /// A user's thread looks at all connections. Whether any of them had something.
-  bool scan() noexcept { return serve_sockets(mover::poller); }
+  bool scan() noexcept { return serve_sockets(mover::poller) != 0; }
 
   /// Somebody polls.
   void attend() noexcept
@@ -99,6 +101,12 @@ public:
     // A lost increment does not matter; only that the value changes.
     attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+
+  /// Connections that have said hello.
+  waiting_room& room() noexcept { return room_; }
+
+  /// Says "not ready" to one of them, and closes it.
+  static void refuse(descriptor& fd) noexcept;
 
   bool watch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
   bool rewatch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
@@ -117,7 +125,8 @@ private:
   struct greeter
   {
     descriptor fd;
-    std::int64_t until = 0;
+    ibv_gid from{};
+    std::int64_t until = 0; // 0: it has just come
     std::size_t size = 0;
     protocol::hello_bytes bytes{};
   };
@@ -129,12 +138,14 @@ private:
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
     bool ended = false;
+    bool unwatched = false; // it could not be watched
   };
 
   station* pin(std::uint32_t qp) noexcept;
   static void unpin(station& s) noexcept { s.users_.fetch_sub(1, std::memory_order_release); }
-  bool serve_sockets(mover by) noexcept;
-  void remind(std::int64_t at) noexcept;
+  int serve_sockets(mover by) noexcept;
+  template <class Change>
+  void remind(Change change) noexcept;
   void wake() noexcept;
   int bind(std::vector<ibv_gid>& gids, bool all);
   bool wait_wake(std::int64_t ns) noexcept;
@@ -147,9 +158,11 @@ private:
   void accept_from(int listener);
   void rest(int listener) noexcept;
   void greet(int fd);
-  bool introduce(greeter& g);
+  bool hear(greeter& g);
+  void introduce(greeter& g);
   void expire(std::int64_t at) noexcept;
   bool leave(leaver& l) noexcept;
+  void see_off(int fd) noexcept;
   void take_leavers() noexcept;
   void hang_up(descriptor& fd) noexcept;
 
@@ -167,12 +180,14 @@ private:
   std::atomic<bool> awake_{false};
   std::atomic<bool> stop_{false};
 
+  waiting_room room_;
+
   std::mutex stations_mutex_;
   std::unordered_map<std::uint32_t, station*> stations_;
   std::uint32_t next_number_ = 0;
 
   std::mutex due_mutex_;
-  std::int64_t earliest_ = 0; // of all alarms; 0: there is none
+  agenda agenda_;
   std::vector<leaver> arriving_leavers_;
 
   // The thread's own.

@@ -32,7 +32,10 @@ void engine::accept_from(int listener)
 {
   for (unsigned i = 0; i < accepts_max; ++i)
   {
-    descriptor fd(::accept4(listener, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+    address from;
+    from.size = sizeof from.storage;
+    // Without Nagle's delay, as the listener is (make_socket(), tcp_create_openreq_child() in the kernel).
+    descriptor fd(::accept4(listener, from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd)
     {
       if (errno == EINTR || errno == ECONNABORTED)
@@ -41,23 +44,23 @@ void engine::accept_from(int listener)
         rest(listener);
       return;
     }
-    set_no_delay(fd.get());
+    greeter g;
+    g.fd = std::move(fd);
+    g.from = to_gid(from);
+    if (hear(g))
+      continue; // most hellos are there already
+    g.until = now() + greeting_time;
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = tag_greeter | static_cast<std::uint32_t>(fd.get());
-    if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd.get(), &event) != 0)
+    event.data.u64 = tag_greeter | static_cast<std::uint32_t>(g.fd.get());
+    if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, g.fd.get(), &event) != 0)
       continue;
     if (greeters_.size() == greeters_max)
     {
       hang_up(greeters_.front().fd); // the oldest
       greeters_.erase(greeters_.begin());
     }
-    greeter g;
-    g.fd = std::move(fd);
-    g.until = now() + greeting_time;
-    const int number = g.fd.get();
     greeters_.push_back(std::move(g));
-    greet(number); // most hellos are there already
   }
 }
 
@@ -73,27 +76,25 @@ void engine::greet(int fd)
 {
   const auto found = std::find_if(
     greeters_.begin(), greeters_.end(), [fd](const greeter& g) { return g.fd.get() == fd; });
-  if (found == greeters_.end())
+  if (found == greeters_.end() || !hear(*found))
     return;
-  greeter& g = *found;
-  const ssize_t n = ::recv(fd, g.bytes.data() + g.size, g.bytes.size() - g.size, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
-    return;
-  if (n > 0)
-  {
-    g.size += static_cast<std::size_t>(n);
-    if (g.size < g.bytes.size())
-      return;
-    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd, nullptr);
-    if (!introduce(g))
-    {
-      const protocol::hello_bytes answer = protocol::not_ready();
-      // A fresh socket has room for it; a peer that is gone does not need it.
-      [[maybe_unused]] const ssize_t sent = ::send(fd, answer.data(), answer.size(), MSG_NOSIGNAL);
-    }
-  }
-  hang_up(g.fd); // unless somebody has welcomed it
+  hang_up(found->fd); // unless it has become a visitor
   greeters_.erase(found);
+}
+
+// Whether all is said.
+bool engine::hear(greeter& g)
+{
+  const ssize_t n = ::recv(g.fd.get(), g.bytes.data() + g.size, g.bytes.size() - g.size, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return false;
+  if (n <= 0)
+    return true;
+  g.size += static_cast<std::size_t>(n);
+  if (g.size < g.bytes.size())
+    return false;
+  introduce(g);
+  return true;
 }
 
 // Closing alone is not enough: a child of fork() may have the socket, too, so that it stays connected and,
@@ -107,25 +108,30 @@ void engine::hang_up(descriptor& fd) noexcept
   fd.reset();
 }
 
-bool engine::introduce(greeter& g)
+void engine::introduce(greeter& g)
 {
+  if (g.until != 0)
+    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
   const auto theirs = protocol::decode_hello(g.bytes);
-  if (!theirs)
-    return false;
   // Who says that it is at this address must come from there.
-  address from;
-  from.size = sizeof from.storage;
-  if (::getpeername(g.fd.get(), from.get(), &from.size) != 0)
-    return false;
-  const ibv_gid gid = to_gid(from);
-  if (!std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), gid.raw))
-    return false;
-  station* s = pin(theirs->to.qp);
+  station* const s =
+    theirs && std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw) ? pin(theirs->to.qp) : nullptr;
   if (s == nullptr)
-    return false;
-  const bool welcome = s->welcome(g.fd, *theirs);
+    return refuse(g.fd);
+  // It may get ready at any moment. Either it finds the visitor then, or is ready when it is told here.
+  if (auto oldest = room_.add({std::move(g.fd), *theirs, now() + greeting_time}))
+    refuse(oldest->fd);
+  s->meet();
   unpin(*s);
-  return welcome;
+}
+
+void engine::refuse(descriptor& fd) noexcept
+{
+  const protocol::hello_bytes answer = protocol::not_ready();
+  // A fresh socket has room for it; a peer that is gone does not need it.
+  [[maybe_unused]] const ssize_t sent = ::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::shutdown(fd.get(), SHUT_RDWR); // as in hang_up()
+  fd.reset();
 }
 
 void engine::expire(std::int64_t at) noexcept
@@ -138,10 +144,12 @@ void engine::expire(std::int64_t at) noexcept
       hang_up(g.fd);
       return true;
     });
+  while (auto late = room_.take_late(at))
+    refuse(late->fd);
   std::erase_if(leavers_,
     [&](leaver& l)
     {
-      if (l.until > at && !leave(l))
+      if (l.until > at && !(l.unwatched && leave(l)))
         return false;
       hang_up(l.fd);
       return true;
@@ -181,8 +189,8 @@ void engine::take_leavers() noexcept
     epoll_event event{};
     event.events = EPOLLIN | (l.ended ? 0u : static_cast<std::uint32_t>(EPOLLOUT));
     event.data.u64 = tag_leaver | static_cast<std::uint32_t>(l.fd.get());
-    // Where it cannot be watched it is looked at whenever something else happens, and at its end.
-    ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, l.fd.get(), &event);
+    // Then it is looked at whenever something else happens, and at its end.
+    l.unwatched = ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, l.fd.get(), &event) != 0;
     try
     {
       leavers_.push_back(std::move(l));
@@ -193,6 +201,17 @@ void engine::take_leavers() noexcept
     }
   }
   arriving_leavers_.clear();
+}
+
+void engine::see_off(int fd) noexcept
+{
+  const auto found =
+    std::find_if(leavers_.begin(), leavers_.end(), [fd](const leaver& l) { return l.fd.get() == fd; });
+  if (found == leavers_.end() || !leave(*found))
+    return;
+  hang_up(found->fd);
+  std::swap(*found, leavers_.back());
+  leavers_.pop_back();
 }
 
 // Whether it is over. Closing with unread bytes would reset the connection, and with it what the peer

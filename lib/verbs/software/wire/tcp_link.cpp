@@ -12,11 +12,11 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <new>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
 namespace rdma::software::wire {
 
@@ -26,21 +26,6 @@ constexpr std::int64_t backoff_min = 1'000'000;
 constexpr std::int64_t backoff_max = 100'000'000;
 constexpr std::int64_t greeting_wait = 2'000'000'000;
 constexpr std::uint32_t segment_min = 1024;
-
-// Wakes nobody before so many bytes are there, or the end.
-bool await_bytes(int fd, int bytes) noexcept
-{
-  return ::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes) == 0;
-}
-
-// Whether no more will come: what is there wakes us again and again.
-bool ended(int fd) noexcept
-{
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  return ::getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &size) != 0 ||
-         info.tcpi_state != TCP_ESTABLISHED;
-}
 
 ibv_gid gid_of(const protocol::endpoint_name& name)
 {
@@ -63,7 +48,7 @@ void tcp_link::hang_up() noexcept
   fd_.reset();
 }
 
-void tcp_link::open(const protocol::hello& mine, std::int64_t now)
+void tcp_link::open(const protocol::hello& mine, bool connects, std::int64_t now)
 {
   mine_ = mine;
   mine_.segment = segment;
@@ -73,8 +58,7 @@ void tcp_link::open(const protocol::hello& mine, std::int64_t now)
   begin_ = end_ = 0;
   outbox_count_ = 0;
   payload_left_ = 0;
-  // Exactly one end connects; which one, both can tell.
-  if (mine_.from < mine_.to)
+  if (connects)
   {
     state_ = state::connecting;
     backoff_ = backoff_min;
@@ -83,6 +67,16 @@ void tcp_link::open(const protocol::hello& mine, std::int64_t now)
   else
   {
     state_ = state::waiting;
+    meet();
+  }
+}
+
+void tcp_link::meet()
+{
+  while (auto visitor = engine_.room().take(with_.qp))
+  {
+    if (!adopt(visitor->fd, visitor->theirs))
+      engine::refuse(visitor->fd);
   }
 }
 
@@ -99,14 +93,12 @@ void tcp_link::connect(std::int64_t now)
   // From the address that the GID names: the peer admits no other.
   if (!fd_ || local.storage.ss_family != remote.storage.ss_family ||
       ::bind(fd_.get(), local.get(), local.size) != 0 ||
-      (::connect(fd_.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS) ||
-      !engine_.watch(fd_.get(), with_.qp, EPOLLOUT))
+      (::connect(fd_.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS))
   {
-    fd_.reset(); // which is not being watched
     retry(now);
     return;
   }
-  retry_at_ = now + greeting_wait;
+  say_hello(now, false); // within a host the connection is there already
 }
 
 void tcp_link::retry(std::int64_t now) noexcept
@@ -132,84 +124,90 @@ void tcp_link::timer(std::int64_t now)
     connect(now);
 }
 
-void tcp_link::check_connected(std::int64_t now)
+// Whether there is a connection shows in what becomes of the hello.
+void tcp_link::say_hello(std::int64_t now, bool watched)
 {
   if (!fd_)
     return;
-  tcp_info info{};
-  socklen_t size = sizeof info;
-  ::getsockopt(fd_.get(), IPPROTO_TCP, TCP_INFO, &info, &size);
-  if (info.tcpi_state == TCP_SYN_SENT)
-    return;
-  int error = 0;
-  size = sizeof error;
-  ::getsockopt(fd_.get(), SOL_SOCKET, SO_ERROR, &error, &size);
   protocol::hello_bytes mine;
   encode(mine_, mine);
-  if (error != 0 || !await_bytes(fd_.get(), protocol::hello_size) || !say(mine) ||
-      !engine_.rewatch(fd_.get(), with_.qp, EPOLLIN))
+  const bool said = say(mine);
+  if (!said && errno != EAGAIN)
   {
     retry(now);
     return;
   }
-  state_ = state::greeting;
+  state_ = said ? state::greeting : state::connecting;
+  heard_size_ = 0;
   retry_at_ = now + greeting_wait;
+  const std::uint32_t events = said ? EPOLLIN : EPOLLOUT;
+  if (watched ? said && !engine_.rewatch(fd_.get(), with_.qp, events) : !engine_.watch(fd_.get(), with_.qp, events))
+    retry(now);
 }
 
-bool tcp_link::say(const protocol::hello_bytes& bytes) noexcept
+bool tcp_link::say(const protocol::hello_bytes& bytes, bool more_follows) noexcept
 {
   // A fresh socket has room for this.
-  return ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL) ==
-         static_cast<ssize_t>(bytes.size());
+  const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0));
+  if (n >= 0 && n != static_cast<ssize_t>(bytes.size()))
+    errno = ENOBUFS;
+  return n == static_cast<ssize_t>(bytes.size());
+}
+
+// Whether there is something to say to what was heard: all of it, or the end.
+bool tcp_link::hear() noexcept
+{
+  const ssize_t n = ::recv(fd_.get(), heard_.data() + heard_size_, heard_.size() - heard_size_, MSG_DONTWAIT);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return false;
+  if (n > 0)
+    heard_size_ += static_cast<std::size_t>(n);
+  return n <= 0 || heard_size_ == heard_.size();
 }
 
 void tcp_link::read_greeting(std::int64_t now)
 {
-  // Left in the socket until it is there as a whole.
-  protocol::hello_bytes bytes;
-  const ssize_t n = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_PEEK);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+  if (!hear())
     return;
-  const bool whole = n == static_cast<ssize_t>(bytes.size());
-  if (n > 0 && !whole && !ended(fd_.get()))
-    return;
-  const auto theirs = whole ? protocol::decode_hello(bytes) : std::nullopt;
+  const auto theirs = heard_size_ == heard_.size() ? protocol::decode_hello(heard_) : std::nullopt;
+  const bool more_follows = requester_.outstanding();
   if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from ||
       !protocol::equal(theirs->secret, mine_.secret) || theirs->segment < segment_min ||
-      theirs->segment > mine_.segment)
+      theirs->segment > mine_.segment || !say(protocol::confirmation(), more_follows))
   {
     // Not ready yet, or not the one: the peer may be about to leave RESET, so go on trying. What is
     // waiting for it is bounded by the retry timer of the queue pair.
     retry(now);
     return;
   }
-  ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
-  if (!say(protocol::confirmation()))
-  {
-    retry(now);
-    return;
-  }
   with_.segment = theirs->segment;
   establish();
+  if (!more_follows)
+    return;
+  // What waits leaves in one segment with the confirmation: transmit() comes next. Unless it is no message after all.
+  fill(false);
+  if (outbox_count_ == 0)
+    push();
+}
+
+// What was held back for more to follow leaves now (tcp(7), TCP_NODELAY).
+void tcp_link::push() noexcept
+{
+  constexpr int on = 1;
+  ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
 void tcp_link::read_confirmation()
 {
-  protocol::hello_bytes bytes;
-  const ssize_t n = ::recv(fd_.get(), bytes.data(), bytes.size(), MSG_PEEK);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+  if (!hear())
     return;
-  const bool whole = n == static_cast<ssize_t>(bytes.size());
-  if (n > 0 && !whole && !ended(fd_.get()))
-    return;
-  if (!whole || !protocol::is_confirmation(bytes))
+  if (heard_size_ != heard_.size() || !protocol::is_confirmation(heard_))
   {
     // The peer gave this connection up, for we were slow to answer, and tries another.
     hang_up();
     state_ = state::waiting;
     return;
   }
-  ::recv(fd_.get(), bytes.data(), bytes.size(), 0);
   establish();
 }
 
@@ -227,10 +225,10 @@ bool tcp_link::adopt(descriptor& fd, const protocol::hello& theirs)
   fd_ = std::move(fd);
   mine_.segment = std::min(mine_.segment, theirs.segment);
   with_.segment = mine_.segment;
+  heard_size_ = 0;
   protocol::hello_bytes mine;
   encode(mine_, mine);
-  if (!await_bytes(fd_.get(), protocol::hello_size) || !say(mine) ||
-      !engine_.watch(fd_.get(), with_.qp, EPOLLIN))
+  if (!say(mine) || !engine_.watch(fd_.get(), with_.qp, EPOLLIN))
   {
     fd_.reset(); // the peer tries again
     state_ = state::waiting;
@@ -244,12 +242,7 @@ bool tcp_link::adopt(descriptor& fd, const protocol::hello& theirs)
 void tcp_link::establish()
 {
   retry_at_ = 0;
-  await_bytes(fd_.get(), 1);
-  if (!staging_)
-    staging_.reset(new (std::nothrow) std::byte[staging_size]);
   state_ = state::established;
-  if (!staging_)
-    lose();
 }
 
 void tcp_link::receive(std::int64_t now)
@@ -257,7 +250,7 @@ void tcp_link::receive(std::int64_t now)
   switch (state_)
   {
   case state::connecting:
-    check_connected(now);
+    say_hello(now, true);
     break;
   case state::greeting:
     read_greeting(now);
@@ -265,11 +258,10 @@ void tcp_link::receive(std::int64_t now)
   case state::confirming:
     read_confirmation();
     if (state_ == state::established)
-      read_frames();
+      read_arrived(now);
     break;
   case state::established:
-    if (!still_held(now))
-      read_frames();
+    read_arrived(now);
     break;
   default:
     break;

@@ -12,11 +12,11 @@
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/wire/socket.hpp"
+#include "verbs/software/wire/staging.hpp"
 
 #include <array>
 #include <cstddef>
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace rdma::software::wire {
@@ -43,14 +43,14 @@ public:
 
   // --- coming into being ---
 
-  /// RTR: begins to connect, or to wait for the peer when its name is the greater one.
-  void open(const protocol::hello& mine, std::int64_t now);
+  /// RTR: begins to connect, or to wait for the peer. Of two ends exactly one connects.
+  void open(const protocol::hello& mine, bool connects, std::int64_t now);
 
   /// RTS: what is told to the peer from now on.
   void tell_first_psn(std::uint32_t psn) noexcept { mine_.first_psn = psn; }
 
-  /// Takes the socket over, if `theirs` comes from the peer that this waits for.
-  bool adopt(descriptor& fd, const protocol::hello& theirs);
+  /// Looks into the waiting room: whom this waits for is taken over, others are refused.
+  void meet();
 
   /// When timer() and receive() want to be called; 0: not at all.
   std::int64_t retry_at() const noexcept { return held_ ? held_until_ : retry_at_; }
@@ -102,7 +102,6 @@ private:
     lost,
   };
 
-  static constexpr std::size_t staging_size = 64 * 1024;
   // While a large payload goes straight to its place, so much of what follows it comes along: the
   // next headers, but little of a next payload that could go straight to its own place.
   static constexpr std::size_t lookahead = 512;
@@ -111,15 +110,19 @@ private:
 
   void connect(std::int64_t now);
   void retry(std::int64_t now) noexcept;
-  void check_connected(std::int64_t now);
+  void say_hello(std::int64_t now, bool watched);
+  bool adopt(descriptor& fd, const protocol::hello& theirs);
+  bool hear() noexcept;
   void read_greeting(std::int64_t now);
   void read_confirmation();
-  bool say(const protocol::hello_bytes& bytes) noexcept;
+  bool say(const protocol::hello_bytes& bytes, bool more_follows = false) noexcept;
+  void push() noexcept;
   void hang_up() noexcept;
   void establish();
   void lose() noexcept;
   void abandon_malformed() noexcept;
 
+  void read_arrived(std::int64_t now);
   void read_frames();
   bool read_some();
   bool take(ssize_t n, std::size_t placed);
@@ -157,6 +160,8 @@ private:
   protocol::hello mine_;
   std::int64_t retry_at_ = 0;
   std::int64_t backoff_ = 0;
+  protocol::hello_bytes heard_{}; // of the peer's hello or confirmation
+  std::size_t heard_size_ = 0;
   bool malformed_ = false;
   bool deaf_ = false;
   std::uint64_t moved_ = 0;
@@ -169,8 +174,8 @@ private:
   std::uint64_t held_frame_ = UINT64_MAX; // frames_ when it was held first
   std::uint32_t hold_number_ = 0;
 
-  // Receiving. Staged bytes are [begin_, end_).
-  std::unique_ptr<std::byte[]> staging_;
+  // Receiving. Staged bytes are [begin_, end_); where there are none, there is no buffer.
+  staging staging_;
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool in_frame_ = false;

@@ -26,6 +26,20 @@ constexpr unsigned reads_max = 32;
 
 } // namespace
 
+void tcp_link::read_arrived(std::int64_t now)
+{
+  if (!staging_)
+    staging_ = staging_pool::of_process().take();
+  if (!staging_)
+    return lose();
+  if (!still_held(now))
+    read_frames();
+  if (begin_ != end_ && state_ == state::established)
+    return;
+  begin_ = end_ = 0;
+  staging_pool::of_process().give_back(std::move(staging_));
+}
+
 void tcp_link::read_frames()
 {
   for (unsigned i = 0; i < reads_max && state_ == state::established; ++i)

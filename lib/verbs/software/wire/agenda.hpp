@@ -1,0 +1,162 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_AGENDA_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_AGENDA_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace rdma::software::wire {
+
+/// Who is to be served when, and who soon. Its user locks.
+/**
+ * Alarms are a binary heap whose entries know their places, debts a list through its entries: nothing here looks
+ * at all of them, and nothing but add() takes memory.
+ */
+class agenda
+{
+public:
+  class entry
+  {
+    friend class agenda;
+    static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
+    std::uint32_t name_ = 0;
+    std::int64_t due_ = 0;
+    std::size_t place_ = nowhere;
+    entry* next_ = nullptr;
+    entry* previous_ = nullptr;
+    bool owed_ = false;
+  };
+
+  /// A new entry, of this name. May throw std::bad_alloc.
+  void add(entry& e, std::uint32_t name)
+  {
+    if (entries_ == heap_.capacity())
+      heap_.reserve(2 * entries_ + 1);
+    ++entries_;
+    e.name_ = name;
+  }
+
+  void remove(entry& e) noexcept
+  {
+    --entries_;
+    if (e.place_ != entry::nowhere)
+      take_out(e);
+    if (e.owed_)
+      unlink(e);
+  }
+
+  /// Serve it then, whatever was said before.
+  void set(entry& e, std::int64_t at) noexcept
+  {
+    e.due_ = at;
+    if (e.place_ == entry::nowhere)
+    {
+      e.place_ = heap_.size();
+      heap_.push_back(&e);
+    }
+    down(up(e.place_));
+  }
+
+  /// Serve it soon, and at its time as well.
+  void owe(entry& e) noexcept
+  {
+    if (e.owed_)
+      return;
+    e.owed_ = true;
+    e.next_ = nullptr;
+    e.previous_ = last_;
+    (last_ != nullptr ? last_->next_ : first_) = &e;
+    last_ = &e;
+  }
+
+  /// When to look again: 1 for at once, 0 for never.
+  std::int64_t next() const noexcept
+  {
+    return first_ != nullptr ? 1 : heap_.empty() ? 0 : heap_.front()->due_;
+  }
+
+  /// Takes the names of those who are to be served, as many as there is room for.
+  std::size_t take(std::int64_t now, std::span<std::uint32_t> names) noexcept
+  {
+    std::size_t count = 0;
+    while (count != names.size() && first_ != nullptr)
+    {
+      names[count++] = first_->name_;
+      unlink(*first_);
+    }
+    while (count != names.size() && !heap_.empty() && heap_.front()->due_ <= now)
+    {
+      names[count++] = heap_.front()->name_;
+      take_out(*heap_.front());
+    }
+    return count;
+  }
+
+private:
+  void unlink(entry& e) noexcept
+  {
+    (e.previous_ != nullptr ? e.previous_->next_ : first_) = e.next_;
+    (e.next_ != nullptr ? e.next_->previous_ : last_) = e.previous_;
+    e.owed_ = false;
+  }
+
+  void take_out(entry& e) noexcept
+  {
+    const std::size_t place = e.place_;
+    entry* const last = heap_.back();
+    heap_.pop_back();
+    e.place_ = entry::nowhere;
+    if (last == &e)
+      return;
+    put(*last, place);
+    down(up(place));
+  }
+
+  void put(entry& e, std::size_t place) noexcept
+  {
+    heap_[place] = &e;
+    e.place_ = place;
+  }
+
+  std::size_t up(std::size_t place) noexcept
+  {
+    entry& e = *heap_[place];
+    for (; place != 0 && e.due_ < heap_[(place - 1) / 2]->due_; place = (place - 1) / 2)
+      put(*heap_[(place - 1) / 2], place);
+    put(e, place);
+    return place;
+  }
+
+  void down(std::size_t place) noexcept
+  {
+    entry& e = *heap_[place];
+    for (;;)
+    {
+      std::size_t child = 2 * place + 1;
+      if (child + 1 < heap_.size() && heap_[child + 1]->due_ < heap_[child]->due_)
+        ++child;
+      if (child >= heap_.size() || heap_[child]->due_ >= e.due_)
+        break;
+      put(*heap_[child], place);
+      place = child;
+    }
+    put(e, place);
+  }
+
+  std::vector<entry*> heap_;
+  std::size_t entries_ = 0;
+  entry* first_ = nullptr; // those that are owed
+  entry* last_ = nullptr;
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_AGENDA_HPP

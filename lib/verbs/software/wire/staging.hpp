@@ -1,0 +1,110 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_STAGING_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_STAGING_HPP
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace rdma::software::wire {
+
+/// Where bytes lie between a socket and their places. Links have one while they read, and while a message is held or
+/// a header is incomplete: an idle link has none.
+using staging = std::unique_ptr<std::byte[]>;
+
+/// A size that takes many small messages at once.
+inline constexpr std::size_t staging_size = 64 * 1024;
+
+/// The staging buffers that no link has, but for one that each thread keeps for itself. Any thread.
+/** One for the process: threads serve the links of several devices, and would carry buffers from one to another. */
+class staging_pool
+{
+public:
+  static staging_pool& of_process()
+  {
+    static staging_pool& one = *new staging_pool; // also used by threads that outlive main()
+    return one;
+  }
+
+  staging_pool(const staging_pool&) = delete;
+  staging_pool& operator=(const staging_pool&) = delete;
+
+  /// For one more device: as many as its thread and held messages usually need are made; or false.
+  bool fill() noexcept
+  {
+    constexpr int usual = 4;
+    for (int i = 0; i < usual; ++i)
+    {
+      staging fresh(new (std::nothrow) std::byte[staging_size]);
+      if (!fresh)
+        return false;
+      keep(std::move(fresh));
+    }
+    return true;
+  }
+
+  /// Null when memory is short.
+  staging take() noexcept
+  {
+    if (mine())
+      return std::move(mine());
+    for (auto& spare : spares_)
+    {
+      // acquire, and release below: whoever gave it back is done with it
+      if (spare.load(std::memory_order_relaxed) == nullptr)
+        continue;
+      if (std::byte* const found = spare.exchange(nullptr, std::memory_order_acquire); found != nullptr)
+        return staging(found);
+    }
+    return staging(new (std::nothrow) std::byte[staging_size]);
+  }
+
+  void give_back(staging used) noexcept
+  {
+    if (!mine())
+    {
+      mine() = std::move(used);
+      return;
+    }
+    keep(std::move(used));
+  }
+
+private:
+  staging_pool() = default;
+
+  // Who polls takes and gives back all the time.
+  static staging& mine() noexcept
+  {
+    thread_local staging one;
+    return one;
+  }
+
+  void keep(staging used) noexcept
+  {
+    for (auto& spare : spares_)
+    {
+      std::byte* none = nullptr;
+      if (spare.load(std::memory_order_relaxed) == nullptr
+        && spare.compare_exchange_strong(none, used.get(), std::memory_order_release, std::memory_order_relaxed))
+      {
+        static_cast<void>(used.release());
+        return;
+      }
+    }
+  }
+
+  std::array<std::atomic<std::byte*>, 16> spares_{}; // held messages bring them from one thread to another
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_STAGING_HPP
