@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# What tools/demo, tools/check and tools/rdma_vm share; sourced, not run.
+# What tools/demo, tools/check, tools/rdma_vm and test/fuzzing/run share; sourced, not run.
 
 setup_say() { printf '\n== %s\n' "$*"; }
 setup_fail() {
@@ -65,7 +65,7 @@ setup_packages() {
     return 0
   fi
   for package in g++ cmake ninja-build ccache pkg-config libibverbs-dev librdmacm-dev \
-    libspdlog-dev catch2 libcli11-dev libssl-dev; do
+    libspdlog-dev catch2 libcli11-dev libssl-dev openssl; do
     setup_installed "$package" || setup_missing+=("$package")
   done
   setup_boost_installed || setup_missing+=("libboost1.81-dev")
@@ -129,4 +129,14 @@ setup_jobs() {
     jobs=$((memory_kib / 1572864))
   fi
   echo "$((jobs > 0 ? jobs : 1))"
+}
+
+# Sanitizers before GCC 14 and Clang 18 cannot live with some kernels' address space randomisation:
+# sets setup_as_unrandomised to what goes before a command to run without it, where that is allowed.
+setup_unrandomised() {
+  setup_as_unrandomised=()
+  if setarch "$(uname -m)" -R true 2>/dev/null; then
+    # shellcheck disable=SC2034 # by who sources this
+    setup_as_unrandomised=(setarch "$(uname -m)" -R)
+  fi
 }

@@ -68,7 +68,9 @@ public:
    * The queue pair lives on the acceptor's executor. With an error it is as one that was moved from.
    * Nothing is lost that the client sends before the first receive is posted: it is sent again (RNR).
    *
-   * What can go wrong: operation_aborted; error::closed. A client's failure is no error of the accept.
+   * What can go wrong: operation_aborted, when it is cancelled or the acceptor is closed; error::closed, when that was
+   * before; error::forked in a child of the process that made the acceptor. A client's failure is no error of the accept, nor
+   * is it when no queue pair can be had for one (503): both are logged.
    *
    * @par Per-operation cancellation
    * terminal, partial and total withdraw the accept. No client is lost by it.

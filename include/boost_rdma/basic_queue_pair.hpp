@@ -9,9 +9,12 @@
 #define BOOST_RDMA_BASIC_QUEUE_PAIR_HPP
 
 #include <boost_rdma/batch.hpp>
+#include <boost_rdma/connect_options.hpp>
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/detail/connector.hpp>
 #include <boost_rdma/detail/initiate.hpp>
+#include <boost_rdma/detail/initiate_ending.hpp>
+#include <boost_rdma/detail/io_object.hpp>
 #include <boost_rdma/detail/queue_pair_core.hpp>
 #include <boost_rdma/diagnosis.hpp>
 #include <boost_rdma/endpoint_description.hpp>
@@ -19,6 +22,7 @@
 #include <boost_rdma/message.hpp>
 #include <boost_rdma/queue_pair_options.hpp>
 #include <boost_rdma/remote_buffer.hpp>
+#include <boost_rdma/transport_choice.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -28,6 +32,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <string>
 #include <type_traits>
 #include <utility>
 
@@ -79,8 +84,10 @@ namespace rdma {
  * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets: use a strand.
  */
 template <class Executor = boost::asio::any_io_executor>
-class basic_queue_pair
+class basic_queue_pair : public detail::io_object<Executor, detail::queue_pair_core>
 {
+  using base = detail::io_object<Executor, detail::queue_pair_core>;
+
 public:
   using executor_type = Executor;
 
@@ -101,9 +108,9 @@ public:
    */
   basic_queue_pair(const executor_type& executor, const protection_domain& domain,
     const queue_pair_options& options = queue_pair_options())
-    : executor_(executor)
-    , core_(detail::queue_pair_core::make(detail::inner_executor(executor),
-        detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain, options))
+    : base(executor,
+        detail::queue_pair_core::make(detail::inner_executor(executor),
+          detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain, options))
   {
   }
 
@@ -134,33 +141,9 @@ public:
 
   /// Takes over a core that the library made.
   basic_queue_pair(const executor_type& executor, std::shared_ptr<detail::queue_pair_core> core)
-    : executor_(executor)
-    , core_(std::move(core))
+    : base(executor, std::move(core))
   {
   }
-
-  // The executor is copied: operations on an object that was moved from still complete, with an error.
-  basic_queue_pair(basic_queue_pair&& other) noexcept
-    : executor_(other.executor_)
-    , core_(std::move(other.core_))
-  {
-  }
-
-  basic_queue_pair& operator=(basic_queue_pair&& other) noexcept
-  {
-    if (this != &other)
-    {
-      close();
-      executor_ = other.executor_;
-      core_ = std::move(other.core_);
-    }
-    return *this;
-  }
-
-  /// Closes the queue pair; see close().
-  ~basic_queue_pair() { close(); }
-
-  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
   /// The context that buffers for this queue pair come from. Precondition: not moved from.
   [[nodiscard]] rdma::context context() const { return core_->context(); }
@@ -169,11 +152,8 @@ public:
   [[nodiscard]] const queue_pair_options& options() const noexcept { return core_->options(); }
 
   /// The number that message::queue_pair_number and the peer know it by (ibv_qp::qp_num).
-  /** Precondition: not moved from. */
-  [[nodiscard]] std::uint32_t number() const noexcept { return core_->number(); }
-
-  /// Neither closed nor moved from.
-  [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
+  /** Another when the queue pair falls back while it connects. Precondition: not moved from. */
+  [[nodiscard]] std::uint32_t number() const { return core_->number(); }
 
   /// Connected, and not in the error state.
   [[nodiscard]] bool is_connected() const { return core_ && core_->is_connected(); }
@@ -183,14 +163,7 @@ public:
   [[nodiscard]] diagnosis diagnose() const { return core_->diagnose(); }
 
   /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when closed.
-  [[nodiscard]] ibv_qp* native_handle() const noexcept { return core_ ? core_->native() : nullptr; }
-
-  /// Ends the connection. Outstanding operations complete with operation_aborted.
-  void close()
-  {
-    if (core_)
-      core_->close();
-  }
+  [[nodiscard]] ibv_qp* native_handle() const { return core_ ? core_->native() : nullptr; }
 
   /// What the peer needs to connect to this queue pair by connect().
   /**
@@ -237,19 +210,29 @@ public:
       throw system_error(ec, "queue_pair::connect");
   }
 
-  /// Connects to an rdma::acceptor.
+  /// Connects to an rdma::acceptor, or to a server that answers with async_upgrade().
   /**
    * @param peer Where it listens.
+   * @param options What to tell the server.
    * @param token Completion signature: @code void(rdma::error_code) @endcode
    *
-   * What can go wrong: what connecting a TCP socket says; error::not_an_acceptor, error::version_mismatch,
-   * error::refused, error::no_common_transport, error::malformed_description, error::peer_lost;
-   * error::no_local_gid when the device is on another network than the TCP connection (see
-   * queue_pair_options::local_address), error::other_address_family;
-   * error::handshake_timeout after options().connect_timeout; error::already_connected, also after an
-   * attempt that failed: make another queue pair; operation_aborted when the queue pair is closed.
+   * Both sides agree on a transport (a NIC's wire that they have in common, else the software device), and each sends a
+   * message by RDMA that the other's device acknowledges, before either handler is called. transport() tells what
+   * was chosen, and why nothing better.
    *
-   * The TCP connection that carried the handshake stays, to learn when the peer closes or is lost. It is
+   * What can go wrong: what connecting a TCP socket says; error::not_an_acceptor, error::version_mismatch,
+   * error::refused; error::no_common_transport and error::path_not_confirmed, for which diagnose() says why;
+   * error::malformed_description, error::peer_lost;
+   * error::no_local_gid when the device is on another network than the TCP connection and must not fall back (see
+   * queue_pair_options::local_address and fall_back), error::other_address_family;
+   * error::handshake_timeout after options().connect_timeout; error::already_connected, also after an
+   * attempt that failed: make another queue pair; operation_aborted when the queue pair is closed meanwhile, error::closed
+   * when it was before; error::device_lost when the device has failed or been removed; error::forked in a child of
+   * the process that made the queue pair; what starting a thread says;
+   * boost::asio::error::invalid_argument for options that do not go into an HTTP request.
+   *
+   * The TCP connection that carried the handshake stays. Heartbeats on it tell when the peer's process or host is gone, or
+   * stopped (error::peer_lost; queue_pair_options::heartbeat_limit). It is
    * served by a thread of the library's own, and does not keep io_context::run() from returning.
    *
    * @par Per-operation cancellation
@@ -257,11 +240,76 @@ public:
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
-  auto async_connect(const boost::asio::ip::tcp::endpoint& peer,
+  auto async_connect(const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-      detail::initiate_connect<executor_type>(executor_, core_), token, peer);
+      detail::initiate_connect<executor_type>(executor_, core_), token, peer, options);
+  }
+
+  /// As above, with nothing particular to say to the server.
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_connect(const boost::asio::ip::tcp::endpoint& peer,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return async_connect(peer, connect_options(), std::forward<CompletionToken>(token));
+  }
+
+  /// What carries this queue pair's messages, and why nothing better does. Precondition: not moved from.
+  [[nodiscard]] transport_choice transport() const { return core_->transport(); }
+
+  /// What the peer's program sent along with connecting (connect_options::data, authorisation::data).
+  /** Not to be trusted; at most connect_options::data_size_max bytes. Precondition: not moved from. */
+  [[nodiscard]] std::string peer_data() const { return core_->peer_data(); }
+
+  /// Ends the connection when all that was sent has arrived, on both sides.
+  /**
+   * Operations that were initiated before go on; later ones end with boost::asio::error::shut_down. When the last
+   * send, write, read or atomic has completed, the peer is told, which then lets its own finish (later ones end
+   * with error::peer_closed there) and says so. Then the connection ends: what is received before has been
+   * received, and receives that are left end with operation_aborted here, and with error::peer_closed there.
+   *
+   * @param token Completion signature: @code void(rdma::error_code) @endcode
+   * Success: all that this side sent has arrived, and all that the peer sent; also when the peer's shutdown has ended the
+   * connection before this one was asked for.
+   *
+   * What can go wrong: error::not_connected, error::closed; operation_not_supported for a queue pair that connect()
+   * connected, which has no control channel; and what ended the connection before: error::peer_lost, error::peer_closed
+   * when the peer closed without a shutdown of its own, or an operation's error. It waits for as long as the peer
+   * posts no receives for what is sent; combine it with a time-out where that may be.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, not the shutdown; close() does that.
+   */
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_shutdown(CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+      detail::initiate_ending<executor_type>(executor_, core_, &detail::queue_pair_core::shut_down), token);
+  }
+
+  /// Waits until the connection has ended, however that comes about.
+  /**
+   * Any number of waits may be outstanding, also before connecting.
+   *
+   * @param token Completion signature: @code void(rdma::error_code) @endcode
+   * Why it ended: success after an async_shutdown() of this side; error::peer_closed when the peer closed or shut down;
+   * error::peer_lost; operation_aborted when the queue pair was closed; error::forked, error::device_lost; the error
+   * of the operation that took the queue pair to the error state; why connecting failed.
+   *
+   * An outstanding wait keeps io_context::run() from returning, as a timer's does.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total withdraw the wait.
+   */
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_wait_close(CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+      detail::initiate_ending<executor_type>(executor_, core_, &detail::queue_pair_core::wait_close), token);
   }
 
   /// Sends a message (IBV_WR_SEND); completes when the peer has received it.
@@ -484,8 +532,8 @@ private:
       std::move(what), detail::pieces_of(buffers));
   }
 
-  executor_type executor_;
-  std::shared_ptr<detail::queue_pair_core> core_;
+  using base::core_;
+  using base::executor_;
 };
 
 } // namespace rdma

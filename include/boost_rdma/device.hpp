@@ -30,6 +30,20 @@ enum class device_kind
   software, ///< this library's own
 };
 
+/// What carries a queue pair's packets.
+enum class wire : std::uint8_t
+{
+  unknown,    ///< not connected yet, or a peer of an earlier version that does not say
+  infiniband,
+  roce_v1,    ///< Ethernet frames, which stay on one link (IBTA Annex A16)
+  roce_v2,    ///< UDP over IPv4 or IPv6 (IBTA Annex A17)
+  iwarp,      ///< RDMA over TCP, in the NIC (RFC 5040)
+  tcp,        ///< the software device's
+};
+
+/// For people: "RoCE v2".
+const char* name_of(wire value) noexcept;
+
 /// A device as rdma::list_devices() found it.
 struct device_info
 {

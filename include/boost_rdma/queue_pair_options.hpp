@@ -53,6 +53,10 @@ struct queue_pair_options
   std::uint8_t retry_count = 7;
 
   /// How often a request is repeated that met no posted receive; 7 is for ever (IBA 12.7.39).
+  /**
+   * The first messages of a connection are likely to: an acceptor's queue pair has no receives before its program has it, and
+   * those of one that may fall back are posted when it has heard that both sides are connected.
+   */
   std::uint8_t rnr_retry_count = 7;
 
   /// How long a peer that met no posted receive is told to wait, as an IBA 9.7.5.2.8 code: 12 is 0.64 ms.
@@ -61,8 +65,32 @@ struct queue_pair_options
   /// How long async_connect waits for the peer before it gives up with error::handshake_timeout.
   std::chrono::milliseconds connect_timeout{10'000};
 
+  /// How long each side waits, after the handshake, for a message by RDMA to get through, before both fall back.
+  std::chrono::milliseconds confirm_timeout{2'000};
+
+  /// How often a queue pair that an acceptor and async_connect connected tells its peer that it is there.
+  /** The peer's heartbeat_limit may make it more often. 10 ms at least. */
+  std::chrono::milliseconds heartbeat_interval{1'000};
+
+  /// How long the peer may be silent on the control channel until it is taken for dead (error::peer_lost).
+  /**
+   * Both sides' processes have to run for that, but no handlers of theirs: heartbeats are the library's thread's (but for
+   * streams that async_upgrade took over: those are read on their own executor). 0: for
+   * as long as it likes; else 100 ms at least and an hour at most. RDMA-CM has no heartbeats.
+   */
+  std::chrono::milliseconds heartbeat_limit{5'000};
+
   /// Which of the context's devices, by name; empty for the default one.
   std::string device;
+
+  /// Whether the software device may take over when the NIC does not lead to the peer.
+  /**
+   * Without it such a connect fails with error::no_common_transport or error::path_not_confirmed. Only queue pairs that
+   * async_connect and acceptors connect fall back, and only those that name no `device` and receive from no
+   * shared receive queue. transport() tells what was chosen and why. Until a queue pair that may fall back is connected
+   * its receives wait inside, and native_handle() and number() may change.
+   */
+  bool fall_back = true;
 
   /// The address whose GID the peer is to reach this side by, one of device::addresses().
   /**

@@ -296,7 +296,10 @@ bool completion_queue_impl::collect()
     }
     if (!taker)
       continue; // of a queue pair that is gone
-    if (operation* op = taker->take(wc, slot, last, static_cast<std::uint32_t>(wc.wr_id)))
+    operation* op = taker->take(wc, slot, last, static_cast<std::uint32_t>(wc.wr_id));
+    if (op != nullptr && op->at_once)
+      op->complete(op, true, false);
+    else if (op != nullptr)
       ready_.push_back(op);
   }
   return true;
@@ -332,6 +335,26 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
       break;
     ++result.handlers;
     op->complete(op, true, in_context);
+  }
+  return result;
+}
+
+std::optional<ibv_wc> completion_queue_impl::extract(std::uint64_t work_request)
+{
+  if (forked())
+    return std::nullopt;
+  rescue(); // in order: what others are to find comes before what the device says from here on
+  const std::lock_guard lock(native_mutex_);
+  const auto begin = rescued_.begin() + static_cast<std::ptrdiff_t>(rescued_taken_);
+  const auto found = std::find_if(begin, rescued_.end(), [&](const ibv_wc& wc) { return wc.wr_id == work_request; });
+  if (found == rescued_.end())
+    return std::nullopt;
+  const ibv_wc result = *found;
+  rescued_.erase(found);
+  if (rescued_taken_ == rescued_.size())
+  {
+    rescued_.clear(); // or the next look, which may be the last before somebody waits, would find nothing
+    rescued_taken_ = 0;
   }
   return result;
 }

@@ -20,6 +20,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <vector>
 
 namespace rdma::detail {
@@ -82,6 +83,10 @@ public:
 
   // One round of completions; their handlers are called. `in_context`: by a thread of executor().
   round poll(bool in_context);
+
+  // Any thread, also while handlers run: this completion, if the device has it by now. The others keep their order, and
+  // are left to the next poll().
+  std::optional<ibv_wc> extract(std::uint64_t work_request);
 
   // A queue pair is about to be destroyed, and its completions with it: those of a shared receive queue's
   // receives among them are taken out before, to be found by the next poll().

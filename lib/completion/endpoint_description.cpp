@@ -9,9 +9,10 @@
 
 #include <boost/algorithm/hex.hpp>
 
+#include <algorithm>
+#include <bitset>
 #include <charconv>
-#include <functional>
-#include <map>
+#include <iterator>
 
 namespace rdma {
 namespace {
@@ -23,6 +24,13 @@ std::string hex(const std::array<std::uint8_t, 16>& bytes)
   std::string out;
   boost::algorithm::hex_lower(bytes.begin(), bytes.end(), std::back_inserter(out));
   return out;
+}
+
+std::string hex(std::uint64_t bits)
+{
+  std::array<char, 16> digits{};
+  const auto [end, problem] = std::to_chars(digits.data(), digits.data() + digits.size(), bits, 16);
+  return {digits.data(), end};
 }
 
 bool read_hex(std::string_view text, std::array<std::uint8_t, 16>& out)
@@ -51,6 +59,12 @@ bool read_number(std::string_view text, Number& out, std::uint32_t most)
   return true;
 }
 
+bool read_bits(std::string_view text, std::uint64_t& out)
+{
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out, 16);
+  return problem == std::errc{} && end == text.data() + text.size();
+}
+
 bool read_kind(std::string_view text, device_kind& out)
 {
   out = text == "nic" ? device_kind::nic : device_kind::software;
@@ -63,14 +77,101 @@ bool read_mtu(std::string_view text, std::uint32_t& out)
   return read_number(text, out, 4096) && out >= 256 && (out & (out - 1)) == 0;
 }
 
+constexpr std::array<std::string_view, 6> wires{"", "infiniband", "roce1", "roce2", "iwarp", "tcp"};
+
+bool read_wire(std::string_view text, wire& out)
+{
+  // One of a later version is as good as none: the kind of device has to do.
+  const auto found = std::find(wires.begin() + 1, wires.end(), text);
+  out = found == wires.end() ? wire::unknown : static_cast<wire>(found - wires.begin());
+  return !text.empty();
+}
+
+bool read_name(std::string_view text, std::string& out)
+{
+  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:";
+  if (text.empty() || text.size() > endpoint_description::device_name_max
+    || text.find_first_not_of(allowed) != std::string_view::npos)
+    return false;
+  out = text;
+  return true;
+}
+
+using reader = bool (*)(std::string_view value, endpoint_description& to);
+
+struct field
+{
+  std::string_view key;
+  reader read;
+};
+
+// Version 1 of the text begins with these; all are there.
+constexpr std::size_t fields_required = 9;
+constexpr field fields[] = {
+  {"v", [](std::string_view value, endpoint_description&) { return value == "1"; }},
+  {"device", [](std::string_view value, endpoint_description& to) { return read_kind(value, to.kind); }},
+  {"gid", [](std::string_view value, endpoint_description& to) { return read_hex(value, to.gid); }},
+  {"lid", [](std::string_view value, endpoint_description& to) { return read_number(value, to.lid, 0xffff); }},
+  {"qpn", [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.queue_pair_number, bits24); }},
+  {"psn", [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.packet_sequence_number, bits24); }},
+  {"mtu", [](std::string_view value, endpoint_description& to) { return read_mtu(value, to.path_mtu); }},
+  {"reads", [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.read_atomic_depth, 0xff); }},
+  {"nonce", [](std::string_view value, endpoint_description& to) { return read_hex(value, to.nonce); }},
+  {"wire", [](std::string_view value, endpoint_description& to) { return read_wire(value, to.wire); }},
+  {"timeout", [](std::string_view value, endpoint_description& to) { return read_number(value, to.timeout, 31); }},
+  {"receives", [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.receive_depth, bits24); }},
+  {"sends", [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.send_depth, bits24); }},
+  {"retries", [](std::string_view value, endpoint_description& to) { return read_number(value, to.retry_count, 7); }},
+  {"rnr-retries", [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.rnr_retry_count, 7); }},
+  {"rnr-timer", [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.min_rnr_timer, 31); }},
+  {"features", [](std::string_view value, endpoint_description& to) { return read_bits(value, to.features); }},
+  {"name", [](std::string_view value, endpoint_description& to) { return read_name(value, to.device); }},
+};
+
 } // namespace
 
 std::string endpoint_description::text() const
 {
-  return std::string("v=1;device=") + (kind == device_kind::nic ? "nic" : "software") + ";gid=" + hex(gid)
-    + ";lid=" + std::to_string(lid) + ";qpn=" + std::to_string(queue_pair_number)
-    + ";psn=" + std::to_string(packet_sequence_number) + ";mtu=" + std::to_string(path_mtu)
-    + ";reads=" + std::to_string(read_atomic_depth) + ";nonce=" + hex(nonce);
+  std::string result;
+  result.reserve(text_size_max / 2);
+  const auto add = [&](std::string_view key, std::string_view value)
+  {
+    result += result.empty() ? "" : ";";
+    result += key;
+    result += '=';
+    result += value;
+  };
+  add("v", "1");
+  add("device", kind == device_kind::nic ? "nic" : "software");
+  add("gid", hex(gid));
+  add("lid", std::to_string(lid));
+  add("qpn", std::to_string(queue_pair_number));
+  add("psn", std::to_string(packet_sequence_number));
+  add("mtu", std::to_string(path_mtu));
+  add("reads", std::to_string(read_atomic_depth));
+  add("nonce", hex(nonce));
+  if (wire != rdma::wire::unknown)
+    add("wire", wires[static_cast<std::size_t>(wire)]);
+  add("timeout", std::to_string(timeout));
+  if (receive_depth != 0)
+    add("receives", std::to_string(receive_depth));
+  if (send_depth != 0)
+    add("sends", std::to_string(send_depth));
+  add("retries", std::to_string(retry_count));
+  add("rnr-retries", std::to_string(rnr_retry_count));
+  add("rnr-timer", std::to_string(min_rnr_timer));
+  if (features != device_features::unknown)
+    add("features", hex(features));
+  if (!device.empty())
+    add("name", device);
+  return result;
 }
 
 endpoint_description endpoint_description::parse(std::string_view text, error_code& ec)
@@ -80,36 +181,26 @@ endpoint_description endpoint_description::parse(std::string_view text, error_co
   if (text.size() > text_size_max)
     return {};
 
-  std::uint32_t version = 0;
-  using reader = std::function<bool(std::string_view)>;
-  std::map<std::string_view, reader> fields{
-    {"v", [&](auto value) { return read_number(value, version, 1) && version == 1; }},
-    {"device", [&](auto value) { return read_kind(value, result.kind); }},
-    {"gid", [&](auto value) { return read_hex(value, result.gid); }},
-    {"lid", [&](auto value) { return read_number(value, result.lid, 0xffff); }},
-    {"qpn", [&](auto value) { return read_number(value, result.queue_pair_number, bits24); }},
-    {"psn", [&](auto value) { return read_number(value, result.packet_sequence_number, bits24); }},
-    {"mtu", [&](auto value) { return read_mtu(value, result.path_mtu); }},
-    {"reads", [&](auto value) { return read_number(value, result.read_atomic_depth, 0xff); }},
-    {"nonce", [&](auto value) { return read_hex(value, result.nonce); }},
-  };
-  const std::size_t known = fields.size();
-  std::map<std::string_view, bool> seen;
+  std::bitset<std::size(fields)> seen;
   while (!text.empty())
   {
-    const std::string_view field = text.substr(0, text.find(';'));
-    text.remove_prefix(std::min(text.size(), field.size() + 1));
-    const std::size_t equals = field.find('=');
+    const std::string_view part = text.substr(0, text.find(';'));
+    text.remove_prefix(std::min(text.size(), part.size() + 1));
+    const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos)
       return {};
-    const auto found = fields.find(field.substr(0, equals));
-    if (found == fields.end())
+    const auto found = std::find_if(
+      std::begin(fields), std::end(fields), [&](const field& each) { return each.key == part.substr(0, equals); });
+    if (found == std::end(fields))
       continue; // of a later version
-    if (!seen.try_emplace(found->first, true).second || !found->second(field.substr(equals + 1)))
+    const auto index = static_cast<std::size_t>(found - std::begin(fields));
+    if (seen[index] || !found->read(part.substr(equals + 1), result))
       return {};
+    seen.set(index);
   }
-  if (seen.size() != known)
-    return {};
+  for (std::size_t i = 0; i < fields_required; ++i)
+    if (!seen[i])
+      return {};
   ec = {};
   return result;
 }

@@ -8,6 +8,7 @@
 #include "boost_rdma/detail/queue_pair_core.hpp"
 
 #include "completion/completion_service.hpp"
+#include "completion/queue_pair_endings.hpp"
 #include "completion/queue_pair_scratch.hpp"
 #include "completion/shared_receive_core.hpp"
 
@@ -86,7 +87,8 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, v
           std::min<std::uint32_t>(adjusted.read_atomic_depth, most));
         return adjusted;
       }())
-  , device_(device)
+  , own_completions_(options.completions)
+  , device_(&device)
   , device_index_(device.index())
   , receives_(options.receives)
   , scratch_(std::make_unique<scratch>())
@@ -96,9 +98,10 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, v
 
 queue_pair_core::~queue_pair_core() { destroy_native(); }
 
-void queue_pair_core::create()
+// The mutex is held.
+void queue_pair_core::open_native()
 {
-  const ibv_device_attr& limits = device_.attributes();
+  const ibv_device_attr& limits = device_->attributes();
   const auto most_requests = static_cast<std::uint32_t>(limits.max_qp_wr);
   const auto most_pieces = static_cast<std::uint32_t>(limits.max_sge);
   const bool fits = options_.send_depth <= most_requests
@@ -132,33 +135,30 @@ void queue_pair_core::create()
     attributes.cap.max_recv_sge = receives_ ? 0 : std::max(options_.max_receive_sge, 1u);
     attributes.cap.max_inline_data = inline_size;
     errno = 0;
-    native_ = device_.api().create_qp(domain_->native(device_index_), &attributes);
+    native_ = device_->api().create_qp(domain_->native(device_index_), &attributes);
     if (native_ == nullptr && (inline_size == 0 || (errno != EINVAL && errno != ENOMEM)))
-      throw system_error(device_.why(last_verbs_error()), "cannot create a queue pair");
+      throw system_error(device_->why(last_verbs_error()), "cannot create a queue pair");
   }
   if (receives_)
     receives_->attach();
   number_ = native_->qp_num;
-  port_ = device_.port_number();
-  // From watch() on the device's end may be told at any time: it waits until all is there.
-  const std::lock_guard lock(mutex_);
-  device_.events().watch(native_, std::static_pointer_cast<queue_pair_core>(shared_from_this()));
+  port_ = device_->port_number();
+  device_->events().watch(native_, std::static_pointer_cast<queue_pair_core>(shared_from_this()));
   // More than was asked for may be granted: what goes inline is copied, which pays for small data only.
   inline_max_ = std::min(attributes.cap.max_inline_data, options_.max_inline_data);
-  options_.max_inline_data = inline_max_;
 
   ibv_qp_attr init{};
   init.qp_state = IBV_QPS_INIT;
   init.pkey_index = 0;
   init.port_num = port_;
   init.qp_access_flags = remote_rights();
-  if (const int error = device_.api().modify_qp(
+  if (const int error = device_->api().modify_qp(
         native_, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
       error != 0)
-    throw system_error(device_.why(error_code(error, boost::system::system_category())),
+    throw system_error(device_->why(error_code(error, boost::system::system_category())),
       "cannot initialise a queue pair");
 
-  ec = device_.state(); // it may have ended before watch(), and then is not told
+  ec = device_->state(); // it may have ended before watch(), and then is not told
   if (!ec)
     source_index_ = completions_->add(shared_from_this(), ec);
   if (ec)
@@ -166,30 +166,62 @@ void queue_pair_core::create()
   registered_ = true;
 }
 
+void queue_pair_core::create()
+{
+  // From watch() on the device's end may be told at any time: it waits until all is there.
+  const std::lock_guard lock(mutex_);
+  open_native();
+  options_.max_inline_data = inline_max_; // not when it moves: who has options() may be reading
+  // Receives that the device has could not be taken along to another one.
+  holds_receives_ = obstacle_to_moving().empty();
+}
+
 // What the peer may do at all; which memory it may do it to is decided by what is exposed.
 unsigned queue_pair_core::remote_rights() const noexcept
 {
   return IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
-    | (device_.attributes().atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
+    | (device_->attributes().atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
 }
 
-void queue_pair_core::destroy_native() noexcept
+void queue_pair_core::drop_native() noexcept
 {
   if (native_ != nullptr && forked())
     native_ = nullptr; // the parent's
   if (native_ != nullptr)
   {
-    device_.events().unwatch(native_);
+    device_->events().unwatch(native_);
     // Destroying a queue pair takes its completions out of the queue (ibv_destroy_qp(3)); those of the
     // shared receive queue's receives are not its own to lose.
     if (receives_)
       completions_->rescue();
-    device_.api().destroy_qp(std::exchange(native_, nullptr));
+    device_->api().destroy_qp(std::exchange(native_, nullptr));
     if (receives_)
       receives_->detach();
   }
-  guard_.reset();
   completions_->unreserve(std::exchange(reserved_, 0)); // also of one whose creation failed half-way
+}
+
+void queue_pair_core::destroy_native() noexcept
+{
+  drop_native();
+  guard_.reset();
+}
+
+bool queue_pair_core::is_alive() const noexcept
+{
+  return lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::unconfirmed || lifecycle_ == lifecycle::connected;
+}
+
+ibv_qp* queue_pair_core::native() const
+{
+  std::lock_guard lock(mutex_);
+  return native_;
+}
+
+std::uint32_t queue_pair_core::number() const
+{
+  std::lock_guard lock(mutex_);
+  return number_;
 }
 
 bool queue_pair_core::is_open() const
@@ -208,7 +240,7 @@ rdma::diagnosis queue_pair_core::diagnose() const
 {
   std::lock_guard lock(mutex_);
   rdma::diagnosis result = first_failure_.code ? first_failure_ : refusal_;
-  result.device = device_.name();
+  result.device = device_->name();
   result.port = port_;
   result.queue_pair_number = number_;
   return result;
@@ -217,7 +249,7 @@ rdma::diagnosis queue_pair_core::diagnose() const
 bool queue_pair_core::attach(std::shared_ptr<connection_guard> guard)
 {
   std::lock_guard lock(mutex_);
-  if (guard_ || (lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::connected))
+  if (guard_ || !is_alive())
     return false;
   guard_ = std::move(guard);
   return true;
@@ -242,13 +274,14 @@ bool queue_pair_core::to_error_state()
   error_state_ = true;
   ibv_qp_attr attributes{};
   attributes.qp_state = IBV_QPS_ERR;
-  return device_.api().modify_qp(native_, &attributes, IBV_QP_STATE) == 0;
+  return device_->api().modify_qp(native_, &attributes, IBV_QP_STATE) == 0;
 }
 
 void queue_pair_core::enter(lifecycle next, const error_code& reason)
 {
   lifecycle_ = next;
   reason_ = reason;
+  note_end(reason);
   withdraw(waiting_sends_, reason);
   withdraw(waiting_receives_, reason);
   finish_flushed(reason);
@@ -257,17 +290,20 @@ void queue_pair_core::enter(lifecycle next, const error_code& reason)
     start_flush_timer();
 }
 
-void queue_pair_core::disconnect(const error_code& reason)
+void queue_pair_core::disconnect(const error_code& reason, const std::string& why)
 {
   std::lock_guard lock(mutex_);
-  if (lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::connected)
+  if (!is_alive())
     return;
-  if (!first_failure_.code && refusal_.code == reason)
+  if (lifecycle_ == lifecycle::unconfirmed)
+    first_failure_ = {}; // the message's that was to confirm the path: nobody asked for it
+  if (!first_failure_.code && refusal_.code == reason && why.empty())
     first_failure_ = refusal_; // which is why there is no connection
   else if (!first_failure_.code)
   {
     first_failure_.code = reason;
     first_failure_.operation = "the connection";
+    first_failure_.reason = why;
   }
   enter(lifecycle::broken, reason);
 }
@@ -312,11 +348,13 @@ bool queue_pair_core::drained()
 bool queue_pair_core::takes_more() const noexcept
 {
   return receives_ && executor() != vicinity::elsewhere && native_ != nullptr && ever_connected_ && !last_work_request_reached_
-    && device_.tells_last_work_request() && !device_.state();
+    && device_->tells_last_work_request() && !device_->state();
 }
 
 void queue_pair_core::start_flush_timer()
 {
+  if (lifecycle_ == lifecycle::unconfirmed)
+    return; // which gives up by itself, and may go on on another device
   if (std::exchange(flush_timer_runs_, true))
     return;
   flush_timer_.expires_after(flush_time_max);
@@ -339,7 +377,7 @@ void queue_pair_core::force_flush()
     if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false) || native_ == nullptr)
       return;
     if (claimed_ == 0 && takes_more())
-      device_.last_work_request_missed();
+      device_->last_work_request_missed();
     end_posted(reason_ ? reason_ : device_reason_ ? device_reason_ : make_error_code(wc_status::flushed));
     leave = claimed_ == 0 && drained();
   }
@@ -351,11 +389,12 @@ void queue_pair_core::force_flush()
 void queue_pair_core::end_posted(const error_code& reason)
 {
   destroy_native();
-  if (lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::connected)
+  if (is_alive())
   {
     lifecycle_ = lifecycle::broken; // there is nothing left that could be connected
     reason_ = reason;
   }
+  note_end(reason);
   finish_flushed(reason);
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage == operation::state::posted)
@@ -388,11 +427,12 @@ void queue_pair_core::fail(const error_code& reason, const char* what, const wor
       first_failure_.operation = "the queue pair";
       first_failure_.reason = what;
     }
-    if (lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::connected)
+    if (is_alive())
     {
       lifecycle_ = lifecycle::broken;
       reason_ = reason;
     }
+    note_end(reason);
     error_state_ = true;
     if (std::exchange(flush_timer_runs_, false))
       flush_timer_.cancel();
@@ -417,7 +457,8 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
   case device_event_type::path_migration_error:
   {
     const std::lock_guard lock(mutex_);
-    if (native_ == nullptr || lifecycle_ == lifecycle::abandoned)
+    // It may be of an ibv_qp that was left behind for another device's.
+    if (native_ == nullptr || lifecycle_ == lifecycle::abandoned || news.queue_pair_number != number_)
       return;
     if (!first_failure_.code)
     {
@@ -428,6 +469,8 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
     // What is posted is flushed, as after a failed operation; where the device does not do that, the timer does.
     device_reason_ = error::queue_pair_failed;
     to_error_state();
+    if (lifecycle_ == lifecycle::connected)
+      note_end(device_reason_); // nothing may be outstanding that would say so
     if (claimed_ != 0)
       start_flush_timer();
     return;
@@ -436,7 +479,7 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
   {
     const std::lock_guard lock(mutex_);
     last_work_request_reached_ = true;
-    device_.last_work_request_told();
+    device_->last_work_request_told();
     if (lifecycle_ == lifecycle::closed && claimed_ == 0)
       leave = drained();
     break;
@@ -451,6 +494,7 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
 void queue_pair_core::unlink(operation* op)
 {
   (op->what.kind == request_kind::receive ? waiting_receives_ : waiting_sends_).erase(op);
+  tell_if_finished();
 }
 
 void queue_pair_core::terminate()
@@ -469,6 +513,11 @@ void queue_pair_core::stop() noexcept
 void queue_pair_core::abandon() noexcept
 {
   const auto keep = shared_from_this();
+  const std::unique_ptr<endings> waiting = [this]
+  {
+    const std::lock_guard lock(mutex_);
+    return std::move(endings_);
+  }();
   destroy_operations();
 }
 

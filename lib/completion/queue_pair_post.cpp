@@ -51,10 +51,15 @@ bool queue_pair_core::adopt_remote(const request& what, std::size_t bytes, error
 
 bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
 {
-  if (device_.attributes().atomic_cap == IBV_ATOMIC_NONE)
+  if (device_->attributes().atomic_cap == IBV_ATOMIC_NONE)
   {
     ec = boost::asio::error::operation_not_supported;
     refuse(name_of(op->what.kind), ec, "the device has no atomics (ibv_device_attr::atomic_cap is IBV_ATOMIC_NONE)");
+  }
+  else if ((remote_.features & device_features::atomics) == 0)
+  {
+    ec = boost::asio::error::operation_not_supported;
+    refuse(name_of(op->what.kind), ec, "the peer's device has no atomics, as it says");
   }
   else if (op->what.remote.size() < 8 || op->what.remote.address() % 8 != 0)
     ec = error::misaligned_atomic;
@@ -75,10 +80,15 @@ bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
 
 bool queue_pair_core::admit_immediate(request_kind kind, error_code& ec)
 {
-  if (!device_.is_iwarp() || (kind != request_kind::send_with_immediate && kind != request_kind::write_with_immediate))
+  if (kind != request_kind::send_with_immediate && kind != request_kind::write_with_immediate)
+    return true;
+  const bool peer_has = (remote_.features & device_features::immediate_data) != 0;
+  if (!device_->is_iwarp() && peer_has)
     return true;
   ec = boost::asio::error::operation_not_supported;
-  refuse(name_of(kind), ec, "the device is iWARP's, which has no immediate data (RFC 5040)");
+  refuse(name_of(kind), ec,
+    peer_has ? "the device is iWARP's, which has no immediate data (RFC 5040)"
+             : "the peer's device has no immediate data, as it says");
   return false;
 }
 
@@ -112,7 +122,7 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
     }
     if (each.overflow || pieces > options_.max_send_sge)
       ec = error::too_many_buffers;
-    else if (bytes > device_.port().max_msg_sz)
+    else if (bytes > device_->port().max_msg_sz)
       ec = error::message_too_large;
     else if (bytes == 0 && !each.no_data)
       ec = error::empty_buffer;
@@ -158,7 +168,7 @@ bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_cod
       return false;
     if (!op->what.window)
       ec = error::closed; // moved from
-    else if (op->what.window->device != &device_ || op->what.window->domain != domain_)
+    else if (op->what.window->device != device_ || op->what.window->domain != domain_)
       ec = error::wrong_context;
     else if (op->piece_count != 1)
       ec = error::too_many_buffers;
@@ -199,10 +209,12 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
     ec = error::closed;
   else if (lifecycle_ == lifecycle::broken)
     ec = reason_;
-  else if (lifecycle_ == lifecycle::open && op->what.kind != request_kind::receive)
+  else if (lifecycle_ != lifecycle::connected && op->what.kind != request_kind::receive)
     ec = error::not_connected;
   else if (native_ == nullptr)
     ec = flush_reason(); // destroyed, as it did not flush
+  else if (refused_sends_ && op->what.kind != request_kind::receive)
+    ec = refused_sends_;
   else
     try
     {
@@ -248,7 +260,7 @@ bool queue_pair_core::post(operation* op, int& error)
   error = 0;
   const bool receive = op->what.kind == request_kind::receive;
   std::uint32_t& posted = receive ? receives_posted_ : sends_posted_;
-  if (posted + op->credits > (receive ? options_.receive_depth : options_.send_depth))
+  if (posted + op->credits > (receive ? options_.receive_depth : options_.send_depth) || (receive && holds_receives_))
     return false;
   if (receive)
     error = post_receive(op);
@@ -381,6 +393,8 @@ void queue_pair_core::note_failure(const operation* op, const ibv_wc& wc)
 {
   error_state_ = true; // IBA 10.3.1: a completion error takes an RC queue pair there
   start_flush_timer();
+  if (lifecycle_ != lifecycle::unconfirmed) // which may go on with another device
+    note_end(wc.status == IBV_WC_WR_FLUSH_ERR ? flush_reason() : make_error_code(static_cast<wc_status>(wc.status)));
   if (first_failure_.code || wc.status == IBV_WC_WR_FLUSH_ERR)
     return;
   first_failure_.code = make_error_code(static_cast<wc_status>(wc.status));
@@ -430,7 +444,7 @@ operation* queue_pair_core::take(
     return nullptr;
   if (wc.status == IBV_WC_SUCCESS)
   {
-    if (lifecycle_ == lifecycle::open && guard_ && device_.is_iwarp())
+    if (lifecycle_ == lifecycle::open && guard_ && device_->is_iwarp())
       enter_connected(); // the connection manager's word is on its way
     fill_success(op, wc);
   }
@@ -462,13 +476,15 @@ operation* queue_pair_core::take(
   op->stage = operation::state::done;
   (receive ? receives_posted_ : sends_posted_) -= op->credits;
   post_waiting(receive ? waiting_receives_ : waiting_sends_);
+  if (refused_sends_)
+    tell_if_finished();
   return op;
 }
 
 // iWARP devices flush by themselves when the connection ends, before the connection manager says how it did.
 bool queue_pair_core::reason_is_to_come() const noexcept
 {
-  return device_.is_iwarp() && lifecycle_ == lifecycle::connected && !reason_ && !first_failure_.code && guard_;
+  return device_->is_iwarp() && lifecycle_ == lifecycle::connected && !reason_ && !first_failure_.code && guard_;
 }
 
 // The reason has come, or did not in time.

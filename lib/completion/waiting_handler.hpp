@@ -42,8 +42,9 @@ public:
   {
     namespace asio = boost::asio;
     // First to the I/O executor, as Asio's own operations do: an associated executor that runs things
-    // at once where it is called must not run the handler on our thread.
-    const asio::any_io_executor target = io_work_;
+    // at once where it is called must not run the handler on our thread. What counts as work goes with the handler: a program
+    // that forks in there would have a copy of what is still counted here, for ever.
+    const asio::any_io_executor target = asio::prefer(io_work_, asio::execution::outstanding_work.untracked);
     asio::post(target,
       [work = std::move(io_work_), handler_work = std::move(work_), handler = std::move(handler_), ec,
         ... values = std::move(results)]() mutable

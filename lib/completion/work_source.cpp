@@ -9,26 +9,49 @@
 
 #include "completion/completion_queue_impl.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <utility>
 
 namespace rdma::detail {
 namespace {
 
-constexpr std::uint32_t slots_per_chunk = 8;
 constexpr std::uint32_t slots_max = 1u << 15; // what a wr_id can name
+constexpr std::uint32_t chunk_slots_max = 8;
+
+// Which chunk a slot is in, and that chunk's first slot. Chunks are of 2, 2, 4, 8, 8 and so on: most of many
+// connections have an operation or two under way, and a slot is more than half a KiB.
+struct place
+{
+  std::uint32_t chunk;
+  std::uint32_t first;
+
+  explicit constexpr place(std::uint32_t index) noexcept
+    : chunk(index < chunk_slots_max ? static_cast<std::uint32_t>(std::bit_width(index / 2)) : index / chunk_slots_max + 2)
+    , first(index >= chunk_slots_max ? index / chunk_slots_max * chunk_slots_max : chunk == 0 ? 0 : 1u << chunk)
+  {
+  }
+
+  // As many as there are before it, within bounds.
+  [[nodiscard]] constexpr std::uint32_t slots() const noexcept { return std::clamp(first, 2u, chunk_slots_max); }
+};
+
+static_assert(place(1).chunk == 0 && place(2).chunk == 1 && place(3).first == 2 && place(7).first == 4
+  && place(7).chunk == 2 && place(8).chunk == 3 && place(16).chunk == 4 && place(23).first == 16);
 
 } // namespace
 
 // Slots with room for their scatter/gather lists; never moved, never freed before the source.
 struct work_source::chunk
 {
-  explicit chunk(std::uint32_t max_sge)
-    : pieces(std::make_unique<ibv_sge[]>(std::size_t{slots_per_chunk} * max_sge))
-    , registrations(std::make_unique<registration*[]>(std::size_t{slots_per_chunk} * max_sge))
+  chunk(std::uint32_t count, std::uint32_t max_sge)
+    : slots(std::make_unique<operation[]>(count))
+    , pieces(std::make_unique<ibv_sge[]>(std::size_t{count} * max_sge))
+    , registrations(std::make_unique<registration*[]>(std::size_t{count} * max_sge))
   {
   }
 
-  operation slots[slots_per_chunk];
+  std::unique_ptr<operation[]> slots;
   std::unique_ptr<ibv_sge[]> pieces;
   std::unique_ptr<registration*[]> registrations;
 };
@@ -47,9 +70,8 @@ work_source::~work_source() = default;
 
 operation* work_source::slot(std::uint32_t index) const noexcept
 {
-  if (index / slots_per_chunk >= chunks_.size())
-    return nullptr;
-  return &chunks_[index / slots_per_chunk]->slots[index % slots_per_chunk];
+  const place at(index);
+  return at.chunk < chunks_.size() ? &chunks_[at.chunk]->slots[index - at.first] : nullptr;
 }
 
 operation* work_source::claim()
@@ -57,12 +79,14 @@ operation* work_source::claim()
   std::lock_guard lock(mutex_);
   if (vacant_ == nullptr)
   {
-    const auto first = static_cast<std::uint32_t>(chunks_.size()) * slots_per_chunk;
+    const std::uint32_t first = slots_;
     if (first == slots_max)
       return nullptr;
-    chunks_.push_back(std::make_unique<chunk>(max_sge_));
+    const std::uint32_t count = place(first).slots();
+    chunks_.push_back(std::make_unique<chunk>(count, max_sge_));
+    slots_ += count;
     chunk& fresh = *chunks_.back();
-    for (std::uint32_t i = slots_per_chunk; i-- > 0;)
+    for (std::uint32_t i = count; i-- > 0;)
     {
       operation& op = fresh.slots[i];
       op.source = this;
@@ -78,6 +102,7 @@ operation* work_source::claim()
   vacant_ = op->next;
   op->next = nullptr;
   op->stage = operation::state::claimed;
+  op->at_once = false;
   op->result = {};
   // Closed and drained, this has left the completion queue, which is still to tell about what comes now.
   if (claimed_++ == 0 && !registered_)
@@ -91,11 +116,13 @@ void work_source::release(operation* op) noexcept
   op->what = {}; // a window goes before the region that it may be bound to, which could not be deregistered
   drop_buffers(op);
   bool leave = false;
-  const auto completions = completions_; // outlives this source
+  std::shared_ptr<completion_queue_impl> completions; // outlives this source
   std::shared_ptr<work_source> self;
-  const std::uint32_t source_index = source_index_;
+  std::uint32_t source_index = 0;
   {
     std::lock_guard lock(mutex_);
+    completions = completions_;
+    source_index = source_index_;
     op->stage = operation::state::vacant;
     op->generation++;
     op->handler = nullptr;
@@ -216,10 +243,9 @@ std::uint64_t work_source::work_request_id(const operation* op, bool last) const
 
 void work_source::destroy_operations() noexcept
 {
-  for (const auto& each : chunks_)
-    for (operation& op : each->slots)
-      if (op.stage != operation::state::vacant && op.handler != nullptr)
-        op.complete(&op, false, false);
+  for (std::uint32_t i = 0; operation* op = slot(i); ++i)
+    if (op->stage != operation::state::vacant && op->handler != nullptr)
+      op->complete(op, false, false);
 }
 
 } // namespace rdma::detail

@@ -11,6 +11,7 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detail/socket_option.hpp>
 
 #include <algorithm>
 #include <exception>
@@ -20,6 +21,13 @@ namespace rdma::detail {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
+
+namespace {
+
+// How long a client may say nothing before it has to give way to others.
+constexpr std::chrono::milliseconds silence_max{500};
+
+} // namespace
 
 std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& inner,
   bool same_context, const protection_domain& domain, const tcp::endpoint& endpoint,
@@ -50,11 +58,10 @@ void refuse_accept(const asio::any_io_executor& executor, acceptor_core::handler
 
 acceptor_impl::acceptor_impl(const asio::any_io_executor& inner, bool same_context,
   const protection_domain& domain, const acceptor_options& options, connection_service& service)
-  : inner_(inner)
-  , same_context_(same_context)
-  , domain_(domain)
-  , options_(options)
+  : options_(options)
+  , settings_{inner, same_context, domain, options.queue_pair}
   , io_(service.io())
+  , words_(service.words())
   , socket_(io_)
   , timer_(io_)
 {
@@ -65,7 +72,11 @@ void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
   std::lock_guard lock(mutex_);
   socket_->open(endpoint.protocol(), ec);
   if (!ec)
+    close_on_exec(*socket_);
+  if (!ec)
     socket_->set_option(asio::socket_base::reuse_address(options_.reuse_address), ec);
+  if (!ec && options_.reuse_port)
+    socket_->set_option(asio::detail::socket_option::boolean<SOL_SOCKET, SO_REUSEPORT>(true), ec);
   if (!ec)
     socket_->bind(endpoint, ec);
   if (!ec)
@@ -158,8 +169,9 @@ void acceptor_impl::close()
     socket_->close(ignored);
     timer_->cancel();
     unclaimed.swap(finished_);
-    for (const auto& each : handshakes_)
-      connection::post_stop(each);
+    for (const handshake& each : handshakes_)
+      connection::handle(*each.link).stop();
+    in_hand_.reset();
   }
   cancel();
 }
@@ -168,11 +180,12 @@ void acceptor_impl::abandon() noexcept
 {
   std::list<waiting_accept> waiting;
   std::deque<unclaimed_queue_pair> unclaimed;
-  std::list<std::shared_ptr<connection>> handshakes;
+  std::list<handshake> handshakes;
   std::lock_guard lock(mutex_); // freed before the three above are destroyed: that may call us
   open_ = false;
   socket_.reset();
   timer_.reset();
+  in_hand_.reset();
   waiting.swap(waiting_);
   unclaimed.swap(finished_);
   handshakes.swap(handshakes_);
@@ -191,18 +204,12 @@ void acceptor_impl::end_in_child()
     std::move(each.handler).complete(error::forked, nullptr);
 }
 
-unclaimed_queue_pair acceptor_impl::make_queue_pair() const
-{
-  return unclaimed_queue_pair(
-    queue_pair_core::make(inner_, same_context_, domain_, options_.queue_pair));
-}
-
 // The mutex is held.
 void acceptor_impl::start_accepting()
 {
-  if (!open_ || waiting_.empty() || std::exchange(accepting_, true))
+  if (!open_ || waiting_.empty() || in_hand_ || std::exchange(accepting_, true))
     return;
-  socket_->async_accept([self = shared_from_this()](const error_code& ec, connection::socket_type socket)
+  socket_->async_accept([self = shared_from_this()](const error_code& ec, tcp_control_stream::socket_type socket)
     { self->on_accept(ec, std::move(socket)); });
 }
 
@@ -215,8 +222,9 @@ void acceptor_impl::pause_accepting()
   socket_->cancel(ignored);
 }
 
-void acceptor_impl::on_accept(const error_code& ec, connection::socket_type socket)
+void acceptor_impl::on_accept(const error_code& ec, tcp_control_stream::socket_type socket)
 {
+  constexpr std::chrono::milliseconds pause{100};
   std::unique_lock lock(mutex_);
   accepting_ = false;
   if (!open_)
@@ -227,62 +235,114 @@ void acceptor_impl::on_accept(const error_code& ec, connection::socket_type sock
   {
     log_line(spdlog::level::warn, "accepting on port {}: {}", local_.port(), ec.message());
     // EMFILE and its like stay for a while, and the client stays in the backlog: do not spin on it.
-    back_off();
+    back_off(pause);
     return;
   }
-  make_room();
+  close_on_exec(socket);
+  in_hand_.emplace(std::move(socket));
+  admit(lock);
+}
+
+// The client in hand gets a place, or waits for one, and the backlog behind it with it. The mutex is held, and freed.
+void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
+{
+  if (!open_ || !in_hand_)
+    return start_accepting();
+  // Else they wait as all others do.
+  const bool limits_addresses = options_.handshakes_per_address_max < options_.handshakes_max;
+  error_code gone;
+  const asio::ip::address from = in_hand_->remote_endpoint(gone).address();
+  const auto same = static_cast<std::size_t>(std::count_if(
+    handshakes_.begin(), handshakes_.end(), [&](const handshake& each) { return each.from == from; }));
+  if (!gone && limits_addresses && same >= options_.handshakes_per_address_max && !make_room(&from))
+  {
+    log_line(spdlog::level::info, "too many handshakes at a time with {}: hanging up on one more", from.to_string());
+    gone = error::refused;
+  }
+  if (gone)
+  {
+    in_hand_.reset();
+    return start_accepting();
+  }
+  if (handshakes_.size() >= options_.handshakes_max && !make_room(nullptr))
+    return back_off(silence_max / 2); // or until one is over, see forget()
   std::shared_ptr<connection> link;
   try
   {
-    link = std::make_shared<connection>(std::move(socket));
-    handshakes_.push_back(link);
+    auto stream = std::make_unique<tcp_control_stream>(std::move(*in_hand_));
+    in_hand_.reset();
+    stream->set_options();
+    link = std::make_shared<connection>(io_, words_, std::move(stream));
+    handshakes_.push_back({link, from, std::chrono::steady_clock::now()});
   }
   catch (const std::bad_alloc&)
   {
     log_line(spdlog::level::warn, "accepting on port {}: out of memory", local_.port());
-    back_off();
-    return;
+    in_hand_.reset();
+    return back_off(silence_max);
   }
   start_accepting();
   lock.unlock();
-  link->set_deadline(options_.handshake_timeout);
-  asio::co_spawn(io_, run_server(shared_from_this(), link),
-    [weak = weak_from_this(), link](const std::exception_ptr& problem)
-    {
-      if (const auto self = weak.lock())
-        self->forget(link);
-      if (problem)
-        std::rethrow_exception(problem); // to the service, which logs it
-    });
+  serve(link);
+}
+
+void acceptor_impl::serve(const std::shared_ptr<connection>& link)
+{
+  try
+  {
+    link->set_deadline(options_.handshake_timeout);
+    asio::co_spawn(io_, run_server(shared_from_this(), link),
+      [weak = weak_from_this(), link](const std::exception_ptr& problem)
+      {
+        if (const auto self = weak.lock())
+          self->forget(link);
+        if (problem)
+          std::rethrow_exception(problem); // to the service, which logs it
+      });
+  }
+  catch (const std::bad_alloc&)
+  {
+    log_line(spdlog::level::warn, "{}: out of memory", name_of(*link));
+    link->stop(asio::error::no_memory);
+    forget(link);
+  }
 }
 
 // The mutex is held.
-void acceptor_impl::back_off()
+void acceptor_impl::back_off(std::chrono::steady_clock::duration pause)
 {
-  constexpr std::chrono::milliseconds pause{100};
   accepting_ = true;
   timer_->expires_after(pause);
   timer_->async_wait(
-    [self = shared_from_this()](const error_code&)
+    [self = shared_from_this(), number = ++back_offs_](const error_code& ec)
     {
-      std::lock_guard lock(self->mutex_);
+      std::unique_lock lock(self->mutex_);
+      if (ec || number != self->back_offs_)
+        return; // there was room earlier
       self->accepting_ = false;
-      self->start_accepting();
+      if (self->open_)
+        self->admit(lock);
     });
 }
 
-// One place less than handshakes_max is taken afterwards. The mutex is held.
-void acceptor_impl::make_room()
+// Whether somebody gave way, of all or of one address: who was refused and only has to read why, or who has said nothing
+// for long; the oldest. The mutex is held.
+bool acceptor_impl::make_room(const asio::ip::address* from)
 {
-  while (!handshakes_.empty() && handshakes_.size() >= options_.handshakes_max)
-  {
-    // The first of equals, which is the oldest.
-    const auto victim = std::min_element(handshakes_.begin(), handshakes_.end(),
-      [](const auto& a, const auto& b) { return a->progress < b->progress; });
-    log_line(spdlog::level::info, "too many handshakes at a time: giving up the oldest");
-    (*victim)->stop(error::refused);
-    handshakes_.erase(victim);
-  }
+  const auto now = std::chrono::steady_clock::now();
+  const auto victim = std::find_if(handshakes_.begin(), handshakes_.end(),
+    [&](const handshake& each)
+    {
+      return (from == nullptr || each.from == *from)
+        && (each.link->progress == connection::stage::refused
+          || (each.link->progress == connection::stage::unproven && now - each.since >= silence_max));
+    });
+  if (victim == handshakes_.end())
+    return false;
+  log_line(spdlog::level::info, "too many handshakes at a time: giving up one with {}", victim->from.to_string());
+  victim->link->stop(error::refused);
+  handshakes_.erase(victim);
+  return true;
 }
 
 void acceptor_impl::finished(unclaimed_queue_pair queue_pair)
@@ -306,8 +366,33 @@ void acceptor_impl::finished(unclaimed_queue_pair queue_pair)
 
 void acceptor_impl::forget(const std::shared_ptr<connection>& link)
 {
-  std::lock_guard lock(mutex_);
-  handshakes_.remove(link);
+  std::unique_lock lock(mutex_);
+  std::erase_if(handshakes_, [&](const handshake& each) { return each.link == link; });
+  if (open_ && in_hand_)
+  {
+    ++back_offs_; // it may be on its way
+    timer_->cancel();
+    accepting_ = false;
+    admit(lock);
+  }
+}
+
+asio::awaitable<void> run_server(std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link)
+{
+  admitted_client client;
+  unclaimed_queue_pair queue_pair;
+  heartbeat_times times;
+  error_code ec =
+    co_await read_request(*link, acceptor->options().target, acceptor->options().authorise, client);
+  if (!ec)
+    ec = co_await answer_request(*link, acceptor->settings(), std::move(client), queue_pair, times);
+  if (ec)
+    co_return link->stop(ec);
+  link->establish(times);
+  acceptor->forget(link);
+  acceptor->finished(std::move(queue_pair));
+  acceptor.reset(); // which may go before its connections do
+  co_await link->watch();
 }
 
 } // namespace rdma::detail

@@ -11,11 +11,13 @@
 #include "boost_rdma/detail/acceptor_core.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
-#include "connect/unclaimed_queue_pair.hpp"
-#include "connect/waiting_handler.hpp"
+#include "connect/handshake.hpp"
+#include "connect/tcp_control_stream.hpp"
+#include "completion/waiting_handler.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <deque>
 #include <list>
@@ -48,7 +50,7 @@ public:
 
   // For the handshake of one client.
   [[nodiscard]] const acceptor_options& options() const noexcept { return options_; }
-  unclaimed_queue_pair make_queue_pair() const; // throws system_error
+  [[nodiscard]] const server_settings& settings() const noexcept { return settings_; }
 
   // The client is ready: for the accept that waits the longest, or the next to come.
   void finished(unclaimed_queue_pair queue_pair);
@@ -66,18 +68,26 @@ private:
     waiting_handler<std::shared_ptr<queue_pair_core>> handler;
   };
 
+  struct handshake
+  {
+    std::shared_ptr<connection> link;
+    boost::asio::ip::address from;
+    std::chrono::steady_clock::time_point since;
+  };
+
   void start_accepting();
   void pause_accepting();
-  void on_accept(const error_code& ec, connection::socket_type socket);
-  void back_off();
-  void make_room();
+  void on_accept(const error_code& ec, tcp_control_stream::socket_type socket);
+  void admit(std::unique_lock<std::mutex>& lock);
+  void serve(const std::shared_ptr<connection>& link);
+  void back_off(std::chrono::steady_clock::duration pause);
+  bool make_room(const boost::asio::ip::address* from);
   void withdraw(std::uint64_t id);
 
-  const boost::asio::any_io_executor inner_;
-  const bool same_context_;
-  const protection_domain domain_;
   const acceptor_options options_;
+  const server_settings settings_;
   boost::asio::io_context& io_;
+  const std::shared_ptr<inbox> words_;
   boost::asio::ip::tcp::endpoint local_;
 
   const process_mark process_;
@@ -86,10 +96,12 @@ private:
   bool accepting_ = false;            // socket_ waits for a client, or timer_ for better times
   std::optional<socket_type> socket_; // both gone once abandoned
   std::optional<boost::asio::steady_timer> timer_;
+  std::uint64_t back_offs_ = 0;
   std::uint64_t last_id_ = 0;
   std::list<waiting_accept> waiting_;
   std::deque<unclaimed_queue_pair> finished_; // only while nobody waits
-  std::list<std::shared_ptr<connection>> handshakes_;
+  std::list<handshake> handshakes_; // the oldest first
+  std::optional<tcp_control_stream::socket_type> in_hand_; // a client for whom there is no room yet
 };
 
 // Serves one client until its queue pair has gone.

@@ -6,21 +6,26 @@
 //
 
 #include "boost_rdma/detail/connector.hpp"
+#include "boost_rdma/detail/upgrade_start.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/log.hpp"
+#include "connect/path.hpp"
+#include "connect/tcp_control_stream.hpp"
 #include "connect/upgrade.hpp"
-#include "connect/waiting_handler.hpp"
+#include "completion/waiting_handler.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
+#include <boost/asio/write.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/write.hpp>
 
+#include <cstddef>
 #include <exception>
 #include <new>
 #include <string>
+#include <utility>
 
 // The client's side of the bootstrap.
 
@@ -38,96 +43,108 @@ std::string host_field(const tcp::endpoint& peer)
   return (peer.address().is_v6() ? '[' + address + ']' : address) + ':' + std::to_string(peer.port());
 }
 
-// The user closed the queue pair, and the guard's word has not come yet.
-error_code unless_closed(const error_code& ec)
+// A client's wishes, which outlive the initiating call.
+struct client_side
 {
-  return ec == error::closed ? error_code(asio::error::operation_aborted) : ec;
-}
+  std::shared_ptr<connection> link;
+  std::shared_ptr<queue_pair_core> core;
+  tcp_control_stream* to_connect = nullptr; // the link's stream, when it is still to be connected
+  tcp::endpoint peer;
+  connect_options options;
+};
 
-asio::awaitable<error_code> shake_hands(connection& link, const tcp::endpoint& peer)
+asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_times& times)
 {
+  connection& link = *client.link;
   error_code ec;
-  if (!link.stopped()) // connecting would open the socket again
-    co_await link.socket.async_connect(peer, into(ec));
-  if (ec || link.stopped())
+  introduction self = way.offer(ec);
+  if (ec)
     co_return link.failure(ec);
-
-  endpoint_description local;
-  const tcp::endpoint own = link.socket.local_endpoint(ec);
+  self.data = client.options.data;
+  const std::string request = text_of(make_upgrade_request(host_field(client.peer), client.options, self, ec));
   if (ec)
     co_return ec;
-  if (const auto core = link.core())
-  {
-    local = core->local_endpoint(own.address(), ec);
-    ec = unless_closed(ec);
-  }
-  else
-    ec = asio::error::operation_aborted;
-  if (ec)
-    co_return link.failure(ec);
-
-  const upgrade_request request = make_upgrade_request(host_field(peer), local);
-  co_await http::async_write(link.socket, request, into(ec));
+  control_stream_ref stream = link.reference();
+  co_await asio::async_write(stream, asio::buffer(request), into(ec));
   if (ec)
     co_return link.failure(error_of_unreadable(ec));
 
   http::response_parser<http::empty_body> answer;
   answer.header_limit(upgrade_header_size_max);
   link.buffer.max_size(2 * upgrade_header_size_max);
-  co_await http::async_read_header(link.socket, link.buffer, answer, into(ec));
+  const std::size_t size = co_await http::async_read_header(stream, link.buffer, answer, into(ec));
+  limit_header(size, ec);
   if (ec)
     co_return link.failure(error_of_unreadable(ec));
   link.progress = connection::stage::negotiating;
 
-  const endpoint_description remote = judge_answer(answer.get(), ec);
+  introduction server = judge_answer(answer.get(), ec);
   if (ec)
   {
+    const std::string_view reason = refusal_reason(answer.get());
     log_line(spdlog::level::info, "connecting to {}:{}: {}: status {}, untrusted reason {}",
-      peer.address().to_string(), peer.port(), ec.message(), answer.get().result_int(),
-      untrusted(refusal_reason(answer.get())));
+      client.peer.address().to_string(), client.peer.port(), ec.message(), answer.get().result_int(),
+      untrusted(reason, untrusted_reason_size_max));
+    way.decline("the peer", "it says " + untrusted(reason, untrusted_reason_size_max));
     co_return ec;
   }
-  if (const auto core = link.core())
-  {
-    core->connect(remote, ec);
-    ec = unless_closed(ec);
-  }
-  else
-    ec = asio::error::operation_aborted;
-  if (ec)
-    co_return link.failure(ec);
-  co_return co_await link.send(frame_type::ready);
+  client.core->set_peer_data(std::move(server.data));
+  times = agree_on_heartbeats(client.core->options(), server.heartbeat_limit);
+  co_return co_await way.go_as_client(std::move(server));
 }
 
-asio::awaitable<void> run_client(
-  std::shared_ptr<connection> link, tcp::endpoint peer, waiting_handler<> handler)
+asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
 {
-  error_code ec;
+  connection& link = *client.link;
+  error_code ec = link.failure({});
+  std::string why;
+  heartbeat_times times;
   try
   {
-    ec = co_await shake_hands(*link, peer);
+    if (!ec && client.to_connect != nullptr) // connecting would open a closed socket again
+    {
+      client.to_connect->open(client.peer.protocol(), ec);
+      if (!ec)
+      {
+        co_await client.to_connect->socket.async_connect(client.peer, into(ec));
+        client.to_connect->set_options();
+      }
+      ec = link.failure(ec);
+    }
+    if (!ec)
+    {
+      path way(link, client.core, link.stream().local_endpoint().address());
+      ec = co_await introduce(client, way, times);
+      why = way.declined_text();
+    }
   }
   catch (const std::bad_alloc&)
   {
     ec = asio::error::no_memory;
   }
+  catch (const std::exception& e)
+  {
+    log_line(spdlog::level::err, "connecting: {}", e.what());
+    ec = asio::error::fault; // ours
+  }
+  if (ec == error::closed)
+    ec = asio::error::operation_aborted; // by the user, and the guard's word has not come yet
   if (!ec)
-    link->establish();
+    link.establish(times);
   else
   {
-    if (const auto core = link->core())
-      core->disconnect(ec); // it connects once
-    link->stop(ec);
+    client.core->disconnect(ec, why); // it connects once
+    link.stop(ec);
   }
+  client.core.reset(); // from here on it is its user's
   std::move(handler).complete(ec);
   if (!ec)
-    co_await link->watch();
+    co_await link.watch();
 }
 
-} // namespace
-
-void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  const tcp::endpoint& peer, asio::any_completion_handler<void(error_code)> handler)
+void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  std::unique_ptr<control_stream> user_stream, const tcp::endpoint& peer, const connect_options& options,
+  asio::any_completion_handler<void(error_code)> handler)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<> waiting(executor, std::move(handler));
@@ -138,31 +155,63 @@ void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_
   if (core->is_connected())
     return std::move(waiting).complete(error::already_connected);
 
-  std::shared_ptr<connection> link;
+  client_side client{nullptr, core, nullptr, peer, options};
   try
   {
-    link = std::make_shared<connection>(connection_service::of(executor).io());
+    connection_service& service = connection_service::of(executor);
+    if (user_stream)
+      client.link = service.make_connection(std::move(user_stream));
+    else
+    {
+      auto made = std::make_unique<tcp_control_stream>(tcp_control_stream::socket_type(service.io()));
+      client.to_connect = made.get();
+      client.link = std::make_shared<connection>(service.io(), service.words(), std::move(made));
+    }
   }
   catch (const system_error& e)
   {
     return std::move(waiting).complete(e.code());
   }
+  const std::shared_ptr<connection> link = client.link;
   if (!link->adopt(core))
-    return std::move(waiting).complete(error::already_connected);
+  {
+    const error_code failed = core->diagnose().code;
+    return std::move(waiting).complete(failed == error::device_lost ? failed : error::already_connected);
+  }
   if (slot.is_connected())
-    slot.assign([weak = std::weak_ptr(link)](asio::cancellation_type type)
+    slot.assign([handle = connection::handle(*link)](asio::cancellation_type type)
       {
         if (type != asio::cancellation_type::none)
-          connection::post_cancel(weak);
+          handle.cancel_handshake();
       });
   const auto time_limit = core->options().connect_timeout;
-  asio::post(link->socket.get_executor(), [link, time_limit] { link->set_deadline(time_limit); });
-  asio::co_spawn(link->socket.get_executor(), run_client(link, peer, std::move(waiting)),
+  asio::post(link->io(), [link, time_limit] { link->set_deadline(time_limit); });
+  asio::co_spawn(link->io(), run_client(std::move(client), std::move(waiting)),
     [](const std::exception_ptr& problem)
     {
       if (problem)
         std::rethrow_exception(problem); // to the service, which logs it
     });
+}
+
+} // namespace
+
+void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  const tcp::endpoint& peer, const connect_options& options, asio::any_completion_handler<void(error_code)> handler)
+{
+  start_client(executor, std::move(core), nullptr, peer, options, std::move(handler));
+}
+
+void start_upgrade(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  upgradable_stream stream, const connect_options& options, asio::any_completion_handler<void(error_code)> handler)
+{
+  // The connection's thread must not outlive what the queue pair has of its execution context.
+  if (!stream.ec && &asio::query(executor, asio::execution::context) != &asio::query(stream.executor, asio::execution::context))
+    stream.ec = asio::error::invalid_argument;
+  if (stream.ec)
+    return waiting_handler<>(executor, std::move(handler)).complete(stream.ec);
+  const tcp::endpoint peer = stream.stream->remote_endpoint();
+  start_client(executor, std::move(core), std::move(stream.stream), peer, options, std::move(handler));
 }
 
 } // namespace rdma::detail

@@ -7,12 +7,13 @@
 
 #include "connect/connection.hpp"
 
+#include "connect/introduction.hpp"
 #include "connect/log.hpp"
 
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/write.hpp>
+#include <boost/asio/error.hpp>
 
+#include <algorithm>
 #include <span>
 #include <utility>
 
@@ -26,38 +27,52 @@ namespace {
 constexpr std::chrono::milliseconds farewell_time_max{250};
 constexpr std::chrono::milliseconds farewell_step{2};
 
+// How long the peer gets to read the last words: closing a socket that has unread data sends a reset, which
+// may overtake them.
+constexpr std::chrono::seconds linger_time_max{1};
+
+constexpr std::chrono::milliseconds heartbeat_interval_least{10};
+
 class control_guard final : public connection_guard
 {
 public:
-  explicit control_guard(std::weak_ptr<connection> link)
+  explicit control_guard(connection::handle link)
     : link_(std::move(link))
   {
   }
-  ~control_guard() override { connection::post_stop(link_); }
-  void close() noexcept override { connection::post_stop(link_); }
+  ~control_guard() override { link_.stop(); }
+  void close() noexcept override { link_.stop(); }
+  void finish() noexcept override { link_.finish(); }
 
 private:
-  std::weak_ptr<connection> link_;
+  connection::handle link_;
 };
 
 } // namespace
 
-connection::connection(asio::io_context& io)
-  : socket(io)
-  , timer_(io)
+heartbeat_times agree_on_heartbeats(const queue_pair_options& own, std::chrono::milliseconds peer_limit)
 {
+  constexpr int heartbeats_per_limit = 3; // so that one that is late does no harm
+  heartbeat_times result;
+  result.limit = bounded_heartbeat_limit(own.heartbeat_limit);
+  if (peer_limit > std::chrono::milliseconds::zero())
+    result.interval = std::max(
+      std::min(own.heartbeat_interval, peer_limit / heartbeats_per_limit), heartbeat_interval_least);
+  return result;
 }
 
-connection::connection(socket_type connected)
-  : socket(std::move(connected))
-  , timer_(socket.get_executor())
+connection::connection(asio::io_context& io, std::shared_ptr<inbox> words, std::unique_ptr<control_stream> stream)
+  : io_(io)
+  , words_(std::move(words))
+  , stream_(std::move(stream))
+  , timer_(io)
 {
 }
 
 bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 {
   core_ = core;
-  return core->attach(std::make_unique<control_guard>(weak_from_this()));
+  return core->attach(std::make_shared<control_guard>(handle(*this)));
 }
 
 void connection::set_deadline(std::chrono::steady_clock::duration time_limit)
@@ -73,13 +88,97 @@ void connection::set_deadline(std::chrono::steady_clock::duration time_limit)
     });
 }
 
-void connection::establish()
+void connection::establish(const heartbeat_times& times)
 {
   progress = stage::established;
   timer_.cancel();
-  error_code ignored;
-  socket.set_option(asio::ip::tcp::no_delay(true), ignored);
-  socket.set_option(asio::socket_base::keep_alive(true), ignored); // a host that vanished
+  buffer.shrink_to_fit(); // of the handshake's size
+  times_ = times;
+  heard_ = said_ = due_ = clock::now();
+  beat();
+}
+
+// Says that this side is there, and looks whether the peer is.
+void connection::beat()
+{
+  const bool listens = times_.limit != std::chrono::milliseconds::zero();
+  const bool speaks = times_.interval != std::chrono::milliseconds::zero();
+  if (stopped() || (!listens && !speaks))
+    return;
+  const clock::time_point now = clock::now();
+  if (listens && now - due_ > times_.limit / 2)
+    heard_ = now; // it was this process that was stopped: what the peer said meanwhile has not been read yet
+  if (listens && now - heard_ >= times_.limit && !probed_)
+  {
+    // The silence may be ours, where others read the stream: what the peer said then waits for them.
+    const bool asked = stream_->probe(
+      [link = weak_from_this()](const error_code& ec, std::size_t)
+      {
+        const auto self = link.lock();
+        if (!self || ec)
+          return;
+        self->probed_ = true;
+        self->heard_ = std::max(self->heard_, clock::now() - self->times_.limit * 3 / 4);
+        self->beat();
+      });
+    if (asked)
+      return;
+  }
+  if (listens && now - heard_ >= times_.limit)
+  {
+    log_line(spdlog::level::info, "nothing was heard of the peer for {} ms", times_.limit.count());
+    return end(error::peer_lost);
+  }
+  if (speaks && now - said_ >= times_.interval)
+  {
+    if (outgoing_.empty() && !broken_)
+      send(frame_type::heartbeat);
+    said_ = now; // what is still to be written says it as well, to a peer that reads
+  }
+  due_ = clock::time_point::max();
+  if (listens)
+    due_ = std::min(due_, heard_ + times_.limit);
+  if (speaks)
+    due_ = std::min(due_, said_ + times_.interval);
+  timer_.expires_at(due_);
+  timer_.async_wait(
+    [link = weak_from_this()](const error_code& ec)
+    {
+      if (const auto self = link.lock(); self && !ec)
+        self->beat();
+    });
+}
+
+void connection::send(frame_type type, std::string_view payload)
+{
+  said_ = clock::now();
+  outgoing_ += encode_frame(type, payload);
+  if (writing_.empty() && !broken_)
+    write_rest(0);
+}
+
+void connection::write_rest(std::size_t written)
+{
+  if (written == writing_.size())
+  {
+    writing_.clear();
+    writing_.swap(outgoing_);
+    written = 0;
+  }
+  if (writing_.empty())
+  {
+    if (lingers_)
+      stream_->shutdown_send();
+    return;
+  }
+  stream_->write_some(asio::buffer(writing_) + written,
+    [self = shared_from_this(), written](const error_code& ec, std::size_t count)
+    {
+      if (ec)
+        self->broken_ = true; // whoever reads learns why
+      else
+        self->write_rest(written + count);
+    });
 }
 
 void connection::stop(const error_code& why)
@@ -87,23 +186,43 @@ void connection::stop(const error_code& why)
   if (why_)
     return;
   why_ = why;
-  if (progress == stage::established)
-  {
-    // Eight bytes fit into a socket's buffer that is all but empty; where they do not, the peer has
-    // stopped reading and will learn of the end from the end of the stream.
-    error_code ignored;
-    socket.non_blocking(true, ignored);
-    socket.write_some(asio::buffer(encode_frame(frame_type::bye)), ignored);
-    socket.shutdown(asio::socket_base::shutdown_send, ignored);
-  }
-  close();
+  if (progress != stage::established)
+    return close();
+  send(frame_type::bye);
+  say_goodbye();
+}
+
+// All is said. Closes when the peer has read it, or does not in time.
+void connection::say_goodbye()
+{
+  lingers_ = true;
+  if (writing_.empty() || broken_)
+    stream_->shutdown_send();
+  timer_.expires_after(linger_time_max);
+  timer_.async_wait(
+    [self = shared_from_this()](const error_code& ec)
+    {
+      if (!ec)
+        self->close();
+    });
 }
 
 void connection::close()
 {
-  error_code ignored;
   timer_.cancel();
-  socket.close(ignored);
+  stream_->close();
+}
+
+// The peer is gone, one way or another.
+void connection::end(const error_code& why)
+{
+  if (!stopped())
+  {
+    why_ = why;
+    if (const auto held = core())
+      held->disconnect(why);
+  }
+  close();
 }
 
 void connection::cancel_handshake()
@@ -112,29 +231,60 @@ void connection::cancel_handshake()
     stop(asio::error::operation_aborted);
 }
 
-void connection::post_stop(const std::weak_ptr<connection>& link)
+void connection::finish()
 {
-  if (const auto self = link.lock())
-    asio::post(self->socket.get_executor(),
-      [self]
-      {
-        const auto core = self->core();
-        self->stop(core ? core->end_reason() : asio::error::operation_aborted);
-      });
+  if (stopped() || progress != stage::established || std::exchange(finished_, true))
+    return;
+  send(frame_type::finished);
+  if (peer_finished_)
+    end_orderly();
 }
 
-void connection::post_cancel(const std::weak_ptr<connection>& link)
+// Both sides have sent what they wanted, and it has arrived.
+void connection::end_orderly()
 {
-  if (const auto self = link.lock())
-    asio::post(self->socket.get_executor(), [self] { self->cancel_handshake(); });
+  const auto held = core();
+  if (held)
+    held->end_orderly();
+  why_ = held ? held->end_reason() : asio::error::operation_aborted;
+  say_goodbye();
 }
 
-asio::awaitable<error_code> connection::send(frame_type type)
+connection::handle::handle(connection& of)
+  : link_(of.weak_from_this())
+  , words_(of.words_)
 {
-  const auto bytes = encode_frame(type);
-  error_code ec;
-  co_await asio::async_write(socket, asio::buffer(bytes), into(ec));
-  co_return failure(ec);
+}
+
+template <class Function>
+void connection::handle::post(Function function) const
+{
+  words_->post(
+    [link = link_, function]
+    {
+      if (const auto self = link.lock())
+        function(*self);
+    });
+}
+
+void connection::handle::stop() const
+{
+  post(
+    [](connection& self)
+    {
+      const auto core = self.core();
+      self.stop(core ? core->end_reason() : asio::error::operation_aborted);
+    });
+}
+
+void connection::handle::cancel_handshake() const
+{
+  post([](connection& self) { self.cancel_handshake(); });
+}
+
+void connection::handle::finish() const
+{
+  post([](connection& self) { self.finish(); });
 }
 
 asio::awaitable<error_code> connection::read_frame(std::uint8_t& type)
@@ -157,8 +307,11 @@ asio::awaitable<error_code> connection::read_frame(std::uint8_t& type)
       co_return error::peer_lost;
     }
     error_code ec;
-    const std::size_t count = co_await socket.async_read_some(buffer.prepare(read_size), into(ec));
+    const std::size_t count = co_await reference().async_read_some(buffer.prepare(read_size), into(ec));
     buffer.commit(count);
+    heard_ = clock::now();
+    probed_ = false;
+    heard_all_ = static_cast<bool>(ec);
     if (ec)
       co_return failure(error::peer_lost); // end of stream, reset, time-out: no farewell
   }
@@ -166,23 +319,31 @@ asio::awaitable<error_code> connection::read_frame(std::uint8_t& type)
 
 asio::awaitable<error_code> connection::receive(frame_type type)
 {
-  std::uint8_t found = 0;
-  do
+  frame_type found = type;
+  co_return co_await receive(type, type, found);
+}
+
+asio::awaitable<error_code> connection::receive(frame_type one, frame_type other, frame_type& found)
+{
+  for (;;)
   {
-    if (const error_code ec = co_await read_frame(found))
+    std::uint8_t type = 0;
+    if (const error_code ec = co_await read_frame(type))
       co_return ec;
-    if (found == static_cast<std::uint8_t>(frame_type::bye))
+    found = static_cast<frame_type>(type);
+    if (found == one || found == other)
+      co_return error_code{};
+    if (found == frame_type::bye)
       co_return error::peer_closed;
-  } while (found != static_cast<std::uint8_t>(type));
-  co_return error_code{};
+  }
 }
 
 // The farewell overtakes what the peer's device had acknowledged before: a send that it took deserves
 // its success, so give those that are under way a moment.
 asio::awaitable<void> connection::let_sends_finish()
 {
-  const auto end = std::chrono::steady_clock::now() + farewell_time_max;
-  while (!stopped() && std::chrono::steady_clock::now() < end)
+  const auto until = clock::now() + farewell_time_max;
+  while (!stopped() && clock::now() < until)
   {
     {
       const auto held = core();
@@ -195,18 +356,44 @@ asio::awaitable<void> connection::let_sends_finish()
   }
 }
 
+// All has been said: reads what the peer still says, until it stops or the time is up.
+asio::awaitable<void> connection::linger()
+{
+  while (!heard_all_)
+  {
+    error_code ec;
+    buffer.clear();
+    co_await reference().async_read_some(buffer.prepare(64), into(ec));
+    heard_all_ = static_cast<bool>(ec);
+  }
+}
+
 asio::awaitable<void> connection::watch()
 {
-  // Nothing is waited for but `bye`: what else comes belongs to later versions.
-  const error_code ec = co_await receive(frame_type::bye);
-  if (ec == error::peer_closed)
-    co_await let_sends_finish();
-  if (!stopped())
+  for (;;)
   {
-    why_ = ec;
+    frame_type found{};
+    const error_code ec = co_await receive(frame_type::bye, frame_type::finished, found);
+    if (ec || found == frame_type::bye)
+    {
+      if (lingers_)
+        break;
+      if (!ec)
+        co_await let_sends_finish();
+      end(ec ? ec : error::peer_closed);
+      co_return;
+    }
+    if (std::exchange(peer_finished_, true))
+      continue;
     if (const auto held = core())
-      held->disconnect(ec);
+      held->peer_finished(); // which calls finish() in turn when all of ours has arrived
+    if (finished_)
+    {
+      end_orderly();
+      break;
+    }
   }
+  co_await linger();
   close();
 }
 

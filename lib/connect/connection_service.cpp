@@ -8,12 +8,14 @@
 #include "connect/connection_service.hpp"
 
 #include "completion/completion_service.hpp"
+#include "connect/connection.hpp"
 #include "connect/log.hpp"
 #include "verbs/signals_blocked.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 
 #include <exception>
 #include <system_error>
@@ -34,6 +36,7 @@ connection_service::connection_service(asio::execution_context& owner)
 void connection_service::start()
 {
   io_ = std::make_unique<asio::io_context>();
+  words_ = std::make_shared<inbox>(*io_);
   work_ = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(io_->get_executor());
   process_ = process_mark();
   const signals_blocked blocked; // the new thread inherits the mask
@@ -47,7 +50,12 @@ void connection_service::start()
   }
 }
 
-connection_service::~connection_service() = default;
+connection_service::~connection_service()
+{
+  // Where two threads connect first at the same time, both make a service, and Asio destroys one at once.
+  if (thread_ && thread_->joinable())
+    connection_service::shutdown();
+}
 
 connection_service& connection_service::of(const asio::any_io_executor& executor)
 {
@@ -60,6 +68,7 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
     completion_service::of(executor);
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
+    const auto strand_user = asio::make_strand(executor); // the thread posts to those of streams that were upgraded
   }
   auto& service = asio::use_service<connection_service>(context);
   if (service.forked())
@@ -87,9 +96,20 @@ void connection_service::run() noexcept
 void connection_service::add(std::weak_ptr<abandonable> object)
 {
   std::lock_guard lock(mutex_);
-  // Forget those that are gone, so that the list stays as small as what is in use.
-  std::erase_if(objects_, [](const auto& each) { return each.expired(); });
+  // Forget those that are gone, so that the list is at most twice as long as what is in use.
+  if (objects_.size() >= 2 * objects_at_sweep_)
+  {
+    std::erase_if(objects_, [](const auto& each) { return each.expired(); });
+    objects_at_sweep_ = objects_.size() + 1;
+  }
   objects_.push_back(std::move(object));
+}
+
+std::shared_ptr<connection> connection_service::make_connection(std::unique_ptr<control_stream> stream)
+{
+  auto made = std::make_shared<connection>(*io_, words_, std::move(stream));
+  add(made);
+  return made;
 }
 
 // io_context::notify_fork(): the child goes on with the execution context, and needs a thread of its own.
@@ -125,6 +145,7 @@ void connection_service::shutdown()
   // Last in the queue, so that farewells which were posted before still go out.
   asio::post(*io_, [this] { io_->stop(); });
   thread_->join();
+  words_->close();
 
   std::vector<std::weak_ptr<abandonable>> objects;
   {

@@ -10,6 +10,7 @@
 
 #include "boost_rdma/detail/process_mark.hpp"
 #include "completion/abandonable.hpp"
+#include "connect/inbox.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/execution_context.hpp>
@@ -22,6 +23,9 @@
 #include <vector>
 
 namespace rdma::detail {
+
+class connection;
+class control_stream;
 
 // Runs everything of floor 3 on one background thread, for each execution context that connects.
 //
@@ -43,9 +47,13 @@ public:
   static connection_service& of(const boost::asio::any_io_executor& executor);
 
   [[nodiscard]] boost::asio::io_context& io() noexcept { return *io_; }
+  [[nodiscard]] const std::shared_ptr<inbox>& words() const noexcept { return words_; }
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
   void add(std::weak_ptr<abandonable> object);
+
+  // A connection on a stream of the user's, which hears of fork().
+  std::shared_ptr<connection> make_connection(std::unique_ptr<control_stream> stream);
 
 private:
   void shutdown() override;
@@ -54,9 +62,11 @@ private:
   void run() noexcept;
 
   std::unique_ptr<boost::asio::io_context> io_;
+  std::shared_ptr<inbox> words_; // for io_
   std::unique_ptr<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<abandonable>> objects_;
+  std::size_t objects_at_sweep_ = 0; // that were in use
   process_mark process_; // that has the thread
   std::unique_ptr<std::thread> thread_;
 };

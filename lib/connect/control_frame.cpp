@@ -13,12 +13,23 @@
 
 namespace rdma::detail {
 
-std::array<std::uint8_t, frame_header_size> encode_frame(frame_type type) noexcept
+std::string encode_frame(frame_type type, std::string_view payload)
 {
-  return {static_cast<std::uint8_t>(type)};
+  std::array<std::uint8_t, frame_header_size> header{static_cast<std::uint8_t>(type)};
+  payload = payload.substr(0, frame_payload_kept_max);
+  boost::endian::store_big_u32(&header[4], static_cast<std::uint32_t>(payload.size()));
+  std::string result(header.begin(), header.end());
+  result += payload;
+  return result;
 }
 
-frame_reader::result frame_reader::read(std::span<const std::uint8_t>& input) noexcept
+bool frame_reader::keeps_payload() const noexcept
+{
+  return header_[0] == static_cast<std::uint8_t>(frame_type::unconfirmed)
+    || header_[0] == static_cast<std::uint8_t>(frame_type::endpoint);
+}
+
+frame_reader::result frame_reader::read(std::span<const std::uint8_t>& input)
 {
   if (filled_ < frame_header_size)
   {
@@ -28,14 +39,20 @@ frame_reader::result frame_reader::read(std::span<const std::uint8_t>& input) no
     filled_ += count;
     if (filled_ < frame_header_size)
       return result::need_more;
-    skip_ = boost::endian::load_big_u32(&header_[4]);
+    to_come_ = boost::endian::load_big_u32(&header_[4]);
+    payload_.clear();
   }
-  if (skip_ > frame_payload_max)
+  if (to_come_ > frame_payload_max)
     return result::malformed; // and it stays so
-  const std::size_t count = std::min<std::size_t>(skip_, input.size());
+  const std::size_t count = std::min<std::size_t>(to_come_, input.size());
+  if (keeps_payload())
+  {
+    const auto kept = input.first(std::min(count, frame_payload_kept_max - payload_.size()));
+    payload_.append(kept.begin(), kept.end());
+  }
   input = input.subspan(count);
-  skip_ -= static_cast<std::uint32_t>(count);
-  if (skip_ != 0)
+  to_come_ -= static_cast<std::uint32_t>(count);
+  if (to_come_ != 0)
     return result::need_more;
   filled_ = 0;
   return result::frame;

@@ -5,50 +5,28 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "connect/acceptor_impl.hpp"
-#include "connect/log.hpp"
-#include "connect/upgrade.hpp"
+#include "connect/handshake.hpp"
 
+#include "connect/log.hpp"
+#include "connect/path.hpp"
+
+#include <boost/asio/write.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
-#include <boost/beast/http/write.hpp>
 
 #include <array>
+#include <cstddef>
+#include <new>
 #include <string>
 #include <utility>
-
-// The server's side of the bootstrap.
 
 namespace rdma::detail {
 
 namespace asio = boost::asio;
+namespace beast = boost::beast;
 namespace http = boost::beast::http;
 
 namespace {
-
-// Answers with a refusal, and stays until the peer has read it: closing a socket that has unread data
-// sends a reset, which may destroy the answer on its way. The deadline and a bound limit the wait.
-asio::awaitable<void> refuse(connection& link, http::status status, std::string_view reason)
-{
-  constexpr std::size_t drain_max = 64 * 1024;
-  link.progress = connection::stage::refused;
-  const upgrade_refusal answer = make_upgrade_refusal(status, reason);
-  error_code ec;
-  co_await http::async_write(link.socket, answer, into(ec));
-  if (!ec)
-    link.socket.shutdown(asio::socket_base::shutdown_send, ec);
-  std::array<char, 1024> waste;
-  for (std::size_t drained = 0; !ec && !link.stopped() && drained < drain_max;)
-    drained += co_await link.socket.async_read_some(asio::buffer(waste), into(ec));
-}
-
-// The peer's address, for a log.
-std::string name_of(const connection& link)
-{
-  error_code ec;
-  const auto peer = link.socket.remote_endpoint(ec);
-  return ec ? "a client that is gone" : peer.address().to_string() + ' ' + std::to_string(peer.port());
-}
 
 struct refusal
 {
@@ -56,104 +34,175 @@ struct refusal
   std::string reason;
 };
 
-// A queue pair for this peer, ready to send and to receive. Without one `why` says what to answer;
-// that it cannot be had is mostly our trouble, not the client's.
-unclaimed_queue_pair prepare(acceptor_impl& acceptor, connection& link,
-  const endpoint_description& peer, endpoint_description& local, refusal& why)
+// Answers with a refusal, and stays until the peer has read it: closing a socket that has unread data
+// sends a reset, which may destroy the answer on its way. The deadline and a bound limit the wait.
+asio::awaitable<void> refuse(connection& link, const refusal& why)
 {
+  constexpr std::size_t drain_max = 64 * 1024;
+  link.progress = connection::stage::refused;
+  const std::string answer = text_of(make_upgrade_refusal(why.status, why.reason));
+  control_stream_ref stream = link.reference();
   error_code ec;
-  try
-  {
-    unclaimed_queue_pair made = acceptor.make_queue_pair();
-    const auto own = link.socket.local_endpoint(ec);
-    if (!ec)
-      local = made->local_endpoint(own.address(), ec);
-    if (!ec)
-      made->connect(peer, ec);
-    // Last: closing a queue pair ends the connection that it was given, and a refusal needs that still.
-    if (!ec && link.adopt(made.get()))
-      return made;
-  }
-  catch (const system_error& e)
-  {
-    ec = e.code();
-  }
-  log_line(spdlog::level::warn, "no queue pair for {}: {}", name_of(link), ec.message());
-  if (ec == error::no_common_transport)
-    why = {http::status::conflict, "the endpoints have no transport in common"};
-  else
-    why.reason = "no queue pair can be had: " + ec.message();
-  return {};
+  co_await asio::async_write(stream, asio::buffer(answer), into(ec));
+  if (!ec)
+    link.stream().shutdown_send();
+  std::array<char, 1024> waste;
+  for (std::size_t drained = 0; !ec && !link.stopped() && drained < drain_max;)
+    drained += co_await stream.async_read_some(asio::buffer(waste), into(ec));
 }
 
-// Reads the request; what cannot be accepted is answered here.
-asio::awaitable<bool> read_request(connection& link, endpoint_description& peer)
+// What the user says to a request; what cannot go into an answer becomes an error of the server's.
+authorisation ask(const std::function<authorisation(const upgrade_request_view&)>& authorise,
+  const upgrade_request_view& request)
+{
+  try
+  {
+    authorisation result = authorise(request);
+    const bool refuses = result.status >= 400 && result.status <= 599;
+    if (refuses || (result.status == 0 && result.data.size() <= connect_options::data_size_max))
+      return result;
+    log_line(spdlog::level::err, "authorising: status {} or data of {} bytes cannot be", result.status, result.data.size());
+  }
+  catch (const std::exception& e)
+  {
+    log_line(spdlog::level::err, "authorising: {}", e.what());
+  }
+  return authorisation::refuse(500, "the server's authorisation failed");
+}
+
+// What the network needs to be told of a path that there is not.
+refusal refusal_of(const error_code& ec, const path& way)
+{
+  if (ec == error::no_common_transport)
+    return {http::status::conflict, "no transport in common: " + way.declined_text()};
+  return {http::status::service_unavailable, "no queue pair can be had: " + ec.message()};
+}
+
+} // namespace
+
+std::string name_of(const connection& link)
+{
+  const auto peer = link.stream().remote_endpoint();
+  return peer.port() == 0 ? "a client" : peer.address().to_string() + ' ' + std::to_string(peer.port());
+}
+
+unclaimed_queue_pair server_settings::make_queue_pair() const
+{
+  return unclaimed_queue_pair(queue_pair_core::make(inner, same_context, domain, queue_pair));
+}
+
+asio::awaitable<error_code> admit_request(
+  connection& link, const http::request_header<>& request, admitted_client& client)
+{
+  upgrade_verdict verdict = judge_upgrade(request, {});
+  if (verdict.accepted())
+  {
+    client.self = std::move(verdict.client);
+    link.progress = connection::stage::negotiating;
+    co_return error_code();
+  }
+  const refusal why{verdict.status, verdict.reason};
+  log_line(spdlog::level::info, "refused {}: {}", name_of(link), why.reason);
+  co_await refuse(link, why);
+  co_return error::refused;
+}
+
+asio::awaitable<error_code> read_request(connection& link, std::string_view target,
+  const std::function<authorisation(const upgrade_request_view&)>& authorise, admitted_client& client)
 {
   error_code ec;
   http::request_parser<http::empty_body> parser;
   parser.header_limit(upgrade_header_size_max);
   link.buffer.max_size(2 * upgrade_header_size_max);
-  co_await http::async_read_header(link.socket, link.buffer, parser, into(ec));
+  control_stream_ref stream = link.reference();
+  const std::size_t size = co_await http::async_read_header(stream, link.buffer, parser, into(ec));
+  limit_header(size, ec);
   if (ec && (link.stopped() || error_of_unreadable(ec) != error::not_an_acceptor))
   {
     // Nobody is left to read an answer.
     log_line(spdlog::level::debug, "{} left before it asked: {}", name_of(link),
       link.failure(ec).message());
-    co_return false;
+    co_return link.failure(error_of_unreadable(ec));
   }
   refusal why;
   if (ec)
     why = {status_of_unreadable(ec), "this is no HTTP request that can be read: " + ec.message()};
   else
   {
-    upgrade_verdict verdict = judge_upgrade(parser.get());
+    const http::request_header<>& request = parser.get();
+    upgrade_verdict verdict = judge_upgrade(request, target);
+    if (verdict.accepted() && authorise)
+    {
+      const beast::string_view found = request.target();
+      const http::fields& fields = request;
+      authorisation said = ask(authorise,
+        {link.stream().remote_endpoint(), {found.data(), found.size()}, verdict.client.data, &fields});
+      if (said.status != 0)
+      {
+        verdict.status = static_cast<http::status>(said.status);
+        verdict.reason = std::move(said.reason);
+      }
+      client.answer = std::move(said.data);
+    }
     if (verdict.accepted())
     {
-      peer = verdict.peer;
+      client.self = std::move(verdict.client);
       link.progress = connection::stage::negotiating;
-      co_return true;
+      co_return error_code();
     }
     why = {verdict.status, std::move(verdict.reason)};
   }
   log_line(spdlog::level::info, "refused {}: {}; untrusted target {}", name_of(link), why.reason,
     untrusted(std::string_view(parser.get().target().data(), parser.get().target().size())));
-  co_await refuse(link, why.status, why.reason);
-  co_return false;
+  co_await refuse(link, why);
+  co_return error::refused;
 }
 
-} // namespace
-
-asio::awaitable<void> run_server(std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link)
+asio::awaitable<error_code> answer_request(connection& link, const server_settings& settings,
+  admitted_client client, unclaimed_queue_pair& made, heartbeat_times& times)
 {
-  endpoint_description peer;
-  if (!co_await read_request(*link, peer))
-    co_return link->stop(error::refused);
-
-  endpoint_description local;
-  refusal why;
-  unclaimed_queue_pair queue_pair = prepare(*acceptor, *link, peer, local, why);
-  if (!queue_pair)
-  {
-    co_await refuse(*link, why.status, why.reason);
-    co_return link->stop(error::refused);
-  }
-
   error_code ec;
-  const upgrade_response answer = make_upgrade_response(local);
-  co_await http::async_write(link->socket, answer, into(ec));
-  if (!ec)
-    ec = co_await link->receive(frame_type::ready);
-  if (ec)
+  refusal why;
+  try
   {
-    log_line(spdlog::level::info, "{} did not become ready: {}", name_of(*link),
-      link->failure(ec).message());
-    co_return link->stop(ec);
+    made = settings.make_queue_pair();
   }
-  link->establish();
-  acceptor->forget(link);
-  acceptor->finished(std::move(queue_pair));
-  acceptor.reset(); // which may go before its connections do
-  co_await link->watch();
+  catch (const system_error& e)
+  {
+    ec = e.code(); // mostly our trouble, not the client's
+    why.reason = "no queue pair can be had: " + ec.message();
+  }
+  if (!ec)
+  {
+    path way(link, made.get(), link.stream().local_endpoint().address());
+    introduction self = way.choose(client.self, ec);
+    if (ec)
+      why = refusal_of(ec, way);
+    // Closing a queue pair ends the connection that it was given, and a refusal needs that still.
+    else if (!link.adopt(made.get()))
+      ec = error::closed;
+    if (!ec)
+    {
+      made->set_peer_data(std::move(client.self.data));
+      times = agree_on_heartbeats(made->options(), client.self.heartbeat_limit);
+      self.data = std::move(client.answer);
+      const std::string answer = text_of(make_upgrade_response(self));
+      control_stream_ref stream = link.reference();
+      co_await asio::async_write(stream, asio::buffer(answer), into(ec));
+      if (!ec)
+        ec = co_await way.go_as_server();
+      if (ec)
+        log_line(spdlog::level::info, "{} did not become ready: {}; {}", name_of(link), link.failure(ec).message(),
+          way.declined_text());
+      else
+        log_line(spdlog::level::debug, "{} connected: {}", name_of(link), made->transport().text());
+      co_return link.failure(ec);
+    }
+  }
+  log_line(spdlog::level::warn, "no queue pair for {}: {}", name_of(link), why.reason);
+  made = unclaimed_queue_pair();
+  co_await refuse(link, why);
+  co_return ec;
 }
 
 } // namespace rdma::detail

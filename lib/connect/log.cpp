@@ -11,12 +11,11 @@
 
 namespace rdma::detail {
 
-std::string untrusted(std::string_view text)
+std::string untrusted(std::string_view text, std::size_t size_max)
 {
-  constexpr std::size_t shown_max = 80;
   constexpr std::string_view digits = "0123456789abcdef";
   std::string out = "\"";
-  for (const char c : text.substr(0, shown_max))
+  for (const char c : text.substr(0, size_max))
   {
     const auto byte = static_cast<unsigned char>(c);
     if (byte >= 0x20 && byte < 0x7f && c != '"' && c != '\\')
@@ -24,7 +23,7 @@ std::string untrusted(std::string_view text)
     else
       out.append("\\x").append(1, digits[byte >> 4]).append(1, digits[byte & 15]);
   }
-  out += text.size() > shown_max ? "\"..." : "\"";
+  out += text.size() > size_max ? "\"..." : "\"";
   return out;
 }
 

@@ -10,6 +10,7 @@
 
 #include <spdlog/spdlog.h>
 
+#include <cstddef>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -27,8 +28,11 @@ void log_line(
     logger->log(level, format, std::forward<Args>(args)...);
 }
 
-// Text of a peer's as it may be shown: in quotes, without control characters, cut.
-std::string untrusted(std::string_view text);
+// Text of a peer's as it may be shown: in quotes, without control characters, cut. What a person is to learn the
+// peer's reason from is cut later: there are sentences in it.
+constexpr std::size_t untrusted_size_max = 80;
+constexpr std::size_t untrusted_reason_size_max = 240; // introduction::declined_size_max
+std::string untrusted(std::string_view text, std::size_t size_max = untrusted_size_max);
 
 } // namespace rdma::detail
 

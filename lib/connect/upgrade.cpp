@@ -7,6 +7,10 @@
 
 #include "connect/upgrade.hpp"
 
+#include "boost_rdma/authorisation.hpp"
+#include "boost_rdma/detail/upgrade_start.hpp"
+#include "boost_rdma/upgrade.hpp"
+
 #include <boost/asio/error.hpp>
 #include <boost/beast/core/string.hpp>
 #include <boost/beast/http/error.hpp>
@@ -24,8 +28,8 @@ namespace http = boost::beast::http;
 
 namespace {
 
-constexpr char endpoint_field[] = "Rdma-Endpoint";
 constexpr char reason_field[] = "Rdma-Reason";
+constexpr std::size_t options_size_max = 6 * 1024; // of upgrade_header_size_max
 constexpr std::string_view protocol_name = "boost-rdma/"; // any version of it
 constexpr unsigned http_1_1 = 11;
 
@@ -89,28 +93,53 @@ bool wants_upgrade(const http::fields& fields)
   return found;
 }
 
-// No endpoint and two of them are one error: which one counts must not be left to chance.
-endpoint_description read_endpoint(const http::fields& fields, error_code& ec)
-{
-  const auto [first, last] = fields.equal_range(endpoint_field);
-  if (first == last || std::next(first) != last)
-  {
-    ec = error::malformed_description;
-    return {};
-  }
-  const beast::string_view value = first->value();
-  return endpoint_description::parse(std::string_view(value.data(), value.size()), ec);
-}
-
-bool is_target(beast::string_view target)
+bool is_target(beast::string_view found, std::string_view wanted)
 {
   // What follows a question mark is for later versions.
-  return target.substr(0, target.find('?')) == beast::string_view(upgrade_target.data(), upgrade_target.size());
+  return wanted.empty() || found.substr(0, found.find('?')) == beast::string_view(wanted.data(), wanted.size());
+}
+
+bool is_token(std::string_view text)
+{
+  // RFC 9110 5.6.2
+  constexpr std::string_view allowed = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
+}
+
+bool is_printable(std::string_view text)
+{
+  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= ' ' && c != 0x7f; });
+}
+
+// Fields that are the handshake's own, or would give the request a body.
+bool is_reserved(std::string_view name)
+{
+  constexpr std::string_view ours = "rdma-";
+  if (same_text(name.substr(0, ours.size()), ours))
+    return true;
+  for (const std::string_view each : {"host", "connection", "upgrade", "content-length", "transfer-encoding"})
+    if (same_text(name, each))
+      return true;
+  return false;
+}
+
+bool fits(const connect_options& options)
+{
+  std::size_t size = options.target.size() + options.host.size();
+  bool good = is_printable(options.target) && options.target.starts_with('/')
+    && options.target.find(' ') == std::string::npos && is_printable(options.host)
+    && options.data.size() <= connect_options::data_size_max;
+  for (const auto& [name, value] : options.fields)
+  {
+    good = good && is_token(name) && !is_reserved(name) && is_printable(value);
+    size += name.size() + value.size() + 4;
+  }
+  return good && size + 2 * options.data.size() <= options_size_max;
 }
 
 upgrade_verdict refuse(http::status status, std::string reason)
 {
-  return {.status = status, .reason = std::move(reason), .peer = {}};
+  return {.status = status, .reason = std::move(reason), .client = {}};
 }
 
 template <class Fields>
@@ -121,37 +150,56 @@ void announce(Fields& message)
 
 } // namespace
 
-upgrade_request make_upgrade_request(std::string_view host, const endpoint_description& local)
+void limit_header(std::size_t size, error_code& ec)
 {
-  upgrade_request request(http::verb::get,
-    beast::string_view(upgrade_target.data(), upgrade_target.size()), http_1_1);
-  request.set(http::field::host, beast::string_view(host.data(), host.size()));
+  if (!ec && size > upgrade_header_size_max)
+    ec = http::error::header_limit;
+}
+
+upgrade_request make_upgrade_request(
+  std::string_view host, const connect_options& options, const introduction& client, error_code& ec)
+{
+  if (!fits(options))
+  {
+    ec = boost::asio::error::invalid_argument;
+    return {};
+  }
+  upgrade_request request(http::verb::get, options.target, http_1_1);
+  request.set(http::field::host, options.host.empty() ? beast::string_view(host.data(), host.size())
+                                                      : beast::string_view(options.host));
   request.set(http::field::connection, "Upgrade");
   announce(request);
-  request.set(endpoint_field, local.text());
+  write_introduction(client, request);
+  for (const auto& [name, value] : options.fields)
+    request.insert(name, value);
   return request;
 }
 
-upgrade_verdict judge_upgrade(const http::request_header<>& request)
+bool asks_for_upgrade(const http::request_header<>& request)
 {
   const offered_protocols protocols = read_protocols(request);
-  if (request.version() != http_1_1 || !wants_upgrade(request) || (!protocols.ours && !protocols.other_version))
+  return request.version() == http_1_1 && wants_upgrade(request) && (protocols.ours || protocols.other_version);
+}
+
+upgrade_verdict judge_upgrade(const http::request_header<>& request, std::string_view target)
+{
+  if (!asks_for_upgrade(request))
     return refuse(http::status::upgrade_required, "this port speaks RDMA: upgrade to boost-rdma/1");
-  if (!protocols.ours)
+  if (!read_protocols(request).ours)
     return refuse(http::status::upgrade_required, "of boost-rdma, only version 1 is spoken here");
   if (request.method() != http::verb::get)
     return refuse(http::status::method_not_allowed, "the upgrade is a GET");
-  if (!is_target(request.target()))
-    return refuse(http::status::not_found, "the upgrade is for /rdma");
+  if (!is_target(request.target(), target))
+    return refuse(http::status::not_found, "the upgrade is for " + std::string(target));
   // What follows the request belongs to the protocol that is upgraded to; a body would be taken for it.
   if (request.count(http::field::transfer_encoding) != 0
     || (request.count(http::field::content_length) != 0 && request[http::field::content_length] != "0"))
     return refuse(http::status::bad_request, "the upgrade has no body");
   upgrade_verdict verdict;
   error_code ec;
-  verdict.peer = read_endpoint(request, ec);
-  if (ec)
-    return refuse(http::status::bad_request, "the field Rdma-Endpoint is missing or cannot be read");
+  verdict.client = read_introduction(request, ec);
+  if (ec || verdict.client.endpoints.empty())
+    return refuse(http::status::bad_request, "a field Rdma-... is missing or cannot be read");
   return verdict;
 }
 
@@ -164,17 +212,20 @@ http::status status_of_unreadable(const error_code& ec)
   return http::status::bad_request;
 }
 
-upgrade_response make_upgrade_response(const endpoint_description& local)
+upgrade_response make_upgrade_response(const introduction& server)
 {
   upgrade_response response(http::status::switching_protocols, http_1_1);
   response.set(http::field::connection, "Upgrade");
   announce(response);
-  response.set(endpoint_field, local.text());
+  write_introduction(server, response);
   return response;
 }
 
-upgrade_refusal make_upgrade_refusal(http::status status, std::string_view reason)
+upgrade_refusal make_upgrade_refusal(http::status status, std::string_view text)
 {
+  constexpr std::size_t reason_size_max = 512;
+  std::string reason(text.substr(0, reason_size_max));
+  std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
   upgrade_refusal response(status, http_1_1);
   // Every refusal says what is spoken here: by this a client knows an acceptor from a web server.
   announce(response);
@@ -182,14 +233,19 @@ upgrade_refusal make_upgrade_refusal(http::status status, std::string_view reaso
   if (status == http::status::method_not_allowed)
     response.set(http::field::allow, "GET");
   response.set(http::field::content_type, "text/plain");
-  response.set(reason_field, beast::string_view(reason.data(), reason.size()));
+  response.set(reason_field, reason);
   response.body() = reason;
   response.body() += '\n';
   response.prepare_payload();
   return response;
 }
 
-endpoint_description judge_answer(const http::response_header<>& answer, error_code& ec)
+std::string data_of_upgrade(const http::request_header<>& request, error_code& ec)
+{
+  return read_program_data(request, ec);
+}
+
+introduction judge_answer(const http::response_header<>& answer, error_code& ec)
 {
   const offered_protocols protocols = read_protocols(answer);
   if (!protocols.ours && !protocols.other_version)
@@ -201,7 +257,13 @@ endpoint_description judge_answer(const http::response_header<>& answer, error_c
     else if (!protocols.ours || protocols.other_version)
       ec = error::version_mismatch; // it chose one that was not offered
     else
-      return read_endpoint(answer, ec);
+    {
+      introduction server = read_introduction(answer, ec);
+      // Exactly one way to go on.
+      if (!ec && server.endpoints.size() + (server.software_next ? 1 : 0) == 1)
+        return server;
+      ec = error::malformed_description;
+    }
   }
   else if (answer.result() == http::status::upgrade_required && !protocols.ours)
     ec = error::version_mismatch;
@@ -232,3 +294,24 @@ error_code error_of_unreadable(const error_code& ec)
 }
 
 } // namespace rdma::detail
+
+namespace rdma {
+
+boost::beast::http::response<boost::beast::http::string_body> refuse_upgrade(
+  boost::beast::http::status status, std::string_view reason)
+{
+  const auto number = static_cast<unsigned>(status);
+  return detail::make_upgrade_refusal(
+    number >= 400 && number <= 599 ? status : boost::beast::http::status::internal_server_error, reason);
+}
+
+std::optional<std::string_view> upgrade_request_view::field(std::string_view name) const
+{
+  const auto& fields = *static_cast<const boost::beast::http::fields*>(fields_);
+  const auto found = fields.find(boost::beast::string_view(name.data(), name.size()));
+  if (found == fields.end())
+    return std::nullopt;
+  return std::string_view(found->value().data(), found->value().size());
+}
+
+} // namespace rdma

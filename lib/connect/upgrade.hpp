@@ -8,15 +8,18 @@
 #ifndef BOOST_RDMA_LIB_CONNECT_UPGRADE_HPP
 #define BOOST_RDMA_LIB_CONNECT_UPGRADE_HPP
 
-#include "boost_rdma/endpoint_description.hpp"
+#include "boost_rdma/connect_options.hpp"
 #include "boost_rdma/error.hpp"
+#include "connect/introduction.hpp"
 
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
 #include <boost/beast/http/status.hpp>
 #include <boost/beast/http/string_body.hpp>
+#include <boost/beast/http/write.hpp>
 
 #include <cstddef>
+#include <sstream>
 #include <string>
 #include <string_view>
 
@@ -25,38 +28,54 @@
 namespace rdma::detail {
 
 constexpr std::string_view upgrade_protocol = "boost-rdma/1";
-constexpr std::string_view upgrade_target = "/rdma";
+constexpr std::string_view upgrade_target = "/rdma"; // of an acceptor that was told no other
 constexpr std::size_t upgrade_header_size_max = 8 * 1024;
 
 using upgrade_request = boost::beast::http::request<boost::beast::http::empty_body>;
 using upgrade_response = boost::beast::http::response<boost::beast::http::empty_body>;
 using upgrade_refusal = boost::beast::http::response<boost::beast::http::string_body>;
 
-// The client's request.
-upgrade_request make_upgrade_request(std::string_view host, const endpoint_description& local);
+// Makes it an error that a header which was read has more bytes than upgrade_header_size_max. Beast's own
+// limit holds for the start line and the fields each, or for both together, depending on how they arrive.
+void limit_header(std::size_t size, error_code& ec);
+
+// The client's request; invalid_argument for options that would not go into a request, or would break it.
+upgrade_request make_upgrade_request(
+  std::string_view host, const connect_options& options, const introduction& client, error_code& ec);
 
 // What the server thinks of a request.
 struct upgrade_verdict
 {
   boost::beast::http::status status = boost::beast::http::status::switching_protocols;
   std::string reason; // when it is another status
-  endpoint_description peer;
+  introduction client;
 
   [[nodiscard]] bool accepted() const noexcept
   {
     return status == boost::beast::http::status::switching_protocols;
   }
 };
-upgrade_verdict judge_upgrade(const boost::beast::http::request_header<>& request);
+
+// No target: whoever passed the request on has looked at that.
+upgrade_verdict judge_upgrade(const boost::beast::http::request_header<>& request, std::string_view target);
 
 // The status that answers a request which could not be read.
 boost::beast::http::status status_of_unreadable(const error_code& ec);
 
-upgrade_response make_upgrade_response(const endpoint_description& local);
+upgrade_response make_upgrade_response(const introduction& server);
 upgrade_refusal make_upgrade_refusal(boost::beast::http::status status, std::string_view reason);
 
-// What the client thinks of the answer: the server's endpoint, or an error.
-endpoint_description judge_answer(
+// As bytes to send.
+template <class Message>
+std::string text_of(const Message& message)
+{
+  std::ostringstream out;
+  out << message;
+  return std::move(out).str();
+}
+
+// What the client thinks of the answer: what the server says of itself, or an error.
+introduction judge_answer(
   const boost::beast::http::response_header<>& answer, error_code& ec);
 
 // The server's reason for refusing, as it wrote it: show it through untrusted().

@@ -111,4 +111,24 @@ std::vector<boost::asio::ip::address> device::addresses() const
 
 ibv_context* device::native_handle() const noexcept { return impl_->native(); }
 
+const char* name_of(wire value) noexcept
+{
+  switch (value)
+  {
+  case wire::unknown:
+    break;
+  case wire::infiniband:
+    return "InfiniBand";
+  case wire::roce_v1:
+    return "RoCE v1";
+  case wire::roce_v2:
+    return "RoCE v2";
+  case wire::iwarp:
+    return "iWARP";
+  case wire::tcp:
+    return "TCP";
+  }
+  return "unknown wire";
+}
+
 } // namespace rdma

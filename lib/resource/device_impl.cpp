@@ -124,9 +124,12 @@ std::vector<gid_entry> device_impl::gids() const
 }
 
 std::optional<gid_entry> device_impl::find_gid(
-  const std::optional<boost::asio::ip::address>& local, error_code& ec) const
+  const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec) const
 {
-  return choose_gid(gids(), local, kind_ == device_kind::software, ec);
+  std::vector<gid_entry> table = gids();
+  if (kind_ == device_kind::nic && by != wire::unknown)
+    std::erase_if(table, [by](const gid_entry& entry) { return wire_of(entry.kind) != by; });
+  return choose_gid(table, local, kind_ == device_kind::software, ec);
 }
 
 std::unique_ptr<device_impl> open_software(const software::device_settings& settings)
@@ -184,6 +187,7 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, s
   ibv_device** list = api != nullptr ? api->get_device_list(&count) : nullptr;
   std::unique_ptr<device_impl> found;
   std::vector<std::string> names;
+  const auto add_reason = [&why](const std::string& more) { why += (why.empty() ? "" : "; ") + more; };
   for (int i = 0; list != nullptr && i < count && !found; ++i)
   {
     names.emplace_back(api->get_device_name(list[i]));
@@ -193,9 +197,11 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, s
     ibv_context* context = api->open_device(list[i]);
     if (context == nullptr)
     {
-      // Asked for by name, the reason matters; otherwise the next one may do.
+      // Otherwise the next one may do.
+      error_code failed;
+      add_reason(opening_failure(*list[i], failed));
       if (!any)
-        why = opening_failure(*list[i], ec);
+        ec = failed;
       continue;
     }
     try
@@ -203,14 +209,14 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, s
       auto candidate = std::make_unique<device_impl>(*api, context, device_kind::nic);
       if (!any || candidate->port_active())
         found = std::move(candidate);
+      else
+        add_reason(candidate->name() + " has no active port");
     }
     catch (const system_error& e)
     {
+      add_reason(e.what());
       if (!any)
-      {
         ec = e.code();
-        why = e.what();
-      }
     }
   }
   if (list != nullptr)
@@ -226,6 +232,13 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, s
         if (each.name == name)
           why = each.why;
   }
+  if (any && !found && api == nullptr)
+    why = library.reason;
+  if (any && !found && api != nullptr)
+    for (const unlisted_device& each : unlisted_devices(names))
+      add_reason(each.why);
+  if (any && !found && why.empty())
+    why = "this side has none";
   return found;
 }
 

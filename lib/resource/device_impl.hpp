@@ -51,9 +51,9 @@ public:
   // What all ports' GID tables hold now.
   [[nodiscard]] std::vector<gid_entry> gids() const;
 
-  // See choose_gid().
+  // See choose_gid(); among the GIDs of one wire, where one is given.
   [[nodiscard]] std::optional<gid_entry> find_gid(
-    const std::optional<boost::asio::ip::address>& local, error_code& ec) const;
+    const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec) const;
 
   [[nodiscard]] bool is_iwarp() const noexcept
   {
@@ -108,7 +108,7 @@ private:
 };
 
 // Opens the device that `name` asks for (see context_options::device); null when the software device
-// is to be the only one. `why` says for a person what stands behind `ec`.
+// is to be the only one. `why` says for a person what stands behind `ec`, or why there is none.
 std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, std::string& why);
 
 // Why this device could not be opened, just now, and what to do about it.

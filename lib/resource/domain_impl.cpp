@@ -23,9 +23,12 @@ device_set::device_set(const context_options& options)
     error_code ec;
     std::string why;
     devices[nic_index] = open_nic(wanted, ec, why);
+    why_no_nic = why;
     if (ec)
       throw system_error(ec, "cannot open the RDMA device '" + wanted + "' (" + why + ")");
   }
+  else
+    why_no_nic = "the context was opened for the software device alone";
   devices[software_index] = open_software(options.software);
 }
 

@@ -27,6 +27,7 @@ struct device_set
 
   std::array<std::unique_ptr<device_impl>, device_count_max> devices;
   memory_pool_options pool_options;
+  std::string why_no_nic; // for people, when there is none
 };
 
 // What a registration that failed says to a person: how much it was, and what stands in its way.

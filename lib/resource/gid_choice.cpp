@@ -53,6 +53,20 @@ auto rank(const gid_entry& entry, bool prefer_v6)
 
 } // namespace
 
+wire wire_of(gid_kind kind) noexcept
+{
+  switch (kind)
+  {
+  case gid_kind::infiniband:
+    return wire::infiniband;
+  case gid_kind::roce_v1:
+    return wire::roce_v1;
+  case gid_kind::roce_v2:
+    return wire::roce_v2;
+  }
+  return wire::unknown;
+}
+
 std::optional<ip::address> address_of(const ::ibv_gid& gid)
 {
   ip::address_v6::bytes_type bytes;

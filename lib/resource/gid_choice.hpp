@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_RESOURCE_GID_CHOICE_HPP
 #define BOOST_RDMA_LIB_RESOURCE_GID_CHOICE_HPP
 
+#include "boost_rdma/device.hpp"
 #include "boost_rdma/error.hpp"
 
 #include <boost/asio/ip/address.hpp>
@@ -26,6 +27,8 @@ enum class gid_kind : std::uint8_t
   roce_v1,    // reaches its own link only
   roce_v2,
 };
+
+wire wire_of(gid_kind kind) noexcept;
 
 // A place of a port's GID table that is taken.
 struct gid_entry

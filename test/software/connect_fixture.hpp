@@ -28,6 +28,7 @@
 #include <string>
 #include <string_view>
 #include <sys/socket.h>
+#include <vector>
 
 namespace test {
 
@@ -122,6 +123,49 @@ public:
     asio::write(socket_, asio::buffer(rdma::detail::encode_frame(type)));
   }
 
+  /// The next frame of this type is there; others before it are skipped. False at the end.
+  [[nodiscard]] bool await(rdma::detail::frame_type type)
+  {
+    while (const auto found = read_frame())
+      if (*found == type)
+        return true;
+    return false;
+  }
+
+  /// The type of the next frame, or none at the end; its payload is `payload`.
+  std::optional<rdma::detail::frame_type> read_frame()
+  {
+    using reader = rdma::detail::frame_reader;
+    for (;;)
+    {
+      std::array<std::uint8_t, 1> byte{};
+      error_code ec;
+      if (asio::read(socket_, asio::buffer(byte), ec) != 1)
+        return std::nullopt;
+      std::span<const std::uint8_t> input(byte);
+      const reader::result result = frames_.read(input);
+      if (result == reader::result::malformed)
+        return std::nullopt;
+      if (result == reader::result::frame)
+      {
+        payload = frames_.payload();
+        return static_cast<rdma::detail::frame_type>(frames_.type());
+      }
+    }
+  }
+
+  /// The types of all frames up to the end, but for heartbeats.
+  std::vector<rdma::detail::frame_type> read_frames()
+  {
+    std::vector<rdma::detail::frame_type> result;
+    while (const auto found = read_frame())
+      if (*found != rdma::detail::frame_type::heartbeat)
+        result.push_back(*found);
+    return result;
+  }
+
+  std::string payload;
+
   void finish_sending()
   {
     error_code ignored;
@@ -152,6 +196,7 @@ public:
 
 private:
   tcp::socket socket_;
+  rdma::detail::frame_reader frames_;
 };
 
 /// Waits for one client.
@@ -179,14 +224,69 @@ std::string http_text(const Message& message)
   return out.str();
 }
 
+/// What a client or a server says that has this queue pair and nothing else to say.
+inline rdma::detail::introduction introduction_of(const rdma::endpoint_description& endpoint)
+{
+  rdma::detail::introduction self;
+  self.endpoints.push_back(endpoint);
+  return self;
+}
+
 inline std::string good_request(const rdma::endpoint_description& endpoint)
 {
-  return http_text(rdma::detail::make_upgrade_request("localhost", endpoint));
+  error_code ec;
+  return http_text(rdma::detail::make_upgrade_request("localhost", {}, introduction_of(endpoint), ec));
 }
 
 inline std::string good_answer(const rdma::endpoint_description& endpoint)
 {
-  return http_text(rdma::detail::make_upgrade_response(endpoint));
+  return http_text(rdma::detail::make_upgrade_response(introduction_of(endpoint)));
+}
+
+/// The first endpoint in a request or an answer.
+inline rdma::endpoint_description endpoint_in(const std::string& header)
+{
+  const std::string field = "Rdma-Endpoint: ";
+  const std::size_t at = header.find(field) + field.size();
+  return rdma::endpoint_description::parse(header.substr(at, header.find('\r', at) - at));
+}
+
+/// Connects as the client of a handshake that a test plays, which is ready last, or as its server.
+inline void connect_as_client(rdma::queue_pair& own, const rdma::endpoint_description& server)
+{
+  error_code ec;
+  own.core()->connect(server, ec, rdma::detail::queue_pair_core::side::last);
+  if (ec)
+    throw rdma::system_error(ec);
+}
+inline void connect_as_server(rdma::queue_pair& own, const rdma::endpoint_description& client)
+{
+  error_code ec;
+  own.core()->connect(client, ec, rdma::detail::queue_pair_core::side::first);
+  if (ec)
+    throw rdma::system_error(ec);
+}
+
+/// Plays the client that has got this answer, up to where the acceptor's queue pair is connected with `own`.
+[[nodiscard]] inline bool confirm_as_client(plain_peer& peer, rdma::queue_pair& own, const std::string& answer)
+{
+  using rdma::detail::frame_type;
+  connect_as_client(own, endpoint_in(answer));
+  peer.send(frame_type::confirmed);
+  return peer.await(frame_type::confirmed);
+}
+
+/// Plays the server that answers this request, the same.
+[[nodiscard]] inline bool confirm_as_server(
+  plain_peer& peer, rdma::queue_pair& own, const std::string& request, const std::string& more = {})
+{
+  using rdma::detail::frame_type;
+  const std::string answer = good_answer(own.local_endpoint());
+  connect_as_server(own, endpoint_in(request));
+  peer.send(answer);
+  const bool confirmed = peer.await(frame_type::confirmed);
+  peer.send(rdma::detail::encode_frame(frame_type::confirmed) + more);
+  return confirmed;
 }
 
 } // namespace test

@@ -443,7 +443,7 @@ TEST_CASE("an accept that can end at once does so after the initiating call, whe
   error_code expected;
   std::vector<plain_peer> clients;
   rdma::queue_pair described(f.io, f.client_context);
-  const std::string request = good_request(described.local_endpoint());
+  rdma::queue_pair other(f.io, f.client_context);
 
   SECTION("its acceptor is closed")
   {
@@ -460,27 +460,27 @@ TEST_CASE("an accept that can end at once does so after the initiating call, whe
     refusing.reset();
     connect_fixture::accepted withdrawn;
     f.acceptor.async_accept(withdrawn.handler());
-    for (int i = 0; i < 2; ++i)
+    std::vector<std::string> answers;
+    for (rdma::queue_pair* each : {&described, &other})
     {
       clients.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
-      clients.back().send(request);
-      REQUIRE(clients.back().read_header().starts_with("HTTP/1.1 101"));
+      clients.back().send(good_request(each->local_endpoint()));
+      answers.push_back(clients.back().read_header());
+      REQUIRE(answers.back().starts_with("HTTP/1.1 101"));
     }
     f.acceptor.cancel();
-    REQUIRE(run_out(f.io));
+    REQUIRE(run_until(f.io, [&] { return withdrawn.calls != 0; }));
     REQUIRE(withdrawn.ec == asio::error::operation_aborted);
-    clients[0].send(rdma::detail::frame_type::ready);
+    REQUIRE(confirm_as_client(clients[0], described, answers[0]));
     // When the second has been seen to come and go, the first has been seen as well.
-    clients[1].send(rdma::detail::frame_type::ready);
+    REQUIRE(confirm_as_client(clients[1], other, answers[1]));
     clients[1].send(rdma::detail::frame_type::bye);
     REQUIRE(clients[1].read_end());
   }
   SECTION("a client has connected, and asked")
   {
     refusing.reset();
-    clients.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
-    clients.back().send(request);
-    clients.back().send(rdma::detail::frame_type::ready);
+    described.async_connect(f.acceptor.local_endpoint(), [](error_code) {});
   }
 
   rdma::acceptor& acceptor = refusing ? *refusing : f.acceptor;

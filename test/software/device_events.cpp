@@ -429,6 +429,7 @@ TEST_CASE("a device that is removed ends everything that is outstanding on it wi
   event_record second;
   events.async_wait_event(first.handler());
   events.async_wait_event(second.handler());
+  rdma::queue_pair unconnected(d.io, d.context);
   rdma::software::remove_device(device_of(d.context).native());
   const auto begin = std::chrono::steady_clock::now();
   REQUIRE(run_until(d.io, [&] { return d.ended.size() == d.started && second.done(); }));
@@ -445,13 +446,17 @@ TEST_CASE("a device that is removed ends everything that is outstanding on it wi
   bytes_record late;
   message_record late_shared;
   event_record late_event;
+  plain_record late_connect;
   d.near->async_send(d.buffer, late.handler());
   d.shared->async_receive_message(d.buffer, late_shared.handler());
   events.async_wait_event(late_event.handler());
-  REQUIRE(run_until(d.io, [&] { return late.done() && late_shared.done() && late_event.done(); }));
+  unconnected.async_connect({asio::ip::address_v4::loopback(), 1}, late_connect.handler());
+  REQUIRE(run_until(
+    d.io, [&] { return late.done() && late_shared.done() && late_event.done() && late_connect.done(); }));
   CHECK(late.ec == rdma::error::device_lost);
   CHECK(late_shared.ec == rdma::error::device_lost);
   CHECK(late_event.ec == rdma::error::device_lost);
+  CHECK(late_connect.ec == rdma::error::device_lost);
   auto code_of = [](auto make)
   {
     try

@@ -6,13 +6,16 @@
 //
 
 #include "common/catch.hpp"
-#include "common/rdma_fixture.hpp"
+#include "software/connect_fixture.hpp"
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/device_events.hpp>
 #include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/upgrade.hpp>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
 
 #include <filesystem>
 #include <fstream>
@@ -21,10 +24,12 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <thread>
 #include <utility>
 
+#include <fcntl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -170,6 +175,35 @@ void exchange(linked_pair& l)
 }
 
 } // namespace
+
+TEST_CASE("a program that this one starts gets none of the library's descriptors")
+{
+  const auto open_now = []
+  {
+    std::set<int> result;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd"))
+      result.insert(std::stoi(each.path().filename()));
+    return result;
+  };
+  const std::set<int> before = open_now();
+  connect_fixture f;
+  connect_fixture::accepted server;
+  rdma::queue_pair client(f.io, f.client_context);
+  plain_record connected;
+  f.acceptor.async_accept(server.handler());
+  client.async_connect(f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls != 0; }));
+  REQUIRE(!connected.ec);
+  for (const int each : open_now())
+  {
+    const int flags = ::fcntl(each, F_GETFD);
+    if (before.contains(each) || flags < 0) // that of the directory is gone
+      continue;
+    std::error_code ec;
+    INFO(each << " is " << std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(each), ec));
+    CHECK((flags & FD_CLOEXEC) != 0);
+  }
+}
 
 TEST_CASE("in a child of fork() everything that the parent made says so, and the parent goes on")
 {
@@ -380,4 +414,54 @@ TEST_CASE("a child makes contexts and queue pairs of its own")
     });
   CHECK(wrong == "");
   exchange(parents);
+}
+
+TEST_CASE("a child that goes on with the io_context leaves streams that were upgraded to the parent")
+{
+  BOOST_RDMA_TEST_FORKS();
+  need(feature::endpoint_descriptions);
+  asio::io_context io;
+  const rdma::context context = make_context();
+  asio::ip::tcp::acceptor listener(io, {asio::ip::address_v4::loopback(), 0});
+  asio::ip::tcp::socket at_client(io);
+  at_client.connect(listener.local_endpoint());
+  asio::ip::tcp::socket at_server = listener.accept();
+
+  rdma::queue_pair_options options;
+  options.heartbeat_interval = std::chrono::milliseconds(10); // there is always something to read
+  rdma::queue_pair client(io, context, options);
+  std::optional<rdma::basic_queue_pair<asio::ip::tcp::socket::executor_type>> server;
+  plain_record connected;
+  rdma::async_upgrade(std::move(at_client), client, rdma::connect_options(), connected.handler());
+  boost::beast::flat_buffer buffer;
+  boost::beast::http::request<boost::beast::http::empty_body> request;
+  boost::beast::http::async_read(at_server, buffer, request,
+    [&](error_code ec, std::size_t)
+    {
+      rdma::upgrade_options answer;
+      answer.queue_pair = options;
+      if (!ec)
+        rdma::async_upgrade(std::move(at_server), request.base(), context, answer,
+          [&](error_code, auto made) { server.emplace(std::move(made)); });
+    });
+  REQUIRE(run_until(io, [&] { return connected.done() && server; }));
+  REQUIRE(connected.ec == error_code());
+  REQUIRE(server->is_connected());
+
+  io.notify_fork(asio::execution_context::fork_prepare);
+  const std::string wrong = in_child(
+    [&]
+    {
+      io.notify_fork(asio::execution_context::fork_child);
+      return run_out(io) ? std::string() : std::string("run() does not return");
+    });
+  io.notify_fork(asio::execution_context::fork_parent);
+  CHECK(wrong == "");
+
+  plain_record shut, ended;
+  server->async_wait_close(ended.handler());
+  client.async_shutdown(shut.handler());
+  REQUIRE(run_until(io, [&] { return shut.done() && ended.done(); }));
+  CHECK(shut.ec == error_code());
+  CHECK(ended.ec == rdma::error::peer_closed);
 }

@@ -41,14 +41,6 @@ rdma::endpoint_description example()
   return endpoint;
 }
 
-template <class Message>
-std::string text_of(const Message& message)
-{
-  std::ostringstream out;
-  out << message;
-  return out.str();
-}
-
 // Parses a header from text as the server or the client reads it.
 template <bool is_request>
 http::header<is_request> parse(const std::string& text, error_code& ec)
@@ -79,7 +71,32 @@ std::string request_text(const std::string& upgrade = "boost-rdma/1",
     + "\r\nRdma-Endpoint: " + example().text() + "\r\n" + more + "\r\n";
 }
 
-http::status status_for(const std::string& text) { return judge_upgrade(request_of(text)).status; }
+introduction introduce()
+{
+  introduction self;
+  self.endpoints = {example(), example()};
+  self.endpoints[1].kind = rdma::device_kind::nic;
+  self.endpoints[1].wire = rdma::wire::roce_v2;
+  self.endpoints[1].device = "mlx5_0";
+  self.falls_back = true;
+  self.heartbeat_limit = std::chrono::milliseconds(5'000);
+  self.declined = {{"RoCE v1 on rxe0", "no such GID (the device's are 10.0.0.1)"}};
+  self.data = std::string("any\0thing\xff", 10);
+  return self;
+}
+
+std::string request_of(const introduction& self, const rdma::connect_options& options = {})
+{
+  error_code ec;
+  const std::string text = text_of(make_upgrade_request("h", options, self, ec));
+  REQUIRE(!ec);
+  return text;
+}
+
+http::status status_for(const std::string& text)
+{
+  return judge_upgrade(request_of(text), upgrade_target).status;
+}
 
 error_code answer_error(const std::string& text)
 {
@@ -93,21 +110,103 @@ error_code answer_error(const std::string& text)
 
 } // namespace
 
-TEST_CASE("an upgrade request carries the client's endpoint to the server")
+TEST_CASE("an upgrade request carries all that the client says of itself")
 {
-  const auto request = make_upgrade_request("192.0.2.7:7471", example());
-  const upgrade_verdict verdict = judge_upgrade(request_of(text_of(request)));
+  const upgrade_verdict verdict = judge_upgrade(request_of(request_of(introduce())), upgrade_target);
   CHECK(verdict.accepted());
-  CHECK(verdict.peer == example());
+  CHECK(verdict.client == introduce());
 }
 
-TEST_CASE("an upgrade answer carries the server's endpoint to the client")
+TEST_CASE("an upgrade answer carries all that the server says of itself")
 {
+  introduction server = introduce();
+  server.endpoints.pop_back();
   error_code ec;
-  const auto header = parse<false>(text_of(make_upgrade_response(example())), ec);
+  const auto header = parse<false>(text_of(make_upgrade_response(server)), ec);
   REQUIRE(!ec);
-  CHECK(judge_answer(header, ec) == example());
+  CHECK(judge_answer(header, ec) == server);
   CHECK(!ec);
+
+  server.endpoints.clear();
+  server.software_next = true;
+  const auto later = parse<false>(text_of(make_upgrade_response(server)), ec);
+  CHECK(judge_answer(later, ec) == server);
+  CHECK(!ec);
+}
+
+TEST_CASE("a client may choose target, host and further fields, but breaks no request by them")
+{
+  rdma::connect_options options;
+  options.target = "/deep/down?token=1";
+  options.host = "rdma.example";
+  options.fields = {{"Authorization", "Bearer abc"}, {"X-More", ""}};
+  const auto header = request_of(request_of(introduce(), options));
+  CHECK(header.target() == "/deep/down?token=1");
+  CHECK(header[http::field::host] == "rdma.example");
+  CHECK(header[http::field::authorization] == "Bearer abc");
+  CHECK(judge_upgrade(header, "/deep/down").accepted());
+  CHECK(judge_upgrade(header, "/deep").status == http::status::not_found);
+  CHECK(judge_upgrade(header, {}).accepted());
+
+  const auto invalid = [](auto change)
+  {
+    rdma::connect_options bad;
+    change(bad);
+    error_code ec;
+    make_upgrade_request("h", bad, introduce(), ec);
+    return ec == boost::asio::error::invalid_argument;
+  };
+  for (const char* target : {"", "rdma", "/a b", "/a\r\nX: y"})
+    CHECK(invalid([&](auto& o) { o.target = target; }));
+  CHECK(invalid([](auto& o) { o.host = "a\nb"; }));
+  for (const char* name : {"", "a b", "a:", "Host", "upgrade", "Content-Length", "Rdma-Endpoint", "a\r\n"})
+    CHECK(invalid([&](auto& o) { o.fields = {{name, "x"}}; }));
+  CHECK(invalid([](auto& o) { o.fields = {{"X", "a\r\nY: b"}}; }));
+  CHECK(invalid([](auto& o) { o.fields = {{"X", std::string(upgrade_header_size_max, 'x')}}; }));
+  CHECK(invalid([](auto& o) { o.data = std::string(rdma::connect_options::data_size_max + 1, 'x'); }));
+  CHECK(!invalid([](auto& o) { o.data = std::string(rdma::connect_options::data_size_max, '\0'); }));
+}
+
+TEST_CASE("what a side says of itself is bounded and checked")
+{
+  const auto with = [](const std::string& fields)
+  { return status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1", fields)); };
+  const auto good = http::status::switching_protocols;
+  const auto bad = http::status::bad_request;
+  const std::string endpoint = "Rdma-Endpoint: " + example().text() + "\r\n";
+  CHECK(with(endpoint + endpoint + endpoint) == good);
+  CHECK(with(endpoint + endpoint + endpoint + endpoint) == bad); // one too many
+  for (const char* parameters : {"", "heartbeat=0", "heartbeat=100", "heartbeat=3600000;later=x", "fall-back=1",
+         "fall-back=0;heartbeat=5000"})
+    CHECK(with("Rdma-Parameters: " + std::string(parameters) + "\r\n") == good);
+  for (const char* parameters : {"x", "heartbeat=", "heartbeat=99", "heartbeat=3600001", "heartbeat=-1",
+         "heartbeat=1e3", "heartbeat=500;heartbeat=500", "fall-back=2", "fall-back=1;fall-back=1"})
+    CHECK(with("Rdma-Parameters: " + std::string(parameters) + "\r\n") == bad);
+  CHECK(with("Rdma-Parameters: fall-back=1\r\nRdma-Parameters: fall-back=1\r\n") == bad);
+  CHECK(with("Rdma-Parameters: " + std::string(600, ';') + "\r\n") == bad);
+  CHECK(with("Rdma-Data: 00ff\r\n") == good);
+  CHECK(with("Rdma-Data: 00f\r\n") == bad);
+  CHECK(with("Rdma-Data: xx\r\n") == bad);
+  CHECK(with("Rdma-Data: " + std::string(2 * 1024 + 2, '0') + "\r\n") == bad);
+  CHECK(with("Rdma-Declined: RoCE: why\r\n") == good);
+  CHECK(with("Rdma-Declined: nothing\r\n") == bad);
+  CHECK(with("Rdma-Declined: a: " + std::string(300, 'x') + "\r\n") == bad);
+  std::string many;
+  for (int i = 0; i < 9; ++i)
+    many += "Rdma-Declined: a: b\r\n";
+  CHECK(with(many) == bad);
+}
+
+TEST_CASE("what this side declined fits into a line, whatever the system called it")
+{
+  introduction self = introduce();
+  self.declined = {{"x", "two\r\nlines\xc3\xa4" + std::string(1000, 'x')}};
+  const upgrade_verdict verdict = judge_upgrade(request_of(request_of(self)), upgrade_target);
+  REQUIRE(verdict.accepted());
+  REQUIRE(verdict.client.declined.size() == 1);
+  CHECK(verdict.client.declined[0].reason.substr(0, 12) == "two??lines??");
+  self.declined.assign(20, {"a", "b"});
+  CHECK(judge_upgrade(request_of(request_of(self)), upgrade_target).client.declined.size() == introduction::declined_max);
 }
 
 TEST_CASE("an upgrade request may hold fields, options and protocols of later versions")
@@ -149,10 +248,6 @@ TEST_CASE("a malformed upgrade request is refused with a status that says why")
   CHECK(status_for(
           request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1", "Transfer-Encoding: chunked\r\n"))
     == http::status::bad_request);
-  // Two endpoints: nobody may choose.
-  CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1",
-          "Rdma-Endpoint: " + example().text() + "\r\n"))
-    == http::status::bad_request);
   CHECK(status_for("GET /rdma HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: boost-rdma/1\r\n\r\n")
     == http::status::bad_request);
   CHECK(status_for("GET /rdma HTTP/1.1\r\nConnection: Upgrade\r\nUpgrade: boost-rdma/1\r\n"
@@ -168,6 +263,18 @@ TEST_CASE("a request that cannot be read gets the status for its kind of error")
   ec = {};
   parse<true>("\x16\x03\x01 this is TLS, not HTTP\r\n\r\n", ec);
   CHECK(status_of_unreadable(ec) == http::status::bad_request);
+}
+
+TEST_CASE("a header that was read is limited as a whole, but an earlier error stays")
+{
+  error_code ec;
+  limit_header(upgrade_header_size_max, ec);
+  CHECK(!ec);
+  limit_header(upgrade_header_size_max + 1, ec);
+  CHECK(status_of_unreadable(ec) == http::status::request_header_fields_too_large);
+  ec = http::error::bad_method;
+  limit_header(upgrade_header_size_max + 1, ec);
+  CHECK(ec == http::error::bad_method);
 }
 
 TEST_CASE("the client tells an acceptor's refusal from other servers' answers")
@@ -211,28 +318,43 @@ TEST_CASE("an answer that cannot be read is garbage or a peer that left")
 
 TEST_CASE("frames are read whatever the pieces that they arrive in")
 {
-  // ready, one of a later version with a payload, bye
-  std::vector<std::uint8_t> bytes;
-  for (const auto& part : {encode_frame(frame_type::ready),
-         std::array<std::uint8_t, frame_header_size>{200, 1, 2, 3, 0, 0, 0, 3}})
-    bytes.insert(bytes.end(), part.begin(), part.end());
-  bytes.insert(bytes.end(), {'a', 'b', 'c'});
-  const auto bye = encode_frame(frame_type::bye);
-  bytes.insert(bytes.end(), bye.begin(), bye.end());
+  // one of a later version with a payload between those of this one
+  const std::string text = encode_frame(frame_type::heartbeat) + std::string("\xc8\1\2\3\0\0\0\3abc", 11)
+    + encode_frame(frame_type::unconfirmed, "why not") + encode_frame(frame_type::bye);
+  const std::vector<std::uint8_t> bytes(text.begin(), text.end());
 
   for (std::size_t piece = 1; piece <= bytes.size(); ++piece)
   {
     frame_reader reader;
     std::vector<int> types;
+    std::string payloads;
     for (std::size_t at = 0; at < bytes.size(); at += piece)
     {
       std::span<const std::uint8_t> input(bytes.data() + at, std::min(piece, bytes.size() - at));
       while (reader.read(input) == frame_reader::result::frame)
+      {
         types.push_back(reader.type());
+        payloads += reader.payload() + '|';
+      }
       CHECK(input.empty());
     }
-    CHECK(types == std::vector<int>{1, 200, 2});
+    CHECK(types == std::vector<int>{2, 200, 4, 1});
+    CHECK(payloads == "||why not||");
   }
+}
+
+TEST_CASE("a payload that is longer than any of this version is cut, and the next frame is found")
+{
+  std::string text = std::string("\5\0\0\0\0\0\x10\0", 8) + std::string(frame_payload_max, 'x');
+  text += encode_frame(frame_type::heartbeat);
+  const std::vector<std::uint8_t> bytes(text.begin(), text.end());
+  std::span<const std::uint8_t> input(bytes);
+  frame_reader reader;
+  REQUIRE(reader.read(input) == frame_reader::result::frame);
+  CHECK(reader.payload() == std::string(frame_payload_kept_max, 'x'));
+  REQUIRE(reader.read(input) == frame_reader::result::frame);
+  CHECK(reader.type() == static_cast<std::uint8_t>(frame_type::heartbeat));
+  CHECK(reader.payload().empty());
 }
 
 TEST_CASE("a frame that claims more than the bound makes the stream malformed for good")
@@ -299,4 +421,6 @@ TEST_CASE("what a peer wrote is shown in quotes, without control characters, and
   CHECK(untrusted("plain") == "\"plain\"");
   CHECK(untrusted("a\n\"b\"\x1b[31m") == "\"a\\x0a\\x22b\\x22\\x1b[31m\"");
   CHECK(untrusted(std::string(1000, 'x')).size() < 100);
+  CHECK(untrusted(std::string(200, 'x'), untrusted_reason_size_max) == '"' + std::string(200, 'x') + '"');
+  CHECK(untrusted(std::string(1000, 'x'), untrusted_reason_size_max).size() < 250);
 }

@@ -74,6 +74,15 @@ TEST_CASE("RDMA-CM connects queue pairs, with private data both ways")
   CHECK(f.client_endpoint.port() != 0);
   CHECK(f.client.is_connected());
   CHECK(f.server.is_connected());
+  for (const rdma::transport_choice& choice : {f.client.transport(), f.server.transport()})
+  {
+    INFO(choice.text());
+    CHECK(choice.device == device_name());
+    CHECK(choice.gid != std::array<std::uint8_t, 16>{});
+    CHECK(choice.gid == choice.peer_gid); // both are on this host
+    CHECK(choice.features != rdma::device_features::unknown);
+    CHECK((missing(feature::endpoint_descriptions).empty() ? choice.path_mtu >= 256 : choice.wire == rdma::wire::iwarp));
+  }
 
   REQUIRE(send(f.io, f.client, buffer_of(f.client_context, "there")) == error_code());
   REQUIRE(send(f.io, f.server, buffer_of(f.server_context, "and back")) == error_code());
@@ -484,6 +493,9 @@ TEST_CASE("a queue pair that ended before it was connected by RDMA-CM says so")
   asio::cancellation_signal signal;
   bytes_record cancelled;
   bytes_record late;
+  rdma::queue_pair_options options;
+  options.fall_back = false; // so that the device has the receives at once
+  f.client = rdma::queue_pair(f.io, f.client_context, options);
   auto buffer = f.client_context.allocate(8);
   f.client.async_receive(buffer, asio::bind_cancellation_slot(signal.slot(), cancelled.handler()));
   signal.emit(asio::cancellation_type::terminal);

@@ -153,7 +153,7 @@ TEST_CASE("a device without atomics, windows or immediate data says so where the
   CHECK(complaint([&] { (void)pair.local_endpoint(); }) != "nothing");
   says(pair.diagnose().text(), {"siw0", "RDMA-CM"});
 
-  pair.core()->note_connected(); // as a connection manager does: refusals do not reach the peer
+  pair.core()->note_connected({}, {}); // as a connection manager does: refusals do not reach the peer
   rdma::registered_buffer buffer = context.allocate(64);
   rdma::memory_region region(context, 64, exposed);
   value_record added;

@@ -81,6 +81,7 @@ void connect_by(asio::ip::address address, const rdma::queue_pair_options& optio
   near.async_connect(acceptor.local_endpoint(), connected.handler());
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   REQUIRE(connected.ec == error_code());
+  CHECK(near.transport().device == device_name()); // it did not fall back
   REQUIRE(run_until(io, [&] { return accepted.done(); }));
   rdma::registered_buffer from = buffer_of(near_context, "hello");
   rdma::registered_buffer to = far_context.allocate(5);
@@ -162,7 +163,9 @@ TEST_CASE("an address of another interface is refused with a reason, unless the 
   asio::io_context io;
   rdma::context context = make_context();
   rdma::acceptor acceptor(io, context, {make_address("10.0.1.1"), 0});
-  rdma::queue_pair pair(io, context);
+  rdma::queue_pair_options no_software;
+  no_software.fall_back = false;
+  rdma::queue_pair pair(io, context, no_software);
   plain_record connected;
   pair.async_connect(acceptor.local_endpoint(), connected.handler());
   REQUIRE(run_until(io, [&] { return connected.done(); }));

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_DETAIL_CONNECTOR_HPP
 #define BOOST_RDMA_DETAIL_CONNECTOR_HPP
 
+#include <boost_rdma/connect_options.hpp>
 #include <boost_rdma/error.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -24,7 +25,7 @@ class queue_pair_core;
 // Connecting belongs to floor 3, which defines this function; async_connect is a member of the queue pair
 // because that is where a user of Asio looks for it. `core` may be null (a queue pair moved from).
 void start_connect(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  const boost::asio::ip::tcp::endpoint& peer,
+  const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
   boost::asio::any_completion_handler<void(error_code)> handler);
 
 template <class IoExecutor>
@@ -42,9 +43,10 @@ public:
   executor_type get_executor() const noexcept { return executor_; }
 
   template <class Handler>
-  void operator()(Handler&& handler, const boost::asio::ip::tcp::endpoint& peer) const
+  void operator()(
+    Handler&& handler, const boost::asio::ip::tcp::endpoint& peer, const connect_options& options) const
   {
-    start_connect(executor_, core_, peer, std::forward<Handler>(handler));
+    start_connect(executor_, core_, peer, options, std::forward<Handler>(handler));
   }
 
 private:

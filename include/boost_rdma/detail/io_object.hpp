@@ -46,12 +46,13 @@ public:
 
   /// Outstanding operations complete with operation_aborted. What they waited for is kept for those to come.
   void cancel()
+    requires requires(Core& core) { core.cancel(); }
   {
     if (core_)
       core_->cancel();
   }
 
-  /// Ends the object's work, as its destruction does. Outstanding operations complete with operation_aborted.
+  /// Ends the object's work (a queue pair's: the connection), as its destruction does. Outstanding operations complete with operation_aborted.
   void close()
   {
     if (core_)

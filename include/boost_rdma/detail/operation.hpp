@@ -175,6 +175,7 @@ struct operation
   std::uint16_t piece_count = 0;
   std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
   state stage = state::vacant;
+  bool at_once = false; // the handler is the library's and waits for no other's
   std::vector<registration*> batch_registrations; // retained; the batch itself may be gone at the end
   alignas(std::max_align_t) std::byte storage[storage_size];
 };

@@ -14,12 +14,15 @@
 #include <boost_rdma/endpoint_description.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/queue_pair_options.hpp>
+#include <boost_rdma/transport_choice.hpp>
 #include <boost_rdma/verbs_fwd.hpp>
 
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -38,6 +41,10 @@ class connection_guard
 public:
   virtual ~connection_guard() = default;
   virtual void close() noexcept = 0;
+
+  // Tells the peer that all has arrived which this side sent, and that no more comes. queue_pair_core::end_orderly()
+  // follows, when the peer has said the same where there are words for that. The queue pair's mutex is held.
+  virtual void finish() noexcept = 0;
 };
 
 // What a connection manager wants of a transition (rdma_init_qp_attr(3)): fills in the attributes for
@@ -69,25 +76,64 @@ public:
 
   [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
   [[nodiscard]] rdma::context context() const { return rdma::context(domain_); }
-  [[nodiscard]] device_impl& device() const noexcept { return device_; }
-  [[nodiscard]] ibv_qp* native() const noexcept { return native_; }
-  [[nodiscard]] std::uint32_t number() const noexcept { return number_; }
+  [[nodiscard]] device_impl& device() const noexcept { return *device_; }
+  [[nodiscard]] ibv_qp* native() const;
+  [[nodiscard]] std::uint32_t number() const;
   [[nodiscard]] bool is_open() const;
   [[nodiscard]] bool is_connected() const;
   [[nodiscard]] rdma::diagnosis diagnose() const;
 
-  // What the peer needs; `local` is the address that the peer reaches this host by.
+  // What the peer needs; `local` is the address that the peer reaches this host by. From here on the queue pair
+  // stays on its device.
   endpoint_description local_endpoint(const std::optional<boost::asio::ip::address>& local, error_code& ec);
 
-  // INIT -> RTR -> RTS.
-  void connect(const endpoint_description& remote, error_code& ec);
+  // INIT -> RTR -> RTS. What brought the descriptions to both sides may know who is ready first.
+  enum class side
+  {
+    unknown,
+    first,
+    last,
+  };
+  void connect(const endpoint_description& remote, error_code& ec, side which = side::unknown);
+
+  // What floor 3 offers to a peer: the same for one wire of the device, and the queue pair may move yet.
+  endpoint_description offer(const boost::asio::ip::address& local, wire by, error_code& ec);
+
+  // As connect(), but the queue pair is the library's until confirmed(): receives wait, sends are refused.
+  void connect_unconfirmed(const endpoint_description& remote, side which, error_code& ec);
+
+  // A message to the peer's device that it acknowledges and its program does not notice: an RDMA write of no bytes.
+  // `done` is called once, on any thread, but not in here; not at all when the io_context goes before.
+  using confirmation_handler = std::function<void(error_code)>;
+  void confirm(confirmation_handler done);
+
+  // Looks whether confirm()'s message got through, where the threads that run the queue pair's io_context are busy.
+  void look_for_confirmation();
+
+  // The path carries messages both ways: connected.
+  void confirmed(std::vector<declined_transport> declined, error_code& ec);
+
+  // Why it is not on a NIC; for one that is on the software device.
+  [[nodiscard]] std::string why_no_nic() const;
+
+  // Why the queue pair cannot be moved to the software device; empty when it can.
+  [[nodiscard]] std::string why_not_move() const;
+
+  // Not connected yet, or not confirmed: goes on on the software device, with the receives that wait.
+  void move_to_software(error_code& ec);
+
+  [[nodiscard]] transport_choice transport() const;
+
+  // What the peer's program gave along with connecting.
+  void set_peer_data(std::string data);
+  [[nodiscard]] std::string peer_data() const;
 
   // The same as a connection manager says. First INIT once more, for the port and the rights.
   void prepare(transition_source& source, error_code& ec);
   void connect(transition_source& source, error_code& ec);
 
   // The device itself made the last transitions, as iWARP's do when the manager connects.
-  void note_connected();
+  void note_connected(const boost::asio::ip::address& own, const boost::asio::ip::address& peer);
 
   // Takes over what connects and then watches the peer. False, and the guard is gone, when the queue
   // pair has one already or can no more be connected.
@@ -99,15 +145,31 @@ public:
   // Whether the device has sends, writes or other requests whose outcome is not known yet.
   [[nodiscard]] bool sends_in_flight() const;
 
-  // The peer is gone: operations end with `reason`, those to come as well. Only the first reason counts.
-  void disconnect(const error_code& reason);
+  // The peer is gone: operations end with `reason`, those to come as well. Only the first reason counts. `why` is for
+  // diagnose().
+  void disconnect(const error_code& reason, const std::string& why = std::string());
 
   // By the user: operations end with operation_aborted, those to come with error::closed.
   void close();
 
+  using end_handler = boost::asio::any_completion_handler<void(error_code)>;
+
+  // Waits until the connection has ended: basic_queue_pair::async_wait_close.
+  void wait_close(const boost::asio::any_io_executor& executor, end_handler handler);
+
+  // Sends no more, and ends the connection when all has arrived: basic_queue_pair::async_shutdown.
+  void shut_down(const boost::asio::any_io_executor& executor, end_handler handler);
+
+  // The peer has shut down: what was sent before still goes out, no more is taken.
+  void peer_finished();
+
+  // Both sides have.
+  void end_orderly();
+
   void submit(operation* op, const buffer_list& buffers) override;
   operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) override;
   void fail(const error_code& reason, const char* what, const work_source* through) noexcept override;
+  void end_in_child() noexcept override;
   void on_device_event(const device_news& news) noexcept override;
   void stop() noexcept override;
   void abandon() noexcept override;
@@ -115,18 +177,28 @@ public:
 private:
   enum class lifecycle
   {
-    open,      // not connected yet
-    connected, // RTS
-    broken,    // in error; operations end with reason_
-    closed,    // as broken, and the user has let go
-    abandoned, // nothing is left
+    open,        // not connected yet
+    unconfirmed, // RTS, and nobody knows whether the path carries anything
+    connected,   // RTS
+    broken,      // in error; operations end with reason_
+    closed,      // as broken, and the user has let go
+    abandoned,   // nothing is left
   };
 
   void create();
+  void open_native();
+  [[nodiscard]] bool is_alive() const noexcept;
+  void stay();
+  endpoint_description describe_self(
+    const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec);
+  void establish(const endpoint_description& remote, side which, lifecycle next, error_code& ec);
+  [[nodiscard]] std::string obstacle_to_moving() const;
+  static void complete_confirmation(operation* op, bool invoke, bool in_context);
   [[nodiscard]] unsigned remote_rights() const noexcept;
   [[nodiscard]] error_code why_not_connect() const;
-  void enter_connected() noexcept;
+  void enter_connected();
   void transit(transition_source& source, int next_state, error_code& ec);
+  void note_transition(const ibv_qp_attr& attributes, int mask);
   bool admit(operation* op, const buffer_list& buffers, error_code& ec);
   bool admit_batch(operation* op, error_code& ec);
   bool admit_atomic(operation* op, error_code& ec);
@@ -141,6 +213,10 @@ private:
   bool to_error_state();
   void withdraw(operation_list& list, const error_code& ec);
   void enter(lifecycle next, const error_code& reason);
+  void note_end(const error_code& reason);
+  void tell_if_finished();
+  void withdraw_waiter(std::uint64_t number);
+  void assign_slot(end_handler& handler, std::uint64_t number);
   void fill_success(operation* op, const ibv_wc& wc);
   void note_failure(const operation* op, const ibv_wc& wc);
   [[nodiscard]] bool reason_is_to_come() const noexcept;
@@ -156,10 +232,12 @@ private:
   void terminate() override;
   bool drained() override;
   void destroy_native() noexcept;
+  void drop_native() noexcept;
 
   queue_pair_options options_;
-  device_impl& device_;
-  const std::size_t device_index_;
+  std::optional<completion_queue> own_completions_; // that the user gave
+  device_impl* device_;
+  std::size_t device_index_;
   std::shared_ptr<shared_receive_core> receives_;
   ibv_qp* native_ = nullptr;
   std::uint32_t number_ = 0;
@@ -171,12 +249,17 @@ private:
   rdma::diagnosis first_failure_;
   rdma::diagnosis refusal_; // of what the device cannot do; told when nothing failed
   endpoint_description local_;
+  endpoint_description remote_; // of the peer, where it is known
+  std::vector<declined_transport> declined_;
+  std::string peer_data_;
   std::uint8_t gid_index_ = 0;
   std::uint8_t port_ = 0; // that the queue pair is on
   bool by_ethernet_ = false; // that port is RoCE's
   bool ever_connected_ = false; // reached RTR
   bool described_ = false; // local_ is filled in
   bool error_state_ = false;
+  std::uint64_t confirmation_ = 0; // wr_id of the message that confirms the path
+  bool holds_receives_ = false; // until the device is known for certain
   error_code device_reason_;        // what the device reported of this queue pair
   bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   std::shared_ptr<connection_guard> guard_;
@@ -196,6 +279,14 @@ private:
 
   boost::asio::steady_timer flush_timer_;
   bool flush_timer_runs_ = false;
+
+  struct endings; // who waits for the end
+  std::unique_ptr<endings> endings_; // made when somebody does
+  std::optional<error_code> ended_;  // the connection has, so
+  error_code refused_sends_;    // what sends end with that come after a shutdown, the peer's or ours
+  bool shut_down_here_ = false; // by this side's user
+  bool told_finished_ = false;  // the guard told the peer that all has arrived
+  bool orderly_ = false;        // so did the peer
 };
 
 } // namespace rdma::detail

@@ -70,7 +70,7 @@ public:
   virtual void fail(const error_code& reason, const char* what, const work_source* through) noexcept = 0;
 
   // In a child process: what its parent had outstanding ends with error::forked. The device is not touched.
-  void end_in_child() noexcept;
+  virtual void end_in_child() noexcept;
 
   // The io_context is going: first every source's device lets go of its memory (queue pairs before the
   // shared receive queues that they use), then handlers are destroyed uncalled.
@@ -114,15 +114,16 @@ protected:
   std::uint32_t claimed_ = 0;
   std::uint32_t source_index_ = 0;
   bool registered_ = false; // with the completion queue, which then keeps this alive
+  std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for
   const std::uint32_t max_sge_;
 
 private:
   const process_mark process_;
   const vicinity executor_;
   const std::uint32_t epoch_; // the first generation of each slot
-  std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for
   operation* vacant_ = nullptr;
   std::vector<std::unique_ptr<chunk>> chunks_;
+  std::uint32_t slots_ = 0; // in them
 };
 
 // Operations in order, linked through next and previous.

@@ -13,7 +13,7 @@
 #include "connect/cm/held_request.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/unclaimed_queue_pair.hpp"
-#include "connect/waiting_list.hpp"
+#include "completion/waiting_list.hpp"
 
 #include <cstddef>
 #include <cstdint>

@@ -7,7 +7,7 @@
 
 #include "boost_rdma/cm/detail/cm_core.hpp"
 #include "connect/cm/connection.hpp"
-#include "connect/waiting_handler.hpp"
+#include "completion/waiting_handler.hpp"
 #include "resource/device_impl.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>

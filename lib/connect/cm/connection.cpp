@@ -50,6 +50,7 @@ public:
     connection::post_release(link_);
   }
   void close() noexcept override { connection::post_stop(link_); }
+  void finish() noexcept override { connection::post_finish(link_); }
 
 private:
   std::weak_ptr<connection> link_;
@@ -82,6 +83,19 @@ void connection::post_stop(const std::weak_ptr<connection>& link)
 {
   if (const auto self = link.lock(); self && !self->channel_.forked())
     asio::post(self->channel_.io(), [self] { self->stop(); });
+}
+
+void connection::post_finish(const std::weak_ptr<connection>& link)
+{
+  if (const auto self = link.lock(); self && !self->channel_.forked())
+    asio::post(self->channel_.io(),
+      [self]
+      {
+        // A disconnect request has no words for "and you?"; all of ours has arrived.
+        self->stop();
+        if (const auto core = self->core_.lock())
+          core->end_orderly();
+      });
 }
 
 void connection::post_cancel(const std::weak_ptr<connection>& link)
@@ -387,7 +401,7 @@ void connection::step(const event& what)
     break;
   case RDMA_CM_EVENT_ESTABLISHED:
     if (const auto core = core_.lock(); core && is_iwarp())
-      core->note_connected();
+      core->note_connected(endpoint_of(id_->route.addr.src_storage).address(), peer_.address());
     succeed(what.data);
     break;
   default:

@@ -59,8 +59,9 @@ public:
 
   void on_event(const event& what) override;
 
-  // Any thread, posted: the user closes the queue pair; gives up connecting; the queue pair is destroyed.
+  // Any thread, posted: the user closes the queue pair; has sent all; gives up connecting; the queue pair is destroyed.
   static void post_stop(const std::weak_ptr<connection>& link);
+  static void post_finish(const std::weak_ptr<connection>& link);
   static void post_cancel(const std::weak_ptr<connection>& link);
   static void post_release(const std::weak_ptr<connection>& link);
 

@@ -9,7 +9,7 @@
 
 #include "completion/shared_receive_core.hpp"
 #include "connect/cm/event_channel.hpp"
-#include "connect/waiting_handler.hpp"
+#include "completion/waiting_handler.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>

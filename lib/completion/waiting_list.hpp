@@ -5,10 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_CONNECT_WAITING_LIST_HPP
-#define BOOST_RDMA_LIB_CONNECT_WAITING_LIST_HPP
+#ifndef BOOST_RDMA_LIB_COMPLETION_WAITING_LIST_HPP
+#define BOOST_RDMA_LIB_COMPLETION_WAITING_LIST_HPP
 
-#include "connect/waiting_handler.hpp"
+#include "completion/waiting_handler.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -65,4 +65,4 @@ private:
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_LIB_CONNECT_WAITING_LIST_HPP
+#endif // BOOST_RDMA_LIB_COMPLETION_WAITING_LIST_HPP

@@ -1,0 +1,133 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_UPGRADE_START_HPP
+#define BOOST_RDMA_DETAIL_UPGRADE_START_HPP
+
+#include <boost_rdma/connect_options.hpp>
+#include <boost_rdma/detail/control_stream.hpp>
+#include <boost_rdma/detail/inner_executor.hpp>
+#include <boost_rdma/detail/object_handler.hpp>
+#include <boost_rdma/detail/queue_pair_core.hpp>
+#include <boost_rdma/detail/upgraded_stream.hpp>
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/upgrade_options.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/beast/http/message.hpp>
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+
+namespace rdma::detail {
+
+// Whether it has Connection: upgrade, and boost-rdma in any version among the protocols of Upgrade.
+bool asks_for_upgrade(const boost::beast::http::request_header<>& request);
+
+// What the client's program says; error::malformed_description.
+std::string data_of_upgrade(const boost::beast::http::request_header<>& request, error_code& ec);
+
+// A stream for the connection service of its executor's context; or null, and why.
+struct upgradable_stream
+{
+  boost::asio::any_io_executor executor; // the stream's
+  std::unique_ptr<control_stream> stream;
+  error_code ec;
+};
+
+// The io_context of that service; null, and an error.
+boost::asio::io_context* find_service(const boost::asio::any_io_executor& executor, error_code& ec);
+
+template <class Stream>
+upgradable_stream make_upgradable(Stream stream)
+{
+  upgradable_stream result{stream.get_executor(), nullptr, {}};
+  if (boost::asio::io_context* io = find_service(result.executor, result.ec))
+    result.stream = std::make_unique<upgraded_stream<Stream>>(*io, std::move(stream));
+  return result;
+}
+
+// What the server's user has said.
+struct upgrade_answer
+{
+  boost::asio::any_io_executor inner; // the stream's, inside strands
+  bool same_context;                  // there were none
+  protection_domain domain;
+  boost::beast::http::request_header<> request;
+  upgrade_options options;
+};
+
+void start_upgrade(upgradable_stream stream, upgrade_answer answer,
+  boost::asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)> handler);
+
+// `executor` is the queue pair's, whose core may be null.
+void start_upgrade(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
+  upgradable_stream stream, const connect_options& options,
+  boost::asio::any_completion_handler<void(error_code)> handler);
+
+template <class QueuePair>
+class initiate_server_upgrade
+{
+public:
+  using executor_type = typename QueuePair::executor_type;
+
+  explicit initiate_server_upgrade(const executor_type& executor)
+    : executor_(executor)
+  {
+  }
+
+  executor_type get_executor() const noexcept { return executor_; }
+
+  template <class Handler, class Stream>
+  void operator()(Handler&& handler, Stream stream, boost::beast::http::request_header<> request,
+    const protection_domain& domain, const upgrade_options& options) const
+  {
+    const auto inner = inner_executor(executor_);
+    const bool same_context = inner == boost::asio::any_io_executor(executor_);
+    start_upgrade(make_upgradable(std::move(stream)),
+      upgrade_answer{inner, same_context, domain, std::move(request), options},
+      object_handler<QueuePair, executor_type, std::decay_t<Handler>>(executor_, std::forward<Handler>(handler)));
+  }
+
+private:
+  executor_type executor_;
+};
+
+template <class IoExecutor>
+class initiate_client_upgrade
+{
+public:
+  using executor_type = IoExecutor;
+
+  initiate_client_upgrade(const IoExecutor& executor, std::shared_ptr<queue_pair_core> core)
+    : executor_(executor)
+    , core_(std::move(core))
+  {
+  }
+
+  executor_type get_executor() const noexcept { return executor_; }
+
+  template <class Handler, class Stream>
+  void operator()(Handler&& handler, Stream stream, const connect_options& options) const
+  {
+    start_upgrade(
+      executor_, core_, make_upgradable(std::move(stream)), options, std::forward<Handler>(handler));
+  }
+
+private:
+  IoExecutor executor_;
+  std::shared_ptr<queue_pair_core> core_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_UPGRADE_START_HPP

@@ -1,0 +1,63 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_CONNECT_HANDSHAKE_HPP
+#define BOOST_RDMA_LIB_CONNECT_HANDSHAKE_HPP
+
+#include "boost_rdma/authorisation.hpp"
+#include "boost_rdma/protection_domain.hpp"
+#include "connect/connection.hpp"
+#include "connect/introduction.hpp"
+#include "connect/unclaimed_queue_pair.hpp"
+#include "connect/upgrade.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+// The server's side of the bootstrap.
+
+namespace rdma::detail {
+
+// How queue pairs are made for clients.
+struct server_settings
+{
+  boost::asio::any_io_executor inner; // inside strands
+  bool same_context;                  // there were none
+  protection_domain domain;
+  queue_pair_options queue_pair;
+
+  [[nodiscard]] unclaimed_queue_pair make_queue_pair() const; // throws system_error
+};
+
+// A request that may be let in.
+struct admitted_client
+{
+  introduction self;
+  std::string answer; // data for the client's program
+};
+
+// Reads the request. What cannot be accepted is answered here, and error::refused.
+boost::asio::awaitable<error_code> read_request(connection& link, std::string_view target,
+  const std::function<authorisation(const upgrade_request_view&)>& authorise, admitted_client& client);
+
+// The same for one that somebody else has read.
+boost::asio::awaitable<error_code> admit_request(
+  connection& link, const boost::beast::http::request_header<>& request, admitted_client& client);
+
+// Answers the request, and agrees on a path with the client.
+boost::asio::awaitable<error_code> answer_request(connection& link, const server_settings& settings,
+  admitted_client client, unclaimed_queue_pair& made, heartbeat_times& times);
+
+// The peer's address, for a log.
+std::string name_of(const connection& link);
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_CONNECT_HANDSHAKE_HPP

@@ -1,0 +1,119 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/detail/upgrade_start.hpp"
+#include "completion/waiting_handler.hpp"
+#include "connect/connection.hpp"
+#include "connect/connection_service.hpp"
+#include "connect/handshake.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+
+#include <exception>
+#include <new>
+#include <utility>
+
+// The server's side of the bootstrap on a stream of the user's, who has read the request.
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+// A server's wishes, which outlive the initiating call.
+struct server_side
+{
+  server_settings settings;
+  boost::beast::http::request_header<> request;
+  std::string data;
+};
+
+using server_handler = waiting_handler<std::shared_ptr<queue_pair_core>>;
+
+asio::awaitable<error_code> shake_hands(
+  connection& link, server_side server, unclaimed_queue_pair& made, heartbeat_times& times)
+{
+  error_code ec = link.failure({}); // cancelled before we came here
+  try
+  {
+    admitted_client client;
+    if (!ec)
+      ec = co_await admit_request(link, server.request, client);
+    client.answer = std::move(server.data);
+    if (!ec)
+      ec = co_await answer_request(link, server.settings, std::move(client), made, times);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
+  co_return ec;
+}
+
+// The service's io_context owns this, and by it the handler, as long as it waits: both are destroyed together.
+asio::awaitable<void> run_upgrade(std::shared_ptr<connection> link, server_side server, server_handler handler)
+{
+  unclaimed_queue_pair made;
+  heartbeat_times times;
+  if (const error_code ec = co_await shake_hands(*link, std::move(server), made, times))
+  {
+    made = unclaimed_queue_pair();
+    link->stop(ec);
+    std::move(handler).complete(ec, nullptr);
+    co_return;
+  }
+  link->establish(times);
+  std::move(handler).complete(error_code(), made.release());
+  co_await link->watch();
+}
+
+} // namespace
+
+asio::io_context* find_service(const asio::any_io_executor& executor, error_code& ec)
+{
+  try
+  {
+    return &connection_service::of(executor).io();
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code(); // no thread to be had, or it is the parent's
+    return nullptr;
+  }
+}
+
+void start_upgrade(upgradable_stream stream, upgrade_answer answer,
+  asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)> handler)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  server_handler waiting(stream.executor, std::move(handler));
+  if (!stream.ec && answer.options.data.size() > connect_options::data_size_max)
+    stream.ec = asio::error::invalid_argument;
+  if (stream.ec)
+    return std::move(waiting).complete(stream.ec, nullptr);
+  const auto link = connection_service::of(stream.executor).make_connection(std::move(stream.stream));
+  if (slot.is_connected())
+    slot.assign([handle = connection::handle(*link)](asio::cancellation_type type)
+      {
+        if (type != asio::cancellation_type::none)
+          handle.cancel_handshake();
+      });
+  asio::post(link->io(), [link, time_limit = answer.options.handshake_timeout] { link->set_deadline(time_limit); });
+  server_side server{
+    {std::move(answer.inner), answer.same_context, std::move(answer.domain), std::move(answer.options.queue_pair)},
+    std::move(answer.request), std::move(answer.options.data)};
+  asio::co_spawn(link->io(), run_upgrade(link, std::move(server), std::move(waiting)),
+    [](const std::exception_ptr& problem)
+    {
+      if (problem)
+        std::rethrow_exception(problem); // to the service, which logs it
+    });
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,38 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_FUZZING_COMMON_REQUIRE_BOUNDS_HPP
+#define BOOST_RDMA_TEST_FUZZING_COMMON_REQUIRE_BOUNDS_HPP
+
+#include "boost_rdma/connect_options.hpp"
+#include "connect/introduction.hpp"
+#include "fuzzing/common/require.hpp"
+
+#include <boost/beast/http/fields.hpp>
+
+namespace test {
+
+/// What a peer says of itself is bounded, and survives being said again.
+inline void require_bounds(const rdma::detail::introduction& peer)
+{
+  using rdma::detail::introduction;
+  require(peer.endpoints.size() <= introduction::endpoints_max, "endpoints are bounded");
+  require(peer.declined.size() <= introduction::declined_max, "reasons are bounded");
+  require(peer.data.size() <= rdma::connect_options::data_size_max, "data is bounded");
+  require(peer.heartbeat_limit == rdma::detail::bounded_heartbeat_limit(peer.heartbeat_limit), "limits are bounded");
+  boost::beast::http::fields fields;
+  write_introduction(peer, fields);
+  rdma::error_code ec;
+  introduction again = rdma::detail::read_introduction(fields, ec);
+  require(!ec && again.endpoints == peer.endpoints && again.data == peer.data
+      && again.declined.size() == peer.declined.size(),
+    "an introduction survives being written and read");
+}
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_FUZZING_COMMON_REQUIRE_BOUNDS_HPP

@@ -1,0 +1,101 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/control_frame.hpp"
+#include "fuzzing/common/require.hpp"
+
+#include <boost/endian/conversion.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+// The control channel. The input's first byte says in how many ways it is cut, as many bytes after
+// it how large the pieces are, in turn; the rest is what the peer sent.
+
+namespace {
+
+using namespace rdma::detail;
+using bytes = std::span<const std::uint8_t>;
+using test::require;
+
+struct outcome
+{
+  std::vector<std::uint8_t> types; // of the frames
+  std::vector<std::string> payloads;
+  bool malformed = false;          // after them
+
+  bool operator==(const outcome&) const = default;
+};
+
+// doc/upgrade_protocol.md, with all of the stream at hand.
+outcome expected(bytes stream)
+{
+  outcome result;
+  while (stream.size() >= frame_header_size)
+  {
+    const std::uint32_t payload = boost::endian::load_big_u32(&stream[4]);
+    if (payload > frame_payload_max)
+    {
+      result.malformed = true;
+      break;
+    }
+    if (stream.size() < frame_header_size + payload)
+      break;
+    result.types.push_back(stream[0]);
+    const bytes kept = stream.subspan(frame_header_size, std::min<std::size_t>(payload, frame_payload_kept_max));
+    const bool keeps = stream[0] == static_cast<std::uint8_t>(frame_type::unconfirmed)
+      || stream[0] == static_cast<std::uint8_t>(frame_type::endpoint);
+    result.payloads.emplace_back(kept.begin(), keeps ? kept.end() : kept.begin());
+    stream = stream.subspan(frame_header_size + payload);
+  }
+  return result;
+}
+
+outcome read_in_pieces(bytes stream, bytes cuts)
+{
+  outcome result;
+  frame_reader reader;
+  for (std::size_t turn = 0; !stream.empty() && !result.malformed; ++turn)
+  {
+    // Nothing is a piece, too, but must not be the only one.
+    const std::size_t cut = cuts.empty() ? stream.size() : cuts[turn % cuts.size()] + turn % 2;
+    bytes piece = stream.first(std::min(cut, stream.size()));
+    stream = stream.subspan(piece.size());
+    auto next = frame_reader::result::frame;
+    while ((next = reader.read(piece)) == frame_reader::result::frame)
+    {
+      result.types.push_back(reader.type());
+      result.payloads.push_back(reader.payload());
+    }
+    result.malformed = next == frame_reader::result::malformed;
+    require(result.malformed || piece.empty(), "the input is used up before more is wanted");
+  }
+  if (result.malformed)
+    require(reader.read(stream) == frame_reader::result::malformed,
+      "malformed once is malformed for good");
+  return result;
+}
+
+} // namespace
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
+{
+  bytes input(data, size);
+  if (input.empty())
+    return 0;
+  const std::size_t count = std::min<std::size_t>(input[0] % 8, size - 1);
+  const bytes cuts = input.subspan(1, count);
+  const bytes stream = input.subspan(1 + count);
+
+  require(read_in_pieces(stream, cuts) == expected(stream),
+    "frames are what the protocol says, whatever the pieces that they arrive in");
+  return 0;
+}

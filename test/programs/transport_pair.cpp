@@ -1,0 +1,287 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// transport_pair serve|connect ADDRESS PORT [OPTION...]
+//
+// One side of a connection, for test/vm/fallback: tells what carries it and why nothing better does, and passes a message each way.
+//
+//   --device NAME   queue_pair_options::device
+//   --no-fall-back  queue_pair_options::fall_back is off
+//   --until-lost    has a receive outstanding and writes without end, until the connection ends; heartbeat_limit is 1 s
+//   --impatient     heartbeat_limit and confirm_timeout are 1 s, and connecting may take 3 s; a server whose connection does not
+//                   end as it should waits for another client
+//
+// Each line is a name, a colon and what there is to say. Exit codes: 0 when the messages have arrived and the
+// connection ended as it should, 1 when not, 2 for wrong arguments. A server waits for a client whose handshake
+// succeeds; of others its log tells.
+
+#include <boost_rdma/acceptor.hpp>
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/memory_region.hpp>
+#include <boost_rdma/queue_pair.hpp>
+
+#include <boost/asio/error.hpp>
+#include <boost/asio/io_context.hpp>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+class party
+{
+public:
+  party(asio::io_context& io, const rdma::context& context, bool serves, bool until_lost, bool impatient)
+    : io_(io)
+    , serves_(serves)
+    , until_lost_(until_lost)
+    , impatient_(impatient)
+    , shared_(context, 4096, rdma::access::local_write | rdma::remote_access)
+    , in_(context.allocate(256))
+    , out_(context.allocate(rdma::remote_buffer::encoded_size + name().size()))
+    , data_(context.allocate(4096))
+  {
+    const rdma::remote_buffer::encoded handle = shared_.remote().encode();
+    std::ranges::copy(handle, out_.data());
+    std::ranges::copy(std::as_bytes(std::span(name())), out_.data() + handle.size());
+  }
+
+  void serve(const rdma::context& context, const tcp::endpoint& endpoint, const rdma::queue_pair_options& options)
+  {
+    rdma::acceptor_options accepting;
+    accepting.queue_pair = options;
+    if (impatient_)
+      accepting.handshake_timeout = options.connect_timeout;
+    acceptor_.emplace(io_, context, endpoint, accepting);
+    accept();
+    say("listening on", std::to_string(acceptor_->local_endpoint().port()));
+  }
+
+  void connect(const rdma::context& context, const tcp::endpoint& endpoint, const rdma::queue_pair_options& options)
+  {
+    peer_.emplace(io_, context, options);
+    receive(); // before it is known by which device
+    say("connecting", endpoint.address().to_string());
+    peer_->async_connect(endpoint,
+      [this](rdma::error_code ec)
+      {
+        if (ec)
+          say("not connected", peer_->diagnose().text());
+        else
+          begin();
+      });
+  }
+
+  [[nodiscard]] bool succeeded() const { return succeeded_; }
+
+private:
+  /// A handler of the present connection; when the last of them has been called, there may be a next connection.
+  class completion
+  {
+  public:
+    explicit completion(party& of)
+      : of_(of)
+    {
+    }
+    ~completion()
+    {
+      if (--of_.outstanding_ != 0)
+        return;
+      of_.judge();
+      if (!of_.serves_ || !of_.impatient_ || of_.succeeded_)
+        return;
+      of_.peer_.reset();
+      of_.accept();
+    }
+    completion(const completion&) = delete;
+    completion& operator=(const completion&) = delete;
+
+  private:
+    party& of_;
+  };
+
+  [[nodiscard]] std::string_view name() const { return serves_ ? "the server's message" : "the client's message"; }
+
+  static void say(std::string_view what, std::string_view text) { std::cout << what << ": " << text << std::endl; }
+
+  void accept()
+  {
+    passed_ = 0;
+    ended_.reset();
+    acceptor_->async_accept(
+      [this](rdma::error_code ec, rdma::queue_pair peer)
+      {
+        if (ec)
+          return say("accept", ec.message());
+        peer_.emplace(std::move(peer));
+        receive();
+        begin();
+      });
+  }
+
+  void begin()
+  {
+    say("transport", peer_->transport().text());
+    ++outstanding_;
+    peer_->async_wait_close(
+      [this](rdma::error_code ec)
+      {
+        const completion one(*this);
+        say("ended", ec.message());
+        ended_ = ec;
+      });
+    ++outstanding_;
+    peer_->async_send(out_,
+      [this](rdma::error_code ec, std::size_t)
+      {
+        const completion one(*this);
+        if (ec)
+          return say("send", ec.message());
+        pass();
+      });
+  }
+
+  // All handlers of a connection have been called, in whatever order: the last message may be heard of after the end.
+  void judge()
+  {
+    const rdma::error_code wanted = until_lost_ ? rdma::error::peer_lost
+      : serves_                                 ? rdma::error_code(rdma::error::peer_closed)
+                                                : rdma::error_code();
+    succeeded_ = passed_ == 2 && ended_ == wanted;
+  }
+
+  void receive()
+  {
+    ++outstanding_;
+    peer_->async_receive(in_,
+      [this](rdma::error_code ec, std::size_t n)
+      {
+        const completion one(*this);
+        if (ec)
+          return say("receive", ec.message());
+        const auto message = in_.bytes().first(n);
+        remote_ = rdma::remote_buffer::decode(message.first(rdma::remote_buffer::encoded_size));
+        const auto text = message.subspan(rdma::remote_buffer::encoded_size);
+        say("received", {reinterpret_cast<const char*>(text.data()), text.size()});
+        pass();
+      });
+  }
+
+  // A message has arrived, here or there.
+  void pass()
+  {
+    if (++passed_ != 2)
+      return;
+    if (until_lost_)
+    {
+      receive();
+      write();
+      say("writing", "until the end");
+    }
+    else if (!serves_)
+      peer_->async_shutdown([](rdma::error_code) {}); // the wait tells
+  }
+
+  void write()
+  {
+    peer_->async_write(data_, remote_,
+      [this](rdma::error_code ec, std::size_t)
+      {
+        if (ec)
+          return say("write", ec.message());
+        write();
+      });
+  }
+
+  asio::io_context& io_;
+  const bool serves_;
+  const bool until_lost_;
+  const bool impatient_;
+  rdma::memory_region shared_;
+  rdma::registered_buffer in_;
+  rdma::registered_buffer out_;
+  rdma::registered_buffer data_;
+  rdma::remote_buffer remote_;
+  std::optional<rdma::acceptor> acceptor_;
+  std::optional<rdma::queue_pair> peer_;
+  int outstanding_ = 0;
+  int passed_ = 0;
+  std::optional<rdma::error_code> ended_;
+  bool succeeded_ = false;
+};
+
+int wrong()
+{
+  std::cerr << "transport_pair serve|connect ADDRESS PORT [--device NAME] [--no-fall-back] [--until-lost] [--impatient]\n";
+  return 2;
+}
+
+} // namespace
+
+int main(int count, char** arguments)
+try
+{
+  std::vector<std::string> words(arguments + 1, arguments + count);
+  if (words.size() < 3 || (words[0] != "serve" && words[0] != "connect"))
+    return wrong();
+  const bool serves = words[0] == "serve";
+  const tcp::endpoint endpoint(
+    asio::ip::make_address(words[1]), static_cast<std::uint16_t>(std::stoul(words[2])));
+  rdma::queue_pair_options options;
+  bool until_lost = false;
+  bool impatient = false;
+  for (auto word = words.begin() + 3; word != words.end(); ++word)
+    if (*word == "--no-fall-back")
+      options.fall_back = false;
+    else if (*word == "--until-lost")
+    {
+      until_lost = true;
+      options.heartbeat_limit = std::chrono::seconds(1);
+      options.timeout = 20; // 4.3 s for an acknowledgement: heartbeats are missed before
+    }
+    else if (*word == "--impatient")
+    {
+      impatient = true;
+      options.heartbeat_limit = options.confirm_timeout = std::chrono::seconds(1);
+      options.connect_timeout = std::chrono::seconds(3);
+    }
+    else if (*word == "--device" && word + 1 != words.end())
+      options.device = *++word;
+    else
+      return wrong();
+
+  const auto logger = spdlog::stdout_logger_mt("boost_rdma"); // where a server hears of clients that fail
+  logger->set_pattern("log: %v");
+  logger->flush_on(spdlog::level::trace);
+  asio::io_context io;
+  const rdma::context context;
+  party own(io, context, serves, until_lost, impatient);
+  if (serves)
+    own.serve(context, endpoint, options);
+  else
+    own.connect(context, endpoint, options);
+  io.run();
+  return own.succeeded() ? 0 : 1;
+}
+catch (const std::exception& e)
+{
+  std::cout << "failed: " << e.what() << std::endl;
+  return 1;
+}

@@ -1,0 +1,471 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "software/connect_fixture.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/deferred.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
+
+#include <deque>
+#include <future>
+#include <thread>
+#include <utility>
+
+// How connections end: in an orderly way, by a close, by a peer that falls silent.
+
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+using rdma::detail::frame_type;
+
+/// A client and the queue pair that an acceptor made for it.
+struct pair_fixture : connect_fixture
+{
+  explicit pair_fixture(const rdma::queue_pair_options& options = {})
+    : client(io, client_context, options)
+  {
+    plain_record connected;
+    acceptor.async_accept(accepted_.handler());
+    client.async_connect(acceptor.local_endpoint(), connected.handler());
+    REQUIRE(run_until(io, [&] { return connected.done() && accepted_.calls != 0; }));
+    REQUIRE(!connected.ec);
+    REQUIRE(!accepted_.ec);
+  }
+
+  [[nodiscard]] rdma::queue_pair& server() { return *accepted_.peer; }
+
+  rdma::queue_pair client;
+
+private:
+  accepted accepted_;
+};
+
+/// Receives that are posted and what became of them.
+struct receives
+{
+  receives(rdma::queue_pair& queue_pair, int count)
+    : buffer(queue_pair.context().allocate(64))
+    , records(static_cast<std::size_t>(count))
+  {
+    for (bytes_record& each : records)
+      queue_pair.async_receive(buffer, each.handler());
+  }
+  [[nodiscard]] bool done() const
+  {
+    return std::all_of(records.begin(), records.end(), [](const bytes_record& each) { return each.done(); });
+  }
+  [[nodiscard]] auto count(const error_code& ec) const
+  {
+    return std::count_if(
+      records.begin(), records.end(), [&](const bytes_record& each) { return each.calls == 1 && each.ec == ec; });
+  }
+  rdma::registered_buffer buffer;
+  std::deque<bytes_record> records;
+};
+
+/// Sends that are under way.
+struct sends
+{
+  sends(rdma::queue_pair& queue_pair, int count)
+    : buffer(buffer_of(queue_pair.context(), "message"))
+    , records(static_cast<std::size_t>(count))
+  {
+    for (bytes_record& each : records)
+      queue_pair.async_send(buffer, each.handler());
+  }
+  [[nodiscard]] auto count(const error_code& ec) const
+  {
+    return std::count_if(
+      records.begin(), records.end(), [&](const bytes_record& each) { return each.calls == 1 && each.ec == ec; });
+  }
+  rdma::registered_buffer buffer;
+  std::deque<bytes_record> records;
+};
+
+error_code outcome_of_send(asio::io_context& io, rdma::queue_pair& queue_pair)
+{
+  sends one(queue_pair, 1);
+  REQUIRE(run_until(io, [&] { return one.records[0].done(); }));
+  return one.records[0].ec;
+}
+
+} // namespace
+
+TEST_CASE("a shutdown ends the connection when all that was sent has arrived, on both sides")
+{
+  constexpr int count = 20;
+  pair_fixture f;
+  receives at_server(f.server(), count + 3);
+  receives at_client(f.client, count + 3);
+  plain_record shut;
+  plain_record client_ended;
+  plain_record server_ended;
+  f.client.async_wait_close(client_ended.handler());
+  f.server().async_wait_close(server_ended.handler());
+  sends from_client(f.client, count);
+  sends from_server(f.server(), count);
+  f.client.async_shutdown(shut.handler());
+  CHECK(shut.calls == 0);
+  sends too_late(f.client, 2);
+  REQUIRE(run_until(f.io,
+    [&] { return shut.done() && client_ended.done() && server_ended.done() && at_server.done() && at_client.done(); }));
+  CHECK(shut.ec == error_code());
+  CHECK(from_client.count({}) == count);
+  CHECK(from_server.count({}) == count);
+  CHECK(at_server.count({}) == count);
+  CHECK(at_client.count({}) == count);
+  CHECK(at_server.count(error::peer_closed) == 3);
+  CHECK(at_client.count(asio::error::operation_aborted) == 3);
+  CHECK(too_late.count(asio::error::shut_down) == 2);
+  CHECK(client_ended.ec == error_code());
+  CHECK(server_ended.ec == error::peer_closed);
+  CHECK(outcome_of_send(f.io, f.server()) == error::peer_closed);
+  CHECK(outcome_of_send(f.io, f.client) == asio::error::operation_aborted);
+  CHECK_FALSE(f.client.is_connected());
+  CHECK(f.client.is_open());
+}
+
+TEST_CASE("a shutdown waits for a peer that has no receive for what was sent")
+{
+  pair_fixture f;
+  plain_record shut;
+  sends from_client(f.client, 1);
+  f.client.async_shutdown(shut.handler());
+  // The server's message arrives after the shutdown, and says that the client's has not.
+  receives at_client(f.client, 1);
+  sends from_server(f.server(), 1);
+  REQUIRE(run_until(f.io, [&] { return at_client.done() && from_server.records[0].done(); }));
+  CHECK(at_client.count({}) == 1);
+  CHECK_FALSE(shut.done());
+  receives at_server(f.server(), 1);
+  REQUIRE(run_until(f.io, [&] { return shut.done() && at_server.done(); }));
+  CHECK(shut.ec == error_code());
+  CHECK(at_server.count({}) == 1);
+}
+
+TEST_CASE("both sides may shut down at once, and more than once")
+{
+  pair_fixture f;
+  plain_record first, second, third;
+  f.client.async_shutdown(first.handler());
+  f.server().async_shutdown(second.handler());
+  f.client.async_shutdown(third.handler());
+  REQUIRE(run_until(f.io, [&] { return first.done() && second.done() && third.done(); }));
+  for (const plain_record* each : {&first, &second, &third})
+    CHECK(each->ec == error_code());
+}
+
+TEST_CASE("a shutdown that comes when the peer's has ended the connection already finds that all has arrived")
+{
+  pair_fixture f;
+  plain_record first, ended, second;
+  f.server().async_wait_close(ended.handler());
+  f.client.async_shutdown(first.handler());
+  REQUIRE(run_until(f.io, [&] { return first.done() && ended.done(); }));
+  CHECK(ended.ec == error::peer_closed);
+  f.server().async_shutdown(second.handler());
+  REQUIRE(run_until(f.io, [&] { return second.done(); }));
+  CHECK(second.ec == error_code());
+}
+
+TEST_CASE("a shutdown says why it could not be one")
+{
+  pair_fixture f;
+  plain_record shut;
+  SECTION("not connected")
+  {
+    rdma::queue_pair loner(f.io, f.client_context);
+    loner.async_shutdown(shut.handler());
+    REQUIRE(run_until(f.io, [&] { return shut.done(); }));
+    CHECK(shut.ec == error::not_connected);
+  }
+  SECTION("closed")
+  {
+    f.client.close();
+    f.client.async_shutdown(shut.handler());
+    REQUIRE(run_until(f.io, [&] { return shut.done(); }));
+    CHECK(shut.ec == error::closed);
+  }
+  SECTION("moved from")
+  {
+    const rdma::queue_pair taken(std::move(f.client));
+    f.client.async_shutdown(shut.handler());
+    REQUIRE(run_until(f.io, [&] { return shut.done(); }));
+    CHECK(shut.ec == error::closed);
+  }
+  SECTION("connected without a control channel")
+  {
+    linked_pair l;
+    l.near.async_shutdown(shut.handler());
+    REQUIRE(run_until(l.io, [&] { return shut.done(); }));
+    CHECK(shut.ec == asio::error::operation_not_supported);
+  }
+  SECTION("the peer closes in the middle")
+  {
+    sends stuck(f.client, 1); // the server has no receive for it
+    f.client.async_shutdown(shut.handler());
+    f.server().close();
+    REQUIRE(run_until(f.io, [&] { return shut.done(); }));
+    CHECK((shut.ec == error::peer_closed || shut.ec.category() == rdma::wc_category()));
+  }
+  SECTION("closed in the middle")
+  {
+    sends stuck(f.client, 1);
+    f.client.async_shutdown(shut.handler());
+    f.client.close();
+    REQUIRE(run_until(f.io, [&] { return shut.done(); }));
+    CHECK(shut.ec == asio::error::operation_aborted);
+  }
+  CHECK(shut.calls == 1);
+}
+
+TEST_CASE("a shutdown and a wait for the end are withdrawn by each type of cancellation")
+{
+  for (const auto type :
+    {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total})
+  {
+    pair_fixture f;
+    asio::cancellation_signal shut_signal;
+    asio::cancellation_signal wait_signal;
+    plain_record shut, ended, goes_on;
+    sends stuck(f.client, 1);
+    f.client.async_shutdown(asio::bind_cancellation_slot(shut_signal.slot(), shut.handler()));
+    f.client.async_wait_close(asio::bind_cancellation_slot(wait_signal.slot(), ended.handler()));
+    f.client.async_wait_close(goes_on.handler());
+    shut_signal.emit(type);
+    wait_signal.emit(type);
+    REQUIRE(run_until(f.io, [&] { return shut.done() && ended.done(); }));
+    CHECK(shut.ec == asio::error::operation_aborted);
+    CHECK(ended.ec == asio::error::operation_aborted);
+    CHECK_FALSE(goes_on.done());
+    CHECK(outcome_of_send(f.io, f.client) == asio::error::shut_down); // it has begun all the same
+    f.client.close();
+    REQUIRE(run_until(f.io, [&] { return goes_on.done(); }));
+    shut_signal.emit(type);
+    wait_signal.emit(type);
+    CHECK(shut.calls == 1);
+    CHECK(ended.calls == 1);
+  }
+}
+
+TEST_CASE("the end of a connection is told to all who wait for it, with its reason")
+{
+  pair_fixture f;
+  plain_record at_client, at_server, again;
+  f.client.async_wait_close(at_client.handler());
+  f.server().async_wait_close(at_server.handler());
+  SECTION("by a close")
+  {
+    f.client.close();
+    REQUIRE(run_until(f.io, [&] { return at_client.done() && at_server.done(); }));
+    CHECK(at_client.ec == asio::error::operation_aborted);
+    CHECK(at_server.ec == error::peer_closed);
+  }
+  SECTION("by an operation that failed")
+  {
+    rdma::registered_buffer buffer = f.client_context.allocate(8);
+    bytes_record written;
+    const rdma::remote_buffer nowhere(8, 8, {1, 1}, exposed);
+    f.client.async_write(buffer, nowhere, written.handler());
+    REQUIRE(run_until(f.io, [&] { return at_client.done() && written.done(); }));
+    CHECK(at_client.ec == written.ec);
+    CHECK(at_client.ec.category() == rdma::wc_category());
+    f.client.close();
+    REQUIRE(run_until(f.io, [&] { return at_server.done(); }));
+  }
+  f.client.async_wait_close(again.handler());
+  CHECK(again.calls == 0); // not inside the call
+  REQUIRE(run_until(f.io, [&] { return again.done(); }));
+  CHECK(again.ec == at_client.ec);
+  CHECK(at_client.calls == 1);
+  CHECK(at_server.calls == 1);
+}
+
+TEST_CASE("a device that reports an idle queue pair as failed ends waits and shutdowns, on both sides")
+{
+  pair_fixture f;
+  plain_record ended, here, there;
+  f.client.async_wait_close(ended.handler());
+  f.client.core()->on_device_event({rdma::device_event_type::queue_pair_fatal, 0, f.client.number()});
+  f.client.async_shutdown(here.handler());
+  f.server().async_shutdown(there.handler());
+  REQUIRE(run_until(f.io, [&] { return ended.done() && here.done() && there.done(); }));
+  CHECK(ended.ec == error::queue_pair_failed);
+  CHECK(here.ec == error::queue_pair_failed);
+  CHECK(there.ec == error::peer_closed);
+}
+
+TEST_CASE("who waits for the end of a queue pair that never connects hears why, or of its close")
+{
+  connect_fixture f;
+  rdma::queue_pair unlucky(f.io, f.client_context);
+  rdma::queue_pair idle(f.io, f.client_context);
+  plain_record failed, closed, connected;
+  unlucky.async_wait_close(failed.handler());
+  idle.async_wait_close(closed.handler());
+  tcp::endpoint nobody;
+  {
+    plain_server gone;
+    nobody = gone.endpoint();
+  }
+  unlucky.async_connect(nobody, connected.handler());
+  REQUIRE(run_until(f.io, [&] { return failed.done() && connected.done(); }));
+  CHECK(failed.ec == connected.ec);
+  CHECK_FALSE(closed.done());
+  idle.close();
+  REQUIRE(run_until(f.io, [&] { return closed.done(); }));
+  CHECK(closed.ec == asio::error::operation_aborted);
+}
+
+TEST_CASE("ending works with futures, coroutines, deferred operations, and in a race with a timer")
+{
+  using namespace asio::experimental::awaitable_operators;
+  pair_fixture f;
+  std::future<void> ended = f.server().async_wait_close(asio::use_future);
+  plain_record deferred_end;
+  auto later = f.client.async_wait_close(asio::deferred);
+  std::move(later)(deferred_end.handler());
+  bool timed_out = false;
+  std::exception_ptr problem;
+  asio::co_spawn(
+    f.io,
+    [&]() -> asio::awaitable<void>
+    {
+      asio::steady_timer timer(co_await asio::this_coro::executor, 1ms);
+      // The connection goes on: the timer is first, and the wait is withdrawn.
+      const auto first = co_await (timer.async_wait(asio::use_awaitable) || f.client.async_wait_close(asio::use_awaitable));
+      timed_out = first.index() == 0;
+      co_await f.client.async_shutdown(asio::use_awaitable);
+    },
+    [&](std::exception_ptr e) { problem = e; });
+  REQUIRE(run_until(f.io, [&] { return deferred_end.done(); }));
+  REQUIRE(run_until(f.io, [&] { return ended.wait_for(0s) == std::future_status::ready; }));
+  CHECK(timed_out);
+  CHECK(problem == nullptr);
+  CHECK(deferred_end.ec == error_code());
+  try
+  {
+    ended.get();
+    FAIL("the peer closed");
+  }
+  catch (const rdma::system_error& e)
+  {
+    CHECK(e.code() == error::peer_closed);
+  }
+}
+
+TEST_CASE("waits for the end go uncalled with the io_context")
+{
+  const auto witness = std::make_shared<int>();
+  {
+    rdma::context context = make_context();
+    asio::io_context io;
+    auto queue_pair = std::make_shared<rdma::queue_pair>(io, context);
+    queue_pair->async_wait_close([witness](error_code) { FAIL("called"); });
+    queue_pair->async_wait_close([witness, queue_pair](error_code) { FAIL("called"); });
+  }
+  CHECK(witness.use_count() == 1);
+}
+
+TEST_CASE("a peer that falls silent is lost within the limit, whatever is outstanding")
+{
+  rdma::queue_pair_options options;
+  options.heartbeat_limit = 200ms;
+  plain_server silent;
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair stranger(io, context);
+  rdma::queue_pair client(io, context, options);
+  plain_record connected, ended;
+  client.async_connect(silent.endpoint(), connected.handler());
+  plain_peer peer = silent.accept();
+  REQUIRE(confirm_as_server(peer, stranger, peer.read_header()));
+  REQUIRE(run_until(io, [&] { return connected.done(); }));
+  REQUIRE(!connected.ec);
+  client.async_wait_close(ended.handler());
+  receives waiting(client, 2);
+  sends stuck(client, 2); // the stranger has no receives
+  SECTION("at once") {}
+  SECTION("after it was heard of for longer than the limit")
+  {
+    const auto end = std::chrono::steady_clock::now() + 3 * options.heartbeat_limit;
+    while (std::chrono::steady_clock::now() < end)
+    {
+      peer.send(frame_type::heartbeat);
+      io.run_one_for(options.heartbeat_limit / 10);
+    }
+    CHECK_FALSE(ended.done());
+  }
+  REQUIRE(run_until(io, [&] { return ended.done() && waiting.done(); }));
+  REQUIRE(run_until(io, [&] { return stuck.records[0].done() && stuck.records[1].done(); }));
+  CHECK(ended.ec == error::peer_lost);
+  CHECK(waiting.count(error::peer_lost) == 2);
+  CHECK(stuck.count(error::peer_lost) == 2);
+  CHECK(client.diagnose().code == error::peer_lost);
+}
+
+TEST_CASE("a peer hears as often as it asked to, and not at all if it did not")
+{
+  rdma::queue_pair_options options;
+  const bool asks = GENERATE(false, true);
+  CAPTURE(asks);
+  options.heartbeat_limit = 0ms; // this side endures any silence
+  options.heartbeat_interval = 20ms;
+  plain_server server;
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair stranger(io, context);
+  rdma::queue_pair client(io, context, options);
+  plain_record connected;
+  client.async_connect(server.endpoint(), connected.handler());
+  plain_peer peer = server.accept();
+  const std::string request = peer.read_header();
+  CHECK(request.find("heartbeat=0") != std::string::npos);
+  rdma::detail::introduction self = introduction_of(stranger.local_endpoint());
+  self.heartbeat_limit = asks ? 200ms : 0ms;
+  connect_as_server(stranger, endpoint_in(request));
+  peer.send(http_text(rdma::detail::make_upgrade_response(self)));
+  REQUIRE(peer.await(frame_type::confirmed));
+  peer.send(frame_type::confirmed);
+  if (asks)
+    for (int i = 0; i < 5; ++i)
+      CHECK(peer.await(frame_type::heartbeat));
+  else
+    std::this_thread::sleep_for(10 * options.heartbeat_interval); // which would be as many heartbeats
+  REQUIRE(run_until(io, [&] { return connected.done(); }));
+  client.close();
+  std::vector<frame_type> types;
+  while (const auto found = peer.read_frame())
+    types.push_back(*found);
+  REQUIRE_FALSE(types.empty());
+  CHECK(types.back() == frame_type::bye);
+  if (!asks)
+    CHECK(types.size() == 1);
+}
+
+TEST_CASE("peers that compute for longer than the limit are not lost")
+{
+  rdma::queue_pair_options options;
+  options.heartbeat_limit = 100ms;
+  pair_fixture f(options);
+  plain_record ended;
+  f.client.async_wait_close(ended.handler());
+  // No thread runs the io_context: heartbeats are not its business.
+  std::this_thread::sleep_for(5 * options.heartbeat_limit);
+  f.io.poll();
+  CHECK_FALSE(ended.done());
+  receives at_server(f.server(), 1);
+  CHECK(outcome_of_send(f.io, f.client) == error_code());
+}

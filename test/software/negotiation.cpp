@@ -1,0 +1,512 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "software/connect_fixture.hpp"
+
+#include <deque>
+#include <future>
+#include <stdexcept>
+#include <thread>
+#include <utility>
+
+// What both sides say of themselves when they connect, and what they agree on.
+
+namespace {
+
+using namespace test;
+using namespace std::chrono_literals;
+using rdma::detail::frame_type;
+using rdma::detail::introduction;
+
+// A NIC that nobody here has.
+rdma::endpoint_description nic_endpoint()
+{
+  rdma::endpoint_description endpoint;
+  endpoint.kind = rdma::device_kind::nic;
+  endpoint.gid = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 192, 0, 2, 7};
+  endpoint.path_mtu = 1024;
+  endpoint.wire = rdma::wire::roce_v2;
+  endpoint.device = "mlx5_0";
+  return endpoint;
+}
+
+std::string request_of(const introduction& self)
+{
+  error_code ec;
+  return http_text(rdma::detail::make_upgrade_request("h", {}, self, ec));
+}
+
+bool names(const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
+{
+  for (const rdma::declined_transport& each : choice.declined)
+    if (each.transport.find(transport) != std::string::npos && each.reason.find(reason) != std::string::npos)
+      return true;
+  return false;
+}
+
+/// A client that connects to an acceptor with options of the test's.
+struct attempt
+{
+  explicit attempt(connect_fixture& f, const rdma::queue_pair_options& options = {})
+    : client(f.io, f.client_context, options)
+  {
+    f.acceptor.async_accept(server.handler());
+  }
+  void connect(connect_fixture& f, const rdma::connect_options& options = {})
+  {
+    client.async_connect(f.acceptor.local_endpoint(), options, connected.handler());
+  }
+  rdma::queue_pair client;
+  connect_fixture::accepted server;
+  plain_record connected;
+};
+
+} // namespace
+
+TEST_CASE("both sides tell which transport they use, and why none that comes before it")
+{
+  connect_fixture f;
+  attempt a(f);
+  CHECK(a.client.transport().wire == rdma::wire::unknown);
+  a.connect(f);
+  REQUIRE(run_until(f.io, [&] { return a.connected.done() && a.server.calls != 0; }));
+  REQUIRE(!a.connected.ec);
+  for (const rdma::transport_choice& choice : {a.client.transport(), a.server.peer->transport()})
+  {
+    INFO(choice.text());
+    CHECK(choice.device == device_name());
+    CHECK(choice.peer_device == device_name());
+    CHECK(choice.path_mtu >= 256);
+    CHECK(choice.read_atomic_depth > 0);
+    CHECK(choice.timeout == rdma::queue_pair_options().timeout);
+    CHECK(((choice.features & rdma::device_features::atomics) != 0) == has(feature::atomics));
+    CHECK((choice.features & rdma::device_features::immediate_data) != 0);
+    CHECK(choice.gid == choice.peer_gid); // both are on this host
+    if (has(feature::software_device))
+    {
+      CHECK(choice.wire == rdma::wire::tcp);
+      CHECK(names(choice, "RDMA NIC", "the software device alone"));
+      CHECK(names(choice, "shared memory", ""));
+      CHECK(choice.text().find("TCP, soft0 to soft0") == 0);
+    }
+    else
+    {
+      CHECK(choice.kind == rdma::device_kind::nic);
+      CHECK(choice.wire == rdma::wire::roce_v2);
+      CHECK(choice.declined.empty());
+    }
+  }
+}
+
+TEST_CASE("each side learns the other's depths, timers and retries, and both agree on the longer timeout")
+{
+  rdma::queue_pair_options at_client;
+  at_client.send_depth = 33;
+  at_client.receive_depth = 34;
+  at_client.retry_count = 5;
+  at_client.rnr_retry_count = 4;
+  at_client.min_rnr_timer = 13;
+  at_client.timeout = 15;
+  at_client.read_atomic_depth = 3;
+  rdma::acceptor_options options;
+  rdma::queue_pair_options& at_server = options.queue_pair;
+  at_server = at_client;
+  at_server.send_depth = 43;
+  at_server.receive_depth = 44;
+  at_server.rnr_retry_count = 7;
+  at_server.min_rnr_timer = 14;
+  at_server.timeout = 16;
+  at_server.read_atomic_depth = 5;
+  connect_fixture f(options);
+  attempt a(f, at_client);
+  a.connect(f);
+  REQUIRE(run_until(f.io, [&] { return a.connected.done() && a.server.calls != 0; }));
+  REQUIRE(!a.connected.ec);
+  const auto check = [](const rdma::transport_choice& choice, const rdma::queue_pair_options& of_peer)
+  {
+    CHECK(choice.peer_send_depth == of_peer.send_depth);
+    CHECK(choice.peer_receive_depth == of_peer.receive_depth);
+    CHECK(choice.peer_retry_count == of_peer.retry_count);
+    CHECK(choice.peer_rnr_retry_count == of_peer.rnr_retry_count);
+    CHECK(choice.peer_min_rnr_timer == of_peer.min_rnr_timer);
+    CHECK(choice.timeout == 16);
+    CHECK(choice.read_atomic_depth == 3);
+  };
+  check(a.client.transport(), at_server);
+  check(a.server.peer->transport(), at_client);
+}
+
+TEST_CASE("options that no packet has room for end connecting with their name")
+{
+  connect_fixture f;
+  rdma::queue_pair_options options;
+  options.rnr_retry_count = 8;
+  attempt a(f, options);
+  a.connect(f);
+  REQUIRE(run_until(f.io, [&] { return a.connected.done(); }));
+  CHECK(a.connected.ec == asio::error::invalid_argument);
+  CHECK(a.client.diagnose().reason.find("queue_pair_options::rnr_retry_count") != std::string::npos);
+  CHECK(a.server.calls == 0);
+}
+
+TEST_CASE("atomics are not asked of a peer whose device has none, and the queue pair goes on")
+{
+  need(feature::atomics);
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rdma::queue_pair a(io, context), b(io, context);
+  rdma::endpoint_description without = b.local_endpoint();
+  CHECK((without.features & rdma::device_features::atomics) != 0);
+  without.features &= ~rdma::device_features::atomics;
+  b.connect(a.local_endpoint());
+  a.connect(without);
+  rdma::memory_region counter(context, 8, rdma::access::local_write | rdma::remote_access);
+  value_record added;
+  a.async_fetch_add(counter.remote(), 1, added.handler());
+  REQUIRE(run_until(io, [&] { return added.done(); }));
+  CHECK(added.ec == asio::error::operation_not_supported);
+  CHECK(a.diagnose().reason.find("the peer's device has no atomics") != std::string::npos);
+  bytes_record received, sent;
+  auto to = context.allocate(5);
+  b.async_receive(to, received.handler());
+  a.async_send(buffer_of(context, "hello"), sent.handler());
+  REQUIRE(run_until(io, [&] { return received.done() && sent.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(text_of(to) == "hello");
+}
+
+TEST_CASE("data goes along both ways, and the server's program decides by all that the client says")
+{
+  rdma::acceptor_options options;
+  options.target = "/cluster/rdma";
+  std::string seen;
+  options.authorise = [&](const rdma::upgrade_request_view& request)
+  {
+    seen = std::string(request.target()) + '|' + std::string(request.field("authorization").value_or("none")) + '|'
+      + std::string(request.data()) + '|' + request.remote_endpoint().address().to_string();
+    if (request.field("Authorization") != "Bearer good")
+      return rdma::authorisation::refuse(401, "a token, please");
+    return rdma::authorisation::accept(std::string("welcome\0", 8));
+  };
+  connect_fixture f(options);
+  rdma::connect_options wishes;
+  wishes.target = "/cluster/rdma?shard=3";
+  wishes.data = std::string("\0\xff hello", 8);
+  {
+    attempt unknown(f);
+    unknown.connect(f, wishes);
+    REQUIRE(run_until(f.io, [&] { return unknown.connected.done(); }));
+    CHECK(unknown.connected.ec == error::refused);
+    CHECK(unknown.client.diagnose().reason.find("a token, please") != std::string::npos);
+    f.acceptor.cancel();
+    REQUIRE(run_until(f.io, [&] { return unknown.server.calls != 0; }));
+  }
+  wishes.fields = {{"Authorization", "Bearer good"}};
+  attempt known(f);
+  known.connect(f, wishes);
+  REQUIRE(run_until(f.io, [&] { return known.connected.done() && known.server.calls != 0; }));
+  CHECK(known.connected.ec == error_code());
+  CHECK(seen == "/cluster/rdma?shard=3|Bearer good|" + wishes.data + "|127.0.0.1");
+  CHECK(known.server.peer->peer_data() == wishes.data);
+  CHECK(known.client.peer_data() == std::string("welcome\0", 8));
+  known.connected = {};
+  wishes.target = "/elsewhere";
+  rdma::queue_pair lost(f.io, f.client_context);
+  f.acceptor.async_accept(known.server.handler());
+  lost.async_connect(f.acceptor.local_endpoint(), wishes, known.connected.handler());
+  REQUIRE(run_until(f.io, [&] { return known.connected.done(); }));
+  CHECK(known.connected.ec == error::refused);
+}
+
+TEST_CASE("what does not go into a request is refused before anything is sent")
+{
+  connect_fixture f;
+  attempt a(f);
+  rdma::connect_options wishes;
+  wishes.fields = {{"X", "two\r\nlines"}};
+  a.connect(f, wishes);
+  REQUIRE(run_until(f.io, [&] { return a.connected.done(); }));
+  CHECK(a.connected.ec == asio::error::invalid_argument);
+  CHECK(a.server.calls == 0);
+}
+
+TEST_CASE("an authorisation that throws, or answers nonsense, refuses that client only")
+{
+  int calls = 0;
+  rdma::acceptor_options options;
+  options.authorise = [&](const rdma::upgrade_request_view&) -> rdma::authorisation
+  {
+    switch (++calls)
+    {
+    case 1:
+      throw std::runtime_error("no database");
+    case 2:
+      return rdma::authorisation::refuse(200);
+    case 3:
+      return rdma::authorisation::accept(std::string(rdma::connect_options::data_size_max + 1, 'x'));
+    default:
+      return rdma::authorisation::accept();
+    }
+  };
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  for (int i = 0; i < 3; ++i)
+  {
+    rdma::queue_pair client(f.io, f.client_context);
+    plain_record connected;
+    client.async_connect(f.acceptor.local_endpoint(), connected.handler());
+    REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+    CHECK(connected.ec == error::refused);
+  }
+  CHECK(f.serves_a_good_client(server));
+}
+
+TEST_CASE("a client with a NIC that this side lacks is told why, and goes on on the software device")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  connect_fixture f;
+  rdma::queue_pair software(f.io, f.client_context);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  introduction self = introduction_of(nic_endpoint());
+  plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  SECTION("when it can")
+  {
+    self.falls_back = true;
+    self.declined = {{"RoCE v1 on mlx5_0", "no such GID\x7f"}};
+    peer.send(request_of(self));
+    const std::string answer = peer.read_header();
+    CHECK(answer.starts_with("HTTP/1.1 101"));
+    CHECK(answer.find("software-next=1") != std::string::npos);
+    CHECK(answer.find("Rdma-Declined: RDMA NIC: the context was opened for") != std::string::npos);
+    CHECK(answer.find("Rdma-Endpoint") == std::string::npos);
+    peer.send(rdma::detail::encode_frame(frame_type::endpoint, software.local_endpoint().text()));
+    REQUIRE(peer.await(frame_type::endpoint));
+    connect_as_client(software, rdma::endpoint_description::parse(peer.payload));
+    peer.send(frame_type::confirmed);
+    REQUIRE(peer.await(frame_type::confirmed));
+    REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
+    REQUIRE(!server.ec);
+    const rdma::transport_choice choice = server.peer->transport();
+    INFO(choice.text());
+    CHECK(choice.wire == rdma::wire::tcp);
+    CHECK(names(choice, "RDMA NIC", "the context was opened for the software device alone"));
+    CHECK(names(choice, "RoCE v1 on mlx5_0", "the peer says \"no such GID?\""));
+  }
+  SECTION("unless it has both endpoints in its request")
+  {
+    self.endpoints.push_back(software.local_endpoint());
+    peer.send(request_of(self));
+    const std::string answer = peer.read_header();
+    CHECK(endpoint_in(answer).kind == rdma::device_kind::software);
+    REQUIRE(confirm_as_client(peer, software, answer));
+    REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
+    CHECK(!server.ec);
+  }
+  SECTION("but not when it cannot")
+  {
+    peer.send(request_of(self));
+    const std::string answer = peer.read_header();
+    CHECK(answer.starts_with("HTTP/1.1 409"));
+    CHECK(answer.find("RDMA NIC: the context was opened for") != std::string::npos);
+    CHECK(f.serves_a_good_client(server));
+  }
+  SECTION("and nothing else than an endpoint will do")
+  {
+    self.falls_back = true;
+    peer.send(request_of(self));
+    CHECK(peer.read_header().starts_with("HTTP/1.1 101"));
+    peer.send(rdma::detail::encode_frame(frame_type::endpoint, "v=1;nonsense"));
+    CHECK(peer.read_end());
+    CHECK(f.serves_a_good_client(server));
+  }
+}
+
+TEST_CASE("a path that carries nothing is given up by both sides, and neither handler says connected")
+{
+  rdma::queue_pair_options options;
+  options.confirm_timeout = 100ms;
+  options.fall_back = false;
+  SECTION("the client finds out")
+  {
+    plain_server server;
+    asio::io_context io;
+    rdma::context context = make_context();
+    rdma::queue_pair deaf(io, context); // never connected: its device answers nobody
+    rdma::queue_pair client(io, context, options);
+    plain_record connected;
+    client.async_connect(server.endpoint(), connected.handler());
+    plain_peer peer = server.accept();
+    peer.read_header();
+    peer.send(good_answer(deaf.local_endpoint()));
+    CHECK(peer.await(frame_type::unconfirmed));
+    REQUIRE(run_until(io, [&] { return connected.done(); }));
+    CHECK(connected.ec == error::path_not_confirmed);
+    CHECK(client.diagnose().code == error::path_not_confirmed);
+    CHECK(client.diagnose().reason.find(device_name()) != std::string::npos);
+    CHECK(peer.read_end());
+  }
+  SECTION("the server says so")
+  {
+    plain_server server;
+    asio::io_context io;
+    rdma::context context = make_context();
+    rdma::queue_pair stranger(io, context);
+    rdma::queue_pair client(io, context, options);
+    plain_record connected;
+    client.async_connect(server.endpoint(), connected.handler());
+    plain_peer peer = server.accept();
+    const std::string request = peer.read_header();
+    const std::string answer = good_answer(stranger.local_endpoint());
+    connect_as_server(stranger, endpoint_in(request));
+    peer.send(answer);
+    REQUIRE(peer.await(frame_type::confirmed));
+    peer.send(rdma::detail::encode_frame(frame_type::unconfirmed, "the firewall\n"));
+    REQUIRE(run_until(io, [&] { return connected.done(); }));
+    CHECK(connected.ec == error::path_not_confirmed);
+    CHECK(client.diagnose().reason.find("the peer says \"the firewall\\x0a\"") != std::string::npos);
+  }
+  SECTION("the server finds out")
+  {
+    rdma::acceptor_options impatient;
+    impatient.queue_pair = options;
+    connect_fixture f(impatient);
+    rdma::queue_pair deaf(f.io, f.client_context);
+    connect_fixture::accepted accepted;
+    f.acceptor.async_accept(accepted.handler());
+    plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+    peer.send(good_request(deaf.local_endpoint()));
+    peer.read_header();
+    peer.send(frame_type::confirmed);
+    CHECK(peer.await(frame_type::unconfirmed));
+    CHECK(peer.read_end());
+    CHECK(f.serves_a_good_client(accepted));
+  }
+}
+
+TEST_CASE("connecting needs no thread of either io_context but for the handlers")
+{
+  asio::io_context server_io;
+  rdma::context server_context = make_context();
+  rdma::completion_queue_options manual;
+  manual.mode = rdma::completion_mode::manual;
+  rdma::acceptor_options options;
+  options.queue_pair.completions.emplace(server_io, server_context, manual);
+  rdma::acceptor acceptor(server_io, server_context, loopback(), options);
+  connect_fixture::accepted accepted;
+  acceptor.async_accept(accepted.handler());
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair client(io, context);
+  plain_record connected;
+  client.async_connect(acceptor.local_endpoint(), connected.handler());
+  // Nobody runs the server's.
+  REQUIRE(run_until(io, [&] { return connected.done(); }));
+  CHECK(connected.ec == error_code());
+  REQUIRE(run_until(server_io, [&] { return accepted.calls != 0; }));
+  CHECK(accepted.ec == error_code());
+}
+
+TEST_CASE("a handler that computes for longer than a path may take to be confirmed keeps no client out")
+{
+  asio::io_context server_io;
+  rdma::context server_context = make_context();
+  rdma::acceptor_options options;
+  options.queue_pair.confirm_timeout = 200ms;
+  rdma::acceptor acceptor(server_io, server_context, loopback(), options);
+  connect_fixture::accepted first, second;
+  acceptor.async_accept(first.handler());
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair early(io, context);
+  plain_record connected;
+  early.async_connect(acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(io, server_io, [&] { return connected.done() && first.calls != 0; }));
+  REQUIRE(!first.ec);
+  acceptor.async_accept(second.handler());
+  rdma::registered_buffer room = server_context.allocate(8);
+  std::promise<void> computes;
+  std::promise<void> enough;
+  first.peer->async_receive(room,
+    [&](error_code, std::size_t)
+    {
+      computes.set_value();
+      enough.get_future().wait(); // with the completion queue's other completions behind it
+    });
+  server_io.restart();
+  std::jthread server(
+    [&]
+    {
+      while (second.calls == 0)
+        server_io.run_one();
+    });
+  rdma::registered_buffer text = buffer_of(context, "go");
+  bytes_record sent;
+  early.async_send(text, sent.handler());
+  computes.get_future().wait();
+  rdma::queue_pair late(io, context);
+  plain_record served;
+  late.async_connect(acceptor.local_endpoint(), served.handler());
+  CHECK(run_until(io, [&] { return served.done(); }));
+  CHECK(served.ec == error_code());
+  enough.set_value();
+  server.join();
+  CHECK(second.ec == error_code());
+}
+
+TEST_CASE("more clients at once than handshakes are allowed wait for their turn, and all are served")
+{
+  constexpr int count = 40;
+  rdma::acceptor_options options;
+  options.handshakes_max = 4;
+  options.handshakes_per_address_max = GENERATE(4, 64); // no less: also those of one address
+  connect_fixture f(options);
+  std::deque<connect_fixture::accepted> servers(count);
+  std::deque<rdma::queue_pair> clients;
+  std::deque<plain_record> connected(count);
+  for (auto& each : servers)
+    f.acceptor.async_accept(each.handler());
+  for (plain_record& each : connected)
+    clients.emplace_back(f.io, f.client_context).async_connect(f.acceptor.local_endpoint(), each.handler());
+  REQUIRE(run_until(f.io,
+    [&]
+    {
+      return std::all_of(connected.begin(), connected.end(), [](const auto& each) { return each.done(); })
+        && std::all_of(servers.begin(), servers.end(), [](const auto& each) { return each.calls != 0; });
+    }));
+  for (const plain_record& each : connected)
+    CHECK(each.ec == error_code());
+  for (const auto& each : servers)
+    CHECK(each.ec == error_code());
+}
+
+TEST_CASE("an address that has all its handshakes is hung up on, until one of them has been silent for long")
+{
+  rdma::acceptor_options options;
+  options.handshakes_per_address_max = 2;
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair described(f.io, f.client_context);
+  const std::string request = good_request(described.local_endpoint());
+  std::deque<plain_peer> busy;
+  for (int i = 0; i < 2; ++i)
+  {
+    busy.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+    busy.back().send(request); // has said something, and so keeps its place
+    CHECK(busy.back().read_header().starts_with("HTTP/1.1 101"));
+  }
+  CHECK(plain_peer::connect(f.io, f.acceptor.local_endpoint()).read_end());
+  busy.clear();
+  plain_peer silent = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  plain_peer too = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  std::this_thread::sleep_for(700ms); // longer than an acceptor waits for the first word
+  CHECK(f.serves_a_good_client(server));
+  CHECK(silent.read_end());
+}
