@@ -13,12 +13,11 @@
 // all of them. Shown are the median of the rounds, and the least and the greatest.
 
 #include "bench/report.hpp"
+#include "bench/two_processes.hpp"
 #include "bench/workloads.hpp"
 
 #include <CLI/CLI.hpp>
 
-#include <array>
-#include <cerrno>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -28,9 +27,6 @@
 #include <optional>
 
 #include <sched.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -234,34 +230,23 @@ int main(int argc, char** argv)
   app.add_option("--only", how.only, "run only the cases whose name has this in it");
   CLI11_PARSE(app, argc, argv);
 
-  // The other process comes first: nothing of Asio's or this library's survives a fork.
-  std::array<int, 2> ends{};
-  if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
-  {
-    std::perror("error: socketpair");
-    return 1;
-  }
   std::signal(SIGALRM, on_alarm);
-  const pid_t parent = ::getpid();
-  const pid_t child = ::fork();
-  if (child < 0)
+  std::optional<two_processes> both;
+  try
   {
-    std::perror("error: fork");
+    both.emplace();
+  }
+  catch (const std::exception& failure)
+  {
+    std::cerr << "error: " << failure.what() << '\n';
     return 1;
   }
-  const bool server = child == 0;
-  ::close(ends[server ? 0 : 1]);
-  if (server)
-  {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent)
-      return 1;
-  }
+  const bool server = both->in_child();
   if (!how.processors.empty())
     stay_on(how.processors[server ? 1 : 0]);
   int status = 0;
   {
-    control_channel control(ends[server ? 1 : 0]);
+    control_channel control(both->descriptor());
     try
     {
       if (server)
@@ -277,8 +262,7 @@ int main(int argc, char** argv)
   }
   if (server)
     return status;
-  int child_status = 0;
-  if (::waitpid(child, &child_status, 0) == child && child_status != 0)
+  if (!both->wait())
     status = 1;
   return status;
 }

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_TOOLS_BENCH_REPORT_HPP
 #define BOOST_RDMA_TOOLS_BENCH_REPORT_HPP
 
+#include "bench/host.hpp"
 #include "bench/test_case.hpp"
 
 #include <boost_rdma/context.hpp>
@@ -15,12 +16,8 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
 #include <string>
-#include <thread>
 #include <vector>
-
-#include <sys/utsname.h>
 
 namespace bench {
 
@@ -35,7 +32,7 @@ public:
     const rdma::device device = context.default_device();
     const bool software = device.kind() == rdma::device_kind::software;
     add_fact("processor",
-      processor() + ", " + std::to_string(std::thread::hardware_concurrency()) + " online"
+      processors_online()
         + (processors.empty() ? std::string()
                               : ", client on " + std::to_string(processors[0]) + ", server on "
               + std::to_string(processors[1])));
@@ -152,30 +149,6 @@ private:
       facts_ += "  \"" + name + "\": \"" + value + "\",\n";
     else
       facts_ += name + std::string(name.size() < 15 ? 15 - name.size() : 1, ' ') + value + '\n';
-  }
-
-  static std::string first_line(const char* path)
-  {
-    std::ifstream file(path);
-    std::string line;
-    std::getline(file, line);
-    return line.empty() ? "unknown" : line;
-  }
-
-  static std::string processor()
-  {
-    std::ifstream file("/proc/cpuinfo");
-    for (std::string line; std::getline(file, line);)
-      if (line.starts_with("model name"))
-        return line.substr(std::min(line.size(), line.find(':') + 2));
-    return "unknown processor";
-  }
-
-  static std::string kernel()
-  {
-    utsname names{};
-    ::uname(&names);
-    return std::string(names.sysname) + ' ' + names.release + ' ' + names.machine;
   }
 
   bool json_;

@@ -1,0 +1,66 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TOOLS_BENCH_TWO_PROCESSES_HPP
+#define BOOST_RDMA_TOOLS_BENCH_TWO_PROCESSES_HPP
+
+#include <array>
+#include <cerrno>
+#include <stdexcept>
+#include <system_error>
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace bench {
+
+/// This process and a child, with the two ends of a socket pair. Nothing of Asio's or this
+/// library's survives a fork: made before there is any.
+class two_processes
+{
+public:
+  two_processes()
+  {
+    std::array<int, 2> ends{};
+    if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends.data()) != 0)
+      throw std::system_error(errno, std::generic_category(), "socketpair");
+    const pid_t parent = ::getpid();
+    child_ = ::fork();
+    if (child_ < 0)
+      throw std::system_error(errno, std::generic_category(), "fork");
+    ::close(ends[in_child() ? 0 : 1]);
+    descriptor_ = ends[in_child() ? 1 : 0];
+    if (!in_child())
+      return;
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::getppid() != parent)
+      throw std::runtime_error("the other process has ended");
+  }
+
+  [[nodiscard]] bool in_child() const { return child_ == 0; }
+
+  /// This process's end; the caller closes it.
+  [[nodiscard]] int descriptor() const { return descriptor_; }
+
+  /// In the parent: waits for the child; whether it ended well.
+  [[nodiscard]] bool wait() const
+  {
+    int status = 0;
+    return ::waitpid(child_, &status, 0) == child_ && status == 0;
+  }
+
+private:
+  pid_t child_ = -1;
+  int descriptor_ = -1;
+};
+
+} // namespace bench
+
+#endif // BOOST_RDMA_TOOLS_BENCH_TWO_PROCESSES_HPP
