@@ -267,6 +267,16 @@ void queue_pair_core::withdraw(operation_list& list, const error_code& ec)
     finish(op, ec);
 }
 
+// What waits ends behind what is posted, as it would on the device: a message that has arrived is heard of
+// before the receives that will never get one. take() comes back here.
+void queue_pair_core::withdraw_in_turn()
+{
+  if (sends_posted_ == 0)
+    withdraw(waiting_sends_, reason_);
+  if (receives_posted_ == 0)
+    withdraw(waiting_receives_, reason_);
+}
+
 bool queue_pair_core::to_error_state()
 {
   if (native_ == nullptr || error_state_ || forked())
@@ -282,9 +292,8 @@ void queue_pair_core::enter(lifecycle next, const error_code& reason)
   lifecycle_ = next;
   reason_ = reason;
   note_end(reason);
-  withdraw(waiting_sends_, reason);
-  withdraw(waiting_receives_, reason);
   finish_flushed(reason);
+  withdraw_in_turn();
   to_error_state();
   if (claimed_ != 0)
     start_flush_timer();
@@ -493,7 +502,7 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
 
 void queue_pair_core::unlink(operation* op)
 {
-  (op->what.kind == request_kind::receive ? waiting_receives_ : waiting_sends_).erase(op);
+  waiting(op->what.kind).erase(op);
   tell_if_finished();
 }
 

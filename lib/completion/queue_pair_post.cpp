@@ -224,6 +224,11 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
     {
       ec = boost::asio::error::no_memory;
     }
+  if (ec && lifecycle_ == lifecycle::broken && native_ != nullptr && posted(op->what.kind) != 0)
+  {
+    wait(op); // withdraw_in_turn() ends it
+    return;
+  }
   if (ec)
   {
     finish(op, ec);
@@ -240,18 +245,29 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
 // Posts op, or lets it wait for its turn.
 void queue_pair_core::start(operation* op)
 {
-  operation_list& waiting =
-    op->what.kind == request_kind::receive ? waiting_receives_ : waiting_sends_;
   int error = 0;
-  if (waiting.empty() && post(op, error))
+  if (waiting(op->what.kind).empty() && post(op, error))
     return;
   if (error != 0)
-  {
     finish(op, error_code(error, boost::system::system_category()));
-    return;
-  }
+  else
+    wait(op);
+}
+
+void queue_pair_core::wait(operation* op)
+{
   op->stage = operation::state::waiting;
-  waiting.push_back(op);
+  waiting(op->what.kind).push_back(op);
+}
+
+operation_list& queue_pair_core::waiting(request_kind kind) noexcept
+{
+  return kind == request_kind::receive ? waiting_receives_ : waiting_sends_;
+}
+
+std::uint32_t& queue_pair_core::posted(request_kind kind) noexcept
+{
+  return kind == request_kind::receive ? receives_posted_ : sends_posted_;
 }
 
 // Whether the device took it; if not, `error` says why, or is 0 when there is only no room yet.
@@ -259,8 +275,8 @@ bool queue_pair_core::post(operation* op, int& error)
 {
   error = 0;
   const bool receive = op->what.kind == request_kind::receive;
-  std::uint32_t& posted = receive ? receives_posted_ : sends_posted_;
-  if (posted + op->credits > (receive ? options_.receive_depth : options_.send_depth) || (receive && holds_receives_))
+  std::uint32_t& taken = posted(op->what.kind);
+  if (taken + op->credits > (receive ? options_.receive_depth : options_.send_depth) || (receive && holds_receives_))
     return false;
   if (receive)
     error = post_receive(op);
@@ -269,11 +285,11 @@ bool queue_pair_core::post(operation* op, int& error)
   if (error == 0)
   {
     op->stage = operation::state::posted;
-    posted += op->credits;
+    taken += op->credits;
     return true;
   }
   // ENOMEM is the device's word for a full queue: it may count differently than we do.
-  if (error == ENOMEM && posted != 0)
+  if (error == ENOMEM && taken != 0)
     error = 0;
   return false;
 }
@@ -452,7 +468,7 @@ operation* queue_pair_core::take(
   {
     if (last)
     {
-      (op->what.kind == request_kind::receive ? receives_posted_ : sends_posted_) -= op->credits;
+      posted(op->what.kind) -= op->credits;
       op->stage = operation::state::flushed;
       flushed_.push_back(op);
     }
@@ -470,12 +486,14 @@ operation* queue_pair_core::take(
   }
   if (!last)
     return nullptr; // one of a batch failed; the buffers are free when the last has been flushed
-  const bool receive = op->what.kind == request_kind::receive;
   if (is_atomic(op->what.kind))
     cells_.push_back(op->cell);
   op->stage = operation::state::done;
-  (receive ? receives_posted_ : sends_posted_) -= op->credits;
-  post_waiting(receive ? waiting_receives_ : waiting_sends_);
+  posted(op->what.kind) -= op->credits;
+  if (reason_)
+    withdraw_in_turn();
+  else
+    post_waiting(waiting(op->what.kind));
   if (refused_sends_)
     tell_if_finished();
   return op;

@@ -14,6 +14,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <deque>
 #include <functional>
@@ -145,6 +146,61 @@ asio::awaitable<void> pong(rdma::queue_pair& b, rdma::context context, int round
 }
 
 } // namespace
+
+TEST_CASE("What arrived before the end is heard of before what waits for its turn", "[software]")
+{
+  constexpr std::uint32_t messages = 2; // as many as are posted
+  constexpr std::uint32_t operations = 6;
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::completion_queue completions(io, context, {.mode = rdma::completion_mode::manual});
+  rdma::queue_pair_options options = of_depth(messages);
+  options.completions = completions;
+  rdma::queue_pair near(io, context, options);
+  rdma::queue_pair far(io, context, of_depth(16));
+  connect(near, far);
+  rdma::registered_buffer buffer = context.allocate(64);
+
+  std::vector<error_code> received;
+  std::vector<error_code> sent;
+  std::uint32_t far_done = 0;
+  for (std::uint32_t i = 0; i < operations; ++i)
+  {
+    near.async_receive(buffer.first(1), [&](error_code ec, std::size_t) { received.push_back(ec); });
+    far.async_receive(buffer.first(1), [&](error_code ec, std::size_t) { far_done += ec ? 0 : 1; });
+  }
+  for (std::uint32_t i = 0; i < operations; ++i)
+    near.async_send(buffer.first(1), [&](error_code ec, std::size_t) { sent.push_back(ec); });
+  for (std::uint32_t i = 0; i < messages; ++i)
+    far.async_send(buffer.first(1), [&](error_code ec, std::size_t) { far_done += ec ? 0 : 1; });
+  REQUIRE(run_until(io, [&] { return far_done == 2 * messages; }));
+
+  SECTION("the user closes the queue pair") { near.close(); }
+  SECTION("it ends by itself")
+  {
+    near.core()->disconnect(rdma::error::peer_closed);
+    // What is started now is behind all that, too, as it would be on the device.
+    near.async_receive(buffer.first(1), [&](error_code ec, std::size_t) { received.push_back(ec); });
+    near.async_send(buffer.first(1), [&](error_code ec, std::size_t) { sent.push_back(ec); });
+  }
+  const std::size_t started = near.is_open() ? operations + 1 : operations;
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  while ((received.size() < started || sent.size() < started) && std::chrono::steady_clock::now() < limit)
+  {
+    completions.poll();
+    io.restart();
+    io.poll();
+  }
+  REQUIRE(received.size() == started);
+  REQUIRE(sent.size() == started);
+  for (std::size_t i = 0; i < started; ++i)
+  {
+    INFO(i);
+    CHECK(received[i].failed() == (i >= messages));
+  }
+  // The acknowledgements of near's own may still be on their way.
+  CHECK(std::ranges::is_partitioned(sent, [](const error_code& ec) { return !ec; }));
+}
 
 TEST_CASE("thousands of operations on shallow queues complete in order")
 {

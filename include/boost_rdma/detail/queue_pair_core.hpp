@@ -205,6 +205,9 @@ private:
   bool admit_immediate(request_kind kind, error_code& ec);
   bool adopt_remote(const request& what, std::size_t bytes, error_code& ec) const;
   void start(operation* op);
+  void wait(operation* op);
+  [[nodiscard]] operation_list& waiting(request_kind kind) noexcept;
+  [[nodiscard]] std::uint32_t& posted(request_kind kind) noexcept; // work requests
   bool post(operation* op, int& error);
   int post_receive(operation* op);
   int post_single(operation* op);
@@ -212,6 +215,7 @@ private:
   void post_waiting(operation_list& list);
   bool to_error_state();
   void withdraw(operation_list& list, const error_code& ec);
+  void withdraw_in_turn();
   void enter(lifecycle next, const error_code& reason);
   void note_end(const error_code& reason);
   void tell_if_finished();
