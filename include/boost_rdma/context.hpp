@@ -37,7 +37,7 @@ struct context_options
   /// Settings of the software device, which every context opens.
   software::device_settings software;
 
-  /// The pool behind allocate().
+  /// The pool behind allocate() and pool(), of every domain of the context.
   memory_pool_options pool;
 };
 
@@ -71,6 +71,10 @@ public:
 
   /// All devices that this context has opened: the NIC if there is one, then the software device.
   [[nodiscard]] std::vector<device> devices() const;
+
+  /// The pool of this context's domain, which allocate() uses and std::pmr containers can.
+  /** Valid while a handle to the domain is left: a context, or a queue pair, region or the like that was made with it. */
+  [[nodiscard]] memory_pool& pool() const noexcept;
 
   /// A buffer of `size` bytes from the pool, aligned to 64. Throws system_error.
   [[nodiscard]] registered_buffer allocate(std::size_t size) const;

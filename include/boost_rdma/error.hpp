@@ -92,6 +92,10 @@ enum class error
   shared_receive_queue_failed,
   /// Both sides agreed on a transport, and no message got through on it.
   path_not_confirmed,
+  /// An alignment that is no power of two, or beyond what the pool has.
+  bad_alignment,
+  /// Memory that was not allocated from this pool.
+  not_pool_memory,
 };
 
 /// The outcome of a work request: ibv_wc_status, value for value.

@@ -9,6 +9,7 @@
 
 #include "boost_rdma/protection_domain.hpp"
 #include "resource/domain_impl.hpp"
+#include "resource/pool_impl.hpp"
 
 namespace rdma {
 
@@ -18,7 +19,7 @@ context::context()
 }
 
 context::context(const context_options& options)
-  : impl_(std::make_shared<detail::domain_impl>(std::make_shared<detail::device_set>(options)))
+  : impl_(detail::domain_impl::make(std::make_shared<detail::device_set>(options)))
 {
 }
 
@@ -51,8 +52,7 @@ registered_buffer context::allocate(std::size_t size) const
   error_code ec;
   registered_buffer result = allocate(size, ec);
   if (ec)
-    throw system_error(ec,
-      "cannot allocate registered memory: " + detail::registration_failure(impl_->pool().growth(size), ec));
+    throw system_error(ec, "cannot allocate registered memory: " + impl_->pool().failure(size, ec));
   return result;
 }
 
@@ -61,11 +61,13 @@ registered_buffer context::allocate(std::size_t size, error_code& ec) const
   return impl_->pool().allocate(size, ec);
 }
 
+memory_pool& context::pool() const noexcept { return impl_->resource(); }
+
 memory_pool_statistics context::pool_statistics() const { return impl_->pool().statistics(); }
 
 protection_domain protection_domain::make(const rdma::context& context)
 {
-  return protection_domain(std::make_shared<detail::domain_impl>(context.impl()->devices()));
+  return protection_domain(detail::domain_impl::make(context.impl()->devices()));
 }
 
 } // namespace rdma

@@ -7,6 +7,8 @@
 
 #include "resource/domain_impl.hpp"
 
+#include "resource/pool_impl.hpp"
+
 #include <cerrno>
 #include <cstdlib>
 
@@ -85,9 +87,16 @@ device_keys registered_range::remote_keys() const noexcept
   return keys;
 }
 
+std::shared_ptr<domain_impl> domain_impl::make(std::shared_ptr<device_set> devices)
+{
+  return {new domain_impl(std::move(devices)),
+    [](domain_impl* last) { pool_impl::retire(std::unique_ptr<domain_impl>(last)); }};
+}
+
 domain_impl::domain_impl(std::shared_ptr<device_set> devices)
   : devices_(std::move(devices))
-  , pool_(*this, devices_->pool_options)
+  , pool_(std::make_unique<pool_impl>(*this, devices_->pool_options))
+  , resource_(*pool_)
 {
   for (std::size_t i = 0; i < device_count_max; ++i)
   {
@@ -114,7 +123,6 @@ domain_impl::~domain_impl() { close(); }
 
 void domain_impl::close() noexcept
 {
-  pool_.clear();
   for (std::size_t i = 0; i < device_count_max; ++i)
     if (domains_[i] != nullptr && !device_at(i)->forked())
       device_at(i)->api().dealloc_pd(domains_[i]);

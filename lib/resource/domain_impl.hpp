@@ -11,8 +11,8 @@
 #include "boost_rdma/access.hpp"
 #include "boost_rdma/context.hpp"
 #include "boost_rdma/detail/registration.hpp"
+#include "boost_rdma/memory_pool.hpp"
 #include "resource/device_impl.hpp"
-#include "resource/pool_impl.hpp"
 
 #include <array>
 #include <memory>
@@ -53,10 +53,17 @@ private:
   std::array<ibv_mr*, device_count_max> regions_{};
 };
 
-// A protection domain on every device of a context, with the pool that allocates in it.
+class pool_impl;
+
+// A protection domain on every device of a context, with the pool that allocates in it. When the last handle goes it lives
+// on for as long as memory of its pool is out.
 class domain_impl : public std::enable_shared_from_this<domain_impl>
 {
 public:
+  // Throws system_error with what ibv_alloc_pd said.
+  static std::shared_ptr<domain_impl> make(std::shared_ptr<device_set> devices);
+
+  // For make().
   explicit domain_impl(std::shared_ptr<device_set> devices);
   ~domain_impl();
   domain_impl(const domain_impl&) = delete;
@@ -76,14 +83,19 @@ public:
   [[nodiscard]] device_impl& find_device(const std::string& name, const std::string& who) const;
 
   [[nodiscard]] ibv_pd* native(std::size_t device_index) const noexcept { return domains_[device_index]; }
-  [[nodiscard]] pool_impl& pool() noexcept { return pool_; }
+  [[nodiscard]] pool_impl& pool() noexcept { return *pool_; }
+  [[nodiscard]] memory_pool& resource() noexcept { return resource_; }
+
+  // In a child of fork(), where the pool may be in the midst of what a thread of the parent's did to it.
+  void leave_pool() noexcept { static_cast<void>(pool_.release()); }
 
 private:
   void close() noexcept;
 
   std::shared_ptr<device_set> devices_;
   std::array<ibv_pd*, device_count_max> domains_{};
-  pool_impl pool_; // last: its arenas are registered in domains_
+  std::unique_ptr<pool_impl> pool_; // without arenas when the domain goes
+  memory_pool resource_;            // what users see of it
 };
 
 } // namespace rdma::detail

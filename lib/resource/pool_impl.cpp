@@ -12,185 +12,156 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
-#include <sys/mman.h>
+
+// The ways that take no lock; those that do are in pool_slow_paths.cpp.
 
 namespace rdma::detail {
+namespace {
 
-struct pool_impl::block : registration
+constexpr std::size_t buffer_alignment = 64;
+
+std::uint64_t next_id() noexcept
 {
-  arena* home = nullptr;
-  block* next = nullptr;
-};
+  static std::atomic<std::uint64_t> last{0};
+  return last.fetch_add(1, std::memory_order_relaxed) + 1; // only unlike all others
+}
 
-struct pool_impl::arena
-{
-  arena(pool_impl& pool, std::size_t bytes)
-    : owner(pool)
-    , size(bytes)
-  {
-    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    data = mapped != MAP_FAILED ? static_cast<std::byte*>(mapped) : nullptr;
-  }
-  ~arena()
-  {
-    range.reset(); // before the memory goes
-    if (data != nullptr)
-      ::munmap(data, size);
-  }
+} // namespace
 
-  pool_impl& owner;
-  std::size_t size;
-  std::byte* data = nullptr;
-  std::unique_ptr<registered_range> range = std::make_unique<registered_range>();
-  std::unique_ptr<block[]> blocks;
-  std::size_t block_size = 0;
-  bool shared = true; // cut into blocks of a size class, rather than one large buffer
-};
-
-pool_impl::pool_impl(domain_impl& domain, const memory_pool_options& options)
+pool_impl::pool_impl(const domain_impl& domain, const memory_pool_options& options)
   : domain_(domain)
   , options_(options)
+  , id_(next_id())
+  , shell_(std::make_shared<pool_shell>())
+  , store_(domain, options, this, &pool_impl::destroy_arena)
 {
+  shell_->pool = this;
 }
 
-pool_impl::~pool_impl() = default;
-
-void pool_impl::clear() noexcept
+pool_impl::~pool_impl()
 {
-  assert(statistics_.buffers == 0);
-  free_.fill(nullptr);
-  arenas_.clear();
+  assert(store_.arenas() == 0);
 }
 
-memory_pool_statistics pool_impl::statistics() const
+// The size becomes what a block of that alignment takes.
+bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) const noexcept
 {
-  std::lock_guard lock(mutex_);
-  return statistics_;
-}
-
-std::size_t pool_impl::growth(std::size_t size) const noexcept
-{
-  const bool shared = size <= options_.arena_size / 4
-    && std::bit_ceil(std::max(size, smallest_class)) <= options_.arena_size / 4;
-  return shared ? options_.arena_size : size;
-}
-
-pool_impl::arena* pool_impl::grow(std::size_t block_size, std::size_t blocks, error_code& ec)
-{
-  constexpr std::size_t page = 4096;
-  const std::size_t size = (block_size * blocks + page - 1) / page * page;
-  if (size > options_.size_max - std::min(options_.size_max, statistics_.bytes_registered))
-  {
+  if (forked())
+    ec = error::forked; // and the parent's mutex may be locked for ever
+  else if (size == 0)
+    ec = error::empty_buffer;
+  else if (!std::has_single_bit(alignment) || alignment > alignment_max)
+    ec = error::bad_alignment;
+  // The latter, which no machine has, keeps the arithmetic from overflowing.
+  else if (size > options_.size_max || size > SIZE_MAX / 4)
     ec = error::pool_exhausted;
-    return nullptr;
-  }
-  auto made = std::make_unique<arena>(*this, size);
-  if (made->data == nullptr)
+  else
   {
-    ec = last_verbs_error();
-    return nullptr;
+    ec = {};
+    size = round_up(size, alignment);
+    return true;
   }
-  made->range->open(domain_, made->data, size, access::local_write, ec);
-  if (ec)
-    return nullptr;
-  made->block_size = block_size;
-  made->blocks = std::make_unique<block[]>(blocks);
-  for (std::size_t i = 0; i < blocks; ++i)
-  {
-    block& b = made->blocks[i];
-    b.home = made.get();
-    b.local_keys = made->range->local_keys();
-    b.domain = &domain_;
-    b.base = made->data + i * block_size;
-    b.size = block_size;
-    b.rights = access::local_write;
-    b.destroy = &pool_impl::give_back;
-  }
-  statistics_.arenas++;
-  statistics_.bytes_registered += size;
-  arenas_.push_back(std::move(made));
-  return arenas_.back().get();
+  return false;
 }
 
 registered_buffer pool_impl::allocate(std::size_t size, error_code& ec)
 {
-  ec = {};
-  if (size == 0)
-  {
-    ec = error::empty_buffer;
-    return {};
-  }
-  if (domain_.default_device().forked())
-  {
-    ec = error::forked; // and the parent's mutex may be locked for ever
-    return {};
-  }
-  // The latter, which no machine has, keeps the arithmetic below from overflowing.
-  if (size > options_.size_max || size > SIZE_MAX / 4)
-  {
-    ec = error::pool_exhausted;
-    return {};
-  }
-
-  std::lock_guard lock(mutex_);
-  block* found = nullptr;
-  if (const std::size_t rounded = std::bit_ceil(std::max(size, smallest_class));
-      rounded <= options_.arena_size / 4)
-  {
-    block*& free = free_[static_cast<std::size_t>(std::countr_zero(rounded / smallest_class))];
-    if (free == nullptr)
-    {
-      const std::size_t count = options_.arena_size / rounded;
-      arena* fresh = grow(rounded, count, ec);
-      if (fresh == nullptr)
-        return {};
-      for (std::size_t i = count; i-- > 0;)
-      {
-        fresh->blocks[i].next = free;
-        free = &fresh->blocks[i];
-      }
-    }
-    found = free;
-    free = found->next;
-  }
-  else
-  {
-    arena* fresh = grow(size, 1, ec);
-    if (fresh == nullptr)
-      return {};
-    fresh->shared = false;
-    found = &fresh->blocks[0];
-  }
-  // relaxed: the block is ours alone until it is handed out
-  found->references.store(1, std::memory_order_relaxed);
-  if (statistics_.buffers++ == 0)
-    keep_alive_ = domain_.shared_from_this();
-  statistics_.bytes_allocated += found->size;
-  return {found, size};
+  return allocate(size, buffer_alignment, ec);
 }
 
-void pool_impl::give_back(registration* returned) noexcept
+registered_buffer pool_impl::allocate(std::size_t size, std::size_t alignment, error_code& ec)
 {
-  auto* freed = static_cast<block*>(returned);
-  pool_impl& pool = freed->home->owner;
-  std::shared_ptr<domain_impl> last; // may own the pool: goes after the lock
-  std::unique_ptr<arena> emptied;
-  std::lock_guard lock(pool.mutex_);
-  pool.statistics_.bytes_allocated -= freed->size;
-  if (--pool.statistics_.buffers == 0)
-    last = std::move(pool.keep_alive_);
-  if (freed->home->shared)
+  std::size_t bytes = size;
+  if (!check(bytes, std::max(alignment, buffer_alignment), ec))
+    return {};
+  const std::size_t index = bytes <= largest_class_bytes ? class_of(bytes) : large;
+  std::byte* data = nullptr;
+  pool_block* block = nullptr;
+  if (thread_cache* const cache = thread_cache::of(id_); cache != nullptr && index != large && cache->enter())
   {
-    const std::size_t index = static_cast<std::size_t>(std::countr_zero(freed->size / smallest_class));
-    freed->next = std::exchange(pool.free_[index], freed);
-    return;
+    block = cache->pop_descriptor();
+    if (block != nullptr)
+      data = cache->pop(index);
+    cache->leave();
   }
-  auto home = std::find_if(pool.arenas_.begin(), pool.arenas_.end(),
-    [&](const auto& candidate) { return candidate.get() == freed->home; });
-  emptied = std::move(*home);
-  pool.arenas_.erase(home);
-  pool.statistics_.arenas--;
-  pool.statistics_.bytes_registered -= emptied->size;
+  if (data == nullptr)
+    data = take_slowly(index, bytes, &block, ec);
+  if (data == nullptr)
+    return {};
+  return dress(*block, data, index != large ? class_bytes[index] : round_up(bytes, page_bytes), index, size);
+}
+
+registered_buffer pool_impl::dress(pool_block& block, std::byte* data, std::size_t bytes,
+  std::size_t class_index, std::size_t size) const noexcept
+{
+  block.local_keys = store_.find(data)->local_keys;
+  block.base = data;
+  block.size = bytes;
+  block.class_index = static_cast<std::uint32_t>(class_index);
+  // relaxed: the block is ours alone until it is handed out
+  block.references.store(1, std::memory_order_relaxed);
+  return {&block, size};
+}
+
+std::byte* pool_impl::take(std::size_t size, std::size_t alignment, error_code& ec)
+{
+  size = std::max<std::size_t>(size, 1); // pmr's allocate(0) is no error
+  if (!check(size, alignment, ec))
+    return nullptr;
+  const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
+  if (thread_cache* const cache = thread_cache::of(id_); cache != nullptr && index != large && cache->enter())
+  {
+    std::byte* const data = cache->pop(index);
+    cache->leave();
+    if (data != nullptr)
+      return data;
+  }
+  return take_slowly(index, size, nullptr, ec);
+}
+
+void pool_impl::give_back(std::byte* block, std::size_t size, std::size_t alignment) noexcept
+{
+  size = round_up(std::max<std::size_t>(size, 1), alignment);
+  const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
+  if (thread_cache* const cache = thread_cache::of(id_); cache != nullptr && index != large && cache->enter())
+  {
+    const bool kept = cache->push(index, block);
+    cache->leave();
+    if (kept)
+      return;
+  }
+  give_back_slowly(index, size, block, nullptr);
+}
+
+void pool_impl::destroy_block(registration* returned) noexcept
+{
+  auto* const block = static_cast<pool_block*>(returned);
+  pool_impl& pool = *block->pool;
+  const std::size_t index = block->class_index;
+  std::byte* const data = block->base;
+  if (thread_cache* const cache = thread_cache::of(pool.id_);
+      cache != nullptr && index != large && cache->enter())
+  {
+    const bool kept = cache->push(block);
+    const bool data_kept = kept && cache->push(index, data);
+    cache->leave();
+    if (data_kept)
+      return;
+    // What was kept of it is not ours any more.
+    return pool.give_back_slowly(index, class_bytes[index], data, kept ? nullptr : block);
+  }
+  pool.give_back_slowly(index, block->size, data, block);
+}
+
+registration* pool_impl::find(const void* data, std::size_t size) noexcept
+{
+  arena* const found = store_.find(data);
+  if (found == nullptr || !found->try_retain())
+    return nullptr;
+  if (found->contains(data, size))
+    return found;
+  found->release();
+  return nullptr;
 }
 
 } // namespace rdma::detail

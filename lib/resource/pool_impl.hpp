@@ -11,54 +11,105 @@
 #include "boost_rdma/error.hpp"
 #include "boost_rdma/memory_pool.hpp"
 #include "boost_rdma/registered_buffer.hpp"
+#include "resource/block_store.hpp"
+#include "resource/pool_block.hpp"
+#include "resource/thread_cache.hpp"
 
-#include <array>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <mutex>
+#include <string>
 #include <vector>
 
 namespace rdma::detail {
 
 class domain_impl;
 
-// Registered arenas, cut into blocks of one size class each: powers of two from 64 bytes to a quarter of
-// an arena. A larger buffer is an arena of its own and is deregistered when it comes back; the
-// blocks of shared arenas are kept for the next.
+// A pool of registered memory: each thread's cache of free blocks before a block_store behind a mutex.
+//
+// It ends in two steps. Its owner retires it: the threads' caches are emptied and closed, so that what comes back later goes
+// to the store and each arena goes when its last block is back. With the last arena the pool goes, and what it was given to
+// keep. So nobody counts the blocks that are out while the pool is in use.
 class pool_impl
 {
 public:
-  pool_impl(domain_impl& domain, const memory_pool_options& options);
+  pool_impl(const domain_impl& domain, const memory_pool_options& options);
   ~pool_impl();
   pool_impl(const pool_impl&) = delete;
   pool_impl& operator=(const pool_impl&) = delete;
 
+  // Memory with a registration of its own, aligned to `alignment` (registered_buffer's, at least 64). error::empty_buffer,
+  // error::bad_alignment, error::pool_exhausted, error::forked, or what registering said.
   [[nodiscard]] registered_buffer allocate(std::size_t size, error_code& ec);
+  [[nodiscard]] registered_buffer allocate(std::size_t size, std::size_t alignment, error_code& ec);
+
+  // Memory without; null with the errors above. To be given back with the same size and alignment.
+  [[nodiscard]] std::byte* take(std::size_t size, std::size_t alignment, error_code& ec);
+  void give_back(std::byte* block, std::size_t size, std::size_t alignment) noexcept;
+
+  // The registration of the arena that wholly holds this range, with a reference for the caller; null where none does. Any
+  // address may be asked for. The reference keeps the arena registered, not the block from being given out again.
+  [[nodiscard]] registration* find(const void* data, std::size_t size) noexcept;
+
+  // What threads have cached and arenas without blocks go back; the bytes that were deregistered.
+  std::size_t trim() noexcept;
+
   [[nodiscard]] memory_pool_statistics statistics() const;
+  [[nodiscard]] const memory_pool_options& options() const noexcept { return options_; }
 
-  // Bytes that a buffer of this size makes the pool register when it has none left.
-  [[nodiscard]] std::size_t growth(std::size_t size) const noexcept;
+  // For people: why an allocation of that size failed.
+  [[nodiscard]] std::string failure(std::size_t size, const error_code& ec) const;
 
-  // Deregisters all arenas. No buffer may be out.
-  void clear() noexcept;
+  // The end of a pool that stands by itself, and keeps the domain; the end of a domain's own.
+  static void retire(std::unique_ptr<pool_impl> pool) noexcept;
+  static void retire(std::unique_ptr<domain_impl> domain) noexcept;
+  void keep(std::shared_ptr<domain_impl> domain) noexcept { domain_kept_ = std::move(domain); }
+
+  // Takes everything out of the cache of a thread that ends. The lock is the shell's.
+  void detach(thread_cache& cache, std::unique_lock<std::mutex> lock) noexcept;
 
 private:
-  struct arena;
-  struct block;
+  using lock_type = std::unique_lock<std::mutex>;
+  static constexpr std::size_t large = pool_block::large;
 
-  static constexpr std::size_t smallest_class = 64;
-  static constexpr std::size_t class_count = 32;
+  static void destroy_block(registration* returned) noexcept;
+  static void destroy_arena(registration* unused) noexcept;
 
-  static void give_back(registration* block) noexcept;
-  arena* grow(std::size_t block_size, std::size_t blocks, error_code& ec);
+  [[nodiscard]] bool forked() const noexcept { return shell_->process.foreign(); }
+  [[nodiscard]] bool check(std::size_t& size, std::size_t alignment, error_code& ec) const noexcept;
+  [[nodiscard]] registered_buffer dress(
+    pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index, std::size_t size) const noexcept;
 
-  domain_impl& domain_;
-  memory_pool_options options_;
-  mutable std::mutex mutex_;
-  std::vector<std::unique_ptr<arena>> arenas_;
-  std::array<block*, class_count> free_{};
-  memory_pool_statistics statistics_;
-  std::shared_ptr<domain_impl> keep_alive_; // while buffers are out
+  // The ways through the store.
+  [[nodiscard]] std::byte* take_slowly(std::size_t class_index, std::size_t size, pool_block** block, error_code& ec);
+  [[nodiscard]] std::byte* take_from_store(
+    thread_cache* cache, std::size_t class_index, std::size_t size, error_code& ec);
+  void give_back_slowly(std::size_t class_index, std::size_t size, std::byte* data, pool_block* block) noexcept;
+  [[nodiscard]] thread_cache* own_cache() noexcept;
+  [[nodiscard]] pool_block* take_descriptor(thread_cache* cache, error_code& ec);
+  void give_back_descriptor(pool_block* block) noexcept;
+  void flush(thread_cache& cache, std::size_t class_index, std::size_t left) noexcept;
+  void empty(thread_cache& cache) noexcept;
+  [[nodiscard]] bool empty_all() noexcept;
+
+  void start_ending(lock_type& lock) noexcept;
+  void end_if_empty(lock_type lock) noexcept;
+
+  const domain_impl& domain_;
+  const memory_pool_options options_;
+  const std::uint64_t id_;
+  const std::shared_ptr<pool_shell> shell_;
+  block_store store_;
+  std::vector<std::unique_ptr<pool_block[]>> descriptor_chunks_;
+  pool_block* free_descriptors_ = nullptr;
+  std::size_t descriptors_taken_ = 0; // those in threads' caches among them
+  std::size_t failures_ = 0;
+
+  bool retired_ = false;
+  std::shared_ptr<domain_impl> domain_kept_;
+  std::unique_ptr<pool_impl> self_;     // of a retired pool: what goes with
+  std::unique_ptr<domain_impl> domain_of_; // the last arena
 };
 
 } // namespace rdma::detail

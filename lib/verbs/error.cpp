@@ -68,7 +68,7 @@ text describe(error value)
     return {"these access rights do not go together", "remote_write and remote_atomic need local_write."};
   case error::pool_exhausted:
     return {"the memory pool reached its limit", "Raise memory_pool_options::size_max, or let buffers "
-      "go earlier."};
+      "and containers go earlier; memory_pool::statistics() says what is in use."};
   case error::malformed_description:
     return {"the description cannot be read", "It was cut, changed, or written by another version."};
   case error::no_common_transport:
@@ -120,6 +120,11 @@ text describe(error value)
     return {"no RDMA message got through between the peers", "The TCP connection works and the RDMA path does not: a "
       "firewall, another VLAN or subnet, or a switch that drops it. RoCE v2 is UDP port 4791; the software device listens "
       "on a TCP port of its own (software::device_settings). queue_pair::diagnose() names the path."};
+  case error::bad_alignment:
+    return {"the pool has no such alignment", "It is a power of two, and 4096 (memory_pool::alignment_max) at most."};
+  case error::not_pool_memory:
+    return {"the memory was not allocated from this pool", "Allocate it there (std::pmr with &context.pool(), or "
+      "make_buffer()), or register it as a memory_region."};
   }
   return {"unknown rdma error", ""};
 }

@@ -1,0 +1,48 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_RESOURCE_PAGE_RUNS_HPP
+#define BOOST_RDMA_LIB_RESOURCE_PAGE_RUNS_HPP
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+namespace rdma::detail {
+
+// Which pages of an arena are free: a bit each, so that neighbours join by themselves. First fit, because it
+// keeps what is used together and leaves the far end to be given back.
+class page_runs
+{
+public:
+  static constexpr std::size_t none = SIZE_MAX;
+
+  // All free. Throws std::bad_alloc.
+  explicit page_runs(std::size_t pages);
+
+  // The first of `count` pages in a row, which are used from now on; none.
+  [[nodiscard]] std::size_t take(std::size_t count) noexcept;
+  void give_back(std::size_t first, std::size_t count) noexcept;
+
+  [[nodiscard]] std::size_t pages() const noexcept { return pages_; }
+  [[nodiscard]] std::size_t free() const noexcept { return free_; }
+  [[nodiscard]] bool untouched() const noexcept { return free_ == pages_; }
+
+private:
+  [[nodiscard]] std::size_t next(std::size_t from, std::size_t end, bool free) const noexcept;
+  void mark(std::size_t first, std::size_t count, bool free) noexcept;
+
+  std::size_t pages_;
+  std::size_t free_;
+  std::size_t lowest_ = 0; // no page before it is free
+  std::size_t longest_;    // no run is longer
+  std::vector<std::uint64_t> bits_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_RESOURCE_PAGE_RUNS_HPP

@@ -1,0 +1,130 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "resource/thread_cache.hpp"
+
+#include "resource/pool_impl.hpp"
+
+#include <new>
+#include <thread>
+
+namespace rdma::detail {
+
+constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots{};
+
+namespace {
+
+// The order of ending: the caches go, and what the thread destroys after them goes to the pools directly.
+constinit thread_local bool thread_ended = false;
+
+} // namespace
+
+// All caches of a thread.
+class thread_caches
+{
+public:
+  ~thread_caches()
+  {
+    thread_ended = true;
+    thread_slots.fill(nullptr);
+    for (const auto& each : all_)
+    {
+      pool_shell& shell = *each->shell;
+      if (shell.process.foreign())
+        continue; // the parent's: its mutex may be locked by a thread that is not here
+      std::unique_lock lock(shell.mutex);
+      if (shell.pool != nullptr)
+        shell.pool->detach(*each, std::move(lock));
+    }
+  }
+
+  thread_cache* find(std::uint64_t pool_id) const noexcept
+  {
+    for (const auto& each : all_)
+      if (each->id == pool_id)
+        return each.get();
+    return nullptr;
+  }
+
+  thread_cache* add(const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id)
+  {
+    // Those whose pool is gone go here, so that there are never more than pools at one time.
+    std::erase_if(all_,
+      [](const auto& each)
+      {
+        // acquire: with what the pool did last
+        const bool gone = each->retired_.load(std::memory_order_acquire) || each->shell->process.foreign();
+        if (thread_cache*& slot = thread_slots[each->id % thread_slot_count]; gone && slot == each.get())
+          slot = nullptr;
+        return gone;
+      });
+    all_.reserve(all_.size() + 1);
+    pool->caches.reserve(pool->caches.size() + 1);
+    all_.push_back(std::make_unique<thread_cache>(pool, pool_id));
+    pool->caches.push_back(all_.back().get());
+    return all_.back().get();
+  }
+
+private:
+  std::vector<std::unique_ptr<thread_cache>> all_;
+};
+
+thread_cache* thread_cache::attach(const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id) noexcept
+{
+  if (thread_ended)
+    return nullptr;
+  thread_local thread_caches mine;
+  thread_cache* found = mine.find(pool_id);
+  if (found == nullptr)
+    try
+    {
+      found = mine.add(pool, pool_id);
+    }
+    catch (const std::bad_alloc&)
+    {
+      return nullptr; // the thread does without, and asks again next time
+    }
+  thread_slots[pool_id % thread_slot_count] = found;
+  return found;
+}
+
+thread_cache::thread_cache(std::shared_ptr<pool_shell> pool, std::uint64_t pool_id)
+  : shell(std::move(pool))
+  , id(pool_id)
+  , bytes_max(shell->pool->options().thread_cache_bytes_max)
+{
+  std::size_t places = 0;
+  for (std::size_t i = 0; i < class_count; ++i)
+    places += capacity(i);
+  room_ = std::make_unique_for_overwrite<std::byte*[]>(places);
+  std::byte** next = room_.get();
+  for (std::size_t i = 0; i < class_count; ++i)
+  {
+    magazines_[i].blocks = next;
+    magazines_[i].capacity = static_cast<std::uint32_t>(capacity(i));
+    next += capacity(i);
+  }
+}
+
+bool thread_cache::claim(const std::vector<thread_cache*>& all) noexcept
+{
+  for (thread_cache* each : all)
+    each->claimed_.store(true, std::memory_order_seq_cst);
+  if (has_process_fence && !process_fence())
+  {
+    for (thread_cache* each : all)
+      each->let_go();
+    return false;
+  }
+  // A thread is in there for some ten instructions.
+  for (thread_cache* each : all)
+    while (each->busy_.load(std::memory_order_seq_cst)) // and acquire: with what it did there
+      std::this_thread::yield();
+  return true;
+}
+
+} // namespace rdma::detail

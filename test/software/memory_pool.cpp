@@ -1,0 +1,451 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/allocations.hpp"
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost_rdma/memory_pool.hpp>
+#include <boost_rdma/protection_domain.hpp>
+
+#include <array>
+#include <latch>
+#include <list>
+#include <map>
+#include <memory_resource>
+#include <optional>
+#include <string>
+#include <vector>
+
+// The pool as a memory_resource, its limits, and its figures. Threads: memory_pool_threads.cpp; a device that refuses:
+// memory_pool_failures.cpp.
+
+using namespace test;
+
+namespace {
+
+error_code code_of_allocation(std::pmr::memory_resource& from, std::size_t bytes, std::size_t alignment, std::string* text = nullptr)
+{
+  try
+  {
+    from.deallocate(from.allocate(bytes, alignment), bytes, alignment);
+  }
+  catch (const rdma::pool_bad_alloc& e)
+  {
+    if (text != nullptr)
+      *text = e.what();
+    return e.code();
+  }
+  return {};
+}
+
+rdma::memory_pool_options small_arenas()
+{
+  rdma::memory_pool_options options;
+  options.arena_size = options.arena_size_max = 65536;
+  options.thread_cache_bytes_max = 0;
+  return options;
+}
+
+} // namespace
+
+TEST_CASE("a container in the pool is sent, and received into, without a copy or a registration")
+{
+  linked_pair l;
+  std::pmr::vector<std::uint32_t> from(3000, &l.near_context.pool());
+  for (std::uint32_t i = 0; i < from.size(); ++i)
+    from[i] = i * i;
+  std::pmr::vector<std::uint32_t> to(3000, &l.far_context.pool());
+  const auto before = l.near_context.pool_statistics();
+  bytes_record received;
+  bytes_record sent;
+  l.far.async_receive(l.far_context.pool().buffer(to), received.handler());
+  const auto& unchanged = from;
+  const rdma::const_buffer view = l.near_context.pool().buffer(unchanged);
+  CHECK(view.data() == from.data());
+  CHECK(view.size() == 12'000);
+  l.near.async_send(view, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return received.done() && sent.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(received.value() == 12'000);
+  CHECK((from == to)); // in brackets: not to be printed
+  const auto after = l.near_context.pool_statistics();
+  CHECK(after.growths == before.growths);
+  CHECK(after.bytes_allocated == before.bytes_allocated);
+}
+
+TEST_CASE("all kinds of containers live in the pool, and leave nothing behind")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool& pool = context.pool();
+  {
+    std::pmr::map<int, std::pmr::string> names(&pool);
+    std::pmr::list<int> numbers(&pool);
+    for (int i = 0; i < 1000; ++i)
+    {
+      names[i] = std::string(static_cast<std::size_t>(i), 'x');
+      numbers.push_back(i);
+    }
+    for (int i = 0; i < 1000; i += 3)
+      names.erase(i);
+    CHECK(pool.owns(names[500].data(), names[500].size()));
+    CHECK(std::string_view(names[998]) == std::string(998, 'x'));
+    CHECK(pool.statistics().bytes_allocated > 300'000);
+    CHECK(pool.statistics().buffers == 0);
+  }
+  CHECK(pool.statistics().bytes_allocated == 0);
+  pool.trim();
+  CHECK(pool.statistics().arenas == 0);
+  CHECK(pool.statistics().bytes_cached == 0);
+}
+
+TEST_CASE("memory is aligned as asked up to 4 KiB, and refused beyond")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool& pool = context.pool();
+  struct taken
+  {
+    void* data;
+    std::size_t size, alignment;
+  };
+  std::vector<taken> all;
+  for (std::size_t alignment = 1; alignment <= 4096; alignment *= 2)
+    for (std::size_t size : {0, 1, 17, 100, 1000, 4095, 5000, 10'000, 14'000, 65'536, 65'537, 1'000'000})
+    {
+      void* const data = pool.allocate(size, alignment);
+      CHECK(reinterpret_cast<std::uintptr_t>(data) % alignment == 0);
+      std::memset(data, static_cast<int>(all.size() % 251), size);
+      all.push_back({data, size, alignment});
+    }
+  for (std::size_t i = 0; i < all.size(); ++i)
+  {
+    const auto* const bytes = static_cast<const unsigned char*>(all[i].data);
+    CHECK(std::all_of(bytes, bytes + all[i].size, [i](unsigned char b) { return b == i % 251; }));
+    pool.deallocate(all[i].data, all[i].size, all[i].alignment);
+  }
+  CHECK(pool.statistics().bytes_allocated == 0);
+
+  std::string text;
+  CHECK(code_of_allocation(pool, 1, 8192, &text) == rdma::error::bad_alignment);
+  CHECK(text.find("4096") != std::string::npos);
+  error_code ec;
+  CHECK(pool.make_buffer(100, 4096, ec).size() == 100);
+  CHECK(reinterpret_cast<std::uintptr_t>(pool.make_buffer(100, 4096).data()) % 4096 == 0);
+  CHECK(reinterpret_cast<std::uintptr_t>(pool.make_buffer(100, 1).data()) % 64 == 0);
+  (void)pool.make_buffer(100, 8192, ec);
+  CHECK(ec == rdma::error::bad_alignment);
+  (void)pool.make_buffer(100, 48, ec);
+  CHECK(ec == rdma::error::bad_alignment);
+  CHECK_THROWS_AS(pool.make_buffer(100, 8192), rdma::system_error);
+}
+
+TEST_CASE("a pool is equal to itself alone")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool other(context);
+  CHECK(context.pool().is_equal(context.pool()));
+  CHECK(&context.pool() == &rdma::context(context).pool());
+  CHECK_FALSE(context.pool().is_equal(other));
+  rdma::context beside = rdma::protection_domain::make(context).context();
+  CHECK(&beside.pool() != &context.pool());
+}
+
+TEST_CASE("a view is given of the pool's own memory alone")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool& pool = context.pool();
+  rdma::memory_pool other(context);
+  std::pmr::vector<char> mine(100, &pool);
+  std::pmr::vector<char> others(100, &other);
+  std::vector<char> heap(100);
+  error_code ec;
+  CHECK(pool.buffer(mine, ec).size() == 100);
+  CHECK(ec == error_code());
+  CHECK(pool.buffer(std::span(mine).subspan(10, 20), ec).data() == mine.data() + 10);
+  CHECK(ec == error_code());
+  CHECK(pool.buffer(heap, ec).data() == nullptr);
+  CHECK(ec == rdma::error::not_pool_memory);
+  CHECK_THROWS_AS(pool.buffer(heap), rdma::system_error);
+  (void)pool.buffer(others, ec);
+  CHECK(ec == rdma::error::not_pool_memory);
+  CHECK(pool.buffer(std::span<std::byte>(), ec).size() == 0);
+  CHECK(ec == error_code());
+
+  // From the pool's memory on beyond the end of its arena.
+  auto* const begin = reinterpret_cast<std::byte*>(mine.data());
+  CHECK(pool.owns(begin, 100));
+  CHECK_FALSE(pool.owns(begin, pool.statistics().bytes_registered + 1));
+  CHECK_FALSE(pool.owns(begin, SIZE_MAX));
+  CHECK_FALSE(pool.owns(nullptr, 1));
+}
+
+TEST_CASE("a pool at its limit says so, with figures and what to do")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.size_max = 1u << 20;
+  rdma::memory_pool pool(context, options);
+  std::string text;
+  CHECK(code_of_allocation(pool, 2u << 20, 16, &text) == rdma::error::pool_exhausted);
+  CAPTURE(text);
+  for (const char* part : {"2097152 bytes", "1048576", "memory_pool_options::size_max", "registered bytes are in use"})
+    CHECK(text.find(part) != std::string::npos);
+  CHECK_THROWS_AS(pool.allocate(std::size_t{1} << 62), std::bad_alloc);
+  CHECK_THROWS_AS(pool.allocate(SIZE_MAX), std::bad_alloc);
+  CHECK(pool.statistics().bytes_registered == 0);
+}
+
+TEST_CASE("nearly all of the limit can be had, whatever the size of the blocks")
+{
+  rdma::context context = make_context();
+  for (const std::size_t size : {16, 1000, 4096, 10'240, 14'336, 16'384, 65'536})
+  {
+    CAPTURE(size);
+    rdma::memory_pool_options options;
+    options.size_max = 1u << 20;
+    rdma::memory_pool pool(context, options);
+    std::vector<void*> blocks;
+    try
+    {
+      for (;;)
+        blocks.push_back(pool.allocate(size));
+    }
+    catch (const rdma::pool_bad_alloc& e)
+    {
+      CHECK(e.code() == rdma::error::pool_exhausted);
+    }
+    CHECK(blocks.size() * size > options.size_max * 7 / 8);
+    CHECK(pool.statistics().bytes_registered <= options.size_max);
+    CHECK(pool.statistics().failures == 1);
+    for (void* each : blocks)
+      pool.deallocate(each, size);
+    CHECK(pool.statistics().bytes_allocated == 0);
+  }
+}
+
+TEST_CASE("at the limit, free arenas make room for a block that needs one of its own")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.arena_size = options.arena_size_max = 1u << 18;
+  options.size_max = 1u << 20;
+  rdma::memory_pool pool(context, options);
+  {
+    std::vector<rdma::registered_buffer> all;
+    for (int i = 0; i < 16; ++i)
+      all.push_back(pool.make_buffer(65536));
+    CHECK(pool.statistics().arenas == 4);
+  }
+  CHECK(pool.make_buffer(1u << 20).size() == 1u << 20);
+  CHECK(pool.statistics().failures == 0);
+}
+
+TEST_CASE("a pool grows by arenas that get larger, up to a bound")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.arena_size = 1u << 16;
+  options.arena_size_max = 1u << 20;
+  rdma::memory_pool pool(context, options);
+  std::vector<rdma::registered_buffer> all;
+  std::size_t largest = 0;
+  for (std::size_t before = 0; before < (16u << 20); before = pool.statistics().bytes_registered)
+  {
+    while (pool.statistics().bytes_registered == before)
+      all.push_back(pool.make_buffer(16'384));
+    const std::size_t growth = pool.statistics().bytes_registered - before;
+    CHECK(growth >= std::size_t{1} << 16);
+    CHECK(growth <= std::max<std::size_t>(1u << 16, std::min<std::size_t>(before / 4, 1u << 20)));
+    largest = std::max(largest, growth);
+  }
+  CHECK(largest == 1u << 20);
+  CHECK(pool.statistics().growths < 60);
+  CHECK(pool.statistics().give_backs == 0);
+}
+
+TEST_CASE("arenas without blocks go back above one watermark down to the other")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options = small_arenas();
+  options.idle_bytes_high = 8 * 65536;
+  options.idle_bytes_low = 3 * 65536;
+  rdma::memory_pool pool(context, options);
+  std::vector<rdma::registered_buffer> all;
+  for (int i = 0; i < 20; ++i)
+    all.push_back(pool.make_buffer(65536));
+  CHECK(pool.statistics().arenas == 20);
+  while (all.size() > 12)
+    all.pop_back();
+  CHECK(pool.statistics().arenas == 20); // eight are idle
+  all.pop_back();
+  CHECK(pool.statistics().arenas == 11 + 3);
+  CHECK(pool.statistics().give_backs == 6);
+  all.push_back(pool.make_buffer(65536)); // an idle one is used again
+  CHECK(pool.statistics().growths == 20);
+  all.clear();
+  const auto idle = pool.statistics();
+  CHECK(idle.bytes_registered <= options.idle_bytes_high);
+  CHECK(pool.trim() == idle.bytes_registered);
+  CHECK(pool.statistics().arenas == 0);
+  CHECK(pool.statistics().give_backs == 20);
+}
+
+TEST_CASE("statistics add up")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool pool(context);
+  CHECK(pool.statistics().arenas == 0);
+  void* const a = pool.allocate(100);
+  rdma::registered_buffer b = pool.make_buffer(100);
+  auto s = pool.statistics();
+  CHECK(s.bytes_allocated == 112 + 128);
+  CHECK(s.buffers == 1);
+  CHECK(s.arenas == 1);
+  CHECK(s.growths == 1);
+  CHECK(s.bytes_registered == pool.options().arena_size);
+  CHECK(s.huge_bytes_asked <= s.bytes_registered);
+  b = rdma::registered_buffer();
+  pool.deallocate(a, 100);
+  s = pool.statistics();
+  CHECK(s.bytes_allocated == 0);
+  CHECK(s.buffers == 0);
+  CHECK(s.bytes_cached >= 112 + 128);
+  CHECK(s.failures == 0);
+}
+
+TEST_CASE("huge pages are asked for as the options say, and are never required")
+{
+  rdma::context context = make_context();
+  for (const rdma::huge_pages huge : {rdma::huge_pages::off, rdma::huge_pages::transparent, rdma::huge_pages::reserved})
+  {
+    rdma::memory_pool_options options;
+    options.huge = huge;
+    rdma::memory_pool pool(context, options);
+    rdma::registered_buffer buffer = pool.make_buffer(5'000'000);
+    std::memset(buffer.data(), 1, buffer.size());
+    const auto s = pool.statistics();
+    CHECK(s.huge_bytes_asked % (2u << 20) == 0);
+    CHECK(s.huge_bytes_asked <= s.bytes_registered);
+    if (huge == rdma::huge_pages::off)
+      CHECK(s.huge_bytes_asked == 0);
+    CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % (2u << 20) == 0);
+  }
+}
+
+TEST_CASE("options that contradict each other are drawn to what makes sense")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.arena_size = 0;
+  options.arena_size_max = 0;
+  options.idle_bytes_high = 0;
+  options.idle_bytes_low = 1u << 20;
+  options.thread_cache_bytes_max = 0;
+  rdma::memory_pool pool(context, options);
+  {
+    std::vector<rdma::registered_buffer> all;
+    for (const std::size_t size : {1, 100, 5000, 100'000})
+      all.push_back(pool.make_buffer(size));
+    CHECK(pool.statistics().bytes_cached == 0);
+  }
+  CHECK(pool.statistics().arenas == 0);
+}
+
+TEST_CASE("what was allocated outlives the handles of its context and of its pool")
+{
+  rdma::registered_buffer of_context;
+  rdma::registered_buffer of_pool;
+  std::optional<std::pmr::vector<int>> numbers;
+  {
+    rdma::context context = make_context();
+    rdma::memory_pool pool(context);
+    of_context = context.allocate(64);
+    of_pool = pool.make_buffer(100'000);
+    // Not what the documentation allows, but what it takes for a buffer is there for all memory.
+    numbers.emplace(100, &context.pool());
+  }
+  std::memset(of_context.data(), 1, of_context.size());
+  std::memset(of_pool.data(), 1, of_pool.size());
+  numbers->assign(1000, 7);
+  CHECK(numbers->back() == 7);
+}
+
+TEST_CASE("an operation keeps the arena of pool memory that is freed too early, and no longer")
+{
+  linked_pair l;
+  rdma::memory_pool pool(l.near_context, small_arenas());
+  bytes_record received;
+  {
+    std::pmr::vector<char> room(100, &pool);
+    l.near.async_receive(pool.buffer(room), received.handler());
+  }
+  pool.trim();
+  CHECK(pool.statistics().bytes_allocated == 0);
+  CHECK(pool.statistics().arenas == 1);
+  bytes_record sent;
+  rdma::registered_buffer text = buffer_of(l.far_context, "late");
+  l.far.async_send(text, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return received.done() && sent.done(); }));
+  CHECK(received.ec == error_code());
+  CHECK(received.value() == 4);
+  pool.trim();
+  CHECK(pool.statistics().arenas == 0);
+}
+
+TEST_CASE("a pool of the user's may go before the operation that uses its memory")
+{
+  linked_pair l;
+  std::optional<rdma::memory_pool> pool(std::in_place, l.near_context);
+  std::optional<rdma::registered_buffer> buffer = pool->make_buffer(64);
+  bytes_record received;
+  l.near.async_receive(*buffer, received.handler());
+  buffer.reset();
+  pool.reset();
+  bytes_record sent;
+  rdma::registered_buffer text = buffer_of(l.far_context, "late");
+  l.far.async_send(text, sent.handler());
+  REQUIRE(run_until(l.io, [&] { return received.done() && sent.done(); }));
+  CHECK(received.ec == error_code());
+}
+
+TEST_CASE("memory of the pool takes nothing from the heap in steady state")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool& pool = context.pool();
+  struct live
+  {
+    void* data = nullptr;
+    std::size_t size = 0;
+    rdma::registered_buffer buffer;
+  };
+  std::array<live, 100> all;
+  const auto round = [&]
+  {
+    for (std::size_t i = 0; i < 2000; ++i)
+    {
+      live& each = all[i * 37 % all.size()];
+      if (each.data != nullptr)
+        pool.deallocate(each.data, each.size);
+      each.size = 1 + i * 7919 % 70'000;
+      each.data = pool.allocate(each.size);
+      each.buffer = context.allocate(1 + i * 104'729 % 70'000);
+      const rdma::mutable_buffer view = pool.buffer(std::span(static_cast<std::byte*>(each.data), each.size));
+      if (view.data() != each.data)
+        FAIL("another view");
+    }
+  };
+  for (int i = 0; i < 3; ++i)
+    round();
+  allocation_count count;
+  round();
+  count.stop();
+  INFO(allocation_count::first());
+  CHECK(count.value() == 0);
+  for (live& each : all)
+    if (each.data != nullptr)
+      pool.deallocate(each.data, each.size);
+}

@@ -1,0 +1,176 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include "resource/device_impl.hpp"
+#include "resource/domain_impl.hpp"
+#include "resource/pool_impl.hpp"
+#include "verbs/software/software.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <limits>
+#include <memory_resource>
+#include <thread>
+#include <vector>
+
+// A pool whose device refuses registrations.
+
+using namespace test;
+
+namespace {
+
+/// What the device below was asked for, and when it refuses.
+struct registrations
+{
+  static inline std::atomic<int> asked{0};
+  static inline std::atomic<int> standing{0};
+  static inline std::atomic<int> fail_at{0}; ///< the one that is refused, from 1 on
+  static inline std::atomic<std::size_t> size_max{std::numeric_limits<std::size_t>::max()};
+
+  static ibv_mr* make(ibv_pd* pd, void* address, std::size_t length, int access)
+  {
+    if (++asked == fail_at || length > size_max)
+    {
+      errno = ENOMEM;
+      return nullptr;
+    }
+    ibv_mr* const made = rdma::software::api().reg_mr(pd, address, length, access);
+    standing += made != nullptr;
+    return made;
+  }
+  static int end(ibv_mr* region)
+  {
+    --standing;
+    return rdma::software::api().dereg_mr(region);
+  }
+
+  registrations()
+  {
+    asked = standing = fail_at = 0;
+    size_max = std::numeric_limits<std::size_t>::max();
+  }
+};
+
+/// A context of the software device, as `registrations` lets it be.
+rdma::context counted_context()
+{
+  static const rdma::verbs::api table = []
+  {
+    rdma::verbs::api result = rdma::software::api();
+    result.reg_mr = &registrations::make;
+    result.dereg_mr = &registrations::end;
+    return result;
+  }();
+  rdma::context_options options;
+  options.device = "soft0";
+  auto devices = std::make_shared<rdma::detail::device_set>(options);
+  ibv_context* const opened = rdma::software::open_device(options.software);
+  REQUIRE(opened != nullptr);
+  devices->devices[rdma::detail::software_index] =
+    std::make_unique<rdma::detail::device_impl>(table, opened, rdma::device_kind::software);
+  return rdma::context(rdma::detail::domain_impl::make(devices));
+}
+
+} // namespace
+
+TEST_CASE("whichever registration fails, the pool says why and goes on afterwards")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  for (int fail_at = 1; fail_at <= 8; ++fail_at)
+  {
+    CAPTURE(fail_at);
+    registrations reset;
+    {
+      rdma::context context = counted_context();
+      rdma::memory_pool_options options;
+      options.arena_size = options.arena_size_max = 65536;
+      rdma::memory_pool pool(context, options);
+      registrations::fail_at = fail_at;
+      std::vector<rdma::registered_buffer> buffers;
+      std::vector<void*> blocks;
+      int failures = 0;
+      for (int i = 0; i < 4; ++i)
+      {
+        error_code ec;
+        buffers.push_back(pool.make_buffer(50'000, 64, ec));
+        if (ec)
+        {
+          ++failures;
+          CHECK(ec == error_code(ENOMEM, boost::system::system_category()));
+          CHECK(buffers.back().data() == nullptr);
+        }
+        try
+        {
+          blocks.push_back(pool.allocate(60'000));
+        }
+        catch (const rdma::pool_bad_alloc& e)
+        {
+          ++failures;
+          CHECK(e.code() == error_code(ENOMEM, boost::system::system_category()));
+          CHECK(std::string(e.what()).find("register") != std::string::npos);
+        }
+      }
+      CHECK(failures == 1);
+      CHECK(pool.statistics().failures == 1);
+      CHECK(pool.statistics().buffers == (fail_at % 2 == 1 ? 3 : 4));
+      CHECK(static_cast<std::size_t>(registrations::standing) == pool.statistics().arenas);
+      for (void* each : blocks)
+        pool.deallocate(each, 60'000);
+    }
+    CHECK(registrations::standing == 0);
+  }
+}
+
+TEST_CASE("a device that refuses a large arena gives a small one")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  registrations reset;
+  rdma::context context = counted_context();
+  rdma::memory_pool_options options;
+  options.arena_size = 65536;
+  options.arena_size_max = 1u << 20;
+  rdma::memory_pool pool(context, options);
+  registrations::size_max = 65536;
+  std::vector<rdma::registered_buffer> all;
+  for (int i = 0; i < 64; ++i)
+    all.push_back(pool.make_buffer(65536));
+  CHECK(pool.statistics().arenas == 64);
+  CHECK(pool.statistics().failures == 0);
+  CHECK_THROWS_AS(pool.make_buffer(65537), rdma::system_error);
+  CHECK(pool.statistics().failures == 1);
+}
+
+TEST_CASE("everything is deregistered when the last buffer is gone, wherever it was")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  registrations reset;
+  {
+    std::vector<rdma::registered_buffer> late;
+    {
+      rdma::context context = counted_context();
+      rdma::memory_pool pool(context);
+      std::thread(
+        [&]
+        {
+          for (const std::size_t size : {10, 1000, 100'000, 10'000'000})
+          {
+            late.push_back(context.allocate(size));
+            late.push_back(pool.make_buffer(size));
+          }
+        })
+        .join();
+      CHECK(registrations::standing >= 2);
+    }
+    CHECK(registrations::standing >= 2);
+    std::thread([&] { late.erase(late.begin(), late.begin() + 4); }).join();
+    CHECK(registrations::standing >= 1);
+  }
+  CHECK(registrations::standing == 0);
+}

@@ -1,0 +1,287 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost_rdma/memory_pool.hpp>
+
+#include <atomic>
+#include <functional>
+#include <latch>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <random>
+#include <thread>
+#include <vector>
+
+// Threads that share a pool, end before it and after it.
+
+using namespace test;
+
+namespace {
+
+/// A thread that does one thing, and lives on until it is told to end.
+class lasting_thread
+{
+public:
+  template <class First>
+  explicit lasting_thread(First first)
+    : thread_(
+        [this, first]
+        {
+          first();
+          ready_.count_down();
+          end_.wait();
+          if (last_)
+            last_();
+        })
+  {
+    ready_.wait();
+  }
+  ~lasting_thread() { end(); }
+
+  void end(std::function<void()> last = {})
+  {
+    if (!thread_.joinable())
+      return;
+    last_ = std::move(last);
+    end_.count_down();
+    thread_.join();
+  }
+
+private:
+  std::latch ready_{1};
+  std::latch end_{1};
+  std::function<void()> last_;
+  std::thread thread_;
+};
+
+} // namespace
+
+TEST_CASE("threads allocate, hand over and free what others allocated, and nobody's memory is another's")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool& pool = context.pool();
+  struct block
+  {
+    std::byte* data = nullptr;
+    std::size_t size = 0;
+    std::byte mark{};
+    rdma::registered_buffer buffer; // or that
+  };
+  constexpr std::size_t places = 64;
+  std::vector<block> shared(places);
+  std::vector<std::mutex> mutexes(places);
+  std::atomic<int> spoiled{0};
+  const auto free = [&](block& b)
+  {
+    for (std::size_t i = 0; i < b.size; i += b.size - 1 > 0 ? b.size - 1 : 1)
+      spoiled += b.data[i] != b.mark;
+    if (b.buffer.size() == 0 && b.data != nullptr)
+      pool.deallocate(b.data, b.size);
+    b = block();
+  };
+  const auto work = [&](unsigned seed)
+  {
+    std::mt19937 random(seed);
+    for (int i = 0; i < (emulated() ? 500 : 5000); ++i)
+    {
+      block made;
+      made.size = 1 + random() % (random() % 10 == 0 ? 100'000 : 2000);
+      made.mark = static_cast<std::byte>(random());
+      if (random() % 2 == 0)
+      {
+        made.buffer = context.allocate(made.size);
+        made.data = made.buffer.data();
+      }
+      else
+        made.data = static_cast<std::byte*>(pool.allocate(made.size));
+      made.data[0] = made.data[made.size - 1] = made.mark;
+      const std::size_t place = random() % places;
+      {
+        const std::lock_guard lock(mutexes[place]);
+        std::swap(shared[place], made);
+      }
+      free(made);
+      if (i % 500 == 0)
+        pool.trim();
+      if (i % 100 == 0)
+        (void)pool.statistics();
+      int elsewhere = 0;
+      spoiled += pool.owns(&elsewhere, sizeof elsewhere);
+    }
+  };
+  std::vector<std::thread> threads;
+  for (unsigned seed = 1; seed <= 4; ++seed)
+    threads.emplace_back(work, seed);
+  for (std::thread& each : threads)
+    each.join();
+  CHECK(pool.statistics().bytes_cached == 0); // theirs
+  for (block& each : shared)
+    free(each);
+  CHECK(spoiled == 0);
+  pool.trim();
+  const auto s = pool.statistics();
+  CHECK(s.bytes_allocated == 0);
+  CHECK(s.buffers == 0);
+  CHECK(s.arenas == 0);
+}
+
+TEST_CASE("what a thread has cached goes back when it ends")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool pool(context);
+  lasting_thread other([&] { (void)pool.make_buffer(1000); });
+  CHECK(pool.statistics().bytes_cached >= 1024);
+  CHECK(pool.statistics().bytes_allocated == 0);
+  other.end();
+  CHECK(pool.statistics().bytes_cached == 0);
+}
+
+TEST_CASE("a thread keeps no more than the options say")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.thread_cache_bytes_max = 100'000;
+  rdma::memory_pool pool(context, options);
+  for (const std::size_t size : {64, 1000, 10'000, 60'000, 64})
+  {
+    std::vector<rdma::registered_buffer> all;
+    for (int i = 0; i < 100; ++i)
+      all.push_back(pool.make_buffer(size));
+    all.clear();
+    CHECK(pool.statistics().bytes_cached > 0);
+    CHECK(pool.statistics().bytes_cached <= 100'000);
+  }
+}
+
+TEST_CASE("at the limit, memory that lies idle in other threads' caches is taken back")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.arena_size = options.size_max = 1u << 20;
+  rdma::memory_pool pool(context, options);
+  lasting_thread other(
+    [&]
+    {
+      std::vector<rdma::registered_buffer> all;
+      for (int i = 0; i < 64; ++i)
+        all.push_back(pool.make_buffer(16'000));
+    });
+  const std::size_t cached = pool.statistics().bytes_cached;
+  CHECK(cached > 0);
+  rdma::registered_buffer all_of_it = pool.make_buffer(1u << 20);
+  CHECK(all_of_it.size() == 1u << 20);
+  CHECK(pool.statistics().bytes_cached == 0);
+  CHECK(pool.statistics().failures == 0);
+  error_code of_the_other;
+  other.end([&] { (void)pool.make_buffer(64, 64, of_the_other); }); // its cache works on
+  CHECK(of_the_other == rdma::error::pool_exhausted);
+}
+
+TEST_CASE("a cache that was emptied from outside goes on working for its thread")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool pool(context);
+  std::atomic<bool> over{false};
+  std::thread other(
+    [&]
+    {
+      while (!over)
+      {
+        rdma::registered_buffer a = pool.make_buffer(100);
+        void* const b = pool.allocate(5000);
+        a.data()[0] = std::byte{1};
+        pool.deallocate(b, 5000);
+      }
+    });
+  for (int i = 0; i < (emulated() ? 20 : 300); ++i)
+    pool.trim();
+  over = true;
+  other.join();
+  pool.trim();
+  CHECK(pool.statistics().arenas == 0);
+}
+
+TEST_CASE("a pool may go while threads that used it live on, and use others")
+{
+  rdma::context context = make_context();
+  std::optional<rdma::memory_pool> pool(std::in_place, context);
+  rdma::memory_pool second(context);
+  rdma::registered_buffer kept;
+  lasting_thread a([&] { (void)pool->make_buffer(1000); });
+  lasting_thread b([&] { kept = pool->make_buffer(1000); });
+  pool.reset();
+  a.end([&] { (void)second.make_buffer(1000); });
+  b.end(
+    [&]
+    {
+      std::memset(kept.data(), 1, kept.size());
+      kept = rdma::registered_buffer();
+    });
+  CHECK(second.statistics().bytes_cached == 0);
+}
+
+TEST_CASE("a buffer may go in one thread while its pool goes in another")
+{
+  rdma::context context = make_context();
+  for (int i = 0; i < (emulated() ? 20 : 300); ++i)
+  {
+    std::optional<rdma::memory_pool> pool(std::in_place, context);
+    std::vector<rdma::registered_buffer> buffers;
+    std::latch both{2};
+    std::thread other(
+      [&]
+      {
+        for (int k = 0; k < 8; ++k)
+          buffers.push_back(pool->make_buffer(1000));
+        both.arrive_and_wait();
+        buffers.clear();
+      });
+    both.arrive_and_wait();
+    pool.reset();
+    other.join();
+  }
+}
+
+TEST_CASE("a thread's own objects may free pool memory after its cache is gone")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool pool(context);
+  std::thread(
+    [&]
+    {
+      // Made before the cache, so that it goes after it.
+      thread_local std::vector<rdma::registered_buffer> late;
+      late.push_back(pool.make_buffer(100));
+      late.push_back(pool.make_buffer(100'000));
+    })
+    .join();
+  const auto s = pool.statistics();
+  CHECK(s.buffers == 0);
+  CHECK(s.bytes_allocated == 0);
+  CHECK(s.bytes_cached == 0);
+}
+
+TEST_CASE("a thread uses more pools than it has places for")
+{
+  rdma::context context = make_context();
+  std::vector<std::unique_ptr<rdma::memory_pool>> pools;
+  for (int i = 0; i < 40; ++i)
+    pools.push_back(std::make_unique<rdma::memory_pool>(context));
+  for (int round = 0; round < 3; ++round)
+    for (auto& each : pools)
+      (void)each->make_buffer(100);
+  for (auto& each : pools)
+  {
+    CHECK(each->statistics().growths == 1);
+    CHECK(each->statistics().buffers == 0);
+    CHECK(each->statistics().bytes_allocated == 0);
+  }
+}

@@ -1,0 +1,228 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TOOLS_BENCH_ALLOCATION_PATTERNS_HPP
+#define BOOST_RDMA_TOOLS_BENCH_ALLOCATION_PATTERNS_HPP
+
+#include <algorithm>
+#include <atomic>
+#include <barrier>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <random>
+#include <thread>
+#include <vector>
+
+// How programs allocate: what is measured is the time from one allocation with its deallocation to the next.
+
+namespace bench {
+
+enum class pattern
+{
+  window,   ///< so many live blocks, of which a random one is replaced
+  bursts,   ///< some are taken, and given back in reverse order
+  handover, ///< one thread takes, another gives back
+};
+
+struct allocation_case
+{
+  bench::pattern pattern;
+  unsigned threads;
+  std::size_t size; ///< the largest; random ones down to half of it
+};
+
+inline const char* name_of(pattern p)
+{
+  return p == pattern::window ? "window" : p == pattern::bursts ? "bursts" : "handover";
+}
+
+/// What is random, drawn beforehand: the same for all that are compared.
+class draws
+{
+public:
+  explicit draws(std::size_t size, unsigned seed)
+  {
+    std::mt19937 random(seed);
+    std::uniform_int_distribution<std::uint32_t> sizes(static_cast<std::uint32_t>(size / 2 + 1), static_cast<std::uint32_t>(size));
+    for (one& each : all_)
+      each = {static_cast<std::uint32_t>(random()), sizes(random)};
+  }
+
+  struct one
+  {
+    std::uint32_t place;
+    std::uint32_t size;
+  };
+  [[nodiscard]] const one& operator[](std::size_t i) const noexcept { return all_[i % count]; }
+
+private:
+  static constexpr std::size_t count = 4096;
+  std::vector<one> all_ = std::vector<one>(count);
+};
+
+/// Up to 1,024 live blocks, 8 MiB at most.
+inline std::size_t window_size(std::size_t size)
+{
+  return std::clamp<std::size_t>((std::size_t{8} << 20) / size, 16, 1024);
+}
+
+inline constexpr std::size_t burst_size = 32;
+inline constexpr std::size_t steps_between_looks = 64; // at the clock
+
+/// Steps until the time is over; the nanoseconds of one.
+template <class Step>
+double timed(std::chrono::nanoseconds duration, Step step)
+{
+  using clock = std::chrono::steady_clock;
+  const auto start = clock::now();
+  std::size_t steps = 0;
+  for (;;)
+  {
+    for (std::size_t i = 0; i < steps_between_looks; ++i)
+      step(steps++);
+    if (const auto elapsed = clock::now() - start; elapsed >= duration)
+      return std::chrono::duration<double, std::nano>(elapsed).count() / static_cast<double>(steps);
+  }
+}
+
+template <class Allocator>
+double run_window(typename Allocator::user& user, const draws& random, std::size_t size, std::chrono::nanoseconds duration)
+{
+  std::vector<typename Allocator::block> live(window_size(size));
+  for (std::size_t i = 0; i < live.size(); ++i)
+    live[i] = user.take(random[i].size);
+  const auto step = [&](std::size_t i)
+  {
+    const draws::one& drawn = random[i];
+    auto& block = live[drawn.place % live.size()];
+    user.give(block);
+    block = user.take(drawn.size);
+  };
+  (void)timed(duration / 4, step); // warm
+  const double result = timed(duration, step);
+  for (auto& each : live)
+    user.give(each);
+  return result;
+}
+
+template <class Allocator>
+double run_bursts(typename Allocator::user& user, const draws& random, std::chrono::nanoseconds duration)
+{
+  std::vector<typename Allocator::block> live(burst_size);
+  const auto step = [&](std::size_t i)
+  {
+    for (std::size_t k = 0; k < burst_size; ++k)
+      live[k] = user.take(random[i * burst_size + k].size);
+    for (std::size_t k = burst_size; k-- > 0;)
+      user.give(live[k]);
+  };
+  (void)timed(duration / 4, step);
+  return timed(duration, step) / static_cast<double>(burst_size);
+}
+
+/// A ring of one writer and one reader.
+template <class Block>
+class handover_ring
+{
+public:
+  bool push(Block&& block)
+  {
+    const std::size_t at = written_.load(std::memory_order_relaxed);
+    if (at - seen_read_ == places_.size() && at - (seen_read_ = read_.load(std::memory_order_acquire)) == places_.size())
+      return false;
+    places_[at % places_.size()] = std::move(block);
+    written_.store(at + 1, std::memory_order_release);
+    return true;
+  }
+  template <class Take>
+  bool pop(Take take)
+  {
+    const std::size_t at = read_.load(std::memory_order_relaxed);
+    if (at == seen_written_ && at == (seen_written_ = written_.load(std::memory_order_acquire)))
+      return false;
+    take(places_[at % places_.size()]);
+    read_.store(at + 1, std::memory_order_release);
+    return true;
+  }
+
+private:
+  std::vector<Block> places_ = std::vector<Block>(128);
+  alignas(64) std::atomic<std::size_t> written_{0};
+  std::size_t seen_read_ = 0; // the writer's
+  alignas(64) std::atomic<std::size_t> read_{0};
+  std::size_t seen_written_ = 0; // the reader's
+};
+
+/// Nanoseconds of an allocation with its deallocation: the slowest thread's.
+template <class Allocator>
+double measure(const Allocator& allocator, const allocation_case& what, std::chrono::nanoseconds duration)
+{
+  std::vector<std::thread> threads;
+  std::vector<double> results(what.threads);
+  std::vector<std::exception_ptr> failures(what.threads);
+  std::barrier ready(static_cast<std::ptrdiff_t>(what.threads));
+  handover_ring<typename Allocator::block> ring;
+  std::atomic<bool> over{false};
+
+  const auto body = [&](unsigned index)
+  {
+    const draws random(what.size, index + 1);
+    typename Allocator::user user(allocator);
+    ready.arrive_and_wait();
+    if (what.pattern == pattern::window)
+      results[index] = run_window<Allocator>(user, random, what.size, duration);
+    else if (what.pattern == pattern::bursts)
+      results[index] = run_bursts<Allocator>(user, random, duration);
+    else if (index == 0)
+    {
+      const auto step = [&](std::size_t i)
+      {
+        auto block = user.take(random[i].size);
+        while (!ring.push(std::move(block)))
+          std::this_thread::yield();
+      };
+      (void)timed(duration / 4, step);
+      results[index] = timed(duration, step);
+      over = true;
+    }
+    else
+      for (const auto give = [&](auto& block) { user.give(block); };;)
+        if (!ring.pop(give))
+        {
+          if (over && !ring.pop(give))
+            break;
+          std::this_thread::yield();
+        }
+  };
+  for (unsigned i = 0; i < what.threads; ++i)
+    threads.emplace_back(
+      [&, i]
+      {
+        try
+        {
+          body(i);
+        }
+        catch (...)
+        {
+          failures[i] = std::current_exception();
+          over = true;
+        }
+      });
+  for (std::thread& each : threads)
+    each.join();
+  for (const auto& each : failures)
+    if (each)
+      std::rethrow_exception(each);
+  return *std::ranges::max_element(results);
+}
+
+} // namespace bench
+
+#endif // BOOST_RDMA_TOOLS_BENCH_ALLOCATION_PATTERNS_HPP
