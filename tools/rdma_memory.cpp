@@ -119,7 +119,8 @@ public:
     std::printf("build          with assertions: not for measuring\n");
 #endif
     std::printf("sizes          random, from half of what is named up to it\n"
-                "shown          ns for an allocation and its deallocation, median (least .. greatest), slowest thread\n");
+                "shown          ns for an allocation and its deallocation, median (least .. greatest), slowest thread, less the\n"
+                "               time that others had its processor\n");
   }
 
   void add(const allocation_case& what, const std::vector<std::vector<double>>& samples)

@@ -56,7 +56,7 @@ public:
   ~registered_buffer()
   {
     if (registration_ != nullptr)
-      registration_->release();
+      registration_->release_owned();
   }
 
   [[nodiscard]] std::byte* data() const noexcept

@@ -64,93 +64,83 @@ bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) 
   return false;
 }
 
+template <class T>
+inline T* pool_impl::pop(std::size_t class_index) noexcept
+{
+  thread_cache* const cache = thread_cache::of(id_);
+  if (cache == nullptr || !cache->enter())
+    return nullptr;
+  T* const found = cache->pop<T>(class_index);
+  cache->leave();
+  return found;
+}
+
+template <class T>
+inline bool pool_impl::push(std::size_t class_index, T* item) noexcept
+{
+  thread_cache* const cache = thread_cache::of(id_);
+  if (cache == nullptr || !cache->enter())
+    return false;
+  const bool kept = cache->push(class_index, item);
+  cache->leave();
+  return kept;
+}
+
 registered_buffer pool_impl::allocate(std::size_t size, error_code& ec)
 {
+  if (size - 1 < largest_class_bytes) // and not 0
+    if (pool_block* const found = pop<pool_block>(class_of(round_up(size, buffer_alignment))))
+    {
+      ec = {};
+      return {found, size};
+    }
   return allocate(size, buffer_alignment, ec);
 }
 
 registered_buffer pool_impl::allocate(std::size_t size, std::size_t alignment, error_code& ec)
 {
   std::size_t bytes = size;
-  if (!check(bytes, std::max(alignment, buffer_alignment), ec))
+  // A wrong one stays so: not made right by what a buffer has at least.
+  if (!check(bytes, std::has_single_bit(alignment) ? std::max(alignment, buffer_alignment) : alignment, ec))
     return {};
   const std::size_t index = bytes <= largest_class_bytes ? class_of(bytes) : large;
-  std::byte* data = nullptr;
-  pool_block* block = nullptr;
-  if (thread_cache* const cache = thread_cache::of(id_); cache != nullptr && index != large && cache->enter())
-  {
-    block = cache->pop_descriptor();
-    if (block != nullptr)
-      data = cache->pop(index);
-    cache->leave();
-  }
-  if (data == nullptr)
-    data = take_slowly(index, bytes, &block, ec);
-  if (data == nullptr)
-    return {};
-  return dress(*block, data, index != large ? class_bytes[index] : round_up(bytes, page_bytes), index, size);
-}
-
-registered_buffer pool_impl::dress(pool_block& block, std::byte* data, std::size_t bytes,
-  std::size_t class_index, std::size_t size) const noexcept
-{
-  block.local_keys = store_.find(data)->local_keys;
-  block.base = data;
-  block.size = bytes;
-  block.class_index = static_cast<std::uint32_t>(class_index);
-  // relaxed: the block is ours alone until it is handed out
-  block.references.store(1, std::memory_order_relaxed);
-  return {&block, size};
+  pool_block* found = index != large ? pop<pool_block>(index) : nullptr;
+  if (found == nullptr)
+    found = take_slowly<pool_block>(index, bytes, ec);
+  return found != nullptr ? registered_buffer(found, size) : registered_buffer();
 }
 
 std::byte* pool_impl::take(std::size_t size, std::size_t alignment, error_code& ec)
 {
+  if (size - 1 < largest_class_bytes && alignment <= quantum_bytes) // and not 0
+    if (std::byte* const found = pop<std::byte>(class_of(size)))
+      return found;
   size = std::max<std::size_t>(size, 1); // pmr's allocate(0) is no error
   if (!check(size, alignment, ec))
     return nullptr;
   const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
-  if (thread_cache* const cache = thread_cache::of(id_); cache != nullptr && index != large && cache->enter())
-  {
-    std::byte* const data = cache->pop(index);
-    cache->leave();
-    if (data != nullptr)
-      return data;
-  }
-  return take_slowly(index, size, nullptr, ec);
+  if (index != large)
+    if (std::byte* const found = pop<std::byte>(index))
+      return found;
+  return take_slowly<std::byte>(index, size, ec);
 }
 
 void pool_impl::give_back(std::byte* block, std::size_t size, std::size_t alignment) noexcept
 {
   size = round_up(std::max<std::size_t>(size, 1), alignment);
   const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
-  if (thread_cache* const cache = thread_cache::of(id_); cache != nullptr && index != large && cache->enter())
-  {
-    const bool kept = cache->push(index, block);
-    cache->leave();
-    if (kept)
-      return;
-  }
-  give_back_slowly(index, size, block, nullptr);
+  if (index == large || !push(index, block))
+    give_back_slowly(index, size, block);
 }
 
 void pool_impl::destroy_block(registration* returned) noexcept
 {
   auto* const block = static_cast<pool_block*>(returned);
   pool_impl& pool = *block->pool;
-  const std::size_t index = block->class_index;
-  std::byte* const data = block->base;
-  if (thread_cache* const cache = thread_cache::of(pool.id_);
-      cache != nullptr && index != large && cache->enter())
-  {
-    const bool kept = cache->push(block);
-    const bool data_kept = kept && cache->push(index, data);
-    cache->leave();
-    if (data_kept)
-      return;
-    // What was kept of it is not ours any more.
-    return pool.give_back_slowly(index, class_bytes[index], data, kept ? nullptr : block);
-  }
-  pool.give_back_slowly(index, block->size, data, block);
+  // relaxed: the next owner's, who gets it from this thread or by way of the mutex
+  block->references.store(1, std::memory_order_relaxed);
+  if (block->class_index == large || !pool.push(block->class_index, block))
+    pool.give_back_slowly(block->class_index, block->size, block);
 }
 
 registration* pool_impl::find(const void* data, std::size_t size) noexcept

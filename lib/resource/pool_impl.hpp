@@ -78,17 +78,31 @@ private:
 
   [[nodiscard]] bool forked() const noexcept { return shell_->process.foreign(); }
   [[nodiscard]] bool check(std::size_t& size, std::size_t alignment, error_code& ec) const noexcept;
-  [[nodiscard]] registered_buffer dress(
-    pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index, std::size_t size) const noexcept;
+  void dress(pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept;
+
+  // The ways without a lock. T is std::byte or pool_block, as in the cache.
+  template <class T>
+  [[nodiscard]] T* pop(std::size_t class_index) noexcept;
+  template <class T>
+  [[nodiscard]] bool push(std::size_t class_index, T* item) noexcept;
 
   // The ways through the store.
-  [[nodiscard]] std::byte* take_slowly(std::size_t class_index, std::size_t size, pool_block** block, error_code& ec);
-  [[nodiscard]] std::byte* take_from_store(
-    thread_cache* cache, std::size_t class_index, std::size_t size, error_code& ec);
-  void give_back_slowly(std::size_t class_index, std::size_t size, std::byte* data, pool_block* block) noexcept;
+  template <class T>
+  [[nodiscard]] T* take_slowly(std::size_t class_index, std::size_t bytes, error_code& ec);
+  template <class T>
+  void give_back_slowly(std::size_t class_index, std::size_t bytes, T* item) noexcept;
+  template <class Take>
+  [[nodiscard]] auto in_need(Take take, error_code& ec);
   [[nodiscard]] thread_cache* own_cache() noexcept;
-  [[nodiscard]] pool_block* take_descriptor(thread_cache* cache, error_code& ec);
+  [[nodiscard]] pool_block* take_descriptor(error_code& ec);
   void give_back_descriptor(pool_block* block) noexcept;
+  template <class T>
+  [[nodiscard]] T* from_memory(std::byte* data, std::size_t class_index, std::size_t bytes, error_code& ec);
+  template <class T>
+  void to_store(std::size_t class_index, std::size_t bytes, T* item) noexcept;
+  template <class T>
+  bool make_room(thread_cache& cache, std::size_t class_index, std::size_t more) noexcept;
+  template <class T>
   void flush(thread_cache& cache, std::size_t class_index, std::size_t left) noexcept;
   void empty(thread_cache& cache) noexcept;
   [[nodiscard]] bool empty_all() noexcept;

@@ -11,12 +11,19 @@
 #include <boost/system/errc.hpp>
 
 #include <algorithm>
+#include <array>
 #include <new>
+#include <type_traits>
 #include <utility>
 
 // The ways of a pool that take its mutex.
 
 namespace rdma::detail {
+namespace {
+
+constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // and of no class more
+
+} // namespace
 
 // This thread's. A retired pool takes what comes back at once.
 thread_cache* pool_impl::own_cache() noexcept
@@ -24,96 +31,115 @@ thread_cache* pool_impl::own_cache() noexcept
   return retired_ ? nullptr : thread_cache::attach(shell_, id_);
 }
 
-std::byte* pool_impl::take_slowly(
-  std::size_t class_index, std::size_t size, pool_block** block, error_code& ec)
+// What is taken, and if the limit forbids it, once more: with what threads have cached, then with the arenas that are not
+// large enough given back.
+template <class Take>
+auto pool_impl::in_need(Take take, error_code& ec)
 {
-  const lock_type lock(shell_->mutex);
-  thread_cache* const cache = own_cache();
-  if (block != nullptr && *block == nullptr)
-  {
-    *block = take_descriptor(cache, ec);
-    if (*block == nullptr)
-      return nullptr;
-  }
-  std::byte* data = class_index != large && cache != nullptr ? cache->pop(class_index) : nullptr;
-  if (data == nullptr)
-    data = take_from_store(cache, class_index, size, ec);
-  // At the limit: what others have cached, then memory that is not in one piece large enough.
+  auto taken = take();
   if (ec == error::pool_exhausted && empty_all())
-    data = take_from_store(nullptr, class_index, size, ec);
+    taken = take();
   if (ec == error::pool_exhausted && store_.give_back_idle(0) != 0)
-    data = take_from_store(nullptr, class_index, size, ec);
-  if (data != nullptr)
+    taken = take();
+  if (ec)
+    ++failures_;
+  return taken;
+}
+
+// From memory that the store gave: itself, or with a registration. Null, and the memory is back, when there is none.
+template <class T>
+T* pool_impl::from_memory(
+  std::byte* data, [[maybe_unused]] std::size_t class_index, [[maybe_unused]] std::size_t bytes, error_code& ec)
+{
+  if constexpr (std::is_same_v<T, std::byte>)
     return data;
-  ++failures_;
-  if (block != nullptr)
-    give_back_descriptor(std::exchange(*block, nullptr));
+  else if (pool_block* const block = take_descriptor(ec))
+  {
+    dress(*block, data, bytes, class_index);
+    return block;
+  }
+  to_store(class_index, bytes, data);
   return nullptr;
 }
 
-std::byte* pool_impl::take_from_store(
-  thread_cache* cache, std::size_t class_index, std::size_t size, error_code& ec)
+template <class T>
+T* pool_impl::take_slowly(std::size_t class_index, std::size_t bytes, error_code& ec)
 {
+  const lock_type lock(shell_->mutex);
   if (class_index == large)
-    return store_.take_large(size, ec);
-  std::byte* one = nullptr;
-  if (cache == nullptr)
-    return store_.take(class_index, &one, 1, ec) != 0 ? one : nullptr;
-  // A batch into the magazine, which is empty, but for the one that is asked for.
-  thread_cache::magazine& to = cache->blocks_of(class_index);
-  const std::size_t bytes = class_bytes[class_index];
-  const std::size_t room = (cache->bytes_max - std::min(cache->bytes_max, cache->bytes())) / bytes;
+  {
+    std::byte* const data = in_need([&] { return store_.take_large(bytes, ec); }, ec);
+    return data != nullptr ? from_memory<T>(data, large, round_up(bytes, page_bytes), ec) : nullptr;
+  }
+  bytes = class_bytes[class_index];
+  thread_cache* const cache = own_cache();
+  std::array<std::byte*, batch_max> batch;
+  std::size_t wanted = 1;
+  if (cache != nullptr)
+  {
+    if (T* const found = cache->pop<T>(class_index)) // somebody else was in need meanwhile, and is through
+      return found;
+    auto& magazine = cache->of_class<T>(class_index);
+    if (magazine.capacity + 1 < magazine.batch)
+      make_room<T>(*cache, class_index, magazine.batch - 1 - magazine.capacity);
+    wanted = std::min(magazine.batch, magazine.capacity + 1);
+    magazine.batch =
+      std::min(magazine.batch * 2, static_cast<std::uint32_t>(thread_cache::capacity_max(class_index) / 2));
+  }
   const std::size_t taken =
-    store_.take(class_index, to.blocks, std::min<std::size_t>(to.batch, room + 1), ec);
+    in_need([&] { return store_.take(class_index, batch.data(), wanted, ec); }, ec);
   if (taken == 0)
     return nullptr;
-  to.batch = std::min(to.batch * 2, to.capacity / 2);
-  to.count = static_cast<std::uint32_t>(taken - 1);
-  cache->add_bytes(to.count * bytes);
-  // The lowest address is given out first, that is, it lies on top.
-  std::reverse(to.blocks, to.blocks + taken);
-  return to.blocks[taken - 1];
+  T* const first = from_memory<T>(batch[0], class_index, bytes, ec);
+  error_code of_the_rest; // which is a reserve
+  for (std::size_t i = taken; i-- > 1;) // the lowest address lies on top, and is given out first
+    if (T* const each = from_memory<T>(batch[i], class_index, bytes, of_the_rest))
+      if (!cache->push(class_index, each))
+        to_store(class_index, bytes, each);
+  return first;
+}
+template std::byte* pool_impl::take_slowly(std::size_t, std::size_t, error_code&);
+template pool_block* pool_impl::take_slowly(std::size_t, std::size_t, error_code&);
+
+template <class T>
+void pool_impl::to_store(std::size_t class_index, std::size_t bytes, T* item) noexcept
+{
+  if constexpr (std::is_same_v<T, pool_block>)
+  {
+    to_store(class_index, bytes, item->base);
+    give_back_descriptor(item);
+  }
+  else if (class_index == large)
+    store_.give_back_large(item, bytes);
+  else
+    store_.give_back(class_index, item);
 }
 
-void pool_impl::give_back_slowly(
-  std::size_t class_index, std::size_t size, std::byte* data, pool_block* block) noexcept
+template <class T>
+void pool_impl::give_back_slowly(std::size_t class_index, std::size_t bytes, T* item) noexcept
 {
   if (forked())
     return; // the parent's: the child's copy of it is of no use
   lock_type lock(shell_->mutex);
-  thread_cache* const cache = own_cache();
-  if (block != nullptr && (cache == nullptr || !cache->push(block)))
+  thread_cache* const cache = class_index != large ? own_cache() : nullptr;
+  if (cache == nullptr)
+    to_store(class_index, bytes, item);
+  else if (!cache->push(class_index, item))
   {
-    if (cache != nullptr)
-      for (std::size_t i = thread_cache::descriptors_max / 2; i > 0; --i)
-        give_back_descriptor(cache->pop_descriptor());
-    give_back_descriptor(block);
-  }
-  if (class_index == large)
-    store_.give_back_large(data, size);
-  else if (cache == nullptr)
-    store_.give_back(class_index, data);
-  else if (!cache->push(class_index, data))
-  {
-    // Half of the magazine that is full; where the thread has as much as it may, half of all.
-    const thread_cache::magazine& from = cache->blocks_of(class_index);
-    if (from.count == from.capacity)
-      flush(*cache, class_index, from.count / 2);
-    else
-      for (std::size_t i = 0; i < class_count; ++i)
-        flush(*cache, i, cache->blocks_of(i).count / 2);
-    if (!cache->push(class_index, data))
-      store_.give_back(class_index, data);
+    auto& full = cache->of_class<T>(class_index);
+    if (!make_room<T>(*cache, class_index, std::max<std::size_t>(full.capacity, 1)))
+      flush<T>(*cache, class_index, full.count / 2);
+    if (!cache->push(class_index, item))
+      to_store(class_index, bytes, item);
   }
   end_if_empty(std::move(lock));
 }
+template void pool_impl::give_back_slowly(std::size_t, std::size_t, std::byte*) noexcept;
+template void pool_impl::give_back_slowly(std::size_t, std::size_t, pool_block*) noexcept;
 
-pool_block* pool_impl::take_descriptor(thread_cache* cache, error_code& ec)
+pool_block* pool_impl::take_descriptor(error_code& ec)
 {
   constexpr std::size_t chunk = 64;
-  if (cache != nullptr)
-    if (pool_block* const cached = cache->pop_descriptor())
-      return cached;
   if (free_descriptors_ == nullptr)
   {
     try
@@ -136,45 +162,70 @@ pool_block* pool_impl::take_descriptor(thread_cache* cache, error_code& ec)
       each.next = std::exchange(free_descriptors_, &each);
     }
   }
-  // Half a thread's fill, and one to give out.
-  const auto take_one = [&]
-  {
-    ++descriptors_taken_;
-    return std::exchange(free_descriptors_, free_descriptors_->next);
-  };
-  pool_block* const taken = take_one();
-  if (cache != nullptr)
-    for (std::size_t i = thread_cache::descriptors_max / 2; i > 1 && free_descriptors_ != nullptr; --i)
-      (void)cache->push(take_one()); // it was empty
-  return taken;
+  ++descriptors_taken_;
+  return std::exchange(free_descriptors_, free_descriptors_->next);
 }
 
 void pool_impl::give_back_descriptor(pool_block* block) noexcept
 {
-  if (block == nullptr)
-    return;
   block->next = std::exchange(free_descriptors_, block);
   --descriptors_taken_;
 }
 
+void pool_impl::dress(
+  pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept
+{
+  block.local_keys = store_.find(data)->local_keys;
+  block.base = data;
+  block.size = bytes;
+  block.class_index = static_cast<std::uint32_t>(class_index);
+}
+
+// A larger share for one magazine; where the thread keeps as much as it may, half of all others' makes room.
+template <class T>
+bool pool_impl::make_room(thread_cache& cache, std::size_t class_index, std::size_t more) noexcept
+{
+  if (cache.of_class<T>(class_index).capacity == thread_cache::capacity_max(class_index))
+    return false;
+  if (cache.widen<T>(class_index, more))
+    return true;
+  const auto halve = [&]<class Other>(std::type_identity<Other>, std::size_t i)
+  {
+    if (std::is_same_v<Other, T> && i == class_index)
+      return;
+    cache.narrow<Other>(i);
+    const auto& less = cache.of_class<Other>(i);
+    if (less.count > less.capacity)
+      flush<Other>(cache, i, less.capacity);
+  };
+  for (std::size_t i = 0; i < class_count; ++i)
+  {
+    halve(std::type_identity<std::byte>(), i);
+    halve(std::type_identity<pool_block>(), i);
+  }
+  return cache.widen<T>(class_index, more);
+}
+
 // The oldest go: those on top are the ones that the processor's cache has.
+template <class T>
 void pool_impl::flush(thread_cache& cache, std::size_t class_index, std::size_t left) noexcept
 {
-  thread_cache::magazine& from = cache.blocks_of(class_index);
-  const std::size_t going = from.count - left;
+  auto& from = cache.of_class<T>(class_index);
+  const std::size_t count = from.count;
+  const std::size_t going = count - left;
   for (std::size_t i = 0; i < going; ++i)
-    store_.give_back(class_index, from.blocks[i]);
-  std::copy(from.blocks + going, from.blocks + from.count, from.blocks);
-  from.count = static_cast<std::uint32_t>(left);
-  cache.add_bytes(0 - going * class_bytes[class_index]);
+    to_store(class_index, class_bytes[class_index], from.items[i]);
+  std::copy(from.items + going, from.items + count, from.items);
+  from.count.store(static_cast<std::uint32_t>(left), std::memory_order_relaxed);
 }
 
 void pool_impl::empty(thread_cache& cache) noexcept
 {
   for (std::size_t i = 0; i < class_count; ++i)
-    flush(cache, i, 0);
-  while (pool_block* const each = cache.pop_descriptor())
-    give_back_descriptor(each);
+  {
+    flush<std::byte>(cache, i, 0);
+    flush<pool_block>(cache, i, 0);
+  }
 }
 
 // False when the caches hold nothing, or the system does not let others' be taken from.
@@ -217,15 +268,15 @@ memory_pool_statistics pool_impl::statistics() const
     return {};
   const lock_type lock(shell_->mutex);
   memory_pool_statistics result = store_.counts();
-  std::size_t cached_descriptors = 0;
+  std::size_t cached = 0;
   for (const thread_cache* each : shell_->caches)
   {
     result.bytes_cached += each->bytes();
-    cached_descriptors += each->descriptors();
+    cached += each->blocks();
   }
   // Threads go on meanwhile: what was read of them may not add up.
   result.bytes_allocated -= std::min(result.bytes_allocated, result.bytes_cached);
-  result.buffers = descriptors_taken_ - std::min(descriptors_taken_, cached_descriptors);
+  result.buffers = descriptors_taken_ - std::min(descriptors_taken_, cached);
   result.failures = failures_;
   return result;
 }

@@ -12,6 +12,8 @@
 #include <new>
 #include <thread>
 
+#include <pthread.h>
+
 namespace rdma::detail {
 
 constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots{};
@@ -20,6 +22,10 @@ namespace {
 
 // The order of ending: the caches go, and what the thread destroys after them goes to the pools directly.
 constinit thread_local bool thread_ended = false;
+
+// What the thread that a child of fork() has took from the parent's pools is of no use there: it asks anew, the long way, and
+// finds out. So the short way need not ask which process this is. Before main(), as for process_mark.
+[[maybe_unused]] const int slots_end_with_fork = ::pthread_atfork(nullptr, nullptr, [] { thread_slots.fill(nullptr); });
 
 } // namespace
 
@@ -99,14 +105,15 @@ thread_cache::thread_cache(std::shared_ptr<pool_shell> pool, std::uint64_t pool_
 {
   std::size_t places = 0;
   for (std::size_t i = 0; i < class_count; ++i)
-    places += capacity(i);
-  room_ = std::make_unique_for_overwrite<std::byte*[]>(places);
-  std::byte** next = room_.get();
+    places += capacity_max(i);
+  memory_room_ = std::make_unique_for_overwrite<std::byte*[]>(places);
+  blocks_room_ = std::make_unique_for_overwrite<pool_block*[]>(places);
+  std::size_t next = 0;
   for (std::size_t i = 0; i < class_count; ++i)
   {
-    magazines_[i].blocks = next;
-    magazines_[i].capacity = static_cast<std::uint32_t>(capacity(i));
-    next += capacity(i);
+    memory_[i].items = memory_room_.get() + next;
+    blocks_[i].items = blocks_room_.get() + next;
+    next += capacity_max(i);
   }
 }
 

@@ -20,6 +20,7 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <type_traits>
 #include <vector>
 
 namespace rdma::detail {
@@ -37,8 +38,9 @@ struct pool_shell
   const process_mark process;
 };
 
-// What a thread keeps of a pool: magazines of free blocks, a stack of pointers for each size class. The pointers lie here
-// and not in the blocks, which a peer may have written.
+// What a thread keeps of a pool: magazines, that is stacks of pointers, for each size class. One of free memory, one of free
+// memory that has its registration already, for registered_buffers. The pointers lie here and not in the memory, which a
+// peer may have written.
 //
 // Its thread takes from it and puts into it between enter() and leave(), without a lock. Under the pool's mutex others may
 // claim() it, after which enter() fails, and take what it holds. A claim writes claimed_ and then reads busy_, an
@@ -47,10 +49,10 @@ struct pool_shell
 class thread_cache
 {
 public:
-  static constexpr std::size_t descriptors_max = 64;
-
-  // How many blocks a magazine takes, 64 KiB in all where that is not too few or too many.
-  [[nodiscard]] static constexpr std::size_t capacity(std::size_t class_index) noexcept
+  // How many blocks a magazine takes at most, 64 KiB in all where that is not too few or too many. How many it may
+  // take now is its share of what the thread may keep: the shares grow as they are used, so that their sum
+  // is the bound and the short way need not count bytes.
+  [[nodiscard]] static constexpr std::size_t capacity_max(std::size_t class_index) noexcept
   {
     return std::clamp<std::size_t>(65536 / class_bytes[class_index], 8, 128);
   }
@@ -81,62 +83,84 @@ public:
   // release: what was done to the magazines is seen by who claims them
   void leave() noexcept { busy_.store(false, std::memory_order_release); }
 
-  // In each pair of the following the first does nothing and says so when the cache is empty, or full.
-  [[nodiscard]] std::byte* pop(std::size_t class_index) noexcept
+  template <class T>
+  struct magazine
   {
-    magazine& from = magazines_[class_index];
-    if (from.count == 0)
-      return nullptr;
-    add_bytes(0 - std::size_t{class_bytes[class_index]});
-    return from.blocks[--from.count];
+    T** items = nullptr;
+    std::atomic<std::uint32_t> count{0}; // one writes: load and store; others want a figure
+    std::uint32_t capacity = 0;
+    std::uint32_t batch = 1; // what is taken next time: twice as much, up to half of the most
+  };
+  // T is std::byte or pool_block.
+  template <class T>
+  [[nodiscard]] magazine<T>& of_class(std::size_t index) noexcept
+  {
+    if constexpr (std::is_same_v<T, std::byte>)
+      return memory_[index];
+    else
+      return blocks_[index];
   }
-  [[nodiscard]] bool push(std::size_t class_index, std::byte* block) noexcept
+
+  // Null when there is none; false when there is no room.
+  template <class T>
+  [[nodiscard]] T* pop(std::size_t class_index) noexcept
   {
-    magazine& to = magazines_[class_index];
-    if (to.count == to.capacity || bytes() + class_bytes[class_index] > bytes_max)
-      return false;
-    add_bytes(class_bytes[class_index]);
-    to.blocks[to.count++] = block;
-    return true;
-  }
-  [[nodiscard]] pool_block* pop_descriptor() noexcept
-  {
-    const std::size_t n = descriptors();
+    magazine<T>& from = of_class<T>(class_index);
+    const std::uint32_t n = from.count.load(std::memory_order_relaxed);
     if (n == 0)
       return nullptr;
-    descriptor_count_.store(n - 1, std::memory_order_relaxed); // this thread's alone to write
-    return descriptors_[n - 1];
+    from.count.store(n - 1, std::memory_order_relaxed);
+    return from.items[n - 1];
   }
-  [[nodiscard]] bool push(pool_block* descriptor) noexcept
+  template <class T>
+  [[nodiscard]] bool push(std::size_t class_index, T* item) noexcept
   {
-    const std::size_t n = descriptors();
-    if (n == descriptors_max)
+    magazine<T>& to = of_class<T>(class_index);
+    const std::uint32_t n = to.count.load(std::memory_order_relaxed);
+    if (n >= to.capacity)
       return false;
-    descriptors_[n] = descriptor;
-    descriptor_count_.store(n + 1, std::memory_order_relaxed);
+    to.items[n] = item;
+    to.count.store(n + 1, std::memory_order_relaxed);
     return true;
   }
 
-  // For the pool, under its mutex, by this cache's thread or after a claim.
-  struct magazine
+  // For the pool, under its mutex, by this cache's thread: raises a magazine's share by so many blocks, or as far as
+  // the shares of the others leave something. False when that is not at all.
+  template <class T>
+  bool widen(std::size_t class_index, std::size_t more) noexcept
   {
-    std::byte** blocks = nullptr;
-    std::uint32_t count = 0;
-    std::uint32_t capacity = 0;
-    std::uint32_t batch = 1; // what is taken next time: twice as much, up to half a magazine
-  };
-  [[nodiscard]] magazine& blocks_of(std::size_t class_index) noexcept { return magazines_[class_index]; }
-  void add_bytes(std::size_t more) noexcept
+    magazine<T>& which = of_class<T>(class_index);
+    more = std::min({more, capacity_max(class_index) - which.capacity, (bytes_max - shares_) / class_bytes[class_index]});
+    which.capacity += static_cast<std::uint32_t>(more);
+    shares_ += more * class_bytes[class_index];
+    return more != 0;
+  }
+  // Halves it; what it holds beyond is to go.
+  template <class T>
+  void narrow(std::size_t class_index) noexcept
   {
-    // relaxed, load and store: one writes, and who reads wants a figure
-    bytes_.store(bytes_.load(std::memory_order_relaxed) + more, std::memory_order_relaxed);
+    magazine<T>& which = of_class<T>(class_index);
+    const std::uint32_t less = which.capacity - which.capacity / 2;
+    which.capacity -= less;
+    shares_ -= std::size_t{less} * class_bytes[class_index];
   }
 
   // For anybody: figures.
-  [[nodiscard]] std::size_t bytes() const noexcept { return bytes_.load(std::memory_order_relaxed); }
-  [[nodiscard]] std::size_t descriptors() const noexcept
+  [[nodiscard]] std::size_t bytes() const noexcept
   {
-    return descriptor_count_.load(std::memory_order_relaxed);
+    std::size_t result = 0;
+    for (std::size_t i = 0; i < class_count; ++i)
+      result += (std::size_t{memory_[i].count.load(std::memory_order_relaxed)}
+                  + blocks_[i].count.load(std::memory_order_relaxed))
+        * class_bytes[i];
+    return result;
+  }
+  [[nodiscard]] std::size_t blocks() const noexcept
+  {
+    std::size_t result = 0;
+    for (const auto& each : blocks_)
+      result += each.count.load(std::memory_order_relaxed);
+    return result;
   }
 
   // Claims all of them; false when that cannot be done, and then none is. Under the pool's mutex, held until all are let go.
@@ -153,11 +177,11 @@ public:
 private:
   std::atomic<bool> busy_{false};
   std::atomic<bool> claimed_{false};
-  std::atomic<std::size_t> bytes_{0};
-  std::atomic<std::size_t> descriptor_count_{0};
-  std::array<magazine, class_count> magazines_;
-  std::array<pool_block*, descriptors_max> descriptors_;
-  std::unique_ptr<std::byte*[]> room_; // of all magazines
+  std::size_t shares_ = 0; // bytes, of all magazines' capacities
+  std::array<magazine<std::byte>, class_count> memory_;
+  std::array<magazine<pool_block>, class_count> blocks_;
+  std::unique_ptr<std::byte*[]> memory_room_; // of all magazines
+  std::unique_ptr<pool_block*[]> blocks_room_;
   std::atomic<bool> retired_{false};
 
   friend class thread_caches;

@@ -21,8 +21,10 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <latch>
 #include <map>
 #include <memory>
+#include <memory_resource>
 #include <optional>
 #include <set>
 #include <string>
@@ -318,6 +320,77 @@ TEST_CASE("a child that destroys what its parent made does not harm the parent")
   l->near.close();
   REQUIRE(run_until(l->io, [&] { return received.done(); }));
   CHECK(received.ec == asio::error::operation_aborted);
+}
+
+TEST_CASE("a child of fork() gets nothing from its parent's pools, and may destroy what it has of them")
+{
+  BOOST_RDMA_TEST_FORKS();
+  rdma::context context = make_context();
+  auto pool = std::make_unique<rdma::memory_pool>(context);
+  auto numbers = std::make_unique<std::pmr::vector<int>>(100, &context.pool());
+  auto others = std::make_unique<std::pmr::vector<int>>(100'000, pool.get());
+  rdma::registered_buffer small = context.allocate(100); // and more are in this thread's cache
+  rdma::registered_buffer large = pool->make_buffer(1'000'000);
+  std::latch cached{1};
+  std::latch over{1};
+  std::thread other( // whose cache the child has a copy of
+    [&]
+    {
+      (void)context.allocate(100);
+      (void)pool->make_buffer(100);
+      cached.count_down();
+      over.wait();
+    });
+  cached.wait();
+  (void)context.allocate(100);
+
+  const std::string wrong = in_child(
+    [&]
+    {
+      findings f;
+      const auto code_of_allocation = [](std::pmr::memory_resource& from, std::size_t size)
+      {
+        try
+        {
+          (void)from.allocate(size);
+        }
+        catch (const rdma::pool_bad_alloc& e)
+        {
+          return e.code();
+        }
+        return error_code();
+      };
+      for (const std::size_t size : {100, 100'000, 10'000'000})
+      {
+        f.expect_forked("memory of the context's pool", code_of_allocation(context.pool(), size));
+        f.expect_forked("memory of a pool", code_of_allocation(*pool, size));
+        f.expect_forked("allocate", code_of([&] { (void)context.allocate(size); }));
+        f.expect_forked("make_buffer", code_of([&] { (void)pool->make_buffer(size); }));
+      }
+      if (pool->trim() != 0 || pool->statistics().arenas != 0)
+        f.wrong += "the pool is the child's; ";
+      numbers.reset();
+      others.reset();
+      small = rdma::registered_buffer();
+      large = rdma::registered_buffer();
+      pool.reset();
+      std::thread([&] { f.expect_forked("in a thread", code_of([&] { (void)context.allocate(100); })); }).join();
+      context = make_context(); // the last handle to the parent's
+      std::pmr::vector<int> own(1000, &context.pool());
+      return f.wrong;
+    });
+  over.count_down();
+  other.join();
+  CHECK(wrong == "");
+  (*others)[99'999] = (*numbers)[99] = 1;
+  std::memset(large.data(), 1, large.size());
+  numbers.reset();
+  others.reset();
+  small = rdma::registered_buffer();
+  large = rdma::registered_buffer();
+  pool->trim();
+  CHECK(pool->statistics().arenas == 0);
+  CHECK(context.pool_statistics().bytes_allocated == 0);
 }
 
 TEST_CASE("operations that are outstanding at a fork() end in the child, and go on in the parent")

@@ -51,6 +51,17 @@ struct registration
     if (references.fetch_sub(1, std::memory_order_acq_rel) == 1)
       destroy(this);
   }
+
+  // The owner's way, where no registration is found by address: a count of one is its own then, which nobody can be about to
+  // add to, so that there is nothing to subtract.
+  void release_owned() noexcept
+  {
+    // acquire: as above
+    if (references.load(std::memory_order_acquire) == 1)
+      destroy(this);
+    else
+      release();
+  }
 };
 
 } // namespace rdma::detail
