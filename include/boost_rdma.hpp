@@ -34,7 +34,9 @@
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/queue_pair.hpp>
 #include <boost_rdma/queue_pair_options.hpp>
+#include <boost_rdma/register_buffer.hpp>
 #include <boost_rdma/registered_buffer.hpp>
+#include <boost_rdma/registration_cache.hpp>
 #include <boost_rdma/remote_buffer.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>

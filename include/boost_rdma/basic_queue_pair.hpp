@@ -47,6 +47,11 @@ namespace rdma {
  * A buffer belongs to the operation from the initiating call until its handler is called. The
  * operation keeps it registered for that time; memory of the user's own must stay as well.
  *
+ * Sends, receives, writes and reads take plain memory, too (boost::asio::buffer(), std::span): what is small is copied,
+ * what is large is registered, and found again the next time; queue_pair_options::copy_max is the bound between
+ * them. What has been received or read is in plain memory when the handler is called with success; after an error
+ * the part that was to be copied is as it was before. Batches and windows take registered memory only.
+ *
  * @par Handlers
  * Every handler is called exactly once, on its associated executor, and never inside the initiating
  * call. Operations that are outstanding when the queue pair is closed or destroyed complete
@@ -62,8 +67,11 @@ namespace rdma {
  * error::not_connected (but for receives), error::peer_closed and error::peer_lost once the peer is gone, and
  * error::queue_too_deep when 32768 operations are outstanding already. Where there are buffers:
  * error::empty_buffer, error::wrong_context, error::too_many_buffers, error::message_too_large. Where there is
- * remote memory: error::remote_range_too_small, error::no_remote_key, and error::misaligned_atomic. Of windows:
- * error::not_exposed; of batches: error::bad_batch. operation_not_supported of what the device does not have.
+ * remote memory: error::remote_range_too_small, error::no_remote_key, error::remote_right_missing, and
+ * error::misaligned_atomic. Of plain memory: error::pool_exhausted, and what registering says (ENOMEM beyond the limit
+ * of locked memory, EFAULT where it is not mapped or cannot be written to). error::read_only for receives and reads into
+ * a region of const memory. Of windows:
+ * error::not_exposed; of batches: error::bad_batch, error::not_registered. operation_not_supported of what the device does not have.
  *
  * A device that fails, or is removed, ends everything with error::device_lost; see rdma::device_events. What it lacks
  * (atomics, immediate data) is refused with operation_not_supported, and diagnose() names it.

@@ -21,6 +21,8 @@ namespace rdma {
  * They are carried out in order. Only the last one is signalled; when one fails, the batch completes with
  * its error and the queue pair is in the error state, as after any failed operation.
  *
+ * Its buffers are registered ones: plain memory is refused with error::not_registered.
+ *
  * The batch may be submitted many times; it must neither change nor go while it is outstanding. Like a
  * single operation, a submitted batch keeps the registrations of its buffers.
  *

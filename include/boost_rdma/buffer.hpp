@@ -9,13 +9,28 @@
 #define BOOST_RDMA_BUFFER_HPP
 
 #include <boost_rdma/detail/registration.hpp>
+#include <boost_rdma/detail/typed_views.hpp>
+
+#include <boost/asio/buffer.hpp>
 
 #include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <ranges>
+#include <span>
+#include <type_traits>
 
 namespace rdma {
+
+class const_buffer;
+
+namespace detail {
+
+// Data, as opposed to buffers that describe data.
+template <class T>
+concept plain_data = std::is_trivially_copyable_v<T> && !std::convertible_to<const T&, const_buffer>;
+
+} // namespace detail
 
 /// A range of registered memory that operations may write to, with its keys; owns nothing.
 /**
@@ -23,10 +38,13 @@ namespace rdma {
  * given one keeps the memory registered until its handler is called, even when the owner goes
  * first. Between operations the view is valid for as long as its owner is.
  *
+ * Operations take plain memory, too, which is then registered nowhere, or by the operation: a boost::asio::mutable_buffer or a
+ * std::span. The operation copies what is small and registers what is large (queue_pair_options::copy_max).
+ *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
  */
-class mutable_buffer
+class mutable_buffer : public detail::typed::typed_views<mutable_buffer, true>
 {
 public:
   mutable_buffer() = default;
@@ -34,6 +52,20 @@ public:
     : data_(static_cast<std::byte*>(data))
     , size_(size)
     , registration_(registration)
+  {
+  }
+
+  /// Plain memory, for as long as it is there.
+  mutable_buffer(const boost::asio::mutable_buffer& plain) noexcept
+    : mutable_buffer(plain.data(), plain.size(), nullptr)
+  {
+  }
+
+  /// As above.
+  template <detail::plain_data T, std::size_t Extent>
+    requires(!std::is_const_v<T>)
+  mutable_buffer(std::span<T, Extent> plain) noexcept
+    : mutable_buffer(plain.data(), plain.size_bytes(), nullptr)
   {
   }
 
@@ -62,7 +94,7 @@ private:
 };
 
 /// A range of registered memory that operations only read; otherwise as mutable_buffer.
-class const_buffer
+class const_buffer : public detail::typed::typed_views<const_buffer, false>
 {
 public:
   const_buffer() = default;
@@ -76,6 +108,25 @@ public:
     : data_(static_cast<const std::byte*>(data))
     , size_(size)
     , registration_(registration)
+  {
+  }
+
+  /// Plain memory, for as long as it is there.
+  const_buffer(const boost::asio::const_buffer& plain) noexcept
+    : const_buffer(plain.data(), plain.size(), nullptr)
+  {
+  }
+
+  /// As above.
+  const_buffer(const boost::asio::mutable_buffer& plain) noexcept
+    : const_buffer(plain.data(), plain.size(), nullptr)
+  {
+  }
+
+  /// As above.
+  template <detail::plain_data T, std::size_t Extent>
+  const_buffer(std::span<T, Extent> plain) noexcept
+    : const_buffer(plain.data(), plain.size_bytes(), nullptr)
   {
   }
 

@@ -12,6 +12,7 @@
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/memory_pool.hpp>
 #include <boost_rdma/registered_buffer.hpp>
+#include <boost_rdma/registration_cache.hpp>
 #include <boost_rdma/software/device.hpp>
 
 #include <memory>
@@ -39,6 +40,9 @@ struct context_options
 
   /// The pool behind allocate() and pool(), of every domain of the context.
   memory_pool_options pool;
+
+  /// What is kept of plain memory that operations were given (doc/user_memory.md).
+  registration_cache_options cache;
 };
 
 /// The devices that a program uses, a protection domain over them, and a pool of registered memory.
@@ -84,6 +88,10 @@ public:
 
   /// What the pool behind allocate() holds.
   [[nodiscard]] memory_pool_statistics pool_statistics() const;
+
+  /// What is kept of plain memory that operations were given, and why nothing is where that is so.
+  /** The first call, or the first operation that asks for it, finds out whether the kernel lets memory be watched. */
+  [[nodiscard]] rdma::registration_cache_statistics registration_cache_statistics() const;
 
   [[nodiscard]] const std::shared_ptr<detail::domain_impl>& impl() const noexcept { return impl_; }
 

@@ -96,6 +96,18 @@ enum class error
   bad_alignment,
   /// Memory that was not allocated from this pool.
   not_pool_memory,
+  /// The memory does not hold that object, or no whole number of them.
+  wrong_size,
+  /// The address of the memory does not suit objects of that type.
+  misaligned,
+  /// The memory was registered as const.
+  read_only,
+  /// Elements that do not lie inside the memory.
+  out_of_range,
+  /// The remote buffer's owner did not give the right to do this.
+  remote_right_missing,
+  /// The operation takes only buffers that are registered.
+  not_registered,
 };
 
 /// The outcome of a work request: ibv_wc_status, value for value.

@@ -14,10 +14,8 @@
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/remote_buffer.hpp>
 
-#include <cassert>
 #include <cstddef>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 namespace rdma {
@@ -33,7 +31,7 @@ namespace rdma {
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
  */
-class memory_region
+class memory_region : public detail::typed::typed_views<memory_region, true>
 {
 public:
   memory_region() = default;
@@ -50,6 +48,12 @@ public:
   /// As above, with ec: error::empty_buffer, error::bad_access, or what ibv_reg_mr said.
   memory_region(
     const protection_domain& domain, void* data, std::size_t size, access rights, error_code& ec);
+
+  /// Takes over a reference to the registration.
+  explicit memory_region(detail::registration* registration) noexcept
+    : registration_(registration)
+  {
+  }
 
   memory_region(memory_region&& other) noexcept
     : registration_(std::exchange(other.registration_, nullptr))
@@ -96,16 +100,6 @@ public:
   [[nodiscard]] mutable_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
   {
     return mutable_buffer(*this).slice(offset, n);
-  }
-
-  /// The memory as a T. Precondition: it is large enough and aligned for one.
-  template <class T>
-    requires std::is_trivially_copyable_v<T>
-  [[nodiscard]] T* as() const noexcept
-  {
-    assert(sizeof(T) <= size());
-    assert(reinterpret_cast<std::uintptr_t>(data()) % alignof(T) == 0);
-    return reinterpret_cast<T*>(data());
   }
 
   /// The handle to give to a peer. Throws system_error(error::not_exposed) without a remote right.

@@ -13,6 +13,7 @@
 #include <boost/asio/ip/address.hpp>
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -39,6 +40,16 @@ struct queue_pair_options
   /// Sends and writes of up to this many bytes travel inside the work request (IBV_SEND_INLINE).
   /** What the device cannot do is lowered to what it can. */
   std::uint32_t max_inline_data = 220;
+
+  /// Plain memory (boost::asio buffers, std::span) of up to this many bytes a piece is copied, larger pieces are registered.
+  /**
+   * What is sent is copied by the initiating call, and what is received just before the handler is called, through memory of the
+   * context's pool that the operation holds. Larger pieces are registered, and found again for as long as the context's
+   * registration_cache_options permit. Not for what travels inside the work request (max_inline_data). 0: nothing is copied.
+   * The default is what tools/rdma_copy_threshold measures (doc/user_memory.md).
+   */
+  static constexpr std::size_t copy_max_default = 16384;
+  std::size_t copy_max = copy_max_default;
 
   /// RDMA reads and atomics in flight, each way. The smaller of both sides' is used.
   std::uint8_t read_atomic_depth = 16;

@@ -10,10 +10,8 @@
 
 #include <boost_rdma/buffer.hpp>
 
-#include <cassert>
 #include <cstddef>
 #include <span>
-#include <type_traits>
 #include <utility>
 
 namespace rdma {
@@ -27,7 +25,7 @@ namespace rdma {
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
  */
-class registered_buffer
+class registered_buffer : public detail::typed::typed_views<registered_buffer, true>
 {
 public:
   registered_buffer() = default;
@@ -81,15 +79,7 @@ public:
     return mutable_buffer(*this).slice(offset, n);
   }
 
-  /// The buffer as a T. Precondition: it is large enough (pool memory is aligned to 64 bytes).
-  template <class T>
-    requires std::is_trivially_copyable_v<T>
-  [[nodiscard]] T* as() const noexcept
-  {
-    static_assert(alignof(T) <= 64);
-    assert(sizeof(T) <= size_);
-    return reinterpret_cast<T*>(data());
-  }
+  detail::registration* registration() const noexcept { return registration_; }
 
 private:
   detail::registration* registration_ = nullptr;

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_REMOTE_BUFFER_HPP
 
 #include <boost_rdma/detail/registration.hpp>
+#include <boost_rdma/detail/typed_views.hpp>
 #include <boost_rdma/device.hpp>
 #include <boost_rdma/error.hpp>
 
@@ -24,7 +25,8 @@ namespace rdma {
 /**
  * A plain value that may be copied and sent; it does not keep the memory exposed. The size and the
  * rights are what the owner said. The peer's device checks each access against what it really
- * exposed, and answers wc_status::remote_access_error when they do not agree.
+ * exposed, and answers wc_status::remote_access_error when they do not agree. What the handle itself does not permit
+ * is refused here, without a message: error::remote_range_too_small, error::remote_right_missing.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -76,6 +78,31 @@ public:
   {
     offset = std::min(offset, size_);
     return {address_ + offset, std::min(n, size_ - offset), keys_, rights_};
+  }
+
+  /// The part that `count` objects T take at the owner, from the one numbered `first` on.
+  /**
+   * Not clipped, unlike slice(): @param ec error::out_of_range when they do not all lie inside; empty then.
+   */
+  template <detail::viewable T>
+  [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count, error_code& ec) const noexcept
+  {
+    const std::uint64_t there = size_ / sizeof(T);
+    ec = {};
+    if (first > there || count > there - first)
+      ec = error::out_of_range;
+    return ec ? slice(0, 0) : slice(first * sizeof(T), count * sizeof(T));
+  }
+
+  /// As above; throws system_error.
+  template <detail::viewable T>
+  [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count = 1) const
+  {
+    error_code ec;
+    const remote_buffer result = elements<T>(first, count, ec);
+    if (ec)
+      throw system_error(ec, "remote_buffer::elements");
+    return result;
   }
 
   /// A fixed form for the wire: version, rights, keys, address, size; big-endian.

@@ -11,6 +11,7 @@
 #include <boost_rdma/completion_queue.hpp>
 #include <boost_rdma/detail/initiate.hpp>
 #include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/queue_pair_options.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -28,6 +29,9 @@ struct shared_receive_queue_options
 {
   std::uint32_t depth = 1024; ///< receives that the device holds; more wait their turn
   std::uint32_t max_sge = 4;  ///< pieces of a buffer sequence
+
+  /// As queue_pair_options::copy_max.
+  std::size_t copy_max = queue_pair_options::copy_max_default;
 
   /// Which of the context's devices, by name; empty for the default one.
   std::string device;

@@ -73,7 +73,7 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, v
   const protection_domain& domain, const queue_pair_options& options,
   std::shared_ptr<completion_queue_impl> completions, device_impl& device)
   : work_source(std::move(completions), domain.impl(),
-      std::max({options.max_send_sge, options.max_receive_sge, 1u}), where)
+      std::max({options.max_send_sge, options.max_receive_sge, 1u}), options.copy_max, where)
   , options_(
       [&]
       {

@@ -8,6 +8,7 @@
 #include "boost_rdma/batch.hpp"
 #include "boost_rdma/detail/queue_pair_core.hpp"
 #include "completion/completion_queue_impl.hpp"
+#include "completion/provided_buffers.hpp"
 #include "completion/queue_pair_scratch.hpp"
 #include "completion/request_kinds.hpp"
 #include "completion/shared_receive_core.hpp"
@@ -46,6 +47,8 @@ bool queue_pair_core::adopt_remote(const request& what, std::size_t bytes, error
   // A write with immediate and no data touches no memory and needs no key (IBA 9.4.3).
   else if (bytes != 0 && what.remote.key(device_index_) == 0)
     ec = error::no_remote_key;
+  else if (bytes != 0 && !permits(what.remote.rights(), remote_right(what.kind)))
+    ec = error::remote_right_missing;
   return !ec;
 }
 
@@ -65,6 +68,8 @@ bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
     ec = error::misaligned_atomic;
   else if (op->what.remote.key(device_index_) == 0)
     ec = error::no_remote_key;
+  else if (!permits(op->what.remote.rights(), access::remote_atomic))
+    ec = error::remote_right_missing;
   else if (slab_.size() == 0)
   {
     cells_.reserve(options_.send_depth);
@@ -115,8 +120,12 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
       const const_buffer& piece = all.pieces()[each.first_piece + i];
       if (piece.size() == 0)
         continue;
-      if (piece.registration() == nullptr || piece.registration()->domain != domain_.get())
+      if (piece.registration() == nullptr)
+        ec = error::not_registered;
+      else if (piece.registration()->domain != domain_.get())
         ec = error::wrong_context;
+      else if (piece.registration()->read_only && receives_into(each.what.kind))
+        ec = error::read_only;
       bytes += piece.size();
       ++pieces;
     }
@@ -148,7 +157,7 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   return true;
 }
 
-bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_code& ec)
+bool queue_pair_core::admit(operation* op, const provided_buffers& buffers, error_code& ec)
 {
   const request_kind kind = op->what.kind;
   op->credits = 1;
@@ -187,7 +196,10 @@ bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_cod
   default:
     if (!admit_immediate(kind, ec) || !adopt(op, buffers, device_index_, ec))
       return false;
-    if (op->piece_count > options_.max_send_sge)
+    // Where it was decided that this goes inline, the queue pair was on another device yet.
+    if (buffers.inlined() && op->bytes > inline_max_)
+      ec = error::not_registered;
+    else if (op->piece_count > options_.max_send_sge)
       ec = error::too_many_buffers;
     else if (is_one_sided(kind))
       adopt_remote(op->what, op->bytes, ec);
@@ -197,6 +209,10 @@ bool queue_pair_core::admit(operation* op, const buffer_list& buffers, error_cod
 
 void queue_pair_core::submit(operation* op, const buffer_list& buffers)
 {
+  // Without the mutex: registering takes its time. What may go inline may do so from anywhere.
+  const std::size_t inline_max =
+    may_go_inline(op->what.kind) ? inline_max_.load(std::memory_order_relaxed) : 0;
+  const provided_buffers provided(*domain_, op->what.kind, buffers, inline_max, copy_max_);
   std::unique_lock lock(mutex_);
   if (lifecycle_ == lifecycle::abandoned)
   {
@@ -218,7 +234,7 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
   else
     try
     {
-      admit(op, buffers, ec);
+      admit(op, provided, ec);
     }
     catch (const std::bad_alloc&)
     {
@@ -229,6 +245,8 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
     wait(op); // withdraw_in_turn() ends it
     return;
   }
+  if (ec && ec == provided.obstacle() && ec.category() == boost::system::system_category())
+    refuse(name_of(op->what.kind), ec, "its buffers cannot be registered");
   if (ec)
   {
     finish(op, ec);

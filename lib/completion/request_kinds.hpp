@@ -30,6 +30,18 @@ inline bool is_one_sided(request_kind kind) noexcept
     || kind == request_kind::read;
 }
 
+// What the owner of the remote memory must permit for a one-sided operation.
+inline access remote_right(request_kind kind) noexcept
+{
+  return kind == request_kind::read ? access::remote_read : access::remote_write;
+}
+
+// The device writes to the local buffers.
+inline bool receives_into(request_kind kind) noexcept
+{
+  return kind == request_kind::receive || kind == request_kind::read;
+}
+
 inline bool may_go_inline(request_kind kind) noexcept
 {
   return kind == request_kind::send || kind == request_kind::send_with_immediate

@@ -8,6 +8,7 @@
 #include "completion/shared_receive_core.hpp"
 
 #include "completion/completion_service.hpp"
+#include "completion/provided_buffers.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/endian/conversion.hpp>
@@ -31,7 +32,7 @@ void fill_message(outcome& result, const ibv_wc& wc)
 
 shared_receive_core::shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
   std::shared_ptr<domain_impl> domain, vicinity where, const shared_receive_queue_options& options)
-  : work_source(std::move(completions), std::move(domain), options.max_sge, where)
+  : work_source(std::move(completions), std::move(domain), options.max_sge, options.copy_max, where)
   , depth_(std::max(options.depth, 1u))
 {
 }
@@ -174,6 +175,7 @@ bool shared_receive_core::drained()
 
 void shared_receive_core::submit(operation* op, const buffer_list& buffers)
 {
+  const provided_buffers provided(*domain_, op->what.kind, buffers, 0, copy_max_);
   std::unique_lock lock(mutex_);
   if (abandoned_)
   {
@@ -187,7 +189,7 @@ void shared_receive_core::submit(operation* op, const buffer_list& buffers)
   else if (reason_)
     ec = reason_;
   else
-    adopt(op, buffers, completions_->device().index(), ec);
+    adopt(op, provided, completions_->device().index(), ec);
   if (ec)
   {
     finish(op, ec);

@@ -8,9 +8,12 @@
 #include "boost_rdma/detail/work_source.hpp"
 
 #include "completion/completion_queue_impl.hpp"
+#include "completion/provided_buffers.hpp"
+#include "completion/request_kinds.hpp"
 
 #include <algorithm>
 #include <bit>
+#include <cstring>
 #include <utility>
 
 namespace rdma::detail {
@@ -48,19 +51,22 @@ struct work_source::chunk
     : slots(std::make_unique<operation[]>(count))
     , pieces(std::make_unique<ibv_sge[]>(std::size_t{count} * max_sge))
     , registrations(std::make_unique<registration*[]>(std::size_t{count} * max_sge))
+    , origins(std::make_unique<void*[]>(std::size_t{count} * max_sge))
   {
   }
 
   std::unique_ptr<operation[]> slots;
   std::unique_ptr<ibv_sge[]> pieces;
   std::unique_ptr<registration*[]> registrations;
+  std::unique_ptr<void*[]> origins;
 };
 
 work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
-  std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, vicinity executor)
+  std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, std::size_t copy_max, vicinity executor)
   : domain_(std::move(domain))
   , completions_(std::move(completions))
   , max_sge_(max_sge)
+  , copy_max_(copy_max)
   , executor_(executor)
   , epoch_(completions_->next_epoch())
 {
@@ -94,6 +100,7 @@ operation* work_source::claim()
       op.generation = epoch_;
       op.pieces = &fresh.pieces[std::size_t{i} * max_sge_];
       op.registrations = &fresh.registrations[std::size_t{i} * max_sge_];
+      op.origins = &fresh.origins[std::size_t{i} * max_sge_];
       op.next = vacant_;
       vacant_ = &op;
     }
@@ -103,6 +110,7 @@ operation* work_source::claim()
   op->next = nullptr;
   op->stage = operation::state::claimed;
   op->at_once = false;
+  op->bounced = false;
   op->result = {};
   // Closed and drained, this has left the completion queue, which is still to tell about what comes now.
   if (claimed_++ == 0 && !registered_)
@@ -185,22 +193,26 @@ void work_source::finish(operation* op, const error_code& ec)
 }
 
 bool work_source::adopt(
-  operation* op, const buffer_list& buffers, std::size_t device_index, error_code& ec)
+  operation* op, const provided_buffers& buffers, std::size_t device_index, error_code& ec)
 {
   op->piece_count = 0;
   op->bytes = 0;
   if (buffers.overflow())
-  {
     ec = error::too_many_buffers;
+  else
+    ec = buffers.obstacle();
+  if (ec)
     return false;
-  }
-  for (const const_buffer& piece : buffers)
+  for (std::size_t i = 0; i < buffers.size(); ++i)
   {
+    const const_buffer& piece = buffers[i];
     if (piece.size() == 0)
       continue; // a length of 0 means 2^31 bytes to some devices
     registration* owner = piece.registration();
-    if (owner == nullptr || owner->domain != domain_.get())
+    if (owner == nullptr ? !buffers.inlined() : owner->domain != domain_.get())
       ec = error::wrong_context;
+    else if (owner != nullptr && owner->read_only && receives_into(op->what.kind))
+      ec = error::read_only;
     else if (op->piece_count == max_sge_)
       ec = error::too_many_buffers;
     else if (piece.size() > completions_->device().port().max_msg_sz - op->bytes)
@@ -210,10 +222,13 @@ bool work_source::adopt(
       drop_buffers(op);
       return false;
     }
-    owner->retain();
+    if (owner != nullptr)
+      owner->retain();
     op->registrations[op->piece_count] = owner;
     op->pieces[op->piece_count] = {reinterpret_cast<std::uintptr_t>(piece.data()),
-      static_cast<std::uint32_t>(piece.size()), owner->local_keys[device_index]};
+      static_cast<std::uint32_t>(piece.size()), owner != nullptr ? owner->local_keys[device_index] : 0};
+    op->origins[op->piece_count] = buffers.origin(i);
+    op->bounced = op->bounced || buffers.origin(i) != nullptr;
     op->piece_count++;
     op->bytes += piece.size();
   }
@@ -228,11 +243,27 @@ bool work_source::adopt(
 void work_source::drop_buffers(operation* op) noexcept
 {
   for (std::uint16_t i = 0; i < op->piece_count; ++i)
-    op->registrations[i]->release();
+    if (op->registrations[i] != nullptr)
+      op->registrations[i]->release();
   op->piece_count = 0;
   for (registration* each : op->batch_registrations)
     each->release();
   op->batch_registrations.clear(); // its room stays for the next batch in this slot
+}
+
+void work_source::deliver(operation* op) noexcept
+{
+  const outcome& result = op->result;
+  if (result.ec || result.received.written) // what was written lies elsewhere
+    return;
+  std::size_t left = result.received.size;
+  for (std::uint16_t i = 0; i < op->piece_count && left != 0; ++i)
+  {
+    const std::size_t n = std::min<std::size_t>(left, op->pieces[i].length);
+    if (op->origins[i] != nullptr)
+      std::memcpy(op->origins[i], reinterpret_cast<const void*>(op->pieces[i].addr), n);
+    left -= n;
+  }
 }
 
 std::uint64_t work_source::work_request_id(const operation* op, bool last) const noexcept

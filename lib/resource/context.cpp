@@ -65,6 +65,11 @@ memory_pool& context::pool() const noexcept { return impl_->resource(); }
 
 memory_pool_statistics context::pool_statistics() const { return impl_->pool().statistics(); }
 
+rdma::registration_cache_statistics context::registration_cache_statistics() const
+{
+  return impl_->cache().statistics();
+}
+
 protection_domain protection_domain::make(const rdma::context& context)
 {
   return protection_domain(detail::domain_impl::make(context.impl()->devices()));

@@ -11,11 +11,13 @@
 
 #include <cerrno>
 #include <cstdlib>
+#include <utility>
 
 namespace rdma::detail {
 
 device_set::device_set(const context_options& options)
   : pool_options(options.pool)
+  , cache_options(options.cache)
 {
   std::string wanted = options.device;
   if (const char* from_environment = std::getenv("BOOST_RDMA_DEVICE"); wanted.empty() && from_environment)
@@ -42,11 +44,13 @@ std::string registration_failure(std::size_t bytes, const error_code& ec)
   return result;
 }
 
-registered_range::~registered_range()
+registered_range::~registered_range() { close(); }
+
+void registered_range::close() noexcept
 {
   for (std::size_t i = 0; i < device_count_max; ++i)
-    if (regions_[i] != nullptr && !domain_->device_at(i)->forked())
-      domain_->device_at(i)->api().dereg_mr(regions_[i]);
+    if (ibv_mr* region = std::exchange(regions_[i], nullptr); region != nullptr && !domain_->device_at(i)->forked())
+      domain_->device_at(i)->api().dereg_mr(region);
 }
 
 void registered_range::open(
@@ -97,6 +101,7 @@ domain_impl::domain_impl(std::shared_ptr<device_set> devices)
   : devices_(std::move(devices))
   , pool_(std::make_unique<pool_impl>(*this, devices_->pool_options))
   , resource_(*pool_)
+  , cache_(*this, devices_->cache_options)
 {
   for (std::size_t i = 0; i < device_count_max; ++i)
   {
@@ -123,6 +128,7 @@ domain_impl::~domain_impl() { close(); }
 
 void domain_impl::close() noexcept
 {
+  cache_.clear();
   for (std::size_t i = 0; i < device_count_max; ++i)
     if (domains_[i] != nullptr && !device_at(i)->forked())
       device_at(i)->api().dealloc_pd(domains_[i]);

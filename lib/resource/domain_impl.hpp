@@ -13,6 +13,7 @@
 #include "boost_rdma/detail/registration.hpp"
 #include "boost_rdma/memory_pool.hpp"
 #include "resource/device_impl.hpp"
+#include "resource/registration_cache.hpp"
 
 #include <array>
 #include <memory>
@@ -27,6 +28,7 @@ struct device_set
 
   std::array<std::unique_ptr<device_impl>, device_count_max> devices;
   memory_pool_options pool_options;
+  registration_cache_options cache_options;
   std::string why_no_nic; // for people, when there is none
 };
 
@@ -42,7 +44,10 @@ public:
   registered_range(const registered_range&) = delete;
   registered_range& operator=(const registered_range&) = delete;
 
+  // Precondition: not open.
   void open(const domain_impl& domain, void* data, std::size_t size, access rights, error_code& ec);
+
+  void close() noexcept;
 
   [[nodiscard]] device_keys local_keys() const noexcept;
   [[nodiscard]] device_keys remote_keys() const noexcept;
@@ -85,6 +90,7 @@ public:
   [[nodiscard]] ibv_pd* native(std::size_t device_index) const noexcept { return domains_[device_index]; }
   [[nodiscard]] pool_impl& pool() noexcept { return *pool_; }
   [[nodiscard]] memory_pool& resource() noexcept { return resource_; }
+  [[nodiscard]] registration_cache& cache() noexcept { return cache_; }
 
   // In a child of fork(), where the pool may be in the midst of what a thread of the parent's did to it.
   void leave_pool() noexcept { static_cast<void>(pool_.release()); }
@@ -96,6 +102,7 @@ private:
   std::array<ibv_pd*, device_count_max> domains_{};
   std::unique_ptr<pool_impl> pool_; // without arenas when the domain goes
   memory_pool resource_;            // what users see of it
+  registration_cache cache_;        // after domains_, where it registers
 };
 
 } // namespace rdma::detail

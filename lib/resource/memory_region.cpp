@@ -7,6 +7,8 @@
 
 #include "boost_rdma/memory_region.hpp"
 
+#include "boost_rdma/register_buffer.hpp"
+
 #include "resource/domain_impl.hpp"
 
 #include <sys/mman.h>
@@ -103,6 +105,47 @@ memory_region::memory_region(const protection_domain& domain, void* data, std::s
   *this = memory_region(domain, data, size, rights, ec);
   if (ec)
     throw system_error(ec, detail::registration_failure(size, ec));
+}
+
+memory_region register_buffer(
+  const protection_domain& domain, const boost::asio::mutable_buffer& memory, access rights, error_code& ec)
+{
+  return memory_region(domain, memory.data(), memory.size(), rights, ec);
+}
+
+memory_region register_buffer(
+  const protection_domain& domain, const boost::asio::mutable_buffer& memory, access rights)
+{
+  error_code ec;
+  memory_region result = register_buffer(domain, memory, rights, ec);
+  if (ec)
+    throw system_error(ec, detail::registration_failure(memory.size(), ec));
+  return result;
+}
+
+memory_region register_buffer(
+  const protection_domain& domain, const boost::asio::const_buffer& memory, access rights, error_code& ec)
+{
+  if (!permits(access::remote_read, rights))
+  {
+    ec = error::bad_access;
+    return {};
+  }
+  // Verbs has no pointer to const; without local_write the device, too, only reads.
+  memory_region result(domain, const_cast<void*>(memory.data()), memory.size(), rights, ec);
+  if (!ec)
+    result.registration()->read_only = true; // nobody else has it yet
+  return result;
+}
+
+memory_region register_buffer(
+  const protection_domain& domain, const boost::asio::const_buffer& memory, access rights)
+{
+  error_code ec;
+  memory_region result = register_buffer(domain, memory, rights, ec);
+  if (ec)
+    throw system_error(ec, detail::registration_failure(memory.size(), ec));
+  return result;
 }
 
 remote_buffer memory_region::remote(error_code& ec) const noexcept

@@ -65,7 +65,8 @@ text describe(error value)
     return {"the memory is not exposed to remote access", "Register it with access::remote_read, "
       "remote_write or remote_atomic."};
   case error::bad_access:
-    return {"these access rights do not go together", "remote_write and remote_atomic need local_write."};
+    return {"these access rights do not go together", "remote_write and remote_atomic need local_write; const memory can only be read, by this side and with "
+      "remote_read by peers."};
   case error::pool_exhausted:
     return {"the memory pool reached its limit", "Raise memory_pool_options::size_max, or let buffers "
       "and containers go earlier; memory_pool::statistics() says what is in use."};
@@ -125,6 +126,21 @@ text describe(error value)
   case error::not_pool_memory:
     return {"the memory was not allocated from this pool", "Allocate it there (std::pmr with &context.pool(), or "
       "make_buffer()), or register it as a memory_region."};
+  case error::wrong_size:
+    return {"the memory does not have the size of the objects", "as<T>() needs sizeof(T) bytes or more, as_span<T>() a "
+      "multiple of it: take a slice, or elements<T>()."};
+  case error::misaligned:
+    return {"the address does not suit the type", "Put the object at a multiple of alignof(T), or copy it out with memcpy."};
+  case error::read_only:
+    return {"the memory was registered as const", "Look at it as const T, and receive and read into other memory."};
+  case error::out_of_range:
+    return {"the elements do not lie inside the memory", "Check the number of the first one, and how many there are."};
+  case error::remote_right_missing:
+    return {"the remote buffer does not permit this", "Its owner is to expose the memory with access::remote_write for "
+      "writes, remote_read for reads, remote_atomic for atomics, and to send the handle anew."};
+  case error::not_registered:
+    return {"the operation needs registered memory", "Batches and memory windows take no plain memory: use a "
+      "registered_buffer, a memory_region, or register_buffer() on the memory."};
   }
   return {"unknown rdma error", ""};
 }
@@ -264,6 +280,10 @@ std::string likely_cause(const error_code& ec)
   case EOPNOTSUPP:
     return "The device cannot do this: see device::has_atomics(), has_memory_windows(), has_immediate_data() and "
            "has_shared_receive_queues(), and queue_pair::diagnose().";
+  case EFAULT:
+    return "Part of the memory is not mapped, or may not be written to: memory that the program itself cannot write is "
+           "registered for reading only (register_buffer() of a const buffer). Files on some file systems cannot be "
+           "registered.";
   case EMFILE:
   case ENFILE:
     return "Too many open files: raise the limit (ulimit -n).";

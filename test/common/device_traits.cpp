@@ -26,6 +26,7 @@ struct deviation
 
 // Every known difference between devices. A device that is not here has it all.
 constexpr deviation deviations[] = {
+  {"soft", feature::pinned_memory, "the software device moves bytes as the program itself does, and pins no pages"},
   {"soft", feature::connection_manager, "the software device has no connection manager (librdmacm)"},
   {"rxe", feature::local_statuses,
    "rxe says LOC_QP_OP_ERR where a buffer's key or size does not permit it, and REM_OP_ERR to the "

@@ -37,6 +37,7 @@ enum class feature
   endpoint_descriptions, ///< connects without a connection manager
   software_device,       ///< is the one of this library: its wire, its engine, its settings
   connection_manager,    ///< connects by RDMA-CM
+  pinned_memory,         ///< a registration holds the pages that were there when it was made
 };
 
 /// The device under test: what BOOST_RDMA_TEST_DEVICE names, or the software device.

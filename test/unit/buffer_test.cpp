@@ -49,13 +49,25 @@ static_assert(mutable_buffer_sequence<std::span<const mutable_buffer>>);
 static_assert(!mutable_buffer_sequence<const_buffer>);
 static_assert(!mutable_buffer_sequence<std::vector<const_buffer>>);
 
-// Memory that is not registered is refused when it is compiled.
+// Plain memory, as Asio describes it, or a span of data.
+static_assert(const_buffer_sequence<boost::asio::const_buffer>);
+static_assert(const_buffer_sequence<boost::asio::mutable_buffer>);
+static_assert(mutable_buffer_sequence<boost::asio::mutable_buffer>);
+static_assert(!mutable_buffer_sequence<boost::asio::const_buffer>);
+static_assert(const_buffer_sequence<std::array<boost::asio::const_buffer, 2>>);
+static_assert(mutable_buffer_sequence<std::vector<boost::asio::mutable_buffer>>);
+static_assert(const_buffer_sequence<std::span<const boost::asio::const_buffer>>);
+static_assert(const_buffer_sequence<std::span<const double>>);
+static_assert(const_buffer_sequence<std::span<char, 4>>);
+static_assert(mutable_buffer_sequence<std::span<char>>);
+static_assert(!mutable_buffer_sequence<std::span<const char>>);
+static_assert(const_buffer_sequence<std::vector<std::span<const char>>>);
+
+// A container may be a temporary, and would be gone before the operation.
 static_assert(!const_buffer_sequence<std::string>);
 static_assert(!const_buffer_sequence<std::vector<char>>);
 static_assert(!const_buffer_sequence<void*>);
-static_assert(!const_buffer_sequence<boost::asio::const_buffer>);
-static_assert(!const_buffer_sequence<boost::asio::mutable_buffer>);
-static_assert(!mutable_buffer_sequence<boost::asio::mutable_buffer>);
+static_assert(!const_buffer_sequence<std::span<std::string>>);
 
 // Owners are not copied by accident.
 static_assert(!std::is_copy_constructible_v<rdma::registered_buffer>);
@@ -112,6 +124,24 @@ TEST_CASE("buffer_size adds up a sequence")
   CHECK(rdma::buffer_size(std::vector<const_buffer>()) == 0);
   CHECK(rdma::buffer_size(std::array<mutable_buffer, 3>{all(), all().first(5), mutable_buffer()}) ==
         105);
+}
+
+TEST_CASE("plain memory becomes a view that no registration belongs to")
+{
+  const mutable_buffer b = boost::asio::buffer(memory, 10);
+  CHECK(b.data() == memory);
+  CHECK(b.size() == 10);
+  CHECK(b.registration() == nullptr);
+  const const_buffer c = std::span<const char>(memory).subspan(4, 8);
+  CHECK(c.data() == memory + 4);
+  CHECK(c.size() == 8);
+  CHECK(c.slice(2).registration() == nullptr);
+  // Spans of buffers are sequences of them, not data.
+  const std::array<const_buffer, 2> two{c, b};
+  CHECK(rdma::buffer_size(std::span(two)) == 18);
+  CHECK(rdma::detail::buffer_list(std::span(two)).size() == 2);
+  const std::vector<boost::asio::const_buffer> plain{boost::asio::buffer(memory, 3), {}};
+  CHECK(rdma::buffer_size(plain) == 3);
 }
 
 TEST_CASE("a sequence becomes a list of views, in order, and one that is too long is noticed")

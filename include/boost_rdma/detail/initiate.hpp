@@ -130,6 +130,8 @@ public:
     auto* self = static_cast<pending_handler*>(op->handler);
     pending_handler moved(std::move(*self));
     auto arguments = Result::arguments(op->result);
+    if (invoke && op->bounced)
+      work_source::deliver(op);
     if constexpr (fits_slot())
       self->~pending_handler();
     else

@@ -167,7 +167,8 @@ struct operation
   outcome result;
   request what;
   ibv_sge* pieces = nullptr;                // room for the source's max_sge
-  registration** registrations = nullptr;   // one a piece, retained while the operation lasts
+  registration** registrations = nullptr;   // one a piece, retained while the operation lasts; null for inline data
+  void** origins = nullptr;                 // where a piece's bytes are to be copied to at the end, or null
   std::size_t bytes = 0;
   std::uint32_t index = 0;
   std::uint32_t generation = 0; // tells this use of the slot from earlier and later ones
@@ -175,6 +176,7 @@ struct operation
   std::uint16_t piece_count = 0;
   std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
   state stage = state::vacant;
+  bool bounced = false; // some origin is not null
   bool at_once = false; // the handler is the library's and waits for no other's
   std::vector<registration*> batch_registrations; // retained; the batch itself may be gone at the end
   alignas(std::max_align_t) std::byte storage[storage_size];

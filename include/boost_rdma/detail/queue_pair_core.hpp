@@ -22,6 +22,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -199,7 +200,7 @@ private:
   void enter_connected();
   void transit(transition_source& source, int next_state, error_code& ec);
   void note_transition(const ibv_qp_attr& attributes, int mask);
-  bool admit(operation* op, const buffer_list& buffers, error_code& ec);
+  bool admit(operation* op, const provided_buffers& buffers, error_code& ec);
   bool admit_batch(operation* op, error_code& ec);
   bool admit_atomic(operation* op, error_code& ec);
   bool admit_immediate(request_kind kind, error_code& ec);
@@ -245,7 +246,7 @@ private:
   std::shared_ptr<shared_receive_core> receives_;
   ibv_qp* native_ = nullptr;
   std::uint32_t number_ = 0;
-  std::uint32_t inline_max_ = 0;
+  std::atomic<std::uint32_t> inline_max_{0}; // changes only before the queue pair is connected
   std::uint32_t reserved_ = 0; // completions
 
   lifecycle lifecycle_ = lifecycle::open;

@@ -39,6 +39,7 @@ struct registration
   std::byte* base = nullptr;
   std::size_t size = 0;
   access rights = access::local_read;
+  bool read_only = false; // the program's memory is const
   void (*destroy)(registration*) noexcept = nullptr;
   std::atomic<std::uint32_t> references{1};
 

@@ -22,6 +22,7 @@ namespace rdma::detail {
 
 class completion_queue_impl;
 class domain_impl;
+class provided_buffers;
 
 // Where the I/O object's executor runs handlers, seen from the completion queue that it uses.
 enum class vicinity
@@ -35,8 +36,9 @@ enum class vicinity
 class work_source : public std::enable_shared_from_this<work_source>
 {
 public:
+  // Plain pieces of up to copy_max bytes are copied.
   work_source(std::shared_ptr<completion_queue_impl> completions, std::shared_ptr<domain_impl> domain,
-    std::uint32_t max_sge, vicinity executor);
+    std::uint32_t max_sge, std::size_t copy_max, vicinity executor);
   virtual ~work_source();
   work_source(const work_source&) = delete;
   work_source& operator=(const work_source&) = delete;
@@ -52,6 +54,9 @@ public:
 
   // Gives the slot back. The source may be gone afterwards.
   void release(operation* op) noexcept;
+
+  // Copies what has arrived to the plain memory that it is for, before the handler hears of it.
+  static void deliver(operation* op) noexcept;
 
   // Asks the device for what op->what says; from here on op completes exactly once. Does not throw: what
   // is found wrong, want of memory too, is op's outcome. The source may be gone when this returns.
@@ -86,8 +91,8 @@ protected:
   // Called with the mutex held or not.
   void finish(operation* op, const error_code& ec);
 
-  // Checks the buffers and stores them in op with their keys, retaining their registrations.
-  bool adopt(operation* op, const buffer_list& buffers, std::size_t device_index, error_code& ec);
+  // Checks the buffers and stores them in op with their keys, retaining their registrations. The mutex is held.
+  bool adopt(operation* op, const provided_buffers& buffers, std::size_t device_index, error_code& ec);
 
   // Lets go of the buffers.
   static void drop_buffers(operation* op) noexcept;
@@ -116,6 +121,7 @@ protected:
   bool registered_ = false; // with the completion queue, which then keeps this alive
   std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for
   const std::uint32_t max_sge_;
+  const std::size_t copy_max_;
 
 private:
   const process_mark process_;

@@ -1,0 +1,377 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "resource/memory_watch.hpp"
+
+#include "verbs/signals_blocked.hpp"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <cassert>
+#include <cerrno>
+#include <cstring>
+#include <system_error>
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/eventfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+namespace rdma::detail {
+namespace {
+
+#ifndef UFFD_USER_MODE_ONLY // Linux 5.11
+constexpr int user_mode_only = 1;
+#else
+constexpr int user_mode_only = UFFD_USER_MODE_ONLY;
+#endif
+
+constexpr std::uint64_t wanted_features = UFFD_FEATURE_EVENT_UNMAP | UFFD_FEATURE_EVENT_REMOVE
+  | UFFD_FEATURE_EVENT_REMAP | UFFD_FEATURE_PAGEFAULT_FLAG_WP;
+
+error_code last_error()
+{
+  return {errno, boost::system::system_category()};
+}
+
+// A child of fork() has a copy of the descriptor, and the parent's events would be kept from ending
+// by it: while it is open, what the parent unmaps waits for somebody to read.
+std::atomic<int> inherited{-1};
+
+// Held over fork(), so that no child finds it locked by a thread that it does not have.
+std::mutex current_mutex;
+std::weak_ptr<memory_watch> current;
+
+[[maybe_unused]] const int registered =
+  ::pthread_atfork([] { current_mutex.lock(); }, [] { current_mutex.unlock(); },
+    []
+    {
+      if (const int fd = inherited.exchange(-1, std::memory_order_relaxed);
+          fd >= 0) // one thread is there
+        ::close(fd);
+      current_mutex.unlock();
+    });
+
+// No faults of the kernel's own are asked for: those need a privilege
+// (vm.unprivileged_userfaultfd).
+int open_userfaultfd()
+{
+  const long fd = ::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK | user_mode_only);
+  if (fd >= 0 || errno != EINVAL)
+    return static_cast<int>(fd);
+  return static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)); // before Linux 5.11
+}
+
+} // namespace
+
+memory_watch::descriptor::descriptor(int fd)
+  : fd_(fd)
+{
+  if (fd < 0)
+    throw system_error(
+      last_error(), "the kernel does not let this process watch its memory: userfaultfd(2)");
+}
+
+memory_watch::descriptor::~descriptor()
+{
+  close();
+}
+
+void memory_watch::descriptor::close() noexcept
+{
+  if (fd_ >= 0)
+    ::close(fd_);
+  fd_ = -1;
+}
+
+std::shared_ptr<memory_watch> memory_watch::of_process(std::string& why_not)
+{
+  const std::lock_guard lock(current_mutex);
+  auto found = current.lock();
+  if (found && !found->process_.foreign())
+    return found;
+  try
+  {
+    current = found = std::make_shared<memory_watch>();
+    return found;
+  }
+  catch (const std::exception& e)
+  {
+    why_not = e.what();
+    return nullptr;
+  }
+}
+
+memory_watch::memory_watch()
+  : faults_(open_userfaultfd())
+  , stop_(::eventfd(0, EFD_CLOEXEC))
+{
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = wanted_features;
+  if (::ioctl(faults_.get(), UFFDIO_API, &api) != 0)
+    throw system_error(last_error(), "this kernel tells of no memory that goes: UFFDIO_API");
+  try_out();
+  const signals_blocked blocked;
+  try
+  {
+    reader_ = std::make_unique<std::thread>([this] { read_events(); });
+    ender_ = std::make_unique<std::thread>([this] { end_registrations(); });
+  }
+  catch (const std::system_error& e)
+  {
+    const std::uint64_t one = 1;
+    [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof one); // cannot be full
+    if (reader_)
+      reader_->join();
+    throw system_error(
+      error_code(e.code().value(), boost::system::system_category()), "no thread to watch memory");
+  }
+  inherited.store(
+    faults_.get(), std::memory_order_relaxed); // read by children of this process only
+}
+
+memory_watch::~memory_watch()
+{
+  if (process_.foreign())
+  {
+    static_cast<void>(reader_.release()); // a child has no such threads to end
+    static_cast<void>(ender_.release());
+    static_cast<void>(has_.release()); // which they wait for, as it seems
+    faults_.give_up();
+    return;
+  }
+  {
+    const std::lock_guard lock(mutex_);
+    assert(clients_.empty());
+    stopping_ = true;
+  }
+  has_->buried.notify_all();
+  ender_->join(); // first: what it frees may be watched, so that the reader must be there
+  const std::uint64_t one = 1;
+  [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof one); // cannot be full
+  reader_->join();
+  const std::lock_guard lock(current_mutex); // no fork() now
+  inherited.store(-1, std::memory_order_relaxed);
+  faults_.close();
+}
+
+// Whether events come as they are relied upon: who unmaps waits, and until that is over the kernel
+// says that its map changes. The reader does not run yet.
+void memory_watch::try_out()
+{
+  const std::size_t page = pages_of(nullptr, 1).size();
+  void* memory = ::mmap(nullptr, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED)
+    throw system_error(last_error(), "mmap");
+  const page_range range = pages_of(memory, page);
+  if (!start(range))
+  {
+    const error_code ec = last_error();
+    ::munmap(memory, page);
+    throw system_error(
+      ec, "this kernel has no write protection to watch memory by: UFFDIO_REGISTER");
+  }
+  const descriptor done(::eventfd(0, EFD_CLOEXEC));
+  std::unique_ptr<std::thread> unmapper;
+  try
+  {
+    const signals_blocked blocked;
+    unmapper = std::make_unique<std::thread>(
+      [&]
+      {
+        ::munmap(memory, page);
+        const std::uint64_t one = 1;
+        [[maybe_unused]] const ssize_t n = ::write(done.get(), &one, sizeof one);
+      });
+  }
+  catch (const std::system_error& e)
+  {
+    stop_one(range);
+    ::munmap(memory, page);
+    throw system_error(
+      error_code(e.code().value(), boost::system::system_category()), "no thread to watch memory");
+  }
+  std::array<pollfd, 2> ready{{{faults_.get(), POLLIN, 0}, {done.get(), POLLIN, 0}}};
+  while (::poll(ready.data(), ready.size(), -1) < 0 && errno == EINTR)
+    ;
+  const bool waits = (ready[0].revents & POLLIN) != 0 && changing();
+  uffd_msg message{};
+  const bool told = ::read(faults_.get(), &message, sizeof message) == sizeof message
+    && message.event == UFFD_EVENT_UNMAP && message.arg.remove.start == range.begin
+    && message.arg.remove.end == range.end;
+  unmapper->join();
+  if (!waits || !told || changing())
+    throw system_error(error_code(ENOSYS, boost::system::system_category()),
+      "this kernel's userfaultfd does not tell of memory as it should");
+}
+
+// Every call that would change watched memory is refused with EAGAIN before its argument is looked
+// at, from the moment that a mapping is taken away until its event has been read. The argument is
+// wrong, so that nothing is done otherwise.
+bool memory_watch::changing() const noexcept
+{
+  uffdio_writeprotect nothing{};
+  nothing.mode = ~std::uint64_t{0};
+  return ::ioctl(faults_.get(), UFFDIO_WRITEPROTECT, &nothing) != 0 && errno == EAGAIN;
+}
+
+bool memory_watch::is_current() noexcept
+{
+  if (!changing())
+    return true;
+  return drain() && !changing();
+}
+
+bool memory_watch::start(const page_range& range) noexcept
+{
+  uffdio_register request{};
+  request.range = {range.begin, range.size()};
+  request.mode = UFFDIO_REGISTER_MODE_WP;
+  return ::ioctl(faults_.get(), UFFDIO_REGISTER, &request) == 0;
+}
+
+// Where this fails, part of the range is mapped otherwise by now; the rest stays watched, and its
+// events concern nobody.
+void memory_watch::stop_one(const page_range& range) const noexcept
+{
+  uffdio_range request{range.begin, range.size()};
+  static_cast<void>(::ioctl(faults_.get(), UFFDIO_UNREGISTER, &request));
+}
+
+void memory_watch::stop(const page_range& range) noexcept
+{
+  for (std::uintptr_t at = range.begin; at < range.end;)
+  {
+    std::uintptr_t covered = at;
+    std::uintptr_t next = range.end;
+    for (const watch_client& each : clients_)
+    {
+      covered = std::max(covered, each.covered_until(at));
+      next = std::min(next, each.next_begin(at));
+    }
+    if (covered > at)
+    {
+      at = covered;
+      continue;
+    }
+    stop_one({at, next});
+    at = next;
+  }
+}
+
+void memory_watch::bury(watched_registration& registration) noexcept
+{
+  buried_.push_back(registration);
+  has_->buried.notify_one();
+}
+
+// Whether there was anything. The mutex is held.
+bool memory_watch::drain() noexcept
+{
+  std::array<uffd_msg, 8> messages;
+  bool any = false;
+  for (;;)
+  {
+    const ssize_t n = ::read(faults_.get(), messages.data(), sizeof messages);
+    if (n <= 0)
+      return any;
+    any = true;
+    for (std::size_t i = 0; i < static_cast<std::size_t>(n) / sizeof(uffd_msg); ++i)
+    {
+      const uffd_msg& message = messages[i];
+      const auto tell = [this](const page_range& range, bool gone)
+      {
+        for (watch_client& each : clients_)
+          each.forget(range, gone);
+      };
+      if (message.event == UFFD_EVENT_UNMAP || message.event == UFFD_EVENT_REMOVE)
+        tell({message.arg.remove.start, message.arg.remove.end}, message.event == UFFD_EVENT_UNMAP);
+      else if (message.event == UFFD_EVENT_REMAP)
+      {
+        const auto& moved = message.arg.remap;
+        tell({moved.from, moved.from + moved.len}, true);
+        // The watch has moved along.
+        tell({moved.to, moved.to + moved.len}, false);
+        stop({moved.to, moved.to + moved.len});
+      }
+    }
+  }
+}
+
+void memory_watch::attach(watch_client& client) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  clients_.push_back(client);
+}
+
+void memory_watch::detach(watch_client& client) noexcept
+{
+  registration_list own;
+  {
+    std::unique_lock lock(mutex_);
+    clients_.erase(clients_.iterator_to(client));
+    for (auto each = buried_.begin(); each != buried_.end();)
+    {
+      watched_registration& registration = *each++;
+      if (registration.client != &client)
+        continue;
+      buried_.erase(buried_.iterator_to(registration));
+      own.push_back(registration);
+    }
+    has_->ended.wait(lock, [&] { return ending_ != &client; });
+  }
+  while (!own.empty())
+  {
+    registration& last = own.front();
+    own.pop_front();
+    last.release();
+  }
+}
+
+void memory_watch::read_events() noexcept
+{
+  std::array<pollfd, 2> ready{{{faults_.get(), POLLIN, 0}, {stop_.get(), POLLIN, 0}}};
+  for (;;)
+  {
+    if (::poll(ready.data(), ready.size(), -1) < 0)
+      continue; // EINTR: a debugger
+    const std::lock_guard lock(mutex_);
+    drain();
+    // Nothing is watched any more at the end, so that what still unmaps has begun before; it is not
+    // left waiting.
+    if ((ready[1].revents & POLLIN) != 0 && !changing())
+      return;
+  }
+}
+
+void memory_watch::end_registrations() noexcept
+{
+  std::unique_lock lock(mutex_);
+  for (;;)
+  {
+    has_->buried.wait(lock, [this] { return stopping_ || !buried_.empty(); });
+    if (buried_.empty())
+      return;
+    watched_registration& next = buried_.front();
+    buried_.pop_front();
+    ending_ = next.client;
+    lock.unlock();
+    next.release(); // may unmap watched memory, and wait for the reader
+    lock.lock();
+    ending_ = nullptr;
+    has_->ended.notify_all();
+  }
+}
+
+} // namespace rdma::detail
