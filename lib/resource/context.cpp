@@ -12,6 +12,11 @@
 #include "resource/pool_impl.hpp"
 
 namespace rdma {
+namespace {
+
+constexpr std::size_t buffer_alignment = 64; // as context::allocate() says
+
+} // namespace
 
 context::context()
   : context(context_options{})
@@ -49,16 +54,17 @@ std::vector<device> context::devices() const
 
 registered_buffer context::allocate(std::size_t size) const
 {
-  error_code ec;
-  registered_buffer result = allocate(size, ec);
-  if (ec)
-    throw system_error(ec, "cannot allocate registered memory: " + impl_->pool().failure(size, ec));
-  return result;
+  if (registered_buffer cached = impl_->pool().allocate_cached(size); cached.size() != 0)
+    return cached;
+  return pool().make_buffer(size);
 }
 
 registered_buffer context::allocate(std::size_t size, error_code& ec) const
 {
-  return impl_->pool().allocate(size, ec);
+  ec = {};
+  if (registered_buffer cached = impl_->pool().allocate_cached(size); cached.size() != 0)
+    return cached;
+  return pool().make_buffer(size, buffer_alignment, ec);
 }
 
 memory_pool& context::pool() const noexcept { return impl_->resource(); }

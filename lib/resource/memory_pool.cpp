@@ -18,6 +18,19 @@ namespace rdma {
 
 static_assert(memory_pool::alignment_max == detail::alignment_max);
 
+namespace {
+
+// Apart, so that the short way needs no stack.
+[[gnu::noinline]] void* allocate_or_throw(detail::pool_impl& pool, std::size_t bytes, std::size_t alignment)
+{
+  error_code ec;
+  if (std::byte* const taken = pool.take(bytes, alignment, ec))
+    return taken;
+  throw pool_bad_alloc(ec, (ec.message() + ": " + pool.failure(bytes, ec)).c_str());
+}
+
+} // namespace
+
 pool_bad_alloc::pool_bad_alloc(const error_code& ec, const char* what) noexcept
   : code_(ec)
 {
@@ -119,10 +132,9 @@ const memory_pool_options& memory_pool::options() const noexcept
 
 void* memory_pool::do_allocate(std::size_t bytes, std::size_t alignment)
 {
-  error_code ec;
-  if (std::byte* const taken = impl_->take(bytes, alignment, ec)) [[likely]]
-    return taken;
-  throw pool_bad_alloc(ec, (ec.message() + ": " + impl_->failure(bytes, ec)).c_str());
+  if (std::byte* const cached = impl_->take_cached(bytes, alignment)) [[likely]]
+    return cached;
+  return allocate_or_throw(*impl_, bytes, alignment);
 }
 
 void memory_pool::do_deallocate(void* memory, std::size_t bytes, std::size_t alignment)

@@ -18,8 +18,6 @@
 namespace rdma::detail {
 namespace {
 
-constexpr std::size_t buffer_alignment = 64;
-
 std::uint64_t next_id() noexcept
 {
   static std::atomic<std::uint64_t> last{0};
@@ -64,39 +62,6 @@ bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) 
   return false;
 }
 
-template <class T>
-inline T* pool_impl::pop(std::size_t class_index) noexcept
-{
-  thread_cache* const cache = thread_cache::of(id_);
-  if (cache == nullptr || !cache->enter())
-    return nullptr;
-  T* const found = cache->pop<T>(class_index);
-  cache->leave();
-  return found;
-}
-
-template <class T>
-inline bool pool_impl::push(std::size_t class_index, T* item) noexcept
-{
-  thread_cache* const cache = thread_cache::of(id_);
-  if (cache == nullptr || !cache->enter())
-    return false;
-  const bool kept = cache->push(class_index, item);
-  cache->leave();
-  return kept;
-}
-
-registered_buffer pool_impl::allocate(std::size_t size, error_code& ec)
-{
-  if (size - 1 < largest_class_bytes) // and not 0
-    if (pool_block* const found = pop<pool_block>(class_of(round_up(size, buffer_alignment))))
-    {
-      ec = {};
-      return {found, size};
-    }
-  return allocate(size, buffer_alignment, ec);
-}
-
 registered_buffer pool_impl::allocate(std::size_t size, std::size_t alignment, error_code& ec)
 {
   std::size_t bytes = size;
@@ -112,9 +77,6 @@ registered_buffer pool_impl::allocate(std::size_t size, std::size_t alignment, e
 
 std::byte* pool_impl::take(std::size_t size, std::size_t alignment, error_code& ec)
 {
-  if (size - 1 < largest_class_bytes && alignment <= quantum_bytes) // and not 0
-    if (std::byte* const found = pop<std::byte>(class_of(size)))
-      return found;
   size = std::max<std::size_t>(size, 1); // pmr's allocate(0) is no error
   if (!check(size, alignment, ec))
     return nullptr;
@@ -123,14 +85,6 @@ std::byte* pool_impl::take(std::size_t size, std::size_t alignment, error_code& 
     if (std::byte* const found = pop<std::byte>(index))
       return found;
   return take_slowly<std::byte>(index, size, ec);
-}
-
-void pool_impl::give_back(std::byte* block, std::size_t size, std::size_t alignment) noexcept
-{
-  size = round_up(std::max<std::size_t>(size, 1), alignment);
-  const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
-  if (index == large || !push(index, block))
-    give_back_slowly(index, size, block);
 }
 
 void pool_impl::destroy_block(registration* returned) noexcept

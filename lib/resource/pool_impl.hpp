@@ -15,6 +15,7 @@
 #include "resource/pool_block.hpp"
 #include "resource/thread_cache.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -41,12 +42,30 @@ public:
 
   // Memory with a registration of its own, aligned to `alignment` (registered_buffer's, at least 64). error::empty_buffer,
   // error::bad_alignment, error::pool_exhausted, error::forked, or what registering said.
-  [[nodiscard]] registered_buffer allocate(std::size_t size, error_code& ec);
   [[nodiscard]] registered_buffer allocate(std::size_t size, std::size_t alignment, error_code& ec);
+  // The short way: what this thread has cached, aligned to 64; an empty one when it has none, or the size is none for that.
+  [[nodiscard]] registered_buffer allocate_cached(std::size_t size) noexcept
+  {
+    if (size - 1 < largest_class_bytes) // and not 0
+      if (pool_block* const found = pop<pool_block>(class_of(round_up(size, buffer_alignment))))
+        return {found, size};
+    return {};
+  }
 
   // Memory without; null with the errors above. To be given back with the same size and alignment.
   [[nodiscard]] std::byte* take(std::size_t size, std::size_t alignment, error_code& ec);
-  void give_back(std::byte* block, std::size_t size, std::size_t alignment) noexcept;
+  void give_back(std::byte* block, std::size_t size, std::size_t alignment) noexcept
+  {
+    size = round_up(std::max<std::size_t>(size, 1), alignment);
+    const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
+    if (index == large || !push(index, block))
+      give_back_slowly(index, size, block);
+  }
+  // The short way, as above, where no alignment beyond that of all blocks is asked for.
+  [[nodiscard]] std::byte* take_cached(std::size_t size, std::size_t alignment) noexcept
+  {
+    return size - 1 < largest_class_bytes && alignment <= quantum_bytes ? pop<std::byte>(class_of(size)) : nullptr;
+  }
 
   // The registration of the arena that wholly holds this range, with a reference for the caller; null where none does. Any
   // address may be asked for. The reference keeps the arena registered, not the block from being given out again.
@@ -72,6 +91,7 @@ public:
 private:
   using lock_type = std::unique_lock<std::mutex>;
   static constexpr std::size_t large = pool_block::large;
+  static constexpr std::size_t buffer_alignment = 64;
 
   static void destroy_block(registration* returned) noexcept;
   static void destroy_arena(registration* unused) noexcept;
@@ -125,6 +145,28 @@ private:
   std::unique_ptr<pool_impl> self_;     // of a retired pool: what goes with
   std::unique_ptr<domain_impl> domain_of_; // the last arena
 };
+
+template <class T>
+inline T* pool_impl::pop(std::size_t class_index) noexcept
+{
+  thread_cache* const cache = thread_cache::of(id_);
+  if (cache == nullptr || !cache->enter())
+    return nullptr;
+  T* const found = cache->pop<T>(class_index);
+  cache->leave();
+  return found;
+}
+
+template <class T>
+inline bool pool_impl::push(std::size_t class_index, T* item) noexcept
+{
+  thread_cache* const cache = thread_cache::of(id_);
+  if (cache == nullptr || !cache->enter())
+    return false;
+  const bool kept = cache->push(class_index, item);
+  cache->leave();
+  return kept;
+}
 
 } // namespace rdma::detail
 

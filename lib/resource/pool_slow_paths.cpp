@@ -80,11 +80,12 @@ T* pool_impl::take_slowly(std::size_t class_index, std::size_t bytes, error_code
     if (T* const found = cache->pop<T>(class_index)) // somebody else was in need meanwhile, and is through
       return found;
     auto& magazine = cache->of_class<T>(class_index);
-    if (magazine.capacity + 1 < magazine.batch)
-      make_room<T>(*cache, class_index, magazine.batch - 1 - magazine.capacity);
-    wanted = std::min(magazine.batch, magazine.capacity + 1);
-    magazine.batch =
-      std::min(magazine.batch * 2, static_cast<std::uint32_t>(thread_cache::capacity_max(class_index) / 2));
+    std::uint32_t& batch_size = cache->batch_of<T>(class_index);
+    if (magazine.capacity + 1 < batch_size)
+      make_room<T>(*cache, class_index, batch_size - 1 - magazine.capacity);
+    wanted = std::min(batch_size, magazine.capacity + 1);
+    batch_size =
+      std::min(batch_size * 2, static_cast<std::uint32_t>(thread_cache::capacity_max(class_index) / 2));
   }
   const std::size_t taken =
     in_need([&] { return store_.take(class_index, batch.data(), wanted, ec); }, ec);

@@ -16,7 +16,7 @@
 
 namespace rdma::detail {
 
-constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots{};
+[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots{};
 
 namespace {
 
@@ -108,6 +108,8 @@ thread_cache::thread_cache(std::shared_ptr<pool_shell> pool, std::uint64_t pool_
     places += capacity_max(i);
   memory_room_ = std::make_unique_for_overwrite<std::byte*[]>(places);
   blocks_room_ = std::make_unique_for_overwrite<pool_block*[]>(places);
+  batches_[0].fill(1);
+  batches_[1].fill(1);
   std::size_t next = 0;
   for (std::size_t i = 0; i < class_count; ++i)
   {

@@ -68,7 +68,7 @@ public:
 
   [[nodiscard]] bool enter() noexcept
   {
-    if (has_process_fence)
+    if (light_) [[likely]]
     {
       busy_.store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(std::memory_order_seq_cst); // the processor's part is process_fence()'s
@@ -89,7 +89,6 @@ public:
     T** items = nullptr;
     std::atomic<std::uint32_t> count{0}; // one writes: load and store; others want a figure
     std::uint32_t capacity = 0;
-    std::uint32_t batch = 1; // what is taken next time: twice as much, up to half of the most
   };
   // T is std::byte or pool_block.
   template <class T>
@@ -99,6 +98,13 @@ public:
       return memory_[index];
     else
       return blocks_[index];
+  }
+
+  // What is taken for a magazine next time: twice as much, up to half of the most.
+  template <class T>
+  [[nodiscard]] std::uint32_t& batch_of(std::size_t class_index) noexcept
+  {
+    return batches_[std::is_same_v<T, std::byte>][class_index];
   }
 
   // Null when there is none; false when there is no room.
@@ -177,9 +183,11 @@ public:
 private:
   std::atomic<bool> busy_{false};
   std::atomic<bool> claimed_{false};
+  const bool light_ = has_process_fence; // once true it stays so; who claims asks anew, which is right for both
   std::size_t shares_ = 0; // bytes, of all magazines' capacities
   std::array<magazine<std::byte>, class_count> memory_;
   std::array<magazine<pool_block>, class_count> blocks_;
+  std::array<std::array<std::uint32_t, class_count>, 2> batches_;
   std::unique_ptr<std::byte*[]> memory_room_; // of all magazines
   std::unique_ptr<pool_block*[]> blocks_room_;
   std::atomic<bool> retired_{false};
@@ -187,9 +195,10 @@ private:
   friend class thread_caches;
 };
 
-// The caches that this thread used lately, by the pool's id.
+// The caches that this thread used lately, by the pool's id. Initial-exec: found without a call, also in a shared library; the
+// 128 bytes are what the C library has left for those that are loaded late.
 inline constexpr std::size_t thread_slot_count = 16;
-extern constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots;
+[[gnu::tls_model("initial-exec")]] extern constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots;
 
 inline thread_cache* thread_cache::of(std::uint64_t pool_id) noexcept
 {
