@@ -137,7 +137,7 @@ public:
           any_ ? "," : "", bench::name_of(what.pattern), what.threads, what.size, all_[i].key, s.median, s.least,
           s.greatest);
       else
-        std::printf("  %-44s %10.1f (%8.1f .. %8.1f)", all_[i].text, s.median, s.least, s.greatest);
+        std::printf("  %-46s %10.1f (%8.1f .. %8.1f)", all_[i].text, s.median, s.least, s.greatest);
       if (base)
         std::printf(how_.json ? ", \"times_jemalloc\": %.3g" : " %8.2f", s.median / *base);
       std::printf(how_.json ? "}" : "\n");
