@@ -102,14 +102,17 @@ public:
     const std::string about = other.missing().empty()
       ? other.version()
       : "left out: " + other.missing() + " (Debian: apt-get install libjemalloc2)";
-    const std::string facts[][2] = {{"processor", processors_online()}, {"kernel", kernel()},
+    std::string facts[][2] = {{"processor", processors_online()}, {"kernel", kernel()},
       {"load", first_line("/proc/loadavg")},
       {"huge_pages", first_line("/sys/kernel/mm/transparent_hugepage/enabled")}, {"jemalloc", about},
       {"rounds", std::to_string(how.rounds) + " of " + std::to_string(how.milliseconds) + " ms for each case"}};
     if (how.json)
       std::printf("{\n");
-    for (const auto& [name, value] : facts)
+    for (auto& [name, value] : facts)
+    {
+      std::ranges::replace(value, '"', '\''); // for JSON
       std::printf(how.json ? "  \"%s\": \"%s\",\n" : "%-14s %s\n", name.c_str(), value.c_str());
+    }
     if (how.json)
     {
       std::printf("  \"results\": [");
