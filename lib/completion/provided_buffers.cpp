@@ -99,7 +99,9 @@ void provided_buffers::provide(domain_impl& domain, bool writable, std::size_t c
   }
   if (copied == 0)
     return;
-  copies_ = domain.pool().allocate(copied, obstacle_);
+  copies_ = domain.pool().allocate_cached(copied);
+  if (copies_.size() == 0)
+    copies_ = domain.pool().allocate(copied, 1, obstacle_);
   if (obstacle_)
     return;
   std::size_t used = 0;
