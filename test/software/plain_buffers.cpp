@@ -16,10 +16,12 @@
 #include <boost/asio/detached.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstdint>
 #include <functional>
+#include <memory_resource>
 #include <numeric>
 #include <span>
 #include <string>
@@ -98,6 +100,29 @@ TEST_CASE("plain memory of every size is sent, received, written and read")
   CHECK(l.far_context.pool_statistics().buffers == 0);
   CHECK(l.near_context.registration_cache_statistics().in_use == 0);
   CHECK(l.far_context.registration_cache_statistics().in_use == 0);
+}
+
+TEST_CASE("containers in the context's pool are used where they lie, and registered by nobody else")
+{
+  linked_pair l(copying(4096), copying(4096));
+  const std::size_t size = GENERATE(500, 5000, 100'000); // none of them goes inline
+  CAPTURE(size);
+  const std::string text = text_of_size(size, 3);
+  const std::pmr::vector<char> mine(text.begin(), text.end(), &l.near_context.pool());
+  std::pmr::vector<char> theirs(size, '.', &l.far_context.pool());
+  bytes_record sent;
+  bytes_record received;
+  l.far.async_receive(asio::buffer(theirs), received.handler());
+  l.near.async_send(asio::buffer(mine), sent.handler());
+  CHECK(l.near_context.pool_statistics().buffers == 0); // no copy
+  CHECK(l.far_context.pool_statistics().buffers == 0);
+  REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
+  CHECK(sent.ec == error_code());
+  CHECK(received.ec == error_code());
+  CHECK(received.value() == size);
+  CHECK(std::equal(theirs.begin(), theirs.end(), text.begin(), text.end()));
+  CHECK(registered(l.near_context) == 0);
+  CHECK(registered(l.far_context) == 0);
 }
 
 TEST_CASE(

@@ -1,0 +1,122 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// A std::pmr container that is sent without a copy. In two terminals:
+//
+//   pmr_container serve --port 7471
+//   pmr_container connect 127.0.0.1 7471
+//
+// The client fills a std::pmr::vector that lives in the context's pool, which is registered memory, and sends it as it
+// is. The server receives into one of its own, and answers with what it made of it.
+
+#include "common/command_line.hpp"
+#include "common/report.hpp"
+
+#include <boost_rdma/acceptor.hpp>
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/memory_pool.hpp>
+#include <boost_rdma/queue_pair.hpp>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/experimental/awaitable_operators.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/use_awaitable.hpp>
+
+#include <cmath>
+#include <cstdint>
+#include <exception>
+#include <iostream>
+#include <memory_resource>
+#include <numeric>
+#include <optional>
+#include <vector>
+
+namespace asio = boost::asio;
+using namespace asio::experimental::awaitable_operators;
+using asio::ip::tcp;
+
+// Both hosts are of one byte order here; a protocol for any says which.
+struct sample
+{
+  std::uint64_t time_us;
+  double value;
+};
+
+struct summary
+{
+  std::uint64_t samples;
+  double sum;
+};
+
+constexpr std::size_t samples_max = 100'000;
+
+asio::awaitable<void> serve(rdma::acceptor& acceptor)
+{
+  rdma::queue_pair peer = co_await acceptor.async_accept(asio::use_awaitable);
+  acceptor.close();
+
+  const rdma::context context = peer.context(); // keeps the pool for as long as the container
+  std::pmr::vector<sample> samples(samples_max, &context.pool());
+  const std::size_t bytes = co_await peer.async_receive(asio::buffer(samples), asio::use_awaitable);
+  samples.resize(bytes / sizeof(sample));
+
+  const summary result{samples.size(),
+    std::accumulate(samples.begin(), samples.end(), 0.0,
+      [](double sum, const sample& each) { return sum + each.value; })};
+  co_await peer.async_send(asio::buffer(&result, sizeof(result)), asio::use_awaitable);
+  co_await peer.async_shutdown(asio::use_awaitable); // not before the client has it
+}
+
+asio::awaitable<void> connect(const rdma::context& context, const tcp::endpoint& endpoint)
+{
+  std::pmr::vector<sample> samples(&context.pool());
+  for (std::uint64_t i = 0; i < samples_max; ++i)
+    samples.push_back({i * 10, std::sin(static_cast<double>(i) / 1000) + 1});
+
+  rdma::queue_pair peer(co_await asio::this_coro::executor, context);
+  co_await peer.async_connect(endpoint, asio::use_awaitable);
+  summary result{};
+  co_await (peer.async_receive(asio::buffer(&result, sizeof(result)), asio::use_awaitable)
+    && peer.async_send(asio::buffer(samples), asio::use_awaitable));
+  co_await peer.async_shutdown(asio::use_awaitable);
+
+  const auto made = context.registration_cache_statistics();
+  std::cout << result.samples << " samples, mean " << result.sum / static_cast<double>(result.samples) << '\n'
+            << samples.size() * sizeof(sample) << " bytes sent from where they lay, with "
+            << made.hits + made.misses << " registrations beside the pool's" << std::endl;
+}
+
+int main(int argc, char** argv)
+{
+  const auto options = example::parse_command_line(argc, argv, "A std::pmr container sent without a copy");
+  try
+  {
+    asio::io_context io;
+    rdma::context context;
+    std::optional<rdma::acceptor> acceptor;
+    std::exception_ptr failure;
+    const auto keep = [&failure](std::exception_ptr thrown) { failure = thrown; };
+    if (options.serve)
+    {
+      acceptor.emplace(io, context, options.endpoint);
+      std::cout << "listening on " << acceptor->local_endpoint() << std::endl;
+      asio::co_spawn(io, serve(*acceptor), keep);
+    }
+    else
+      asio::co_spawn(io, connect(context, options.endpoint), keep);
+    io.run();
+    example::complain(failure);
+    return failure ? 1 : 0;
+  }
+  catch (const std::exception& failure)
+  {
+    example::complain(failure);
+    return 1;
+  }
+}
