@@ -12,8 +12,11 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
 #include <ostream>
+#include <sstream>
+#include <string>
 #include <thread>
 
 namespace test {
@@ -21,13 +24,37 @@ namespace test {
 /// What this process has open and running.
 struct inventory
 {
+  /// Threads, but for those that are ending: one that was joined is listed for a moment longer.
+  static std::size_t count_threads()
+  {
+    constexpr unsigned long ending = 0x4; // PF_EXITING (include/linux/sched.h), set before whoever joins is told
+    std::size_t found = 0;
+    for (const auto& each : std::filesystem::directory_iterator("/proc/self/task"))
+    {
+      // proc(5): pid (name) state ppid pgrp session tty_nr tpgid flags ...
+      std::ifstream file(each.path() / "stat");
+      std::string line;
+      if (!std::getline(file, line))
+        continue; // it has gone meanwhile
+      std::istringstream fields(line.substr(line.rfind(')') + 1));
+      std::string skipped;
+      for (int i = 0; i < 6; ++i)
+        fields >> skipped;
+      unsigned long flags = 0;
+      fields >> flags;
+      if ((flags & ending) == 0)
+        ++found;
+    }
+    return found;
+  }
+
   static std::size_t count(const char* directory)
   {
     return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(directory), {}));
   }
 
   std::size_t descriptors = count("/proc/self/fd");
-  std::size_t threads = count("/proc/self/task");
+  std::size_t threads = count_threads();
 
   bool operator==(const inventory&) const = default;
 
@@ -37,7 +64,7 @@ struct inventory
   }
 };
 
-/// The inventory when it is as it was before, or when patience ends: a thread that was joined is listed for a moment longer.
+/// The inventory when it is as it was before, or when patience ends.
 [[nodiscard]] inline inventory settled_inventory(const inventory& before)
 {
   const auto limit = std::chrono::steady_clock::now() + patience;

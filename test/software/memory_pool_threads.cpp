@@ -230,10 +230,10 @@ TEST_CASE("a pool may go while threads that used it live on, and use others")
 
 TEST_CASE("a buffer may go in one thread while its pool goes in another")
 {
-  rdma::context context = make_context();
+  std::optional<rdma::context> context = make_context();
   for (int i = 0; i < (emulated() ? 20 : 300); ++i)
   {
-    std::optional<rdma::memory_pool> pool(std::in_place, context);
+    std::optional<rdma::memory_pool> pool(std::in_place, *context);
     std::vector<rdma::registered_buffer> buffers;
     std::latch both{2};
     std::thread other(
@@ -248,6 +248,10 @@ TEST_CASE("a buffer may go in one thread while its pool goes in another")
     pool.reset();
     other.join();
   }
+  // Every pool is gone: each keeps its domain for as long.
+  const std::weak_ptr<rdma::detail::domain_impl> domain = context->impl();
+  context.reset();
+  CHECK(domain.expired());
 }
 
 TEST_CASE("a thread's own objects may free pool memory after its cache is gone")

@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "common/inventory.hpp"
 #include "common/rdma_fixture.hpp"
 
 #include "resource/domain_impl.hpp"
@@ -15,9 +16,7 @@
 #include <array>
 #include <atomic>
 #include <cstring>
-#include <filesystem>
 #include <functional>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <thread>
@@ -170,12 +169,6 @@ std::string in_child(const std::function<std::string()>& body)
   if (status != 0)
     result += " (wait status " + std::to_string(status) + ")";
   return result;
-}
-
-std::size_t threads()
-{
-  const std::filesystem::directory_iterator tasks("/proc/self/task");
-  return static_cast<std::size_t>(std::distance(begin(tasks), end(tasks)));
 }
 
 } // namespace
@@ -554,14 +547,14 @@ TEST_CASE("the watch and its threads end with the last context, and start again"
     cache_user first;
     NEEDS_WATCHED_MEMORY(first);
   }
-  const std::size_t before = threads();
+  const std::size_t before = inventory::count_threads();
   for (int i = 0; i < 3; ++i)
   {
     auto user = std::make_unique<cache_user>();
     CHECK_FALSE(user->finds(memory.at(0), 4 * page));
     CHECK(user->finds(memory.at(0), 4 * page));
     user.reset();
-    CHECK(threads() <= before);
+    CHECK(inventory::count_threads() == before);
     memory.map_anew(0, 4); // waits for nobody
   }
 }
