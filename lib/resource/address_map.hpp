@@ -38,16 +38,15 @@ public:
     return lower == nullptr ? nullptr : (*lower)[granule % entries].load(std::memory_order_acquire);
   }
 
-  // Of the granules that [begin, begin + bytes) touches. Throws std::bad_alloc, after which some may be set.
+  // Of the granules that [begin, begin + bytes) touches. Throws std::bad_alloc, and then sets none.
   void set(const std::byte* begin, std::size_t bytes, T* value)
   {
     const auto first = reinterpret_cast<std::uintptr_t>(begin) / granule_bytes;
     const auto last = (reinterpret_cast<std::uintptr_t>(begin) + bytes - 1) / granule_bytes;
     for (auto granule = first; granule <= last; ++granule)
-      root_[granule / (entries * entries)]
-        .get()[granule / entries % entries]
-        .get()[granule % entries]
-        .store(value, std::memory_order_release); // with all that was written of it
+      static_cast<void>(at(granule)); // makes the nodes
+    for (auto granule = first; granule <= last; ++granule)
+      at(granule).store(value, std::memory_order_release); // with all that was written of it
   }
 
 private:
@@ -71,6 +70,11 @@ private:
   };
   using leaf = std::array<std::atomic<T*>, entries>;
   using middle = std::array<link<leaf>, entries>;
+
+  std::atomic<T*>& at(std::uintptr_t granule)
+  {
+    return root_[granule / (entries * entries)].get()[granule / entries % entries].get()[granule % entries];
+  }
 
   std::array<link<middle>, entries> root_;
 };

@@ -21,6 +21,10 @@ namespace {
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 static_assert(address_map<arena>::granule_bytes == huge_page_bytes);
 
+// Pages of 2 MiB whatever the system's default is: with MAP_FIXED, mmap(2) would round the length up to one of that, and
+// map over what lies behind (MAP_HUGE_2MB of linux/mman.h: the logarithm, shifted by MAP_HUGE_SHIFT).
+constexpr int huge_page_flags = MAP_HUGETLB | (21 << 26);
+
 // Address space from a multiple of 2 MiB on, without memory.
 std::byte* reserve(std::size_t bytes) noexcept
 {
@@ -54,7 +58,7 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, error_code& ec)
   std::size_t done = 0;
   if (huge == huge_pages::reserved && whole != 0
     && ::mmap(data, whole, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_HUGETLB, -1, 0)
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge_page_flags, -1, 0)
       != MAP_FAILED)
     done = whole; // else the system has none to spare, and the pages below will do
   if (done < bytes

@@ -83,7 +83,7 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
     }
     catch (...)
     {
-      made->close(); // what was set of it is found by nobody: no block of it was given out
+      made->close(); // nothing was set: nobody finds it
       throw;
     }
     spare_.pop_back();

@@ -42,7 +42,7 @@ pool_impl::~pool_impl()
 }
 
 // The size becomes what a block of that alignment takes.
-bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) const noexcept
+bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) noexcept
 {
   if (forked())
     ec = error::forked; // and the parent's mutex may be locked for ever
@@ -52,7 +52,10 @@ bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) 
     ec = error::bad_alignment;
   // The latter, which no machine has, keeps the arithmetic from overflowing.
   else if (size > options_.size_max || size > SIZE_MAX / 4)
+  {
+    failures_.fetch_add(1, std::memory_order_relaxed);
     ec = error::pool_exhausted;
+  }
   else
   {
     ec = {};

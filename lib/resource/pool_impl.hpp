@@ -16,6 +16,7 @@
 #include "resource/thread_cache.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -97,7 +98,7 @@ private:
   static void destroy_arena(registration* unused) noexcept;
 
   [[nodiscard]] bool forked() const noexcept { return shell_->process.foreign(); }
-  [[nodiscard]] bool check(std::size_t& size, std::size_t alignment, error_code& ec) const noexcept;
+  [[nodiscard]] bool check(std::size_t& size, std::size_t alignment, error_code& ec) noexcept;
   void dress(pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept;
 
   // The ways without a lock. T is std::byte or pool_block, as in the cache.
@@ -109,6 +110,8 @@ private:
   // The ways through the store.
   template <class T>
   [[nodiscard]] T* take_slowly(std::size_t class_index, std::size_t bytes, error_code& ec);
+  template <class T>
+  [[nodiscard]] T* take_locked(std::size_t class_index, std::size_t bytes, error_code& ec);
   template <class T>
   void give_back_slowly(std::size_t class_index, std::size_t bytes, T* item) noexcept;
   template <class Take>
@@ -138,7 +141,7 @@ private:
   std::vector<std::unique_ptr<pool_block[]>> descriptor_chunks_;
   pool_block* free_descriptors_ = nullptr;
   std::size_t descriptors_taken_ = 0; // those in threads' caches among them
-  std::size_t failures_ = 0;
+  std::atomic<std::uint64_t> failures_{0}; // relaxed: a figure
 
   bool retired_ = false;
   std::shared_ptr<domain_impl> domain_kept_;

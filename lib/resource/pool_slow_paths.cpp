@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <new>
 #include <type_traits>
 #include <utility>
@@ -28,21 +29,21 @@ constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // and of n
 // This thread's. A retired pool takes what comes back at once.
 thread_cache* pool_impl::own_cache() noexcept
 {
-  return retired_ ? nullptr : thread_cache::attach(shell_, id_);
+  return retired_ || options_.thread_cache_bytes_max == 0 ? nullptr : thread_cache::attach(shell_, id_);
 }
 
-// What is taken, and if the limit forbids it, once more: with what threads have cached, then with the arenas that are not
-// large enough given back.
+// What is taken, and if the limit forbids it, the pool's or the system's of locked memory, once more: with what threads
+// have cached, then with the arenas that are not large enough given back.
 template <class Take>
 auto pool_impl::in_need(Take take, error_code& ec)
 {
+  const auto refused = [&ec]
+  { return ec == error::pool_exhausted || ec == error_code(ENOMEM, boost::system::system_category()); };
   auto taken = take();
-  if (ec == error::pool_exhausted && empty_all())
+  if (refused() && empty_all())
     taken = take();
-  if (ec == error::pool_exhausted && store_.give_back_idle(0) != 0)
+  if (refused() && store_.give_back_idle(0) != 0)
     taken = take();
-  if (ec)
-    ++failures_;
   return taken;
 }
 
@@ -64,6 +65,17 @@ T* pool_impl::from_memory(
 
 template <class T>
 T* pool_impl::take_slowly(std::size_t class_index, std::size_t bytes, error_code& ec)
+{
+  T* const taken = take_locked<T>(class_index, bytes, ec);
+  if (taken == nullptr)
+    failures_.fetch_add(1, std::memory_order_relaxed);
+  return taken;
+}
+template std::byte* pool_impl::take_slowly(std::size_t, std::size_t, error_code&);
+template pool_block* pool_impl::take_slowly(std::size_t, std::size_t, error_code&);
+
+template <class T>
+T* pool_impl::take_locked(std::size_t class_index, std::size_t bytes, error_code& ec)
 {
   const lock_type lock(shell_->mutex);
   if (class_index == large)
@@ -99,8 +111,6 @@ T* pool_impl::take_slowly(std::size_t class_index, std::size_t bytes, error_code
         to_store(class_index, bytes, each);
   return first;
 }
-template std::byte* pool_impl::take_slowly(std::size_t, std::size_t, error_code&);
-template pool_block* pool_impl::take_slowly(std::size_t, std::size_t, error_code&);
 
 template <class T>
 void pool_impl::to_store(std::size_t class_index, std::size_t bytes, T* item) noexcept
@@ -186,7 +196,8 @@ void pool_impl::dress(
 template <class T>
 bool pool_impl::make_room(thread_cache& cache, std::size_t class_index, std::size_t more) noexcept
 {
-  if (cache.of_class<T>(class_index).capacity == thread_cache::capacity_max(class_index))
+  if (cache.of_class<T>(class_index).capacity == thread_cache::capacity_max(class_index)
+    || class_bytes[class_index] > cache.bytes_max) // what it will never hold is to cost the others nothing
     return false;
   if (cache.widen<T>(class_index, more))
     return true;
@@ -278,7 +289,7 @@ memory_pool_statistics pool_impl::statistics() const
   // Threads go on meanwhile: what was read of them may not add up.
   result.bytes_allocated -= std::min(result.bytes_allocated, result.bytes_cached);
   result.buffers = descriptors_taken_ - std::min(descriptors_taken_, cached);
-  result.failures = failures_;
+  result.failures = failures_.load(std::memory_order_relaxed);
   return result;
 }
 
@@ -358,6 +369,7 @@ void pool_impl::retire(std::unique_ptr<domain_impl> domain) noexcept
   pool_impl& ending = domain->pool();
   if (ending.forked())
     return domain->leave_pool();
+  domain->cache().clear(); // of the program's own memory, which is not to wait for the pool's last block
   lock_type lock(ending.shell_->mutex);
   ending.domain_of_ = std::move(domain);
   ending.start_ending(lock);

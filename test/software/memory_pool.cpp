@@ -197,6 +197,7 @@ TEST_CASE("a pool at its limit says so, with figures and what to do")
   CHECK_THROWS_AS(pool.allocate(std::size_t{1} << 62), std::bad_alloc);
   CHECK_THROWS_AS(pool.allocate(SIZE_MAX), std::bad_alloc);
   CHECK(pool.statistics().bytes_registered == 0);
+  CHECK(pool.statistics().failures == 3);
 }
 
 TEST_CASE("nearly all of the limit can be had, whatever the size of the blocks")

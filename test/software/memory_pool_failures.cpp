@@ -33,28 +33,33 @@ struct registrations
   static inline std::atomic<int> standing{0};
   static inline std::atomic<int> fail_at{0}; ///< the one that is refused, from 1 on
   static inline std::atomic<std::size_t> size_max{std::numeric_limits<std::size_t>::max()};
+  static inline std::atomic<std::size_t> bytes{0}; ///< standing
+  static inline std::atomic<std::size_t> bytes_max{std::numeric_limits<std::size_t>::max()};
 
   static ibv_mr* make(ibv_pd* pd, void* address, std::size_t length, int access)
   {
-    if (++asked == fail_at || length > size_max)
+    if (++asked == fail_at || length > size_max || length > bytes_max - bytes)
     {
       errno = ENOMEM;
       return nullptr;
     }
     ibv_mr* const made = rdma::software::api().reg_mr(pd, address, length, access);
     standing += made != nullptr;
+    bytes += made != nullptr ? length : 0;
     return made;
   }
   static int end(ibv_mr* region)
   {
     --standing;
+    bytes -= region->length;
     return rdma::software::api().dereg_mr(region);
   }
 
   registrations()
   {
     asked = standing = fail_at = 0;
-    size_max = std::numeric_limits<std::size_t>::max();
+    bytes = 0;
+    size_max = bytes_max = std::numeric_limits<std::size_t>::max();
   }
 };
 
@@ -144,6 +149,32 @@ TEST_CASE("a device that refuses a large arena gives a small one")
   CHECK(pool.statistics().arenas == 64);
   CHECK(pool.statistics().failures == 0);
   CHECK_THROWS_AS(pool.make_buffer(65537), rdma::system_error);
+  CHECK(pool.statistics().failures == 1);
+}
+
+TEST_CASE("when no more memory may be locked, arenas that nobody uses make room")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  constexpr std::size_t mib = std::size_t{1} << 20;
+  registrations reset;
+  registrations::bytes_max = 4 * mib;
+  rdma::context context = counted_context();
+  rdma::memory_pool_options options;
+  options.arena_size = options.arena_size_max = mib;
+  rdma::memory_pool pool(context, options);
+  {
+    std::vector<rdma::registered_buffer> all;
+    for (int i = 0; i < 4; ++i)
+      all.push_back(pool.make_buffer(mib));
+  }
+  REQUIRE(registrations::bytes == 4 * mib); // kept: less than the high watermark
+  error_code ec;
+  const rdma::registered_buffer large = pool.make_buffer(3 * mib, 64, ec);
+  CHECK(ec == error_code());
+  CHECK(large.size() == 3 * mib);
+  CHECK(pool.statistics().failures == 0);
+  CHECK(pool.make_buffer(2 * mib, 64, ec).size() == 0);
+  CHECK(ec == error_code(ENOMEM, boost::system::system_category()));
   CHECK(pool.statistics().failures == 1);
 }
 
