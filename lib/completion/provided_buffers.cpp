@@ -82,6 +82,7 @@ provided_buffers::~provided_buffers()
 
 void provided_buffers::provide(domain_impl& domain, bool writable, std::size_t copy_max)
 {
+  domain_ = domain.shared_from_this();
   std::size_t copied = 0;
   for (const const_buffer& each : buffers_)
   {

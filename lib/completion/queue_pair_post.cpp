@@ -246,7 +246,14 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
     return;
   }
   if (ec && ec == provided.obstacle() && ec.category() == boost::system::system_category())
-    refuse(name_of(op->what.kind), ec, "its buffers cannot be registered");
+    try
+    {
+      refuse(name_of(op->what.kind), ec, "its buffers cannot be registered");
+    }
+    catch (const std::bad_alloc&)
+    {
+      // the handler hears of it without these words
+    }
   if (ec)
   {
     finish(op, ec);

@@ -162,7 +162,8 @@ memory_watch::~memory_watch()
   [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof one); // cannot be full
   reader_->join();
   const std::lock_guard lock(current_mutex); // no fork() now
-  inherited.store(-1, std::memory_order_relaxed);
+  int own = faults_.get(); // or that of the next watch, which may have started meanwhile
+  inherited.compare_exchange_strong(own, -1, std::memory_order_relaxed);
   faults_.close();
 }
 

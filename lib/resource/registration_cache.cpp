@@ -225,17 +225,31 @@ bool registration_cache::start_watching(entry& made) noexcept
   return false;
 }
 
+// Whether there is room for it when everything has gone that may go. The mutex is held.
+bool registration_cache::may_fit(const entry& made) const noexcept
+{
+  std::size_t bytes = bytes_;
+  std::size_t entries = entries_;
+  const auto fits = [&]
+  { return bytes <= options_.bytes_max - made.range.size() && entries < options_.entries_max; };
+  for (auto each = lists_->by_use.begin(); !fits() && each != lists_->by_use.end(); ++each)
+  {
+    const bool replaced = made.range.covers(each->range) && (made.writable || !each->writable);
+    if (!replaced && each->references.load(std::memory_order_relaxed) != 1)
+      continue;
+    bytes -= each->range.size();
+    --entries;
+  }
+  return fits();
+}
+
 // If there is room, and nothing that holds it already. The mutex is held.
 void registration_cache::keep(entry& made, registration_list& replaced) noexcept
 {
-  lists::set& set = lists_->of(made.writable);
-  auto next = set.lower_bound(made.range.begin);
-  if (next != set.begin())
-    if (const entry& before = *std::prev(next); before.range.covers(made.range))
-      return; // made by another thread meanwhile
-  if (next != set.end() && next->range.begin == made.range.begin
-    && next->range.end > made.range.end)
-    return;
+  if (find(made.range, made.writable) != nullptr)
+    return; // made by another thread meanwhile
+  if (!may_fit(made))
+    return; // and nothing else is to go for that
   const auto replace = [&](entry& inside)
   {
     take_out(inside);
@@ -256,7 +270,7 @@ void registration_cache::keep(entry& made, registration_list& replaced) noexcept
   while (bytes_ > options_.bytes_max - made.range.size() || entries_ >= options_.entries_max)
     if (!evict_one(replaced))
       return;
-  set.insert(made);
+  lists_->of(made.writable).insert(made);
   lists_->by_use.push_back(made);
   bytes_ += made.range.size();
   ++entries_;

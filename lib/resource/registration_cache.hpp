@@ -82,6 +82,7 @@ private:
   [[nodiscard]] entry* find(const page_range& range, bool writable) const noexcept;
   std::unique_ptr<entry> make(const page_range& range, bool writable, error_code& ec);
   [[nodiscard]] bool start_watching(entry& made) noexcept;
+  [[nodiscard]] bool may_fit(const entry& made) const noexcept;
   void keep(entry& made, registration_list& replaced) noexcept;
   void take_out(entry& kept) noexcept;
   bool evict_one(registration_list& evicted) noexcept;
