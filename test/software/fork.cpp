@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "common/in_child.hpp"
 #include "software/connect_fixture.hpp"
 
 #include <boost_rdma/acceptor.hpp>
@@ -37,105 +38,9 @@
 
 // What a child of fork() finds. It reports through a pipe and leaves by _exit: Catch's own state is the parent's.
 
-// The thread sanitizer's runtime ends a child that starts a thread.
-#if defined(__has_feature) // Clang's way to say so
-#if __has_feature(thread_sanitizer)
-#define BOOST_RDMA_TEST_THREAD_SANITIZER
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define BOOST_RDMA_TEST_THREAD_SANITIZER
-#endif
-
-#if defined(BOOST_RDMA_TEST_THREAD_SANITIZER)
-#define BOOST_RDMA_TEST_FORKS()                                                                    \
-  do                                                                                               \
-  {                                                                                                \
-    WARN("skipped: children of fork() start no threads under the thread sanitizer");               \
-    return;                                                                                        \
-  } while (false)
-#else
-#define BOOST_RDMA_TEST_FORKS() static_cast<void>(0)
-#endif
-
 using namespace test;
 
 namespace {
-
-#if defined(__SANITIZE_ADDRESS__)
-/// How often each other thread of this process has gone to sleep; nothing when one is awake.
-std::optional<std::map<std::string, std::string>> sleeping_threads()
-{
-  std::map<std::string, std::string> result;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
-  {
-    const std::string tid = task.path().filename();
-    if (tid == std::to_string(::gettid()))
-      continue;
-    std::ifstream status(task.path() / "status");
-    for (std::string line; std::getline(status, line);)
-    {
-      if (line.starts_with("State:") && line.find("S (sleeping)") == std::string::npos)
-        return std::nullopt;
-      if (line.starts_with("voluntary_ctxt_switches:"))
-        result[tid] = line;
-    }
-  }
-  return result;
-}
-
-/// Waits until every other thread of this process sleeps. The address sanitizer does not hold its
-/// allocator's locks over fork(), so that a child whose parent had a thread in malloc() finds them locked
-/// for ever (github.com/google/sanitizers/issues/774). Asleep twice, and not awake in between, they all
-/// slept at the same time.
-void wait_for_sleeping_threads()
-{
-  for (auto before = sleeping_threads();; std::this_thread::yield())
-  {
-    auto after = sleeping_threads();
-    if (before && before == after)
-      return;
-    before = std::move(after);
-  }
-}
-#else
-void wait_for_sleeping_threads() {}
-#endif
-
-/// Runs `body` in a child; what it says is wrong, or how it died.
-std::string in_child(const std::function<std::string()>& body)
-{
-  wait_for_sleeping_threads();
-  int pipe_ends[2];
-  REQUIRE(::pipe(pipe_ends) == 0);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0)
-  {
-    ::alarm(100); // a child that hangs fails the test by SIGALRM
-    std::string wrong;
-    try
-    {
-      wrong = body();
-    }
-    catch (const std::exception& e)
-    {
-      wrong = std::string("exception: ") + e.what();
-    }
-    const ssize_t n = ::write(pipe_ends[1], wrong.data(), wrong.size());
-    ::_exit(n == static_cast<ssize_t>(wrong.size()) ? 0 : 1);
-  }
-  ::close(pipe_ends[1]);
-  std::string result;
-  char part[256];
-  for (ssize_t n = 0; (n = ::read(pipe_ends[0], part, sizeof part)) > 0;)
-    result.append(part, static_cast<std::size_t>(n));
-  ::close(pipe_ends[0]);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  if (status != 0)
-    result += " (wait status " + std::to_string(status) + ")";
-  return result;
-}
 
 template <class Function>
 error_code code_of(Function make)

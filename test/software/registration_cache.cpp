@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "common/in_child.hpp"
 #include "common/inventory.hpp"
 #include "common/rdma_fixture.hpp"
 
@@ -36,26 +37,6 @@
 // Registrations of plain memory: found again for as long as the memory stays, and no longer. What
 // is stale shows in the data on devices that pin pages; on the software device, in which
 // registration is used.
-
-// The thread sanitizer's runtime ends a child that starts a thread.
-#if defined(__has_feature) // Clang's way to say so
-#if __has_feature(thread_sanitizer)
-#define BOOST_RDMA_TEST_THREAD_SANITIZER
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define BOOST_RDMA_TEST_THREAD_SANITIZER
-#endif
-
-#if defined(BOOST_RDMA_TEST_THREAD_SANITIZER)
-#define BOOST_RDMA_TEST_FORKS()                                                                    \
-  do                                                                                               \
-  {                                                                                                \
-    WARN("skipped: children of fork() start no threads under the thread sanitizer");               \
-    return;                                                                                        \
-  } while (false)
-#else
-#define BOOST_RDMA_TEST_FORKS() static_cast<void>(0)
-#endif
 
 using namespace test;
 
@@ -172,41 +153,6 @@ struct cache_user
 
   rdma::context context;
 };
-
-/// Runs `body` in a child and takes what it says.
-std::string in_child(const std::function<std::string()>& body)
-{
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0)
-  {
-    ::alarm(100);
-    std::string wrong;
-    try
-    {
-      wrong = body();
-    }
-    catch (const std::exception& e)
-    {
-      wrong = e.what();
-    }
-    ::_exit(
-      ::write(ends[1], wrong.data(), wrong.size()) == static_cast<ssize_t>(wrong.size()) ? 0 : 1);
-  }
-  ::close(ends[1]);
-  std::string result;
-  char part[256];
-  for (ssize_t n = 0; (n = ::read(ends[0], part, sizeof part)) > 0;)
-    result.append(part, static_cast<std::size_t>(n));
-  ::close(ends[0]);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  if (status != 0)
-    result += " (wait status " + std::to_string(status) + ")";
-  return result;
-}
 
 } // namespace
 
@@ -670,6 +616,7 @@ TEST_CASE("a child of fork() neither hears of the parent's memory nor holds it u
   static_cast<void>(user.acquire(memory.at(0), 4 * page));
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
+  wait_for_sleeping_threads();
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0)
