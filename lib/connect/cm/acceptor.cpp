@@ -98,6 +98,17 @@ acceptor_impl::acceptor_impl(std::shared_ptr<const acceptor_settings> settings, 
 void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
 {
   std::lock_guard lock(mutex_);
+  for (int attempt = 0; attempt != port_attempts_max; ++attempt)
+  {
+    ec = {};
+    try_listen(endpoint, ec);
+    if (endpoint.port() != 0 || ec != asio::error::address_in_use)
+      return;
+  }
+}
+
+void acceptor_impl::try_listen(const tcp::endpoint& endpoint, error_code& ec)
+{
   id_ = channel_.make_id(*this, ec);
   if (ec)
     return;

@@ -53,6 +53,7 @@ public:
   void finished(rdma::detail::unclaimed_queue_pair queue_pair, const error_code& ec);
 
 private:
+  void try_listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
   template <class Handler>
   void assign_slot(Handler& handler, std::uint64_t number);
   void withdraw(std::uint64_t number);

@@ -196,25 +196,25 @@ void connection::connect(
     return fail(asio::error::operation_aborted);
   peer_ = peer;
   data_ = options.data;
+  source_ = options.source;
   set_deadline(core->options().connect_timeout);
   error_code ec;
-  resolve(peer, options, ec);
+  resolve(ec);
   if (ec)
     fail(ec);
 }
 
-void connection::resolve(const tcp::endpoint& peer, const connect_options& options, error_code& ec)
+void connection::resolve(error_code& ec)
 {
   id_ = channel_.make_id(*this, ec);
   if (ec)
     return;
-  tcp::endpoint to = peer; // librdmacm wants both addresses writable
+  tcp::endpoint to = peer_; // librdmacm wants both addresses writable
   tcp::endpoint from;
-  if (options.source)
-    from = tcp::endpoint(*options.source, 0);
+  if (source_)
+    from = tcp::endpoint(*source_, 0);
   errno = 0;
-  if (id_.api().resolve_addr(
-        id_.get(), options.source ? from.data() : nullptr, to.data(), remaining_ms())
+  if (id_.api().resolve_addr(id_.get(), source_ ? from.data() : nullptr, to.data(), remaining_ms())
     != 0)
     ec = error_of_resolving();
 }
@@ -242,10 +242,16 @@ void connection::request(error_code& ec)
     return;
   rdma_conn_param wanted = parameters(*core);
   errno = 0;
-  if (id_.api().connect(id_.get(), &wanted) != 0)
-    ec = last_cm_error();
-  else
+  if (id_.api().connect(id_.get(), &wanted) == 0)
     answer_due_ = is_iwarp();
+  else if (ec = last_cm_error(); ec == asio::error::address_in_use && ports_left_ > 0)
+  {
+    // The port was RDMA-CM's choice, and a TCP socket has it: it is for another one.
+    --ports_left_;
+    id_.reset();
+    ec = {};
+    resolve(ec);
+  }
 }
 
 // The listener has accepted, and waits for our word that we are ready.

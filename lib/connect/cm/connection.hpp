@@ -17,10 +17,15 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 
 namespace rdma::cm::detail {
 
 using rdma::detail::queue_pair_core;
+
+// How many ports of RDMA-CM's own choice are tried. Its port space is not TCP's, of which iWARP uses the ports: a
+// choice may be taken there (drivers/infiniband/core/cma.c; siw binds its TCP socket to the port it is given).
+inline constexpr int port_attempts_max = 32;
 
 // Whom the outcome of connecting, or of accepting, is told to; once.
 class connection_outcome
@@ -77,7 +82,7 @@ private:
     ended,
   };
 
-  void resolve(const boost::asio::ip::tcp::endpoint& peer, const connect_options& options, error_code& ec);
+  void resolve(error_code& ec);
   void resolve_route(error_code& ec);
   void request(error_code& ec);
   void respond(error_code& ec);
@@ -108,6 +113,8 @@ private:
   private_data data_; // ours as a client, the client's as a listener
   rdma_conn_param asked_{};
   boost::asio::ip::tcp::endpoint peer_;
+  std::optional<boost::asio::ip::address> source_;
+  int ports_left_ = port_attempts_max - 1;
 };
 
 // What librdmacm wants of a queue pair's transitions.
