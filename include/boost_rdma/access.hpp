@@ -35,6 +35,12 @@ constexpr access operator&(access a, access b) noexcept
   return static_cast<access>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
 
+/// What is left of some rights when others are taken away.
+constexpr access without(access rights, access taken) noexcept
+{
+  return static_cast<access>(static_cast<unsigned>(rights) & ~static_cast<unsigned>(taken));
+}
+
 /// Whether all rights of `wanted` are among `granted`.
 constexpr bool permits(access granted, access wanted) noexcept { return (granted & wanted) == wanted; }
 

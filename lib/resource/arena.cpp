@@ -105,7 +105,9 @@ void arena::open(const domain_impl& where, std::size_t bytes, huge_pages huge, e
   if (ec)
     return;
   range.emplace();
-  range->open(where, mapped.data(), bytes, access::local_write, ec);
+  // Windows can be opened on its blocks; until one is, no peer reaches them.
+  constexpr access arena_rights = access::local_write | access::window_bind;
+  range->open(where, mapped.data(), bytes, arena_rights, ec);
   if (ec)
   {
     range.reset();
@@ -113,10 +115,13 @@ void arena::open(const domain_impl& where, std::size_t bytes, huge_pages huge, e
   }
   memory = std::move(mapped);
   local_keys = range->local_keys();
+  for (std::size_t i = 0; i != natives.size(); ++i)
+    if (const device_impl* device = where.device_at(i); device != nullptr && device->has_windows())
+      natives[i] = range->native(i);
   domain = &where;
   base = memory.data();
   size = bytes;
-  rights = access::local_write;
+  rights = arena_rights;
   references.store(1, std::memory_order_release); // with the above, for try_retain()
 }
 

@@ -66,7 +66,9 @@ void registered_range::open(
     if (ec = device->state(); ec)
       return;
     errno = 0;
-    regions_[i] = device->api().reg_mr(domain.native(i), data, size, static_cast<int>(rights));
+    // Asking for what it has not, some devices refuse to register at all.
+    const auto here = device->has_windows() ? rights : without(rights, access::window_bind);
+    regions_[i] = device->api().reg_mr(domain.native(i), data, size, static_cast<int>(here));
     if (regions_[i] == nullptr)
     {
       ec = device->why(last_verbs_error());

@@ -186,7 +186,10 @@ void pool_impl::give_back_descriptor(pool_block* block) noexcept
 void pool_impl::dress(
   pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept
 {
-  block.local_keys = store_.find(data)->local_keys;
+  const arena& home = *store_.find(data);
+  block.local_keys = home.local_keys;
+  block.natives = home.natives;
+  block.rights = home.rights;
   block.base = data;
   block.size = bytes;
   block.class_index = static_cast<std::uint32_t>(class_index);
