@@ -22,6 +22,7 @@
 namespace rdma {
 
 namespace detail {
+class companion_source;
 class shared_receive_core;
 }
 
@@ -124,6 +125,17 @@ struct queue_pair_options
     if (queue.core() == nullptr)
       throw system_error(error::closed, "queue_pair_options::receive_from");
     receives = queue.core();
+    return *this;
+  }
+
+  /// Set by grant_from().
+  std::shared_ptr<detail::companion_source> lessor;
+
+  /// The peer may lease memory from this lessor (<boost_rdma/lessor.hpp>), within its quotas.
+  template <class Lessor>
+  queue_pair_options& grant_from(const Lessor& from)
+  {
+    lessor = from.source();
     return *this;
   }
 };

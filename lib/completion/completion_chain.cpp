@@ -31,10 +31,10 @@ void completion_queue_impl::kick()
   wake();
 }
 
-void completion_queue_impl::work_finished() noexcept
+void completion_queue_impl::work_finished(std::size_t count) noexcept
 {
   // The last one ended while the chain waits, by a poll() from elsewhere: the wait must end, too.
-  if (outstanding_.fetch_sub(1, std::memory_order_seq_cst) == 1
+  if (outstanding_.fetch_sub(count, std::memory_order_seq_cst) == count
     && state_.load(std::memory_order_seq_cst) == chain_state::waiting)
     wake();
 }

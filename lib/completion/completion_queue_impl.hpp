@@ -65,8 +65,8 @@ public:
   void remove(std::uint32_t source_index) noexcept;
 
   // The number of operations that keep the chain going.
-  void work_started() noexcept { outstanding_.fetch_add(1, std::memory_order_seq_cst); }
-  void work_finished() noexcept;
+  void work_started(std::size_t count = 1) noexcept { outstanding_.fetch_add(count, std::memory_order_seq_cst); }
+  void work_finished(std::size_t count = 1) noexcept;
 
   // Work was submitted: the chain must run, or, when it only waits, may poll for a while.
   void kick();

@@ -193,6 +193,7 @@ endpoint_description queue_pair_core::describe_self(
     local_.nonce = random.nonce;
   }
   described_ = true;
+  described_by_ = local;
   gid_index_ = gid->index;
   port_ = gid->port;
   by_ethernet_ = port->link_layer == IBV_LINK_LAYER_ETHERNET;

@@ -522,12 +522,16 @@ void queue_pair_core::stop() noexcept
 void queue_pair_core::abandon() noexcept
 {
   const auto keep = shared_from_this();
-  const std::unique_ptr<endings> waiting = [this]
+  std::unique_ptr<endings> waiting;
+  std::shared_ptr<companion> beside;
   {
     const std::lock_guard lock(mutex_);
-    return std::move(endings_);
-  }();
+    waiting = std::move(endings_);
+    beside = std::move(companion_);
+  }
   destroy_operations();
+  if (beside)
+    beside->abandon();
 }
 
 } // namespace rdma::detail

@@ -52,7 +52,23 @@ public:
         auto executor = asio::get_associated_executor(handler, work);
         asio::dispatch(executor,
           [handler = std::move(handler), ec, ... inner = std::move(values)]() mutable
-          { handler(ec, std::move(inner)...); });
+          { std::move(handler)(ec, std::move(inner)...); });
+      });
+  }
+
+  // From the I/O executor, outside initiating functions: the handler may be called in here.
+  void complete_here(const error_code& ec, Results... results) &&
+  {
+    namespace asio = boost::asio;
+    const asio::any_io_executor target = asio::prefer(io_work_, asio::execution::outstanding_work.untracked);
+    asio::dispatch(target,
+      [work = std::move(io_work_), handler_work = std::move(work_), handler = std::move(handler_), ec,
+        ... values = std::move(results)]() mutable
+      {
+        auto executor = asio::get_associated_executor(handler, work);
+        asio::dispatch(executor,
+          [handler = std::move(handler), ec, ... inner = std::move(values)]() mutable
+          { std::move(handler)(ec, std::move(inner)...); });
       });
   }
 

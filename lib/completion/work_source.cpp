@@ -115,7 +115,8 @@ operation* work_source::claim()
   // Closed and drained, this has left the completion queue, which is still to tell about what comes now.
   if (claimed_++ == 0 && !registered_)
     self_ = shared_from_this();
-  completions_->work_started();
+  if (counts_)
+    completions_->work_started();
   return op;
 }
 
@@ -124,6 +125,7 @@ void work_source::release(operation* op) noexcept
   op->what = {}; // a window goes before the region that it may be bound to, which could not be deregistered
   drop_buffers(op);
   bool leave = false;
+  bool counted = false;
   std::shared_ptr<completion_queue_impl> completions; // outlives this source
   std::shared_ptr<work_source> self;
   std::uint32_t source_index = 0;
@@ -131,6 +133,7 @@ void work_source::release(operation* op) noexcept
     std::lock_guard lock(mutex_);
     completions = completions_;
     source_index = source_index_;
+    counted = counts_;
     op->stage = operation::state::vacant;
     op->generation++;
     op->handler = nullptr;
@@ -144,7 +147,19 @@ void work_source::release(operation* op) noexcept
   }
   if (leave)
     completions->remove(source_index);
-  completions->work_finished();
+  if (counted)
+    completions->work_finished();
+}
+
+void work_source::count_as_work(bool counts) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(counts_, counts) == counts || claimed_ == 0)
+    return;
+  if (!counts)
+    return completions_->work_finished(claimed_);
+  completions_->work_started(claimed_);
+  completions_->kick();
 }
 
 void work_source::cancel(

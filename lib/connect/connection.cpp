@@ -14,6 +14,7 @@
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
+#include <exception>
 #include <span>
 #include <utility>
 
@@ -43,6 +44,11 @@ public:
   ~control_guard() override { link_.stop(); }
   void close() noexcept override { link_.stop(); }
   void finish() noexcept override { link_.finish(); }
+  bool send_lane(lane_word word, const std::string& text) override
+  {
+    link_.send_lane(word, text);
+    return true;
+  }
 
 private:
   connection::handle link_;
@@ -287,6 +293,31 @@ void connection::handle::finish() const
   post([](connection& self) { self.finish(); });
 }
 
+void connection::handle::send_lane(lane_word word, std::string text) const
+{
+  post(
+    [word, text = std::move(text)](connection& self)
+    {
+      if (!self.stopped() && self.progress == stage::established)
+        self.send(word == lane_word::offer ? frame_type::lane : frame_type::lane_over, text);
+    });
+}
+
+void connection::hear_of_lane(lane_word word)
+{
+  const auto held = core();
+  if (!held || progress != stage::established)
+    return; // nobody says so before
+  try
+  {
+    held->hear_of_lane(word, payload());
+  }
+  catch (const std::exception& e)
+  {
+    log_line(spdlog::level::warn, "the peer's agent gets no answer: {}", e.what());
+  }
+}
+
 asio::awaitable<error_code> connection::read_frame(std::uint8_t& type)
 {
   constexpr std::size_t read_size = 512;
@@ -335,6 +366,8 @@ asio::awaitable<error_code> connection::receive(frame_type one, frame_type other
       co_return error_code{};
     if (found == frame_type::bye)
       co_return error::peer_closed;
+    if (found == frame_type::lane || found == frame_type::lane_over)
+      hear_of_lane(found == frame_type::lane ? lane_word::offer : lane_word::over);
   }
 }
 

@@ -25,8 +25,16 @@ std::string encode_frame(frame_type type, std::string_view payload)
 
 bool frame_reader::keeps_payload() const noexcept
 {
-  return header_[0] == static_cast<std::uint8_t>(frame_type::unconfirmed)
-    || header_[0] == static_cast<std::uint8_t>(frame_type::endpoint);
+  switch (static_cast<frame_type>(header_[0]))
+  {
+  case frame_type::unconfirmed:
+  case frame_type::endpoint:
+  case frame_type::lane:
+  case frame_type::lane_over:
+    return true;
+  default:
+    return false;
+  }
 }
 
 frame_reader::result frame_reader::read(std::span<const std::uint8_t>& input)

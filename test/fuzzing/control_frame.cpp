@@ -51,8 +51,9 @@ outcome expected(bytes stream)
       break;
     result.types.push_back(stream[0]);
     const bytes kept = stream.subspan(frame_header_size, std::min<std::size_t>(payload, frame_payload_kept_max));
-    const bool keeps = stream[0] == static_cast<std::uint8_t>(frame_type::unconfirmed)
-      || stream[0] == static_cast<std::uint8_t>(frame_type::endpoint);
+    const auto type = static_cast<frame_type>(stream[0]);
+    const bool keeps = type == frame_type::unconfirmed || type == frame_type::endpoint || type == frame_type::lane
+      || type == frame_type::lane_over;
     result.payloads.emplace_back(kept.begin(), keeps ? kept.end() : kept.begin());
     stream = stream.subspan(frame_header_size + payload);
   }

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
 #define BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
 
+#include <boost_rdma/detail/companion.hpp>
 #include <boost_rdma/detail/device_listener.hpp>
 #include <boost_rdma/detail/work_source.hpp>
 #include <boost_rdma/diagnosis.hpp>
@@ -27,6 +28,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace rdma::detail {
@@ -46,6 +48,9 @@ public:
   // Tells the peer that all has arrived which this side sent, and that no more comes. queue_pair_core::end_orderly()
   // follows, when the peer has said the same where there are words for that. The queue pair's mutex is held.
   virtual void finish() noexcept = 0;
+
+  // A word for the peer's companion; false where there is no channel for it.
+  virtual bool send_lane(lane_word, const std::string&) { return false; }
 };
 
 // What a connection manager wants of a transition (rdma_init_qp_attr(3)): fills in the attributes for
@@ -78,6 +83,9 @@ public:
   [[nodiscard]] const queue_pair_options& options() const noexcept { return options_; }
   [[nodiscard]] rdma::context context() const { return rdma::context(domain_); }
   [[nodiscard]] device_impl& device() const noexcept { return *device_; }
+  [[nodiscard]] std::size_t device_index() const noexcept { return device_index_; }
+  // Inside strands.
+  [[nodiscard]] boost::asio::any_io_executor io_executor() { return flush_timer_.get_executor(); }
   [[nodiscard]] ibv_qp* native() const;
   [[nodiscard]] std::uint32_t number() const;
   [[nodiscard]] bool is_open() const;
@@ -142,6 +150,18 @@ public:
 
   // Why it has ended; operation_aborted when it was closed.
   [[nodiscard]] error_code end_reason() const;
+
+  // What a higher floor keeps beside it: the one that there is, or, while connected, what `source` makes. Null, and why,
+  // otherwise.
+  std::shared_ptr<companion> companion_by(companion_source& source, error_code& ec);
+
+  // To the peer's companion, and from it. May throw std::bad_alloc.
+  bool send_lane(lane_word word, const std::string& text);
+  void hear_of_lane(lane_word word, const std::string& text);
+
+  // Another queue pair to the same peer: on the same device and port, by the same wire. Before it is connected.
+  [[nodiscard]] queue_pair_options options_of_sibling() const;
+  endpoint_description describe_sibling(queue_pair_core& sibling, error_code& ec) const;
 
   // Whether the device has sends, writes or other requests whose outcome is not known yet.
   [[nodiscard]] bool sends_in_flight() const;
@@ -268,6 +288,9 @@ private:
   error_code device_reason_;        // what the device reported of this queue pair
   bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   std::shared_ptr<connection_guard> guard_;
+  std::shared_ptr<companion> companion_;
+  std::optional<std::pair<lane_word, std::string>> lane_word_; // of the peer's, when there is no companion yet
+  std::optional<boost::asio::ip::address> described_by_; // describe_self()'s
 
   std::uint32_t sends_posted_ = 0; // credits in use
   std::uint32_t receives_posted_ = 0;

@@ -55,6 +55,10 @@ public:
   // Gives the slot back. The source may be gone afterwards.
   void release(operation* op) noexcept;
 
+  // Whether its operations keep the execution context running, as they do from the beginning. Those that do not are
+  // noticed when others on the same completion queue are waited for.
+  void count_as_work(bool counts) noexcept;
+
   // Copies what has arrived to the plain memory that it is for, before the handler hears of it.
   static void deliver(operation* op) noexcept;
 
@@ -126,6 +130,7 @@ protected:
 private:
   const process_mark process_;
   const vicinity executor_;
+  bool counts_ = true; // see count_as_work()
   const std::uint32_t epoch_; // the first generation of each slot
   operation* vacant_ = nullptr;
   std::vector<std::unique_ptr<chunk>> chunks_;

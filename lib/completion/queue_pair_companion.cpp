@@ -1,0 +1,107 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "resource/device_impl.hpp"
+
+#include <utility>
+
+// What a higher floor keeps beside a queue pair, and a second queue pair to the same peer.
+
+namespace rdma::detail {
+
+std::shared_ptr<companion> queue_pair_core::companion_by(companion_source& source, error_code& ec)
+{
+  ec = {};
+  const auto self = std::static_pointer_cast<queue_pair_core>(shared_from_this());
+  decltype(lane_word_) said;
+  std::shared_ptr<companion> result;
+  {
+    const std::lock_guard lock(mutex_);
+    if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
+      ec = error::closed;
+    else if (lifecycle_ == lifecycle::broken)
+      ec = reason_;
+    else if (error_state_)
+      ec = device_reason_ ? device_reason_ : flush_reason();
+    else if (lifecycle_ != lifecycle::connected)
+      ec = error::not_connected;
+    if (ec)
+      return nullptr;
+    if (!companion_)
+      companion_ = source.make(self);
+    result = companion_;
+    said.swap(lane_word_);
+  }
+  if (said)
+    result->hear_of_lane(said->first, said->second);
+  return result;
+}
+
+bool queue_pair_core::send_lane(lane_word word, const std::string& text)
+{
+  std::shared_ptr<connection_guard> guard;
+  {
+    const std::lock_guard lock(mutex_);
+    guard = guard_;
+  }
+  return guard && guard->send_lane(word, text);
+}
+
+void queue_pair_core::hear_of_lane(lane_word word, const std::string& text)
+{
+  std::shared_ptr<companion> beside;
+  {
+    const std::lock_guard lock(mutex_);
+    beside = companion_;
+    if (!beside && !options_.lessor && !lane_word_)
+      lane_word_.emplace(word, text); // until this side's program wants a companion
+    else if (!beside && word == lane_word::over)
+      lane_word_.emplace(word, text);
+  }
+  if (!beside && word == lane_word::offer && options_.lessor)
+  {
+    error_code ec;
+    beside = companion_by(*options_.lessor, ec); // null when the connection has ended meanwhile
+  }
+  if (beside)
+    beside->hear_of_lane(word, text);
+}
+
+queue_pair_options queue_pair_core::options_of_sibling() const
+{
+  const std::lock_guard lock(mutex_);
+  queue_pair_options result;
+  result.device = device_->name();
+  result.fall_back = false;
+  result.local_address = described_by_;
+  result.path_mtu_max = options_.path_mtu_max;
+  result.timeout = options_.timeout;
+  result.retry_count = options_.retry_count;
+  result.rnr_retry_count = options_.rnr_retry_count;
+  result.min_rnr_timer = options_.min_rnr_timer;
+  result.read_atomic_depth = 0;
+  return result;
+}
+
+endpoint_description queue_pair_core::describe_sibling(queue_pair_core& sibling, error_code& ec) const
+{
+  wire by = wire::unknown;
+  std::optional<boost::asio::ip::address> address;
+  {
+    const std::lock_guard lock(mutex_);
+    by = device_->kind() == device_kind::nic ? local_.wire : wire::unknown;
+    address = described_by_;
+  }
+  const std::lock_guard lock(sibling.mutex_);
+  endpoint_description result = sibling.describe_self(address, by, ec);
+  if (!ec)
+    sibling.stay();
+  return result;
+}
+
+} // namespace rdma::detail
