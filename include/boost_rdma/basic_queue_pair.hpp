@@ -38,6 +38,9 @@
 
 namespace rdma {
 
+template <class Executor>
+class basic_agent;
+
 /// A reliable connection (IBV_QPT_RC) as an Asio I/O object.
 /**
  * Operations are posted to the device in the order of their initiating calls, and complete in that
@@ -525,6 +528,9 @@ public:
     return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
       token, {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
   }
+
+  /// Manages memory on the peer's host. Needs <boost_rdma/agent.hpp>. For a queue pair that is connected.
+  [[nodiscard]] basic_agent<Executor> agent() const { return {executor_, core_}; }
 
   [[nodiscard]] const std::shared_ptr<detail::queue_pair_core>& core() const noexcept { return core_; }
 

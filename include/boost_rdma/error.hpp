@@ -108,6 +108,18 @@ enum class error
   remote_right_missing,
   /// The operation takes only buffers that are registered.
   not_registered,
+  /// The peer's program grants no memory.
+  no_lessor,
+  /// More bytes, regions or lifetime than the peer grants.
+  quota_exceeded,
+  /// The lease was released, was taken back, or its time is over.
+  lease_ended,
+  /// The peer's program does not take what it is lent.
+  inbox_full,
+  /// The peer could not expose the memory.
+  lease_failed,
+  /// The agents of the two sides talk to each other no more.
+  agent_ended,
 };
 
 /// The outcome of a work request: ibv_wc_status, value for value.

@@ -141,6 +141,24 @@ text describe(error value)
   case error::not_registered:
     return {"the operation needs registered memory", "Batches and memory windows take no plain memory: use a "
       "registered_buffer, a memory_region, or register_buffer() on the memory."};
+  case error::no_lessor:
+    return {"the peer grants no memory", "Its program is to give a lessor to its queue pairs "
+      "(queue_pair_options::grant_from)."};
+  case error::quota_exceeded:
+    return {"the peer grants no more memory", "Release what is not needed any more, ask for less, or raise the peer's "
+      "lessor_options."};
+  case error::lease_ended:
+    return {"the lease has ended", "It was released, taken back or handed over, or its time is over: renew it in time, "
+      "or ask for a new one."};
+  case error::inbox_full:
+    return {"the peer does not take what it is lent", "Its program is to call async_receive_remote() as often as it is lent "
+      "something."};
+  case error::lease_failed:
+    return {"the peer could not expose the memory", "Its device, its limit of locked memory, or its queue pair is in trouble: "
+      "the peer's log tells."};
+  case error::agent_ended:
+    return {"the peers' agents have parted", "One of them could not go on, or heard what no agent says: the connection itself "
+      "may be well. Its leases are over."};
   }
   return {"unknown rdma error", ""};
 }

@@ -19,7 +19,7 @@ TEST_CASE("every error has a message of its own, and nearly every one a remedy")
 {
   std::set<std::string> messages;
   for (int i = static_cast<int>(rdma::error::no_device);
-       i <= static_cast<int>(rdma::error::shared_receive_queue_failed); ++i)
+       i <= static_cast<int>(rdma::error::agent_ended); ++i)
   {
     const rdma::error_code ec = static_cast<rdma::error>(i);
     CAPTURE(i, ec.message());

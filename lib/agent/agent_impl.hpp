@@ -1,0 +1,230 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_AGENT_AGENT_IMPL_HPP
+#define BOOST_RDMA_LIB_AGENT_AGENT_IMPL_HPP
+
+#include "agent/lane.hpp"
+#include "agent/leases.hpp"
+#include "agent/lessor_core.hpp"
+#include "agent/message.hpp"
+#include "boost_rdma/detail/agent_core.hpp"
+#include "boost_rdma/detail/companion.hpp"
+#include "boost_rdma/detail/process_mark.hpp"
+#include "boost_rdma/detail/queue_pair_core.hpp"
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <optional>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+namespace rdma::detail {
+
+// The agent of one queue pair: what this side asks of the peer (agent_requests.cpp), and the leases of this side's
+// memory that the peer has (agent_leases.cpp).
+//
+// The queue pair owns it. It refers to the queue pair weakly, and to its lane, whose receives refer to it weakly.
+// The mutex comes before those of queue pairs; no handler is called, and no lease destroyed, with it held.
+class agent_impl final
+  : public agent_core
+  , public companion
+  , public lane_listener
+  , public std::enable_shared_from_this<agent_impl>
+{
+public:
+  agent_impl(const std::shared_ptr<queue_pair_core>& beside, std::shared_ptr<lessor_core> lessor);
+  ~agent_impl() override;
+
+  void allocate(const io_executor& executor, std::size_t size, const allocation_options& options,
+    handler_of<remote_memory> handler) override;
+  void renew(const io_executor& executor, const std::shared_ptr<held_lease>& lease, std::chrono::milliseconds lifetime,
+    std::chrono::milliseconds time_limit, handler_of<> handler) override;
+  void release(const io_executor& executor, std::shared_ptr<held_lease> lease, std::chrono::milliseconds time_limit,
+    handler_of<> handler) override;
+  void hand_over(const io_executor& executor, std::shared_ptr<held_lease> lease, std::chrono::milliseconds time_limit,
+    handler_of<> handler) override;
+  void lend(const io_executor& executor, const mutable_buffer& region, const lend_options& options,
+    handler_of<loan> handler) override;
+  void wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lease, handler_of<> handler) override;
+  void receive_remote(const io_executor& executor, handler_of<remote_memory> handler) override;
+  void receive_local(const io_executor& executor, handler_of<registered_buffer> handler) override;
+  void drop(held_lease& lease) noexcept override;
+  void take_back(lent_lease& lease) noexcept override;
+
+  void hear_of_lane(lane_word word, const std::string& text) override;
+  void on_end(const error_code& reason) noexcept override;
+  void abandon() noexcept override;
+
+  void on_message(const agent_message& message, std::uint32_t ticket) override;
+  void on_malformed() override;
+  void on_lane_failed(const error_code& ec) override;
+
+private:
+  using clock = lease_clock;
+  using lock_type = std::unique_lock<std::mutex>;
+
+  // Tells the outcome of a request. With ec, `answer` is of no meaning. The mutex is held, and may be freed: then the handler
+  // may be called at once.
+  using answer_handler =
+    boost::asio::any_completion_handler<void(lock_type& lock, error_code ec, agent_message answer)>;
+
+  struct exchange
+  {
+    agent_message question;
+    answer_handler done;
+    clock::time_point deadline;
+    bool sent = false;
+    bool given_up = false; // nobody waits any more; what comes is given back
+  };
+
+  using held_leases = std::unordered_map<std::uint64_t, std::weak_ptr<held_lease>>;
+  using owned_leases = std::unordered_map<std::uint64_t, owned_lease>;
+  static void tell_ended(const held_leases& held, const owned_leases& owned) noexcept;
+
+  // Requests.
+  template <class... Results, class Start>
+  void begin(const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<Results...> handler, Start start);
+  std::uint32_t next_id() noexcept;
+  void expect(std::uint32_t id, clock::time_point deadline, answer_handler done);
+  void ask(std::uint32_t id, agent_message question);
+  void ask_next();
+  void give_up(lock_type& lock, std::uint32_t id, const error_code& ec);
+  void withdraw(std::uint32_t id);
+  void on_answer(lock_type& lock, const agent_message& answer, std::uint32_t ticket);
+  [[nodiscard]] std::shared_ptr<held_lease> hold(const agent_message& told, clock::time_point since);
+  void end_held(const std::shared_ptr<held_lease>& lease, message_type how, const io_executor& executor,
+    std::chrono::milliseconds time_limit, handler_of<> handler);
+  void on_lend(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  void on_recall(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  template <class... Results>
+  void assign_slot(handler_of<Results...>& handler, std::uint32_t id);
+
+  // Leases of this side's memory.
+  using exposed_handler = boost::asio::any_completion_handler<void(error_code, remote_buffer)>;
+  void expose(std::uint64_t id, owned_lease lease, exposed_handler handler);
+  void expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler handler);
+  void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler handler);
+  void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  [[nodiscard]] refusal_status obstacle_to(const agent_message& message) const;
+  void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket, const error_code& ec,
+    const remote_buffer& exposed);
+  void on_lendable(std::uint32_t id, std::uint64_t number, const error_code& ec, const remote_buffer& exposed);
+  void on_renew(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  void on_release(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  void on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  [[nodiscard]] std::optional<owned_lease> take(std::uint64_t id);
+  void start_lifetime(std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime);
+  static void conclude(owned_lease over, const error_code& ec);
+  void recall(std::uint64_t id, const owned_lease& lease);
+
+  void answer(const agent_message& question, std::uint32_t ticket, refusal_status status);
+  void open_lane();
+  void offer_lane();
+  void lane_ready();
+  void break_off(lock_type& lock, const std::string& why);
+  void end(const error_code& reason);
+  void update();
+  void on_timer();
+  [[nodiscard]] error_code obstacle() const;
+
+  const std::weak_ptr<queue_pair_core> core_;
+  const rdma::context context_;
+  const io_executor executor_;
+  const std::size_t device_index_;
+  const bool has_windows_;
+  const std::shared_ptr<lessor_core> lessor_;
+  const std::shared_ptr<lessor_charge::peer_share> share_ = std::make_shared<lessor_charge::peer_share>();
+  const process_mark process_;
+
+  std::mutex mutex_;
+  std::optional<error_code> ended_;
+  std::shared_ptr<lane> lane_;
+  bool offered_ = false;
+  bool ready_ = false; // the lane is connected
+  clock::time_point broken_off_at_ = clock::time_point::max(); // the lane failed; the connection has until then to say why
+  std::optional<boost::asio::steady_timer> timer_;
+  clock::time_point timer_at_ = clock::time_point::max();
+
+  std::uint32_t last_id_ = 0;
+  std::unordered_map<std::uint32_t, exchange> exchanges_;
+  std::deque<std::uint32_t> unsent_; // some of them may be gone
+  std::uint32_t in_flight_ = 0;
+  std::set<std::pair<clock::time_point, std::uint32_t>> deadlines_;
+
+  held_leases held_;
+  std::deque<std::shared_ptr<held_lease>> lent_to_us_;
+  waiting_list<remote_memory> waits_remote_;
+
+  std::uint64_t last_lease_ = 0;
+  owned_leases owned_;
+  std::set<std::pair<clock::time_point, std::uint64_t>> lease_ends_;
+  std::deque<std::pair<lessor_charge, registered_buffer>> handed_to_us_;
+  waiting_list<registered_buffer> waits_local_;
+};
+
+// Before anybody else can see the operation: slots are for the thread that initiates.
+template <class... Results>
+void agent_impl::assign_slot(handler_of<Results...>& handler, std::uint32_t id)
+{
+  auto slot = boost::asio::get_associated_cancellation_slot(handler);
+  if (slot.is_connected())
+    slot.assign(
+      [weak = weak_from_this(), id](boost::asio::cancellation_type type)
+      {
+        if (const auto self = weak.lock(); self && type != boost::asio::cancellation_type::none)
+          self->withdraw(id);
+      });
+}
+
+// Calls start(lock, id, deadline, waiting handler), the mutex held; what it throws is the outcome.
+template <class... Results, class Start>
+void agent_impl::begin(
+  const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<Results...> handler, Start start)
+{
+  if (process_.foreign())
+    return refuse_request<Results...>(executor, error::forked, std::move(handler));
+  lock_type lock(mutex_);
+  error_code ec = obstacle();
+  if (!ec)
+    try
+    {
+      offer_lane();
+    }
+    catch (const system_error& e)
+    {
+      ec = e.code();
+    }
+    catch (const std::bad_alloc&)
+    {
+      ec = boost::asio::error::no_memory;
+    }
+  if (ec)
+  {
+    lock.unlock();
+    return refuse_request<Results...>(executor, ec, std::move(handler));
+  }
+  const std::uint32_t id = next_id();
+  assign_slot(handler, id);
+  start(lock, id, end_of(clock::now(), time_limit), waiting_handler<Results...>(executor, std::move(handler)));
+}
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_AGENT_AGENT_IMPL_HPP

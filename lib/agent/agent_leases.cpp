@@ -1,0 +1,398 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "agent/agent_impl.hpp"
+
+#include "boost_rdma/detail/initiate.hpp"
+#include "connect/log.hpp"
+
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+#include <new>
+#include <utility>
+
+// The leases that the peer has of this side's memory: granted by a lessor, or lent by the program.
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+// Makes the memory reachable for the peer; the handler is called on the I/O executor, or, where registering is enough, in
+// here. The mutex is not held. When the lease is gone meanwhile, so is what was made.
+void agent_impl::expose(std::uint64_t id, owned_lease lease, exposed_handler handler)
+{
+  try
+  {
+    if (has_windows_)
+      expose_by_window(id, std::move(lease), std::move(handler));
+    else
+      expose_by_registration(id, std::move(lease), std::move(handler));
+  }
+  catch (const system_error& e)
+  {
+    std::move(handler)(e.code(), remote_buffer());
+  }
+  catch (const std::bad_alloc&)
+  {
+    std::move(handler)(asio::error::no_memory, remote_buffer());
+  }
+}
+
+void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler handler)
+{
+  const auto core = core_.lock();
+  if (!core)
+    throw system_error(error::closed);
+  lease.window = std::make_shared<window_impl>(context_.impl(), core->device().name());
+  request bind{.kind = request_kind::bind_window, .window = lease.window, .window_rights = lease.rights};
+  const const_buffer range = lease.range;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_)
+      throw system_error(*ended_);
+    owned_.emplace(id, std::move(lease));
+  }
+  initiate_operation<window_result, asio::any_io_executor>(core.get(), executor_)(
+    [handler = std::move(handler)](const error_code& ec, const remote_buffer& exposed) mutable
+    { std::move(handler)(ec, exposed); },
+    std::move(bind), range);
+}
+
+void agent_impl::expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler handler)
+{
+  const access rights = lease.rights | access::local_write;
+  lease.registered = memory_region(protection_domain(context_), lease.range.data(), lease.range.size(), rights);
+  const remote_buffer all = lease.registered.remote();
+  const remote_buffer exposed(all.address(), all.size(), all.keys(), lease.rights);
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_)
+      throw system_error(*ended_);
+    owned_.emplace(id, std::move(lease));
+  }
+  std::move(handler)(error_code(), exposed);
+}
+
+refusal_status agent_impl::obstacle_to(const agent_message& message) const
+{
+  if (!lessor_ || lessor_->domain().impl() != context_.impl())
+    return refusal_status::no_lessor;
+  if (!std::has_single_bit(message.alignment) || message.alignment > memory_pool::alignment_max)
+    return refusal_status::bad_alignment;
+  if (!permits(lessor_->options().rights, message.memory.rights()))
+    return refusal_status::right_not_granted;
+  return refusal_status::none;
+}
+
+// The mutex is held, and freed.
+void agent_impl::on_allocate(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+{
+  const std::uint64_t id = ++last_lease_;
+  lock.unlock();
+  owned_lease lease;
+  refusal_status why = obstacle_to(message);
+  if (why == refusal_status::none)
+  {
+    lease.charge = lessor_charge::take(lessor_, share_, message.memory.size());
+    if (!lease.charge)
+      why = refusal_status::quota_exceeded;
+  }
+  if (why == refusal_status::none)
+  {
+    error_code ec;
+    lease.block = lessor_->pool().make_buffer(message.memory.size(), std::max(message.alignment, 64u), ec);
+    if (ec)
+      why = refusal_status::pool_exhausted;
+  }
+  if (why != refusal_status::none)
+  {
+    if (lessor_)
+      lessor_->count_refusal();
+    lock.lock();
+    return ended_ ? void() : answer(message, ticket, why);
+  }
+  std::memset(lease.block.data(), 0, lease.block.size()); // what others left there is not this peer's to read
+  lease.range = lease.block;
+  lease.rights = message.memory.rights();
+  lease.lifetime = std::min(from_wire(message.lifetime), lessor_->options().lifetime_max);
+  expose(id, std::move(lease),
+    [self = shared_from_this(), message, id, ticket](const error_code& ec, const remote_buffer& exposed)
+    { self->on_granted(message, id, ticket, ec, exposed); });
+}
+
+void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket, const error_code& ec,
+  const remote_buffer& exposed)
+{
+  std::optional<owned_lease> failed; // destroyed without the mutex
+  const std::lock_guard lock(mutex_);
+  if (ended_)
+    return;
+  if (ec)
+  {
+    log_line(spdlog::level::warn, "no lease for the peer: {}", ec.message());
+    lessor_->count_refusal();
+    failed = take(id);
+    return answer(asked, ticket, refusal_status::failed);
+  }
+  lessor_->count_grant();
+  owned_lease& lease = owned_.at(id); // only the peer's word, its end or a timer that is started here takes it away
+  lease.exposed = true;
+  start_lifetime(id, lease, lease.lifetime);
+  agent_message said;
+  said.type = message_type::granted;
+  said.id = asked.id;
+  said.lease = id;
+  said.lifetime = to_wire(lease.lifetime);
+  said.memory = exposed;
+  lane_->send(said, ticket);
+  update();
+}
+
+// The mutex is held.
+void agent_impl::start_lifetime(std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime)
+{
+  lease_ends_.erase({lease.end, id});
+  lease.lifetime = lifetime;
+  lease.end = end_of(clock::now(), lifetime);
+  if (lease.end != clock::time_point::max())
+    lease_ends_.emplace(lease.end, id);
+}
+
+// Out of the book, and to be destroyed without the mutex, which is held.
+std::optional<owned_lease> agent_impl::take(std::uint64_t id)
+{
+  const auto found = owned_.find(id);
+  if (found == owned_.end())
+    return std::nullopt;
+  owned_lease lease = std::move(found->second);
+  owned_.erase(found);
+  lease_ends_.erase({lease.end, id});
+  update();
+  return lease;
+}
+
+// Makes the memory unreachable, and only then tells so. The mutex is not held.
+void agent_impl::conclude(owned_lease over, const error_code& ec)
+{
+  const auto lent = over.loan.lock();
+  auto waiting = over.returns.take_all();
+  {
+    const owned_lease gone = std::move(over);
+  }
+  if (lent)
+    lent->out = false;
+  for (auto& each : waiting)
+    std::move(each.handler).complete(ec);
+}
+
+// The mutex is held.
+void agent_impl::recall(std::uint64_t id, const owned_lease& lease)
+{
+  if (!lease.exposed || !lane_)
+    return;
+  agent_message said;
+  said.type = message_type::recall;
+  said.lease = id;
+  lane_->send(said);
+}
+
+// The mutex is held.
+void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_t ticket)
+{
+  const auto found = owned_.find(message.lease);
+  // What was lent has the lifetime that the program gave it.
+  if (found == owned_.end() || !found->second.exposed || !found->second.charge)
+    return answer(message, ticket, refusal_status::unknown_lease);
+  start_lifetime(found->first, found->second, std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
+  agent_message said;
+  said.type = message_type::done;
+  said.id = message.id;
+  said.lifetime = to_wire(found->second.lifetime);
+  lane_->send(said, ticket);
+  update();
+}
+
+// The mutex is held, and freed.
+void agent_impl::on_release(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+{
+  const auto found = owned_.find(message.lease);
+  std::optional<owned_lease> lease;
+  if (found != owned_.end() && found->second.exposed)
+    lease = take(message.lease);
+  lock.unlock();
+  const bool known = lease.has_value();
+  if (lease)
+    conclude(*std::move(lease), {});
+  lock.lock();
+  if (!ended_ && message.id == 0)
+    lane_->give_back(ticket);
+  else if (!ended_)
+    answer(message, ticket, known ? refusal_status::none : refusal_status::unknown_lease);
+}
+
+// The mutex is held, and freed.
+void agent_impl::on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+{
+  const auto found = owned_.find(message.lease);
+  if (found == owned_.end() || !found->second.exposed || !found->second.charge)
+    return answer(message, ticket, refusal_status::unknown_lease);
+  owned_lease lease = *take(message.lease);
+  lock.unlock();
+  lease.window.reset(); // unreachable, before the program has it
+  lease.registered = memory_region();
+  lock.lock();
+  if (ended_)
+  {
+    lock.unlock(); // the lease goes without it
+    return;
+  }
+  answer(message, ticket, refusal_status::none);
+  auto waiting = waits_local_.take_front();
+  if (waiting.empty())
+    handed_to_us_.emplace_back(std::move(lease.charge), std::move(lease.block));
+  update();
+  lock.unlock();
+  if (!waiting.empty())
+    std::move(waiting.front().handler).complete_here({}, std::move(lease.block));
+}
+
+void agent_impl::receive_local(const io_executor& executor, handler_of<registered_buffer> handler)
+{
+  if (process_.foreign())
+    return refuse_request<registered_buffer>(executor, error::forked, std::move(handler));
+  lock_type lock(mutex_);
+  if (const error_code ec = obstacle())
+  {
+    lock.unlock();
+    return refuse_request<registered_buffer>(executor, ec, std::move(handler));
+  }
+  const std::uint32_t id = next_id();
+  assign_slot(handler, id);
+  waiting_handler<registered_buffer> waiting(executor, std::move(handler));
+  if (handed_to_us_.empty())
+  {
+    waits_local_.add(id, std::move(waiting));
+    return update();
+  }
+  auto [charge, block] = std::move(handed_to_us_.front());
+  handed_to_us_.pop_front();
+  lock.unlock();
+  std::move(waiting).complete({}, std::move(block));
+}
+
+void agent_impl::lend(const io_executor& executor, const mutable_buffer& region, const lend_options& options,
+  handler_of<loan> handler)
+{
+  registration* const owner = region.registration();
+  error_code ec;
+  if (region.size() == 0)
+    ec = error::empty_buffer;
+  else if (owner == nullptr)
+    ec = error::not_registered;
+  else if (owner->domain != context_.impl().get())
+    ec = error::wrong_context;
+  else if (options.rights == access::local_read || !permits(remote_access, options.rights))
+    ec = error::bad_access;
+  else if (owner->read_only && options.rights != access::remote_read)
+    ec = error::read_only;
+  if (ec)
+    return refuse_request<loan>(executor, ec, std::move(handler));
+  owned_lease lease;
+  lease.region = kept_registration(owner);
+  lease.range = region;
+  lease.rights = options.rights;
+  lease.lifetime = options.lifetime;
+  begin<loan>(executor, options.time_limit, std::move(handler),
+    [&](lock_type& lock, std::uint32_t id, clock::time_point deadline, waiting_handler<loan> waiting)
+    {
+      const std::uint64_t number = ++last_lease_;
+      auto lent = std::make_shared<lent_lease>(weak_from_this(), number);
+      lease.loan = lent;
+      expect(id, deadline,
+        [lent = std::move(lent), waiting = std::move(waiting)](
+          lock_type& inner, const error_code& outcome, const agent_message&) mutable
+        {
+          inner.unlock();
+          if (outcome)
+            lent.reset(); // which takes the memory back
+          std::move(waiting).complete(outcome, loan(std::move(lent)));
+        });
+      lock.unlock();
+      expose(number, std::move(lease),
+        [self = shared_from_this(), id, number](const error_code& failure, const remote_buffer& exposed)
+        { self->on_lendable(id, number, failure, exposed); });
+    });
+}
+
+void agent_impl::on_lendable(
+  std::uint32_t id, std::uint64_t number, const error_code& ec, const remote_buffer& exposed)
+{
+  std::optional<owned_lease> unwanted; // destroyed without the mutex
+  lock_type lock(mutex_);
+  if (ended_)
+    return;
+  if (ec || !exchanges_.contains(id))
+  {
+    unwanted = take(number); // or given up meanwhile, perhaps before the lease was in the book
+    return give_up(lock, id, ec);
+  }
+  owned_lease& lease = owned_.at(number); // only who gives up takes it away
+  lease.exposed = true;
+  start_lifetime(number, lease, lease.lifetime);
+  agent_message question;
+  question.type = message_type::lend;
+  question.lease = number;
+  question.lifetime = to_wire(lease.lifetime);
+  question.memory = exposed;
+  ask(id, question);
+  update();
+}
+
+void agent_impl::take_back(lent_lease& lent) noexcept
+{
+  if (process_.foreign())
+    return;
+  lock_type lock(mutex_);
+  std::optional<owned_lease> lease = take(lent.id);
+  if (!lease)
+    return;
+  try
+  {
+    recall(lent.id, *lease);
+  }
+  catch (const std::bad_alloc&)
+  {
+    // the peer finds out by itself
+  }
+  lock.unlock();
+  conclude(*std::move(lease), {});
+  lent.out = false; // also when the last reference is about to go
+}
+
+void agent_impl::wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lent, handler_of<> handler)
+{
+  if (process_.foreign())
+    return refuse_request<>(executor, error::forked, std::move(handler));
+  if (!lent || lent->agent.lock().get() != this)
+    return refuse_request<>(executor, error::lease_ended, std::move(handler));
+  lock_type lock(mutex_);
+  const auto found = owned_.find(lent->id);
+  if (found == owned_.end())
+  {
+    const error_code ec = obstacle();
+    lock.unlock();
+    return refuse_request<>(executor, ec, std::move(handler));
+  }
+  const std::uint32_t id = next_id();
+  assign_slot(handler, id);
+  found->second.returns.add(id, waiting_handler<>(executor, std::move(handler)));
+}
+
+} // namespace rdma::detail

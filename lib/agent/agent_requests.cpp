@@ -1,0 +1,331 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "agent/agent_impl.hpp"
+
+#include <boost/asio/error.hpp>
+
+#include <bit>
+
+// What this side asks of the peer, and the leases that it has of the peer's memory.
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+constexpr std::uint32_t in_flight_max = 16;  // the peer has receives for so many
+constexpr std::size_t lent_to_us_max = 64;   // that the program has not taken yet
+constexpr std::uint32_t alignment_max = 4096;
+
+} // namespace
+
+// The mutex is held.
+std::uint32_t agent_impl::next_id() noexcept
+{
+  do
+    ++last_id_;
+  while (last_id_ == 0 || exchanges_.contains(last_id_));
+  return last_id_;
+}
+
+// Somebody waits for an answer from here on; the question may come later. The mutex is held.
+void agent_impl::expect(std::uint32_t id, clock::time_point deadline, answer_handler done)
+{
+  exchanges_.emplace(id, exchange{{}, std::move(done), deadline});
+  deadlines_.emplace(deadline, id);
+  update();
+}
+
+// The mutex is held.
+void agent_impl::ask(std::uint32_t id, agent_message question)
+{
+  question.id = id;
+  exchanges_.at(id).question = question;
+  unsent_.push_back(id);
+  ask_next();
+}
+
+// The mutex is held.
+void agent_impl::ask_next()
+{
+  while (ready_ && lane_ && in_flight_ != in_flight_max && !unsent_.empty())
+  {
+    const auto found = exchanges_.find(unsent_.front());
+    unsent_.pop_front();
+    if (found == exchanges_.end())
+      continue; // given up before its turn
+    found->second.sent = true;
+    ++in_flight_;
+    lane_->send(found->second.question);
+  }
+}
+
+// Nobody waits for the answer any more: the handler hears why. The mutex is held, and may be freed.
+void agent_impl::give_up(lock_type& lock, std::uint32_t id, const error_code& ec)
+{
+  const auto found = exchanges_.find(id);
+  if (found == exchanges_.end() || found->second.given_up)
+    return;
+  deadlines_.erase({found->second.deadline, id});
+  answer_handler done = std::move(found->second.done);
+  // What was asked for is to be given back when it comes, and what was given back is to be said all the same.
+  const message_type what = found->second.question.type;
+  if (found->second.sent || what == message_type::release || what == message_type::hand_over)
+    found->second.given_up = true;
+  else
+    exchanges_.erase(found);
+  update();
+  std::move(done)(lock, ec, agent_message());
+}
+
+// By a cancellation slot. Everything that waits goes by the same numbers.
+void agent_impl::withdraw(std::uint32_t id)
+{
+  lock_type lock(mutex_);
+  auto remote = waits_remote_.take(id);
+  auto local = waits_local_.take(id);
+  waiting_list<>::list_type returned;
+  for (auto& [number, each] : owned_)
+    returned.splice(returned.end(), each.returns.take(id));
+  give_up(lock, id, asio::error::operation_aborted);
+  if (!lock)
+    lock.lock();
+  update();
+  lock.unlock();
+  for (auto& each : remote)
+    std::move(each.handler).complete(asio::error::operation_aborted, remote_memory());
+  for (auto& each : local)
+    std::move(each.handler).complete(asio::error::operation_aborted, registered_buffer());
+  for (auto& each : returned)
+    std::move(each.handler).complete(asio::error::operation_aborted);
+}
+
+// The mutex is held, and freed.
+void agent_impl::on_answer(lock_type& lock, const agent_message& answer, std::uint32_t ticket)
+{
+  lane_->give_back(ticket);
+  const auto found = exchanges_.find(answer.id);
+  if (found == exchanges_.end() || !found->second.sent)
+    return break_off(lock, "the peer answered what it was not asked");
+  exchange over = std::move(found->second);
+  const bool fits = answer.type == message_type::refused
+    || (answer.type == message_type::granted) == (over.question.type == message_type::allocate);
+  // A grant is what was asked for, and can be used.
+  const bool right = answer.type != message_type::granted
+    || (answer.memory.size() == over.question.memory.size() && answer.memory.rights() == over.question.memory.rights()
+      && answer.memory.key(device_index_) != 0 && answer.memory.address() % over.question.alignment == 0
+      && !held_.contains(answer.lease));
+  exchanges_.erase(found);
+  --in_flight_;
+  if (!over.given_up)
+    deadlines_.erase({over.deadline, answer.id});
+  if (!fits || !right)
+  {
+    if (!over.given_up)
+      std::move(over.done)(lock, error::agent_ended, agent_message());
+    if (!lock)
+      lock.lock();
+    return ended_ ? void() : break_off(lock, "the peer gave an answer that is none");
+  }
+  ask_next();
+  if (over.given_up && answer.type == message_type::granted)
+  {
+    agent_message back;
+    back.type = message_type::release;
+    back.lease = answer.lease;
+    lane_->send(back);
+  }
+  update();
+  if (!over.given_up)
+    std::move(over.done)(lock, error_of(answer.status), answer);
+}
+
+// The mutex is held.
+std::shared_ptr<held_lease> agent_impl::hold(const agent_message& told, clock::time_point since)
+{
+  auto lease =
+    std::make_shared<held_lease>(weak_from_this(), told.lease, told.memory, end_of(since, from_wire(told.lifetime)));
+  held_.emplace(told.lease, lease);
+  return lease;
+}
+
+void agent_impl::allocate(const io_executor& executor, std::size_t size, const allocation_options& options,
+  handler_of<remote_memory> handler)
+{
+  error_code ec;
+  if (size == 0)
+    ec = error::empty_buffer;
+  else if (!std::has_single_bit(options.alignment) || options.alignment > alignment_max)
+    ec = error::bad_alignment;
+  else if (options.rights == access::local_read || !permits(remote_access, options.rights))
+    ec = error::bad_access;
+  if (ec)
+    return refuse_request<remote_memory>(executor, ec, std::move(handler));
+  agent_message question;
+  question.type = message_type::allocate;
+  question.alignment = options.alignment;
+  question.lifetime = to_wire(options.lifetime);
+  question.memory = remote_buffer(0, size, {}, options.rights);
+  begin<remote_memory>(executor, options.time_limit, std::move(handler),
+    [&](lock_type&, std::uint32_t id, clock::time_point deadline, waiting_handler<remote_memory> waiting)
+    {
+      expect(id, deadline,
+        [this, since = clock::now(), waiting = std::move(waiting)](
+          lock_type& lock, const error_code& outcome, const agent_message& answer) mutable
+        {
+          if (outcome)
+            return std::move(waiting).complete(outcome, remote_memory());
+          remote_memory memory(hold(answer, since));
+          lock.unlock();
+          std::move(waiting).complete_here({}, std::move(memory));
+        });
+      ask(id, question);
+    });
+}
+
+void agent_impl::renew(const io_executor& executor, const std::shared_ptr<held_lease>& lease,
+  std::chrono::milliseconds lifetime, std::chrono::milliseconds time_limit, handler_of<> handler)
+{
+  if (!lease || lease->ended || lease->agent.lock().get() != this)
+    return refuse_request<>(executor, error::lease_ended, std::move(handler));
+  agent_message question;
+  question.type = message_type::renew;
+  question.lease = lease->id;
+  question.lifetime = to_wire(lifetime);
+  begin<>(executor, time_limit, std::move(handler),
+    [&](lock_type&, std::uint32_t id, clock::time_point deadline, waiting_handler<> waiting)
+    {
+      expect(id, deadline,
+        [kept = lease, since = clock::now(), waiting = std::move(waiting)](
+          lock_type& lock, const error_code& outcome, const agent_message& answer) mutable
+        {
+          if (!outcome)
+            kept->expires = end_of(since, from_wire(answer.lifetime)).time_since_epoch();
+          lock.unlock(); // the lease may go, and takes the mutex
+          kept.reset();
+          std::move(waiting).complete(outcome);
+        });
+      ask(id, question);
+    });
+}
+
+void agent_impl::end_held(const std::shared_ptr<held_lease>& lease, message_type how, const io_executor& executor,
+  std::chrono::milliseconds time_limit, handler_of<> handler)
+{
+  if (!lease || lease->agent.lock().get() != this || lease->ended.exchange(true))
+    return refuse_request<>(executor, error::lease_ended, std::move(handler));
+  agent_message question;
+  question.type = how;
+  question.lease = lease->id;
+  begin<>(executor, time_limit, std::move(handler),
+    [&](lock_type&, std::uint32_t id, clock::time_point deadline, waiting_handler<> waiting)
+    {
+      held_.erase(lease->id);
+      expect(id, deadline,
+        [waiting = std::move(waiting)](lock_type& lock, const error_code& outcome, const agent_message&) mutable
+        {
+          lock.unlock();
+          if (outcome)
+            std::move(waiting).complete(outcome);
+          else
+            std::move(waiting).complete_here(outcome);
+        });
+      ask(id, question);
+    });
+}
+
+void agent_impl::release(const io_executor& executor, std::shared_ptr<held_lease> lease,
+  std::chrono::milliseconds time_limit, handler_of<> handler)
+{
+  end_held(lease, message_type::release, executor, time_limit, std::move(handler));
+}
+
+void agent_impl::hand_over(const io_executor& executor, std::shared_ptr<held_lease> lease,
+  std::chrono::milliseconds time_limit, handler_of<> handler)
+{
+  end_held(lease, message_type::hand_over, executor, time_limit, std::move(handler));
+}
+
+// A lease is given back and nobody waits for it. What cannot be said for want of memory, the end of the connection says.
+void agent_impl::drop(held_lease& lease) noexcept
+{
+  if (process_.foreign())
+    return;
+  try
+  {
+    const std::lock_guard lock(mutex_);
+    if (ended_ || lease.ended.exchange(true))
+      return;
+    held_.erase(lease.id);
+    agent_message back;
+    back.type = message_type::release;
+    back.lease = lease.id;
+    lane_->send(back);
+  }
+  catch (const std::bad_alloc&)
+  {
+  }
+}
+
+void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_memory> handler)
+{
+  begin<remote_memory>(executor, std::chrono::milliseconds::max(), std::move(handler),
+    [&](lock_type& lock, std::uint32_t id, clock::time_point, waiting_handler<remote_memory> waiting)
+    {
+      while (!lent_to_us_.empty())
+      {
+        remote_memory next(std::move(lent_to_us_.front()));
+        lent_to_us_.pop_front();
+        if (!next.is_valid())
+          continue; // it was taken back meanwhile
+        lock.unlock();
+        return std::move(waiting).complete({}, std::move(next));
+      }
+      waits_remote_.add(id, std::move(waiting));
+      update();
+    });
+}
+
+// The mutex is held, and may be freed.
+void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+{
+  if (held_.contains(message.lease) || message.memory.key(device_index_) == 0)
+    return break_off(lock, "the peer lent what cannot be lent");
+  auto waiting = waits_remote_.take_front();
+  if (waiting.empty() && lent_to_us_.size() >= lent_to_us_max)
+    return answer(message, ticket, refusal_status::inbox_full);
+  auto lease = hold(message, clock::now());
+  answer(message, ticket, refusal_status::none);
+  if (waiting.empty())
+  {
+    lent_to_us_.push_back(std::move(lease));
+    return;
+  }
+  update();
+  lock.unlock();
+  std::move(waiting.front().handler).complete_here({}, remote_memory(std::move(lease)));
+}
+
+// The peer has ended a lease of its memory. The mutex is held.
+void agent_impl::on_recall(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+{
+  lane_->give_back(ticket);
+  const auto found = held_.find(message.lease);
+  if (found == held_.end())
+    return; // it was on its way while ours ended it
+  const auto lease = found->second.lock();
+  held_.erase(found);
+  if (!lease)
+    return; // it is being dropped just now
+  lease->ended = true;
+  std::erase(lent_to_us_, lease);
+  lock.unlock(); // the last reference may be ours
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,182 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "agent/lane.hpp"
+
+#include "boost_rdma/context.hpp"
+#include "boost_rdma/detail/initiate.hpp"
+
+#include <algorithm>
+#include <utility>
+
+namespace rdma::detail {
+namespace {
+
+constexpr std::uint32_t send_count = 32;
+
+} // namespace
+
+struct lane::received
+{
+  void operator()(const error_code& ec, std::size_t size) { self->on_received(ticket, ec, size); }
+
+  std::shared_ptr<lane> self;
+  std::uint32_t ticket;
+};
+
+struct lane::sent
+{
+  void operator()(const error_code& ec, std::size_t) { self->on_sent(place, ticket, ec); }
+
+  std::shared_ptr<lane> self;
+  std::uint32_t place;
+  std::uint32_t ticket;
+};
+
+std::shared_ptr<lane> lane::open(queue_pair_core& beside, std::weak_ptr<lane_listener> listener)
+{
+  queue_pair_options options = beside.options_of_sibling();
+  options.send_depth = send_count;
+  options.receive_depth = receive_count;
+  options.max_send_sge = options.max_receive_sge = 1;
+  options.max_inline_data = agent_message::encoded_size;
+  const rdma::context context = beside.context();
+  const auto executor = beside.io_executor();
+  auto core = queue_pair_core::make(executor, true, protection_domain(context), options);
+  const auto result = std::make_shared<lane>(std::move(core),
+    context.allocate((receive_count + send_count) * agent_message::encoded_size), std::move(listener));
+  error_code ec;
+  result->description_ = beside.describe_sibling(*result->core_, ec).text();
+  if (ec)
+  {
+    result->core_->close();
+    throw system_error(ec, "the agent's queue pair");
+  }
+  result->core_->count_as_work(false);
+  for (std::uint32_t i = 0; i != receive_count; ++i)
+    result->give_back(i);
+  return result;
+}
+
+lane::lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory, std::weak_ptr<lane_listener> listener)
+  : core_(std::move(core))
+  , executor_(core_->io_executor())
+  , memory_(std::move(memory))
+  , listener_(std::move(listener))
+{
+  vacant_.reserve(send_count);
+  for (std::uint32_t i = send_count; i-- > 0;)
+    vacant_.push_back(i);
+}
+
+void lane::connect(const std::string& description, error_code& ec)
+{
+  const endpoint_description remote = endpoint_description::parse(description, ec);
+  if (!ec)
+    core_->connect(remote, ec);
+}
+
+mutable_buffer lane::place_at(std::size_t index) const noexcept
+{
+  return memory_.slice(index * agent_message::encoded_size, agent_message::encoded_size);
+}
+
+void lane::give_back(std::uint32_t ticket)
+{
+  if (ticket != no_ticket)
+    initiate_operation<receive_result, boost::asio::any_io_executor>(core_.get(), executor_)(
+      received{shared_from_this(), ticket}, {.kind = request_kind::receive}, const_buffer(place_at(ticket)));
+}
+
+void lane::on_received(std::uint32_t ticket, const error_code& ec, std::size_t size)
+{
+  if (ec)
+    return fail(ec);
+  const mutable_buffer place = place_at(ticket);
+  const auto message =
+    agent_message::decode({static_cast<const std::byte*>(place.data()), std::min(size, place.size())});
+  const auto listener = listener_.lock();
+  if (listener && message)
+    listener->on_message(*message, ticket);
+  else if (listener)
+    listener->on_malformed();
+}
+
+void lane::send(const agent_message& message, std::uint32_t ticket)
+{
+  std::uint32_t place = 0;
+  {
+    const std::lock_guard lock(mutex_);
+    if (failed_)
+      return; // the listener has been told
+    if (vacant_.empty() || !waiting_.empty())
+    {
+      waiting_.push_back({message, ticket});
+      core_->count_as_work(true);
+      return;
+    }
+    place = vacant_.back();
+    vacant_.pop_back();
+  }
+  start_send({message, ticket}, place);
+}
+
+void lane::start_send(const outgoing& what, std::uint32_t place)
+{
+  const mutable_buffer bytes = place_at(receive_count + place);
+  const agent_message::encoded encoded = what.message.encode();
+  std::copy(encoded.begin(), encoded.end(), static_cast<std::byte*>(bytes.data()));
+  initiate_operation<bytes_result, boost::asio::any_io_executor>(core_.get(), executor_)(
+    sent{shared_from_this(), place, what.ticket}, {.kind = request_kind::send}, const_buffer(bytes));
+}
+
+void lane::on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& ec)
+{
+  if (ec)
+    return fail(ec);
+  give_back(ticket);
+  outgoing next{};
+  {
+    const std::lock_guard lock(mutex_);
+    if (waiting_.empty())
+    {
+      vacant_.push_back(place);
+      return;
+    }
+    next = waiting_.front();
+    waiting_.pop_front();
+    core_->count_as_work(counts_ || !waiting_.empty());
+  }
+  start_send(next, place);
+}
+
+void lane::fail(const error_code& ec)
+{
+  {
+    const std::lock_guard lock(mutex_);
+    if (std::exchange(failed_, true))
+      return;
+    waiting_.clear();
+  }
+  if (const auto listener = listener_.lock())
+    listener->on_lane_failed(ec);
+}
+
+void lane::count_as_work(bool counts) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  counts_ = counts;
+  core_->count_as_work(counts_ || !waiting_.empty());
+}
+
+void lane::close()
+{
+  core_->close();
+  count_as_work(true); // what it has outstanding is flushed, and that is to be noticed
+}
+
+} // namespace rdma::detail

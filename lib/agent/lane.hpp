@@ -1,0 +1,96 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_AGENT_LANE_HPP
+#define BOOST_RDMA_LIB_AGENT_LANE_HPP
+
+#include "agent/message.hpp"
+#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "boost_rdma/registered_buffer.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace rdma::detail {
+
+// Who listens to a lane; called on the I/O executor, one after another.
+class lane_listener
+{
+public:
+  // `ticket` stands for the receive that it came by, which is posted again when it is given back.
+  virtual void on_message(const agent_message& message, std::uint32_t ticket) = 0;
+  virtual void on_malformed() = 0;
+  virtual void on_lane_failed(const error_code& ec) = 0;
+
+protected:
+  ~lane_listener() = default;
+};
+
+// The queue pair that two agents talk by.
+//
+// A peer that floods it waits for its own answers: a receive that a request came by is posted again when the answer has been
+// sent, so that there are never more answers on their way than receives.
+class lane : public std::enable_shared_from_this<lane>
+{
+public:
+  static constexpr std::uint32_t receive_count = 48; // the requests of both sides in flight, and room for recalls
+  static constexpr std::uint32_t no_ticket = ~std::uint32_t{0};
+
+  // With receives posted, and not connected yet. Throws system_error.
+  static std::shared_ptr<lane> open(queue_pair_core& beside, std::weak_ptr<lane_listener> listener);
+
+  lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory, std::weak_ptr<lane_listener> listener);
+
+  // What the peer has to know of it.
+  [[nodiscard]] const std::string& description() const noexcept { return description_; }
+  void connect(const std::string& description, error_code& ec);
+
+  // In order; what there is no room for waits. The ticket, where there is one, is given back when the message has gone.
+  void send(const agent_message& message, std::uint32_t ticket = no_ticket);
+  void give_back(std::uint32_t ticket);
+
+  // Whether it keeps the execution context running; it does while messages wait for room.
+  void count_as_work(bool counts) noexcept;
+  void close();
+
+private:
+  struct received;
+  struct sent;
+  struct outgoing
+  {
+    agent_message message;
+    std::uint32_t ticket;
+  };
+
+  void on_received(std::uint32_t ticket, const error_code& ec, std::size_t size);
+  void on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& ec);
+  void start_send(const outgoing& what, std::uint32_t place);
+  void fail(const error_code& ec);
+  [[nodiscard]] mutable_buffer place_at(std::size_t index) const noexcept;
+
+  const std::shared_ptr<queue_pair_core> core_;
+  const boost::asio::any_io_executor executor_;
+  const registered_buffer memory_; // the receives' places, and then the sends'
+  const std::weak_ptr<lane_listener> listener_;
+  std::string description_;
+
+  std::mutex mutex_;
+  std::vector<std::uint32_t> vacant_; // places to send from
+  std::deque<outgoing> waiting_;
+  bool counts_ = false;
+  bool failed_ = false;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_AGENT_LANE_HPP

@@ -1,0 +1,136 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_AGENT_LEASES_HPP
+#define BOOST_RDMA_LIB_AGENT_LEASES_HPP
+
+#include "agent/lessor_core.hpp"
+#include "boost_rdma/detail/agent_core.hpp"
+#include "boost_rdma/memory_region.hpp"
+#include "boost_rdma/registered_buffer.hpp"
+#include "boost_rdma/remote_buffer.hpp"
+#include "completion/waiting_list.hpp"
+#include "resource/window_impl.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+namespace rdma::detail {
+
+using lease_clock = std::chrono::steady_clock;
+
+// A lifetime's end from now on; max() where there is none.
+inline lease_clock::time_point end_of(lease_clock::time_point now, std::chrono::milliseconds lifetime) noexcept
+{
+  lifetime = std::max(lifetime, std::chrono::milliseconds::zero());
+  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(lease_clock::time_point::max() - now);
+  return lifetime >= left ? lease_clock::time_point::max() : now + lifetime;
+}
+
+// A lease of the peer's memory. Released when the last reference goes, which remote_memory has.
+struct held_lease
+{
+  held_lease(std::weak_ptr<agent_core> from, std::uint64_t number, const remote_buffer& buffer,
+    lease_clock::time_point end)
+    : agent(std::move(from))
+    , id(number)
+    , memory(buffer)
+    , expires(end.time_since_epoch())
+  {
+  }
+  ~held_lease()
+  {
+    if (!ended)
+      if (const auto owner = agent.lock())
+        owner->drop(*this);
+  }
+  held_lease(const held_lease&) = delete;
+  held_lease& operator=(const held_lease&) = delete;
+
+  const std::weak_ptr<agent_core> agent;
+  const std::uint64_t id; // the owner's
+  const remote_buffer memory;
+  std::atomic<lease_clock::duration> expires;
+  std::atomic<bool> ended{false}; // nothing is left to be released
+};
+
+// What a loan is to this side's program; the lease itself is an owned_lease.
+struct lent_lease
+{
+  lent_lease(std::weak_ptr<agent_core> by, std::uint64_t number)
+    : agent(std::move(by))
+    , id(number)
+  {
+  }
+  ~lent_lease()
+  {
+    if (out)
+      if (const auto owner = agent.lock())
+        owner->take_back(*this);
+  }
+  lent_lease(const lent_lease&) = delete;
+  lent_lease& operator=(const lent_lease&) = delete;
+
+  const std::weak_ptr<agent_core> agent;
+  const std::uint64_t id;
+  std::atomic<bool> out{true};
+};
+
+// A reference to a registration.
+class kept_registration
+{
+public:
+  kept_registration() = default;
+  explicit kept_registration(registration* kept) noexcept
+    : kept_(kept)
+  {
+    kept_->retain();
+  }
+  kept_registration(kept_registration&& other) noexcept
+    : kept_(std::exchange(other.kept_, nullptr))
+  {
+  }
+  kept_registration& operator=(kept_registration&& other) noexcept
+  {
+    std::swap(kept_, other.kept_);
+    return *this;
+  }
+  ~kept_registration()
+  {
+    if (kept_ != nullptr)
+      kept_->release();
+  }
+
+private:
+  registration* kept_ = nullptr;
+};
+
+// A lease of this side's memory. Destroying it makes the memory unreachable, and only then lets go of it: members are
+// destroyed from the last to the first.
+struct owned_lease
+{
+  lessor_charge charge;      // of what was granted
+  registered_buffer block;   // likewise
+  kept_registration region;  // of what was lent
+  mutable_buffer range;      // either
+  access rights = access::local_read;
+  std::chrono::milliseconds lifetime{};
+  lease_clock::time_point end = lease_clock::time_point::max();
+  bool exposed = false; // the peer can have heard of it
+  std::weak_ptr<lent_lease> loan;
+  std::shared_ptr<window_impl> window;
+  memory_region registered; // where there are no windows
+  waiting_list<> returns;   // who waits for it to be back
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_AGENT_LEASES_HPP

@@ -1,0 +1,109 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "agent/lessor_core.hpp"
+
+#include "agent/agent_impl.hpp"
+
+namespace rdma {
+namespace detail {
+
+lessor_core::lessor_core(const protection_domain& domain, const lessor_options& options)
+  : options_(options)
+  , domain_(domain)
+  , pool_(domain, options.pool)
+{
+}
+
+std::shared_ptr<companion> lessor_core::make(const std::shared_ptr<queue_pair_core>& beside)
+{
+  return std::make_shared<agent_impl>(beside, shared_from_this());
+}
+
+lessor_statistics lessor_core::statistics() const
+{
+  const std::lock_guard lock(mutex_);
+  return granted_;
+}
+
+bool lessor_core::charge(std::size_t bytes) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  if (granted_.regions >= options_.regions_max || bytes > options_.bytes_max - std::min(options_.bytes_max, granted_.bytes))
+    return false;
+  granted_.bytes += bytes;
+  ++granted_.regions;
+  return true;
+}
+
+void lessor_core::refund(std::size_t bytes) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  granted_.bytes -= bytes;
+  --granted_.regions;
+}
+
+void lessor_core::count_grant() noexcept
+{
+  const std::lock_guard lock(mutex_);
+  ++granted_.grants;
+}
+
+void lessor_core::count_refusal() noexcept
+{
+  const std::lock_guard lock(mutex_);
+  ++granted_.refusals;
+}
+
+lessor_charge lessor_charge::take(
+  const std::shared_ptr<lessor_core>& of, const std::shared_ptr<peer_share>& share, std::size_t bytes)
+{
+  const lessor_options& limits = of->options();
+  {
+    const std::lock_guard lock(share->mutex);
+    if (share->regions >= limits.regions_per_peer_max
+      || bytes > limits.bytes_per_peer_max - std::min(limits.bytes_per_peer_max, share->bytes) || !of->charge(bytes))
+      return {};
+    share->bytes += bytes;
+    ++share->regions;
+  }
+  return {of, share, bytes};
+}
+
+lessor_charge::~lessor_charge()
+{
+  if (!lessor_)
+    return;
+  {
+    const std::lock_guard lock(share_->mutex);
+    share_->bytes -= bytes_;
+    --share_->regions;
+  }
+  lessor_->refund(bytes_);
+}
+
+} // namespace detail
+
+lessor::lessor(const rdma::context& context, const lessor_options& options)
+  : lessor(protection_domain(context), options)
+{
+}
+
+lessor::lessor(const protection_domain& domain, const lessor_options& options)
+  : core_(std::make_shared<detail::lessor_core>(domain, options))
+{
+}
+
+const lessor_options& lessor::options() const noexcept { return core_->options(); }
+
+lessor_statistics lessor::statistics() const { return core_->statistics(); }
+
+memory_pool& lessor::pool() const noexcept { return core_->pool(); }
+
+std::shared_ptr<detail::companion_source> lessor::source() const { return core_; }
+
+} // namespace rdma

@@ -1,0 +1,92 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_AGENT_LESSOR_CORE_HPP
+#define BOOST_RDMA_LIB_AGENT_LESSOR_CORE_HPP
+
+#include "boost_rdma/detail/companion.hpp"
+#include "boost_rdma/lessor.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace rdma::detail {
+
+// What all queue pairs of a lessor share: the pool, and what has been granted from it in total.
+class lessor_core final
+  : public companion_source
+  , public std::enable_shared_from_this<lessor_core>
+{
+public:
+  lessor_core(const protection_domain& domain, const lessor_options& options);
+
+  std::shared_ptr<companion> make(const std::shared_ptr<queue_pair_core>& beside) override;
+
+  [[nodiscard]] const lessor_options& options() const noexcept { return options_; }
+  [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }
+  [[nodiscard]] memory_pool& pool() noexcept { return pool_; }
+  [[nodiscard]] lessor_statistics statistics() const;
+
+  // Whether there is room for one more region of so many bytes, which then is taken.
+  [[nodiscard]] bool charge(std::size_t bytes) noexcept;
+  void refund(std::size_t bytes) noexcept;
+  void count_grant() noexcept;
+  void count_refusal() noexcept;
+
+private:
+  const lessor_options options_;
+  const protection_domain domain_;
+  memory_pool pool_;
+  mutable std::mutex mutex_;
+  lessor_statistics granted_;
+};
+
+// Room in a lessor's quotas, and in one peer's share of them, until it is destroyed.
+class lessor_charge
+{
+public:
+  struct peer_share // of one connection; its agent's mutex is not needed
+  {
+    std::mutex mutex;
+    std::size_t bytes = 0;
+    std::size_t regions = 0;
+  };
+
+  lessor_charge() = default;
+  // Precondition: both have been charged.
+  lessor_charge(std::shared_ptr<lessor_core> of, std::shared_ptr<peer_share> share, std::size_t bytes) noexcept
+    : lessor_(std::move(of))
+    , share_(std::move(share))
+    , bytes_(bytes)
+  {
+  }
+  lessor_charge(lessor_charge&&) noexcept = default;
+  lessor_charge& operator=(lessor_charge&& other) noexcept
+  {
+    std::swap(lessor_, other.lessor_);
+    std::swap(share_, other.share_);
+    std::swap(bytes_, other.bytes_);
+    return *this;
+  }
+  ~lessor_charge();
+
+  // Nothing when there is no room.
+  static lessor_charge take(
+    const std::shared_ptr<lessor_core>& of, const std::shared_ptr<peer_share>& share, std::size_t bytes);
+  explicit operator bool() const noexcept { return lessor_ != nullptr; }
+
+private:
+  std::shared_ptr<lessor_core> lessor_;
+  std::shared_ptr<peer_share> share_;
+  std::size_t bytes_ = 0;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_AGENT_LESSOR_CORE_HPP
