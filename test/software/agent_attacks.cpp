@@ -1,0 +1,465 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "agent/message.hpp"
+#include "software/agent_fixture.hpp"
+
+#include <boost/asio/post.hpp>
+
+#include <algorithm>
+#include <atomic>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <random>
+#include <vector>
+
+// Peers that try to reach what was not granted to them, to take more than their share, or to break the other side's agent.
+
+namespace {
+
+using namespace test;
+using rdma::detail::agent_message;
+using rdma::detail::lane_word;
+using rdma::detail::message_type;
+using rdma::detail::queue_pair_core;
+
+bool is_access_error(const error_code& ec)
+{
+  return has(feature::exact_statuses) ? ec == rdma::wc_status::remote_access_error : static_cast<bool>(ec);
+}
+
+// A server with an honest client, who has something to lose, and attackers as many as wanted.
+struct attacked_fixture : agent_fixture
+{
+  explicit attacked_fixture(const rdma::lessor_options& quotas = {})
+    : agent_fixture(quotas)
+    , treasure(allocate(64))
+  {
+    REQUIRE(write(client, treasure_text, treasure) == error_code());
+  }
+
+  // Its own lease is as it was, and it can have more.
+  void check_unharmed()
+  {
+    CHECK(client.is_connected());
+    CHECK(server->is_connected());
+    CHECK(treasure.is_valid());
+    CHECK(read(treasure) == treasure_text);
+    CHECK(allocate(16).is_valid());
+  }
+
+  static constexpr std::string_view treasure_text =
+    "sixty-four bytes that nobody but this client may read or write..";
+  rdma::remote_memory treasure;
+};
+
+// A connection of its own to the attacked server.
+struct attacker
+{
+  explicit attacker(attacked_fixture& of)
+    : f(of)
+    , own(of.io, context)
+  {
+    f.connect(own, far);
+  }
+
+  // What an attempt to write there ends with; a read is tried as well, by another attacker.
+  error_code tries(const rdma::remote_buffer& target)
+  {
+    const error_code written = f.write(own, std::string(target.size(), 'x'), target);
+    attacker other(f);
+    error_code ec;
+    const std::string text = f.read(other.own, target, ec);
+    CHECK(text.empty());
+    CHECK(is_access_error(ec));
+    return written;
+  }
+
+  attacked_fixture& f;
+  rdma::context context = make_context();
+  rdma::queue_pair own;
+  std::optional<rdma::queue_pair> far;
+};
+
+// An attacker's own end of the agents' queue pair, which sends whatever it likes.
+class raw_lane final
+  : public rdma::detail::companion
+  , public std::enable_shared_from_this<raw_lane>
+{
+public:
+  explicit raw_lane(attacker& by, std::size_t receives = 64)
+    : f_(by.f)
+    , core_(by.own.core())
+    , context_(by.context)
+    , lane_(f_.io, context_, core_->options_of_sibling())
+    , room_(context_.allocate(agent_message::encoded_size * receives))
+    , receives_(receives)
+  {
+  }
+
+  static std::shared_ptr<raw_lane> open(attacker& by, std::size_t receives = 64)
+  {
+    auto made = std::make_shared<raw_lane>(by, receives);
+    made->connect();
+    return made;
+  }
+
+  // Waits until the peer's device has it; false when that is not to be.
+  bool send(std::span<const std::byte> bytes)
+  {
+    bytes_record sent;
+    lane_.async_send(buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}), sent.handler());
+    REQUIRE(run_until(f_.io, [&] { return sent.done(); }));
+    return !sent.ec;
+  }
+  bool send(const agent_message& message) { return send(message.encode()); }
+
+  // Sends without waiting.
+  void post(const agent_message& message)
+  {
+    const auto bytes = message.encode();
+    lane_.async_send(buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
+      [this](const error_code& ec, std::size_t) { posted_ += !ec; });
+  }
+  [[nodiscard]] int posted() const { return posted_; }
+
+  // The answer to what was sent last.
+  std::optional<agent_message> ask(const agent_message& message)
+  {
+    const std::size_t before = answers_.size();
+    if (!send(message) || !run_until(f_.io, [&] { return answers_.size() != before || over(); }) || over())
+      return std::nullopt;
+    return answers_.back();
+  }
+
+  [[nodiscard]] bool over()
+  {
+    const std::lock_guard lock(mutex_);
+    return over_;
+  }
+  [[nodiscard]] bool is_told_over()
+  {
+    return run_until(f_.io, [&] { return over(); });
+  }
+
+  void hear_of_lane(lane_word word, const std::string& text) override
+  {
+    const std::lock_guard lock(mutex_);
+    if (word == lane_word::offer)
+      offer_ = text;
+    else
+      over_ = true;
+    asio::post(f_.io, [] {}); // who waits looks again
+  }
+  void on_end(const error_code&) noexcept override {}
+  void abandon() noexcept override {}
+
+private:
+  struct source final : rdma::detail::companion_source
+  {
+    std::shared_ptr<rdma::detail::companion> make(const std::shared_ptr<queue_pair_core>&) override { return lane; }
+    std::shared_ptr<raw_lane> lane;
+  };
+
+  void connect()
+  {
+    source of;
+    of.lane = shared_from_this();
+    error_code ec;
+    REQUIRE(core_->companion_by(of, ec).get() == this);
+    const std::string own = core_->describe_sibling(*lane_.core(), ec).text();
+    REQUIRE(ec == error_code());
+    REQUIRE(core_->send_lane(lane_word::offer, own));
+    REQUIRE(run_until(f_.io, [&] { return !offer().empty(); }));
+    lane_.connect(rdma::endpoint_description::parse(offer()));
+    for (std::size_t i = 0; i != receives_; ++i)
+      receive(i);
+  }
+
+  std::string offer()
+  {
+    const std::lock_guard lock(mutex_);
+    return offer_;
+  }
+
+  void receive(std::size_t place)
+  {
+    const auto bytes = room_.slice(place * agent_message::encoded_size, agent_message::encoded_size);
+    lane_.async_receive(bytes,
+      [this, place, bytes, kept = weak_from_this()](const error_code& ec, std::size_t size)
+      {
+        if (kept.expired() || ec)
+          return;
+        if (const auto said = agent_message::decode({static_cast<const std::byte*>(bytes.data()), size}))
+          answers_.push_back(*said);
+        receive(place);
+      });
+  }
+
+  attacked_fixture& f_;
+  const std::shared_ptr<queue_pair_core> core_;
+  const rdma::context context_;
+  rdma::queue_pair lane_;
+  const rdma::registered_buffer room_;
+  const std::size_t receives_;
+  std::deque<agent_message> answers_;
+  int posted_ = 0;
+  std::mutex mutex_;
+  std::string offer_;
+  bool over_ = false;
+};
+
+agent_message request(message_type type, std::uint32_t id)
+{
+  agent_message m;
+  m.type = type;
+  m.id = id;
+  switch (type)
+  {
+  case message_type::allocate:
+    m.alignment = 64;
+    m.lifetime = agent_message::no_limit;
+    m.memory = rdma::remote_buffer(0, 32, {}, rdma::remote_access);
+    break;
+  case message_type::lend:
+    m.memory = rdma::remote_buffer(4096, 32, {7, 7}, rdma::remote_access);
+    [[fallthrough]];
+  default:
+    m.lease = 1;
+  }
+  return m;
+}
+
+} // namespace
+
+TEST_CASE("a key that was granted to one queue pair is of no use to another")
+{
+  BOOST_RDMA_TEST_NEEDS(window_bounds); // else leases are registrations, which any queue pair of the domain could use
+  BOOST_RDMA_TEST_NEEDS(memory_windows);
+  attacked_fixture f;
+  attacker eve(f);
+  const rdma::remote_memory own = f.allocate(eve.own, 64);
+  CHECK(is_access_error(eve.tries(f.treasure)));
+  f.check_unharmed();
+}
+
+TEST_CASE("a key that was guessed opens nothing")
+{
+  attacked_fixture f;
+  const rdma::remote_buffer& target = f.treasure;
+  std::mt19937 random(20261122);
+  std::vector<std::uint32_t> keys{1, 2, ~0u};
+  const std::uint32_t known = target.key(has(feature::software_device) ? rdma::device_kind::software : rdma::device_kind::nic);
+  for (const std::uint32_t step : {1u, 256u, 65536u, 1u << 24})
+  {
+    keys.push_back(known + step);
+    keys.push_back(known - step);
+  }
+  for (int i = 0; i != 8; ++i)
+    keys.push_back(static_cast<std::uint32_t>(random()));
+  for (const std::uint32_t key : keys)
+  {
+    CAPTURE(key, known);
+    attacker eve(f);
+    CHECK(is_access_error(eve.tries({target.address(), target.size(), {key, key}, rdma::remote_access})));
+  }
+  f.check_unharmed();
+}
+
+TEST_CASE("a lease ends at its last byte")
+{
+  attacked_fixture f;
+  for (const auto& [offset, size] : std::vector<std::pair<std::int64_t, std::uint64_t>>{
+         {64, 1}, {0, 65}, {-1, 1}, {-64, 64}, {-1, 66}, {63, 2}, {4096, 8}, {0, 1 << 20}})
+  {
+    CAPTURE(offset, size);
+    attacker eve(f);
+    const rdma::remote_memory own = f.allocate(eve.own, 64);
+    // Its neighbours are others' leases: of the same size, and the pool is dense.
+    const std::uint64_t address = own.buffer().address() + static_cast<std::uint64_t>(offset);
+    CHECK(is_access_error(f.write(eve.own, std::string(size, 'x'), {address, size, own.buffer().keys(), own.rights()})));
+  }
+  f.check_unharmed();
+}
+
+TEST_CASE("leases of a connection that has ended are reached by nobody, however they try")
+{
+  attacked_fixture f;
+  rdma::remote_buffer left;
+  {
+    attacker gone(f);
+    const rdma::remote_memory memory = f.allocate(gone.own, 64);
+    left = memory;
+    gone.own.close();
+    REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
+  }
+  attacker eve(f);
+  CHECK(is_access_error(eve.tries(left)));
+  f.check_unharmed();
+}
+
+TEST_CASE("rights that were not granted are refused by the owner's device, whatever the handle says")
+{
+  attacked_fixture f;
+  rdma::allocation_options options;
+  options.rights = rdma::access::remote_read;
+  attacker eve(f);
+  const rdma::remote_memory own = f.allocate(eve.own, 64, options);
+  const rdma::remote_buffer forged(own.buffer().address(), 64, own.buffer().keys(), rdma::remote_access);
+  CHECK(is_access_error(f.write(eve.own, "forged", forged)));
+  f.check_unharmed();
+}
+
+TEST_CASE("a peer that asks for all there is gets its share, and the others theirs")
+{
+  rdma::lessor_options quotas;
+  quotas.bytes_per_peer_max = 64 << 10;
+  quotas.regions_per_peer_max = 100;
+  quotas.bytes_max = 1 << 20;
+  attacked_fixture f(quotas);
+  attacker eve(f);
+  std::deque<memory_record> granted(emulated() ? 500 : 5000);
+  rdma::agent agent = eve.own.agent();
+  for (std::size_t i = 0; i != granted.size(); ++i)
+    agent.async_allocate(i % 3 == 0 ? 1 << 16 : 1, granted[i].handler());
+  REQUIRE(run_until(f.io, [&] { return std::all_of(granted.begin(), granted.end(), [](auto& each) { return each.done(); }); }));
+  std::size_t bytes = 0;
+  std::size_t regions = 0;
+  for (const memory_record& each : granted)
+  {
+    CHECK((each.ec == error_code() || each.ec == error::quota_exceeded));
+    bytes += each.value.size();
+    regions += each.value.is_valid();
+  }
+  CHECK(regions <= 100);
+  CHECK(bytes <= 64 << 10);
+  CHECK(bytes != 0);
+  f.check_unharmed();
+}
+
+TEST_CASE("what is no message of an agent's ends the sender's agent and leases, and nothing else")
+{
+  attacked_fixture f;
+  attacker eve(f);
+  const auto lane = raw_lane::open(eve);
+  const auto granted = lane->ask(request(message_type::allocate, 1));
+  REQUIRE(granted);
+  REQUIRE(granted->type == message_type::granted);
+  CHECK(f.lessor.statistics().regions == 2);
+
+  std::vector<std::byte> bytes;
+  SECTION("too short") { bytes.assign(63, std::byte(1)); }
+  SECTION("too long") { bytes.assign(65, std::byte(1)); }
+  SECTION("of zeros") { bytes.assign(64, std::byte(0)); }
+  SECTION("an answer to what was not asked")
+  {
+    agent_message m = request(message_type::done, 77);
+    m.lease = 0;
+    const auto encoded = m.encode();
+    bytes.assign(encoded.begin(), encoded.end());
+  }
+  SECTION("a grant that was not asked for")
+  {
+    agent_message m = request(message_type::lend, 77);
+    m.type = message_type::granted;
+    const auto encoded = m.encode();
+    bytes.assign(encoded.begin(), encoded.end());
+  }
+  SECTION("the same lease lent twice")
+  {
+    const auto encoded = request(message_type::lend, 77).encode();
+    REQUIRE(lane->ask(request(message_type::lend, 76))->type == message_type::done);
+    bytes.assign(encoded.begin(), encoded.end());
+  }
+  SECTION("a lease without a key")
+  {
+    agent_message m = request(message_type::lend, 77);
+    const bool software = has(feature::software_device);
+    m.memory = rdma::remote_buffer(4096, 32, {software ? 7u : 0u, software ? 0u : 7u}, rdma::remote_access);
+    const auto encoded = m.encode();
+    bytes.assign(encoded.begin(), encoded.end());
+  }
+  lane->send(bytes);
+  CHECK(lane->is_told_over());
+  REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
+  CHECK(is_access_error(f.write(eve.own, "late", granted->memory)));
+  f.check_unharmed();
+}
+
+TEST_CASE("leases that are not the sender's are as if there were none")
+{
+  attacked_fixture f;
+  attacker eve(f);
+  const auto lane = raw_lane::open(eve);
+  for (const message_type type : {message_type::renew, message_type::release, message_type::hand_over})
+    for (const std::uint64_t lease : {std::uint64_t{1}, std::uint64_t{2}, UINT64_MAX})
+    {
+      agent_message m = request(type, 5);
+      m.lease = lease;
+      const auto said = lane->ask(m);
+      REQUIRE(said);
+      CHECK(said->type == message_type::refused);
+      CHECK(said->status == rdma::detail::refusal_status::unknown_lease);
+    }
+  agent_message silent = request(message_type::release, 0);
+  CHECK(lane->send(silent));
+  silent.type = message_type::recall;
+  CHECK(lane->send(silent));
+  CHECK(lane->ask(request(message_type::allocate, 6))->type == message_type::granted);
+  f.check_unharmed();
+}
+
+TEST_CASE("a peer that takes no answers gets no more than its share of work done")
+{
+  attacked_fixture f;
+  {
+    attacker eve(f);
+    const auto lane = raw_lane::open(eve, 1);
+    constexpr int flood = 2000;
+    for (int i = 1; i <= flood; ++i)
+      lane->post(request(message_type::allocate, static_cast<std::uint32_t>(i)));
+    // Others are served meanwhile; the flood goes on as its one receive lets answers through.
+    for (int i = 0; i != 20; ++i)
+      f.check_unharmed();
+    CHECK(f.lessor.statistics().regions <= 1 + f.lessor.options().regions_per_peer_max);
+    eve.own.close();
+  }
+  REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
+  f.check_unharmed();
+}
+
+TEST_CASE("messages at random do no harm")
+{
+  attacked_fixture f;
+  const unsigned seed = std::random_device()();
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  std::unique_ptr<attacker> eve;
+  std::shared_ptr<raw_lane> lane;
+  const int count = emulated() ? 100 : 1000;
+  for (int i = 0; i != count; ++i)
+  {
+    if (!lane || lane->over())
+    {
+      lane.reset();
+      eve = std::make_unique<attacker>(f);
+      lane = raw_lane::open(*eve);
+    }
+    agent_message m = request(static_cast<message_type>(1 + random() % 9), random() % 4);
+    if (m.lease != 0)
+      m.lease = 1 + random() % 3;
+    auto bytes = m.encode();
+    if (random() % 8 == 0)
+      bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << random() % 8);
+    lane->send(bytes);
+  }
+  f.check_unharmed();
+  lane.reset();
+  eve.reset();
+  REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
+}
