@@ -1,0 +1,177 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "software/agent_fixture.hpp"
+
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/read_until.hpp>
+
+#include <algorithm>
+#include <array>
+#include <csignal>
+#include <list>
+#include <memory>
+#include <string>
+
+#include <fcntl.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+// Peers that are killed while leases are out, in both directions.
+
+namespace {
+
+using namespace test;
+
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+constexpr int rounds = 10;
+#else
+constexpr int rounds = 200;
+#endif
+constexpr int peers = 50; // in a process
+
+/// test/programs/lease_holder in a process of its own.
+class lease_holder
+{
+public:
+  lease_holder(asio::io_context& io, const tcp::endpoint& server)
+    : output_(io)
+  {
+    std::array<int, 2> ends{};
+    REQUIRE(::pipe2(ends.data(), O_CLOEXEC) == 0);
+    posix_spawn_file_actions_t actions;
+    ::posix_spawn_file_actions_init(&actions);
+    ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
+    std::string program = BOOST_RDMA_TEST_PROGRAMS "/lease_holder";
+    std::string device = device_name();
+    std::string port = std::to_string(server.port());
+    std::string count = std::to_string(peers);
+    std::array<char*, 5> arguments{program.data(), device.data(), port.data(), count.data(), nullptr};
+    const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ);
+    ::posix_spawn_file_actions_destroy(&actions);
+    ::close(ends[1]);
+    output_.assign(ends[0]);
+    REQUIRE(error == 0);
+    asio::async_read_until(output_, asio::dynamic_buffer(line_), '\n',
+      [this](const error_code& ec, std::size_t)
+      {
+        ready_ = !ec;
+        ended_ = static_cast<bool>(ec);
+      });
+  }
+  ~lease_holder() { kill(); }
+  lease_holder(const lease_holder&) = delete;
+  lease_holder& operator=(const lease_holder&) = delete;
+
+  [[nodiscard]] bool is_ready() const { return ready_; }
+  [[nodiscard]] bool has_ended() const { return ended_; }
+
+  void kill()
+  {
+    if (pid_ <= 0)
+      return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+
+private:
+  asio::posix::stream_descriptor output_;
+  std::string line_;
+  bool ready_ = false;
+  bool ended_ = false;
+  pid_t pid_ = 0;
+};
+
+/// What the server has of one peer.
+struct served
+{
+  explicit served(rdma::queue_pair accepted)
+    : own(std::move(accepted))
+  {
+  }
+  rdma::queue_pair own;
+  loan_record lent;
+  memory_record borrowed;
+  plain_record back;
+};
+
+} // namespace
+
+TEST_CASE("peers that are killed with leases out leave nothing behind, ten thousand of them")
+{
+  BOOST_RDMA_TEST_NEEDS(endpoint_descriptions);
+  asio::io_context io;
+  const rdma::context context = make_context();
+  const rdma::lessor lessor(context);
+  rdma::acceptor acceptor(io, context, loopback(), agent_fixture::options_of(lessor));
+  const rdma::registered_buffer region = context.allocate(512);
+  std::list<served> all;
+  const auto accept = [&](const auto& self) -> void
+  {
+    acceptor.async_accept(
+      [&, self](const error_code& ec, rdma::queue_pair peer)
+      {
+        if (ec)
+          return;
+        served& each = all.emplace_back(std::move(peer));
+        each.own.agent().async_lend(region,
+          [&each](const error_code& outcome, rdma::loan lent)
+          {
+            each.lent.handler()(outcome, std::move(lent));
+            if (!outcome)
+              each.own.agent().async_wait_return(each.lent.value, each.back.handler());
+          });
+        each.own.agent().async_receive_remote(each.borrowed.handler());
+        self(self);
+      });
+  };
+  accept(accept);
+
+  const auto in_use = [&] { return context.pool().statistics().bytes_allocated; };
+  const std::size_t before = in_use();
+  int dead = 0;
+  for (int round = 0; round != (emulated() ? 2 : rounds); ++round)
+  {
+    lease_holder process(io, acceptor.local_endpoint());
+    REQUIRE(run_until(io, [&] { return process.is_ready() || process.has_ended(); }));
+    REQUIRE(process.is_ready());
+    REQUIRE(all.size() == peers);
+    REQUIRE(run_until(io,
+      [&]
+      {
+        return std::all_of(
+          all.begin(), all.end(), [](const served& each) { return each.lent.done() && each.borrowed.done(); });
+      }));
+    REQUIRE(lessor.statistics().regions == 2 * peers);
+    for (const served& each : all)
+      REQUIRE((each.lent.value.is_out() && each.borrowed.value.is_valid()));
+
+    process.kill();
+    REQUIRE(run_until(io,
+      [&]
+      {
+        return lessor.statistics().regions == 0
+          && std::all_of(all.begin(), all.end(), [](const served& each) { return each.back.done(); });
+      }));
+    for (const served& each : all)
+    {
+      REQUIRE(each.back.ec);
+      REQUIRE_FALSE(each.lent.value.is_out());
+      REQUIRE_FALSE(each.borrowed.value.is_valid());
+    }
+    dead += peers;
+    all.clear();
+    REQUIRE(lessor.statistics().bytes == 0);
+    REQUIRE(lessor.pool().statistics().bytes_allocated == 0);
+    REQUIRE(run_until(io, [&] { return in_use() == before; }));
+  }
+  CHECK(dead == (emulated() ? 2 : rounds) * peers);
+  acceptor.close();
+  CHECK(run_out(io));
+}
