@@ -118,7 +118,8 @@ concept pool_range = std::ranges::contiguous_range<Range> && std::ranges::sized_
  * apart. The memory is not reachable from remote.
  *
  * Each thread has a cache of free blocks, so that allocating and deallocating take no lock and call nothing in the
- * steady state; a block may be given back by another thread than it was taken by. Small sizes are rounded up to
+ * steady state; a block may be given back by another thread than it was taken by. That is so for sixteen pools of a process at one
+ * time; of more, some take a lock when a thread goes back and forth between them. Small sizes are rounded up to
  * one of 44 classes, by at most 20 % from 128 bytes to 64 KiB and to 16 bytes below; larger ones to pages of 4 KiB.
  *
  * @par Lifetime

@@ -16,20 +16,10 @@
 // The ways that take no lock; those that do are in pool_slow_paths.cpp.
 
 namespace rdma::detail {
-namespace {
-
-std::uint64_t next_id() noexcept
-{
-  static std::atomic<std::uint64_t> last{0};
-  return last.fetch_add(1, std::memory_order_relaxed) + 1; // only unlike all others
-}
-
-} // namespace
 
 pool_impl::pool_impl(const domain_impl& domain, const memory_pool_options& options)
   : domain_(domain)
   , options_(options)
-  , id_(next_id())
   , shell_(std::make_shared<pool_shell>())
   , store_(domain, options, this, &pool_impl::destroy_arena)
 {

@@ -135,7 +135,7 @@ private:
 
   const domain_impl& domain_;
   const memory_pool_options options_;
-  const std::uint64_t id_;
+  const pool_id id_;
   const std::shared_ptr<pool_shell> shell_;
   block_store store_;
   std::vector<std::unique_ptr<pool_block[]>> descriptor_chunks_;
@@ -152,7 +152,7 @@ private:
 template <class T>
 inline T* pool_impl::pop(std::size_t class_index) noexcept
 {
-  thread_cache* const cache = thread_cache::of(id_);
+  thread_cache* const cache = thread_cache::of(id_.value());
   if (cache == nullptr || !cache->enter())
     return nullptr;
   T* const found = cache->pop<T>(class_index);
@@ -163,7 +163,7 @@ inline T* pool_impl::pop(std::size_t class_index) noexcept
 template <class T>
 inline bool pool_impl::push(std::size_t class_index, T* item) noexcept
 {
-  thread_cache* const cache = thread_cache::of(id_);
+  thread_cache* const cache = thread_cache::of(id_.value());
   if (cache == nullptr || !cache->enter())
     return false;
   const bool kept = cache->push(class_index, item);

@@ -29,7 +29,7 @@ constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // and of n
 // This thread's. A retired pool takes what comes back at once.
 thread_cache* pool_impl::own_cache() noexcept
 {
-  return retired_ || options_.thread_cache_bytes_max == 0 ? nullptr : thread_cache::attach(shell_, id_);
+  return retired_ || options_.thread_cache_bytes_max == 0 ? nullptr : thread_cache::attach(shell_, id_.value());
 }
 
 // What is taken, and if the limit forbids it, the pool's or the system's of locked memory, once more: with what threads

@@ -20,14 +20,48 @@ namespace rdma::detail {
 
 namespace {
 
+// Living pools, by their place. Figures alone: nothing else is ordered by them.
+constinit std::array<std::atomic<std::size_t>, thread_slot_count> pools_at{};
+
 // The order of ending: the caches go, and what the thread destroys after them goes to the pools directly.
 constinit thread_local bool thread_ended = false;
 
 // What the thread that a child of fork() has took from the parent's pools is of no use there: it asks anew, the long way, and
-// finds out. So the short way need not ask which process this is. Before main(), as for process_mark.
-[[maybe_unused]] const int slots_end_with_fork = ::pthread_atfork(nullptr, nullptr, [] { thread_slots.fill(nullptr); });
+// finds out. So the short way need not ask which process this is. The parent's pools never end here, so that their places
+// are free at once. Before main(), as for process_mark.
+[[maybe_unused]] const int slots_end_with_fork = ::pthread_atfork(nullptr, nullptr,
+  []
+  {
+    thread_slots.fill(nullptr);
+    for (auto& each : pools_at)
+      each.store(0, std::memory_order_relaxed);
+  });
+
+std::size_t take_place() noexcept
+{
+  for (;;)
+  {
+    auto* const best = std::min_element(pools_at.begin(), pools_at.end(),
+      [](const auto& a, const auto& b) { return a.load(std::memory_order_relaxed) < b.load(std::memory_order_relaxed); });
+    std::size_t pools = best->load(std::memory_order_relaxed);
+    // Not when another has taken it meanwhile.
+    if (best->compare_exchange_strong(pools, pools + 1, std::memory_order_relaxed))
+      return static_cast<std::size_t>(best - pools_at.begin());
+  }
+}
 
 } // namespace
+
+pool_id::pool_id() noexcept
+{
+  static constinit std::atomic<std::uint64_t> last{0};
+  value_ = (last.fetch_add(1, std::memory_order_relaxed) + 1) * thread_slot_count + take_place();
+}
+
+pool_id::~pool_id()
+{
+  pools_at[value_ % thread_slot_count].fetch_sub(1, std::memory_order_relaxed);
+}
 
 // All caches of a thread.
 class thread_caches

@@ -38,6 +38,26 @@ struct pool_shell
   const process_mark process;
 };
 
+// The caches that a thread used lately have places by their pools' ids: found without a search, and as many as fit into the
+// 128 bytes that the C library has left for initial-exec variables of shared libraries that are loaded late.
+inline constexpr std::size_t thread_slot_count = 16;
+
+// A pool's id: unlike that of any other pool there ever was. Modulo thread_slot_count it is the pool's place in every thread:
+// the one that the fewest living pools have, so that no two share one before there are more pools than places.
+class pool_id
+{
+public:
+  pool_id() noexcept;
+  ~pool_id();
+  pool_id(const pool_id&) = delete;
+  pool_id& operator=(const pool_id&) = delete;
+
+  [[nodiscard]] std::uint64_t value() const noexcept { return value_; }
+
+private:
+  std::uint64_t value_;
+};
+
 // What a thread keeps of a pool: magazines, that is stacks of pointers, for each size class. One of free memory, one of free
 // memory that has its registration already, for registered_buffers. The pointers lie here and not in the memory, which a
 // peer may have written.
@@ -195,9 +215,7 @@ private:
   friend class thread_caches;
 };
 
-// The caches that this thread used lately, by the pool's id. Initial-exec: found without a call, also in a shared library; the
-// 128 bytes are what the C library has left for those that are loaded late.
-inline constexpr std::size_t thread_slot_count = 16;
+// Initial-exec: without a call, also in a shared library.
 [[gnu::tls_model("initial-exec")]] extern constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots;
 
 inline thread_cache* thread_cache::of(std::uint64_t pool_id) noexcept

@@ -8,6 +8,8 @@
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
 
+#include "resource/pool_impl.hpp"
+
 #include <boost_rdma/memory_pool.hpp>
 
 #include <atomic>
@@ -287,5 +289,22 @@ TEST_CASE("a thread uses more pools than it has places for")
     CHECK(each->statistics().growths == 1);
     CHECK(each->statistics().buffers == 0);
     CHECK(each->statistics().bytes_allocated == 0);
+  }
+}
+
+TEST_CASE("pools that live at one time keep their quick way in a thread, however many came and went between")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool first(context);
+  for (std::size_t i = 0; i < 2 * rdma::detail::thread_slot_count; ++i)
+  {
+    const rdma::memory_pool between(context);
+    rdma::memory_pool second(context);
+    (void)second.make_buffer(100);
+    (void)first.make_buffer(100);
+    for (int round = 0; round < 3; ++round)
+      for (rdma::memory_pool* each : {&first, &second})
+        if (each->impl().allocate_cached(100).size() != 100)
+          FAIL("the slow way, beside the " << 2 * i << "th pool after it");
   }
 }

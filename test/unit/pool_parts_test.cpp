@@ -12,10 +12,13 @@
 #include "resource/process_fence.hpp"
 #include "resource/size_classes.hpp"
 #include "resource/slab.hpp"
+#include "resource/thread_cache.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <memory>
+#include <optional>
 #include <random>
 #include <set>
 #include <vector>
@@ -186,4 +189,37 @@ TEST_CASE("the address map finds what covers an address, and nothing at any othe
 TEST_CASE("the kernel's fence in all threads works where it was announced")
 {
   CHECK(process_fence() == has_process_fence);
+}
+
+TEST_CASE("pools that live at one time share no place in threads while there is one left, and no id ever")
+{
+  const auto place = [](const std::optional<pool_id>& id) { return id->value() % thread_slot_count; };
+  std::array<std::optional<pool_id>, thread_slot_count> alive;
+  std::set<std::uint64_t> ids;
+  for (std::size_t i = 0; i < 100; ++i)
+  {
+    auto& each = alive[i * 7 % alive.size()];
+    each.emplace(); // its predecessor goes before
+    ids.insert(each->value());
+  }
+  CHECK(ids.size() == 100);
+  std::set<std::size_t> places;
+  for (const auto& each : alive)
+    places.insert(place(each));
+  CHECK(places.size() == thread_slot_count);
+
+  // Of as many again each shares with one.
+  std::array<std::optional<pool_id>, thread_slot_count> more;
+  std::set<std::size_t> shared;
+  for (auto& each : more)
+  {
+    each.emplace();
+    shared.insert(place(each));
+  }
+  CHECK(shared.size() == thread_slot_count);
+
+  const std::size_t left = place(alive[5]);
+  alive[5].reset();
+  alive[5].emplace();
+  CHECK(place(alive[5]) == left);
 }
