@@ -101,10 +101,11 @@ private:
   char text_[512]; // no std::string: copying an exception must not throw
 };
 
-/// A contiguous range of trivially copyable values: std::span, std::vector, std::pmr::string, std::array.
+/// A contiguous range of trivially copyable values that owns nothing, as std::span, or is no temporary: `std::vector<T>&`,
+/// `std::pmr::string&`, `std::array<T, n>&`.
 template <class Range>
 concept pool_range = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range>
-  && std::is_trivially_copyable_v<std::ranges::range_value_t<Range>>;
+  && std::ranges::borrowed_range<Range> && std::is_trivially_copyable_v<std::ranges::range_value_t<Range>>;
 
 /// Registered memory for containers: a std::pmr::memory_resource over large registered arenas.
 /**
@@ -166,7 +167,7 @@ public:
   [[nodiscard]] mutable_buffer buffer(std::span<std::byte> memory, error_code& ec) noexcept;
   [[nodiscard]] const_buffer buffer(std::span<const std::byte> memory, error_code& ec) noexcept;
 
-  /// The same of a container's elements: to write to, unless they are const.
+  /// The same of a container's elements: to write to, unless they are const. Not of a temporary's, which are gone at once.
   template <pool_range Range>
   [[nodiscard]] auto buffer(Range&& range)
   {
@@ -177,6 +178,10 @@ public:
   {
     return buffer(bytes_of(range), ec);
   }
+  // One of bytes would turn into a span otherwise.
+  template <std::ranges::contiguous_range Range>
+    requires(!std::ranges::borrowed_range<Range>)
+  void buffer(Range&& temporary, auto&&...) = delete;
 
   /// Whether this memory is wholly the pool's. A free block is, too.
   [[nodiscard]] bool owns(const void* data, std::size_t size) const noexcept;

@@ -18,7 +18,10 @@
 #include <map>
 #include <memory_resource>
 #include <optional>
+#include <span>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 // The pool as a memory_resource, its limits, and its figures. Threads: memory_pool_threads.cpp; a device that refuses:
@@ -42,6 +45,27 @@ error_code code_of_allocation(std::pmr::memory_resource& from, std::size_t bytes
   }
   return {};
 }
+
+template <class Range>
+concept can_be_viewed = requires(rdma::memory_pool& pool, Range&& range, error_code& ec)
+{
+  pool.buffer(std::forward<Range>(range));
+  pool.buffer(std::forward<Range>(range), ec);
+};
+
+static_assert(can_be_viewed<std::pmr::vector<int>&>);
+static_assert(can_be_viewed<const std::pmr::vector<std::byte>&>);
+static_assert(can_be_viewed<std::pmr::string&>);
+static_assert(can_be_viewed<std::array<int, 4>&>);
+static_assert(can_be_viewed<int (&)[4]>);
+static_assert(can_be_viewed<std::span<int>>); // owns nothing, so a temporary will do
+static_assert(can_be_viewed<std::span<const std::byte>>);
+static_assert(can_be_viewed<std::string_view>);
+static_assert(!can_be_viewed<std::pmr::vector<int>>); // gone before it is used
+static_assert(!can_be_viewed<const std::pmr::vector<int>>);
+static_assert(!can_be_viewed<std::pmr::vector<std::byte>>); // a span<const std::byte> takes it
+static_assert(!can_be_viewed<const std::array<std::byte, 4>>);
+static_assert(!can_be_viewed<std::pmr::vector<std::pmr::string>&>);
 
 rdma::memory_pool_options small_arenas()
 {
