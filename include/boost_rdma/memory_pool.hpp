@@ -44,7 +44,8 @@ enum class huge_pages
 };
 
 /// How a memory_pool grows, gives back, and what it is limited to.
-/** Values that contradict each other are drawn to what makes sense; sizes are rounded up to pages. */
+/** Values that contradict each other are drawn to what makes sense; sizes of arenas are rounded up to pages. What comes of
+ * it memory_pool::options() says. */
 struct memory_pool_options
 {
   /// Bytes of the first arenas. Memory is registered by the arena.
@@ -54,7 +55,7 @@ struct memory_pool_options
   /** An arena grows the pool by a quarter, so that there are few. Where the system refuses so much, it has arena_size. */
   std::size_t arena_size_max = std::size_t{32} << 20;
 
-  /// Bytes registered at most, over all arenas; error::pool_exhausted beyond.
+  /// Bytes registered at most, over all arenas; error::pool_exhausted beyond. Rounded down to pages.
   std::size_t size_max = std::size_t{4} << 30;
 
   /// When arenas without any block in use hold more bytes than this, some are given back to the system...
@@ -63,7 +64,7 @@ struct memory_pool_options
   std::size_t idle_bytes_low = std::size_t{8} << 20;
 
   /// Bytes of free blocks that one thread keeps at most for itself; 0 for none.
-  /** At the limit they are taken back from all threads before an allocation fails. */
+  /** At the limit they are taken back from all threads before an allocation fails that they could make room for. */
   std::size_t thread_cache_bytes_max = std::size_t{2} << 20;
 
   huge_pages huge = huge_pages::transparent;
@@ -191,6 +192,9 @@ public:
   std::size_t trim() noexcept;
 
   [[nodiscard]] memory_pool_statistics statistics() const;
+
+  /// What is in effect: with sizes rounded to pages, arena_size_max no less than arena_size, and idle_bytes_low no more than
+  /// idle_bytes_high.
   [[nodiscard]] const memory_pool_options& options() const noexcept;
 
   detail::pool_impl& impl() const noexcept { return *impl_; }

@@ -32,6 +32,7 @@ memory_pool_options in_order(memory_pool_options o)
   { return bytes > SIZE_MAX / 4 ? SIZE_MAX / 4 & ~(system_page - 1) : round_up(std::max(bytes, system_page), system_page); };
   o.arena_size = whole(o.arena_size);
   o.arena_size_max = std::max(o.arena_size, whole(o.arena_size_max));
+  o.size_max = o.size_max & ~(system_page - 1);
   o.idle_bytes_low = std::min(o.idle_bytes_low, o.idle_bytes_high);
   return o;
 }
@@ -102,8 +103,7 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
 bool block_store::grow(std::size_t pages, error_code& ec)
 {
   const std::size_t needed = pages * page_bytes;
-  const std::size_t room =
-    (options_.size_max - std::min(options_.size_max, counts_.bytes_registered)) / page_bytes * page_bytes;
+  const std::size_t room = options_.size_max - counts_.bytes_registered;
   if (needed > room)
   {
     ec = error::pool_exhausted;

@@ -55,11 +55,20 @@ public:
   // The arena that a block of this store, or any other address, lies in; null.
   [[nodiscard]] arena* find(const void* address) const noexcept { return map_.find(address); }
 
+  // False when the limit forbids a block of that size for as long as what is taken now is, but for so many bytes of it.
+  [[nodiscard]] bool may_hold(std::size_t bytes, std::size_t but_for = 0) const noexcept
+  {
+    return bytes <= options_.size_max - (counts_.bytes_allocated - but_for);
+  }
+
   // Bytes that the next arena takes, for a block of that size.
   [[nodiscard]] std::size_t growth(std::size_t bytes) const noexcept;
 
   // Arenas that are registered, with those that are referred to but hold no blocks any more.
   [[nodiscard]] std::size_t arenas() const noexcept { return counts_.arenas; }
+
+  // What is in effect.
+  [[nodiscard]] const memory_pool_options& options() const noexcept { return options_; }
 
   // Its part of the statistics. bytes_allocated is with what threads keep.
   [[nodiscard]] const memory_pool_statistics& counts() const noexcept { return counts_; }

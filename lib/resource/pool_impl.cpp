@@ -16,10 +16,17 @@
 // The ways that take no lock; those that do are in pool_slow_paths.cpp.
 
 namespace rdma::detail {
+namespace {
+
+constexpr std::size_t block_bytes(std::size_t size) noexcept
+{
+  return size <= largest_class_bytes ? class_bytes[class_of(size)] : round_up(size, page_bytes);
+}
+
+} // namespace
 
 pool_impl::pool_impl(const domain_impl& domain, const memory_pool_options& options)
   : domain_(domain)
-  , options_(options)
   , shell_(std::make_shared<pool_shell>())
   , store_(domain, options, this, &pool_impl::destroy_arena)
 {
@@ -40,8 +47,8 @@ bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) 
     ec = error::empty_buffer;
   else if (!std::has_single_bit(alignment) || alignment > alignment_max)
     ec = error::bad_alignment;
-  // The latter, which no machine has, keeps the arithmetic from overflowing.
-  else if (size > options_.size_max || size > SIZE_MAX / 4)
+  // The former, which no machine has, keeps the arithmetic from overflowing. What never fits is not to cost anybody anything.
+  else if (size > SIZE_MAX / 4 || block_bytes(round_up(size, alignment)) > options().size_max)
   {
     failures_.fetch_add(1, std::memory_order_relaxed);
     ec = error::pool_exhausted;

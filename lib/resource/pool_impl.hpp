@@ -76,7 +76,7 @@ public:
   std::size_t trim() noexcept;
 
   [[nodiscard]] memory_pool_statistics statistics() const;
-  [[nodiscard]] const memory_pool_options& options() const noexcept { return options_; }
+  [[nodiscard]] const memory_pool_options& options() const noexcept { return store_.options(); }
 
   // For people: why an allocation of that size failed.
   [[nodiscard]] std::string failure(std::size_t size, const error_code& ec) const;
@@ -115,7 +115,7 @@ private:
   template <class T>
   void give_back_slowly(std::size_t class_index, std::size_t bytes, T* item) noexcept;
   template <class Take>
-  [[nodiscard]] auto in_need(Take take, error_code& ec);
+  [[nodiscard]] auto in_need(Take take, std::size_t bytes, error_code& ec);
   [[nodiscard]] thread_cache* own_cache() noexcept;
   [[nodiscard]] pool_block* take_descriptor(error_code& ec);
   void give_back_descriptor(pool_block* block) noexcept;
@@ -128,13 +128,12 @@ private:
   template <class T>
   void flush(thread_cache& cache, std::size_t class_index, std::size_t left) noexcept;
   void empty(thread_cache& cache) noexcept;
-  [[nodiscard]] bool empty_all() noexcept;
+  [[nodiscard]] bool empty_all(std::size_t wanted) noexcept;
 
   void start_ending(lock_type& lock) noexcept;
   void end_if_empty(lock_type lock) noexcept;
 
   const domain_impl& domain_;
-  const memory_pool_options options_;
   const pool_id id_;
   const std::shared_ptr<pool_shell> shell_;
   block_store store_;

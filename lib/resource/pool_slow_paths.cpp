@@ -29,20 +29,20 @@ constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // and of n
 // This thread's. A retired pool takes what comes back at once.
 thread_cache* pool_impl::own_cache() noexcept
 {
-  return retired_ || options_.thread_cache_bytes_max == 0 ? nullptr : thread_cache::attach(shell_, id_.value());
+  return retired_ || options().thread_cache_bytes_max == 0 ? nullptr : thread_cache::attach(shell_, id_.value());
 }
 
 // What is taken, and if the limit forbids it, the pool's or the system's of locked memory, once more: with what threads
-// have cached, then with the arenas that are not large enough given back.
+// have cached, then with the arenas that are not large enough given back. Nothing goes back for what would not fit all the same.
 template <class Take>
-auto pool_impl::in_need(Take take, error_code& ec)
+auto pool_impl::in_need(Take take, std::size_t bytes, error_code& ec)
 {
   const auto refused = [&ec]
   { return ec == error::pool_exhausted || ec == error_code(ENOMEM, boost::system::system_category()); };
   auto taken = take();
-  if (refused() && empty_all())
+  if (refused() && empty_all(bytes))
     taken = take();
-  if (refused() && store_.give_back_idle(0) != 0)
+  if (refused() && store_.may_hold(bytes) && store_.give_back_idle(0) != 0)
     taken = take();
   return taken;
 }
@@ -80,8 +80,9 @@ T* pool_impl::take_locked(std::size_t class_index, std::size_t bytes, error_code
   const lock_type lock(shell_->mutex);
   if (class_index == large)
   {
-    std::byte* const data = in_need([&] { return store_.take_large(bytes, ec); }, ec);
-    return data != nullptr ? from_memory<T>(data, large, round_up(bytes, page_bytes), ec) : nullptr;
+    bytes = round_up(bytes, page_bytes);
+    std::byte* const data = in_need([&] { return store_.take_large(bytes, ec); }, bytes, ec);
+    return data != nullptr ? from_memory<T>(data, large, bytes, ec) : nullptr;
   }
   bytes = class_bytes[class_index];
   thread_cache* const cache = own_cache();
@@ -100,7 +101,7 @@ T* pool_impl::take_locked(std::size_t class_index, std::size_t bytes, error_code
       std::min(batch_size * 2, static_cast<std::uint32_t>(thread_cache::capacity_max(class_index) / 2));
   }
   const std::size_t taken =
-    in_need([&] { return store_.take(class_index, batch.data(), wanted, ec); }, ec);
+    in_need([&] { return store_.take(class_index, batch.data(), wanted, ec); }, bytes, ec);
   if (taken == 0)
     return nullptr;
   T* const first = from_memory<T>(batch[0], class_index, bytes, ec);
@@ -243,20 +244,25 @@ void pool_impl::empty(thread_cache& cache) noexcept
   }
 }
 
-// False when the caches hold nothing, or the system does not let others' be taken from.
-bool pool_impl::empty_all() noexcept
+// False when the caches hold nothing, or too little to make room for so much, or the system does not let others' be taken from.
+bool pool_impl::empty_all(std::size_t wanted) noexcept
 {
   const auto& all = shell_->caches;
   if (std::none_of(all.begin(), all.end(), [](const thread_cache* each) { return each->bytes() != 0; }))
     return false;
   if (!thread_cache::claim(all))
     return false;
+  std::size_t cached = 0; // exactly, now that nobody else is at it
+  for (const thread_cache* each : all)
+    cached += each->bytes();
+  const bool enough = store_.may_hold(wanted, cached);
   for (thread_cache* each : all)
   {
-    empty(*each);
+    if (enough)
+      empty(*each);
     each->let_go();
   }
-  return true;
+  return enough;
 }
 
 std::size_t pool_impl::trim() noexcept
@@ -265,7 +271,7 @@ std::size_t pool_impl::trim() noexcept
     return 0;
   const lock_type lock(shell_->mutex);
   const std::size_t before = store_.counts().bytes_registered;
-  (void)empty_all();
+  (void)empty_all(0);
   store_.give_back_idle(0);
   return before - store_.counts().bytes_registered;
 }
@@ -308,7 +314,7 @@ std::string pool_impl::failure(std::size_t size, const error_code& ec) const
   const memory_pool_statistics now = statistics();
   return std::to_string(size) + " bytes are more than the pool has left: " + std::to_string(now.bytes_allocated)
     + " of " + std::to_string(now.bytes_registered) + " registered bytes are in use, " + std::to_string(now.bytes_cached)
-    + " in threads' caches, and memory_pool_options::size_max is " + std::to_string(options_.size_max) + " ("
+    + " in threads' caches, and memory_pool_options::size_max is " + std::to_string(options().size_max) + " ("
     + likely_cause(ec) + ")";
 }
 

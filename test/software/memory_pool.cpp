@@ -24,6 +24,8 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 // The pool as a memory_resource, its limits, and its figures. Threads: memory_pool_threads.cpp; a device that refuses:
 // memory_pool_failures.cpp.
 
@@ -378,6 +380,96 @@ TEST_CASE("options that contradict each other are drawn to what makes sense")
     CHECK(pool.statistics().bytes_cached == 0);
   }
   CHECK(pool.statistics().arenas == 0);
+}
+
+TEST_CASE("a pool tells the options that are in effect")
+{
+  rdma::context context = make_context();
+  const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+  rdma::memory_pool_options options;
+  options.arena_size = 3 * page - 1;
+  options.arena_size_max = page;
+  options.size_max = 9 * page - 1;
+  options.idle_bytes_high = 5;
+  options.idle_bytes_low = 6;
+  options.thread_cache_bytes_max = 7;
+  options.huge = rdma::huge_pages::off;
+  rdma::memory_pool pool(context, options);
+  const rdma::memory_pool_options& o = pool.options();
+  CHECK(o.arena_size == 3 * page);
+  CHECK(o.arena_size_max == 3 * page);
+  CHECK(o.size_max == 8 * page);
+  CHECK(o.idle_bytes_high == 5);
+  CHECK(o.idle_bytes_low == 5);
+  CHECK(o.thread_cache_bytes_max == 7);
+  CHECK(o.huge == rdma::huge_pages::off);
+  CHECK(pool.make_buffer(8 * page).size() == 8 * page);
+  error_code ec;
+  (void)pool.make_buffer(8 * page + 1, 64, ec);
+  CHECK(ec == rdma::error::pool_exhausted);
+
+  const rdma::memory_pool usual(context);
+  CHECK(usual.options().arena_size == rdma::memory_pool_options().arena_size);
+  CHECK(usual.options().size_max == rdma::memory_pool_options().size_max);
+  options.arena_size = options.arena_size_max = options.size_max = SIZE_MAX;
+  const rdma::memory_pool boundless(context, options);
+  CHECK(boundless.options().size_max == SIZE_MAX / page * page);
+}
+
+TEST_CASE("what cannot fit costs nobody their caches, nor the pool its free arenas")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.arena_size = options.arena_size_max = 1u << 18;
+  options.size_max = (1u << 20) + 100;
+  error_code ec;
+  SECTION("ever")
+  {
+    rdma::memory_pool pool(context, options);
+    (void)pool.make_buffer(1000);
+    const auto before = pool.statistics();
+    REQUIRE(before.bytes_cached > 0);
+    (void)pool.make_buffer((1u << 20) + 50, 64, ec); // with its last page
+    CHECK(ec == rdma::error::pool_exhausted);
+    (void)pool.make_buffer((1u << 20) + 101, 64, ec);
+    CHECK(ec == rdma::error::pool_exhausted);
+    CHECK(code_of_allocation(pool, (1u << 20) + 50, 4096) == rdma::error::pool_exhausted);
+    const auto after = pool.statistics();
+    CHECK(after.bytes_cached == before.bytes_cached);
+    CHECK(after.bytes_registered == before.bytes_registered);
+    CHECK(after.failures == 3);
+    CHECK(pool.make_buffer(1u << 20).size() == 1u << 20); // which takes both
+    CHECK(pool.statistics().bytes_cached == 0);
+  }
+  SECTION("ever, rounded up to its size class")
+  {
+    options.arena_size = options.size_max = 36'864;
+    rdma::memory_pool pool(context, options);
+    (void)pool.make_buffer(1000);
+    const auto before = pool.statistics();
+    REQUIRE(before.bytes_cached > 0);
+    (void)pool.make_buffer(33'000, 64, ec); // 40,960
+    CHECK(ec == rdma::error::pool_exhausted);
+    CHECK(pool.statistics().bytes_cached == before.bytes_cached);
+    CHECK(pool.statistics().bytes_registered == before.bytes_registered);
+  }
+  SECTION("beside what is in use")
+  {
+    rdma::memory_pool pool(context, options);
+    std::optional<rdma::registered_buffer> in_use = pool.make_buffer(300'000);
+    (void)pool.make_buffer(1000);
+    (void)pool.make_buffer(250'000); // an arena without blocks
+    const auto before = pool.statistics();
+    REQUIRE(before.bytes_cached > 0);
+    REQUIRE(before.arenas == 3);
+    (void)pool.make_buffer(800'000, 64, ec);
+    CHECK(ec == rdma::error::pool_exhausted);
+    const auto after = pool.statistics();
+    CHECK(after.bytes_cached == before.bytes_cached);
+    CHECK(after.bytes_registered == before.bytes_registered);
+    in_use.reset();
+    CHECK(pool.make_buffer(800'000, 64, ec).size() == 800'000);
+  }
 }
 
 TEST_CASE("what was allocated outlives the handles of its context and of its pool")
