@@ -330,7 +330,7 @@ void memory_watch::detach(watch_client& client) noexcept
       buried_.erase(buried_.iterator_to(registration));
       own.push_back(registration);
     }
-    has_->ended.wait(lock, [&] { return ending_ != &client; });
+    has_->ended.wait(lock, [&] { return client.ending_ == 0; });
   }
   while (!own.empty())
   {
@@ -364,15 +364,36 @@ void memory_watch::end_registrations() noexcept
     has_->buried.wait(lock, [this] { return stopping_ || !buried_.empty(); });
     if (buried_.empty())
       return;
-    watched_registration& next = buried_.front();
-    buried_.pop_front();
-    ending_ = next.client;
-    lock.unlock();
-    next.release(); // may unmap watched memory, and wait for the reader
-    lock.lock();
-    ending_ = nullptr;
-    has_->ended.notify_all();
+    ++buried_.front().client->ending_;
+    end_first(buried_, lock);
   }
+}
+
+// Its client was told of one more, and is there until that is taken back.
+void memory_watch::end_first(registration_list& of, std::unique_lock<std::mutex>& lock) noexcept
+{
+  watched_registration& next = of.front();
+  watch_client& client = *next.client;
+  of.pop_front();
+  lock.unlock();
+  next.release(); // may unmap watched memory, and wait for the reader
+  lock.lock();
+  --client.ending_;
+  has_->ended.notify_all();
+}
+
+bool memory_watch::end_unused() noexcept
+{
+  registration_list unused;
+  std::unique_lock lock(mutex_);
+  for (watch_client& each : clients_)
+    each.give_up_unused(unused);
+  for (const watched_registration& each : unused)
+    ++each.client->ending_;
+  const bool any = !unused.empty();
+  while (!unused.empty())
+    end_first(unused, lock);
+  return any;
 }
 
 } // namespace rdma::detail

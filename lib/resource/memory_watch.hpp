@@ -23,6 +23,19 @@
 
 namespace rdma::detail {
 
+class watch_client;
+
+// A registration that ends when its memory does, and cannot be ended by who hears of that.
+struct watched_registration
+  : registration
+  , boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
+{
+  watch_client* client = nullptr;
+};
+
+using registration_list =
+  boost::intrusive::list<watched_registration, boost::intrusive::constant_time_size<false>>;
+
 // Who wants to hear of memory that goes. All calls come with the watch's mutex held, so that none
 // may allocate, free or wait.
 class watch_client
@@ -39,20 +52,16 @@ public:
   // Where the next watched range behind `position` begins; UINTPTR_MAX when there is none.
   [[nodiscard]] virtual std::uintptr_t next_begin(std::uintptr_t position) const noexcept = 0;
 
+  // Registrations that nobody uses go to the list, with the client's references.
+  virtual void give_up_unused(registration_list& to) noexcept = 0;
+
 protected:
   ~watch_client() = default;
-};
 
-// A registration that ends when its memory does, and cannot be ended by who hears of that.
-struct watched_registration
-  : registration
-  , boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
-{
-  watch_client* client = nullptr;
+private:
+  friend class memory_watch;
+  std::size_t ending_ = 0; // its registrations that the watch ends at the moment
 };
-
-using registration_list =
-  boost::intrusive::list<watched_registration, boost::intrusive::constant_time_size<false>>;
 
 // Hears from the kernel when memory of this process is unmapped, moved or discarded
 // (userfaultfd(2)): a NIC goes on with the pages that it has pinned, while the program has others
@@ -86,6 +95,9 @@ public:
   // none of them is being ended. Without the mutex.
   void attach(watch_client& client) noexcept;
   void detach(watch_client& client) noexcept;
+
+  // Ends what no operation uses, of all clients; false when there is nothing. Without the mutex.
+  bool end_unused() noexcept;
 
   // The mutex is held in all of these.
 
@@ -125,6 +137,7 @@ private:
   void stop_one(const page_range& range) const noexcept;
   void read_events() noexcept;
   void end_registrations() noexcept;
+  void end_first(registration_list& of, std::unique_lock<std::mutex>& lock) noexcept;
 
   const process_mark process_;
   memory_map map_;
@@ -133,7 +146,6 @@ private:
   std::mutex mutex_;
   boost::intrusive::list<watch_client, boost::intrusive::constant_time_size<false>> clients_;
   registration_list buried_;
-  const watch_client* ending_ = nullptr; // whose registration is being ended
   bool stopping_ = false;
   struct conditions
   {

@@ -183,8 +183,10 @@ try
     watching != nullptr && range.size() <= options_.bytes_max && start_watching(*made);
   const auto open = [&] { made->devices.open(domain_, made->base, made->size, made->rights, ec); };
   open();
-  // Locked memory is limited, and what nobody uses may stand in the way.
-  while (ec == error_code(ENOMEM, boost::system::system_category()) && give_back_unused())
+  // Locked memory is limited, and what nobody uses may stand in the way: of this domain, and then of
+  // others, because the limit is the process's.
+  while (ec == error_code(ENOMEM, boost::system::system_category())
+    && (give_back_unused() || (watching != nullptr && watching->end_unused())))
     made->devices.close(), open();
   made->local_keys = made->devices.local_keys();
   registration_list replaced;
@@ -312,12 +314,17 @@ bool registration_cache::give_back_unused() noexcept
   registration_list unused;
   {
     const std::lock_guard lock(watch_->mutex());
-    while (evict_one(unused))
-      ;
+    give_up_unused(unused);
   }
   const bool any = !unused.empty();
   release_all(unused);
   return any;
+}
+
+void registration_cache::give_up_unused(registration_list& to) noexcept
+{
+  while (evict_one(to))
+    ;
 }
 
 void registration_cache::forget(const page_range& range, bool gone) noexcept

@@ -92,6 +92,7 @@ private:
   void forget(const page_range& range, bool gone) noexcept override;
   [[nodiscard]] std::uintptr_t covered_until(std::uintptr_t position) const noexcept override;
   [[nodiscard]] std::uintptr_t next_begin(std::uintptr_t position) const noexcept override;
+  void give_up_unused(registration_list& to) noexcept override;
 
   domain_impl& domain_;
   const registration_cache_options options_;

@@ -9,6 +9,7 @@
 #include "common/in_child.hpp"
 #include "common/inventory.hpp"
 #include "common/rdma_fixture.hpp"
+#include "software/limited_device.hpp"
 
 #include "resource/domain_impl.hpp"
 
@@ -128,6 +129,10 @@ struct cache_user
 {
   explicit cache_user(rdma::registration_cache_options bounds = {})
     : context(context_with(bounds))
+  {
+  }
+  explicit cache_user(rdma::context other)
+    : context(std::move(other))
   {
   }
 
@@ -282,6 +287,75 @@ TEST_CASE("with bounds of nothing every operation registers for itself")
   CHECK_FALSE(user.finds(memory.at(0), page));
   CHECK(user.statistics().unkept == 2);
   CHECK(user.statistics().entries == 0);
+}
+
+TEST_CASE("when no more memory may be locked, what any domain keeps unused makes room, and what is in use stays")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  registrations limit;
+  registrations::bytes_max = 4 * page;
+  const cache_user first(counted_context());
+  const cache_user second(counted_context());
+  NEEDS_WATCHED_MEMORY(first);
+  const mapping memory(8);
+  {
+    const held in_use = first.acquire(memory.at(0), page);
+    static_cast<void>(first.acquire(memory.at(2), 3 * page));
+    static_cast<void>(second.acquire(memory.at(4), 2 * page));
+    CHECK(first.statistics().entries == 1);
+    CHECK(first.statistics().evicted == 1);
+    CHECK(first.finds(memory.at(0), page));
+    error_code ec;
+    CHECK(second.context.impl()->cache().acquire(memory.at(4), 4 * page, true, ec) == nullptr);
+    CHECK(ec == error_code(ENOMEM, boost::system::system_category()));
+    CHECK(second.statistics().evicted == 1); // its own went before it was found to be too little
+    CHECK(first.statistics().entries == 1);
+  }
+  CHECK_FALSE(second.finds(memory.at(4), 4 * page));
+  CHECK(second.finds(memory.at(4), 4 * page));
+  CHECK(first.statistics().entries == 0);
+  CHECK(registrations::standing == 1);
+}
+
+TEST_CASE("domains may go while others take back what they keep")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  registrations limit;
+  registrations::bytes_max = 16 * page;
+  {
+    const cache_user lasting(counted_context());
+    NEEDS_WATCHED_MEMORY(lasting);
+    const mapping memory(64);
+    std::atomic<bool> over{false};
+    std::atomic<int> wrong{0};
+    // Each holds four pages at most, so that there is room when all that is unused has gone.
+    const auto use = [&](const cache_user& user, std::size_t from)
+    {
+      for (std::size_t i = 0; i < 16; i += 4)
+      {
+        error_code ec;
+        const held made(user.context.impl()->cache().acquire(memory.at(from + i), 4 * page, true, ec));
+        if (!made && ec != error_code(ENOMEM, boost::system::system_category()))
+          ++wrong;
+      }
+    };
+    std::thread other(
+      [&]
+      {
+        while (!over)
+          use(lasting, 0);
+      });
+    for (int i = 0; i < (emulated() ? 20 : 300); ++i)
+    {
+      const cache_user passing(counted_context());
+      use(passing, 16);
+    }
+    over = true;
+    other.join();
+    CHECK(wrong == 0);
+  }
+  CHECK(registrations::standing == 0);
+  CHECK(registrations::bytes == 0);
 }
 
 TEST_CASE("memory that is unmapped, mapped anew, discarded or moved is not found again")
