@@ -6,13 +6,19 @@
 //
 
 #include "common/catch.hpp"
+#include "common/in_child.hpp"
 #include "common/rdma_fixture.hpp"
 
+#include "resource/domain_impl.hpp"
 #include "resource/pool_impl.hpp"
+#include "resource/process_fence.hpp"
 
 #include <boost_rdma/memory_pool.hpp>
 
+#include <array>
 #include <atomic>
+#include <cerrno>
+#include <cstring>
 #include <functional>
 #include <latch>
 #include <memory>
@@ -20,7 +26,13 @@
 #include <optional>
 #include <random>
 #include <thread>
+#include <utility>
 #include <vector>
+
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 
 // Threads that share a pool, end before it and after it.
 
@@ -64,10 +76,27 @@ private:
   std::thread thread_;
 };
 
+/// Whether threads may leave the fence to the kernel, for caches that are made meanwhile.
+class fence_of_kernel
+{
+public:
+  explicit fence_of_kernel(bool wanted)
+    : before_(std::exchange(rdma::detail::has_process_fence, wanted && rdma::detail::has_process_fence))
+  {
+  }
+  ~fence_of_kernel() { rdma::detail::has_process_fence = before_; }
+  fence_of_kernel(const fence_of_kernel&) = delete;
+  fence_of_kernel& operator=(const fence_of_kernel&) = delete;
+
+private:
+  bool before_;
+};
+
 } // namespace
 
 TEST_CASE("threads allocate, hand over and free what others allocated, and nobody's memory is another's")
 {
+  const fence_of_kernel fence(GENERATE(true, false));
   rdma::context context = make_context();
   rdma::memory_pool& pool = context.pool();
   struct block
@@ -165,6 +194,7 @@ TEST_CASE("a thread keeps no more than the options say")
 
 TEST_CASE("at the limit, memory that lies idle in other threads' caches is taken back")
 {
+  const fence_of_kernel fence(GENERATE(true, false));
   rdma::context context = make_context();
   rdma::memory_pool_options options;
   options.arena_size = options.size_max = 1u << 20;
@@ -189,6 +219,7 @@ TEST_CASE("at the limit, memory that lies idle in other threads' caches is taken
 
 TEST_CASE("a cache that was emptied from outside goes on working for its thread")
 {
+  const fence_of_kernel fence(GENERATE(true, false));
   rdma::context context = make_context();
   rdma::memory_pool pool(context);
   std::atomic<bool> over{false};
@@ -209,6 +240,101 @@ TEST_CASE("a cache that was emptied from outside goes on working for its thread"
   other.join();
   pool.trim();
   CHECK(pool.statistics().arenas == 0);
+}
+
+TEST_CASE("where the kernel refuses its fence after all, threads keep what they have, and give it back when they end")
+{
+  BOOST_RDMA_TEST_FORKS();
+  if (!rdma::detail::has_process_fence)
+    return; // then nobody relies on it
+  CHECK(in_child(
+          []() -> std::string
+          {
+            sock_filter code[] = {
+              BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
+              BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+              BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+            };
+            const sock_fprog program{4, code};
+            if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+              || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+              return std::string("prctl: ") + std::strerror(errno);
+            std::string wrong;
+            std::optional<rdma::context> context = make_context();
+            const std::weak_ptr<rdma::detail::domain_impl> domain = context->impl();
+            rdma::memory_pool_options options;
+            options.arena_size = options.size_max = 1u << 20;
+            std::optional<rdma::memory_pool> pool(std::in_place, *context, options);
+            lasting_thread other([&] { (void)pool->make_buffer(16'000); });
+            const auto before = pool->statistics();
+            error_code ec;
+            (void)pool->make_buffer(1u << 20, 64, ec);
+            if (before.bytes_cached == 0 || ec != rdma::error::pool_exhausted)
+              wrong += "allocated; ";
+            if (pool->trim() != 0 || pool->statistics().bytes_cached != before.bytes_cached)
+              wrong += "trimmed; ";
+            pool.reset();
+            context.reset();
+            if (domain.expired())
+              wrong += "gone with memory in a cache; ";
+            other.end();
+            if (!domain.expired())
+              wrong += "left behind";
+            return wrong;
+          })
+    == "");
+}
+
+TEST_CASE("addresses are looked up while arenas come and go")
+{
+  rdma::context context = make_context();
+  rdma::memory_pool_options options;
+  options.arena_size = options.arena_size_max = 65536;
+  options.idle_bytes_high = options.idle_bytes_low = 0;
+  options.thread_cache_bytes_max = GENERATE(0, 100'000);
+  rdma::memory_pool pool(context, options);
+  std::array<std::atomic<std::byte*>, 2> last{}; // of each thread that allocates: what is there, or is not any more
+  std::atomic<int> not_found{0};
+  std::atomic<int> running{2};
+  std::vector<std::thread> threads;
+  for (std::size_t t = 0; t < last.size(); ++t)
+    threads.emplace_back(
+      [&, t]
+      {
+        for (int i = 0; i < (emulated() ? 100 : 2000); ++i)
+        {
+          const std::size_t size = i % 2 == 0 ? 60'000 : 100'000; // of a class, or pages of its own
+          auto* const block = static_cast<std::byte*>(pool.allocate(size));
+          last[t] = block;
+          error_code ec;
+          if (!pool.owns(block, size) || pool.buffer(std::span(block, size), ec).data() != block || ec)
+            ++not_found;
+          pool.deallocate(block, size);
+        }
+        --running;
+      });
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back(
+      [&, t]
+      {
+        while (running > 0)
+        {
+          if (t == 0)
+            pool.trim();
+          for (const auto& each : last) // either answer is right
+            if (std::byte* const block = each)
+              (void)pool.owns(block + 50'000, 100);
+        }
+      });
+  for (std::thread& each : threads)
+    each.join();
+  CHECK(not_found == 0);
+  pool.trim();
+  CHECK(pool.statistics().arenas == 0);
+  for (const auto& each : last)
+    if (std::byte* const block = each)
+      CHECK_FALSE(pool.owns(block, 1));
 }
 
 TEST_CASE("a pool may go while threads that used it live on, and use others")

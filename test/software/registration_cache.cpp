@@ -279,14 +279,26 @@ TEST_CASE("the bounds are kept: the one used least recently goes, and none that 
 
 TEST_CASE("with bounds of nothing every operation registers for itself")
 {
-  cache_user user({.bytes_max = 0});
+  using bounds = rdma::registration_cache_options;
+  const cache_user user(
+    GENERATE(bounds{.bytes_max = 0}, bounds{.entries_max = 0}, bounds{.bytes_max = 0, .entries_max = 0}));
+  const std::size_t threads = inventory::count_threads();
   CHECK_FALSE(user.statistics().keeps);
-  CHECK_FALSE(user.statistics().why_not.empty());
-  const mapping memory(1);
+  CHECK(user.statistics().why_not.find("registration_cache_options") != std::string::npos);
+  mapping memory(1);
+  {
+    const held first = user.acquire(memory.at(0), page);
+    const held second = user.acquire(memory.at(0), page, false);
+    CHECK(first.get() != second.get());
+  }
   CHECK_FALSE(user.finds(memory.at(0), page));
-  CHECK_FALSE(user.finds(memory.at(0), page));
-  CHECK(user.statistics().unkept == 2);
-  CHECK(user.statistics().entries == 0);
+  memory.unmap(0, 1); // waits for nobody
+  CHECK(inventory::count_threads() == threads);
+  const auto s = user.statistics();
+  CHECK(s.unkept == 3);
+  CHECK(s.misses == 3);
+  CHECK(s.entries == 0);
+  CHECK(s.bytes == 0);
 }
 
 TEST_CASE("when no more memory may be locked, what any domain keeps unused makes room, and what is in use stays")
