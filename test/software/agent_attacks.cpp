@@ -426,7 +426,8 @@ TEST_CASE("a peer that takes no answers gets no more than its share of work done
     // Others are served meanwhile; the flood goes on as its one receive lets answers through.
     for (int i = 0; i != 20; ++i)
       f.check_unharmed();
-    CHECK(f.lessor.statistics().regions <= 1 + f.lessor.options().regions_per_peer_max);
+    // Beside what the honest client is giving back at this moment.
+    CHECK(run_until(f.io, [&] { return f.lessor.statistics().regions <= 1 + f.lessor.options().regions_per_peer_max; }));
     eve.own.close();
   }
   REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
