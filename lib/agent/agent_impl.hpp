@@ -119,8 +119,8 @@ private:
   // Leases of this side's memory.
   using exposed_handler = boost::asio::any_completion_handler<void(error_code, remote_buffer)>;
   void expose(std::uint64_t id, owned_lease lease, exposed_handler handler);
-  void expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler handler);
-  void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler handler);
+  void expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler& handler);
+  void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t ticket);
   [[nodiscard]] refusal_status obstacle_to(const agent_message& message) const;
   void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket, const error_code& ec,

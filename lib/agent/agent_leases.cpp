@@ -31,9 +31,9 @@ void agent_impl::expose(std::uint64_t id, owned_lease lease, exposed_handler han
   try
   {
     if (has_windows_)
-      expose_by_window(id, std::move(lease), std::move(handler));
+      expose_by_window(id, std::move(lease), handler);
     else
-      expose_by_registration(id, std::move(lease), std::move(handler));
+      expose_by_registration(id, std::move(lease), handler);
   }
   catch (const system_error& e)
   {
@@ -41,11 +41,12 @@ void agent_impl::expose(std::uint64_t id, owned_lease lease, exposed_handler han
   }
   catch (const std::bad_alloc&)
   {
-    std::move(handler)(asio::error::no_memory, remote_buffer());
+    if (handler) // else it went with the operation that there was no memory for
+      std::move(handler)(asio::error::no_memory, remote_buffer());
   }
 }
 
-void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler handler)
+void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler& handler)
 {
   const auto core = core_.lock();
   if (!core)
@@ -60,12 +61,12 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
     owned_.emplace(id, std::move(lease));
   }
   initiate_operation<window_result, asio::any_io_executor>(core.get(), executor_)(
-    [handler = std::move(handler)](const error_code& ec, const remote_buffer& exposed) mutable
-    { std::move(handler)(ec, exposed); },
+    [told = std::move(handler)](const error_code& ec, const remote_buffer& exposed) mutable
+    { std::move(told)(ec, exposed); },
     std::move(bind), range);
 }
 
-void agent_impl::expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler handler)
+void agent_impl::expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler)
 {
   const access rights = lease.rights | access::local_write;
   lease.registered = memory_region(protection_domain(context_), lease.range.data(), lease.range.size(), rights);

@@ -124,9 +124,8 @@ public:
   {
     const auto bytes = message.encode();
     lane_.async_send(buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
-      [this](const error_code& ec, std::size_t) { posted_ += !ec; });
+      [](const error_code&, std::size_t) {});
   }
-  [[nodiscard]] int posted() const { return posted_; }
 
   // The answer to what was sent last.
   std::optional<agent_message> ask(const agent_message& message)
@@ -208,7 +207,6 @@ private:
   const rdma::registered_buffer room_;
   const std::size_t receives_;
   std::deque<agent_message> answers_;
-  int posted_ = 0;
   std::mutex mutex_;
   std::string offer_;
   bool over_ = false;
