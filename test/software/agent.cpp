@@ -14,11 +14,13 @@
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <deque>
 #include <set>
@@ -706,4 +708,65 @@ TEST_CASE("an io_context that goes takes agents, leases and requests with it")
   CHECK(lessor.statistics().bytes == 0);
   CHECK_FALSE(never.done());
   CHECK_FALSE(never_either.done());
+}
+
+TEST_CASE("an agent is used by many threads at once")
+{
+  agent_fixture f;
+  rdma::agent borrower = f.client.agent();
+  rdma::agent lender = f.server->agent();
+  const rdma::registered_buffer region = f.server_context.allocate(64);
+  const int turns = emulated() ? 20 : 200;
+  std::atomic<int> failures{0};
+  {
+    auto work = asio::make_work_guard(f.io);
+    std::vector<std::thread> runners;
+    for (int i = 0; i != 3; ++i)
+      runners.emplace_back([&] { f.io.run(); });
+    std::vector<std::thread> users;
+    for (int i = 0; i != 3; ++i)
+      users.emplace_back(
+        [&, i]
+        {
+          for (int turn = 0; turn != turns; ++turn)
+          {
+            rdma::allocation_options options;
+            options.lifetime = (turn % 5 == 0) ? 1ms : 1h;
+            rdma::remote_memory memory =
+              borrower.async_allocate(64 + static_cast<std::size_t>(i), options, asio::use_future).get();
+            failures += memory.size() == 0;
+            if (turn % 3 == 0)
+              borrower.async_release(std::move(memory), [](const error_code&) {});
+            else if (turn % 3 == 1)
+              borrower.async_renew(memory, 1h, [](const error_code&) {});
+          }
+        });
+    users.emplace_back(
+      [&]
+      {
+        for (int turn = 0; turn != turns; ++turn)
+        {
+          auto coming = borrower.async_receive_remote(asio::use_future);
+          rdma::loan lent = lender.async_lend(region, asio::use_future).get();
+          rdma::remote_memory borrowed = coming.get();
+          failures += borrowed.size() != 64;
+          if (turn % 2 == 0)
+            lent.take_back();
+          else
+            borrowed.release();
+        }
+      });
+    for (std::thread& each : users)
+      each.join();
+    work.reset();
+    f.client.close();
+    f.server->close();
+    f.acceptor.close();
+    for (std::thread& each : runners)
+      each.join();
+  }
+  CHECK(failures == 0);
+  CHECK(f.lessor.statistics().bytes == 0);
+  CHECK(f.lessor.pool().statistics().bytes_allocated == 0);
+  CHECK(f.lessor.statistics().grants == static_cast<std::uint64_t>(3 * turns));
 }
