@@ -209,7 +209,10 @@ void agent_impl::renew(const io_executor& executor, const std::shared_ptr<held_l
             kept->expires = end_of(since, from_wire(answer.lifetime)).time_since_epoch();
           lock.unlock(); // the lease may go, and takes the mutex
           kept.reset();
-          std::move(waiting).complete(outcome);
+          if (outcome)
+            std::move(waiting).complete(outcome);
+          else
+            std::move(waiting).complete_here(outcome);
         });
       ask(id, question);
     });
