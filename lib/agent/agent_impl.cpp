@@ -231,6 +231,17 @@ void agent_impl::answer(const agent_message& question, std::uint32_t ticket, ref
   lane_->send(said, ticket);
 }
 
+// When something is to be done next; max() when nothing waits for a time. The mutex is held.
+agent_impl::clock::time_point agent_impl::next_time() const noexcept
+{
+  clock::time_point next = broken_off_at_;
+  if (!deadlines_.empty())
+    next = std::min(next, deadlines_.begin()->first);
+  if (!lease_ends_.empty())
+    next = std::min(next, lease_ends_.begin()->first);
+  return next;
+}
+
 // Whether the lane keeps the execution context running, and what the timer waits for. The mutex is held.
 void agent_impl::update()
 {
@@ -239,21 +250,14 @@ void agent_impl::update()
   if (lane_)
     lane_->count_as_work(
       lessor_ || !deadlines_.empty() || !owned_.empty() || !waits_remote_.empty() || !waits_local_.empty());
-  clock::time_point next = broken_off_at_;
-  if (!deadlines_.empty())
-    next = std::min(next, deadlines_.begin()->first);
-  if (!lease_ends_.empty())
-    next = std::min(next, lease_ends_.begin()->first);
+  const clock::time_point next = next_time();
   if (next >= timer_at_ && timer_at_ != clock::time_point::max() && next != clock::time_point::max())
     return; // it goes off in time, and looks again
   if (next == timer_at_)
     return;
-  timer_at_ = next;
   if (next == clock::time_point::max())
-  {
-    timer_->cancel();
-    return;
-  }
+    return stop_timer();
+  timer_at_ = next;
   timer_->expires_at(next);
   timer_->async_wait(
     [weak = weak_from_this()](const error_code& ec)
@@ -261,6 +265,41 @@ void agent_impl::update()
       if (const auto self = weak.lock(); self && !ec)
         self->on_timer();
     });
+}
+
+// The timer has nothing to wait for, and would keep the execution context running. Not at once: mostly the next request
+// follows from the handler of the one before, and setting the timer anew is a system call. The mutex is held.
+void agent_impl::stop_timer()
+{
+  if (timer_stops_)
+    return;
+  try
+  {
+    asio::post(executor_,
+      [weak = weak_from_this()]
+      {
+        if (const auto self = weak.lock())
+          self->on_timer_stops();
+      });
+    timer_stops_ = true;
+  }
+  catch (const std::bad_alloc&)
+  {
+    timer_at_ = clock::time_point::max();
+    timer_->cancel();
+  }
+}
+
+void agent_impl::on_timer_stops()
+{
+  if (process_.foreign())
+    return;
+  const std::lock_guard lock(mutex_);
+  timer_stops_ = false;
+  if (ended_ || !timer_ || next_time() != clock::time_point::max())
+    return;
+  timer_at_ = clock::time_point::max();
+  timer_->cancel();
 }
 
 void agent_impl::on_timer()

@@ -141,6 +141,9 @@ private:
   void break_off(lock_type& lock, const std::string& why);
   void end(const error_code& reason);
   void update();
+  [[nodiscard]] clock::time_point next_time() const noexcept;
+  void stop_timer();
+  void on_timer_stops();
   void on_timer();
   [[nodiscard]] error_code obstacle() const;
 
@@ -161,6 +164,7 @@ private:
   clock::time_point broken_off_at_ = clock::time_point::max(); // the lane failed; the connection has until then to say why
   std::optional<boost::asio::steady_timer> timer_;
   clock::time_point timer_at_ = clock::time_point::max();
+  bool timer_stops_ = false; // unless there is something to wait for when on_timer_stops() is called
 
   std::uint32_t last_id_ = 0;
   std::unordered_map<std::uint32_t, exchange> exchanges_;
