@@ -7,7 +7,7 @@
 
 // Compares what an agent does with a bare round trip of the same connection:
 //
-//   rdma_agent [--quick] [--json] [--only TEXT] [--rounds N] [--laps N]
+//   rdma_agent [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT] [--rounds N] [--laps N]
 //
 // Client and server are in this process, each with an io_context, a thread and a context of its own. Every lap measures some
 // of each case, one case after the other, so that what else the machine does meets all; the first of each is left out.
@@ -39,6 +39,8 @@
 #include <utility>
 #include <vector>
 
+#include <sched.h>
+
 namespace {
 
 namespace asio = boost::asio;
@@ -56,6 +58,7 @@ struct settings
 {
   bool quick = false;
   bool json = false;
+  std::vector<unsigned> processors;
   std::string only;
   int rounds = 9;
   int laps = 50;
@@ -373,6 +376,9 @@ void print(const settings& how, const std::string& device, const std::vector<sam
 {
   std::string facts[][2] = {{"processor", bench::processors_online()}, {"kernel", bench::kernel()},
     {"load", bench::first_line("/proc/loadavg")}, {"device", device},
+    {"threads", how.processors.empty() ? std::string("wherever the scheduler puts them")
+                                       : "client on " + std::to_string(how.processors[0]) + ", server on "
+           + std::to_string(how.processors[1])},
     {"rounds", std::to_string(how.rounds) + " of " + std::to_string(how.laps * burst) + " measurements of each case"}};
   if (how.json)
     std::printf("{\n");
@@ -414,6 +420,16 @@ void print(const settings& how, const std::string& device, const std::vector<sam
       worst <= goal ? "met" : "missed");
 }
 
+// The calling thread.
+void stay_on(unsigned processor)
+{
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  CPU_SET(processor % CPU_SETSIZE, &set);
+  if (::sched_setaffinity(0, sizeof(set), &set) != 0)
+    std::perror("warning: --processors");
+}
+
 int compare(const settings& how)
 {
   server_side server;
@@ -422,6 +438,8 @@ int compare(const settings& how)
   std::thread serving(
     [&]
     {
+      if (!how.processors.empty())
+        stay_on(how.processors[1]);
       try
       {
         server.io().run();
@@ -432,6 +450,8 @@ int compare(const settings& how)
         client.io().stop();
       }
     });
+  if (!how.processors.empty())
+    stay_on(how.processors[0]);
   try
   {
     client.start(server.endpoint(), [&] { server.expect_end(); });
@@ -458,6 +478,11 @@ int main(int argc, char** argv)
   CLI::App app("Compares what an agent does with a bare round trip of the same connection.");
   app.add_flag("--quick", how.quick, "fewer and shorter rounds");
   app.add_flag("--json", how.json, "print JSON");
+  app
+    .add_option("--processors", how.processors,
+      "processors to keep the client's thread and the server's on, as \"0,1\" (default: the scheduler's choice)")
+    ->expected(2)
+    ->delimiter(',');
   app.add_option("--only", how.only, "measure the round trip and the cases whose name has this in it");
   auto* rounds = app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
   auto* laps = app.add_option("--laps", how.laps, "of 16 measurements of each case in a round")->check(CLI::Range(1, 10'000));
