@@ -17,24 +17,34 @@
 
 namespace example {
 
+/// What a program can be told to be.
+enum class roles
+{
+  one,         ///< server or client
+  one_or_both, ///< or both, when it is not told
+};
+
 /// NAME serve [--address A] [--port P]
 /// NAME connect ADDRESS PORT [MESSAGE]
+/// NAME, for both sides in one process
 struct command_line
 {
   bool serve = false;
+  bool connect = false;
   boost::asio::ip::tcp::endpoint endpoint;
   std::string message = "Hello, RDMA";
 };
 
 /// Ends the program on --help and on mistakes.
-inline command_line parse_command_line(int argc, char** argv, const std::string& what)
+inline command_line parse_command_line(
+  int argc, char** argv, const std::string& what, roles permitted = roles::one)
 {
   command_line result;
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
 
   CLI::App app(what);
-  app.require_subcommand(1);
+  app.require_subcommand(permitted == roles::one ? 1 : 0, 1);
   CLI::App* serve = app.add_subcommand("serve", "wait for a client");
   serve
     ->add_option("--address", address, "where to listen; 0.0.0.0 for all of the host's addresses")
@@ -53,7 +63,8 @@ inline command_line parse_command_line(int argc, char** argv, const std::string&
   {
     std::exit(app.exit(failure));
   }
-  result.serve = serve->parsed();
+  result.serve = !connect->parsed();
+  result.connect = !serve->parsed();
   result.endpoint = {boost::asio::ip::make_address(address), port};
   return result;
 }
