@@ -127,7 +127,9 @@ asio::awaitable<void> use(remote_map& map, std::string message)
   co_await map.put("passing", "nobody will see this");
   co_await (write_much(map, 'a') && write_much(map, 'A') && read_much(map) && read_much(map));
   co_await map.erase("passing");
-  if (co_await map.get("passing") || co_await map.get("greeting") != message)
+  const std::optional<std::string> gone = co_await map.get("passing");
+  const std::optional<std::string> greeting = co_await map.get("greeting");
+  if (gone || greeting != message)
     throw std::logic_error("the map is not what was put into it");
 }
 
@@ -158,11 +160,11 @@ asio::awaitable<void> connect(rdma::context context, tcp::endpoint endpoint, std
 
   // What ends first is what counts, and ends the other.
   int renewals = 0;
+  auto both = asio::experimental::make_parallel_group(
+    asio::co_spawn(executor, use(map, message), asio::deferred),
+    asio::co_spawn(executor, keep_leased(agent, map.memory(), renewals), asio::deferred));
   const auto [order, failure, why_not_renewed] =
-    co_await asio::experimental::make_parallel_group(
-      asio::co_spawn(executor, use(map, message), asio::deferred),
-      asio::co_spawn(executor, keep_leased(agent, map.memory(), renewals), asio::deferred))
-      .async_wait(asio::experimental::wait_for_one(), use_awaitable);
+    co_await both.async_wait(asio::experimental::wait_for_one(), use_awaitable);
   if (const std::exception_ptr thrown = order[0] == 0 ? failure : why_not_renewed)
     std::rethrow_exception(thrown);
 
