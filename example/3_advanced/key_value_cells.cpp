@@ -28,6 +28,7 @@
 #include <boost_rdma/lessor.hpp>
 #include <boost_rdma/queue_pair.hpp>
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
@@ -87,7 +88,10 @@ asio::awaitable<void> serve(rdma::acceptor& acceptor)
       std::cout << "  " << printable(each.content.key) << ": " << printable(each.content.value) << '\n';
   }
   std::cout << std::flush;
-  co_await peer.async_shutdown(use_awaitable);
+  // The client ends the connection: ended by this side, it might take the answer to async_hand_over() with it.
+  const auto [ended] = co_await peer.async_wait_close(asio::as_tuple(use_awaitable));
+  if (ended != rdma::error::peer_closed)
+    throw rdma::system_error(ended, "waiting for the client to leave");
 }
 
 rdma::lessor_options quotas()
