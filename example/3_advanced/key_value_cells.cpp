@@ -12,9 +12,9 @@
 //   key_value_cells serve --port 7471
 //   key_value_cells connect 127.0.0.1 7471 "a message"
 //
-// The server's program grants memory (rdma::lessor), and does nothing for a put or a get: those are one-sided
-// (key_value_cells/remote_map.hpp). In the end a client hands its table over, and the server prints what is in it. A lease is
-// of one connection's: each client has a table of its own.
+// The server's program grants memory (rdma::lessor), and does nothing for a put or a get: those are
+// one-sided (key_value_cells/remote_map.hpp). In the end a client hands its table over, and the
+// server prints what is in it. A lease is of one connection's: each client has a table of its own.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -56,8 +56,8 @@ using asio::ip::tcp;
 using key_value_cells::cell;
 using key_value_cells::remote_map;
 
-// What uses the memory when its lease has ended ends the connection: so it is renewed long before. (Seconds would do
-// between renewals; but this program is over sooner.)
+// What uses the memory when its lease has ended ends the connection: so it is renewed long before.
+// (Seconds would do between renewals; but this program is over sooner.)
 constexpr auto lease_time = 5s;
 constexpr auto renewal_interval = 10ms;
 
@@ -70,7 +70,8 @@ template <std::size_t size>
 std::string printable(const std::array<char, size>& field)
 {
   std::string text = key_value_cells::text_of(field);
-  std::ranges::replace_if(text, [](char c) { return c < ' ' || c > '~'; }, '?');
+  std::ranges::replace_if(
+    text, [](char c) { return c < ' ' || c > '~'; }, '?');
   return text;
 }
 
@@ -78,17 +79,19 @@ asio::awaitable<void> serve(rdma::acceptor& acceptor)
 {
   rdma::queue_pair peer = co_await acceptor.async_accept(use_awaitable);
   const rdma::registered_buffer table = co_await peer.agent().async_receive_local(use_awaitable);
-  // Only this side reaches it now.
+  // Only this side reaches it now. as_span() throws where it is no whole number of cells.
   std::cout << "a client handed over:\n";
-  for (const cell& each : table.as_span<const cell>()) // throws where it is no whole number of cells
+  for (const cell& each : table.as_span<const cell>())
   {
     if (each.version % 2 != 0)
       std::cout << "  (a cell that was left half-way)\n";
     else if (each.content.key[0] != '\0')
-      std::cout << "  " << printable(each.content.key) << ": " << printable(each.content.value) << '\n';
+      std::cout << "  " << printable(each.content.key) << ": " << printable(each.content.value)
+                << '\n';
   }
   std::cout << std::flush;
-  // The client ends the connection: ended by this side, it might take the answer to async_hand_over() with it.
+  // The client ends the connection: ended by this side, it might take the answer to
+  // async_hand_over() with it.
   const auto [ended] = co_await peer.async_wait_close(asio::as_tuple(use_awaitable));
   if (ended != rdma::error::peer_closed)
     throw rdma::system_error(ended, "waiting for the client to leave");
@@ -142,7 +145,8 @@ asio::awaitable<void> use(remote_map& map, std::string message)
 }
 
 // Ends with an exception only.
-asio::awaitable<void> keep_leased(rdma::agent agent, const rdma::remote_memory& memory, int& renewals)
+asio::awaitable<void> keep_leased(
+  rdma::agent agent, const rdma::remote_memory& memory, int& renewals)
 {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   for (;; ++renewals)
@@ -167,7 +171,8 @@ asio::awaitable<void> connect(
     wanted.rights = rdma::without(wanted.rights, rdma::access::remote_atomic);
   remote_map map(peer, co_await agent.async_allocate(cells * sizeof(cell), wanted, use_awaitable));
 
-  // What ends first is what counts, and ends the other. (GCC 12 destroys too much when this is one expression.)
+  // What ends first is what counts, and ends the other. (GCC 12 destroys too much when this is one
+  // expression.)
   int renewals = 0;
   auto both = asio::experimental::make_parallel_group(
     asio::co_spawn(executor, use(map, message), asio::deferred),
@@ -177,7 +182,8 @@ asio::awaitable<void> connect(
   if (const std::exception_ptr thrown = order[0] == 0 ? failure : why_not_renewed)
     std::rethrow_exception(thrown);
 
-  std::cout << (map.by_atomics() ? "cells locked by compare-exchange, " : "one writer, without atomics, ")
+  std::cout << (map.by_atomics() ? "cells locked by compare-exchange, "
+                                 : "one writer, without atomics, ")
             << map.repeats() << " reads repeated, " << renewals << " renewals" << std::endl;
   co_await agent.async_hand_over(map.take_memory(), use_awaitable);
   co_await peer.async_shutdown(use_awaitable);

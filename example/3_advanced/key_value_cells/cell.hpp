@@ -18,8 +18,8 @@
 
 namespace key_value_cells {
 
-// What lies in the table: plain data, the same on both sides. Both hosts are of one byte order here; a protocol for
-// any says which (compare-exchange wants the memory's owner's).
+// What lies in the table: plain data, the same on both sides. Both hosts are of one byte order
+// here; a protocol for any says which (compare-exchange wants the memory's owner's).
 
 constexpr std::size_t key_size_max = 24;
 constexpr std::size_t value_size_max = 96;
@@ -44,7 +44,8 @@ template <std::size_t size>
 std::array<char, size> field_of(std::string_view text)
 {
   if (text.size() > size)
-    throw std::length_error("more than " + std::to_string(size) + " characters: " + std::string(text));
+    throw std::length_error(
+      "more than " + std::to_string(size) + " characters: " + std::string(text));
   std::array<char, size> field{};
   std::ranges::copy(text, field.begin());
   return field;

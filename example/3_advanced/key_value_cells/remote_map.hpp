@@ -35,37 +35,42 @@ using asio::use_awaitable;
 
 /// Keys and values of one client, in memory of the peer's whose processor takes no part.
 /**
- * Which key is in which cell this side keeps to itself. Any number of coroutines may use the map at once, all on
- * one thread or strand; it has to outlive them.
+ * Which key is in which cell this side keeps to itself. Any number of coroutines may use the map at
+ * once, all on one thread or strand; it has to outlive them.
  *
- * The rule. A read or write of more than 8 bytes is not atomic: a get that meets a put may see some of the old
- * value and some of the new. Each cell has a version for that, which is odd while the cell is being written:
+ * The rule. A read or write of more than 8 bytes is not atomic: a get that meets a put may see some
+ * of the old value and some of the new. Each cell has a version for that, which is odd while the
+ * cell is being written:
  *
  *   put:  the version, from even to odd; the entry; the version, to the next even number.
- *   get:  the version, which has to be even; the entry; the version, which has to be the same. Else once more.
+ *   get:  the version, which has to be even; the entry; the version, which has to be the same.
+ *         Else once more.
  *
- * Each step begins when the one before has completed. A put that ends half-way (an exception, a cancellation)
- * leaves the version odd, and whoever has the table afterwards sees that.
+ * Each step begins when the one before has completed. A put that ends half-way (an exception, a
+ * cancellation) leaves the version odd, and whoever has the table afterwards sees that.
  *
- * What a reliable connection promises: what completed was carried out; writes and atomics are, once and in order.
- * What it does not:
- * - that a read is over when a later write begins: the write may overtake it (IBA 10.8.3.3, without a fence), and
- *   a read whose answer was lost is carried out again, behind writes that came after it. So a get is not
- *   safe from puts on its own connection, either.
- * - that the bytes of one operation are moved in order: the version cannot travel together with the entry.
- * - on iWARP, that a write is in place when it has completed, or before the next one is: when a read behind it
- *   has been answered it is (RFC 5040 5.5).
- * 8 bytes at a multiple of 8 are moved as a whole. No specification says so, but NICs do it.
+ * What a reliable connection promises: what completed was carried out; writes and atomics are, once
+ * and in order. What it does not:
+ * - that a read is over when a later write begins: the write may overtake it (IBA 10.8.3.3, without
+ * a fence), and a read whose answer was lost is carried out again, behind writes that came after
+ * it. So a get is not safe from puts on its own connection, either.
+ * - that the bytes of one operation are moved in order: the version cannot travel together with the
+ * entry.
+ * - on iWARP, that a write is in place when it has completed, or before the next one is: when a
+ * read behind it has been answered it is (RFC 5040 5.5). 8 bytes at a multiple of 8 are moved as a
+ * whole. No specification says so, but NICs do it.
  *
- * Two puts to one cell have to exclude each other. Compare-exchange on the version does that whoever they are: the
- * same steps would do for memory that the peer lends to several clients (async_lend()). It is atomic for
- * other atomics alone (IBV_ATOMIC_HCA), so nothing but atomics changes the version then. Without the right to do
- * atomics (iWARP has none) the map has to be the only writer, as the holder of a lease is.
+ * Two puts to one cell have to exclude each other. Compare-exchange on the version does that
+ * whoever they are: the same steps would do for memory that the peer lends to several clients
+ * (async_lend()). It is atomic for other atomics alone (IBV_ATOMIC_HCA), so nothing but atomics
+ * changes the version then. Without the right to do atomics (iWARP has none) the map has to be the
+ * only writer, as the holder of a lease is.
  */
 class remote_map
 {
 public:
-  /// @param memory Zeroed; stays leased for as long as the map is used. As many cells as it has room for.
+  /// @param memory Zeroed; stays leased for as long as the map is used. As many cells as it has
+  /// room for.
   remote_map(rdma::queue_pair& peer, rdma::remote_memory memory)
     : peer_(peer)
     , memory_(std::move(memory))
@@ -205,8 +210,8 @@ private:
     {
       // A guess: what was there last, or what will be when who holds the cell is done.
       const std::uint64_t expected = known + known % 2;
-      const std::uint64_t there =
-        co_await peer_.async_compare_exchange(version_at(at), expected, expected + 1, use_awaitable);
+      const std::uint64_t there = co_await peer_.async_compare_exchange(
+        version_at(at), expected, expected + 1, use_awaitable);
       known = there == expected ? expected + 1 : there;
       co_return there == expected;
     }
@@ -223,7 +228,8 @@ private:
     const std::uint64_t locked = known;
     if (by_atomics_)
     {
-      if (co_await peer_.async_compare_exchange(version_at(at), locked, locked + 1, use_awaitable) != locked)
+      if (co_await peer_.async_compare_exchange(version_at(at), locked, locked + 1, use_awaitable)
+        != locked)
         throw std::runtime_error("somebody wrote to a cell that was locked");
     }
     else
@@ -231,7 +237,8 @@ private:
     known = locked + 1;
   }
 
-  // Memory of the program's own does here: as little as this travels inside the request, or is copied.
+  // Memory of the program's own does here: as little as this travels inside the request, or is
+  // copied.
 
   asio::awaitable<std::uint64_t> version(std::size_t at)
   {
