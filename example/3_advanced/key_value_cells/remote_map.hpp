@@ -57,8 +57,9 @@ using asio::use_awaitable;
  * - that the bytes of one operation are moved in order: the version cannot travel together with the
  * entry.
  * - on iWARP, that a write is in place when it has completed, or before the next one is: when a
- * read behind it has been answered it is (RFC 5040 5.5). 8 bytes at a multiple of 8 are moved as a
- * whole. No specification says so, but NICs do it.
+ * read behind it has been answered it is (RFC 5040 5.5).
+ *
+ * 8 bytes at a multiple of 8 are moved as a whole. No specification says so, but NICs do it.
  *
  * Two puts to one cell have to exclude each other. Compare-exchange on the version does that
  * whoever they are: the same steps would do for memory that the peer lends to several clients
