@@ -34,7 +34,8 @@ namespace rdma {
  * Requests may be outstanding in any number, of which 16 are with the peer at a time, and are answered in any order.
  *
  * The agent keeps io_context::run() from returning while operations of it are outstanding, and while memory of this side is
- * out to the peer. It is the queue pair's, and ends with the connection; a handle may be copied, and kept.
+ * out to the peer. Otherwise it hears of what the peer says (that it lends something, that it took something back) when
+ * anything else is outstanding on the completion queue, such as a receive. It is the queue pair's, and ends with the connection; a handle may be copied, and kept.
  *
  * @par Errors
  * Of every request: error::not_connected, error::closed, and what ended the connection; operation_not_supported on a

@@ -66,7 +66,8 @@ struct lessor_statistics
  * any queue pair of the protection domain could use that knows it. When the lease ends (released, its time over, the
  * connection closed or lost) the memory is made unreachable first, and used again then.
  *
- * A connection with a lessor keeps io_context::run() from returning, as an outstanding receive does.
+ * Once the peer's agent has been heard of, a connection with a lessor keeps io_context::run() from returning, as an
+ * outstanding receive does. Until then something else has to, for instance an async_accept or a receive.
  *
  * The handle may be copied; the queue pairs made with it keep what it stands for.
  *

@@ -156,6 +156,10 @@ void agent_impl::hear_of_lane(lane_word word, const std::string& text)
   {
     ec = e.code();
   }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
   if (ec)
     return break_off(lock, "no queue pair for the agents: " + ec.message());
   lane_ready();
@@ -180,15 +184,19 @@ void agent_impl::break_off(lock_type& lock, const std::string& why)
 
 void agent_impl::on_malformed()
 {
+  if (process_.foreign())
+    return;
   lock_type lock(mutex_);
   if (!ended_)
     break_off(lock, "the peer sent what is no message");
 }
 
-void agent_impl::on_lane_failed(const error_code& ec)
+void agent_impl::on_lane_failed(const lane& which, const error_code& ec)
 {
+  if (process_.foreign())
+    return;
   const std::lock_guard lock(mutex_);
-  if (ended_)
+  if (ended_ || lane_.get() != &which)
     return;
   log_line(spdlog::level::debug, "the agents' queue pair failed: {}", ec.message());
   broken_off_at_ = clock::now() + verdict_time;
@@ -197,6 +205,8 @@ void agent_impl::on_lane_failed(const error_code& ec)
 
 void agent_impl::on_message(const agent_message& message, std::uint32_t ticket)
 {
+  if (process_.foreign())
+    return;
   lock_type lock(mutex_);
   if (ended_)
     return;
@@ -366,8 +376,12 @@ void agent_impl::end(const error_code& reason)
   auto held = std::exchange(held_, {});
   const auto lent_to_us = std::exchange(lent_to_us_, {});
   auto owned = std::exchange(owned_, {});
+  for (auto& [id, each] : owned)
+    close(each); // before anybody hears of it
   lease_ends_.clear();
-  auto handed_to_us = std::exchange(handed_to_us_, {});
+  // The program's already, whatever the connection's end.
+  for (auto& [ticket, each] : std::exchange(handing_over_, {}))
+    handed_to_us_.push_back(std::move(each));
   auto remote = waits_remote_.take_all();
   auto local = waits_local_.take_all();
   for (auto& [id, each] : exchanges)
@@ -380,9 +394,6 @@ void agent_impl::end(const error_code& reason)
   lock.unlock();
 
   tell_ended(held, {});
-  // What tells of the connection's end holds the queue pair's mutex until the peer cannot reach anything.
-  if (const auto core = core_.lock())
-    static_cast<void>(core->is_open());
   if (ended_lane)
     ended_lane->close();
   const error_code outcome = reason;
@@ -411,6 +422,7 @@ void agent_impl::abandon() noexcept
   const auto lent_to_us = std::exchange(lent_to_us_, {});
   const auto owned = std::exchange(owned_, {});
   lease_ends_.clear();
+  const auto handing_over = std::exchange(handing_over_, {});
   const auto handed_to_us = std::exchange(handed_to_us_, {});
   const auto remote = waits_remote_.take_all();
   const auto local = waits_local_.take_all();

@@ -73,8 +73,9 @@ public:
   void abandon() noexcept override;
 
   void on_message(const agent_message& message, std::uint32_t ticket) override;
+  void on_answered(std::uint32_t ticket) override;
   void on_malformed() override;
-  void on_lane_failed(const error_code& ec) override;
+  void on_lane_failed(const lane& which, const error_code& ec) override;
 
 private:
   using clock = lease_clock;
@@ -109,6 +110,7 @@ private:
   void withdraw(std::uint32_t id);
   void on_answer(lock_type& lock, const agent_message& answer, std::uint32_t ticket);
   [[nodiscard]] std::shared_ptr<held_lease> hold(const agent_message& told, clock::time_point since);
+  void give_back(held_lease& lease);
   void end_held(const std::shared_ptr<held_lease>& lease, message_type how, const io_executor& executor,
     std::chrono::milliseconds time_limit, handler_of<> handler);
   void on_lend(lock_type& lock, const agent_message& message, std::uint32_t ticket);
@@ -131,6 +133,7 @@ private:
   void on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t ticket);
   [[nodiscard]] std::optional<owned_lease> take(std::uint64_t id);
   void start_lifetime(std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime);
+  static void close(owned_lease& lease) noexcept;
   static void conclude(owned_lease over, const error_code& ec);
   void recall(std::uint64_t id, const owned_lease& lease);
 
@@ -179,7 +182,13 @@ private:
   std::uint64_t last_lease_ = 0;
   owned_leases owned_;
   std::set<std::pair<clock::time_point, std::uint64_t>> lease_ends_;
-  std::deque<std::pair<lessor_charge, registered_buffer>> handed_to_us_;
+  struct handed_over
+  {
+    lessor_charge charge;
+    registered_buffer block;
+  };
+  std::unordered_map<std::uint32_t, handed_over> handing_over_; // by the ticket of the answer, until the peer has it
+  std::deque<handed_over> handed_to_us_;
   waiting_list<registered_buffer> waits_local_;
 };
 

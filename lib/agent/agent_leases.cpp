@@ -175,20 +175,27 @@ std::optional<owned_lease> agent_impl::take(std::uint64_t id)
   owned_lease lease = std::move(found->second);
   owned_.erase(found);
   lease_ends_.erase({lease.end, id});
+  close(lease);
   update();
   return lease;
 }
 
-// Makes the memory unreachable, and only then tells so. The mutex is not held.
+// From here on the peer reaches the memory no more. The mutex is held: who finds no lease in the book relies on that.
+void agent_impl::close(owned_lease& lease) noexcept
+{
+  lease.window.reset();
+  lease.registered = memory_region();
+  if (const auto lent = lease.loan.lock())
+    lent->out = false;
+}
+
+// Lets go of the memory, and tells those who wait for it. The mutex is not held.
 void agent_impl::conclude(owned_lease over, const error_code& ec)
 {
-  const auto lent = over.loan.lock();
   auto waiting = over.returns.take_all();
   {
     const owned_lease gone = std::move(over);
   }
-  if (lent)
-    lent->out = false;
   for (auto& each : waiting)
     std::move(each.handler).complete(ec);
 }
@@ -238,30 +245,37 @@ void agent_impl::on_release(lock_type& lock, const agent_message& message, std::
     answer(message, ticket, known ? refusal_status::none : refusal_status::unknown_lease);
 }
 
-// The mutex is held, and freed.
-void agent_impl::on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+// The mutex is held.
+void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uint32_t ticket)
 {
   const auto found = owned_.find(message.lease);
   if (found == owned_.end() || !found->second.exposed || !found->second.charge)
     return answer(message, ticket, refusal_status::unknown_lease);
   owned_lease lease = *take(message.lease);
-  lock.unlock();
-  lease.window.reset(); // unreachable, before the program has it
-  lease.registered = memory_region();
-  lock.lock();
-  if (ended_)
-  {
-    lock.unlock(); // the lease goes without it
-    return;
-  }
+  // The program has it when the peer has the answer: what it does then, such as ending the connection, would come before.
+  handing_over_.emplace(ticket, handed_over{std::move(lease.charge), std::move(lease.block)});
   answer(message, ticket, refusal_status::none);
+}
+
+void agent_impl::on_answered(std::uint32_t ticket)
+{
+  if (process_.foreign())
+    return;
+  lock_type lock(mutex_);
+  const auto found = handing_over_.find(ticket);
+  if (found == handing_over_.end())
+    return;
+  handed_over taken = std::move(found->second);
+  handing_over_.erase(found);
   auto waiting = waits_local_.take_front();
   if (waiting.empty())
-    handed_to_us_.emplace_back(std::move(lease.charge), std::move(lease.block));
+  {
+    handed_to_us_.push_back(std::move(taken));
+    return;
+  }
   update();
   lock.unlock();
-  if (!waiting.empty())
-    std::move(waiting.front().handler).complete_here({}, std::move(lease.block));
+  std::move(waiting.front().handler).complete_here({}, std::move(taken.block));
 }
 
 void agent_impl::receive_local(const io_executor& executor, handler_of<registered_buffer> handler)
@@ -269,7 +283,7 @@ void agent_impl::receive_local(const io_executor& executor, handler_of<registere
   if (process_.foreign())
     return refuse_request<registered_buffer>(executor, error::forked, std::move(handler));
   lock_type lock(mutex_);
-  if (const error_code ec = obstacle())
+  if (const error_code ec = obstacle(); ec && handed_to_us_.empty())
   {
     lock.unlock();
     return refuse_request<registered_buffer>(executor, ec, std::move(handler));
@@ -282,10 +296,10 @@ void agent_impl::receive_local(const io_executor& executor, handler_of<registere
     waits_local_.add(id, std::move(waiting));
     return update();
   }
-  auto [charge, block] = std::move(handed_to_us_.front());
+  handed_over taken = std::move(handed_to_us_.front());
   handed_to_us_.pop_front();
   lock.unlock();
-  std::move(waiting).complete({}, std::move(block));
+  std::move(waiting).complete({}, std::move(taken.block));
 }
 
 void agent_impl::lend(const io_executor& executor, const mutable_buffer& region, const lend_options& options,
@@ -303,6 +317,8 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
     ec = error::bad_access;
   else if (owner->read_only && options.rights != access::remote_read)
     ec = error::read_only;
+  else if (options.rights != access::remote_read && !permits(owner->rights, access::local_write))
+    ec = error::bad_access; // verbs wants local_write for it (ibv_bind_mw(3))
   if (ec)
     return refuse_request<loan>(executor, ec, std::move(handler));
   owned_lease lease;
@@ -344,13 +360,10 @@ void agent_impl::on_lendable(
     unwanted = take(number); // or given up meanwhile, perhaps before the lease was in the book
     return give_up(lock, id, ec);
   }
-  owned_lease& lease = owned_.at(number); // only who gives up takes it away
-  lease.exposed = true;
-  start_lifetime(number, lease, lease.lifetime);
   agent_message question;
   question.type = message_type::lend;
   question.lease = number;
-  question.lifetime = to_wire(lease.lifetime);
+  question.lifetime = to_wire(owned_.at(number).lifetime); // only who gives up takes it away
   question.memory = exposed;
   ask(id, question);
   update();
@@ -360,21 +373,28 @@ void agent_impl::take_back(lent_lease& lent) noexcept
 {
   if (process_.foreign())
     return;
-  lock_type lock(mutex_);
-  std::optional<owned_lease> lease = take(lent.id);
-  if (!lease)
-    return;
+  std::optional<owned_lease> lease;
   try
   {
-    recall(lent.id, *lease);
+    const std::lock_guard lock(mutex_);
+    lease = take(lent.id);
+    lent.out = false; // also when the last reference is about to go
+    if (lease)
+      recall(lent.id, *lease);
   }
   catch (const std::bad_alloc&)
   {
     // the peer finds out by itself
   }
-  lock.unlock();
-  conclude(*std::move(lease), {});
-  lent.out = false; // also when the last reference is about to go
+  if (lease)
+    try
+    {
+      conclude(*std::move(lease), {});
+    }
+    catch (const std::bad_alloc&)
+    {
+      // who waited for it hears of the connection's end
+    }
 }
 
 void agent_impl::wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lent, handler_of<> handler)

@@ -60,9 +60,15 @@ void agent_impl::ask_next()
     unsent_.pop_front();
     if (found == exchanges_.end())
       continue; // given up before its turn
+    const agent_message& question = found->second.question;
     found->second.sent = true;
     ++in_flight_;
-    lane_->send(found->second.question);
+    if (const auto lent = owned_.find(question.lease); question.type == message_type::lend && lent != owned_.end())
+    {
+      lent->second.exposed = true;
+      start_lifetime(lent->first, lent->second, lent->second.lifetime);
+    }
+    lane_->send(question);
   }
 }
 
@@ -87,6 +93,8 @@ void agent_impl::give_up(lock_type& lock, std::uint32_t id, const error_code& ec
 // By a cancellation slot. Everything that waits goes by the same numbers.
 void agent_impl::withdraw(std::uint32_t id)
 {
+  if (process_.foreign())
+    return;
   lock_type lock(mutex_);
   auto remote = waits_remote_.take(id);
   auto local = waits_local_.take(id);
@@ -120,12 +128,14 @@ void agent_impl::on_answer(lock_type& lock, const agent_message& answer, std::ui
   const bool right = answer.type != message_type::granted
     || (answer.memory.size() == over.question.memory.size() && answer.memory.rights() == over.question.memory.rights()
       && answer.memory.key(device_index_) != 0 && answer.memory.address() % over.question.alignment == 0
-      && !held_.contains(answer.lease));
+      && answer.lifetime <= over.question.lifetime && !held_.contains(answer.lease));
+  const bool modest = answer.type != message_type::done
+    || answer.lifetime <= (over.question.type == message_type::renew ? over.question.lifetime : 0);
   exchanges_.erase(found);
   --in_flight_;
   if (!over.given_up)
     deadlines_.erase({over.deadline, answer.id});
-  if (!fits || !right)
+  if (!fits || !right || !modest)
   {
     if (!over.given_up)
       std::move(over.done)(lock, error::agent_ended, agent_message());
@@ -263,17 +273,23 @@ void agent_impl::drop(held_lease& lease) noexcept
   try
   {
     const std::lock_guard lock(mutex_);
-    if (ended_ || lease.ended.exchange(true))
-      return;
-    held_.erase(lease.id);
-    agent_message back;
-    back.type = message_type::release;
-    back.lease = lease.id;
-    lane_->send(back);
+    give_back(lease);
   }
   catch (const std::bad_alloc&)
   {
   }
+}
+
+// The mutex is held.
+void agent_impl::give_back(held_lease& lease)
+{
+  if (ended_ || lease.ended.exchange(true))
+    return;
+  held_.erase(lease.id);
+  agent_message back;
+  back.type = message_type::release;
+  back.lease = lease.id;
+  lane_->send(back);
 }
 
 void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_memory> handler)
@@ -283,12 +299,15 @@ void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_m
     {
       while (!lent_to_us_.empty())
       {
-        remote_memory next(std::move(lent_to_us_.front()));
+        const std::shared_ptr<held_lease> next = std::move(lent_to_us_.front());
         lent_to_us_.pop_front();
-        if (!next.is_valid())
-          continue; // it was taken back meanwhile
+        if (lease_clock::time_point(next->expires.load()) <= clock::now())
+        {
+          give_back(*next); // its time is over; here, as its destruction takes the mutex
+          continue;
+        }
         lock.unlock();
-        return std::move(waiting).complete({}, std::move(next));
+        return std::move(waiting).complete({}, remote_memory(next));
       }
       waits_remote_.add(id, std::move(waiting));
       update();

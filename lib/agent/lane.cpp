@@ -46,20 +46,25 @@ std::shared_ptr<lane> lane::open(queue_pair_core& beside, std::weak_ptr<lane_lis
   options.max_inline_data = agent_message::encoded_size;
   const rdma::context context = beside.context();
   const auto executor = beside.io_executor();
-  auto core = queue_pair_core::make(executor, true, protection_domain(context), options);
-  const auto result = std::make_shared<lane>(std::move(core),
-    context.allocate((receive_count + send_count) * agent_message::encoded_size), std::move(listener));
-  error_code ec;
-  result->description_ = beside.describe_sibling(*result->core_, ec).text();
-  if (ec)
+  registered_buffer memory = context.allocate((receive_count + send_count) * agent_message::encoded_size);
+  const auto core = queue_pair_core::make(executor, true, protection_domain(context), options);
+  try
   {
-    result->core_->close();
-    throw system_error(ec, "the agent's queue pair");
+    const auto result = std::make_shared<lane>(core, std::move(memory), std::move(listener));
+    error_code ec;
+    result->description_ = beside.describe_sibling(*core, ec).text();
+    if (ec)
+      throw system_error(ec, "the agent's queue pair");
+    core->count_as_work(false);
+    for (std::uint32_t i = 0; i != receive_count; ++i)
+      result->give_back(i);
+    return result;
   }
-  result->core_->count_as_work(false);
-  for (std::uint32_t i = 0; i != receive_count; ++i)
-    result->give_back(i);
-  return result;
+  catch (...)
+  {
+    core->close(); // its completion queue would keep it
+    throw;
+  }
 }
 
 lane::lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory, std::weak_ptr<lane_listener> listener)
@@ -138,7 +143,13 @@ void lane::on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& 
 {
   if (ec)
     return fail(ec);
-  give_back(ticket);
+  if (ticket != no_ticket)
+  {
+    const auto listener = listener_.lock();
+    if (listener)
+      listener->on_answered(ticket); // before the ticket is another message's
+    give_back(ticket);
+  }
   outgoing next{};
   {
     const std::lock_guard lock(mutex_);
@@ -156,6 +167,8 @@ void lane::on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& 
 
 void lane::fail(const error_code& ec)
 {
+  if (core_->forked())
+    return; // a thread of the parent's may have the mutexes
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(failed_, true))
@@ -163,7 +176,7 @@ void lane::fail(const error_code& ec)
     waiting_.clear();
   }
   if (const auto listener = listener_.lock())
-    listener->on_lane_failed(ec);
+    listener->on_lane_failed(*this, ec);
 }
 
 void lane::count_as_work(bool counts) noexcept

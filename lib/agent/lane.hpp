@@ -23,14 +23,18 @@
 
 namespace rdma::detail {
 
+class lane;
+
 // Who listens to a lane; called on the I/O executor, one after another.
 class lane_listener
 {
 public:
   // `ticket` stands for the receive that it came by, which is posted again when it is given back.
   virtual void on_message(const agent_message& message, std::uint32_t ticket) = 0;
+  // The peer's device has the message that was sent with the ticket.
+  virtual void on_answered(std::uint32_t ticket) = 0;
   virtual void on_malformed() = 0;
-  virtual void on_lane_failed(const error_code& ec) = 0;
+  virtual void on_lane_failed(const lane& which, const error_code& ec) = 0;
 
 protected:
   ~lane_listener() = default;

@@ -124,7 +124,7 @@ struct owned_lease
   access rights = access::local_read;
   std::chrono::milliseconds lifetime{};
   lease_clock::time_point end = lease_clock::time_point::max();
-  bool exposed = false; // the peer can have heard of it
+  bool exposed = false; // the peer has been told of it
   std::weak_ptr<lent_lease> loan;
   std::shared_ptr<window_impl> window;
   memory_region registered; // where there are no windows

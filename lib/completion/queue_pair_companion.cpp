@@ -82,7 +82,7 @@ queue_pair_options queue_pair_core::options_of_sibling() const
   result.path_mtu_max = options_.path_mtu_max;
   result.timeout = options_.timeout;
   result.retry_count = options_.retry_count;
-  result.rnr_retry_count = options_.rnr_retry_count;
+  result.rnr_retry_count = 7; // for ever: its receives come back by themselves
   result.min_rnr_timer = options_.min_rnr_timer;
   result.read_atomic_depth = 0;
   return result;

@@ -420,6 +420,8 @@ TEST_CASE("what cannot be lent is refused at once")
   CHECK(outcome(f.server_context.allocate(64), rdma::access::remote_read) == error::wrong_context);
   CHECK(outcome(own, rdma::access::local_read) == error::bad_access);
   CHECK(outcome(own, rdma::access::local_write) == error::bad_access);
+  const rdma::memory_region unwritable(f.client_context, 64, rdma::access::remote_read | rdma::access::window_bind);
+  CHECK(outcome(unwritable, rdma::access::remote_write) == error::bad_access);
   CHECK(f.client.is_connected());
 }
 
@@ -451,6 +453,76 @@ TEST_CASE("memory that was leased is handed over to the peer's program with what
   // The peer does not reach it any more.
   CHECK(f.write(f.client, "after", gone));
   CHECK(text_of(taken.value) == "for you all");
+}
+
+TEST_CASE("what was handed over is the program's, also when the connection has ended since")
+{
+  agent_fixture f;
+  rdma::remote_memory memory = f.allocate(4);
+  CHECK(f.write(f.client, "kept", memory) == error_code());
+  plain_record handed;
+  f.client.agent().async_hand_over(std::move(memory), handed.handler());
+  REQUIRE(run_until(f.io, [&] { return handed.done(); }));
+  plain_record ended;
+  rdma::agent at_server = f.server->agent();
+  f.server->async_wait_close(ended.handler());
+  f.client.close();
+  REQUIRE(run_until(f.io, [&] { return ended.done(); }));
+  buffer_record taken;
+  at_server.async_receive_local(taken.handler());
+  REQUIRE(run_until(f.io, [&] { return taken.done(); }));
+  REQUIRE(taken.ec == error_code());
+  CHECK(text_of(taken.value) == "kept");
+  buffer_record none;
+  at_server.async_receive_local(none.handler());
+  REQUIRE(run_until(f.io, [&] { return none.done(); }));
+  CHECK(none.ec == error::peer_closed);
+  CHECK(f.lessor.statistics().bytes == 0);
+}
+
+TEST_CASE("who hands something over hears of it, also when the peer ends the connection at once")
+{
+  for (int i = 0; i != (emulated() ? 3 : 20); ++i)
+  {
+    agent_fixture f;
+    plain_record handed;
+    buffer_record taken;
+    f.server->agent().async_receive_local(
+      [&](const error_code& ec, rdma::registered_buffer buffer)
+      {
+        taken.handler()(ec, std::move(buffer));
+        if (i % 2 == 0)
+          f.server->close();
+        else
+          f.server->async_shutdown([](const error_code&) {});
+      });
+    f.client.agent().async_hand_over(f.allocate(8), handed.handler());
+    REQUIRE(run_until(f.io, [&] { return handed.done() && taken.done(); }));
+    CHECK(handed.ec == error_code());
+    CHECK(taken.ec == error_code());
+  }
+}
+
+TEST_CASE("a lend that the peer never heard of leaves both agents as they were")
+{
+  agent_fixture f;
+  const rdma::registered_buffer region = f.server_context.allocate(64);
+  rdma::lend_options options;
+  options.time_limit = 50ms;
+  loan_record lent;
+  f.server->agent().async_lend(region, options, lent.handler()); // the client has no agent yet
+  REQUIRE(run_until(f.io, [&] { return lent.done(); }));
+  CHECK(lent.ec == asio::error::timed_out);
+  CHECK_FALSE(lent.value.is_out());
+  memory_record borrowed;
+  f.client.agent().async_receive_remote(borrowed.handler());
+  loan_record again;
+  f.server->agent().async_lend(region, again.handler());
+  REQUIRE(run_until(f.io, [&] { return again.done() && borrowed.done(); }));
+  CHECK(again.ec == error_code());
+  CHECK(borrowed.value.is_valid());
+  CHECK(f.allocate(8).is_valid());
+  CHECK(f.all_back());
 }
 
 TEST_CASE("what was lent cannot be handed over")
@@ -719,6 +791,7 @@ TEST_CASE("an agent is used by many threads at once")
   const int turns = emulated() ? 20 : 200;
   std::atomic<int> failures{0};
   {
+    f.io.restart();
     auto work = asio::make_work_guard(f.io);
     std::vector<std::thread> runners;
     for (int i = 0; i != 3; ++i)

@@ -9,6 +9,7 @@
 #include "software/agent_fixture.hpp"
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include <algorithm>
 #include <atomic>
@@ -409,6 +410,33 @@ TEST_CASE("leases that are not the sender's are as if there were none")
   silent.type = message_type::recall;
   CHECK(lane->send(silent));
   CHECK(lane->ask(request(message_type::allocate, 6))->type == message_type::granted);
+  f.check_unharmed();
+}
+
+TEST_CASE("what is lent for no time at all keeps nobody from what is lent in earnest")
+{
+  attacked_fixture f;
+  attacker eve(f);
+  const auto lane = raw_lane::open(eve);
+  agent_message brief = request(message_type::lend, 1);
+  for (const std::uint64_t lifetime : {0, 1, 2})
+  {
+    brief.lease = 10 + lifetime;
+    brief.lifetime = lifetime;
+    REQUIRE(lane->ask(brief)->type == message_type::done);
+  }
+  asio::steady_timer over(f.io, std::chrono::milliseconds(20));
+  plain_record waited;
+  over.async_wait(waited.handler());
+  REQUIRE(run_until(f.io, [&] { return waited.done(); }));
+  memory_record borrowed;
+  eve.far->agent().async_receive_remote(borrowed.handler());
+  brief.lease = 20;
+  brief.lifetime = agent_message::no_limit;
+  REQUIRE(lane->ask(brief)->type == message_type::done);
+  REQUIRE(run_until(f.io, [&] { return borrowed.done(); }));
+  CHECK(borrowed.ec == error_code());
+  CHECK(borrowed.value.is_valid());
   f.check_unharmed();
 }
 
