@@ -30,10 +30,11 @@ using namespace test;
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 constexpr int rounds = 10;
+constexpr int peers = 20; // in a process
 #else
 constexpr int rounds = 200;
+constexpr int peers = 50;
 #endif
-constexpr int peers = 50; // in a process
 
 /// test/programs/lease_holder in a process of its own.
 class lease_holder
