@@ -90,8 +90,7 @@ asio::awaitable<void> serve(rdma::acceptor& acceptor)
                 << '\n';
   }
   std::cout << std::flush;
-  // The client ends the connection: ended by this side, it might take the answer to
-  // async_hand_over() with it.
+  // The client ends the connection: it knows when it has done all that it came for.
   const auto [ended] = co_await peer.async_wait_close(asio::as_tuple(use_awaitable));
   if (ended != rdma::error::peer_closed)
     throw rdma::system_error(ended, "waiting for the client to leave");

@@ -15,7 +15,8 @@
 
 namespace rdma {
 
-/// How long a peer's agent may take to answer before a request ends with boost::asio::error::timed_out.
+/// How long a peer's agent may take to answer, unless another time is given, before a request ends with
+/// boost::asio::error::timed_out.
 inline constexpr std::chrono::milliseconds agent_time_limit{5'000};
 
 /// What basic_agent::async_allocate() asks for.

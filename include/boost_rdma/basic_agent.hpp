@@ -76,6 +76,10 @@ public:
 
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
+  /// How long the peer may take to answer what is asked through this handle: requests that have no options to say it in.
+  void time_limit(std::chrono::milliseconds limit) noexcept { time_limit_ = limit; }
+  [[nodiscard]] std::chrono::milliseconds time_limit() const noexcept { return time_limit_; }
+
   /// Leases memory of the peer's, all zero.
   /**
    * @param size Bytes, more than none.
@@ -113,8 +117,8 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken>(token,
-      [lease = memory.lease(), lifetime](detail::agent_core& core, const auto& executor, auto&& handler)
-      { core.renew(executor, lease, lifetime, agent_time_limit, std::move(handler)); });
+      [lease = memory.lease(), lifetime, limit = time_limit_](detail::agent_core& core, const auto& executor, auto&& handler)
+      { core.renew(executor, lease, lifetime, limit, std::move(handler)); });
   }
 
   /// Ends a lease, and waits until the peer has its memory back.
@@ -128,8 +132,8 @@ public:
     remote_memory memory, CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken>(token,
-      [lease = detail::take_lease(memory)](detail::agent_core& core, const auto& executor, auto&& handler) mutable
-      { core.release(executor, std::move(lease), agent_time_limit, std::move(handler)); });
+      [lease = detail::take_lease(memory), limit = time_limit_](detail::agent_core& core, const auto& executor, auto&& handler) mutable
+      { core.release(executor, std::move(lease), limit, std::move(handler)); });
   }
 
   /// Ends a lease, and gives the memory, with what has been written to it, to the peer's program.
@@ -144,8 +148,8 @@ public:
     remote_memory memory, CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken>(token,
-      [lease = detail::take_lease(memory)](detail::agent_core& core, const auto& executor, auto&& handler) mutable
-      { core.hand_over(executor, std::move(lease), agent_time_limit, std::move(handler)); });
+      [lease = detail::take_lease(memory), limit = time_limit_](detail::agent_core& core, const auto& executor, auto&& handler) mutable
+      { core.hand_over(executor, std::move(lease), limit, std::move(handler)); });
   }
 
   /// Gives the peer a lease of memory of this side's; its async_receive_remote() has it.
@@ -153,8 +157,8 @@ public:
    * @param region All of it; memory from a pool, a memory_region with access::window_bind, or any registered memory where the
    * device has no windows. It has to stay, and is kept registered, until the loan is back.
    * @param token Completion signature: @code void(rdma::error_code, rdma::loan) @endcode
-   * error::not_registered, error::wrong_context, error::empty_buffer, error::bad_access, error::not_exposed,
-   * error::inbox_full; what binding a window or registering said.
+   * error::not_registered, error::wrong_context, error::empty_buffer, error::bad_access (also for writing to memory without
+   * access::local_write), error::read_only, error::not_exposed, error::inbox_full; what binding a window or registering said.
    */
   template <boost::asio::completion_token_for<void(error_code, loan)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -203,7 +207,8 @@ public:
 
   /// Waits for memory of this side's that the peer hands over.
   /**
-   * What nobody waits for is kept, and counts for the peer's quotas.
+   * What nobody waits for is kept, also when the connection has ended, for as long as the queue pair or a handle of its agent
+   * is, and counts for the quotas.
    * @param token Completion signature: @code void(rdma::error_code, rdma::registered_buffer) @endcode
    */
   template <boost::asio::completion_token_for<void(error_code, registered_buffer)> CompletionToken =
@@ -224,6 +229,7 @@ private:
   }
 
   executor_type executor_;
+  std::chrono::milliseconds time_limit_ = agent_time_limit;
   error_code why_none_;
   std::shared_ptr<detail::agent_core> core_;
 };

@@ -70,7 +70,7 @@ public:
   /// There is a lease, and as far as this side knows it has not ended.
   [[nodiscard]] bool is_valid() const noexcept;
 
-  /// When it ends unless it is renewed, at the earliest; time_point::max() when with the connection.
+  /// When it ends unless it is renewed; time_point::max() when with the connection.
   /** Counted from when this side asked, which was before the peer began to count; of what was lent, from when it arrived. */
   [[nodiscard]] clock::time_point expires_at() const noexcept;
 

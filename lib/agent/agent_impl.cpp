@@ -384,6 +384,12 @@ void agent_impl::end(const error_code& reason)
     handed_to_us_.push_back(std::move(each));
   auto remote = waits_remote_.take_all();
   auto local = waits_local_.take_all();
+  std::deque<handed_over> taken; // by those who waited first
+  while (taken.size() < local.size() && !handed_to_us_.empty())
+  {
+    taken.push_back(std::move(handed_to_us_.front()));
+    handed_to_us_.pop_front();
+  }
   for (auto& [id, each] : exchanges)
     if (!each.given_up)
     {
@@ -402,7 +408,13 @@ void agent_impl::end(const error_code& reason)
   for (auto& each : remote)
     std::move(each.handler).complete(outcome, remote_memory());
   for (auto& each : local)
-    std::move(each.handler).complete(outcome, registered_buffer());
+    if (taken.empty())
+      std::move(each.handler).complete(outcome, registered_buffer());
+    else
+    {
+      std::move(each.handler).complete({}, std::move(taken.front().block));
+      taken.pop_front();
+    }
 }
 
 void agent_impl::abandon() noexcept

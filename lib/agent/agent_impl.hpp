@@ -187,7 +187,7 @@ private:
     lessor_charge charge;
     registered_buffer block;
   };
-  std::unordered_map<std::uint32_t, handed_over> handing_over_; // by the ticket of the answer, until the peer has it
+  std::deque<std::pair<std::uint32_t, handed_over>> handing_over_; // with the answer's ticket, until the peer has it
   std::deque<handed_over> handed_to_us_;
   waiting_list<registered_buffer> waits_local_;
 };

@@ -61,8 +61,9 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
     owned_.emplace(id, std::move(lease));
   }
   initiate_operation<window_result, asio::any_io_executor>(core.get(), executor_)(
-    [told = std::move(handler)](const error_code& ec, const remote_buffer& exposed) mutable
-    { std::move(told)(ec, exposed); },
+    // Kept until the device is done with it, also when the lease has ended meanwhile.
+    [kept = kept_registration(range.registration()), told = std::move(handler)](
+      const error_code& ec, const remote_buffer& exposed) mutable { std::move(told)(ec, exposed); },
     std::move(bind), range);
 }
 
@@ -131,6 +132,8 @@ void agent_impl::on_allocate(lock_type& lock, const agent_message& message, std:
 void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket, const error_code& ec,
   const remote_buffer& exposed)
 {
+  if (process_.foreign())
+    return;
   std::optional<owned_lease> failed; // destroyed without the mutex
   const std::lock_guard lock(mutex_);
   if (ended_)
@@ -253,7 +256,7 @@ void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uin
     return answer(message, ticket, refusal_status::unknown_lease);
   owned_lease lease = *take(message.lease);
   // The program has it when the peer has the answer: what it does then, such as ending the connection, would come before.
-  handing_over_.emplace(ticket, handed_over{std::move(lease.charge), std::move(lease.block)});
+  handing_over_.emplace_back(ticket, handed_over{std::move(lease.charge), std::move(lease.block)});
   answer(message, ticket, refusal_status::none);
 }
 
@@ -262,7 +265,8 @@ void agent_impl::on_answered(std::uint32_t ticket)
   if (process_.foreign())
     return;
   lock_type lock(mutex_);
-  const auto found = handing_over_.find(ticket);
+  const auto found = std::find_if(
+    handing_over_.begin(), handing_over_.end(), [ticket](const auto& each) { return each.first == ticket; });
   if (found == handing_over_.end())
     return;
   handed_over taken = std::move(found->second);
@@ -351,6 +355,8 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
 void agent_impl::on_lendable(
   std::uint32_t id, std::uint64_t number, const error_code& ec, const remote_buffer& exposed)
 {
+  if (process_.foreign())
+    return;
   std::optional<owned_lease> unwanted; // destroyed without the mutex
   lock_type lock(mutex_);
   if (ended_)

@@ -70,6 +70,7 @@ void agent_impl::ask_next()
     }
     lane_->send(question);
   }
+  update();
 }
 
 // Nobody waits for the answer any more: the handler hears why. The mutex is held, and may be freed.

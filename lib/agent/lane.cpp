@@ -148,6 +148,8 @@ void lane::on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& 
     const auto listener = listener_.lock();
     if (listener)
       listener->on_answered(ticket); // before the ticket is another message's
+    if (core_->forked())
+      return; // by a handler that was called in there: a thread of the parent's may have the mutex
     give_back(ticket);
   }
   outgoing next{};

@@ -22,7 +22,9 @@ std::shared_ptr<companion> queue_pair_core::companion_by(companion_source& sourc
   std::shared_ptr<companion> result;
   {
     const std::lock_guard lock(mutex_);
-    if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
+    if (companion_ && lifecycle_ != lifecycle::abandoned)
+      ec = {}; // which knows of the end, and may have something yet
+    else if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
       ec = error::closed;
     else if (lifecycle_ == lifecycle::broken)
       ec = reason_;

@@ -6,11 +6,12 @@
 //
 
 // lease_holder DEVICE PORT COUNT: COUNT connections to a server on this host, each with leases of the server's memory, with
-// memory of its own that the server has a lease of, and with what the server lends. Writes a line when all of that is so, and
+// memory of its own that the server has leases of, lent and granted, and with what the server lends. Writes a line when all of that is so, and
 // does nothing else until it is killed.
 
 #include <boost_rdma/agent.hpp>
 #include <boost_rdma/context.hpp>
+#include <boost_rdma/lessor.hpp>
 #include <boost_rdma/queue_pair.hpp>
 
 #include <boost/asio/awaitable.hpp>
@@ -31,9 +32,12 @@ namespace asio = boost::asio;
 
 namespace {
 
-asio::awaitable<void> hold(const rdma::context& context, const asio::ip::tcp::endpoint& server, int& ready, int wanted)
+asio::awaitable<void> hold(const rdma::context& context, const rdma::lessor& lessor,
+  const asio::ip::tcp::endpoint& server, int& ready, int wanted)
 {
-  rdma::queue_pair peer(co_await asio::this_coro::executor, context);
+  rdma::queue_pair_options options;
+  options.grant_from(lessor);
+  rdma::queue_pair peer(co_await asio::this_coro::executor, context, options);
   co_await peer.async_connect(server, asio::use_awaitable);
   rdma::agent agent = peer.agent();
   const rdma::remote_memory small = co_await agent.async_allocate(100, asio::use_awaitable);
@@ -60,10 +64,11 @@ try
   const asio::ip::tcp::endpoint server(
     asio::ip::address_v4::loopback(), static_cast<std::uint16_t>(std::stoi(argv[2])));
   const int count = std::stoi(argv[3]);
+  const rdma::lessor lessor(context);
   int ready = 0;
   asio::io_context io;
   for (int i = 0; i != count; ++i)
-    asio::co_spawn(io, hold(context, server, ready, count),
+    asio::co_spawn(io, hold(context, lessor, server, ready, count),
       [](const std::exception_ptr& problem)
       {
         if (problem)

@@ -469,7 +469,10 @@ TEST_CASE("what was handed over is the program's, also when the connection has e
   f.client.close();
   REQUIRE(run_until(f.io, [&] { return ended.done(); }));
   buffer_record taken;
-  at_server.async_receive_local(taken.handler());
+  if (GENERATE(true, false))
+    at_server.async_receive_local(taken.handler());
+  else
+    f.server->agent().async_receive_local(taken.handler());
   REQUIRE(run_until(f.io, [&] { return taken.done(); }));
   REQUIRE(taken.ec == error_code());
   CHECK(text_of(taken.value) == "kept");
@@ -500,6 +503,31 @@ TEST_CASE("who hands something over hears of it, also when the peer ends the con
     REQUIRE(run_until(f.io, [&] { return handed.done() && taken.done(); }));
     CHECK(handed.ec == error_code());
     CHECK(taken.ec == error_code());
+  }
+}
+
+TEST_CASE("who waits for what is handed over gets it, also when the peer ends the connection at once")
+{
+  for (int i = 0; i != (emulated() ? 3 : 20); ++i)
+  {
+    agent_fixture f;
+    plain_record handed;
+    buffer_record taken;
+    buffer_record late;
+    f.server->agent().async_receive_local(taken.handler());
+    f.server->agent().async_receive_local(late.handler());
+    f.client.agent().async_hand_over(f.allocate(8),
+      [&](const error_code& ec)
+      {
+        handed.handler()(ec);
+        f.client.close();
+      });
+    REQUIRE(run_until(f.io, [&] { return handed.done() && taken.done() && late.done(); }));
+    CHECK(handed.ec == error_code());
+    CHECK(taken.ec == error_code());
+    CHECK(taken.value.size() == 8);
+    CHECK(late.ec == error::peer_closed);
+    CHECK(f.lessor.statistics().bytes == 0);
   }
 }
 

@@ -137,6 +137,15 @@ public:
     return answers_.back();
   }
 
+  // The first message of this type, whatever it answers.
+  agent_message await(message_type type)
+  {
+    const auto found = [&]
+    { return std::find_if(answers_.begin(), answers_.end(), [&](const agent_message& each) { return each.type == type; }); };
+    REQUIRE(run_until(f_.io, [&] { return found() != answers_.end(); }));
+    return *found();
+  }
+
   [[nodiscard]] bool over()
   {
     const std::lock_guard lock(mutex_);
@@ -437,6 +446,25 @@ TEST_CASE("what is lent for no time at all keeps nobody from what is lent in ear
   REQUIRE(run_until(f.io, [&] { return borrowed.done(); }));
   CHECK(borrowed.ec == error_code());
   CHECK(borrowed.value.is_valid());
+  f.check_unharmed();
+}
+
+TEST_CASE("what is lent to a peer that says nothing is back when its time is over")
+{
+  attacked_fixture f;
+  attacker eve(f);
+  const auto lane = raw_lane::open(eve);
+  const rdma::registered_buffer region = buffer_of(f.server_context, "lent");
+  rdma::lend_options options;
+  options.lifetime = std::chrono::milliseconds(30);
+  options.time_limit = std::chrono::milliseconds::max();
+  loan_record lent;
+  eve.far->agent().async_lend(region, options, lent.handler());
+  const rdma::remote_buffer memory = lane->await(message_type::lend).memory;
+  lane->await(message_type::recall);
+  error_code ec;
+  CHECK(f.read(eve.own, memory, ec).empty());
+  CHECK(is_access_error(ec));
   f.check_unharmed();
 }
 

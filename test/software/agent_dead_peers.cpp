@@ -99,6 +99,7 @@ struct served
   rdma::queue_pair own;
   loan_record lent;
   memory_record borrowed;
+  memory_record granted; // by the peer's lessor
   plain_record back;
 };
 
@@ -129,6 +130,7 @@ TEST_CASE("peers that are killed with leases out leave nothing behind, ten thous
               each.own.agent().async_wait_return(each.lent.value, each.back.handler());
           });
         each.own.agent().async_receive_remote(each.borrowed.handler());
+        each.own.agent().async_allocate(64, each.granted.handler());
         self(self);
       });
   };
@@ -147,11 +149,11 @@ TEST_CASE("peers that are killed with leases out leave nothing behind, ten thous
       [&]
       {
         return std::all_of(
-          all.begin(), all.end(), [](const served& each) { return each.lent.done() && each.borrowed.done(); });
+          all.begin(), all.end(), [](const served& each) { return each.lent.done() && each.borrowed.done() && each.granted.done(); });
       }));
     REQUIRE(lessor.statistics().regions == 2 * peers);
     for (const served& each : all)
-      REQUIRE((each.lent.value.is_out() && each.borrowed.value.is_valid()));
+      REQUIRE((each.lent.value.is_out() && each.borrowed.value.is_valid() && each.granted.value.is_valid()));
 
     process.kill();
     REQUIRE(run_until(io,
@@ -165,6 +167,7 @@ TEST_CASE("peers that are killed with leases out leave nothing behind, ten thous
       REQUIRE(each.back.ec);
       REQUIRE_FALSE(each.lent.value.is_out());
       REQUIRE_FALSE(each.borrowed.value.is_valid());
+      REQUIRE_FALSE(each.granted.value.is_valid());
     }
     dead += peers;
     all.clear();
