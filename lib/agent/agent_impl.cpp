@@ -349,12 +349,38 @@ void agent_impl::on_end(const error_code& reason) noexcept
 {
   try
   {
-    asio::post(executor_, [self = shared_from_this(), reason] { self->end(reason); });
+    constexpr int attempts = 8; // a handler that runs the io_context itself is in the way for as long as it does
+    asio::post(executor_, [self = shared_from_this(), reason] { self->end_in_turn(reason, attempts); });
   }
   catch (const std::exception& e)
   {
     log_line(spdlog::level::err, "an agent cannot be ended: {}", e.what());
   }
+}
+
+// What has arrived before the connection's end is heard of before it, such as the answer after which the peer closed.
+void agent_impl::end_in_turn(const error_code& reason, int attempts)
+{
+  std::shared_ptr<lane> open;
+  if (!process_.foreign())
+  {
+    const std::lock_guard lock(mutex_);
+    open = lane_;
+  }
+  try
+  {
+    if (open && !open->hear_out() && attempts != 0)
+    {
+      asio::post(executor_, [self = shared_from_this(), reason, attempts] { self->end_in_turn(reason, attempts - 1); });
+      return;
+    }
+  }
+  catch (...) // of a handler's, which is for whoever runs the io_context
+  {
+    end(reason);
+    throw;
+  }
+  end(reason);
 }
 
 void agent_impl::end(const error_code& reason)

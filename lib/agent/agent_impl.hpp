@@ -142,6 +142,7 @@ private:
   void offer_lane();
   void lane_ready();
   void break_off(lock_type& lock, const std::string& why);
+  void end_in_turn(const error_code& reason, int attempts);
   void end(const error_code& reason);
   void update();
   [[nodiscard]] clock::time_point next_time() const noexcept;

@@ -9,6 +9,7 @@
 
 #include "boost_rdma/context.hpp"
 #include "boost_rdma/detail/initiate.hpp"
+#include "completion/completion_queue_impl.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -179,6 +180,20 @@ void lane::fail(const error_code& ec)
   }
   if (const auto listener = listener_.lock())
     listener->on_lane_failed(*this, ec);
+}
+
+bool lane::hear_out()
+{
+  constexpr int rounds_max = 64; // others may complete for ever
+  for (int i = 0; i != rounds_max; ++i)
+  {
+    const completion_queue_impl::round round = core_->completions().poll(true);
+    if (round.busy)
+      return false;
+    if (round.quiet)
+      break;
+  }
+  return true;
 }
 
 void lane::count_as_work(bool counts) noexcept

@@ -63,6 +63,9 @@ public:
   void send(const agent_message& message, std::uint32_t ticket = no_ticket);
   void give_back(std::uint32_t ticket);
 
+  // On the I/O executor: what has arrived is heard of. False when another thread is at it, or a caller of this one.
+  [[nodiscard]] bool hear_out();
+
   // Whether it keeps the execution context running; it does while messages wait for room.
   void count_as_work(bool counts) noexcept;
   void close();
