@@ -442,7 +442,7 @@ TEST_CASE("what is lent for no time at all keeps nobody from what is lent in ear
   eve.far->agent().async_receive_remote(borrowed.handler());
   brief.lease = 20;
   brief.lifetime = agent_message::no_limit;
-  REQUIRE(lane->ask(brief)->type == message_type::done);
+  REQUIRE(lane->send(brief)); // the answer may come behind the releases of the others
   REQUIRE(run_until(f.io, [&] { return borrowed.done(); }));
   CHECK(borrowed.ec == error_code());
   CHECK(borrowed.value.is_valid());
