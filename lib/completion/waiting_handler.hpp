@@ -40,39 +40,39 @@ public:
   // From any thread; the handler is never called in here.
   void complete(const error_code& ec, Results... results) &&
   {
-    namespace asio = boost::asio;
-    // First to the I/O executor, as Asio's own operations do: an associated executor that runs things
-    // at once where it is called must not run the handler on our thread. What counts as work goes with the handler: a program
-    // that forks in there would have a copy of what is still counted here, for ever.
-    const asio::any_io_executor target = asio::prefer(io_work_, asio::execution::outstanding_work.untracked);
-    asio::post(target,
-      [work = std::move(io_work_), handler_work = std::move(work_), handler = std::move(handler_), ec,
-        ... values = std::move(results)]() mutable
-      {
-        auto executor = asio::get_associated_executor(handler, work);
-        asio::dispatch(executor,
-          [handler = std::move(handler), ec, ... inner = std::move(values)]() mutable
-          { std::move(handler)(ec, std::move(inner)...); });
-      });
+    const auto target = io_executor();
+    boost::asio::post(target, std::move(*this).call(ec, std::move(results)...));
   }
 
   // From the I/O executor, outside initiating functions: the handler may be called in here.
   void complete_here(const error_code& ec, Results... results) &&
   {
-    namespace asio = boost::asio;
-    const asio::any_io_executor target = asio::prefer(io_work_, asio::execution::outstanding_work.untracked);
-    asio::dispatch(target,
-      [work = std::move(io_work_), handler_work = std::move(work_), handler = std::move(handler_), ec,
-        ... values = std::move(results)]() mutable
-      {
-        auto executor = asio::get_associated_executor(handler, work);
-        asio::dispatch(executor,
-          [handler = std::move(handler), ec, ... inner = std::move(values)]() mutable
-          { std::move(handler)(ec, std::move(inner)...); });
-      });
+    const auto target = io_executor();
+    boost::asio::dispatch(target, std::move(*this).call(ec, std::move(results)...));
   }
 
 private:
+  // First to the I/O executor, as Asio's own operations do: an associated executor that runs things at once where it
+  // is called must not run the handler on our thread.
+  [[nodiscard]] boost::asio::any_io_executor io_executor() const
+  {
+    return boost::asio::prefer(io_work_, boost::asio::execution::outstanding_work.untracked);
+  }
+
+  // What counts as work goes with the handler: a program that forks in there would have a copy of what is still counted
+  // here, for ever.
+  auto call(const error_code& ec, Results... results) &&
+  {
+    return [work = std::move(io_work_), handler_work = std::move(work_), handler = std::move(handler_), ec,
+             ... values = std::move(results)]() mutable
+    {
+      auto executor = boost::asio::get_associated_executor(handler, work);
+      boost::asio::dispatch(executor,
+        [handler = std::move(handler), ec, ... inner = std::move(values)]() mutable
+        { std::move(handler)(ec, std::move(inner)...); });
+    };
+  }
+
   boost::asio::any_io_executor io_work_;
   boost::asio::any_completion_executor work_;
   handler_type handler_;
