@@ -39,6 +39,7 @@ enum class wire : std::uint8_t
   roce_v2,    ///< UDP over IPv4 or IPv6 (IBTA Annex A17)
   iwarp,      ///< RDMA over TCP, in the NIC (RFC 5040)
   tcp,        ///< the software device's
+  shared_memory, ///< the software device's, between processes of one host and user
 };
 
 /// For people: "RoCE v2".

@@ -14,6 +14,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <thread>
+#include <utility>
+#include <vector>
 
 // The chain of handlers that polls a completion queue: spinning, waiting and waking up.
 
@@ -94,14 +96,15 @@ void completion_queue_impl::run_chain()
   } guard{*this};
 
   constexpr std::size_t handlers_max = 64; // between two turns of other handlers
-  // A look at the clock costs as much as one at a NIC's queue, and far more where it is a system call. The software
-  // device's queue costs a system call itself.
-  constexpr unsigned polls_per_time = 16;
+  // A look at the clock costs as much as one at a queue, and far more where it is a system call; giving the processor away
+  // is one. The software device's queue costs a system call itself where its wire is TCP.
   const bool nic = device().kind() == device_kind::nic;
+  const unsigned polls_per_time = nic ? 16 : 8;
   unsigned empty_polls = 0;
   const clock::time_point begin = clock::now();
   clock::time_point now = begin;
   std::size_t handled = 0;
+  bool active = false; // since the clock was looked at
   for (;;)
   {
     const round polled = poll(true);
@@ -112,24 +115,22 @@ void completion_queue_impl::run_chain()
     if (!polled.busy && !polled.quiet)
     {
       handled += std::max<std::size_t>(polled.handlers, 1);
-      if (mode() != completion_mode::busy_poll) // which asks for no time of rest
-      {
-        now = clock::now();
-        last_activity_.store(now, std::memory_order_relaxed);
-      }
+      active = true;
       if (handled < handlers_max)
         continue;
     }
     else
     {
       const bool spins = mode() == completion_mode::busy_poll || mode() == completion_mode::adaptive;
-      if (nic && spins && ++empty_polls % polls_per_time != 0)
+      if (spins && ++empty_polls % polls_per_time != 0)
         continue;
       now = clock::now();
+      if (std::exchange(active, false))
+        last_activity_.store(now, std::memory_order_relaxed);
       if (!must_spin(now) && poll_and_arm() && go_waiting())
         break;
       // A peer that shares this processor can only answer when it gets it. With the software device that is
-      // likely, and looking costs a system call anyway; a NIC's queue is looked at as often as can be.
+      // likely; a NIC's queue is looked at as often as can be.
       if (!nic)
         std::this_thread::yield();
     }
@@ -137,6 +138,8 @@ void completion_queue_impl::run_chain()
     {
       if (handled == 0)
         std::this_thread::yield();
+      if (active)
+        last_activity_.store(clock::now(), std::memory_order_relaxed);
       start_chain();
       break;
     }
@@ -250,11 +253,13 @@ void completion_queue_impl::shutdown() noexcept
   destroy_ended(); // while all sources are alive: those of this queue by `all`, others by themselves
   for (const auto& source : all)
     source->abandon();
+  std::vector<std::shared_ptr<work_source>> removed; // destroyed without the mutex
   {
-    std::lock_guard lock(sources_mutex_);
+    const std::lock_guard lock(sources_mutex_);
     sources_.clear();
-    vacant_.clear();
+    removed.swap(removed_);
   }
+  removed.clear();
   if (forked())
     static_cast<void>(descriptor_.release()); // see destroy()
   if (descriptor_)

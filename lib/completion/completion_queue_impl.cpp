@@ -10,18 +10,13 @@
 #include "completion/completion_service.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cerrno>
+#include <thread>
+#include <utility>
+
 #include <fcntl.h>
 
 namespace rdma::detail {
-namespace {
-
-// wr_id: source index (16) | slot index (15) | last of its operation (1) | generation (32)
-constexpr std::uint32_t sources_max = 1u << 16;
-
-} // namespace
-
 completion_queue_impl::completion_queue_impl(boost::asio::any_io_executor executor,
   std::shared_ptr<device_set> devices, std::size_t device_index, const completion_queue_options& options)
   : executor_(std::move(executor))
@@ -176,31 +171,54 @@ std::uint32_t completion_queue_impl::add(std::shared_ptr<work_source> source, er
       return 0;
     }
   }
-  if (!vacant_.empty())
-  {
-    const std::uint32_t index = vacant_.back();
-    vacant_.pop_back();
-    sources_[index] = std::move(source);
-    return index;
-  }
-  if (sources_.size() == sources_max)
-  {
+  // So that remove() does not throw: all that there are, beside those that are kept already.
+  if (const std::size_t most = removed_.size() + sources_.size() + 1; removed_.capacity() < most)
+    removed_.reserve(most * 2);
+  const auto index = sources_.add(std::move(source));
+  if (!index)
     ec = error::queue_too_deep;
-    return 0;
-  }
-  vacant_.reserve(sources_.size() + 1); // so that remove() does not throw
-  sources_.push_back(std::move(source));
-  return static_cast<std::uint32_t>(sources_.size() - 1);
+  return index.value_or(0);
 }
 
+// Who polls finds sources without a lock, and without a reference to them. What is removed in that time is kept until it is
+// over: either the thread that polls finds the place vacant, or this finds that thread at it. Hence seq_cst in both.
 void completion_queue_impl::remove(std::uint32_t source_index) noexcept
 {
   std::shared_ptr<work_source> removed; // destroyed after the lock
-  std::lock_guard lock(sources_mutex_);
-  if (source_index >= sources_.size())
-    return; // after shutdown()
-  removed = std::move(sources_[source_index]);
-  vacant_.push_back(source_index);
+  const std::lock_guard lock(sources_mutex_);
+  removed = sources_.remove(source_index);
+  const polling_state seen = polling_.load(std::memory_order_seq_cst);
+  if (!removed || seen == polling_state::nobody || seen == polling_state::in_handlers)
+    return;
+  removed_.push_back(std::move(removed));
+  has_removed_.store(true, std::memory_order_seq_cst);
+  // It may have come out before it could see that.
+  const polling_state now = polling_.load(std::memory_order_seq_cst);
+  if (now != polling_state::on_device && now != polling_state::in_sources)
+  {
+    removed = std::move(removed_.back());
+    removed_.pop_back();
+  }
+}
+
+// The thread that polls has no use for sources any more.
+void completion_queue_impl::leave_sources() noexcept
+{
+  polling_.exchange(polling_state::in_handlers, std::memory_order_seq_cst);
+  if (!has_removed_.load(std::memory_order_seq_cst))
+    return;
+  for (;;)
+  {
+    std::shared_ptr<work_source> last; // destroyed after the lock
+    const std::lock_guard lock(sources_mutex_);
+    if (removed_.empty())
+    {
+      has_removed_.store(false, std::memory_order_relaxed);
+      return;
+    }
+    last = std::move(removed_.back());
+    removed_.pop_back();
+  }
 }
 
 void completion_queue_impl::defer(operation* op)
@@ -225,23 +243,71 @@ void completion_queue_impl::refill()
     ready_.push_back(op);
 }
 
+// By the thread that polls. Without native_mutex_, unless somebody takes completions elsewhere: that one says so, and then
+// looks whether this is at it; this says that it is, and then looks whether anybody said so.
 int completion_queue_impl::take_completions(ibv_wc* to, int count)
 {
   if (forked())
     return 0; // the parent's, or memory that the child has no copy of (MADV_DONTFORK)
+  if (rescues_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
+    return take_rescued(to, count);
+  return ibv_poll_cq(native_, count, to);
+}
+
+int completion_queue_impl::take_rescued(ibv_wc* to, int count)
+{
+  polling_.store(polling_state::in_sources, std::memory_order_seq_cst);
   const std::lock_guard lock(native_mutex_);
   if (rescued_.empty())
     return ibv_poll_cq(native_, count, to);
   const auto n = std::min(static_cast<std::size_t>(count), rescued_.size() - rescued_taken_);
   std::copy_n(rescued_.begin() + static_cast<std::ptrdiff_t>(rescued_taken_), n, to);
   rescued_taken_ += n;
+  note_rescued();
+  return static_cast<int>(n);
+}
+
+// Forgets what is taken of rescued_, and counts it while there is something. native_mutex_ is held.
+void completion_queue_impl::note_rescued() noexcept
+{
   if (rescued_taken_ == rescued_.size())
   {
     rescued_.clear();
     rescued_taken_ = 0;
   }
-  return static_cast<int>(n);
+  const bool some = !rescued_.empty();
+  if (std::exchange(rescue_counted_, some) == some)
+    return;
+  if (some)
+    rescues_.fetch_add(1, std::memory_order_seq_cst);
+  else
+    rescues_.fetch_sub(1, std::memory_order_seq_cst);
 }
+
+// Until the destructor, completions are taken with native_mutex_ held only.
+class completion_queue_impl::rescuing
+{
+public:
+  explicit rescuing(completion_queue_impl& queue) noexcept
+    : queue_(queue)
+  {
+    queue_.rescues_.fetch_add(1, std::memory_order_seq_cst);
+    // Who polls needs nothing there that anybody holds. It may have lost its processor to this thread, of a real-time class
+    // perhaps, and then yielding alone does not give it back.
+    constexpr unsigned yields_max = 20;
+    for (unsigned i = 0; queue_.polling_.load(std::memory_order_seq_cst) == polling_state::on_device; ++i)
+      if (i < yields_max)
+        std::this_thread::yield();
+      else
+        std::this_thread::sleep_for(std::chrono::microseconds(20));
+  }
+  rescuing(const rescuing&) = delete;
+  rescuing& operator=(const rescuing&) = delete;
+  ~rescuing() { queue_.rescues_.fetch_sub(1, std::memory_order_seq_cst); }
+
+private:
+  completion_queue_impl& queue_;
+};
 
 void completion_queue_impl::rescue() noexcept
 {
@@ -249,6 +315,7 @@ void completion_queue_impl::rescue() noexcept
   bool some = false;
   try
   {
+    const rescuing now(*this);
     const std::lock_guard lock(native_mutex_);
     for (;;)
     {
@@ -257,6 +324,7 @@ void completion_queue_impl::rescue() noexcept
       if (count <= 0)
         break;
       rescued_.insert(rescued_.end(), completions.begin(), completions.begin() + count);
+      note_rescued();
       some = true;
     }
   }
@@ -276,31 +344,36 @@ bool completion_queue_impl::collect()
   std::array<ibv_wc, 32> completions;
   const int count = take_completions(completions.data(), static_cast<int>(completions.size()));
   if (count <= 0)
-    return false; // a negative count is an overrun, which the queue pairs' async events report
-  // take() is called without sources_mutex_: sources take that under their own mutex.
-  std::shared_ptr<work_source> taker;
-  std::uint32_t taker_index = 0;
-  for (int i = 0; i < count; ++i)
   {
-    const ibv_wc& wc = completions[static_cast<std::size_t>(i)];
-    const auto source = static_cast<std::uint32_t>(wc.wr_id >> 48);
-    const auto slot = static_cast<std::uint32_t>(wc.wr_id >> 33) & 0x7fff;
-    const bool last = ((wc.wr_id >> 32) & 1) != 0;
-    if (!taker || taker_index != source)
+    leave_sources();
+    return false; // a negative count is an overrun, which the queue pairs' async events report
+  }
+  polling_.store(polling_state::in_sources, std::memory_order_release);
+  operation_list ended;
+  struct hand_over // also where a source finds no memory
+  {
+    completion_queue_impl& queue;
+    operation_list& ended;
+    ~hand_over()
     {
-      // The one before may go with it, which takes the mutex, too.
-      const std::shared_ptr<work_source> before = std::move(taker);
-      std::lock_guard lock(sources_mutex_);
-      taker = source < sources_.size() ? sources_[source] : nullptr;
-      taker_index = source;
+      queue.leave_sources();
+      while (operation* op = ended.pop_front())
+        if (op->at_once)
+          op->complete(op, true, false);
+        else
+          queue.ready_.push_back(op);
     }
-    if (!taker)
-      continue; // of a queue pair that is gone
-    operation* op = taker->take(wc, slot, last, static_cast<std::uint32_t>(wc.wr_id));
-    if (op != nullptr && op->at_once)
-      op->complete(op, true, false);
-    else if (op != nullptr)
-      ready_.push_back(op);
+  } leave{*this, ended};
+  // take() is called without sources_mutex_: sources take that under their own mutex.
+  for (const ibv_wc *first = completions.data(), *end = first + count; first != end;)
+  {
+    const std::uint32_t index = work_request_name::source_of(first->wr_id);
+    const ibv_wc* next = first + 1;
+    while (next != end && work_request_name::source_of(next->wr_id) == index)
+      ++next;
+    if (work_source* source = sources_.find(index)) // or of a queue pair that is gone
+      source->take(first, static_cast<std::size_t>(next - first), ended);
+    first = next;
   }
   return true;
 }
@@ -308,7 +381,9 @@ bool completion_queue_impl::collect()
 completion_queue_impl::round completion_queue_impl::poll(bool in_context)
 {
   round result;
-  if (shut_down_.load(std::memory_order_relaxed) || polling_.exchange(true, std::memory_order_acquire))
+  polling_state nobody = polling_state::nobody;
+  if (shut_down_.load(std::memory_order_relaxed)
+    || !polling_.compare_exchange_strong(nobody, polling_state::on_device, std::memory_order_seq_cst))
   {
     result.busy = true;
     return result;
@@ -320,14 +395,17 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
     {
       // A handler that threw leaves the rest of its round in ready_: the chain sees to it.
       const bool rest = !queue.ready_.empty();
-      queue.polling_.store(false, std::memory_order_release);
+      queue.polling_.store(polling_state::nobody, std::memory_order_release);
       if (rest && queue.mode() != completion_mode::manual)
         queue.wake();
     }
   } leave{*this};
 
   refill();
-  result.quiet = ready_.empty() && !collect();
+  if (ready_.empty())
+    result.quiet = !collect();
+  else
+    leave_sources();
   while (!shut_down_.load(std::memory_order_relaxed))
   {
     operation* op = ready_.pop_front();
@@ -351,22 +429,14 @@ std::optional<ibv_wc> completion_queue_impl::extract(std::uint64_t work_request)
     return std::nullopt;
   const ibv_wc result = *found;
   rescued_.erase(found);
-  if (rescued_taken_ == rescued_.size())
-  {
-    rescued_.clear(); // or the next look, which may be the last before somebody waits, would find nothing
-    rescued_taken_ = 0;
-  }
+  note_rescued(); // or the next look, which may be the last before somebody waits, would find nothing
   return result;
 }
 
 std::vector<std::shared_ptr<work_source>> completion_queue_impl::sources() const
 {
-  std::vector<std::shared_ptr<work_source>> result;
-  std::lock_guard lock(sources_mutex_);
-  for (const auto& source : sources_)
-    if (source)
-      result.push_back(source);
-  return result;
+  const std::lock_guard lock(sources_mutex_);
+  return sources_.all();
 }
 
 void completion_queue_impl::fail_all(

@@ -11,6 +11,7 @@
 #include "boost_rdma/completion_queue.hpp"
 #include "boost_rdma/detail/work_source.hpp"
 #include "completion/handler_slot.hpp"
+#include "completion/source_table.hpp"
 #include "resource/domain_impl.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -64,7 +65,7 @@ public:
   // The source may be destroyed by this.
   void remove(std::uint32_t source_index) noexcept;
 
-  // The number of operations that keep the chain going.
+  // The number of sources, and others, whose operations keep the chain going.
   void work_started(std::size_t count = 1) noexcept { outstanding_.fetch_add(count, std::memory_order_seq_cst); }
   void work_finished(std::size_t count = 1) noexcept;
 
@@ -118,6 +119,17 @@ private:
     waiting,
   };
 
+  // Of the one thread that polls.
+  enum class polling_state : std::uint8_t
+  {
+    nobody,
+    on_device,  // takes completions from the device, without native_mutex_
+    in_sources, // uses sources that find() found; or takes completions with native_mutex_
+    in_handlers,
+  };
+
+  class rescuing;
+
   void create(std::uint32_t depth);
   void destroy() noexcept;
   void wake() noexcept;
@@ -131,6 +143,9 @@ private:
   void drain_channel();
   bool collect();
   int take_completions(ibv_wc* to, int count);
+  int take_rescued(ibv_wc* to, int count);
+  void note_rescued() noexcept;
+  void leave_sources() noexcept;
   void refill();
   void destroy_ended() noexcept;
   bool must_spin(clock::time_point now) const;
@@ -160,17 +175,20 @@ private:
   std::mutex native_mutex_; // the order of completions: rescued_ first, then native_; innermost
   std::vector<ibv_wc> rescued_;
   std::size_t rescued_taken_ = 0;
+  bool rescue_counted_ = false; // rescued_ is, in rescues_
+  std::atomic<unsigned> rescues_{0}; // reasons to take completions with the mutex held
   std::atomic<std::uint32_t> epoch_{0};
 
-  std::atomic<bool> polling_{false}; // guards ready_
+  std::atomic<polling_state> polling_{polling_state::nobody}; // guards ready_
   operation_list ready_;
   std::mutex deferred_mutex_;
   operation_list deferred_;
   std::atomic<bool> has_deferred_{false};
 
-  mutable std::mutex sources_mutex_; // sources_, vacant_, reserved_, depth_; taken after a source's own
-  std::vector<std::shared_ptr<work_source>> sources_;
-  std::vector<std::uint32_t> vacant_;
+  mutable std::mutex sources_mutex_; // sources_, removed_, reserved_, depth_; taken after a source's own
+  source_table sources_;
+  std::vector<std::shared_ptr<work_source>> removed_; // while the thread that polls might use them
+  std::atomic<bool> has_removed_{false};
   std::uint32_t reserved_ = 0;
   std::uint32_t depth_ = 0;
   bool failed_ = false; // the device gave it up; under sources_mutex_

@@ -368,6 +368,7 @@ void queue_pair_core::note_connected(const boost::asio::ip::address& own, const 
 void queue_pair_core::enter_connected()
 {
   lifecycle_ = lifecycle::connected;
+  guard_slots(error_state_ || flush_timer_runs_ || !registered_);
   ever_connected_ = true;
   stay();
 }
@@ -432,6 +433,16 @@ void queue_pair_core::transit(transition_source& source, int next_state, error_c
   first_failure_.operation = "connect";
 }
 
+std::string queue_pair_core::why_not_shared_memory()
+{
+  const std::lock_guard lock(mutex_);
+  if (device_->kind() != device_kind::software || native_ == nullptr)
+    return {};
+  const char* const why = software::why_not_local(native_);
+  shared_memory_ = *why == '\0';
+  return why;
+}
+
 transport_choice queue_pair_core::transport() const
 {
   const std::lock_guard lock(mutex_);
@@ -442,7 +453,11 @@ transport_choice queue_pair_core::transport() const
   result.declined = declined_;
   if (!ever_connected_)
     return result;
-  result.wire = device_->is_iwarp() ? wire::iwarp : local_.wire;
+  // What was found when the path was confirmed; where nobody confirms it, what is found now.
+  const bool shared_memory = shared_memory_
+    || (device_->kind() == device_kind::software && native_ != nullptr
+      && software::wire_name(native_) == std::string_view("local"));
+  result.wire = device_->is_iwarp() ? wire::iwarp : shared_memory ? wire::shared_memory : local_.wire;
   result.gid = local_.gid;
   result.peer_gid = remote_.gid;
   result.path_mtu = std::min(local_.path_mtu, remote_.path_mtu);

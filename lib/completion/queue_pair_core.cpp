@@ -291,11 +291,12 @@ void queue_pair_core::enter(lifecycle next, const error_code& reason)
 {
   lifecycle_ = next;
   reason_ = reason;
+  guard_slots(true);
   note_end(reason);
   finish_flushed(reason);
   withdraw_in_turn();
   to_error_state();
-  if (claimed_ != 0)
+  if (claimed() != 0)
     start_flush_timer();
 }
 
@@ -327,7 +328,7 @@ void queue_pair_core::close()
       return;
     enter(lifecycle::closed, boost::asio::error::operation_aborted);
     guard = guard_;
-    if (claimed_ == 0)
+    if (claimed() == 0)
       leave = drained();
   }
   if (guard)
@@ -366,6 +367,7 @@ void queue_pair_core::start_flush_timer()
     return; // which gives up by itself, and may go on on another device
   if (std::exchange(flush_timer_runs_, true))
     return;
+  guard_slots(true); // drained() stops it
   flush_timer_.expires_after(flush_time_max);
   flush_timer_.async_wait(
     [self = std::static_pointer_cast<queue_pair_core>(shared_from_this())](const error_code& ec)
@@ -385,10 +387,10 @@ void queue_pair_core::force_flush()
       return; // of an earlier time, that was on its way when everything had been flushed
     if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false) || native_ == nullptr)
       return;
-    if (claimed_ == 0 && takes_more())
+    if (claimed() == 0 && takes_more())
       device_->last_work_request_missed();
     end_posted(reason_ ? reason_ : device_reason_ ? device_reason_ : make_error_code(wc_status::flushed));
-    leave = claimed_ == 0 && drained();
+    leave = claimed() == 0 && drained();
   }
   if (leave)
     completions_->remove(source_index_);
@@ -398,6 +400,7 @@ void queue_pair_core::force_flush()
 void queue_pair_core::end_posted(const error_code& reason)
 {
   destroy_native();
+  guard_slots(true);
   if (is_alive())
   {
     lifecycle_ = lifecycle::broken; // there is nothing left that could be connected
@@ -406,7 +409,7 @@ void queue_pair_core::end_posted(const error_code& reason)
   note_end(reason);
   finish_flushed(reason);
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
-    if (op->stage == operation::state::posted)
+    if (op->stage() == operation::state::posted)
       finish(op, op->result.ec ? op->result.ec : reason);
   withdraw(waiting_sends_, reason);
   withdraw(waiting_receives_, reason);
@@ -446,7 +449,7 @@ void queue_pair_core::fail(const error_code& reason, const char* what, const wor
     if (std::exchange(flush_timer_runs_, false))
       flush_timer_.cancel();
     end_posted(flush_reason());
-    leave = claimed_ == 0 && drained();
+    leave = claimed() == 0 && drained();
   }
   if (leave)
     completions_->remove(source_index_);
@@ -477,10 +480,11 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
     }
     // What is posted is flushed, as after a failed operation; where the device does not do that, the timer does.
     device_reason_ = error::queue_pair_failed;
+    guard_slots(true); // before the look at what is claimed
     to_error_state();
     if (lifecycle_ == lifecycle::connected)
       note_end(device_reason_); // nothing may be outstanding that would say so
-    if (claimed_ != 0)
+    if (claimed() != 0)
       start_flush_timer();
     return;
   }
@@ -489,7 +493,7 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
     const std::lock_guard lock(mutex_);
     last_work_request_reached_ = true;
     device_->last_work_request_told();
-    if (lifecycle_ == lifecycle::closed && claimed_ == 0)
+    if (lifecycle_ == lifecycle::closed && claimed() == 0)
       leave = drained();
     break;
   }
@@ -516,6 +520,7 @@ void queue_pair_core::stop() noexcept
 {
   std::lock_guard lock(mutex_);
   lifecycle_ = lifecycle::abandoned;
+  guard_slots(true);
   destroy_native();
 }
 

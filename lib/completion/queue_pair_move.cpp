@@ -67,8 +67,9 @@ void queue_pair_core::look_for_confirmation()
   const std::optional<ibv_wc> wc = completions->extract(wanted);
   if (!wc)
     return;
-  const auto index = static_cast<std::uint32_t>(wanted >> 33) & 0x7fff; // see work_request_id()
-  if (operation* op = take(*wc, index, true, static_cast<std::uint32_t>(wanted)))
+  operation_list ended;
+  take(&*wc, 1, ended);
+  if (operation* op = ended.pop_front())
     op->complete(op, true, false);
 }
 
@@ -135,7 +136,7 @@ try
 
   std::shared_ptr<completion_queue_impl> before;
   std::uint32_t before_index = 0;
-  std::uint32_t operations = 0;
+  bool counted = false; // its operations are, by that one
   {
     const std::lock_guard lock(mutex_);
     if ((lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::unconfirmed) || !obstacle_to_moving().empty())
@@ -146,7 +147,7 @@ try
     }
     // Nothing is posted but what was to confirm the path.
     for (std::uint32_t i = 0; operation* op = slot(i); ++i)
-      if (op->stage == operation::state::posted)
+      if (op->stage() == operation::state::posted)
         finish(op, boost::asio::error::operation_aborted);
     withdraw(waiting_sends_, boost::asio::error::operation_aborted);
     if (std::exchange(flush_timer_runs_, false))
@@ -154,8 +155,8 @@ try
     drop_native();
     before = std::exchange(completions_, next);
     before_index = source_index_;
-    operations = claimed_;
-    for (std::uint32_t i = 0; i < operations; ++i)
+    counted = is_work();
+    if (counted)
       next->work_started();
     registered_ = false;
 
@@ -179,12 +180,12 @@ try
     {
       ec = e.code();
       // No completion queue keeps this alive now, and what waits is still to be told.
-      if (operations != 0)
+      if (claimed() != 0)
         self_ = shared_from_this();
     }
   }
   before->remove(before_index);
-  for (std::uint32_t i = 0; i < operations; ++i)
+  if (counted)
     before->work_finished();
   next->kick();
 }

@@ -19,7 +19,7 @@
 
 #include <cerrno>
 
-// What a queue pair posts, and what becomes of it.
+// What a queue pair posts. queue_pair_completions.cpp: what becomes of it.
 
 namespace rdma::detail {
 namespace {
@@ -147,11 +147,13 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   scratch_->requests.reserve(all.size());
   scratch_->pieces.reserve(all.pieces().size());
   op->batch_registrations.reserve(all.pieces().size());
+  registration* last = nullptr; // most batches are of pieces of one region
   for (const const_buffer& piece : all.pieces())
-    if (piece.size() != 0)
+    if (piece.size() != 0 && piece.registration() != last)
     {
-      piece.registration()->retain();
-      op->batch_registrations.push_back(piece.registration());
+      last = piece.registration();
+      last->retain();
+      op->batch_registrations.push_back(last);
     }
   op->credits = static_cast<std::uint32_t>(all.size());
   return true;
@@ -207,8 +209,39 @@ bool queue_pair_core::admit(operation* op, const provided_buffers& buffers, erro
   }
 }
 
+// What most operations are: one piece of registered memory, where nothing is the matter. False: all is to be looked at, and
+// to be said if it is wrong. The mutex is held.
+bool queue_pair_core::admit_plain(operation* op, const buffer_list& buffers)
+{
+  const request_kind kind = op->what.kind;
+  const bool sends = kind == request_kind::send || kind == request_kind::write || kind == request_kind::read;
+  if (lifecycle_ != lifecycle::connected || native_ == nullptr || refused_sends_ || buffers.size() != 1
+    || (!sends && (kind != request_kind::receive || receives_)))
+    return false;
+  const const_buffer& piece = *buffers.begin();
+  registration* const owner = piece.registration();
+  error_code ec;
+  if (piece.size() == 0 || owner == nullptr || owner->domain != domain_.get()
+    || (owner->read_only && receives_into(kind)) || piece.size() > device_->port().max_msg_sz
+    || (kind != request_kind::send && sends && !adopt_remote(op->what, piece.size(), ec)))
+    return false;
+  op->credits = 1;
+  op->piece_count = 1;
+  op->bytes = piece.size();
+  op->registrations[0] = owner;
+  op->pieces[0] = {reinterpret_cast<std::uintptr_t>(piece.data()), static_cast<std::uint32_t>(piece.size()),
+    owner->local_keys[device_index_]};
+  op->origins[0] = nullptr;
+  return true;
+}
+
 void queue_pair_core::submit(operation* op, const buffer_list& buffers)
 {
+  {
+    const std::lock_guard lock(mutex_);
+    if (admit_plain(op, buffers))
+      return submit_admitted(op);
+  }
   // Without the mutex: registering takes its time. What may go inline may do so from anywhere.
   const std::size_t inline_max =
     may_go_inline(op->what.kind) ? inline_max_.load(std::memory_order_relaxed) : 0;
@@ -259,9 +292,17 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
     finish(op, ec);
     return;
   }
+  submit_admitted(op);
+}
+
+// The mutex is held.
+void queue_pair_core::submit_admitted(operation* op)
+{
   // Not every device learns of a receive that is posted in the error state (rxe).
   if (error_state_)
     start_flush_timer();
+  if (!goes_inline(op)) // or the device is done with them when it has been posted
+    retain_buffers(op);
   start(op);
   // With the mutex held: without it, a handler may already have run elsewhere and destroyed all this.
   completions_->kick();
@@ -281,8 +322,14 @@ void queue_pair_core::start(operation* op)
 
 void queue_pair_core::wait(operation* op)
 {
-  op->stage = operation::state::waiting;
+  retain_buffers(op);
+  op->stage(operation::state::waiting);
   waiting(op->what.kind).push_back(op);
+}
+
+bool queue_pair_core::goes_inline(const operation* op) const noexcept
+{
+  return may_go_inline(op->what.kind) && op->bytes <= inline_max_.load(std::memory_order_relaxed);
 }
 
 operation_list& queue_pair_core::waiting(request_kind kind) noexcept
@@ -309,7 +356,7 @@ bool queue_pair_core::post(operation* op, int& error)
     error = op->what.kind == request_kind::batch ? post_batch(op) : post_single(op);
   if (error == 0)
   {
-    op->stage = operation::state::posted;
+    op->stage(operation::state::posted);
     taken += op->credits;
     return true;
   }
@@ -359,7 +406,7 @@ int queue_pair_core::post_single(operation* op)
       op->pieces[0].length, static_cast<unsigned>(what.window_rights)};
     wr.num_sge = 0;
   }
-  else if (may_go_inline(what.kind) && op->bytes <= inline_max_)
+  else if (goes_inline(op))
     wr.send_flags |= IBV_SEND_INLINE;
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(native_, &wr, &bad);
@@ -397,7 +444,7 @@ int queue_pair_core::post_batch(operation* op)
       wr.num_sge++;
     }
     describe(wr, each.what, device_index_);
-    if (may_go_inline(each.what.kind) && bytes <= inline_max_)
+    if (may_go_inline(each.what.kind) && bytes <= inline_max_.load(std::memory_order_relaxed))
       wr.send_flags |= IBV_SEND_INLINE;
   }
   ibv_send_wr* bad = nullptr;
@@ -428,113 +475,6 @@ void queue_pair_core::post_waiting(operation_list& list)
     list.erase(op);
     finish(op, error_code(error, boost::system::system_category()));
   }
-}
-
-void queue_pair_core::note_failure(const operation* op, const ibv_wc& wc)
-{
-  error_state_ = true; // IBA 10.3.1: a completion error takes an RC queue pair there
-  start_flush_timer();
-  if (lifecycle_ != lifecycle::unconfirmed) // which may go on with another device
-    note_end(wc.status == IBV_WC_WR_FLUSH_ERR ? flush_reason() : make_error_code(static_cast<wc_status>(wc.status)));
-  if (first_failure_.code || wc.status == IBV_WC_WR_FLUSH_ERR)
-    return;
-  first_failure_.code = make_error_code(static_cast<wc_status>(wc.status));
-  first_failure_.operation = name_of(op->what.kind);
-  first_failure_.vendor_error = wc.vendor_err;
-}
-
-void queue_pair_core::fill_success(operation* op, const ibv_wc& wc)
-{
-  outcome& result = op->result;
-  result.ec = {};
-  switch (op->what.kind)
-  {
-  case request_kind::receive:
-    fill_message(result, wc);
-    return;
-  case request_kind::fetch_add:
-  case request_kind::compare_exchange:
-    // The device wrote it; from here on it is host order on every device we know.
-    result.value = reinterpret_cast<const std::uint64_t*>(slab_.data())[op->cell];
-    return;
-  case request_kind::bind_window:
-  {
-    // Binding changes the key; whoever binds keeps ibv_mw::rkey (ibv_post_send(3), IBV_WR_BIND_MW).
-    ibv_mw* window = op->what.window->native;
-    window->rkey = ibv_inc_rkey(window->rkey);
-    op->what.window->opens_on(op->registrations[0]);
-    device_keys keys{};
-    keys[device_index_] = window->rkey;
-    result.bound =
-      remote_buffer(op->pieces[0].addr, op->pieces[0].length, keys, op->what.window_rights);
-    return;
-  }
-  default:
-    result.received.size = op->bytes;
-    return;
-  }
-}
-
-operation* queue_pair_core::take(
-  const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation)
-{
-  std::lock_guard lock(mutex_);
-  operation* op = slot(index);
-  if (op == nullptr || op->generation != generation || op->stage != operation::state::posted
-    || wc.qp_num != number_)
-    return nullptr;
-  if (wc.status == IBV_WC_SUCCESS)
-  {
-    if (lifecycle_ == lifecycle::open && guard_ && device_->is_iwarp())
-      enter_connected(); // the connection manager's word is on its way
-    fill_success(op, wc);
-  }
-  else if (wc.status == IBV_WC_WR_FLUSH_ERR && reason_is_to_come())
-  {
-    if (last)
-    {
-      posted(op->what.kind) -= op->credits;
-      op->stage = operation::state::flushed;
-      flushed_.push_back(op);
-    }
-    start_flush_timer();
-    return nullptr;
-  }
-  else
-  {
-    note_failure(op, wc);
-    if (!op->result.ec)
-    {
-      const bool flushed = wc.status == IBV_WC_WR_FLUSH_ERR;
-      op->result.ec = flushed ? flush_reason() : make_error_code(static_cast<wc_status>(wc.status));
-    }
-  }
-  if (!last)
-    return nullptr; // one of a batch failed; the buffers are free when the last has been flushed
-  if (is_atomic(op->what.kind))
-    cells_.push_back(op->cell);
-  op->stage = operation::state::done;
-  posted(op->what.kind) -= op->credits;
-  if (reason_)
-    withdraw_in_turn();
-  else
-    post_waiting(waiting(op->what.kind));
-  if (refused_sends_)
-    tell_if_finished();
-  return op;
-}
-
-// iWARP devices flush by themselves when the connection ends, before the connection manager says how it did.
-bool queue_pair_core::reason_is_to_come() const noexcept
-{
-  return device_->is_iwarp() && lifecycle_ == lifecycle::connected && !reason_ && !first_failure_.code && guard_;
-}
-
-// The reason has come, or did not in time.
-void queue_pair_core::finish_flushed(const error_code& reason)
-{
-  while (operation* op = flushed_.pop_front())
-    finish(op, op->result.ec ? op->result.ec : reason);
 }
 
 } // namespace rdma::detail

@@ -77,6 +77,7 @@ void shared_receive_core::open(error_code& ec)
   if (!ec)
     source_index_ = completions_->add(shared_from_this(), ec);
   registered_ = !ec;
+  guard_slots(!registered_);
 }
 
 void shared_receive_core::fail(const error_code& reason, const char*, const work_source* through) noexcept
@@ -87,12 +88,13 @@ void shared_receive_core::fail(const error_code& reason, const char*, const work
     if (abandoned_ || reason_ || (through != nullptr && through != this))
       return;
     reason_ = reason;
+    guard_slots(true);
     while (operation* op = waiting_.pop_front())
       finish(op, reason);
     // What the device holds it lets go of when the queue pairs that use it, which fail as well, are gone.
     if (attached_ == 0)
       let_go();
-    leave = claimed_ == 0 && drained();
+    leave = claimed() == 0 && drained();
   }
   if (leave)
     completions_->remove(source_index_);
@@ -133,7 +135,7 @@ void shared_receive_core::detach()
     if ((closed_ || reason_) && !abandoned_ && attached_ == 0)
     {
       let_go();
-      leave = claimed_ == 0 && drained();
+      leave = claimed() == 0 && drained();
     }
   }
   if (leave)
@@ -148,11 +150,12 @@ void shared_receive_core::close()
     if (closed_ || abandoned_)
       return;
     closed_ = true;
+    guard_slots(true);
     while (operation* op = waiting_.pop_front())
       finish(op, boost::asio::error::operation_aborted);
     if (attached_ == 0)
       let_go();
-    leave = claimed_ == 0 && drained();
+    leave = claimed() == 0 && drained();
   }
   if (leave)
     completions_->remove(source_index_);
@@ -163,7 +166,7 @@ void shared_receive_core::let_go()
 {
   destroy_native();
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
-    if (op->stage == operation::state::posted)
+    if (op->stage() == operation::state::posted)
       finish(op, reason_ ? reason_ : boost::asio::error::operation_aborted);
   posted_ = 0;
 }
@@ -195,9 +198,10 @@ void shared_receive_core::submit(operation* op, const buffer_list& buffers)
     finish(op, ec);
     return;
   }
+  retain_buffers(op);
   if (!waiting_.empty() || posted_ == depth_)
   {
-    op->stage = operation::state::waiting;
+    op->stage(operation::state::waiting);
     waiting_.push_back(op);
   }
   else if (const int error = post(op); error != 0)
@@ -215,7 +219,7 @@ int shared_receive_core::post(operation* op)
   const int error = ibv_post_srq_recv(native_, &request, &bad);
   if (error == 0)
   {
-    op->stage = operation::state::posted;
+    op->stage(operation::state::posted);
     ++posted_;
   }
   return error;
@@ -231,14 +235,22 @@ void shared_receive_core::post_waiting()
   }
 }
 
-operation* shared_receive_core::take(
-  const ibv_wc& wc, std::uint32_t index, bool, std::uint32_t generation)
+void shared_receive_core::take(const ibv_wc* completions, std::size_t count, operation_list& ended)
 {
-  std::lock_guard lock(mutex_);
-  operation* op = slot(index);
-  if (op == nullptr || op->generation != generation || op->stage != operation::state::posted)
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < count; ++i)
+    if (operation* op = take_one(completions[i]))
+      ended.push_back(op);
+}
+
+// The operation that it ends, or null. The mutex is held.
+operation* shared_receive_core::take_one(const ibv_wc& wc)
+{
+  const auto name = work_request_name::of(wc.wr_id);
+  operation* op = slot(name.slot);
+  if (op == nullptr || op->generation() != name.generation || op->stage() != operation::state::posted)
     return nullptr;
-  op->stage = operation::state::done;
+  op->stage(operation::state::done);
   op->result.ec = {};
   if (wc.status == IBV_WC_SUCCESS)
     fill_message(op->result, wc);
@@ -261,6 +273,7 @@ void shared_receive_core::abandon() noexcept
     std::lock_guard lock(mutex_);
     if (std::exchange(abandoned_, true))
       return;
+    guard_slots(true);
     destroy_native(); // after stop() of the queue pairs
   }
   destroy_operations();

@@ -39,12 +39,13 @@ public:
   void detach();
 
   void submit(operation* op, const buffer_list& buffers) override;
-  operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) override;
+  void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
   void fail(const error_code& reason, const char* what, const work_source* through) noexcept override;
   void on_device_event(const device_news& news) noexcept override;
   void abandon() noexcept override;
 
 private:
+  operation* take_one(const ibv_wc& wc);
   int post(operation* op);
   void post_waiting();
   void let_go();

@@ -8,39 +8,18 @@
 #include "boost_rdma/detail/work_source.hpp"
 
 #include "completion/completion_queue_impl.hpp"
+#include "completion/doubling_place.hpp"
 #include "completion/provided_buffers.hpp"
 #include "completion/request_kinds.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 namespace rdma::detail {
 namespace {
 
-constexpr std::uint32_t slots_max = 1u << 15; // what a wr_id can name
-constexpr std::uint32_t chunk_slots_max = 8;
-
-// Which chunk a slot is in, and that chunk's first slot. Chunks are of 2, 2, 4, 8, 8 and so on: most of many
-// connections have an operation or two under way, and a slot is more than half a KiB.
-struct place
-{
-  std::uint32_t chunk;
-  std::uint32_t first;
-
-  explicit constexpr place(std::uint32_t index) noexcept
-    : chunk(index < chunk_slots_max ? static_cast<std::uint32_t>(std::bit_width(index / 2)) : index / chunk_slots_max + 2)
-    , first(index >= chunk_slots_max ? index / chunk_slots_max * chunk_slots_max : chunk == 0 ? 0 : 1u << chunk)
-  {
-  }
-
-  // As many as there are before it, within bounds.
-  [[nodiscard]] constexpr std::uint32_t slots() const noexcept { return std::clamp(first, 2u, chunk_slots_max); }
-};
-
-static_assert(place(1).chunk == 0 && place(2).chunk == 1 && place(3).first == 2 && place(7).first == 4
-  && place(7).chunk == 2 && place(8).chunk == 3 && place(16).chunk == 4 && place(23).first == 16);
+using place = doubling_place<2>; // most of many connections have an operation or two under way
 
 } // namespace
 
@@ -72,74 +51,150 @@ work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
 {
 }
 
-work_source::~work_source() = default;
+work_source::~work_source()
+{
+  for (const auto& each : chunks_)
+    delete each.load(std::memory_order_relaxed);
+}
 
 operation* work_source::slot(std::uint32_t index) const noexcept
 {
   const place at(index);
-  return at.chunk < chunks_.size() ? &chunks_[at.chunk]->slots[index - at.first] : nullptr;
+  const chunk* holder = at.chunk < chunks_.size() ? chunks_[at.chunk].load(std::memory_order_acquire) : nullptr;
+  return holder != nullptr ? &holder->slots[at.offset] : nullptr;
+}
+
+void work_source::guard_slots(bool yes) noexcept
+{
+  slot_ledger::entry now = ledger_.read();
+  while (!ledger_.replace(now, now.with_guarded(yes)))
+  {
+  }
+}
+
+// Claiming counts as work before the ledger shows it, and releasing no more after that: the completion queue's count is
+// never too low.
+work_source::slot_found work_source::pop_vacant(operation*& op, bool holds_mutex) noexcept
+{
+  slot_ledger::entry now = ledger_.read();
+  completion_queue_impl* counted = nullptr; // by this call
+  slot_found found = slot_found::yes;
+  for (;;)
+  {
+    if (now.guarded() && !holds_mutex)
+      found = slot_found::guarded;
+    else if (now.top() == 0)
+      found = slot_found::none_vacant;
+    if (found != slot_found::yes)
+      break;
+    if (counted == nullptr && now.counts() && now.claimed() == 0)
+    {
+      counted = completions_.get();
+      counted->work_started();
+    }
+    op = slot(now.top() - 1u);
+    if (ledger_.replace(now, now.with_claimed(op->next_vacant.load(std::memory_order_relaxed))))
+      break;
+  }
+  if (counted != nullptr && (found != slot_found::yes || !now.counts() || now.claimed() != 0))
+    counted->work_finished();
+  return found;
 }
 
 operation* work_source::claim()
 {
-  std::lock_guard lock(mutex_);
-  if (vacant_ == nullptr)
+  operation* op = nullptr;
+  if (pop_vacant(op, false) != slot_found::yes)
+    op = claim_guarded();
+  if (op != nullptr)
   {
-    const std::uint32_t first = slots_;
-    if (first == slots_max)
-      return nullptr;
-    const std::uint32_t count = place(first).slots();
-    chunks_.push_back(std::make_unique<chunk>(count, max_sge_));
-    slots_ += count;
-    chunk& fresh = *chunks_.back();
-    for (std::uint32_t i = count; i-- > 0;)
-    {
-      operation& op = fresh.slots[i];
-      op.source = this;
-      op.index = first + i;
-      op.generation = epoch_;
-      op.pieces = &fresh.pieces[std::size_t{i} * max_sge_];
-      op.registrations = &fresh.registrations[std::size_t{i} * max_sge_];
-      op.origins = &fresh.origins[std::size_t{i} * max_sge_];
-      op.next = vacant_;
-      vacant_ = &op;
-    }
+    op->next = nullptr;
+    op->stage(operation::state::claimed);
+    op->at_once = false;
+    op->bounced = false;
+    op->result = {};
   }
-  operation* op = vacant_;
-  vacant_ = op->next;
-  op->next = nullptr;
-  op->stage = operation::state::claimed;
-  op->at_once = false;
-  op->bounced = false;
-  op->result = {};
-  // Closed and drained, this has left the completion queue, which is still to tell about what comes now.
-  if (claimed_++ == 0 && !registered_)
-    self_ = shared_from_this();
-  if (counts_)
-    completions_->work_started();
   return op;
+}
+
+operation* work_source::claim_guarded()
+{
+  const std::lock_guard lock(mutex_);
+  operation* op = nullptr;
+  while (pop_vacant(op, true) != slot_found::yes)
+  {
+    if (chunk_count_ == chunks_.size())
+      return nullptr;
+    grow();
+  }
+  // Closed and drained, this has left the completion queue, which is still to tell about what comes now.
+  if (!registered_ && !self_)
+    self_ = shared_from_this();
+  return op;
+}
+
+// More vacant slots. The mutex is held.
+void work_source::grow()
+{
+  const std::uint32_t count = place::size_of(chunk_count_);
+  const std::uint32_t first = chunk_count_ == 0 ? 0 : count;
+  auto made = std::make_unique<chunk>(count, max_sge_);
+  for (std::uint32_t i = 0; i < count; ++i)
+  {
+    operation& op = made->slots[i];
+    op.source = this;
+    op.index = first + i;
+    op.generation(epoch_);
+    op.pieces = &made->pieces[std::size_t{i} * max_sge_];
+    op.registrations = &made->registrations[std::size_t{i} * max_sge_];
+    op.origins = &made->origins[std::size_t{i} * max_sge_];
+    op.next_vacant.store(static_cast<std::uint16_t>(first + i + 2), std::memory_order_relaxed);
+  }
+  operation& last = made->slots[count - 1];
+  chunks_[chunk_count_++].store(made.release(), std::memory_order_release);
+  slot_ledger::entry now = ledger_.read();
+  do
+    last.next_vacant.store(now.top(), std::memory_order_relaxed);
+  while (!ledger_.replace(now, now.with_more(static_cast<std::uint16_t>(first + 1))));
 }
 
 void work_source::release(operation* op) noexcept
 {
   op->what = {}; // a window goes before the region that it may be bound to, which could not be deregistered
   drop_buffers(op);
+  op->handler = nullptr;
+  op->generation(op->generation() + 1);
+  op->stage(operation::state::vacant);
+  slot_ledger::entry now = ledger_.read();
+  for (;;)
+  {
+    if (now.guarded())
+      return release_guarded(op);
+    completion_queue_impl* completions = completions_.get(); // this may be gone below
+    op->next_vacant.store(now.top(), std::memory_order_relaxed);
+    if (!ledger_.replace(now, now.with_released(static_cast<std::uint16_t>(op->index + 1))))
+      continue;
+    if (now.counts() && now.claimed() == 1)
+      completions->work_finished();
+    return;
+  }
+}
+
+void work_source::release_guarded(operation* op) noexcept
+{
   bool leave = false;
-  bool counted = false;
   std::shared_ptr<completion_queue_impl> completions; // outlives this source
   std::shared_ptr<work_source> self;
   std::uint32_t source_index = 0;
+  slot_ledger::entry now = ledger_.read();
   {
-    std::lock_guard lock(mutex_);
+    const std::lock_guard lock(mutex_);
     completions = completions_;
     source_index = source_index_;
-    counted = counts_;
-    op->stage = operation::state::vacant;
-    op->generation++;
-    op->handler = nullptr;
-    op->next = vacant_;
-    vacant_ = op;
-    if (--claimed_ == 0)
+    do
+      op->next_vacant.store(now.top(), std::memory_order_relaxed);
+    while (!ledger_.replace(now, now.with_released(static_cast<std::uint16_t>(op->index + 1))));
+    if (now.claimed() == 1)
     {
       leave = drained();
       self = std::move(self_);
@@ -147,19 +202,25 @@ void work_source::release(operation* op) noexcept
   }
   if (leave)
     completions->remove(source_index);
-  if (counted)
+  if (now.counts() && now.claimed() == 1)
     completions->work_finished();
 }
 
 void work_source::count_as_work(bool counts) noexcept
 {
   const std::lock_guard lock(mutex_);
-  if (std::exchange(counts_, counts) == counts || claimed_ == 0)
+  slot_ledger::entry now = ledger_.read();
+  if (now.counts() == counts)
     return;
-  if (!counts)
-    return completions_->work_finished(claimed_);
-  completions_->work_started(claimed_);
-  completions_->kick();
+  if (counts)
+    completions_->work_started(); // see pop_vacant()
+  while (!ledger_.replace(now, now.with_counts(counts)))
+  {
+  }
+  if (counts == (now.claimed() == 0))
+    completions_->work_finished();
+  else if (counts)
+    completions_->kick();
 }
 
 void work_source::cancel(
@@ -170,14 +231,14 @@ void work_source::cancel(
     return;
   std::lock_guard lock(mutex_);
   operation* op = slot(index);
-  if (op == nullptr || op->generation != generation)
+  if (op == nullptr || op->generation() != generation)
     return;
-  if (op->stage == operation::state::waiting)
+  if (op->stage() == operation::state::waiting)
   {
     unlink(op);
     finish(op, asio::error::operation_aborted);
   }
-  else if (op->stage == operation::state::posted
+  else if (op->stage() == operation::state::posted
     && (type & asio::cancellation_type::terminal) != asio::cancellation_type::none)
   {
     // The device may touch the buffers until it has flushed the work request (IBA 10.3.1.7).
@@ -190,18 +251,18 @@ void work_source::end_in_child() noexcept
 {
   const std::lock_guard lock(mutex_);
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
-    if (op->stage == operation::state::waiting)
+    if (op->stage() == operation::state::waiting)
     {
       unlink(op);
       finish(op, error::forked);
     }
-    else if (op->stage == operation::state::posted)
+    else if (op->stage() == operation::state::posted)
       finish(op, error::forked);
 }
 
 void work_source::finish(operation* op, const error_code& ec)
 {
-  op->stage = operation::state::done;
+  op->stage(operation::state::done);
   op->result.ec = ec;
   op->result.received = {};
   completions_->defer(op);
@@ -237,8 +298,6 @@ bool work_source::adopt(
       drop_buffers(op);
       return false;
     }
-    if (owner != nullptr)
-      owner->retain();
     op->registrations[op->piece_count] = owner;
     op->pieces[op->piece_count] = {reinterpret_cast<std::uintptr_t>(piece.data()),
       static_cast<std::uint32_t>(piece.size()), owner != nullptr ? owner->local_keys[device_index] : 0};
@@ -255,11 +314,21 @@ bool work_source::adopt(
   return true;
 }
 
-void work_source::drop_buffers(operation* op) noexcept
+void work_source::retain_buffers(operation* op) noexcept
 {
+  if (std::exchange(op->retains, true))
+    return;
   for (std::uint16_t i = 0; i < op->piece_count; ++i)
     if (op->registrations[i] != nullptr)
-      op->registrations[i]->release();
+      op->registrations[i]->retain();
+}
+
+void work_source::drop_buffers(operation* op) noexcept
+{
+  if (std::exchange(op->retains, false))
+    for (std::uint16_t i = 0; i < op->piece_count; ++i)
+      if (op->registrations[i] != nullptr)
+        op->registrations[i]->release();
   op->piece_count = 0;
   for (registration* each : op->batch_registrations)
     each->release();
@@ -283,14 +352,13 @@ void work_source::deliver(operation* op) noexcept
 
 std::uint64_t work_source::work_request_id(const operation* op, bool last) const noexcept
 {
-  return (std::uint64_t{source_index_} << 48) | (std::uint64_t{op->index} << 33)
-    | (std::uint64_t{last} << 32) | op->generation;
+  return work_request_name{source_index_, op->index, last, op->generation()}.packed();
 }
 
 void work_source::destroy_operations() noexcept
 {
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
-    if (op->stage != operation::state::vacant && op->handler != nullptr)
+    if (op->stage() != operation::state::vacant && op->handler != nullptr)
       op->complete(op, false, false);
 }
 

@@ -189,8 +189,8 @@ bool path::may_change_over() const { return peer_falls_back_ && core_->why_not_m
 
 void path::finish(error_code& ec)
 {
-  if (core_->device().kind() == device_kind::software)
-    decline("shared memory", "this version's software device has no such wire");
+  if (std::string why = core_->why_not_shared_memory(); !why.empty())
+    decline("shared memory", std::move(why));
   core_->confirmed(std::move(declined_), ec);
 }
 

@@ -22,7 +22,8 @@ constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 static_assert(address_map<arena>::granule_bytes == huge_page_bytes);
 
 // Pages of 2 MiB whatever the system's default is: with MAP_FIXED, mmap(2) would round the length up to one of that, and
-// map over what lies behind (MAP_HUGE_2MB of linux/mman.h: the logarithm, shifted by MAP_HUGE_SHIFT).
+// map over what lies behind (MAP_HUGE_2MB of linux/mman.h: the logarithm, shifted by MAP_HUGE_SHIFT). memfd_create(2) has
+// the same.
 constexpr int huge_page_flags = MAP_HUGETLB | (21 << 26);
 
 // Address space from a multiple of 2 MiB on, without memory.
@@ -42,7 +43,7 @@ std::byte* reserve(std::size_t bytes) noexcept
 
 } // namespace
 
-mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, error_code& ec)
+mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, error_code& ec)
 {
   ec = {};
   const std::size_t reserved = round_up(bytes, huge_page_bytes);
@@ -56,6 +57,8 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, error_code& ec)
   reserved_ = reserved;
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
   std::size_t done = 0;
+  if (shared && share(bytes, huge))
+    return; // else this host does without (memfd_create(2) may be refused), and so do the peers
   if (huge == huge_pages::reserved && whole != 0
     && ::mmap(data, whole, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge_page_flags, -1, 0)
@@ -75,14 +78,38 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, error_code& ec)
   huge_bytes_asked_ = done;
 }
 
+bool mapped_memory::share(std::size_t bytes, huge_pages huge)
+{
+  if (huge == huge_pages::reserved && bytes % huge_page_bytes == 0)
+  {
+    shared_ = software::shared_memory::map_over(data_, bytes, MFD_HUGETLB | (21u << 26));
+    if (shared_)
+    {
+      huge_bytes_asked_ = bytes;
+      return true;
+    }
+  }
+  shared_ = software::shared_memory::map_over(data_, bytes, 0);
+  if (!shared_)
+    return false;
+  const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
+  // It depends on /sys/kernel/mm/transparent_hugepage/shmem_enabled whether that means anything.
+  if (huge != huge_pages::off && whole != 0 && ::madvise(data_, whole, MADV_HUGEPAGE) == 0)
+    huge_bytes_asked_ = whole;
+  return true;
+}
+
 mapped_memory::~mapped_memory()
 {
+  if (shared_)
+    shared_->withdraw();
   if (data_ != nullptr)
     ::munmap(data_, reserved_);
 }
 
 mapped_memory::mapped_memory(mapped_memory&& other) noexcept
   : data_(std::exchange(other.data_, nullptr))
+  , shared_(std::move(other.shared_))
   , reserved_(std::exchange(other.reserved_, 0))
   , huge_bytes_asked_(std::exchange(other.huge_bytes_asked_, 0))
 {
@@ -91,6 +118,7 @@ mapped_memory::mapped_memory(mapped_memory&& other) noexcept
 mapped_memory& mapped_memory::operator=(mapped_memory&& other) noexcept
 {
   std::swap(data_, other.data_);
+  std::swap(shared_, other.shared_);
   std::swap(reserved_, other.reserved_);
   std::swap(huge_bytes_asked_, other.huge_bytes_asked_);
   return *this;
@@ -101,7 +129,9 @@ void arena::open(const domain_impl& where, std::size_t bytes, huge_pages huge, e
   // What may throw comes first.
   pages.emplace(bytes / page_bytes);
   slabs.assign(bytes / page_bytes, nullptr);
-  mapped_memory mapped(bytes, huge, ec);
+  // What a NIC registers need not be shared, and the system has larger pages for what is not.
+  const bool shared = where.default_device().kind() == device_kind::software;
+  mapped_memory mapped(bytes, huge, shared, ec);
   if (ec)
     return;
   range.emplace();

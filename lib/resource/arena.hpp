@@ -12,6 +12,7 @@
 #include "resource/domain_impl.hpp"
 #include "resource/page_runs.hpp"
 #include "resource/slab.hpp"
+#include "verbs/software/shared_memory.hpp"
 
 #include <cstddef>
 #include <memory>
@@ -26,7 +27,8 @@ class mapped_memory
 {
 public:
   mapped_memory() = default;
-  mapped_memory(std::size_t bytes, huge_pages huge, error_code& ec);
+  // `shared`: memory that peers on this host may map when they have a key to it; else it is this process' alone.
+  mapped_memory(std::size_t bytes, huge_pages huge, bool shared, error_code& ec);
   ~mapped_memory();
   mapped_memory(mapped_memory&& other) noexcept;
   mapped_memory& operator=(mapped_memory&& other) noexcept;
@@ -35,7 +37,10 @@ public:
   [[nodiscard]] std::size_t huge_bytes_asked() const noexcept { return huge_bytes_asked_; }
 
 private:
+  bool share(std::size_t bytes, huge_pages huge);
+
   std::byte* data_ = nullptr;
+  std::shared_ptr<software::shared_memory> shared_; // all of it, where it is
   std::size_t reserved_ = 0;
   std::size_t huge_bytes_asked_ = 0;
 };

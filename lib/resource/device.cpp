@@ -125,6 +125,8 @@ const char* name_of(wire value) noexcept
     return "RoCE v2";
   case wire::iwarp:
     return "iWARP";
+  case wire::shared_memory:
+    return "shared memory";
   case wire::tcp:
     return "TCP";
   }

@@ -10,6 +10,7 @@
 #include "boost_rdma/register_buffer.hpp"
 
 #include "resource/domain_impl.hpp"
+#include "verbs/software/shared_memory.hpp"
 
 #include <sys/mman.h>
 
@@ -23,6 +24,8 @@ struct region final : registration
   ~region()
   {
     range.reset(); // before the memory goes
+    if (shared)
+      shared->withdraw();
     if (mapped != nullptr)
       ::munmap(mapped, size);
   }
@@ -32,6 +35,7 @@ struct region final : registration
   std::shared_ptr<domain_impl> keep_alive;
   std::unique_ptr<registered_range> range = std::make_unique<registered_range>();
   void* mapped = nullptr;
+  std::shared_ptr<software::shared_memory> shared; // at `mapped`, where peers on this host may map it, too
 };
 
 registration* make_region(
@@ -59,6 +63,9 @@ registration* make_region(
       return nullptr;
     }
     made->mapped = data = mapped;
+    // As an arena's memory: see arena::open().
+    if (domain.impl()->default_device().kind() == device_kind::software)
+      made->shared = software::shared_memory::map_over(mapped, size, 0);
   }
   made->range->open(*domain.impl(), data, size, rights, ec);
   if (ec)

@@ -26,7 +26,7 @@ text describe(error value)
   switch (value)
   {
   case error::no_device:
-    return {"no RDMA device fits", "List what there is with rdma::list_devices(); the software device "
+    return {"no RDMA device fits", "List what there is with rdma::list_devices(), or `rdma_info`; the software device "
       "is named soft0 and is always there."};
   case error::not_connected:
     return {"the queue pair is not connected", "Connect it (async_connect, an acceptor, or connect() "
@@ -291,10 +291,10 @@ std::string likely_cause(const error_code& ec)
   case ENOMEM:
     return "Registered memory is locked, and " + memory_lock_limit() + ". Raise it to at least all bytes registered at a "
       "time: `ulimit -l KIB` in a shell, a line `* - memlock unlimited` in /etc/security/limits.d/rdma.conf for logins, "
-      "LimitMEMLOCK=infinity for a systemd service, --ulimit memlock=-1 for a container.";
+      "LimitMEMLOCK=infinity for a systemd service, --ulimit memlock=-1 for a container (`rdma_info --doctor`).";
   case EPERM:
   case EACCES:
-    return "The RDMA device may not be opened: give the user access to /dev/infiniband/uverbs*.";
+    return "The RDMA device may not be opened: give the user access to /dev/infiniband/uverbs* (`rdma_info --doctor` names it).";
   case EOPNOTSUPP:
     return "The device cannot do this: see device::has_atomics(), has_memory_windows(), has_immediate_data() and "
            "has_shared_receive_queues(), and queue_pair::diagnose().";

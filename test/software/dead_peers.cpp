@@ -482,6 +482,8 @@ TEST_CASE("a client that is killed or stopped at any moment of connecting fails 
   rdma::queue_pair idle_here(f.io, f.server_context), idle_there(f.io, f.client_context);
   static_cast<void>(idle_here.local_endpoint());
   static_cast<void>(idle_there.local_endpoint());
+  static_cast<void>(f.server_context.allocate(8)); // a pool's memory has a descriptor, too
+  REQUIRE(f.serves_a_good_client());
   const auto descriptors = [] { return inventory::count("/proc/self/fd"); };
   const std::size_t before = descriptors();
 
@@ -508,9 +510,9 @@ TEST_CASE("a client that is killed or stopped at any moment of connecting fails 
   served.close();
   // Handshakes that are not to be finished end as well, while the acceptor goes on.
   const auto from = std::chrono::steady_clock::now();
-  while (descriptors() != before && std::chrono::steady_clock::now() - from < soon)
+  while (descriptors() > before && std::chrono::steady_clock::now() - from < soon)
     f.io.run_one_for(1ms);
-  CHECK(descriptors() == before);
+  CHECK(descriptors() <= before); // the good client's connection may have been closing then
   CHECK(served.failures() == 0);
   f.acceptor.close();
   REQUIRE(run_out(f.io));

@@ -18,6 +18,7 @@
 #include <boost/beast/core/flat_buffer.hpp>
 #include <boost/beast/http.hpp>
 
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <functional>
@@ -296,6 +297,39 @@ TEST_CASE("a child of fork() gets nothing from its parent's pools, and may destr
   pool->trim();
   CHECK(pool->statistics().arenas == 0);
   CHECK(context.pool_statistics().bytes_allocated == 0);
+}
+
+TEST_CASE("what a child of fork() writes to memory of its parent's is its own")
+{
+  linked_pair l;
+  rdma::registered_buffer buffer = buffer_of(l.near_context, "mine");
+  rdma::memory_region region(l.near_context, 8192, rdma::access::local_write | rdma::access::remote_write);
+  auto* const first = reinterpret_cast<char*>(region.data());
+  first[0] = 'p';
+  const auto text = [](const void* data) { return std::string(static_cast<const char*>(data), 4); };
+
+  const std::string wrong = in_child(
+    [&]
+    {
+      std::string found;
+      if (text(buffer.data()) != "mine" || first[0] != 'p')
+        found += "not what was there; ";
+      std::memcpy(buffer.data(), "hers", 4);
+      first[0] = first[5000] = 'c';
+      found += in_child(
+        [&]
+        {
+          return std::string(text(buffer.data()) == "hers" && first[0] == 'c' ? "" : "not the child's, in its own child; ");
+        });
+      if (text(buffer.data()) != "hers" || first[0] != 'c')
+        found += "not what was written; ";
+      return found;
+    });
+  CHECK(wrong == "");
+  CHECK(text(buffer.data()) == "mine");
+  CHECK(first[0] == 'p');
+  CHECK(first[5000] == 0);
+  exchange(l);
 }
 
 TEST_CASE("operations that are outstanding at a fork() end in the child, and go on in the parent")

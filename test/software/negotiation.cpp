@@ -89,10 +89,10 @@ TEST_CASE("both sides tell which transport they use, and why none that comes bef
     CHECK(choice.gid == choice.peer_gid); // both are on this host
     if (has(feature::software_device))
     {
-      CHECK(choice.wire == rdma::wire::tcp);
+      CHECK(choice.wire == rdma::wire::shared_memory);
       CHECK(names(choice, "RDMA NIC", "the software device alone"));
-      CHECK(names(choice, "shared memory", ""));
-      CHECK(choice.text().find("TCP, soft0 to soft0") == 0);
+      CHECK_FALSE(names(choice, "shared memory", ""));
+      CHECK(choice.text().find("shared memory, soft0 to soft0") == 0);
     }
     else
     {
@@ -101,6 +101,26 @@ TEST_CASE("both sides tell which transport they use, and why none that comes bef
       CHECK(choice.declined.empty());
     }
   }
+}
+
+TEST_CASE("both sides tell why they do not share memory")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  rdma::context_options by_tcp;
+  by_tcp.software.wires = {"tcp"};
+  const rdma::context restricted(by_tcp);
+  connect_fixture f;
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair client(f.io, restricted);
+  plain_record connected;
+  client.async_connect(f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls != 0; }));
+  REQUIRE(!connected.ec);
+  CHECK(client.transport().wire == rdma::wire::tcp);
+  CHECK(names(client.transport(), "shared memory", "device_settings::wires"));
+  CHECK(server.peer->transport().wire == rdma::wire::tcp);
+  CHECK(names(server.peer->transport(), "shared memory", "the peer's device does not offer it"));
 }
 
 TEST_CASE("each side learns the other's depths, timers and retries, and both agree on the longer timeout")
@@ -295,7 +315,7 @@ TEST_CASE("a client with a NIC that this side lacks is told why, and goes on on 
     REQUIRE(!server.ec);
     const rdma::transport_choice choice = server.peer->transport();
     INFO(choice.text());
-    CHECK(choice.wire == rdma::wire::tcp);
+    CHECK(choice.wire == rdma::wire::shared_memory);
     CHECK(names(choice, "RDMA NIC", "the context was opened for the software device alone"));
     CHECK(names(choice, "RoCE v1 on mlx5_0", "the peer says \"no such GID?\""));
   }

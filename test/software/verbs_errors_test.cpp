@@ -410,7 +410,7 @@ TEST_CASE("a peer that is not there is given up in time")
   CHECK(kept.holds(kept_byte));
 }
 
-TEST_CASE("a peer whose queue pair goes ends requests at once; an idle queue pair does not notice")
+TEST_CASE("a peer whose queue pair goes ends requests soon; an idle queue pair does not notice")
 {
   connected c;
   memory near(c.near, 64);
@@ -434,6 +434,44 @@ TEST_CASE("a peer whose queue pair goes ends requests at once; an idle queue pai
   check_ended(c.a);
   CHECK(far.holds(kept_byte));
   CHECK_FALSE(c.far.has_event());
+}
+
+TEST_CASE("a peer that goes fails no request before what it sent to other queue pairs can be read")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // others have no connection that can be seen to end
+  verbs_device near;
+  verbs_device far;
+  endpoint a(near);
+  endpoint b(far);
+  endpoint other_a(near);
+  endpoint other_b(far);
+  connect(a, b);
+  connect(other_a, other_b);
+  memory m(near, 8);
+  memory peers(far, 8);
+  // What is sent before the connections stand is lost with the queue pairs.
+  for (const std::uint64_t id : {100u, 101u})
+    REQUIRE(other_a.receive(id, m.sge()) == 0);
+  REQUIRE(other_b.send(1, peers.sge()) == 0);
+  CHECK(other_b.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(other_a.received().next().wr_id == 100);
+  REQUIRE(b.receive(100, peers.sge()) == 0);
+  REQUIRE(a.send(2, m.sge()) == 0);
+  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+
+  REQUIRE(a.send(3, m.sge()) == 0); // finds no receive
+  REQUIRE(other_b.send(4, peers.sge()) == 0);
+  const auto before = std::chrono::steady_clock::now();
+  b.destroy();
+  other_b.destroy();
+  check_error(a.sent(), 3, IBV_WC_RETRY_EXC_ERR);
+  const auto after = std::chrono::steady_clock::now();
+  // 0.1 s, or less where a NIC would give up sooner: 4.096 us * 2^timeout * (retries + 1) is 0.13 s here.
+  CHECK(after - before >= std::chrono::milliseconds(100));
+  const std::optional<ibv_wc> received = other_a.received().poll();
+  REQUIRE(received.has_value());
+  CHECK(received->wr_id == 101);
+  CHECK(received->status == IBV_WC_SUCCESS);
 }
 
 TEST_CASE("requests of a queue pair in the error state are flushed and never reach the peer")

@@ -218,7 +218,7 @@ endpoint::endpoint(const verbs_device& on, const pair_options& with, ibv_pd* in)
   attr.send_cq = sent_.get();
   attr.recv_cq = received_.get();
   attr.srq = with.shared;
-  attr.qp_type = IBV_QPT_RC;
+  attr.qp_type = with.service;
   attr.sq_sig_all = with.signal_all;
   attr.cap.max_send_wr = attr.cap.max_recv_wr = with.depth;
   attr.cap.max_send_sge = attr.cap.max_recv_sge = with.elements;
@@ -292,8 +292,8 @@ int endpoint::to_ready_to_receive(const end_name& peer) const
   attr.ah_attr.grh.hop_limit = 1;
   attr.ah_attr.dlid = peer.lid;
   attr.ah_attr.port_num = 1;
-  return modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                        IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER);
+  const int reliable = options_.service == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
+  return modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | reliable);
 }
 
 int endpoint::to_ready_to_send() const
@@ -305,8 +305,10 @@ int endpoint::to_ready_to_send() const
   attr.retry_cnt = options_.retry_count;
   attr.rnr_retry = options_.rnr_retry;
   attr.max_rd_atomic = options_.max_read_atomic;
-  return modify(attr, IBV_QP_STATE | IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY |
-                        IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
+  const int reliable = options_.service == IBV_QPT_RC
+                         ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+                         : 0;
+  return modify(attr, IBV_QP_STATE | IBV_QP_SQ_PSN | reliable);
 }
 
 ibv_qp_state endpoint::state() const

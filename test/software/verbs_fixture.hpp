@@ -178,6 +178,7 @@ struct pair_options
   int completions = 256;
   ibv_comp_channel* channel = nullptr;
   ibv_srq* shared = nullptr;
+  ibv_qp_type service = IBV_QPT_RC; // or UC
 };
 
 /// What the other end must be told to connect, and to reach memory. Goes from process to process.

@@ -58,6 +58,26 @@ TEST_CASE("a send of any size arrives whole in the receive that was posted first
   CHECK(std::count(into.bytes().end() - 16, into.bytes().end(), 0) == 16);
 }
 
+TEST_CASE("small messages that are posted behind many others leave in order, although the program "
+          "does not poll any more")
+{
+  constexpr std::size_t count = 30;
+  connected c;
+  memory from(c.near, count);
+  memory into(c.far, count);
+  fill(from, 3);
+  for (std::size_t i = 0; i < count; ++i)
+    REQUIRE(c.b.receive(i, into.sge(i, 1)) == 0);
+  CHECK_FALSE(c.a.sent().poll()); // who has just polled is expected to go on
+  for (std::size_t i = 0; i < count; ++i)
+    REQUIRE(c.a.send(i, from.sge(i, 1)) == 0);
+  for (std::size_t i = 0; i < count; ++i)
+    check_success(c.b.received().next(), i, IBV_WC_RECV);
+  CHECK(from.bytes() == into.bytes());
+  for (std::size_t i = 0; i < count; ++i)
+    check_success(c.a.sent().next(), i, IBV_WC_SEND);
+}
+
 TEST_CASE("messages gather from and scatter into element lists, empty elements skipped")
 {
   connected c;

@@ -10,6 +10,7 @@
 #include "software/verbs_fixture.hpp"
 
 #include <cerrno>
+#include <cstring>
 
 using namespace test;
 
@@ -286,7 +287,7 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
   init.send_cq = init.recv_cq = cq.get();
   if (has(feature::software_device)) // others may have it
   {
-    init.qp_type = IBV_QPT_UD;
+    init.qp_type = IBV_QPT_RAW_PACKET;
     CHECK(api.create_qp(d.pd(), &init) == nullptr);
     CHECK(errno == EOPNOTSUPP);
   }
@@ -301,6 +302,47 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
   CHECK(api.reg_mr(d.pd(), &byte, 1, IBV_ACCESS_REMOTE_ATOMIC) == nullptr);
   CHECK(api.reg_mr(d.pd(), &byte, ~std::size_t{0}, 0) == nullptr);
   CHECK(errno == EINVAL);
+}
+
+TEST_CASE("a device that is abandoned reaches no memory any more, and its objects can go")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  verbs_device near;
+  memory m(near, 8);
+  endpoint a(near);
+  {
+    verbs_device far;
+    memory into(far, 8);
+    endpoint b(far);
+    connect(a, b);
+    m.fill(sent_byte);
+    REQUIRE(a.write(1, m.sge(), into.address(), into.key()) == 0);
+    CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(into.holds(sent_byte));
+    into.fill(kept_byte);
+
+    REQUIRE(rdma::software::abandon_device(far.context()) == 0);
+    CHECK(b.state() == IBV_QPS_RESET);
+    CHECK(b.received().poll() == std::nullopt);
+    CHECK(far.api().alloc_pd(far.context()) == nullptr);
+    REQUIRE(a.write(2, m.sge(), into.address(), into.key()) == 0);
+    CHECK(a.sent().next().status == IBV_WC_RETRY_EXC_ERR); // as for any peer that is gone
+    CHECK(into.holds(kept_byte));
+  }
+}
+
+TEST_CASE("the device has a GUID that is its own, the same wherever it is asked for")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  verbs_device d;
+  const __be64 guid = d.api().get_device_guid(d.context()->device);
+  ibv_device_attr attributes{};
+  REQUIRE(d.api().query_device(d.context(), &attributes) == 0);
+  CHECK(attributes.node_guid == guid);
+  CHECK(attributes.sys_image_guid == guid);
+  unsigned char bytes[sizeof guid];
+  std::memcpy(bytes, &guid, sizeof guid);
+  CHECK((bytes[0] & 0x03) == 0x02); // locally administered, of one device: zero is neither
 }
 
 TEST_CASE("many devices are open at once, each with a port and keys of its own")

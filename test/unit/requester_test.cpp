@@ -167,3 +167,51 @@ TEST_CASE("an answer to what has not left is no answer")
   REQUIRE(s.told.completions.size() == 1);
   CHECK(s.told.completions[0].status == IBV_WC_BAD_RESP_ERR);
 }
+
+TEST_CASE("what has begun to leave may be refused, and not be acknowledged")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 2000);
+  frame under_way;
+  REQUIRE(s.requests.next(under_way));
+  SECTION("not before its headers have left")
+  {
+    s.answer(syndrome_rnr | 1, 0);
+    CHECK(s.requests.failed());
+    return;
+  }
+  s.requests.begun(under_way);
+  SECTION("with RNR, and all of it comes again")
+  {
+    s.answer(syndrome_rnr | 1, 0);
+    CHECK(s.requests.take_wait() == 10'000);
+    s.requests.sent(under_way); // the rest of it, which the peer ignores
+    s.answer(syndrome_ack, 0);
+    CHECK(s.requests.failed());
+  }
+  SECTION("with RNR, and is acknowledged when it has come again")
+  {
+    s.answer(syndrome_rnr | 1, 0);
+    s.requests.sent(under_way);
+    s.requests.resume();
+    CHECK(s.take().psn == 0);
+    CHECK(s.take().psn == 1);
+    s.answer(syndrome_ack, 1);
+    CHECK_FALSE(s.requests.failed());
+    CHECK(s.told.completions.size() == 1);
+  }
+  SECTION("for good")
+  {
+    s.answer(nak_invalid_request, 0);
+    CHECK(s.requests.failed());
+    s.requests.flush();
+    CHECK(s.told.completions.at(0).status == IBV_WC_REM_INV_REQ_ERR);
+  }
+  SECTION("acknowledged")
+  {
+    s.answer(syndrome_ack, 0);
+    CHECK(s.requests.failed());
+    s.requests.flush();
+    CHECK(s.told.completions.at(0).status == IBV_WC_BAD_RESP_ERR);
+  }
+}

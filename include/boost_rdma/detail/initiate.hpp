@@ -74,6 +74,13 @@ handler_allocator_t<Handler> handler_allocator(const Handler& handler)
     return asio::get_associated_allocator(handler);
 }
 
+// Whether a handler's executor is the I/O object's for certain, as it names none. Asked of a name that Asio keeps for itself:
+// where there is none the executors are compared, which costs a copy of each.
+template <class Handler, class IoExecutor>
+inline constexpr bool names_no_executor = requires {
+  typename asio::associated_executor<Handler, IoExecutor>::asio_associated_executor_is_unspecialised;
+};
+
 // A handler in waiting, with what keeps its executor's context running.
 template <class Handler, class IoExecutor, class Result>
 class pending_handler
@@ -128,44 +135,54 @@ public:
   static void complete(operation* op, bool invoke, bool in_context)
   {
     auto* self = static_cast<pending_handler*>(op->handler);
-    pending_handler moved(std::move(*self));
     auto arguments = Result::arguments(op->result);
     if (invoke && op->bounced)
       work_source::deliver(op);
-    if constexpr (fits_slot())
-      self->~pending_handler();
-    else
+    if (invoke && in_context && op->source->executor() == vicinity::same_executor && self->on_io_executor())
     {
-      allocator_type allocator(handler_allocator(moved.handler_));
-      self->~pending_handler();
-      std::allocator_traits<allocator_type>::deallocate(allocator, self, 1);
+      Handler handler(std::move(self->handler_));
+      remove(self, handler);
+      op->source->release(op); // before the handler runs, so that what it starts finds the slot free
+      std::apply(std::move(handler), std::move(arguments));
+      return;
     }
-    const bool direct = in_context && op->source->executor() == vicinity::same_executor;
+    pending_handler moved(std::move(*self));
+    remove(self, moved.handler_);
     // From elsewhere: the completion queue's count ends with the slot, the handler is yet to be queued.
     if (invoke && !in_context && !moved.work_)
       moved.work_.emplace(asio::get_associated_executor(moved.handler_, moved.io_executor_));
-    op->source->release(op); // before the handler runs, so that what it starts finds the slot free
+    op->source->release(op);
     if (invoke)
-      std::move(moved).invoke(direct, std::move(arguments));
+      std::move(moved).dispatch(std::move(arguments));
   }
 
 private:
   bool on_io_executor() const
   {
-    if constexpr (std::is_same_v<executor_type, IoExecutor>)
+    if constexpr (names_no_executor<Handler, IoExecutor>)
+      return true;
+    else if constexpr (std::is_same_v<executor_type, IoExecutor>)
       return asio::get_associated_executor(handler_, io_executor_) == io_executor_;
     else
       return false;
   }
 
-  template <class Arguments>
-  void invoke(bool direct, Arguments&& arguments) &&
+  // Ends what place() made; `handler` is what was moved out of it.
+  static void remove(pending_handler* self, const Handler& handler) noexcept
   {
-    if (direct && on_io_executor())
+    if constexpr (fits_slot())
+      self->~pending_handler();
+    else
     {
-      std::apply(std::move(handler_), std::move(arguments));
-      return;
+      allocator_type allocator(handler_allocator(handler));
+      self->~pending_handler();
+      std::allocator_traits<allocator_type>::deallocate(allocator, self, 1);
     }
+  }
+
+  template <class Arguments>
+  void dispatch(Arguments&& arguments) &&
+  {
     auto executor = asio::get_associated_executor(handler_, io_executor_);
     auto allocator = handler_allocator(handler_);
     auto work = std::move(work_); // held until the handler is on its executor
@@ -248,7 +265,7 @@ public:
     if (slot.is_connected())
       try
       {
-        slot.template emplace<operation_canceller>(source_->weak_from_this(), op->index, op->generation);
+        slot.template emplace<operation_canceller>(source_->weak_from_this(), op->index, op->generation());
       }
       catch (...)
       {

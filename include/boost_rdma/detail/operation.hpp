@@ -18,6 +18,7 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -159,6 +160,15 @@ struct operation
 
   static constexpr std::size_t storage_size = 256;
 
+  // relaxed: `waiting`, `posted` and `flushed` come and go with the source's mutex held, and who looks for those holds it;
+  // the others change where nobody else has the slot.
+  [[nodiscard]] state stage() const noexcept { return stage_.load(std::memory_order_relaxed); }
+  void stage(state entered) noexcept { stage_.store(entered, std::memory_order_relaxed); }
+
+  // Tells this use of the slot from earlier and later ones. As above.
+  [[nodiscard]] std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_relaxed); }
+  void generation(std::uint32_t use) noexcept { generation_.store(use, std::memory_order_relaxed); }
+
   complete_function complete = nullptr;
   void* handler = nullptr;
   work_source* source = nullptr;
@@ -167,19 +177,23 @@ struct operation
   outcome result;
   request what;
   ibv_sge* pieces = nullptr;                // room for the source's max_sge
-  registration** registrations = nullptr;   // one a piece, retained while the operation lasts; null for inline data
+  registration** registrations = nullptr;   // one a piece; null for plain inline data
   void** origins = nullptr;                 // where a piece's bytes are to be copied to at the end, or null
   std::size_t bytes = 0;
   std::uint32_t index = 0;
-  std::uint32_t generation = 0; // tells this use of the slot from earlier and later ones
   std::uint32_t credits = 0;    // work requests that it occupies in the queue
   std::uint16_t piece_count = 0;
   std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
-  state stage = state::vacant;
+  bool retains = false; // the registrations
   bool bounced = false; // some origin is not null
   bool at_once = false; // the handler is the library's and waits for no other's
   std::vector<registration*> batch_registrations; // retained; the batch itself may be gone at the end
+  std::atomic<std::uint16_t> next_vacant{0};      // see work_source::claim()
   alignas(std::max_align_t) std::byte storage[storage_size];
+
+private:
+  std::atomic<std::uint32_t> generation_{0};
+  std::atomic<state> stage_{state::vacant};
 };
 
 } // namespace rdma::detail

@@ -132,6 +132,8 @@ public:
   void move_to_software(error_code& ec);
 
   [[nodiscard]] transport_choice transport() const;
+  // Of the software device's wires; empty where it is the one, or there are none. transport() tells from then on.
+  [[nodiscard]] std::string why_not_shared_memory();
 
   // What the peer's program gave along with connecting.
   void set_peer_data(std::string data);
@@ -188,7 +190,7 @@ public:
   void end_orderly();
 
   void submit(operation* op, const buffer_list& buffers) override;
-  operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) override;
+  void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
   void fail(const error_code& reason, const char* what, const work_source* through) noexcept override;
   void end_in_child() noexcept override;
   void on_device_event(const device_news& news) noexcept override;
@@ -220,6 +222,8 @@ private:
   void enter_connected();
   void transit(transition_source& source, int next_state, error_code& ec);
   void note_transition(const ibv_qp_attr& attributes, int mask);
+  bool admit_plain(operation* op, const buffer_list& buffers);
+  void submit_admitted(operation* op);
   bool admit(operation* op, const provided_buffers& buffers, error_code& ec);
   bool admit_batch(operation* op, error_code& ec);
   bool admit_atomic(operation* op, error_code& ec);
@@ -229,6 +233,8 @@ private:
   void wait(operation* op);
   [[nodiscard]] operation_list& waiting(request_kind kind) noexcept;
   [[nodiscard]] std::uint32_t& posted(request_kind kind) noexcept; // work requests
+  operation* take_one(const ibv_wc& wc);
+  [[nodiscard]] bool goes_inline(const operation* op) const noexcept;
   bool post(operation* op, int& error);
   int post_receive(operation* op);
   int post_single(operation* op);
@@ -264,6 +270,7 @@ private:
   device_impl* device_;
   std::size_t device_index_;
   std::shared_ptr<shared_receive_core> receives_;
+  bool shared_memory_ = false; // carries the messages, as was found when the path was confirmed
   ibv_qp* native_ = nullptr;
   std::uint32_t number_ = 0;
   std::atomic<std::uint32_t> inline_max_{0}; // changes only before the queue pair is connected

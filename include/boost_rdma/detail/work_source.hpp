@@ -10,19 +10,49 @@
 
 #include <boost_rdma/detail/operation.hpp>
 #include <boost_rdma/detail/process_mark.hpp>
+#include <boost_rdma/detail/slot_ledger.hpp>
 
 #include <boost/asio/cancellation_type.hpp>
 
+#include <array>
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
-#include <vector>
 
 namespace rdma::detail {
 
 class completion_queue_impl;
 class domain_impl;
+class operation_list;
 class provided_buffers;
+
+// What a work request is known by when it completes: ibv_wc::wr_id.
+// source index (16) | slot index (15) | last of its operation (1) | generation (32)
+struct work_request_name
+{
+  static constexpr std::uint32_t slots_max = 1u << 15;
+
+  std::uint32_t source;
+  std::uint32_t slot;
+  bool last; // its completion ends the operation
+  std::uint32_t generation;
+
+  [[nodiscard]] constexpr std::uint64_t packed() const noexcept
+  {
+    return (std::uint64_t{source} << 48) | (std::uint64_t{slot} << 33) | (std::uint64_t{last} << 32) | generation;
+  }
+  [[nodiscard]] static constexpr std::uint32_t source_of(std::uint64_t id) noexcept
+  {
+    return static_cast<std::uint32_t>(id >> 48);
+  }
+  [[nodiscard]] static constexpr work_request_name of(std::uint64_t id) noexcept
+  {
+    return {source_of(id), static_cast<std::uint32_t>(id >> 33) & (slots_max - 1), ((id >> 32) & 1) != 0,
+      static_cast<std::uint32_t>(id)};
+  }
+};
 
 // Where the I/O object's executor runs handlers, seen from the completion queue that it uses.
 enum class vicinity
@@ -52,7 +82,7 @@ public:
   // A vacant slot, now claimed; null when all slots that can be named are in use. Throws bad_alloc.
   operation* claim();
 
-  // Gives the slot back. The source may be gone afterwards.
+  // Gives the slot back. The source may be gone afterwards; the caller keeps its completion queue.
   void release(operation* op) noexcept;
 
   // Whether its operations keep the execution context running, as they do from the beginning. Those that do not are
@@ -70,9 +100,9 @@ public:
   // Does nothing when the slot is used otherwise by now.
   void cancel(std::uint32_t index, std::uint32_t generation, boost::asio::cancellation_type type);
 
-  // The operation that this completion ends, with its outcome filled in; null when it ends none: it is
-  // stale, or not the last of its batch.
-  virtual operation* take(const ibv_wc& wc, std::uint32_t index, bool last, std::uint32_t generation) = 0;
+  // Appends the operations that these completions of its work requests end, with their outcome filled in. A completion
+  // that is stale, or not the last of its batch, ends none.
+  virtual void take(const ibv_wc* completions, std::size_t count, operation_list& ended) = 0;
 
   // The device gave up the completion queue, or itself, or, where `through` is given, that shared receive queue:
   // operations end with `reason` at once, as no completion will come.
@@ -95,8 +125,11 @@ protected:
   // Called with the mutex held or not.
   void finish(operation* op, const error_code& ec);
 
-  // Checks the buffers and stores them in op with their keys, retaining their registrations. The mutex is held.
+  // Checks the buffers and stores them in op with their keys. The mutex is held. retain_buffers() is to follow while the
+  // caller still has them, unless the device is done with them by then.
   bool adopt(operation* op, const provided_buffers& buffers, std::size_t device_index, error_code& ec);
+
+  static void retain_buffers(operation* op) noexcept;
 
   // Lets go of the buffers.
   static void drop_buffers(operation* op) noexcept;
@@ -106,6 +139,13 @@ protected:
 
   [[nodiscard]] operation* slot(std::uint32_t index) const noexcept;
 
+  [[nodiscard]] std::uint32_t claimed() const noexcept { return ledger_.read().claimed(); }
+  [[nodiscard]] bool is_work() const noexcept { return ledger_.read().is_work(); }
+
+  // Whether slots are claimed and released with the mutex held. So it is from the beginning, and wherever drained() has
+  // something to do, the completion queue may be exchanged, or the source has left it. The mutex is held.
+  void guard_slots(bool yes) noexcept;
+
   // Destroys all handlers uncalled.
   void destroy_operations() noexcept;
 
@@ -113,14 +153,13 @@ protected:
   virtual void unlink(operation* op) = 0;
   virtual void terminate() = 0;
 
-  // The last claimed slot was released; the mutex is held. Returns true when the source is to leave its
-  // completion queue, which then may be the end of it.
+  // The last claimed slot was released, where slots are guarded; the mutex is held. Returns true when the source is to
+  // leave its completion queue, which then may be the end of it.
   virtual bool drained() = 0;
 
   std::shared_ptr<domain_impl> domain_;
   std::shared_ptr<completion_queue_impl> completions_;
   mutable std::mutex mutex_;
-  std::uint32_t claimed_ = 0;
   std::uint32_t source_index_ = 0;
   bool registered_ = false; // with the completion queue, which then keeps this alive
   std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for
@@ -128,13 +167,26 @@ protected:
   const std::size_t copy_max_;
 
 private:
+  static constexpr std::uint32_t chunks_max = 15; // of 2, 2, 4, 8 and so on slots
+
+  enum class slot_found : std::uint8_t
+  {
+    yes,
+    none_vacant,
+    guarded,
+  };
+
+  slot_found pop_vacant(operation*& op, bool holds_mutex) noexcept;
+  operation* claim_guarded();
+  void release_guarded(operation* op) noexcept;
+  void grow();
+
   const process_mark process_;
   const vicinity executor_;
-  bool counts_ = true; // see count_as_work()
   const std::uint32_t epoch_; // the first generation of each slot
-  operation* vacant_ = nullptr;
-  std::vector<std::unique_ptr<chunk>> chunks_;
-  std::uint32_t slots_ = 0; // in them
+  slot_ledger ledger_;
+  std::array<std::atomic<chunk*>, chunks_max> chunks_{};
+  std::uint32_t chunk_count_ = 0;
 };
 
 // Operations in order, linked through next and previous.

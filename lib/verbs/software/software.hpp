@@ -52,8 +52,18 @@ int set_wire_end(ibv_qp* qp, wire_end which);
  */
 void remove_device(ibv_context* context);
 
-/// The wire that the queue pair's peer is reached by, once it is in RTR ("tcp"); "" before.
+/// For programs that close a device and leave objects in it, which close_device() refuses (EBUSY).
+/**
+ * As when a driver's file is closed under them: queue pairs are reset, so that their peers lose them and nobody reaches
+ * memory through them, and nothing completes. Objects may still be destroyed, but the context stays in memory. 0, or ENOMEM.
+ */
+int abandon_device(ibv_context* context);
+
+/// The wire that the queue pair's peer is reached by ("local", "tcp"); "" while the two have not met.
 const char* wire_name(const ibv_qp* qp);
+
+/// Why that is not "local", for people; empty when it is.
+const char* why_not_local(const ibv_qp* qp);
 
 } // namespace rdma::software
 

@@ -7,6 +7,7 @@
 
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/host_guid.hpp"
 #include "verbs/software/objects/memory.hpp"
 #include "verbs/software/objects/queue_pair.hpp"
 #include "verbs/software/objects/shared_receive_queue.hpp"
@@ -35,7 +36,7 @@ void free_device_list(ibv_device** list) { delete[] list; }
 
 const char* get_device_name(ibv_device* device) { return device->name; }
 
-__be64 get_device_guid(ibv_device*) { return 0; } // it has no serial number
+__be64 get_device_guid(ibv_device*) { return host_guid(); }
 
 ibv_context* open_default(ibv_device*) { return open_device(device_settings{}); }
 

@@ -8,7 +8,7 @@
 #include "verbs/software/objects/completion_queue.hpp"
 
 #include "verbs/software/objects/context.hpp"
-#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/queue_pair_base.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -28,6 +28,11 @@ thread_local const completion_channel* looking_into = nullptr;
 // others the engine does. Linux follows a file through 500 epoll sets of sets at most, 100 where those are in
 // sets again (path_limits in fs/eventpoll.c), and refuses to watch another socket beyond.
 constexpr std::uint32_t channels_on_sockets_max = 32;
+
+// So many looks in vain in a row are a program that spins, rather than one that empties a queue before it waits.
+constexpr std::uint32_t spins_min = 16;
+
+constexpr std::uint32_t look_although_busy_every = 256;
 
 // A bound on what one call looks at; beyond it the next call, or the engine, goes on.
 constexpr unsigned scans_max = 64;
@@ -89,7 +94,7 @@ completion_queue* completion_channel::take() noexcept
 }
 
 bool completion_queue::push(
-  const ibv_wc& wc, queue_pair* owner, bool sent, std::uint64_t next, bool solicited)
+  const ibv_wc& wc, queue_pair_base* owner, bool sent, std::uint64_t next, bool solicited)
 {
   bool tell = false;
   {
@@ -105,7 +110,10 @@ bool completion_queue::push(
       device_context::of(context).events.raise(event);
       return false;
     }
-    entries[(head + count) % depth] = {wc, sent ? owner : nullptr, next};
+    const std::size_t end = head + count < depth ? head + count : head + count - depth; // a division costs more than the rest
+    entries[end] = {wc, sent ? owner : nullptr, next};
+    if (stamps != nullptr)
+      stamps[end] = wire::now();
     held.store(count + 1, std::memory_order_release);
     hint.store(wc.qp_num, std::memory_order_relaxed);
     // An unsuccessful completion counts as solicited (ibv_req_notify_cq(3)).
@@ -120,7 +128,7 @@ bool completion_queue::push(
   return true;
 }
 
-void completion_queue::clean(const queue_pair& owner) noexcept
+void completion_queue::clean(const queue_pair_base& owner) noexcept
 {
   const std::lock_guard lock(guard);
   const std::size_t count = held.load(std::memory_order_relaxed);
@@ -131,24 +139,46 @@ void completion_queue::clean(const queue_pair& owner) noexcept
     if (e.wc.qp_num == owner.qp_num)
       continue;
     entries[(head + kept) % depth] = e;
+    if (stamps != nullptr)
+      stamps[(head + kept) % depth] = stamps[(head + i) % depth];
     ++kept;
   }
   held.store(kept, std::memory_order_release);
 }
 
-int completion_queue::poll(int count, ibv_wc* to)
+int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
 {
   device_context& owner = device_context::of(context);
   if (owner.removed.load(std::memory_order_relaxed)) // relaxed: sooner or later is soon enough
     return 0;
   owner.engine.attend();
-  if (held.load(std::memory_order_acquire) == 0
-    && owner.engine.poll(hint.load(std::memory_order_relaxed), turn.fetch_add(1, std::memory_order_relaxed)))
-    turn.store(0, std::memory_order_relaxed); // everywhere again: see engine::poll()
+  // Neither count needs to be exact.
+  const std::uint32_t look = turn.load(std::memory_order_relaxed);
+  turn.store(look + 1, std::memory_order_relaxed);
+  if (held.load(std::memory_order_acquire) == 0)
+  {
+    const std::uint32_t idle = spins.load(std::memory_order_relaxed);
+    if (idle != spins_min)
+      spins.store(idle + 1, std::memory_order_relaxed);
+    if (owner.engine.poll(hint.load(std::memory_order_relaxed), look, idle == spins_min))
+      turn.store(0, std::memory_order_relaxed); // everywhere again: see engine::poll()
+  }
+  else if (look % look_although_busy_every == 0)
+  {
+    // Who completes by itself what it posts, in the memory of a peer on this host, is to hear of the peer's end all the same.
+    owner.engine.poll(0, 0, false);
+  }
+  return take(count, to, stamp);
+}
+
+int completion_queue::take(int count, ibv_wc* to, std::int64_t* stamp) noexcept
+{
   if (held.load(std::memory_order_acquire) == 0)
     return 0;
   const std::lock_guard lock(guard);
   const std::size_t have = held.load(std::memory_order_relaxed);
+  if (stamp != nullptr && stamps != nullptr && have != 0)
+    *stamp = stamps[head]; // extended polling takes one at a time
   const std::size_t n = std::min(have, static_cast<std::size_t>(std::max(count, 0)));
   for (std::size_t i = 0; i < n; ++i)
   {
@@ -166,11 +196,15 @@ int completion_queue::poll(int count, ibv_wc* to)
 
 int completion_queue::arm(bool solicited_only)
 {
-  const std::lock_guard lock(guard);
-  if (!solicited_only)
-    armed = arming::any;
-  else if (armed == arming::off)
-    armed = arming::solicited;
+  {
+    const std::lock_guard lock(guard);
+    if (!solicited_only)
+      armed = arming::any;
+    else if (armed == arming::off)
+      armed = arming::solicited;
+  }
+  spins.store(0, std::memory_order_relaxed);
+  device_context::of(context).engine.look_away(); // after it is armed: what it finds is an event
   return 0;
 }
 
@@ -181,11 +215,18 @@ int completion_queue::resize(std::uint32_t wanted)
   if (wanted < count)
     return EINVAL; // ibv_resize_cq(3)
   std::unique_ptr<entry[]> larger(new (std::nothrow) entry[wanted]);
-  if (!larger)
+  std::unique_ptr<std::int64_t[]> larger_stamps(
+    stamps != nullptr ? new (std::nothrow) std::int64_t[wanted] : nullptr);
+  if (!larger || (stamps != nullptr && !larger_stamps))
     return ENOMEM;
   for (std::size_t i = 0; i < count; ++i)
+  {
     larger[i] = entries[(head + i) % depth];
+    if (stamps != nullptr)
+      larger_stamps[i] = stamps[(head + i) % depth];
+  }
   entries = std::move(larger);
+  stamps = std::move(larger_stamps);
   depth = wanted;
   head = 0;
   cqe = static_cast<int>(wanted);

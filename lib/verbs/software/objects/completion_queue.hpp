@@ -9,6 +9,8 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_COMPLETION_QUEUE_HPP
 
 #include "verbs/software/objects/events.hpp"
+#include "verbs/software/objects/extension.hpp"
+#include "verbs/software/objects/short_lock.hpp"
 #include "verbs/software/wire/socket.hpp"
 
 #include <infiniband/verbs.h>
@@ -23,7 +25,16 @@
 namespace rdma::software {
 
 struct completion_queue;
-struct queue_pair;
+struct queue_pair_base;
+
+/// Where ibv_start_poll() and ibv_next_poll() of a queue are.
+struct extended_poll
+{
+  bool single_threaded = false;
+  std::mutex batch; ///< held from ibv_start_poll() to ibv_end_poll()
+  ibv_wc current{};
+  std::int64_t stamp = 0;
+};
 
 /// A completion channel. Its descriptor is an epoll set of the device's connections and an eventfd.
 /**
@@ -48,28 +59,32 @@ struct completion_channel : ibv_comp_channel
   completion_queue* take() noexcept;
 };
 
-struct completion_queue : ibv_cq
+struct completion_queue : extensible_completion_queue
 {
   /// A completion, and the send queue slots that are free once it has been polled.
   struct entry
   {
     ibv_wc wc;
-    queue_pair* sender;
+    queue_pair_base* sender;
     std::uint64_t next;
   };
 
   /// Adds a completion; false when there is no room: the queue is broken then (IBA 10.8.3.1).
-  bool push(const ibv_wc& wc, queue_pair* owner, bool sent, std::uint64_t next, bool solicited);
+  bool push(const ibv_wc& wc, queue_pair_base* owner, bool sent, std::uint64_t next, bool solicited);
 
   /// Forgets the completions of a queue pair, as on reset or destruction (IBA 10.3.1).
-  void clean(const queue_pair& owner) noexcept;
+  void clean(const queue_pair_base& owner) noexcept;
 
-  int poll(int count, ibv_wc* to);
+  /// Looks for work first, if there is nothing.
+  int poll(int count, ibv_wc* to, std::int64_t* stamp = nullptr);
+  /// What is there. `stamp`: when the first of them completed, of a queue that notes it.
+  int take(int count, ibv_wc* to, std::int64_t* stamp) noexcept;
   int arm(bool solicited_only);
   int resize(std::uint32_t depth);
 
-  std::mutex guard;
+  short_lock guard;
   std::unique_ptr<entry[]> entries;
+  std::unique_ptr<std::int64_t[]> stamps; ///< of the entries, by the monotonic clock; where asked for
   std::size_t depth = 0;
   std::size_t head = 0;
   std::atomic<std::size_t> held{0}; ///< written under the mutex
@@ -83,6 +98,7 @@ struct completion_queue : ibv_cq
 
   std::atomic<std::uint32_t> hint{0}; ///< the queue pair that completed something last
   std::atomic<std::uint32_t> turn{0}; ///< counts looks for work
+  std::atomic<std::uint32_t> spins{0}; ///< looks in vain since it was armed; see poll()
   std::atomic<std::uint32_t> users{0}; ///< queue pairs
 
   // Under the channel's mutex.
@@ -92,11 +108,14 @@ struct completion_queue : ibv_cq
   std::uint32_t acknowledged = 0;
 
   event_count events;
+
+  std::unique_ptr<extended_poll> extended; ///< of those that were created by ibv_create_cq_ex()
 };
 
 ibv_comp_channel* create_comp_channel(ibv_context* context);
 int destroy_comp_channel(ibv_comp_channel* channel);
 ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector);
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with);
 int resize_cq(ibv_cq* cq, int depth);
 int destroy_cq(ibv_cq* cq);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* to);

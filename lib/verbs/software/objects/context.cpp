@@ -8,15 +8,20 @@
 #include "verbs/software/objects/context.hpp"
 
 #include "verbs/software/objects/completion_queue.hpp"
+#include "verbs/software/objects/host_guid.hpp"
 #include "verbs/software/objects/memory.hpp"
 #include "verbs/software/objects/queue_pair.hpp"
 #include "verbs/software/objects/shared_receive_queue.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <new>
+#include <sstream>
+#include <utility>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -100,52 +105,118 @@ int choose_gids(const device_settings& settings, std::vector<ibv_gid>& to)
   return 0;
 }
 
+// The wires of the settings, or of the environment where those leave it open; 0 or an errno.
+int choose_wires(device_settings& settings)
+{
+  if (settings.wires.empty())
+  {
+    const char* const listed = std::getenv("BOOST_RDMA_WIRES");
+    std::istringstream text(listed != nullptr ? listed : "");
+    for (std::string name; std::getline(text, name, ',');)
+      settings.wires.push_back(name);
+  }
+  return std::all_of(settings.wires.begin(), settings.wires.end(),
+           [](const std::string& name) { return name == "local" || name == "tcp"; })
+    ? 0
+    : EINVAL;
+}
+
+int query_port_attributes(ibv_context* context, std::uint8_t port, ibv_port_attr* to, std::size_t size)
+{
+  const device_context& owner = device_context::of(context);
+  if (owner.removed)
+    return EIO;
+  if (port != the_port)
+    return EINVAL;
+  ibv_port_attr attributes{};
+  attributes.state = IBV_PORT_ACTIVE;
+  attributes.max_mtu = attributes.active_mtu = IBV_MTU_4096;
+  attributes.gid_tbl_len = static_cast<int>(owner.gids.size());
+  attributes.max_msg_sz = static_cast<std::uint32_t>(protocol::max_message);
+  attributes.qkey_viol_cntr = owner.key_violations.load(std::memory_order_relaxed);
+  attributes.pkey_tbl_len = 1;
+  attributes.lid = owner.engine.port();
+  attributes.max_vl_num = 1;
+  attributes.active_width = 2; // 4X
+  attributes.active_speed = 32; // EDR; there is no such thing to tell
+  attributes.phys_state = 5;    // LinkUp
+  attributes.link_layer = IBV_LINK_LAYER_ETHERNET;
+  // Callers may know a shorter structure than we do, or a longer one.
+  std::memset(static_cast<void*>(to), 0, size);
+  std::memcpy(static_cast<void*>(to), &attributes, std::min(size, sizeof attributes));
+  return 0;
+}
+
 } // namespace
 
 ibv_device* the_device() noexcept
 {
-  static ibv_device device = []
+  // Programs may ask libraries of providers whether the device is theirs (mlx5dv_is_supported): those look at a pointer
+  // behind it, where libibverbs' own devices have their driver's functions, and are to find that there are none.
+  struct listed : ibv_device
   {
-    ibv_device d{};
+    void* no_driver[8];
+  };
+  static listed device = []
+  {
+    listed d{};
     d.node_type = IBV_NODE_CA;
     d.transport_type = IBV_TRANSPORT_IB;
     std::strncpy(d.name, device_name, sizeof d.name - 1);
     std::strncpy(d.dev_name, device_name, sizeof d.dev_name - 1);
+    // Where the kernel would have it: who reads a file there learns that there is none.
+    std::snprintf(d.dev_path, sizeof d.dev_path, "/sys/class/infiniband_verbs/%s", device_name);
+    std::snprintf(d.ibdev_path, sizeof d.ibdev_path, "/sys/class/infiniband/%s", device_name);
     return d;
   }();
   return &device;
 }
 
 device_context::device_context(const device_settings& with)
-  : ibv_context{}
+  : verbs_context{}
   , settings(with)
   , engine(settings)
 {
-  device = the_device();
-  ops.alloc_mw = &software::alloc_mw;
-  ops.dealloc_mw = &software::dealloc_mw;
-  ops.bind_mw = &software::bind_mw;
-  ops.poll_cq = &software::poll_cq;
-  ops.req_notify_cq = &software::req_notify_cq;
-  ops.post_srq_recv = &software::post_srq_recv;
-  ops.post_send = &software::post_send;
-  ops.post_recv = &software::post_recv;
-  cmd_fd = -1;
-  async_fd = events.fd();
-  num_comp_vectors = 1;
-  abi_compat = nullptr; // no extended operations: rdma-core's inline functions then say EOPNOTSUPP
+  context.device = the_device();
+  context.ops.alloc_mw = &software::alloc_mw;
+  context.ops.dealloc_mw = &software::dealloc_mw;
+  context.ops.bind_mw = &software::bind_mw;
+  context.ops.poll_cq = &software::poll_cq;
+  context.ops.req_notify_cq = &software::req_notify_cq;
+  context.ops.post_srq_recv = &software::post_srq_recv;
+  context.ops.post_send = &software::post_send;
+  context.ops.post_recv = &software::post_recv;
+  context.cmd_fd = -1;
+  context.async_fd = events.fd();
+  context.num_comp_vectors = 1;
+  context.abi_compat = __VERBS_ABI_IS_EXTENDED;
+  sz = sizeof(verbs_context);
+  // What is left null the inline functions of verbs.h answer with EOPNOTSUPP.
+  verbs_context::query_port = &query_port_attributes;
+  verbs_context::query_device_ex = &software::query_device_ex;
+  verbs_context::query_rt_values = &software::query_rt_values;
+  verbs_context::create_cq_ex = &software::create_cq_ex;
+  verbs_context::create_qp_ex = &software::create_qp_ex;
+  verbs_context::create_srq_ex = &software::create_srq_ex;
 }
 
 ibv_context* open_device(const device_settings& settings)
 {
   try
   {
-    auto made = std::make_unique<device_context>(settings);
-    int error = made->async_fd < 0 ? EMFILE : choose_gids(settings, made->gids);
+    device_settings chosen = settings;
+    int error = choose_wires(chosen);
+    if (error != 0)
+    {
+      errno = error;
+      return nullptr;
+    }
+    auto made = std::make_unique<device_context>(chosen);
+    error = made->context.async_fd < 0 ? EMFILE : choose_gids(settings, made->gids);
     if (error == 0)
       error = made->engine.start(made->gids, !settings.addresses.empty());
     if (error == 0)
-      return made.release();
+      return &made.release()->context;
     errno = error;
   }
   catch (const std::bad_alloc&)
@@ -176,6 +247,21 @@ void remove_device(ibv_context* context)
   gone.events.raise(event);
 }
 
+int abandon_device(ibv_context* context)
+{
+  device_context& gone = device_context::of(context);
+  gone.removed.store(true, std::memory_order_release);
+  try
+  {
+    gone.engine.visit_all([](wire::station& s) { s.leave(); });
+  }
+  catch (const std::bad_alloc&)
+  {
+    return ENOMEM;
+  }
+  return 0;
+}
+
 int query_device(ibv_context* context, ibv_device_attr* to)
 {
   const device_settings& s = device_context::of(context).settings;
@@ -183,11 +269,13 @@ int query_device(ibv_context* context, ibv_device_attr* to)
     return EIO;
   *to = {};
   std::strncpy(to->fw_ver, "0.1", sizeof to->fw_ver - 1);
+  to->node_guid = to->sys_image_guid = host_guid();
   to->max_mr_size = UINT64_MAX;
   to->page_size_cap = 4096;
   to->max_qp = 1 << 20;
   to->max_qp_wr = static_cast<int>(s.max_work_requests);
-  to->device_cap_flags = IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN;
+  to->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_MEM_WINDOW
+    | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN;
   to->max_sge = to->max_sge_rd = static_cast<int>(s.max_sge);
   to->max_cq = 1 << 20;
   to->max_cqe = static_cast<int>(s.max_completions);
@@ -195,6 +283,7 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->max_pd = 1 << 20;
   to->max_qp_rd_atom = to->max_qp_init_rd_atom =
     static_cast<int>(std::min(s.max_read_atomic, 255u)); // as much as ibv_qp_attr can say
+  to->max_ah = 1 << 20;
   to->max_res_rd_atom = to->max_qp * to->max_qp_rd_atom;
   to->atomic_cap = IBV_ATOMIC_GLOB; // they are the processor's own
   to->max_srq = 1 << 20;
@@ -206,28 +295,44 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   return 0;
 }
 
+int query_device_ex(
+  ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* to, std::size_t size)
+{
+  // The rest has no equal here, and is zero: paging on demand, segmentation, hashing, tags, device memory.
+  ibv_device_attr_ex attributes{};
+  if (size < sizeof attributes.orig_attr)
+    return EINVAL;
+  if (const int error = query_device(context, &attributes.orig_attr); error != 0)
+    return error;
+  attributes.completion_timestamp_mask = UINT64_MAX;
+  attributes.hca_core_clock = 1'000'000; // kHz: the stamps are nanoseconds
+  attributes.device_cap_flags_ex = attributes.orig_attr.device_cap_flags;
+  attributes.phys_port_cnt_ex = attributes.orig_attr.phys_port_cnt;
+  std::memset(static_cast<void*>(to), 0, size);
+  std::memcpy(static_cast<void*>(to), &attributes, std::min(size, sizeof attributes));
+  return 0;
+}
+
+int query_rt_values(ibv_context* context, ibv_values_ex* values)
+{
+  if (device_context::of(context).removed)
+    return EIO;
+  const std::uint32_t asked = std::exchange(values->comp_mask, 0);
+  if ((asked & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0)
+    return EOPNOTSUPP;
+  if ((asked & IBV_VALUES_MASK_RAW_CLOCK) == 0)
+    return 0;
+  // As providers of rdma-core do: all of the clock's ticks, as completions have them.
+  values->raw_clock = {0, wire::now()};
+  values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  return 0;
+}
+
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to)
 {
-  const device_context& owner = device_context::of(context);
-  if (owner.removed)
-    return EIO;
-  if (port != the_port)
-    return EINVAL;
   // The leading part of ibv_port_attr; its last member is link_layer (see ___ibv_query_port).
-  ibv_port_attr attributes{};
-  attributes.state = IBV_PORT_ACTIVE;
-  attributes.max_mtu = attributes.active_mtu = IBV_MTU_4096;
-  attributes.gid_tbl_len = static_cast<int>(owner.gids.size());
-  attributes.max_msg_sz = static_cast<std::uint32_t>(protocol::max_message);
-  attributes.pkey_tbl_len = 1;
-  attributes.lid = owner.engine.port();
-  attributes.max_vl_num = 1;
-  attributes.active_width = 2; // 4X
-  attributes.active_speed = 32; // EDR; there is no such thing to tell
-  attributes.phys_state = 5;    // LinkUp
-  attributes.link_layer = IBV_LINK_LAYER_ETHERNET;
-  std::memcpy(static_cast<void*>(to), &attributes, offsetof(ibv_port_attr, link_layer) + 1);
-  return 0;
+  return query_port_attributes(
+    context, port, reinterpret_cast<ibv_port_attr*>(to), offsetof(ibv_port_attr, link_layer) + 1);
 }
 
 int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to)

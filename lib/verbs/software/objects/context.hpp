@@ -12,10 +12,13 @@
 #include "verbs/software/objects/events.hpp"
 #include "verbs/software/objects/key_table.hpp"
 #include "verbs/software/wire/engine.hpp"
+#include "verbs/software/wire/grant_book.hpp"
+#include "verbs/software/wire/udp_port.hpp"
 
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -25,27 +28,36 @@ namespace rdma::software {
 ibv_device* the_device() noexcept;
 
 /// An opened device: independent of all others, with keys, queue pairs, port and engine of its own.
-struct device_context : ibv_context
+/** Extended: verbs.h reaches what came later than ibv_context in front of it. */
+struct device_context : verbs_context
 {
   explicit device_context(const device_settings& with);
 
   static device_context& of(ibv_context* context) noexcept
   {
-    return *static_cast<device_context*>(context);
+    // As verbs_get_ctx() does, for a context that is known to be one of these.
+    auto* const first = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
+    return *static_cast<device_context*>(reinterpret_cast<verbs_context*>(first));
   }
 
   const device_settings settings;
+  wire::grant_book grants; ///< before the keys, which take back what is granted
   key_table keys;
   event_queue events;
   std::vector<ibv_gid> gids;
   std::atomic<bool> removed{false};       ///< as a NIC that was pulled: see remove_device()
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
   std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion channels; those beyond a number are not
+  std::atomic<std::uint32_t> key_violations{0}; ///< datagrams with a wrong Q_Key
+  wire::udp_ports datagrams;              ///< one for each of gids
   wire::engine engine;                    ///< last: its thread serves what the others hold
 };
 
 int close_device(ibv_context* context);
 int query_device(ibv_context* context, ibv_device_attr* to);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* to,
+  std::size_t size);
+int query_rt_values(ibv_context* context, ibv_values_ex* values);
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to);
 int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to);
 int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* to,

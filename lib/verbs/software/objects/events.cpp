@@ -8,7 +8,7 @@
 #include "verbs/software/objects/events.hpp"
 
 #include "verbs/software/objects/completion_queue.hpp"
-#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/queue_pair_base.hpp"
 #include "verbs/software/objects/shared_receive_queue.hpp"
 
 #include <cerrno>
@@ -42,7 +42,7 @@ subject subject_of(const ibv_async_event& event)
   case IBV_EVENT_COMM_EST:
   case IBV_EVENT_SQ_DRAINED:
   case IBV_EVENT_QP_LAST_WQE_REACHED:
-    return {event.element.qp, &static_cast<queue_pair*>(event.element.qp)->events,
+    return {event.element.qp, &static_cast<queue_pair_base*>(event.element.qp)->events,
       &event.element.qp->events_completed};
   default:
     return {};

@@ -8,6 +8,7 @@
 #include "verbs/software/objects/key_table.hpp"
 
 #include "verbs/software/objects/random.hpp"
+#include "verbs/software/wire/grant_book.hpp"
 
 #include <new>
 #include <thread>
@@ -86,6 +87,7 @@ key_slot* key_table::allocate(std::uint32_t& key)
   slot.windows.store(0, std::memory_order_relaxed);
   slot.owner_qp = 0;
   slot.window = false;
+  slot.shared = false;
   slot.type2 = false;
   slot.first_key = 0;
   slot.bound = false;
@@ -99,6 +101,9 @@ void key_table::revoke(key_slot& slot) noexcept
   slot.key.store(0, std::memory_order_seq_cst);
   while (slot.pins.load(std::memory_order_seq_cst) != 0)
     std::this_thread::yield();
+  // Whoever let a peer in had a pin. acquire is not needed: the book is older than the context's first key.
+  if (wire::grant_book* const book = slot.book.exchange(nullptr, std::memory_order_relaxed))
+    book->revoke(slot);
 }
 
 void key_table::release(key_slot& slot) noexcept

@@ -19,6 +19,10 @@
 
 namespace rdma::software {
 
+namespace wire {
+class grant_book;
+}
+
 /// What a key gives access to.
 /** The plain members are written only while `key` is zero and nobody has a pin. */
 struct key_slot
@@ -27,12 +31,15 @@ struct key_slot
   std::atomic<std::uint32_t> pins{0}; ///< those who may be touching the memory right now
   std::atomic<std::uint32_t> windows{0}; ///< memory windows bound to this region
 
+  std::atomic<wire::grant_book*> book{nullptr}; ///< peers on this host have been let in, by this
+
   std::byte* memory = nullptr;
   std::uint64_t address = 0; ///< what the first byte is called by those who use the key
   std::uint64_t length = 0;
   unsigned access = 0;
   const ibv_pd* pd = nullptr;
   std::uint32_t owner_qp = 0;     ///< type 2 windows: the only queue pair that may use it
+  bool shared = false; ///< regions: in shared_memory
   bool window = false;
   bool type2 = false;             ///< windows
   std::uint32_t first_key = 0;    ///< windows: all their keys differ from it in the low 8 bits at most
@@ -131,6 +138,7 @@ public:
 
   explicit operator bool() const noexcept { return slot_ != nullptr; }
   key_slot* operator->() const noexcept { return slot_; }
+  key_slot* slot() const noexcept { return slot_; }
 
   /// Where an address that the key covers lies in this process.
   std::byte* at(std::uint64_t address) const noexcept

@@ -7,7 +7,9 @@
 
 #include "verbs/software/objects/memory.hpp"
 
+#include "verbs/software/exports.hpp"
 #include "verbs/software/objects/context.hpp"
+#include "verbs/software/shared_memory.hpp"
 
 #include <cerrno>
 #include <memory>
@@ -25,6 +27,25 @@ T* fail(int error)
 {
   errno = error;
   return nullptr;
+}
+
+bool may_be_registered(const void* address, std::size_t length, std::uint64_t iova, int access) noexcept
+{
+  const bool needs_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  return length != 0 && length <= UINT64_MAX - reinterpret_cast<std::uintptr_t>(address)
+    && length <= UINT64_MAX - iova && (access & ~known_access) == 0
+    && (!needs_write || (access & IBV_ACCESS_LOCAL_WRITE) != 0); // ibv_reg_mr(3)
+}
+
+// All but the key, which makes it reachable.
+void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access)
+{
+  slot.memory = static_cast<std::byte*>(address);
+  slot.address = iova;
+  slot.length = length;
+  slot.access = static_cast<unsigned>(access);
+  slot.pd = pd;
+  slot.shared = shared_memory::find(address, length) != nullptr;
 }
 
 } // namespace
@@ -53,12 +74,15 @@ int dealloc_pd(ibv_pd* pd)
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
 {
+  return reg_mr_iova(pd, address, length,
+    (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address), access);
+}
+
+ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access)
+{
   if (device_context::of(pd->context).removed)
     return fail<ibv_mr>(EIO);
-  const auto first = reinterpret_cast<std::uintptr_t>(address);
-  const bool needs_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-  if (length == 0 || length > UINT64_MAX - first || (access & ~known_access) != 0
-    || (needs_write && (access & IBV_ACCESS_LOCAL_WRITE) == 0)) // ibv_reg_mr(3)
+  if (!may_be_registered(address, length, iova, access))
     return fail<ibv_mr>(EINVAL);
   std::unique_ptr<memory_region> made(new (std::nothrow) memory_region{});
   if (!made)
@@ -67,11 +91,7 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
   key_slot* slot = device_context::of(pd->context).keys.allocate(key);
   if (slot == nullptr)
     return fail<ibv_mr>(ENOMEM);
-  slot->memory = static_cast<std::byte*>(address);
-  slot->address = (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : first;
-  slot->length = length;
-  slot->access = static_cast<unsigned>(access);
-  slot->pd = pd;
+  set_up(*slot, pd, address, length, iova, access);
   made->slot = slot;
   made->context = pd->context;
   made->pd = pd;
@@ -81,6 +101,66 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
   static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
   key_table::publish(*slot, key);
   return made.release();
+}
+
+// Of optional rights (ibv_reg_mr(3)) those that a device does not know go without saying.
+ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access)
+{
+  constexpr unsigned unknown = IBV_ACCESS_OPTIONAL_RANGE & ~static_cast<unsigned>(known_access);
+  return reg_mr_iova(pd, address, length, iova, static_cast<int>(access & ~unknown));
+}
+
+int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access)
+{
+  auto* region = static_cast<memory_region*>(mr);
+  key_table& keys = device_context::of(mr->context).keys;
+  const auto refuse = [](int error, int code) // ibv_rereg_mr(3): what is left says the code
+  {
+    errno = error;
+    return code;
+  };
+  const bool moves = (flags & IBV_REREG_MR_CHANGE_TRANSLATION) != 0;
+  const bool changes_pd = (flags & IBV_REREG_MR_CHANGE_PD) != 0;
+  key_slot& old = *region->slot;
+  ibv_pd* const new_pd = changes_pd ? pd : mr->pd;
+  void* const new_address = moves ? address : mr->addr;
+  const std::size_t new_length = moves ? length : mr->length;
+  const int new_access =
+    (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : static_cast<int>(old.access);
+  const std::uint64_t iova = !moves ? old.address
+    : (new_access & IBV_ACCESS_ZERO_BASED) != 0
+    ? 0
+    : reinterpret_cast<std::uintptr_t>(address);
+  if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || new_pd == nullptr
+    || new_pd->context != mr->context || !may_be_registered(new_address, new_length, iova, new_access))
+    return refuse(EINVAL, IBV_REREG_MR_ERR_INPUT);
+  std::uint32_t key = 0;
+  key_slot* const slot = keys.allocate(key);
+  if (slot == nullptr)
+    return refuse(ENOMEM, IBV_REREG_MR_ERR_INPUT);
+  {
+    // Under the mutex, so that no window is bound to it in between.
+    const std::lock_guard lock(keys.binding);
+    if (old.windows.load(std::memory_order_acquire) == 0)
+      key_table::revoke(old);
+    else
+    {
+      keys.release(*slot);
+      return refuse(EBUSY, IBV_REREG_MR_ERR_INPUT);
+    }
+  }
+  set_up(*slot, new_pd, new_address, new_length, iova, new_access);
+  keys.release(old);
+  region->slot = slot;
+  static_cast<protection_domain*>(new_pd)->users.fetch_add(1, std::memory_order_relaxed);
+  static_cast<protection_domain*>(mr->pd)->users.fetch_sub(1, std::memory_order_release);
+  mr->pd = new_pd;
+  mr->addr = new_address;
+  mr->length = new_length;
+  // Others, as nobody who knew the old ones was told of what they would reach now.
+  mr->lkey = mr->rkey = key;
+  key_table::publish(*slot, key);
+  return 0;
 }
 
 int dereg_mr(ibv_mr* mr)

@@ -9,6 +9,7 @@
 
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/datagram_queue_pair.hpp"
 #include "verbs/software/objects/memory.hpp"
 
 #include <algorithm>
@@ -23,11 +24,6 @@
 namespace rdma::software {
 namespace {
 
-std::size_t request_extra(const ibv_qp_cap& cap)
-{
-  return std::max<std::size_t>(cap.max_inline_data, cap.max_send_sge * sizeof(ibv_sge));
-}
-
 bool may_be_inline(ibv_wr_opcode opcode)
 {
   return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_SEND_WITH_INV
@@ -37,18 +33,13 @@ bool may_be_inline(ibv_wr_opcode opcode)
 } // namespace
 
 queue_pair::queue_pair(device_context& owner, const ibv_qp_init_attr& with)
-  : ibv_qp{}
-  , context_of(owner)
-  , cap(with.cap)
-  , signal_all(with.sq_sig_all != 0)
-  , sends(std::max(with.cap.max_send_wr, 1u), request_extra(with.cap))
-  , receives(std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge))
-  , shared(static_cast<shared_receive_queue*>(with.srq))
+  : queue_pair_base(owner, with)
   , requester(sends, with_, *this)
   , responder(with_, *this, shared != nullptr ? shared->elements_max : with.cap.max_recv_sge)
-  , link(owner.engine, with_, requester, responder)
+  , link(owner.engine, with_, requester, responder, owner.grants)
 {
   flushing.storage = std::make_unique<ibv_sge[]>(std::max(with.cap.max_recv_sge, 1u));
+  with_.kind = with.qp_type == IBV_QPT_UC ? protocol::service_uc : protocol::service_rc;
 }
 
 int queue_pair::check(const ibv_send_wr& wr) const noexcept
@@ -59,13 +50,16 @@ int queue_pair::check(const ibv_send_wr& wr) const noexcept
   {
   case IBV_WR_SEND:
   case IBV_WR_SEND_WITH_IMM:
-  case IBV_WR_SEND_WITH_INV:
   case IBV_WR_RDMA_WRITE:
   case IBV_WR_RDMA_WRITE_WITH_IMM:
+  case IBV_WR_LOCAL_INV:
+    break;
+  case IBV_WR_SEND_WITH_INV:
   case IBV_WR_RDMA_READ:
   case IBV_WR_ATOMIC_CMP_AND_SWP:
   case IBV_WR_ATOMIC_FETCH_AND_ADD:
-  case IBV_WR_LOCAL_INV:
+    if (with_.kind != protocol::service_rc)
+      return EINVAL; // the others have no opcode for it (IBA 9.2.1)
     break;
   case IBV_WR_BIND_MW:
     if (wr.bind_mw.mw == nullptr)
@@ -128,10 +122,12 @@ void queue_pair::store(protocol::send_request& to, const ibv_send_wr& wr) noexce
   }
 }
 
-int queue_pair::post(ibv_send_wr* wr, ibv_send_wr** bad)
+int queue_pair::post(ibv_send_wr* wr, ibv_send_wr** bad, bool whole)
 {
   const ibv_qp_state now = current();
   int error = 0;
+  std::uint64_t bytes = 0;
+  std::uint64_t posted = 0;
   if (now == IBV_QPS_RESET || now == IBV_QPS_INIT || now == IBV_QPS_RTR) // IBA 10.3.1
   {
     *bad = wr;
@@ -139,7 +135,8 @@ int queue_pair::post(ibv_send_wr* wr, ibv_send_wr** bad)
   }
   {
     const std::lock_guard lock(sends.mutex);
-    std::uint64_t posted = sends.posted.load(std::memory_order_relaxed);
+    posted = sends.posted.load(std::memory_order_relaxed);
+    const std::uint64_t before = posted;
     // acquire: the slot's last use ended before it was retired
     const std::uint64_t retired = sends.retired.load(std::memory_order_acquire);
     sends.take_back(retired);
@@ -154,15 +151,36 @@ int queue_pair::post(ibv_send_wr* wr, ibv_send_wr** bad)
       if (error != 0)
       {
         *bad = wr;
+        while (whole && posted != before)
+          sends.leave(--posted);
         break;
       }
       store(*place, *wr);
+      bytes += place->length;
       ++posted;
     }
     sends.posted.store(posted, std::memory_order_release);
   }
-  serve(wire::mover::poster);
+  if (error == 0 && gathers(posted, bytes))
+    owe();
+  else
+    serve(wire::mover::poster);
   return error;
+}
+
+// Whoever has so many small messages under way awaits their answers, and so polls: what is posted
+// between two polls leaves with one system call. The engine comes if nobody polls after all; where
+// it would have to be woken for that, nothing waits.
+bool queue_pair::gathers(std::uint64_t posted, std::uint64_t bytes) const noexcept
+{
+  constexpr std::int64_t under_way_min = 8;
+  constexpr std::uint64_t messages_max = 16;
+  constexpr std::uint64_t bytes_max = 1024;
+  // Neither needs to be exact.
+  const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
+  const std::uint64_t through = through_below.load(std::memory_order_relaxed);
+  return bytes <= bytes_max && static_cast<std::int64_t>(begun - through) >= under_way_min
+    && posted - begun <= messages_max && !link.is_local() && context_of.engine.is_awake();
 }
 
 int queue_pair::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
@@ -224,86 +242,25 @@ void queue_pair::end()
   context_of.events.forget(static_cast<ibv_qp*>(this), events);
 }
 
-ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
-{
-  device_context& owner = device_context::of(pd->context);
-  const device_settings& limits = owner.settings;
-  ibv_qp_cap& cap = with->cap;
-  int error = 0;
-  if (owner.removed)
-    error = EIO;
-  else if (with->qp_type != IBV_QPT_RC)
-    error = EOPNOTSUPP;
-  else if (with->send_cq == nullptr || with->recv_cq == nullptr || with->send_cq->context != pd->context
-    || with->recv_cq->context != pd->context || (with->srq != nullptr && with->srq->pd != pd)
-    || cap.max_send_wr > limits.max_work_requests || cap.max_recv_wr > limits.max_work_requests
-    || cap.max_send_sge > limits.max_sge || cap.max_recv_sge > limits.max_sge
-    || cap.max_inline_data > limits.max_inline_data)
-    error = EINVAL;
-  if (error != 0)
-  {
-    errno = error;
-    return nullptr;
-  }
-  if (with->srq != nullptr)
-    cap.max_recv_wr = cap.max_recv_sge = 0;
-  try
-  {
-    auto made = std::make_unique<queue_pair>(owner, *with);
-    made->context = pd->context;
-    made->qp_context = with->qp_context;
-    made->pd = pd;
-    made->send_cq = with->send_cq;
-    made->recv_cq = with->recv_cq;
-    made->srq = with->srq;
-    made->qp_type = with->qp_type;
-    made->ibv_qp::state = IBV_QPS_RESET;
-    made->qp_num = owner.engine.add(*made);
-    static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
-    static_cast<completion_queue*>(with->send_cq)->users.fetch_add(1, std::memory_order_relaxed);
-    static_cast<completion_queue*>(with->recv_cq)->users.fetch_add(1, std::memory_order_relaxed);
-    if (made->shared != nullptr)
-      made->shared->users.fetch_add(1, std::memory_order_relaxed);
-    return made.release();
-  }
-  catch (const std::bad_alloc&)
-  {
-    errno = ENOMEM;
-    return nullptr;
-  }
-}
-
-int destroy_qp(ibv_qp* qp)
-{
-  auto* gone = static_cast<queue_pair*>(qp);
-  gone->end();
-  if (gone->shared != nullptr)
-    gone->shared->users.fetch_sub(1, std::memory_order_release);
-  static_cast<completion_queue*>(qp->send_cq)->users.fetch_sub(1, std::memory_order_release);
-  static_cast<completion_queue*>(qp->recv_cq)->users.fetch_sub(1, std::memory_order_release);
-  static_cast<protection_domain*>(qp->pd)->users.fetch_sub(1, std::memory_order_release);
-  delete gone;
-  return 0;
-}
-
-int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask)
-{
-  return device_context::of(qp->context).removed ? EIO : static_cast<queue_pair*>(qp)->modify(*to, mask);
-}
-
-int query_qp(ibv_qp* qp, ibv_qp_attr* to, int, ibv_qp_init_attr* init)
-{
-  static_cast<queue_pair*>(qp)->query(*to, *init);
-  return 0;
-}
-
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)
 {
+  if (qp->qp_type == IBV_QPT_UD) [[unlikely]]
+    return static_cast<datagram_queue_pair*>(qp)->post(wr, bad, false);
   return static_cast<queue_pair*>(qp)->post(wr, bad);
+}
+
+int post_whole(ibv_qp* qp, ibv_send_wr* wr)
+{
+  ibv_send_wr* bad = nullptr;
+  if (qp->qp_type == IBV_QPT_UD) [[unlikely]]
+    return static_cast<datagram_queue_pair*>(qp)->post(wr, &bad, true);
+  return static_cast<queue_pair*>(qp)->post(wr, &bad, true);
 }
 
 int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad)
 {
+  if (qp->qp_type == IBV_QPT_UD) [[unlikely]]
+    return static_cast<datagram_queue_pair*>(qp)->post_receives(wr, bad);
   return static_cast<queue_pair*>(qp)->post_receives(wr, bad);
 }
 
@@ -320,7 +277,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* with)
   wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
   wr.bind_mw.bind_info = with->bind_info;
   ibv_send_wr* bad = nullptr;
-  const int error = static_cast<queue_pair*>(qp)->post(&wr, &bad);
+  const int error = post_send(qp, &wr, &bad);
   if (error == 0)
     mw->rkey = wr.bind_mw.rkey;
   return error;

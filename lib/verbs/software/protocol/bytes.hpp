@@ -10,6 +10,9 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
+
+#include <endian.h>
 
 namespace rdma::software::protocol {
 
@@ -22,10 +25,12 @@ public:
   {
   }
 
-  void put(std::uint64_t value, unsigned bytes) noexcept
+  /// One to eight bytes.
+  [[gnu::always_inline]] void put(std::uint64_t value, unsigned bytes) noexcept
   {
-    while (bytes-- > 0)
-      *at_++ = static_cast<std::byte>(value >> (8 * bytes));
+    const std::uint64_t big = htobe64(value << (64 - 8 * bytes));
+    std::memcpy(at_, &big, bytes);
+    at_ += bytes;
   }
 
   std::byte* at() const noexcept { return at_; }
@@ -43,12 +48,13 @@ public:
   {
   }
 
-  std::uint64_t get(unsigned bytes) noexcept
+  /// One to eight bytes.
+  [[gnu::always_inline]] std::uint64_t get(unsigned bytes) noexcept
   {
-    std::uint64_t value = 0;
-    while (bytes-- > 0)
-      value = value << 8 | static_cast<std::uint64_t>(*at_++);
-    return value;
+    std::uint64_t big = 0;
+    std::memcpy(&big, at_, bytes);
+    at_ += bytes;
+    return be64toh(big) >> (64 - 8 * bytes);
   }
 
   std::uint32_t get32(unsigned bytes = 4) noexcept

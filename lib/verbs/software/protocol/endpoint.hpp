@@ -40,6 +40,7 @@ struct parameters
   std::uint8_t retry_count = 0;
   std::uint8_t timeout = 0;
   bool signal_all = false;
+  service kind = service_rc; ///< or UC
 };
 
 /// A receive work request that a message goes into.

@@ -19,9 +19,11 @@ constexpr std::uint8_t solicited_bit = 0x80;
 constexpr std::uint8_t ack_request_bit = 0x80;
 constexpr std::uint32_t default_pkey = 0xffff;
 
-constexpr std::array<unsigned, 0x18> make_traits()
+constexpr std::size_t opcodes = 0x66; // the last of UD's, and one
+
+constexpr std::array<unsigned, opcodes> make_traits()
 {
-  std::array<unsigned, 0x18> t{};
+  std::array<unsigned, opcodes> t{};
   auto set = [&t](opcode op, unsigned traits)
   { t[static_cast<std::size_t>(op)] = traits | trait_valid; };
   constexpr unsigned send = trait_request | trait_send | trait_payload;
@@ -51,10 +53,31 @@ constexpr std::array<unsigned, 0x18> make_traits()
   set(opcode::atomic_acknowledge, trait_aeth | trait_atomic_ack);
   set(opcode::compare_swap, trait_request | only | trait_atomic);
   set(opcode::fetch_add, trait_request | only | trait_atomic);
+  // UC has the sends and writes of RC, UD the shortest of the sends (IBA 9.2.1).
+  for (std::size_t op = 0; op <= static_cast<std::size_t>(opcode::write_only_immediate); ++op)
+    t[op | service_uc] = t[op];
+  for (const opcode op : {opcode::send_only, opcode::send_only_immediate})
+    set(of_service(op, service_ud), t[static_cast<std::size_t>(op)] | trait_deth);
   return t;
 }
 
-constexpr std::array<unsigned, 0x18> traits_table = make_traits();
+constexpr std::array<unsigned, opcodes> traits_table = make_traits();
+
+constexpr std::array<std::uint8_t, opcodes> make_sizes()
+{
+  std::array<std::uint8_t, opcodes> sizes{};
+  for (std::size_t op = 0; op != opcodes; ++op)
+  {
+    const unsigned t = traits_table[op];
+    if (t != 0)
+      sizes[op] = static_cast<std::uint8_t>(base_header_size + (t & trait_reth ? 16 : 0) + (t & trait_aeth ? 4 : 0)
+        + (t & trait_atomic ? 28 : 0) + (t & trait_atomic_ack ? 8 : 0) + (t & trait_immediate ? 4 : 0)
+        + (t & trait_invalidate ? 4 : 0) + (t & trait_deth ? 8 : 0));
+  }
+  return sizes;
+}
+
+constexpr std::array<std::uint8_t, opcodes> sizes_table = make_sizes();
 
 } // namespace
 
@@ -65,12 +88,7 @@ unsigned traits_of(std::uint8_t op) noexcept
 
 std::size_t header_size(std::uint8_t op) noexcept
 {
-  const unsigned t = traits_of(op);
-  if (t == 0)
-    return 0;
-  return base_header_size + (t & trait_reth ? 16 : 0) + (t & trait_aeth ? 4 : 0) +
-         (t & trait_atomic ? 28 : 0) + (t & trait_atomic_ack ? 8 : 0) +
-         (t & trait_immediate ? 4 : 0) + (t & trait_invalidate ? 4 : 0);
+  return op < sizes_table.size() ? sizes_table[op] : 0;
 }
 
 std::size_t encode(const header& from, header_bytes& to) noexcept
@@ -84,6 +102,11 @@ std::size_t encode(const header& from, header_bytes& to) noexcept
   out.put(from.ack_request ? ack_request_bit : 0, 1);
   out.put(from.psn, 3);
   out.put(from.payload, 4);
+  if (t & trait_deth)
+  {
+    out.put(from.queue_key, 4);
+    out.put(from.source_qp, 4); // the first byte is reserved
+  }
   if (t & trait_reth)
   {
     out.put(from.address, 8);
@@ -141,6 +164,13 @@ std::optional<header> decode(std::span<const std::byte> from) noexcept
     return std::nullopt;
   h.solicited = flags != 0;
   h.ack_request = ack != 0;
+  if (t & trait_deth)
+  {
+    h.queue_key = in.get32();
+    h.source_qp = in.get32();
+    if (h.source_qp > psn_mask)
+      return std::nullopt;
+  }
   if (t & trait_reth)
   {
     h.address = in.get(8);

@@ -16,7 +16,17 @@
 
 namespace rdma::software::protocol {
 
-/// Reliable connection opcodes (IBA 9.2.1, table "OpCode field").
+/// The upper three bits of an opcode: the transport service (IBA 9.2.1).
+enum service : std::uint8_t
+{
+  service_rc = 0x00,
+  service_uc = 0x20,
+  service_ud = 0x60,
+};
+
+constexpr service service_of(std::uint8_t op) noexcept { return static_cast<service>(op & 0xe0); }
+
+/// Reliable connection opcodes (IBA 9.2.1, table "OpCode field"), of which the other services have some, too.
 enum class opcode : std::uint8_t
 {
   send_first = 0x00,
@@ -44,6 +54,12 @@ enum class opcode : std::uint8_t
   send_only_invalidate = 0x17,
 };
 
+/// The opcode of another service that does the same.
+constexpr opcode of_service(opcode op, service s) noexcept
+{
+  return static_cast<opcode>(static_cast<std::uint8_t>(op) | s);
+}
+
 /// What an opcode stands for; a set of these describes one.
 enum trait : unsigned
 {
@@ -61,9 +77,10 @@ enum trait : unsigned
   trait_atomic_ack = 1u << 11, ///< AtomicAckETH
   trait_immediate = 1u << 12,
   trait_invalidate = 1u << 13, ///< IETH
+  trait_deth = 1u << 14,       ///< DETH
 };
 
-/// The traits of an opcode as it came from the wire; 0 for one that is not RC's.
+/// The traits of an opcode as it came from the wire; 0 for one that there is not.
 unsigned traits_of(std::uint8_t op) noexcept;
 
 inline unsigned traits_of(opcode op) noexcept
@@ -84,6 +101,9 @@ struct header
   std::uint64_t address = 0; ///< RETH, AtomicETH
   std::uint32_t key = 0;     ///< RETH, AtomicETH, IETH
   std::uint32_t length = 0;  ///< RETH
+
+  std::uint32_t queue_key = 0; ///< DETH
+  std::uint32_t source_qp = 0; ///< DETH
 
   std::uint64_t swap_add = 0; ///< AtomicETH; AtomicAckETH: the original value
   std::uint64_t compare = 0;  ///< AtomicETH
@@ -151,7 +171,7 @@ std::int64_t rnr_wait(std::uint8_t timer) noexcept;
 /// Frames that a message of so many bytes takes; an empty message takes one.
 constexpr std::uint32_t frame_count(std::uint64_t length, std::uint32_t segment) noexcept
 {
-  return length == 0 ? 1 : static_cast<std::uint32_t>((length + segment - 1) / segment);
+  return length <= segment ? 1 : static_cast<std::uint32_t>((length + segment - 1) / segment);
 }
 
 } // namespace rdma::software::protocol

@@ -32,7 +32,14 @@ public:
   std::size_t room() const noexcept { return capacity - count_; }
   std::size_t count() const noexcept { return count_; }
   iovec* data() noexcept { return vectors_.data(); }
+  /// Whether a stretch is memory that was made to be shared, and so is there for as long as it is registered.
+  bool is_shared(std::size_t i) const noexcept { return pins_[i] == nullptr || pins_[i]->shared; }
+
   std::span<const iovec> view() const noexcept { return {vectors_.data(), count_}; }
+
+  /// A peer writes to these or reads them by itself: nothing orders that with what else happens there.
+  bool unordered() const noexcept { return unordered_; }
+  void set_unordered() noexcept { unordered_ = true; }
 
   /// Takes over the pin, when there is one. The caller has looked at room().
   void add(std::byte* at, std::size_t size, key_slot* pinned = nullptr) noexcept
@@ -50,10 +57,12 @@ public:
         key_table::unpin(*pins_[i]);
     }
     count_ = 0;
+    unordered_ = false;
   }
 
 private:
   std::size_t count_ = 0;
+  bool unordered_ = false;
   std::array<iovec, capacity> vectors_;
   std::array<key_slot*, capacity> pins_;
 };

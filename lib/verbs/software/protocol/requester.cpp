@@ -54,7 +54,7 @@ void requester::start() noexcept
 {
   next_psn_ = with_.sq_psn;
   acked_psn_ = psn_add(with_.sq_psn, psn_mask); // one before
-  sent_psn_ = acked_psn_;
+  sent_psn_ = begun_psn_ = acked_psn_;
   rnr_left_ = with_.rnr_retry;
   running_ = true;
 }
@@ -64,6 +64,8 @@ void requester::reset() noexcept
   acked_ = sending_ = 0;
   frame_ = 0;
   reads_ = 0;
+  direct_ = nullptr;
+  unfinished_ = false;
   running_ = draining_ = waiting_ = failed_ = failure_due_ = stopped_ = false;
   wait_ = 0;
   ++generation_;
@@ -71,19 +73,18 @@ void requester::reset() noexcept
 
 bool requester::next(frame& to) noexcept
 {
-  while (running_ && !waiting_ && !stopped_ && !failed_ &&
-         sending_ != queue_.posted.load(std::memory_order_acquire))
+  while (has_next())
   {
     send_request& r = queue_[sending_];
     if (frame_ == 0)
     {
       switch (begin(r))
       {
-      case begun::wait:
+      case beginning::wait:
         return false;
-      case begun::again:
+      case beginning::again:
         continue;
-      case begun::send:
+      case beginning::send:
         break;
       }
     }
@@ -93,12 +94,12 @@ bool requester::next(frame& to) noexcept
   return false;
 }
 
-requester::begun requester::begin(send_request& r) noexcept
+requester::beginning requester::begin(send_request& r) noexcept
 {
   // A fence waits for the reads and atomics before it (IBA 10.8.3.3). One that had begun when a drain did,
   // and was refused with RNR, is repeated.
   if ((draining_ && sending_ >= drain_end_) || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
-    return begun::wait;
+    return beginning::wait;
   if (r.is_local())
     return run_local(r);
   const bool inlined = (r.flags & IBV_SEND_INLINE) != 0;
@@ -106,36 +107,62 @@ requester::begun requester::begin(send_request& r) noexcept
   if (r.is_read_or_atomic() && with_.max_read_atomic == 0)
   {
     stop_at(sending_, IBV_WC_LOC_QP_OP_ERR, detail_no_initiator_depth);
-    return begun::wait;
+    return beginning::wait;
   }
   if (r.length > max_message || (atomic && r.length != 8))
   {
     stop_at(sending_, IBV_WC_LOC_LEN_ERR, detail_message_length);
-    return begun::wait;
+    return beginning::wait;
+  }
+  // In its turn only: what the peer may still refuse comes first.
+  if (direct_ != nullptr && acked_ == sending_ && with_.kind == service_rc && (r.opcode == IBV_WR_RDMA_WRITE || r.is_read_or_atomic()))
+  {
+    if (const beginning what = run_direct(r); what != beginning::send)
+      return what;
   }
   const unsigned access = r.is_read_or_atomic() ? IBV_ACCESS_LOCAL_WRITE : 0;
   if (!inlined && !permitted(r.list(), access, *with_.keys, with_.pd))
   {
     stop_at(sending_, IBV_WC_LOC_PROT_ERR, detail_local_key);
-    return begun::wait;
+    return beginning::wait;
   }
   if (r.is_read_or_atomic() && reads_ >= with_.max_read_atomic)
-    return begun::wait;
+    return beginning::wait;
   const std::uint32_t frames = atomic ? 1 : frame_count(r.length, with_.segment);
   const auto under_way = static_cast<std::uint32_t>(psn_distance(next_psn_, acked_psn_));
   if (under_way + frames > max_psns_under_way && under_way > 1)
-    return begun::wait;
+    return beginning::wait;
   r.first_psn = next_psn_;
   r.frames = frames;
   r.received = 0;
   next_psn_ = psn_add(next_psn_, frames);
-  return begun::send;
+  return beginning::send;
 }
 
-requester::begun requester::run_local(send_request& r) noexcept
+// beginning::send where it is to go as frames after all.
+requester::beginning requester::run_direct(send_request& r) noexcept
+{
+  const direct_path::outcome came = direct_->run(r);
+  unfinished_ = came == direct_path::outcome::part;
+  if (came == direct_path::outcome::no)
+    return beginning::send;
+  if (unfinished_)
+    return beginning::wait;
+  r.done = true;
+  r.first_psn = next_psn_;
+  r.frames = 0;
+  ++sending_;
+  advance();
+  return beginning::again;
+}
+
+requester::beginning requester::run_local(send_request& r) noexcept
 {
   if (!r.done)
   {
+    // Whoever takes memory back waits for those who touch some: two who do both at once would wait for each other.
+    if (direct_ != nullptr)
+      direct_->let_go();
     r.done = r.opcode == IBV_WR_LOCAL_INV
                ? invalidate_window(*with_.keys, r.immediate, with_.pd, with_.qp)
                : bind_window(*with_.keys, r.bind, r.rkey, with_.pd, with_.qp);
@@ -143,14 +170,14 @@ requester::begun requester::run_local(send_request& r) noexcept
     {
       // IBA 10.6.6.2: either is reported as a bind error.
       stop_at(sending_, IBV_WC_MW_BIND_ERR, detail_window);
-      return begun::wait;
+      return beginning::wait;
     }
   }
   r.first_psn = next_psn_;
   r.frames = 0;
   ++sending_;
   advance();
-  return begun::again;
+  return beginning::again;
 }
 
 void requester::encode_frame(send_request& r, frame& to) noexcept
@@ -209,7 +236,8 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
     h.solicited = last && (r.flags & IBV_SEND_SOLICITED) != 0;
     // Of every message: the peer answers once for all that it finds, and even a request that asks
     // for no completion may be waited for, by a drain or by one behind it that cannot be sent.
-    h.ack_request = last;
+    h.ack_request = last && with_.kind == service_rc;
+    h.op = of_service(h.op, with_.kind);
     if (h.payload != 0)
       to.source = frame::origin::request;
   }
@@ -237,11 +265,23 @@ bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t si
   return true;
 }
 
+// A frame that was overtaken by a return to an earlier one does not count: the peer ignores it.
+
+void requester::begun(const frame& which) noexcept
+{
+  if (which.generation == generation_ && which.psn == psn_add(sent_psn_, 1))
+    begun_psn_ = which.psn;
+}
+
 void requester::sent(const frame& which) noexcept
 {
-  // A frame that was overtaken by a return to an earlier one does not count: the peer ignores it.
-  if (which.psn == psn_add(sent_psn_, 1))
-    sent_psn_ = psn_add(sent_psn_, which.covered);
+  if (which.generation == generation_ && which.psn == psn_add(sent_psn_, 1))
+    sent_psn_ = begun_psn_ = psn_add(sent_psn_, which.covered);
+  if (with_.kind != service_rc) [[unlikely]]
+  {
+    acked_psn_ = sent_psn_;
+    advance();
+  }
 }
 
 void requester::unreadable(const frame& which, detail why) noexcept
@@ -321,13 +361,13 @@ void requester::advance() noexcept
 void requester::drain(bool on) noexcept
 {
   if (on && !draining_)
-    drain_end_ = sending_ + (frame_ != 0 ? 1 : 0);
+    drain_end_ = sending_ + (frame_ != 0 || unfinished_ ? 1 : 0);
   draining_ = on;
 }
 
 void requester::halt() noexcept
 {
-  running_ = false;
+  running_ = unfinished_ = false;
   ++generation_; // what has not begun to leave does not
 }
 
@@ -343,7 +383,7 @@ void requester::fail(ibv_wc_status status, detail why) noexcept
 
 void requester::flush() noexcept
 {
-  running_ = false;
+  running_ = unfinished_ = false;
   waiting_ = false;
   frame_ = 0;
   if (std::exchange(failure_due_, false))

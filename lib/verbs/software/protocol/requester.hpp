@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_REQUESTER_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_REQUESTER_HPP
 
+#include "verbs/software/protocol/direct_path.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
 #include "verbs/software/protocol/pieces.hpp"
 #include "verbs/software/protocol/work_queue.hpp"
@@ -40,6 +41,12 @@ public:
 
   // --- sending ---
 
+  /// Whether next() is worth a call.
+  bool has_next() const noexcept
+  {
+    return running_ && !waiting_ && !stopped_ && !failed_ && sending_ != queue_.posted.load(std::memory_order_acquire);
+  }
+
   /// The next frame to send, if there is one that may be sent now.
   bool next(frame& to) noexcept;
 
@@ -47,7 +54,10 @@ public:
   bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
               std::uint64_t& done) noexcept;
 
-  /// A frame has left as a whole; only from now on the peer can have seen it.
+  /// A frame's headers have left: the peer may refuse it, while its payload is still on its way.
+  void begun(const frame& which) noexcept;
+
+  /// A frame has left as a whole; only from now on the peer can have carried it out.
   void sent(const frame& which) noexcept;
 
   /// A frame's payload could not be read. Its request fails when those before it are through.
@@ -55,6 +65,16 @@ public:
 
   /// Frames of an older generation are not to be started: the requester went back (RNR).
   std::uint32_t generation() const noexcept { return generation_; }
+
+  /// Carries out what it can; null when there is no such thing.
+  void set_direct_path(direct_path* way) noexcept
+  {
+    direct_ = way;
+    unfinished_ = unfinished_ && way != nullptr;
+  }
+
+  /// A request has been carried out in part, and nothing but another call of next() is needed for the rest.
+  bool unfinished() const noexcept { return unfinished_; }
 
   /// SQD: begin no further request.
   void drain(bool on) noexcept;
@@ -70,6 +90,12 @@ public:
   {
     return acked_ != queue_.posted.load(std::memory_order_acquire);
   }
+
+  /// Slots below this one have begun to leave, or are through.
+  std::uint64_t begun_below() const noexcept { return sending_ + (frame_ != 0 ? 1 : 0); }
+
+  /// Slots below this one are through.
+  std::uint64_t through_below() const noexcept { return acked_; }
 
   /// Requests are waiting for the peer and may be: those that a drain holds back are not.
   bool expecting() const noexcept { return outstanding() && !drained(); }
@@ -92,6 +118,9 @@ public:
     return wait;
   }
 
+  /// From an RNR NAK until resume().
+  bool waiting() const noexcept { return waiting_; }
+
   /// The wait is over: send again.
   void resume() noexcept { waiting_ = false; }
 
@@ -104,19 +133,31 @@ public:
   /** Told by flush(), when nothing of the request is being sent any more: its slot is free then. */
   void fail(ibv_wc_status status, detail why) noexcept;
 
+  // --- unreliable connections (IBA 9.8): nobody answers, a request is through when it has left ---
+
+  /// The connection is gone, or there never was one: what has begun is through, and lost.
+  void vanish() noexcept;
+
+  /// As if all that waits had left.
+  void discard() noexcept;
+
+  /// Send queue error to ready to send: goes on with what is posted from now on.
+  void recover() noexcept;
+
   /// Completes everything that is left, in order: the one that failed, the others with IBV_WC_WR_FLUSH_ERR.
   void flush() noexcept;
 
 private:
-  enum class begun
+  enum class beginning
   {
     send,
     wait,
     again,
   };
 
-  begun begin(send_request& r) noexcept;
-  begun run_local(send_request& r) noexcept;
+  beginning begin(send_request& r) noexcept;
+  beginning run_local(send_request& r) noexcept;
+  beginning run_direct(send_request& r) noexcept;
   void encode_frame(send_request& r, frame& to) noexcept;
   void stop_at(std::uint64_t slot, ibv_wc_status status, detail why) noexcept;
   void advance() noexcept;
@@ -130,6 +171,7 @@ private:
   send_queue& queue_;
   const parameters& with_;
   host& host_;
+  direct_path* direct_ = nullptr;
 
   // Slots: completed < acked_ <= under way < sending_ <= to be sent < posted.
   std::uint64_t acked_ = 0;
@@ -137,7 +179,8 @@ private:
   std::uint32_t frame_ = 0; // next frame of the request at sending_
   std::uint32_t next_psn_ = 0;
   std::uint32_t acked_psn_ = 0; // the last that the peer has acknowledged
-  std::uint32_t sent_psn_ = 0;  // the last that the peer can have seen
+  std::uint32_t sent_psn_ = 0;  // the last that the peer can have carried out
+  std::uint32_t begun_psn_ = 0; // the last that the peer can have seen the headers of
   std::uint32_t reads_ = 0;     // reads and atomics under way
   std::uint32_t generation_ = 0;
   std::uint32_t responses_ = 0;
@@ -146,6 +189,7 @@ private:
   bool draining_ = false;
   bool waiting_ = false;
   bool failed_ = false;
+  bool unfinished_ = false;
   bool failure_due_ = false; // to be told by flush()
   ibv_wc_status failure_status_ = IBV_WC_SUCCESS;
   detail failure_detail_ = detail_none;

@@ -26,8 +26,9 @@ verdict requester::receive(const header& h) noexcept
   if (!running_ || failed_)
     return verdict::discard;
   // Nothing can be answered that has not left yet. (Believing it would also free a request whose
-  // memory is still to be sent.)
-  if (psn_distance(h.psn, sent_psn_) > 0)
+  // memory is still to be sent.) Refused may be what has begun to: a refusal ends nothing at once.
+  const bool refusal = h.op == opcode::acknowledge && !is_ack(h.syndrome);
+  if (psn_distance(h.psn, refusal ? begun_psn_ : sent_psn_) > 0)
     return bad_response();
   switch (h.op)
   {
@@ -102,7 +103,7 @@ verdict requester::not_ready(const header& h) noexcept
   sending_ = acked_;
   frame_ = static_cast<std::uint32_t>(frame);
   next_psn_ = frame_ == 0 ? r.first_psn : psn_add(r.first_psn, r.frames);
-  sent_psn_ = psn_add(h.psn, psn_mask);
+  sent_psn_ = begun_psn_ = psn_add(h.psn, psn_mask);
   reads_ = 0;
   stopped_ = false;
   ++generation_;

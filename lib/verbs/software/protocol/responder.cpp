@@ -32,6 +32,8 @@ void responder::reset() noexcept
 
 verdict responder::refuse(std::uint8_t syndrome) noexcept
 {
+  if (with_.kind != service_rc)
+    return drop();
   refusal_ = refusal::final_due;
   refusal_syndrome_ = syndrome;
   refusal_psn_ = expected_psn_;
@@ -40,7 +42,8 @@ verdict responder::refuse(std::uint8_t syndrome) noexcept
 
 verdict responder::refuse(std::uint8_t syndrome, ibv_event_type event) noexcept
 {
-  host_.raise(event);
+  if (with_.kind == service_rc)
+    host_.raise(event);
   return refuse(syndrome);
 }
 
@@ -63,6 +66,8 @@ verdict responder::not_ready() noexcept
   if (patient_)
     return verdict::hold;
   patient_ = true;
+  if (with_.kind != service_rc)
+    return drop();
   refusal_ = refusal::not_ready;
   refusal_syndrome_ = static_cast<std::uint8_t>(syndrome_rnr | (with_.min_rnr_timer & 0x1f));
   refusal_psn_ = expected_psn_;
@@ -82,6 +87,8 @@ verdict responder::receive(const header& h) noexcept
 {
   if (!running_ || refusal_ == refusal::final_due || refusal_ == refusal::final_sent)
     return verdict::discard;
+  if (with_.kind != service_rc) [[unlikely]]
+    return receive_unreliable(h);
   const std::int32_t ahead = psn_distance(h.psn, expected_psn_);
   if (ahead < 0)
   {
@@ -127,6 +134,8 @@ verdict responder::begin_send(const header& h, unsigned traits) noexcept
   }
   if (done_ + h.payload > receive_.length || done_ + h.payload > max_message)
   {
+    if (with_.kind != service_rc)
+      return drop(); // and the receive is there for the next one
     // IBA 9.7.4.1.6, and table "responder error behaviour", class C.
     complete_receive(IBV_WC_LOC_LEN_ERR, detail_receive_length, nullptr);
     return refuse(nak_invalid_request);
@@ -233,6 +242,7 @@ bool responder::place(std::uint32_t offset, std::uint32_t size, pieces& to,
   if (slot == nullptr)
     return false;
   to.add(slot->memory + (address - slot->address), size, slot);
+  to.set_unordered();
   done = size;
   return true;
 }
@@ -243,6 +253,8 @@ void responder::unplaceable(detail why) noexcept
   {
     complete_receive(IBV_WC_LOC_PROT_ERR, why, nullptr);
     refuse(nak_remote_operation);
+    if (with_.kind != service_rc)
+      refusal_ = refusal::final_sent; // class A: the program's own fault ends its queue pair, too
   }
   else if (why == detail_local_key)
   {
@@ -277,7 +289,7 @@ verdict responder::finish() noexcept
     msn_ = psn_add(msn_, 1);
   }
   expected_psn_ = psn_add(expected_psn_, 1);
-  ack_due_ = true;
+  ack_due_ = with_.kind == service_rc;
   ack_wanted_ = ack_wanted_ || h.ack_request;
   return verdict::accept;
 }

@@ -13,6 +13,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 
 namespace rdma::software::protocol {
 
@@ -57,7 +58,16 @@ public:
   void unplaceable(detail why) noexcept;
   verdict finish() noexcept;
 
+  /// Unreliable: what has arrived of a message is of no use without the rest, which is lost.
+  void lose_message() noexcept { message_ = message::none; }
+
   // --- answers ---
+
+  /// Whether next() has something.
+  bool has_next() const noexcept
+  {
+    return job_count_ != 0 || refusal_ == refusal::not_ready || refusal_ == refusal::final_due;
+  }
 
   /// The next read response, atomic response or refusal, if there is one to send.
   bool next(frame& to) noexcept;
@@ -65,6 +75,9 @@ public:
   /// An acknowledgement of all that has been carried out, if one is due.
   /** `wanted`: only when the peer asked for it; otherwise whenever it tells the peer something. */
   bool next_acknowledgement(frame& to, bool wanted) noexcept;
+
+  /// The same without a frame: the last PSN that has been carried out, when that tells the peer something.
+  std::optional<std::uint32_t> take_acknowledgement() noexcept;
 
   bool acknowledgement_wanted() const noexcept { return ack_wanted_ && job_count_ == 0; }
 
@@ -74,6 +87,13 @@ public:
 
   /// A read response's memory is gone; the read is refused. Its unsent frames are the caller's to drop.
   void unreadable(const frame& which, detail why) noexcept;
+
+  /// What the peer may do by itself in this queue pair's memory: nothing before the first message was announced.
+  unsigned direct_rights() const noexcept
+  {
+    constexpr unsigned remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    return running_ && !announce_ && refusal_ == refusal::none ? with_.access & remote : 0;
+  }
 
   /// Receives that have completed, ever; to see whether the program has something to react to.
   std::uint32_t receives() const noexcept { return receives_; }
@@ -117,6 +137,8 @@ private:
     std::uint64_t address; ///< atomics: the original value
   };
 
+  verdict receive_unreliable(const header& h) noexcept;
+  verdict drop() noexcept;
   verdict begin_send(const header& h, unsigned traits) noexcept;
   verdict begin_write(const header& h, unsigned traits) noexcept;
   verdict not_ready() noexcept;

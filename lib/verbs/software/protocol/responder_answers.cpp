@@ -26,6 +26,8 @@ void responder::encode_answer(const header& h, frame& to) noexcept
 
 bool responder::next(frame& to) noexcept
 {
+  if (!has_next())
+    return false;
   header h;
   h.dest_qp = with_.peer_qp;
   h.msn = msn_;
@@ -64,8 +66,6 @@ bool responder::next(frame& to) noexcept
     }
     return true;
   }
-  if (refusal_ != refusal::not_ready && refusal_ != refusal::final_due)
-    return false;
   h.op = opcode::acknowledge;
   h.syndrome = refusal_syndrome_;
   h.psn = refusal_psn_;
@@ -77,7 +77,7 @@ bool responder::next(frame& to) noexcept
 
 bool responder::next_acknowledgement(frame& to, bool wanted) noexcept
 {
-  if (job_count_ != 0 || !(wanted ? ack_wanted_ : ack_due_))
+  if (has_next() || !(wanted ? ack_wanted_ : ack_due_))
     return false;
   header h;
   h.op = opcode::acknowledge;
@@ -90,6 +90,14 @@ bool responder::next_acknowledgement(frame& to, bool wanted) noexcept
   return true;
 }
 
+std::optional<std::uint32_t> responder::take_acknowledgement() noexcept
+{
+  if (has_next() || !ack_due_) // what a refusal that is to come names has not been carried out
+    return std::nullopt;
+  ack_due_ = ack_wanted_ = false;
+  return psn_add(expected_psn_, psn_mask);
+}
+
 bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
                        std::uint64_t& done) noexcept
 {
@@ -99,6 +107,7 @@ bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t si
   if (slot == nullptr)
     return false;
   to.add(slot->memory + (address - slot->address), size, slot);
+  to.set_unordered();
   done = size;
   return true;
 }

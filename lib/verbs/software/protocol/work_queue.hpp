@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_WORK_QUEUE_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_WORK_QUEUE_HPP
 
+#include "verbs/software/objects/short_lock.hpp"
+
 #include <infiniband/verbs.h>
 
 #include <algorithm>
@@ -16,7 +18,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <mutex>
 #include <new>
 #include <span>
 #include <utility>
@@ -172,7 +173,7 @@ struct send_queue : request_ring<send_request>
 {
   using request_ring::request_ring;
 
-  std::mutex mutex;                     ///< among those who post
+  short_lock mutex;                     ///< among those who post
   std::atomic<std::uint64_t> posted{0}; ///< requests below it belong to the requester
   std::atomic<std::uint64_t> retired{0}; ///< slots below it are free: their completion was polled
   std::uint64_t left = 0;                ///< of which those below it have been; under the mutex
@@ -199,7 +200,7 @@ struct receive_queue : request_ring<receive_request>
 {
   using request_ring::request_ring;
 
-  std::mutex mutex;
+  short_lock mutex;
   std::uint64_t posted = 0; ///< under the mutex
   std::uint64_t taken = 0;  ///< under the mutex
 

@@ -8,6 +8,7 @@
 #include "verbs/software/wire/engine.hpp"
 
 #include "verbs/software/objects/random.hpp"
+#include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/staging.hpp"
 
 #include <algorithm>
@@ -16,6 +17,7 @@
 #include <csignal>
 #include <ctime>
 #include <span>
+#include <string_view>
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -30,7 +32,7 @@ namespace {
 constexpr std::int64_t millisecond = 1'000'000;
 constexpr std::int64_t tick = millisecond;
 constexpr unsigned quiet_ticks_max = 2;
-constexpr std::uint32_t look_everywhere_every = 8;
+constexpr int backlog = 1024;
 
 // What an event of events_ is about; the rest of its data is a descriptor.
 constexpr std::uint64_t kind_shift = 32;
@@ -41,6 +43,7 @@ enum kind : std::uint64_t
   kind_listener,
   kind_greeter,
   kind_leaver,
+  kind_local_listener,
 };
 
 // epoll_pwait2 came with Linux 5.11, and not with every sandbox (some say EPERM to what they do not know);
@@ -61,10 +64,17 @@ int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexce
   return ::epoll_wait(epoll, ready.data(), size, ns < 0 ? -1 : static_cast<int>(ms));
 }
 
+bool permits(const device_settings& settings, std::string_view wire)
+{
+  return settings.wires.empty() || std::find(settings.wires.begin(), settings.wires.end(), wire) != settings.wires.end();
+}
+
 } // namespace
 
 engine::engine(const device_settings& settings)
   : settings_(settings)
+  , has_local_wire_(permits(settings, "local"))
+  , has_tcp_wire_(permits(settings, "tcp"))
 {
 }
 
@@ -119,18 +129,24 @@ void engine::remove(station& s) noexcept
   while (auto visitor = room_.take(s.number_))
     refuse(visitor->fd);
   // A use is a few system calls that do not block. acquire: what the last user did comes before.
-  while (s.users_.load(std::memory_order_acquire) != 0)
-    std::this_thread::yield();
+  const auto wait_for_users = [&s]
+  {
+    while (s.users_.load(std::memory_order_acquire) != 0)
+      std::this_thread::yield();
+  };
+  wait_for_users(); // one of them may be about to have it looked at
+  look_away(s.number_);
+  wait_for_users(); // who looked at it before that
   const std::lock_guard lock(due_mutex_);
   agenda_.remove(s.due_);
 }
 
-bool engine::serve(std::uint32_t qp, mover by, bool writable) noexcept
+bool engine::serve(std::uint32_t qp, mover by, std::uint32_t events) noexcept
 {
   station* s = pin(qp);
   if (s == nullptr)
     return false;
-  s->serve(by, writable);
+  s->serve(by, events);
   unpin(*s);
   return true;
 }
@@ -144,16 +160,9 @@ int engine::serve_sockets(mover by) noexcept
   for (int i = 0; i < n; ++i)
   {
     const epoll_event& e = ready[static_cast<std::size_t>(i)];
-    serve(static_cast<std::uint32_t>(e.data.u64), by, (e.events & EPOLLOUT) != 0);
+    serve(static_cast<std::uint32_t>(e.data.u64), by, e.events);
   }
   return std::max(n, 0);
-}
-
-bool engine::poll(std::uint32_t hint, std::uint32_t turn) noexcept
-{
-  if (hint != 0 && turn % look_everywhere_every != 0 && serve(hint, mover::poller))
-    return false;
-  return serve_sockets(mover::poller) > 1;
 }
 
 bool engine::watch(int fd, std::uint32_t qp, std::uint32_t events) noexcept
@@ -224,14 +233,22 @@ void engine::serve_due() noexcept
   std::size_t count = 0;
   do
   {
+    std::int64_t at = 0;
     {
       const std::lock_guard lock(due_mutex_);
       if (agenda_.next() == 0)
         return;
-      count = agenda_.take(now(), due);
+      at = now();
+      count = agenda_.take(at, due);
     }
     for (std::size_t i = 0; i < count; ++i)
-      serve(due[i], mover::engine);
+    {
+      station* const s = pin(due[i]);
+      if (s == nullptr)
+        continue;
+      s->come_due(at);
+      unpin(*s);
+    }
   } while (count == due.size());
 }
 
@@ -291,7 +308,10 @@ bool engine::round(std::int64_t wait) noexcept
       drain_wake();
       break;
     case kind_listener:
-      accept_from(fd);
+      accept_from(fd, false);
+      break;
+    case kind_local_listener:
+      accept_from(fd, true);
       break;
     case kind_greeter:
       greet(fd);
@@ -320,6 +340,8 @@ void engine::ticks() noexcept
     if (now_seen == seen_)
     {
       ++quiet;
+      bool hint_is_there = false;
+      serve_looked_at(mover::engine, 0, hint_is_there);
       serve_sockets(mover::engine);
     }
     else
@@ -344,6 +366,7 @@ void engine::run()
         return;
     }
     awake_.store(false, std::memory_order_seq_cst);
+    look_away(); // after awake_: who begins to look from here on wakes us
     const std::int64_t wait = next_wait(); // after awake_: sees debts of those who saw it true
     const bool sockets = round(wait);
     awake_.store(true, std::memory_order_seq_cst);
@@ -426,7 +449,8 @@ int engine::start(std::vector<ibv_gid>& gids, bool all)
     return error;
   listening_.assign(bound_.size(), false);
   greeters_.reserve(64);
-  resting_.reserve(bound_.size());
+  resting_.reserve(2 * bound_.size());
+  local_listeners_.reserve(bound_.size());
   fill_random(&next_number_, sizeof next_number_);
 
   // The program's signals are the program's.
@@ -447,23 +471,49 @@ int engine::start(std::vector<ibv_gid>& gids, bool all)
   return error;
 }
 
-int engine::listen(std::size_t gid_index)
+int engine::listen(const ibv_gid& gid, std::size_t gid_index)
 {
   const std::lock_guard lock(listen_mutex_);
   if (gid_index >= bound_.size())
     return EINVAL;
   if (listening_[gid_index])
     return 0;
-  const int fd = bound_[gid_index].get();
-  if (::listen(fd, 1024) != 0)
-    return errno;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kind_listener << kind_shift | static_cast<std::uint32_t>(fd);
-  if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) != 0)
-    return errno;
+  if (has_local_wire_)
+  {
+    // Somebody else may have the name; there is the other wire then.
+    if (const int error = listen_locally(gid); error != 0 && !has_tcp_wire_)
+      return error;
+  }
+  if (has_tcp_wire_)
+  {
+    const int fd = bound_[gid_index].get();
+    if (::listen(fd, backlog) != 0 || !watch_listener(fd, false))
+      return errno;
+  }
   listening_[gid_index] = true;
   return 0;
+}
+
+int engine::listen_locally(const ibv_gid& gid)
+{
+  const address at = to_local_address(gid, port_);
+  descriptor fd = make_local_socket();
+  if (!fd || ::bind(fd.get(), at.get(), at.size) != 0 || ::listen(fd.get(), backlog) != 0)
+    return errno;
+  local_listeners_.push_back(std::move(fd));
+  if (watch_listener(local_listeners_.back().get(), true))
+    return 0;
+  const int error = errno;
+  local_listeners_.pop_back(); // nobody would accept
+  return error;
+}
+
+bool engine::watch_listener(int fd, bool is_local) noexcept
+{
+  epoll_event event{};
+  event.events = EPOLLIN;
+  event.data.u64 = (is_local ? kind_local_listener : kind_listener) << kind_shift | static_cast<std::uint32_t>(fd);
+  return ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 } // namespace rdma::software::wire

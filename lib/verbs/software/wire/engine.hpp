@@ -9,17 +9,20 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_ENGINE_HPP
 
 #include "boost_rdma/software/device.hpp"
+#include "verbs/software/objects/short_lock.hpp"
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/wire/agenda.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/waiting_room.hpp"
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 namespace rdma::software::wire {
@@ -36,11 +39,26 @@ enum class mover
 class station
 {
 public:
-  /// Moves what can be moved now. Any thread. `writable`: its socket has room again.
-  virtual void serve(mover by, bool writable = false) = 0;
+  /// Moves what can be moved now. Any thread. `events`: what epoll(7) says of its socket.
+  virtual void serve(mover by, std::uint32_t events = 0) = 0;
+
+  /// An alarm or a debt is due: as serve() by the engine, unless somebody has seen to it meanwhile.
+  virtual void come_due(std::int64_t) { serve(mover::engine); }
+
+  /// Whether its link is of the local wire: something to look at without a system call.
+  virtual bool is_local() const noexcept { return false; }
+
+  /// Local: whether serve() would find something. Any thread, between look(true) and look(false).
+  virtual bool ready() const noexcept { return false; }
+
+  /// Local: somebody looks all the time from now on, or not any more; look once more then.
+  virtual void look(bool) noexcept {}
 
   /// Somebody in the waiting room has asked for this; who is not ready yet looks there when it is.
   virtual void meet() = 0;
+
+  /// The device is closed: a queue pair goes to RESET, where nothing moves.
+  virtual void leave() {}
 
 protected:
   ~station() = default;
@@ -77,7 +95,11 @@ public:
   int sockets() const noexcept { return sockets_.get(); }
 
   /// Accepts connections to this address from now on; 0 or an errno.
-  int listen(std::size_t gid_index);
+  int listen(const ibv_gid& gid, std::size_t gid_index);
+
+  /// The wires that the settings permit.
+  bool has_local_wire() const noexcept { return has_local_wire_; }
+  bool has_tcp_wire() const noexcept { return has_tcp_wire_; }
 
   /// A queue pair comes, under a number of the engine's choice. May throw std::bad_alloc.
   std::uint32_t add(station& s);
@@ -85,12 +107,42 @@ public:
   /// A queue pair goes; nobody serves it any more when this returns.
   void remove(station& s) noexcept;
 
+  /// Calls visit(station&) for each queue pair that is there now. May throw std::bad_alloc, before the first call.
+  template <class Visit>
+  void visit_all(Visit visit)
+  {
+    std::vector<station*> there;
+    {
+      const std::lock_guard lock(stations_mutex_);
+      there.reserve(stations_.size());
+      for (const auto& [number, s] : stations_)
+      {
+        s->users_.fetch_add(1, std::memory_order_relaxed); // under the mutex, as in pin()
+        there.push_back(s);
+      }
+    }
+    for (station* const s : there)
+    {
+      visit(*s);
+      unpin(*s);
+    }
+  }
+
   /// A user's thread looks for work: at the connection that had some last, now and then at all.
-  /** Whether several had some: then it is better to look at all again. */
-  bool poll(std::uint32_t hint, std::uint32_t turn) noexcept;
+  /**
+   * `spins`: the thread does nothing but look, and says when it stops (look_away()). Whether several had some: then
+   * it is better to look at all again.
+   */
+  bool poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept;
+
+  /// Nobody looks at the memory of local links all the time any more: their peers are to tell when there is something.
+  void look_away() noexcept;
+
+  /// The same for the link of one queue pair, which is about to go.
+  void look_away(std::uint32_t qp) noexcept;
 
   /// Makes this queue pair move, if there (still) is one.
-  bool serve(std::uint32_t qp, mover by, bool writable = false) noexcept;
+  bool serve(std::uint32_t qp, mover by, std::uint32_t events = 0) noexcept;
 
   /// A user's thread looks at all connections. Whether any of them had something.
   bool scan() noexcept { return serve_sockets(mover::poller) != 0; }
@@ -101,6 +153,9 @@ public:
     // A lost increment does not matter; only that the value changes.
     attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
+
+  /// Somebody polls, or has until a moment ago: debts are seen to within a millisecond.
+  bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
 
   /// Connections that have said hello.
   waiting_room& room() noexcept { return room_; }
@@ -127,6 +182,8 @@ private:
     descriptor fd;
     ibv_gid from{};
     std::int64_t until = 0; // 0: it has just come
+    bool is_local = false;
+    descriptor memory; // what came along
     std::size_t size = 0;
     protocol::hello_bytes bytes{};
   };
@@ -144,6 +201,10 @@ private:
   station* pin(std::uint32_t qp) noexcept;
   static void unpin(station& s) noexcept { s.users_.fetch_sub(1, std::memory_order_release); }
   int serve_sockets(mover by) noexcept;
+  bool serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept;
+  void look_at(std::uint32_t qp) noexcept;
+  int listen_locally(const ibv_gid& gid);
+  bool watch_listener(int fd, bool is_local) noexcept;
   template <class Change>
   void remind(Change change) noexcept;
   void wake() noexcept;
@@ -155,8 +216,8 @@ private:
   void ticks() noexcept;
   void serve_due() noexcept;
   std::int64_t next_wait() noexcept;
-  void accept_from(int listener);
-  void rest(int listener) noexcept;
+  void accept_from(int listener, bool is_local);
+  void rest(int listener, bool is_local) noexcept;
   void greet(int fd);
   bool hear(greeter& g);
   void introduce(greeter& g);
@@ -168,7 +229,10 @@ private:
 
   const device_settings settings_;
   std::uint16_t port_ = 0;
+  bool has_local_wire_ = true;
+  bool has_tcp_wire_ = true;
   std::vector<descriptor> bound_;
+  std::vector<descriptor> local_listeners_;
   std::vector<bool> listening_;
   std::mutex listen_mutex_;
 
@@ -182,6 +246,13 @@ private:
 
   waiting_room room_;
 
+  // Local links whose memory somebody looks at all the time, the one that had something last at the end.
+  static constexpr std::size_t looked_at_max = 16;
+  short_lock look_mutex_;
+  std::array<station*, looked_at_max> looked_at_{};
+  std::size_t looked_at_count_ = 0; // under the mutex
+  std::atomic<bool> looks_{false};  // a hint: there are some
+
   std::mutex stations_mutex_;
   std::unordered_map<std::uint32_t, station*> stations_;
   std::uint32_t next_number_ = 0;
@@ -193,7 +264,7 @@ private:
   // The thread's own.
   std::vector<greeter> greeters_;
   std::vector<leaver> leavers_;
-  std::vector<int> resting_; // listeners that could not accept
+  std::vector<std::pair<int, bool>> resting_; // listeners that could not accept, and whether they are local ones
   std::int64_t rest_until_ = 0;
   std::uint64_t seen_ = 0;
   std::thread thread_;

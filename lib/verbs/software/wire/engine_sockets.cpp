@@ -7,8 +7,12 @@
 
 #include "verbs/software/wire/engine.hpp"
 
+#include "verbs/software/wire/local_socket.hpp"
+
 #include <algorithm>
 #include <cerrno>
+#include <span>
+
 #include <sys/epoll.h>
 
 // The engine's sockets that belong to no queue pair: those that have not said yet whom they want, and
@@ -22,13 +26,12 @@ constexpr std::int64_t leaving_time = 1'000'000'000;
 constexpr std::size_t greeters_max = 64;
 constexpr unsigned accepts_max = 64;
 constexpr std::int64_t rest_time = 100'000'000;
-constexpr std::uint64_t tag_listener = std::uint64_t{2} << 32; // as in engine.cpp
 constexpr std::uint64_t tag_greeter = std::uint64_t{3} << 32;
 constexpr std::uint64_t tag_leaver = std::uint64_t{4} << 32;
 
 } // namespace
 
-void engine::accept_from(int listener)
+void engine::accept_from(int listener, bool is_local)
 {
   for (unsigned i = 0; i < accepts_max; ++i)
   {
@@ -41,12 +44,16 @@ void engine::accept_from(int listener)
       if (errno == EINTR || errno == ECONNABORTED)
         continue;
       if (errno != EAGAIN)
-        rest(listener);
+        rest(listener, is_local);
       return;
     }
     greeter g;
     g.fd = std::move(fd);
-    g.from = to_gid(from);
+    g.is_local = is_local;
+    if (!is_local)
+      g.from = to_gid(from);
+    else if (!is_same_user(g.fd.get()))
+      continue;
     if (hear(g))
       continue; // most hellos are there already
     g.until = now() + greeting_time;
@@ -65,10 +72,10 @@ void engine::accept_from(int listener)
 }
 
 // No descriptor is left. The listener stays readable, so it is not looked at for a while.
-void engine::rest(int listener) noexcept
+void engine::rest(int listener, bool is_local) noexcept
 {
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener, nullptr);
-  resting_.push_back(listener);
+  resting_.emplace_back(listener, is_local);
   rest_until_ = now() + rest_time;
 }
 
@@ -85,7 +92,9 @@ void engine::greet(int fd)
 // Whether all is said.
 bool engine::hear(greeter& g)
 {
-  const ssize_t n = ::recv(g.fd.get(), g.bytes.data() + g.size, g.bytes.size() - g.size, MSG_DONTWAIT);
+  const std::span left = std::span(g.bytes).subspan(g.size);
+  const ssize_t n = g.is_local ? receive_with_descriptor(g.fd.get(), left, g.memory)
+                               : ::recv(g.fd.get(), left.data(), left.size(), MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return false;
   if (n <= 0)
@@ -114,12 +123,14 @@ void engine::introduce(greeter& g)
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
   const auto theirs = protocol::decode_hello(g.bytes);
   // Who says that it is at this address must come from there.
-  station* const s =
-    theirs && std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw) ? pin(theirs->to.qp) : nullptr;
+  // (Within the host nothing but the secret would keep it from that: the user's own processes are believed.)
+  const bool admitted =
+    theirs && (g.is_local || std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw));
+  station* const s = admitted ? pin(theirs->to.qp) : nullptr;
   if (s == nullptr)
     return refuse(g.fd);
   // It may get ready at any moment. Either it finds the visitor then, or is ready when it is told here.
-  if (auto oldest = room_.add({std::move(g.fd), *theirs, now() + greeting_time}))
+  if (auto oldest = room_.add({std::move(g.fd), *theirs, now() + greeting_time, g.is_local, std::move(g.memory)}))
     refuse(oldest->fd);
   s->meet();
   unpin(*s);
@@ -156,13 +167,8 @@ void engine::expire(std::int64_t at) noexcept
     });
   if (resting_.empty() || at < rest_until_)
     return;
-  for (const int listener : resting_)
-  {
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = tag_listener | static_cast<std::uint32_t>(listener);
-    ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, listener, &event);
-  }
+  for (const auto& [listener, is_local] : resting_)
+    watch_listener(listener, is_local);
   resting_.clear();
 }
 

@@ -98,6 +98,15 @@ void set_no_delay(int fd) noexcept
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
+// BBR, where it is the host's choice, paces by timers and now and then lets a connection run dry to
+// see how long a round trip takes. Every kernel has Reno and lets everybody have it
+// (tcp_allowed_congestion_control).
+void set_no_pacing(int fd) noexcept
+{
+  constexpr char name[] = "reno";
+  ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1); // or else it is slower
+}
+
 std::int64_t now() noexcept
 {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(

@@ -79,6 +79,10 @@ descriptor make_socket(int family) noexcept;
 
 void set_no_delay(int fd) noexcept;
 
+/// For a connection within the host, where nothing gets congested: no pacing, no probing for
+/// bandwidth.
+void set_no_pacing(int fd) noexcept;
+
 /// Nanoseconds of the monotonic clock.
 std::int64_t now() noexcept;
 

@@ -8,10 +8,13 @@
 #include "verbs/software/wire/tcp_link.hpp"
 
 #include "verbs/software/wire/engine.hpp"
+#include "verbs/software/wire/local_socket.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <string_view>
+#include <utility>
 
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -41,6 +44,7 @@ tcp_link::~tcp_link() { hang_up(); }
 // Closing alone is not enough: a child of fork() may have the socket, too.
 void tcp_link::hang_up() noexcept
 {
+  end_local();
   if (!fd_)
     return;
   engine_.unwatch(fd_.get());
@@ -50,10 +54,14 @@ void tcp_link::hang_up() noexcept
 
 void tcp_link::open(const protocol::hello& mine, bool connects, std::int64_t now)
 {
+  wire_name_.store("", std::memory_order_relaxed);
   mine_ = mine;
-  mine_.segment = segment;
-  with_.segment = segment;
+  connects_ = connects;
+  mine_.segment = segment_bytes;
+  with_.segment = segment_bytes;
   malformed_ = deaf_ = blocked_ = in_frame_ = held_ = unwatched_ = false;
+  peer_is_here_ = engine_.has_local_wire() && is_of_this_host(gid_of(mine_.to));
+  attempts_ = 0;
   held_frame_ = UINT64_MAX;
   begin_ = end_ = 0;
   outbox_count_ = 0;
@@ -75,7 +83,7 @@ void tcp_link::meet()
 {
   while (auto visitor = engine_.room().take(with_.qp))
   {
-    if (!adopt(visitor->fd, visitor->theirs))
+    if (!adopt(*visitor))
       engine::refuse(visitor->fd);
   }
 }
@@ -84,12 +92,22 @@ void tcp_link::connect(std::int64_t now)
 {
   retry_at_ = 0;
   state_ = state::connecting;
+  ++attempts_;
+  if (connect_locally(now))
+    return;
+  if (!engine_.has_tcp_wire())
+  {
+    retry(now);
+    return;
+  }
   const address local = to_address(gid_of(mine_.from), 0);
   const address remote = to_address(gid_of(mine_.to), mine_.to.lid);
   fd_ = make_socket(remote.storage.ss_family);
   const int on = 1;
   if (fd_)
     ::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  if (fd_ && (peer_is_here_ || mine_.from.gid == mine_.to.gid))
+    set_no_pacing(fd_.get());
   // From the address that the GID names: the peer admits no other.
   if (!fd_ || local.storage.ss_family != remote.storage.ss_family ||
       ::bind(fd_.get(), local.get(), local.size) != 0 ||
@@ -99,6 +117,30 @@ void tcp_link::connect(std::int64_t now)
     return;
   }
   say_hello(now, false); // within a host the connection is there already
+}
+
+// Whether there is a listener that may be the peer's. The hello takes the memory along.
+bool tcp_link::connect_locally(std::int64_t now)
+{
+  // Now and then the other wire: whatever is in the way of this one, the two may still reach each other.
+  constexpr unsigned other_wire_every = 8;
+  if (!peer_is_here_ || (attempts_ % other_wire_every == 0 && engine_.has_tcp_wire()))
+    return false;
+  const address remote = to_local_address(gid_of(mine_.to), mine_.to.lid);
+  fd_ = make_local_socket();
+  if (!fd_ || ::connect(fd_.get(), remote.get(), remote.size) != 0 || !is_same_user(fd_.get()))
+  {
+    fd_.reset();
+    return false;
+  }
+  segment_ = segment::create(segment_fd_);
+  if (!segment_)
+  {
+    fd_.reset();
+    return false;
+  }
+  say_hello(now, false);
+  return true;
 }
 
 void tcp_link::retry(std::int64_t now) noexcept
@@ -148,7 +190,14 @@ void tcp_link::say_hello(std::int64_t now, bool watched)
 bool tcp_link::say(const protocol::hello_bytes& bytes, bool more_follows) noexcept
 {
   // A fresh socket has room for this.
-  const ssize_t n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0));
+  ssize_t n = 0;
+  if (segment_fd_)
+  {
+    n = send_with_descriptor(fd_.get(), bytes, segment_fd_.get());
+    segment_fd_.reset();
+  }
+  else
+    n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0));
   if (n >= 0 && n != static_cast<ssize_t>(bytes.size()))
     errno = ENOBUFS;
   return n == static_cast<ssize_t>(bytes.size());
@@ -170,7 +219,7 @@ void tcp_link::read_greeting(std::int64_t now)
   if (!hear())
     return;
   const auto theirs = heard_size_ == heard_.size() ? protocol::decode_hello(heard_) : std::nullopt;
-  const bool more_follows = requester_.outstanding();
+  const bool more_follows = !segment_ && requester_.outstanding();
   if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from ||
       !protocol::equal(theirs->secret, mine_.secret) || theirs->segment < segment_min ||
       theirs->segment > mine_.segment || !say(protocol::confirmation(), more_follows))
@@ -211,8 +260,9 @@ void tcp_link::read_confirmation()
   establish();
 }
 
-bool tcp_link::adopt(descriptor& fd, const protocol::hello& theirs)
+bool tcp_link::adopt(visitor& who)
 {
+  const protocol::hello& theirs = who.theirs;
   if (state_ == state::confirming)
     read_confirmation(); // which may be there
   // All that is known must agree; the PSNs are known to this end when it is in RTS.
@@ -221,8 +271,14 @@ bool tcp_link::adopt(descriptor& fd, const protocol::hello& theirs)
       (theirs.first_psn && *theirs.first_psn != mine_.expected_psn) ||
       (mine_.first_psn && *mine_.first_psn != theirs.expected_psn))
     return false;
+  std::shared_ptr<segment> memory;
+  if (who.is_local && (!peer_is_here_ || (memory = segment::map(who.memory)) == nullptr))
+    return false;
   hang_up(); // of an attempt that the peer has given up
-  fd_ = std::move(fd);
+  fd_ = std::move(who.fd);
+  if (!memory && (peer_is_here_ || mine_.from.gid == mine_.to.gid))
+    set_no_pacing(fd_.get());
+  segment_ = std::move(memory);
   mine_.segment = std::min(mine_.segment, theirs.segment);
   with_.segment = mine_.segment;
   heard_size_ = 0;
@@ -231,6 +287,7 @@ bool tcp_link::adopt(descriptor& fd, const protocol::hello& theirs)
   if (!say(mine) || !engine_.watch(fd_.get(), with_.qp, EPOLLIN))
   {
     fd_.reset(); // the peer tries again
+    segment_.reset();
     state_ = state::waiting;
     return true;
   }
@@ -243,9 +300,38 @@ void tcp_link::establish()
 {
   retry_at_ = 0;
   state_ = state::established;
+  wire_name_.store(segment_ ? "local" : "tcp", std::memory_order_relaxed);
+  if (!segment_)
+    return;
+  local_.open(std::move(segment_), connects_ ? 0 : 1, fd_.get());
+  segment_.reset();
+  local_established_.store(true, std::memory_order_release);
 }
 
-void tcp_link::receive(std::int64_t now)
+const char* tcp_link::why_not_local() const noexcept
+{
+  if (std::string_view(wire_name()) == "local")
+    return "";
+  if (!engine_.has_local_wire())
+    return "device_settings::wires or BOOST_RDMA_WIRES leaves it out";
+  if (!peer_is_here_)
+    return "the peer is on another host, or in another network namespace";
+  return "the peer's device does not offer it, or its process is another user's";
+}
+
+// Nobody looks at the memory any more when this returns.
+void tcp_link::end_local() noexcept
+{
+  segment_.reset();
+  segment_fd_.reset();
+  if (!local_established_.load(std::memory_order_relaxed))
+    return;
+  local_established_.store(false, std::memory_order_release);
+  engine_.look_away(with_.qp);
+  local_.close();
+}
+
+void tcp_link::receive(std::int64_t now, bool told)
 {
   switch (state_)
   {
@@ -258,14 +344,34 @@ void tcp_link::receive(std::int64_t now)
   case state::confirming:
     read_confirmation();
     if (state_ == state::established)
-      read_arrived(now);
+      receive(now, told);
     break;
   case state::established:
-    read_arrived(now);
+    if (local_.is_open())
+      read_local(now, told);
+    else
+      read_arrived(now);
     break;
   default:
     break;
   }
+}
+
+void tcp_link::read_local(std::int64_t now, bool told)
+{
+  const bool ended = told && !local_.hear();
+  bool good = true;
+  do
+  {
+    // Before the memory is looked at: what comes later is told again. Taking a grant listens to the socket as well.
+    if (local_.take_heard() && !looked_at_.load(std::memory_order_seq_cst))
+      local_.arm();
+    good = ended ? local_.receive_the_rest(now) : local_.receive(now, looked_at_.load(std::memory_order_seq_cst));
+  } while (good && !ended && local_.has_heard());
+  if (!good)
+    abandon_malformed();
+  else if (ended)
+    lose();
 }
 
 void tcp_link::lose() noexcept
@@ -293,6 +399,12 @@ void tcp_link::close() noexcept
     return;
   if (!established)
   {
+    hang_up();
+    return;
+  }
+  if (local_.is_open())
+  {
+    local_.say_the_last(); // the peer finds it in the memory when it finds the socket closed
     hang_up();
     return;
   }

@@ -11,17 +11,21 @@
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
+#include "verbs/software/wire/local_link.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/staging.hpp"
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 namespace rdma::software::wire {
 
 class engine;
+struct visitor;
 
 /// The connection of one queue pair to its peer: carries the frames of its requester and responder.
 /** One thread at a time: the queue pair's progress lock is held for every call. */
@@ -29,14 +33,15 @@ class tcp_link
 {
 public:
   /// Payload of a full frame: large, as TCP does the cutting; small enough to share a connection.
-  static constexpr std::uint32_t segment = 256 * 1024;
+  static constexpr std::uint32_t segment_bytes = 256 * 1024;
 
   tcp_link(engine& by, protocol::parameters& with, protocol::requester& requests,
-           protocol::responder& responses) noexcept
+           protocol::responder& responses, grant_book& grants) noexcept
     : engine_(by)
     , with_(with)
     , requester_(requests)
     , responder_(responses)
+    , local_(with, requests, responses, grants)
   {
   }
   ~tcp_link();
@@ -46,6 +51,9 @@ public:
   /// RTR: begins to connect, or to wait for the peer. Of two ends exactly one connects.
   void open(const protocol::hello& mine, bool connects, std::int64_t now);
 
+  /// After it was lost: connects or waits anew, as it did before.
+  void reopen(std::int64_t now) { open(protocol::hello(mine_), connects_, now); }
+
   /// RTS: what is told to the peer from now on.
   void tell_first_psn(std::uint32_t psn) noexcept { mine_.first_psn = psn; }
 
@@ -53,25 +61,33 @@ public:
   void meet();
 
   /// When timer() and receive() want to be called; 0: not at all.
-  std::int64_t retry_at() const noexcept { return held_ ? held_until_ : retry_at_; }
+  std::int64_t retry_at() const noexcept
+  {
+    return held_ ? held_until_ : local_.held() ? local_.held_until() : retry_at_;
+  }
   void timer(std::int64_t now);
 
   // --- carrying ---
 
-  /// Reads what has arrived and gives it to requester and responder.
-  void receive(std::int64_t now);
+  /// Reads what has arrived and gives it to requester and responder. `told`: the socket has something.
+  void receive(std::int64_t now, bool told);
 
   /// A message waits for a receive to be posted; tell receive() when one was.
-  bool held() const noexcept { return held_; }
+  bool held() const noexcept { return held_ || local_.held(); }
 
   /// Another one for each message that is held.
-  std::uint32_t hold_number() const noexcept { return hold_number_; }
+  std::uint32_t hold_number() const noexcept { return hold_number_ + local_.hold_number(); }
 
   /// Sends what there is to send; a pure acknowledgement only when `acknowledge`.
   void transmit(bool acknowledge);
 
   /// The socket has room again.
   void writable();
+
+  /// A call has ended at its bound, and nobody else says that there is more to do.
+  bool unfinished() const noexcept { return local_.unfinished(); }
+
+  bool established() const noexcept { return state_ == state::established; }
 
   /// The connection is no more, and will not come back.
   bool lost() const noexcept { return state_ == state::lost; }
@@ -83,7 +99,32 @@ public:
   bool deaf() const noexcept { return deaf_ && state_ == state::established; }
 
   /// Changes whenever bytes move.
-  std::uint64_t moved() const noexcept { return moved_; }
+  std::uint64_t moved() const noexcept { return moved_ + local_.moved(); }
+
+  // --- looking, on the local wire; from any thread ---
+
+  /// "local" or "tcp", or "" while there is no connection.
+  const char* wire_name() const noexcept { return wire_name_.load(std::memory_order_relaxed); }
+
+  const char* why_not_local() const noexcept;
+
+  /// Whether the peer is on this host and reached by shared memory.
+  bool is_local() const noexcept { return local_established_.load(std::memory_order_acquire); }
+
+  const local_link& local() const noexcept { return local_; }
+
+  /// Whether somebody looks at its memory all the time. What local_link::ready() tells is not missed then.
+  bool is_looked_at() const noexcept { return is_local() && looked_at_.load(std::memory_order_seq_cst); }
+
+  /// Somebody looks at the memory all the time, or not any more. Under the engine's lock.
+  void look(bool on) noexcept
+  {
+    looked_at_.store(on, std::memory_order_seq_cst);
+    if (on)
+      local_.disarm();
+    else
+      local_.arm();
+  }
 
   // --- ending ---
 
@@ -109,9 +150,10 @@ private:
   static constexpr std::size_t batch_bytes = 1024 * 1024;
 
   void connect(std::int64_t now);
+  bool connect_locally(std::int64_t now);
   void retry(std::int64_t now) noexcept;
   void say_hello(std::int64_t now, bool watched);
-  bool adopt(descriptor& fd, const protocol::hello& theirs);
+  bool adopt(visitor& who);
   bool hear() noexcept;
   void read_greeting(std::int64_t now);
   void read_confirmation();
@@ -119,6 +161,8 @@ private:
   void push() noexcept;
   void hang_up() noexcept;
   void establish();
+  void end_local() noexcept;
+  void read_local(std::int64_t now, bool told);
   void lose() noexcept;
   void abandon_malformed() noexcept;
 
@@ -154,6 +198,16 @@ private:
   protocol::parameters& with_;
   protocol::requester& requester_;
   protocol::responder& responder_;
+
+  local_link local_;
+  std::atomic<bool> local_established_{false};
+  std::atomic<bool> looked_at_{false};
+  std::atomic<const char*> wire_name_{""};
+  std::shared_ptr<segment> segment_; // of the local wire, until it is established
+  descriptor segment_fd_;
+  std::atomic<bool> peer_is_here_{false}; // on this host
+  bool connects_ = false;
+  unsigned attempts_ = 0;
 
   state state_ = state::closed;
   descriptor fd_;

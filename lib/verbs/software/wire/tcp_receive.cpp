@@ -9,6 +9,7 @@
 
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/tcp_link.hpp"
+#include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -76,6 +77,7 @@ bool tcp_link::read_some()
     msghdr message{};
     message.msg_iov = to.data();
     message.msg_iovlen = to.count();
+    const unordered_access overlooked(to.unordered());
     n = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
     if (n < 0 && errno == EFAULT)
     {
@@ -170,7 +172,8 @@ bool tcp_link::begin_frame()
   if (end_ - begin_ < size)
     return false;
   const auto h = protocol::decode({at, size});
-  if (!h || h->dest_qp != with_.qp || h->payload > with_.segment)
+  if (!h || h->dest_qp != with_.qp || h->payload > with_.segment
+    || protocol::service_of(static_cast<std::uint8_t>(*at)) != with_.kind)
   {
     abandon_malformed();
     return false;
@@ -316,6 +319,7 @@ bool tcp_link::place_staged(std::uint32_t size)
                       : requester_.place(payload_done_ + copied, size - copied, to, done);
     if (!ok || done == 0)
       return false;
+    const unordered_access overlooked(to.unordered());
     const std::byte* from = staging_.get() + begin_ + copied;
     for (const iovec& v : to.view())
     {

@@ -9,6 +9,7 @@
 
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/tcp_link.hpp"
+#include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -36,6 +37,12 @@ void tcp_link::writable()
 
 void tcp_link::transmit(bool acknowledge)
 {
+  if (local_.is_open())
+  {
+    if (state_ == state::established && !local_.transmit(acknowledge))
+      lose();
+    return;
+  }
   for (unsigned i = 0; i < batches_max; ++i)
   {
     if (state_ != state::established || blocked_ || deaf_)
@@ -140,6 +147,7 @@ bool tcp_link::send_batch()
       msghdr message{};
       message.msg_iov = from.data();
       message.msg_iovlen = vectors;
+      const unordered_access overlooked(from.unordered());
       n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
   }
@@ -176,6 +184,8 @@ void tcp_link::consume(std::size_t n) noexcept
     const std::size_t part = std::min<std::size_t>(n, f.size() - f.sent);
     f.sent += static_cast<std::uint32_t>(part);
     n -= part;
+    if (!f.response && f.sent >= f.header_size)
+      requester_.begun(f);
     if (f.sent != f.size())
       break;
     if (!f.response)
@@ -202,6 +212,7 @@ bool tcp_link::find_fault()
     msghdr message{};
     message.msg_iov = from.data();
     message.msg_iovlen = from.count();
+    const unordered_access overlooked(from.unordered());
     const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     from.clear();
     if (n < 0 && errno == EFAULT)

@@ -27,6 +27,8 @@ struct visitor
   descriptor fd;
   protocol::hello theirs;
   std::int64_t until = 0;
+  bool is_local = false; ///< came by the local wire's socket, of a process of the same user
+  descriptor memory;     ///< what came along
 };
 
 /// Visitors whose queue pair has not met them yet: of two that connect, one is ready first. Any thread.

@@ -1,0 +1,74 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_COMPLETION_SOURCE_TABLE_HPP
+#define BOOST_RDMA_LIB_COMPLETION_SOURCE_TABLE_HPP
+
+#include "boost_rdma/detail/work_source.hpp"
+#include "completion/doubling_place.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace rdma::detail {
+
+// The work sources of a completion queue by their place in wr_ids. All but find() want the queue's mutex held.
+class source_table
+{
+public:
+  static constexpr std::uint32_t size_max = 1u << 16; // what a wr_id can name
+
+  // Empty when all places are taken. May throw std::bad_alloc.
+  std::optional<std::uint32_t> add(std::shared_ptr<work_source> source);
+
+  // What was there, perhaps nothing. find() may have found it before, but does so no more.
+  std::shared_ptr<work_source> remove(std::uint32_t index) noexcept;
+
+  [[nodiscard]] std::vector<std::shared_ptr<work_source>> all() const;
+  void clear() noexcept;
+
+  // Places that were ever taken at a time.
+  [[nodiscard]] std::size_t size() const noexcept { return size_; }
+
+  // Without a lock. The caller sees to it that the source stays while it is used.
+  [[nodiscard]] work_source* find(std::uint32_t index) const noexcept
+  {
+    const place at(index);
+    const entry* chunk = published_[at.chunk].load(std::memory_order_acquire);
+    // seq_cst, also in remove(): see completion_queue_impl::remove()
+    return chunk != nullptr ? chunk[at.offset].source.load(std::memory_order_seq_cst) : nullptr;
+  }
+
+private:
+  using place = doubling_place<16>;
+  static constexpr std::uint32_t chunks_max = place::chunks_for(size_max);
+
+  struct entry
+  {
+    std::atomic<work_source*> source{nullptr};
+    std::shared_ptr<work_source> owner;
+  };
+
+  [[nodiscard]] entry& at(std::uint32_t index) const noexcept
+  {
+    const place where(index);
+    return chunks_[where.chunk][where.offset];
+  }
+
+  std::array<std::unique_ptr<entry[]>, chunks_max> chunks_;
+  std::array<std::atomic<entry*>, chunks_max> published_{};
+  std::uint32_t size_ = 0; // places that were ever taken
+  std::vector<std::uint32_t> vacant_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_COMPLETION_SOURCE_TABLE_HPP

@@ -1,0 +1,39 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_ADDRESS_HANDLE_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_ADDRESS_HANDLE_HPP
+
+#include "verbs/software/wire/socket.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rdma::software {
+
+/// Whom datagrams go to, and from which of this device's addresses.
+struct address_handle : ibv_ah
+{
+  wire::address to;
+  std::uint8_t gid_index = 0;
+};
+
+/// Bytes in front of a datagram in its receive buffer (IBA 11.4.1.2).
+inline constexpr std::size_t route_header_size = 40;
+
+/// Writes what stands in front of a datagram's payload in its receive buffer (IBA 11.4.1.2, RoCEv2:
+/// Annex A17.4.5.2).
+/** The global route header, or for IPv4 20 bytes of nothing and an IPv4 header. `payload`: bytes
+ * behind it. */
+void write_route_header(const ibv_gid& from, const ibv_gid& to, std::uint16_t payload,
+  std::byte (&header)[route_header_size]) noexcept;
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_ADDRESS_HANDLE_HPP

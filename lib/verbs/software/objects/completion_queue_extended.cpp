@@ -1,0 +1,146 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/completion_queue.hpp"
+
+#include "verbs/software/objects/context.hpp"
+
+#include <cerrno>
+#include <chrono>
+#include <new>
+
+// Completions one by one, and of each what is asked for: ibv_create_cq_ex(3).
+
+namespace rdma::software {
+namespace {
+
+completion_queue& of(ibv_cq_ex* cq) noexcept
+{
+  return *static_cast<completion_queue*>(ibv_cq_ex_to_cq(cq));
+}
+
+const ibv_wc& current(ibv_cq_ex* cq) noexcept
+{
+  return of(cq).extended->current;
+}
+
+int show(ibv_cq_ex* cq, int polled) noexcept
+{
+  if (polled == 0)
+    return ENOENT;
+  cq->wr_id = current(cq).wr_id;
+  cq->status = current(cq).status;
+  return 0;
+}
+
+// What is there already: a completion that came about in here would also be an event, for a program
+// that has just asked for one, and some take an event without a completion for an error.
+int take_next(ibv_cq_ex* cq) noexcept
+{
+  extended_poll& at = *of(cq).extended;
+  return show(cq, of(cq).take(1, &at.current, &at.stamp));
+}
+
+void end_batch(ibv_cq_ex* cq) noexcept
+{
+  extended_poll& at = *of(cq).extended;
+  if (!at.single_threaded)
+    at.batch.unlock();
+}
+
+int begin_batch(ibv_cq_ex* cq, ibv_poll_cq_attr* with)
+{
+  extended_poll& at = *of(cq).extended;
+  if (with->comp_mask != 0)
+    return EINVAL;
+  if (!at.single_threaded)
+    at.batch.lock();
+  const int error = show(cq, of(cq).poll(1, &at.current, &at.stamp));
+  if (error != 0)
+    end_batch(cq); // ibv_end_poll() is not called then
+  return error;
+}
+
+std::uint64_t wallclock(std::int64_t stamp)
+{
+  using std::chrono::duration_cast;
+  using std::chrono::nanoseconds;
+  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
+  return static_cast<std::uint64_t>(
+    duration_cast<nanoseconds>(since_1970).count() - (wire::now() - stamp));
+}
+
+// All of them: who reads what it has not asked for gets nothing of value, but calls no null
+// pointer.
+void set_functions(ibv_cq_ex& to) noexcept
+{
+  to.start_poll = &begin_batch;
+  to.next_poll = &take_next;
+  to.end_poll = &end_batch;
+  to.read_opcode = [](ibv_cq_ex* cq) { return current(cq).opcode; };
+  to.read_vendor_err = [](ibv_cq_ex* cq) { return current(cq).vendor_err; };
+  to.read_byte_len = [](ibv_cq_ex* cq) { return current(cq).byte_len; };
+  to.read_imm_data = [](ibv_cq_ex* cq) { return current(cq).imm_data; };
+  to.read_qp_num = [](ibv_cq_ex* cq) { return current(cq).qp_num; };
+  to.read_src_qp = [](ibv_cq_ex* cq) { return current(cq).src_qp; };
+  to.read_wc_flags = [](ibv_cq_ex* cq) { return current(cq).wc_flags; };
+  to.read_slid = [](ibv_cq_ex* cq) { return std::uint32_t{current(cq).slid}; };
+  to.read_sl = [](ibv_cq_ex* cq) { return current(cq).sl; };
+  to.read_dlid_path_bits = [](ibv_cq_ex* cq) { return current(cq).dlid_path_bits; };
+  to.read_completion_ts = [](ibv_cq_ex* cq)
+  { return static_cast<std::uint64_t>(of(cq).extended->stamp); };
+  to.read_completion_wallclock_ns = [](ibv_cq_ex* cq) { return wallclock(of(cq).extended->stamp); };
+  to.read_cvlan = [](ibv_cq_ex*) { return std::uint16_t{0}; };
+  to.read_flow_tag = [](ibv_cq_ex*) { return std::uint32_t{0}; };
+  to.read_tm_info = [](ibv_cq_ex*, ibv_wc_tm_info* info) { *info = {}; };
+}
+
+} // namespace
+
+ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with)
+{
+  constexpr std::uint64_t stamped =
+    IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
+  const std::uint32_t flags =
+    (with->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? with->flags : 0;
+  // No parent domains, no overrun that goes unnoticed, no fields of Ethernet and of tag matching.
+  if ((with->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0
+    || (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0
+    || (with->wc_flags & ~(std::uint64_t{IBV_WC_STANDARD_FLAGS} | stamped)) != 0)
+  {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if (with->cqe > INT32_MAX || with->comp_vector > INT32_MAX)
+  {
+    errno = EINVAL;
+    return nullptr;
+  }
+  std::unique_ptr<extended_poll> extended(new (std::nothrow) extended_poll);
+  std::unique_ptr<std::int64_t[]> stamps;
+  if ((with->wc_flags & stamped) != 0
+    && with->cqe <= device_context::of(context).settings.max_completions)
+    stamps.reset(new (std::nothrow) std::int64_t[with->cqe]);
+  ibv_cq* const plain = create_cq(context, static_cast<int>(with->cqe), with->cq_context,
+    with->channel, static_cast<int>(with->comp_vector));
+  if (plain == nullptr)
+    return nullptr;
+  if (extended == nullptr || ((with->wc_flags & stamped) != 0 && stamps == nullptr))
+  {
+    destroy_cq(plain);
+    errno = ENOMEM;
+    return nullptr;
+  }
+  auto* const made = static_cast<completion_queue*>(plain);
+  extended->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  made->extended = std::move(extended);
+  made->stamps = std::move(stamps);
+  set_functions(made->extension());
+  return &made->extension();
+}
+
+} // namespace rdma::software

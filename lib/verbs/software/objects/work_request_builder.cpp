@@ -1,0 +1,317 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/objects/work_request_builder.hpp"
+
+#include "verbs/software/objects/queue_pair.hpp"
+
+#include <cerrno>
+#include <cstdint>
+#include <new>
+
+// The ibv_wr_*() calls: they build the list that ibv_post_send() takes, and it goes the same way
+// from there.
+
+namespace rdma::software {
+namespace {
+
+queue_pair_base& of(ibv_qp_ex* qp) noexcept
+{
+  return *static_cast<queue_pair_base*>(&qp->qp_base);
+}
+
+ibv_send_wr* add(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode) noexcept
+{
+  return of(qp).builder->add(operation, opcode, qp->wr_id, qp->wr_flags);
+}
+
+void add_rdma(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode, std::uint32_t key,
+  std::uint64_t address, __be32 immediate = 0) noexcept
+{
+  if (ibv_send_wr* const wr = add(qp, operation, opcode); wr != nullptr)
+  {
+    wr->wr.rdma.remote_addr = address;
+    wr->wr.rdma.rkey = key;
+    wr->imm_data = immediate;
+  }
+}
+
+void add_atomic(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode, std::uint32_t key,
+  std::uint64_t address, std::uint64_t compare_add, std::uint64_t swap) noexcept
+{
+  if (ibv_send_wr* const wr = add(qp, operation, opcode); wr != nullptr)
+  {
+    wr->wr.atomic.remote_addr = address;
+    wr->wr.atomic.rkey = key;
+    wr->wr.atomic.compare_add = compare_add;
+    wr->wr.atomic.swap = swap;
+  }
+}
+
+// What verbs.h gained after rdma-core 40, where it has it.
+template <class Queue>
+void refuse_newer(Queue& to) noexcept
+{
+  if constexpr (requires { to.wr_atomic_write; })
+    to.wr_atomic_write = [](ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*)
+    { of(qp).builder->fail(EOPNOTSUPP); };
+  if constexpr (requires { to.wr_flush; })
+    to.wr_flush = [](ibv_qp_ex* qp, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t,
+                    std::uint8_t) { of(qp).builder->fail(EOPNOTSUPP); };
+}
+
+} // namespace
+
+void work_request_builder::start()
+{
+  batch_.lock();
+  error_ = 0;
+  requests_.clear();
+  parts_.clear();
+  elements_.clear();
+  bytes_.clear();
+}
+
+ibv_send_wr* work_request_builder::add(
+  std::uint64_t operation, ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept
+{
+  if ((allowed_ & operation) == 0)
+    fail(EOPNOTSUPP);
+  if (error_ != 0)
+    return nullptr;
+  try
+  {
+    requests_.push_back({});
+    parts_.push_back({});
+  }
+  catch (const std::bad_alloc&)
+  {
+    fail(ENOMEM);
+    return nullptr;
+  }
+  ibv_send_wr& wr = requests_.back();
+  wr.wr_id = id;
+  wr.opcode = opcode;
+  wr.send_flags = flags & ~unsigned{IBV_SEND_INLINE}; // said by the setter
+  return &wr;
+}
+
+void work_request_builder::set_elements(std::span<const ibv_sge> list) noexcept
+{
+  if (error_ == 0 && (parts_.empty() || parts_.back().set))
+    fail(EINVAL);
+  if (error_ != 0)
+    return;
+  parts_.back() = {elements_.size(), list.size(), true, parts_.back().addressed};
+  try
+  {
+    elements_.insert(elements_.end(), list.begin(), list.end());
+  }
+  catch (const std::bad_alloc&)
+  {
+    fail(ENOMEM);
+  }
+}
+
+void work_request_builder::set_inline(std::span<const ibv_data_buf> list, std::size_t most) noexcept
+{
+  if (error_ == 0 && (parts_.empty() || parts_.back().set))
+    fail(EINVAL);
+  if (error_ != 0)
+    return;
+  parts_.back() = {bytes_.size(), 0, true, parts_.back().addressed};
+  requests_.back().send_flags |= IBV_SEND_INLINE;
+  for (const ibv_data_buf& each : list)
+  {
+    if (each.length > most - parts_.back().size)
+      return fail(EINVAL); // more than max_inline_data, and not worth copying
+    const auto* const from = static_cast<const std::byte*>(each.addr);
+    try
+    {
+      bytes_.insert(bytes_.end(), from, from + each.length);
+    }
+    catch (const std::bad_alloc&)
+    {
+      return fail(ENOMEM);
+    }
+    parts_.back().size += each.length;
+  }
+}
+
+void work_request_builder::set_address(ibv_ah* ah, std::uint32_t qp, std::uint32_t key) noexcept
+{
+  if (error_ == 0 && (parts_.empty() || service_ != IBV_QPT_UD))
+    fail(EINVAL);
+  if (error_ != 0)
+    return;
+  requests_.back().wr.ud = {ah, qp, key};
+  parts_.back().addressed = true;
+}
+
+void work_request_builder::fail(int error) noexcept
+{
+  if (error_ == 0)
+    error_ = error;
+}
+
+int work_request_builder::list(ibv_send_wr*& first) noexcept
+{
+  first = nullptr;
+  std::size_t inlined = 0;
+  for (std::size_t i = 0; i < requests_.size(); ++i)
+  {
+    inlined += (requests_[i].send_flags & IBV_SEND_INLINE) != 0 ? 1 : 0;
+    if (service_ == IBV_QPT_UD && !parts_[i].addressed)
+      fail(EINVAL); // ibv_wr_post(3): mandatory
+  }
+  try
+  {
+    elements_.reserve(elements_.size() + inlined); // addresses into it are taken below
+  }
+  catch (const std::bad_alloc&)
+  {
+    fail(ENOMEM);
+  }
+  if (error_ != 0)
+    return error_;
+  for (std::size_t i = 0; i < requests_.size(); ++i)
+  {
+    ibv_send_wr& wr = requests_[i];
+    const part& data = parts_[i];
+    wr.next = i + 1 != requests_.size() ? &requests_[i + 1] : nullptr;
+    if ((wr.send_flags & IBV_SEND_INLINE) == 0)
+    {
+      wr.sg_list = elements_.data() + data.offset;
+      wr.num_sge = static_cast<int>(data.size);
+    }
+    else if (data.size != 0)
+    {
+      elements_.push_back({reinterpret_cast<std::uintptr_t>(bytes_.data() + data.offset),
+        static_cast<std::uint32_t>(data.size), 0});
+      wr.sg_list = &elements_.back();
+      wr.num_sge = 1;
+    }
+  }
+  first = requests_.empty() ? nullptr : requests_.data();
+  return 0;
+}
+
+void work_request_builder::end() noexcept
+{
+  batch_.unlock();
+}
+
+std::uint64_t operations_of(ibv_qp_type service) noexcept
+{
+  constexpr std::uint64_t ud = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM;
+  constexpr std::uint64_t uc = ud | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM
+    | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+  switch (service)
+  {
+  case IBV_QPT_RC:
+    return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
+      | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+  case IBV_QPT_UC:
+    return uc;
+  case IBV_QPT_UD:
+    return ud;
+  default:
+    return 0;
+  }
+}
+
+void set_builder_functions(ibv_qp_ex& to) noexcept
+{
+  to.wr_start = [](ibv_qp_ex* qp) { of(qp).builder->start(); };
+  to.wr_abort = [](ibv_qp_ex* qp) { of(qp).builder->end(); };
+  to.wr_complete = [](ibv_qp_ex* qp)
+  {
+    ibv_send_wr* first = nullptr;
+    int error = of(qp).builder->list(first);
+    if (error == 0 && first != nullptr)
+      error = post_whole(&qp->qp_base, first);
+    of(qp).builder->end();
+    return error;
+  };
+
+  to.wr_send = [](ibv_qp_ex* qp) { add(qp, IBV_QP_EX_WITH_SEND, IBV_WR_SEND); };
+  to.wr_send_imm = [](ibv_qp_ex* qp, __be32 immediate)
+  {
+    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_WR_SEND_WITH_IMM);
+        wr != nullptr)
+      wr->imm_data = immediate;
+  };
+  to.wr_send_inv = [](ibv_qp_ex* qp, std::uint32_t key)
+  {
+    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_SEND_WITH_INV, IBV_WR_SEND_WITH_INV);
+        wr != nullptr)
+      wr->invalidate_rkey = key;
+  };
+  to.wr_local_inv = [](ibv_qp_ex* qp, std::uint32_t key)
+  {
+    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_LOCAL_INV, IBV_WR_LOCAL_INV); wr != nullptr)
+      wr->invalidate_rkey = key;
+  };
+  to.wr_bind_mw = [](ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t key, const ibv_mw_bind_info* info)
+  {
+    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW); wr != nullptr)
+    {
+      wr->bind_mw.mw = mw;
+      wr->bind_mw.rkey = key;
+      wr->bind_mw.bind_info = *info;
+    }
+  };
+  to.wr_rdma_read = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address)
+  { add_rdma(qp, IBV_QP_EX_WITH_RDMA_READ, IBV_WR_RDMA_READ, key, address); };
+  to.wr_rdma_write = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address)
+  { add_rdma(qp, IBV_QP_EX_WITH_RDMA_WRITE, IBV_WR_RDMA_WRITE, key, address); };
+  to.wr_rdma_write_imm =
+    [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, __be32 immediate)
+  {
+    add_rdma(
+      qp, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, key, address, immediate);
+  };
+  to.wr_atomic_cmp_swp = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address,
+                           std::uint64_t compare, std::uint64_t swap)
+  {
+    add_atomic(qp, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP, key, address,
+      compare, swap);
+  };
+  to.wr_atomic_fetch_add =
+    [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint64_t add)
+  {
+    add_atomic(
+      qp, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, key, address, add, 0);
+  };
+
+  // Of devices that this one is not.
+  to.wr_send_tso = [](ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t)
+  { of(qp).builder->fail(EOPNOTSUPP); };
+  to.wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t) { of(qp).builder->fail(EOPNOTSUPP); };
+  refuse_newer(to);
+
+  to.wr_set_ud_addr = [](ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote, std::uint32_t key)
+  { of(qp).builder->set_address(ah, remote, key); };
+  to.wr_set_sge = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint32_t length)
+  {
+    const ibv_sge element{address, length, key};
+    of(qp).builder->set_elements({&element, 1});
+  };
+  to.wr_set_sge_list = [](ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
+    of(qp).builder->set_elements({list, count});
+  };
+  to.wr_set_inline_data = [](ibv_qp_ex* qp, void* address, std::size_t length)
+  {
+    const ibv_data_buf buffer{address, length};
+    of(qp).builder->set_inline({&buffer, 1}, of(qp).cap.max_inline_data);
+  };
+  to.wr_set_inline_data_list = [](ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* list) {
+    of(qp).builder->set_inline({list, count}, of(qp).cap.max_inline_data);
+  };
+}
+
+} // namespace rdma::software

@@ -1,0 +1,80 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_WORK_REQUEST_BUILDER_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_WORK_REQUEST_BUILDER_HPP
+
+#include <infiniband/verbs.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <mutex>
+#include <span>
+#include <vector>
+
+namespace rdma::software {
+
+/// What has been built since ibv_wr_start(), to be posted as a whole (ibv_wr_post(3)).
+/** Keeps its memory from one batch to the next. */
+class work_request_builder
+{
+public:
+  /// For the operations in `allowed` (IBV_QP_EX_WITH_*).
+  work_request_builder(ibv_qp_type service, std::uint64_t allowed) noexcept
+    : service_(service)
+    , allowed_(allowed)
+  {
+  }
+
+  /// Begins a batch; other threads wait here until it has ended.
+  void start();
+
+  /// A work request, which the setters are about from now on; null after an error.
+  ibv_send_wr* add(
+    std::uint64_t operation, ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept;
+
+  void set_elements(std::span<const ibv_sge> list) noexcept;
+  void set_inline(std::span<const ibv_data_buf> list, std::size_t most) noexcept;
+  void set_address(ibv_ah* ah, std::uint32_t qp, std::uint32_t key) noexcept;
+
+  /// This batch cannot be posted; the first reason counts.
+  void fail(int error) noexcept;
+
+  /// The batch as a list, null when it is empty. An errno when something about it was wrong.
+  int list(ibv_send_wr*& first) noexcept;
+
+  void end() noexcept;
+
+private:
+  struct part // of elements_ or bytes_
+  {
+    std::size_t offset = 0;
+    std::size_t size = 0;
+    bool set = false;
+    bool addressed = false;
+  };
+
+  const ibv_qp_type service_;
+  const std::uint64_t allowed_;
+  std::mutex batch_;
+  int error_ = 0;
+  std::vector<ibv_send_wr> requests_;
+  std::vector<part> parts_;
+  std::vector<ibv_sge> elements_;
+  std::vector<std::byte> bytes_;
+};
+
+/// The operations that queue pairs of this service can be created for.
+std::uint64_t operations_of(ibv_qp_type service) noexcept;
+
+/// Fills in the functions of an extended queue pair, all of them: what is not permitted fails in
+/// ibv_wr_complete().
+void set_builder_functions(ibv_qp_ex& to) noexcept;
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_WORK_REQUEST_BUILDER_HPP

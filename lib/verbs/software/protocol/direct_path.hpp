@@ -1,0 +1,38 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_DIRECT_PATH_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_DIRECT_PATH_HPP
+
+#include "verbs/software/protocol/work_queue.hpp"
+
+namespace rdma::software::protocol {
+
+/// A wire that can carry out writes, reads and atomics itself, in the peer's memory and without the peer.
+class direct_path
+{
+public:
+  enum class outcome
+  {
+    done,
+    part, ///< send_request::received bytes of it; come again for the rest
+    no,   ///< not this way (now): send frames, and the peer will say what is wrong, if anything is
+  };
+
+  /// All requests before this one are through. Checks everything: the local keys and what the peer has permitted.
+  virtual outcome run(send_request& what) noexcept = 0;
+
+  /// Touches nothing any more, until the next run().
+  virtual void let_go() noexcept = 0;
+
+protected:
+  ~direct_path() = default;
+};
+
+} // namespace rdma::software::protocol
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_DIRECT_PATH_HPP

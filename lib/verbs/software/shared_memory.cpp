@@ -1,0 +1,175 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/shared_memory.hpp"
+
+#include <atomic>
+#include <cerrno>
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <new>
+
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+namespace rdma::software {
+
+// In a list that only grows: a child of fork() reads it without a lock, which another of the parent's threads may have held.
+struct shared_memory::mapping
+{
+  std::atomic<bool> taken{true};
+  std::atomic<bool> in_use{false}; // and the others are valid
+  void* base = nullptr;
+  std::size_t size = 0;
+  int fd = -1;
+  mapping* next = nullptr;
+};
+
+namespace {
+
+std::atomic<shared_memory::mapping*> mappings{nullptr};
+
+// The registry's mutex is held. Throws bad_alloc.
+shared_memory::mapping& take_mapping()
+{
+  for (shared_memory::mapping* each = mappings.load(std::memory_order_relaxed); each != nullptr; each = each->next)
+    if (!each->taken.load(std::memory_order_acquire))
+    {
+      each->taken.store(true, std::memory_order_relaxed);
+      return *each;
+    }
+  auto* const made = new shared_memory::mapping;
+  made->next = mappings.load(std::memory_order_relaxed);
+  mappings.store(made, std::memory_order_release);
+  return *made;
+}
+
+// Where a copy cannot be had, no memory at all is better than the parent's.
+void keep_from_parent(shared_memory::mapping& m) noexcept
+{
+  if (m.in_use.exchange(false, std::memory_order_acquire)
+    && ::mmap(m.base, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, m.fd, 0) == MAP_FAILED)
+    ::mprotect(m.base, m.size, PROT_NONE);
+}
+
+struct registry
+{
+  std::mutex mutex;
+  std::map<std::uintptr_t, std::weak_ptr<shared_memory>> by_base;
+
+  // Also used by threads that outlive main(). A child of fork() begins one of its own: what its parent had is not what the
+  // descriptors show any more, and the mutex may be held for ever.
+  static registry& of_process()
+  {
+    registry* one = current.load(std::memory_order_acquire);
+    if (one == nullptr)
+    {
+      auto made = std::make_unique<registry>();
+      if (current.compare_exchange_strong(one, made.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+        one = made.release();
+    }
+    return *one;
+  }
+
+  static inline std::atomic<registry*> current{nullptr};
+};
+
+[[maybe_unused]] const int registered = ::pthread_atfork(nullptr, nullptr,
+  []
+  {
+    registry::current.store(nullptr, std::memory_order_relaxed);
+    for (shared_memory::mapping* each = mappings.load(std::memory_order_acquire); each != nullptr; each = each->next)
+      keep_from_parent(*each);
+  });
+
+} // namespace
+
+std::shared_ptr<shared_memory> shared_memory::map_over(void* at, std::size_t size, unsigned flags) noexcept
+{
+  const int fd = ::memfd_create("boost_rdma memory", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+  if (fd < 0)
+    return nullptr;
+  std::shared_ptr<shared_memory> made;
+  try
+  {
+    registry& all = registry::of_process();
+    const std::lock_guard lock(all.mutex);
+    mapping& noted = take_mapping();
+    try
+    {
+      made = std::make_shared<shared_memory>(static_cast<std::byte*>(at), size, fd, noted);
+    }
+    catch (const std::bad_alloc&)
+    {
+      noted.taken.store(false, std::memory_order_release);
+      throw;
+    }
+    std::weak_ptr<shared_memory>& found_as = all.by_base[reinterpret_cast<std::uintptr_t>(at)];
+    // Of fixed size: a peer that has it mapped must not be able to cut it off under us, nor we under the peer.
+    if (::ftruncate(fd, static_cast<off_t>(size)) != 0
+      || ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0
+      || ::mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
+      return nullptr;
+    found_as = made;
+    noted.base = at;
+    noted.size = size;
+    noted.fd = fd;
+    noted.in_use.store(true, std::memory_order_release);
+  }
+  catch (const std::bad_alloc&)
+  {
+    if (!made)
+      ::close(fd);
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return made;
+}
+
+std::shared_ptr<shared_memory> shared_memory::find(const void* at, std::size_t size) noexcept
+{
+  const auto address = reinterpret_cast<std::uintptr_t>(at);
+  registry* const all = registry::current.load(std::memory_order_acquire);
+  if (all == nullptr)
+    return nullptr;
+  const std::lock_guard lock(all->mutex);
+  auto found = all->by_base.upper_bound(address);
+  if (found == all->by_base.begin())
+    return nullptr;
+  std::shared_ptr<shared_memory> that = (--found)->second.lock();
+  if (!that || address - found->first > that->size() || size > that->size() - (address - found->first))
+    return nullptr;
+  return that;
+}
+
+void shared_memory::withdraw() noexcept
+{
+  noted_.in_use.store(false, std::memory_order_release);
+  if (registry* const all = registry::current.load(std::memory_order_acquire); all != nullptr)
+  {
+    const std::lock_guard lock(all->mutex);
+    const auto found = all->by_base.find(reinterpret_cast<std::uintptr_t>(base_));
+    if (found != all->by_base.end() && found->second.lock().get() == this) // not a child's own
+      all->by_base.erase(found);
+  }
+  // Peers may keep it mapped until their links end: not at the expense of this host's memory. A child of fork() has the
+  // same memory, and is not the one to give it up.
+  if (owner_ == ::getpid())
+    ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_));
+}
+
+shared_memory::~shared_memory()
+{
+  noted_.in_use.store(false, std::memory_order_relaxed);
+  noted_.taken.store(false, std::memory_order_release);
+  ::close(fd_);
+}
+
+} // namespace rdma::software

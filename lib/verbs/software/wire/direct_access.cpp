@@ -1,0 +1,358 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/direct_access.hpp"
+
+#include "verbs/software/protocol/pieces.hpp"
+#include "verbs/software/wire/checked_copy.hpp"
+#include "verbs/software/wire/local_socket.hpp"
+#include "verbs/software/wire/unordered_access.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <map>
+#include <mutex>
+#include <new>
+#include <utility>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+namespace rdma::software::wire {
+namespace {
+
+constexpr std::size_t accesses_max = 64;
+constexpr std::size_t accesses_usual = 4;
+constexpr std::size_t shown_max = 256;
+constexpr std::size_t areas_max = 1024;
+
+struct area_registry
+{
+  std::mutex mutex;
+  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<mapped_area>> mapped;
+
+  static area_registry& of_process()
+  {
+    static area_registry& one = *new area_registry; // also used by threads that outlive main()
+    return one;
+  }
+};
+
+unsigned right_of(const protocol::send_request& what) noexcept
+{
+  return what.opcode == IBV_WR_RDMA_WRITE  ? IBV_ACCESS_REMOTE_WRITE
+    : what.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ
+                                      : IBV_ACCESS_REMOTE_ATOMIC;
+}
+
+// The last bytes last: programs that look for them take the others for there (as on NICs, if by custom alone).
+void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexcept
+{
+  if (size <= sizeof(std::uint64_t))
+  {
+    std::memcpy(to, from, size);
+    return;
+  }
+  const std::size_t most = size - sizeof(std::uint64_t);
+  std::memcpy(to, from, most);
+  std::atomic_thread_fence(std::memory_order_release);
+  std::memcpy(to + most, from + most, sizeof(std::uint64_t));
+}
+
+} // namespace
+
+mapped_area::~mapped_area() { ::munmap(memory_, size_); }
+
+std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
+{
+  constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
+  struct stat status
+  {
+  };
+  if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_size <= 0
+    || (::fcntl(fd.get(), F_GET_SEALS) & fixed_size) != fixed_size) // else it could be cut off under us
+    return nullptr;
+  area_registry& all = area_registry::of_process();
+  const std::lock_guard lock(all.mutex);
+  try
+  {
+    std::erase_if(all.mapped, [](const auto& each) { return each.second.expired(); });
+    std::weak_ptr<mapped_area>& place = all.mapped[{status.st_dev, status.st_ino}];
+    if (std::shared_ptr<mapped_area> there = place.lock())
+      return there;
+    const auto size = static_cast<std::size_t>(status.st_size);
+    void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    if (at == MAP_FAILED)
+      return nullptr;
+    auto made = std::make_shared<mapped_area>(static_cast<std::byte*>(at), size);
+    place = made;
+    return made;
+  }
+  catch (const std::bad_alloc&)
+  {
+    return nullptr;
+  }
+}
+
+bool direct_access::open(segment_side& mine, const segment_side& theirs, int socket) noexcept
+{
+  mine_ = &mine;
+  theirs_ = &theirs;
+  peer_ = peer_process(socket);
+  socket_ = socket;
+  touched_ = 0;
+  wanted_.reset();
+  try
+  {
+    accesses_.reserve(accesses_usual);
+    shown_.reserve(accesses_usual);
+    return true;
+  }
+  catch (const std::bad_alloc&)
+  {
+    return false;
+  }
+}
+
+void direct_access::close() noexcept
+{
+  let_go();
+  accesses_.clear();
+  shown_.clear();
+  areas_.clear();
+  wanted_.reset();
+}
+
+std::optional<std::uint32_t> direct_access::take_wanted() noexcept
+{
+  if (!wanted_)
+    return std::nullopt;
+  try
+  {
+    if (shown_.size() == shown_max)
+      shown_.erase(shown_.begin());
+    shown_.push_back(*wanted_);
+  }
+  catch (const std::bad_alloc&)
+  {
+    wanted_.reset();
+  }
+  return std::exchange(wanted_, std::nullopt);
+}
+
+direct_access::access* direct_access::find(std::uint32_t key) noexcept
+{
+  const auto found =
+    std::find_if(accesses_.begin(), accesses_.end(), [key](const access& a) { return a.by.key == key; });
+  if (found == accesses_.end())
+    return nullptr;
+  if (found != accesses_.begin())
+    std::rotate(accesses_.begin(), found, found + 1);
+  return &accesses_.front();
+}
+
+// Whether the grant holds, and will until let_go().
+bool direct_access::enter(const access& a) noexcept
+{
+  if (touched_ != a.by.index + 1)
+  {
+    touched_ = a.by.index + 1;
+    mine_->touching.store(touched_, std::memory_order_seq_cst); // before the look: see grant_book
+  }
+  return theirs_->grants[a.by.index].load(std::memory_order_seq_cst) == a.by.generation;
+}
+
+protocol::direct_path::outcome direct_access::run(protocol::send_request& what) noexcept
+{
+  access* const a = find(what.rkey);
+  if (a == nullptr)
+  {
+    if (!wanted_ && what.length != 0 && std::find(shown_.begin(), shown_.end(), what.rkey) == shown_.end())
+      wanted_ = what.rkey;
+    return outcome::no;
+  }
+  const unsigned right = right_of(what);
+  const std::uint64_t offset = what.remote - a->by.address;
+  const bool reads = right != IBV_ACCESS_REMOTE_WRITE;
+  if (what.length == 0 || (a->by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) == 0
+    || what.remote < a->by.address || offset > a->by.length || what.length > a->by.length - offset
+    // Who may ask for more than the peer takes is refused when it does, which only the peer can tell.
+    || (reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed)))
+    return outcome::no;
+  if (!enter(*a))
+  {
+    let_go();
+    std::erase(shown_, what.rkey); // the key may be given to something else
+    accesses_.erase(accesses_.begin());
+    return outcome::no;
+  }
+  if (right == IBV_ACCESS_REMOTE_ATOMIC)
+    return atomic(*a, what) ? outcome::done : outcome::no;
+  // The rest comes with the next call, of this request or of those behind it.
+  const std::uint64_t size = std::min(what.length - what.received, budget_);
+  if (size == 0)
+    return outcome::part;
+  budget_ -= size;
+  ++moved_;
+  std::uint64_t moved = 0;
+  while (moved != size)
+  {
+    std::uint64_t done = 0;
+    if (!move(*a, what, size - moved, done) || done == 0)
+      return outcome::no;
+    moved += done;
+    what.received += done;
+  }
+  return what.received == what.length ? outcome::done : outcome::part;
+}
+
+bool direct_access::move(access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept
+{
+  const bool write = what.opcode == IBV_WR_RDMA_WRITE;
+  protocol::pieces here;
+  if ((what.flags & IBV_SEND_INLINE) != 0)
+  {
+    here.add(what.inline_bytes() + what.received, size);
+    done = size;
+  }
+  else if (!protocol::add_elements(
+             here, what.list(), what.received, size, write ? 0 : IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done))
+  {
+    return false;
+  }
+  const std::uint64_t offset = what.remote - a.by.address + what.received;
+  if (a.memory == nullptr)
+    return move_by_kernel(a, here.view(), a.by.place + offset, done, write);
+  std::byte* there = a.memory + offset;
+  for (std::size_t i = 0; i != here.count(); ++i)
+  {
+    const iovec& v = here.view()[i];
+    auto* const mine = static_cast<std::byte*>(v.iov_base);
+    // Memory that was made to be shared is there; of the program's own, one cannot know.
+    const bool sure = here.is_shared(i) && a.area != nullptr;
+    unordered_access::local_end(mine, v.iov_len, !write);
+    const unordered_access overlooked;
+    if (!sure && v.iov_len > checked_copy_by_hand_max)
+    {
+      if (!checked_copy(write ? there : mine, write ? mine : there, v.iov_len))
+        return false;
+    }
+    else if (write)
+    {
+      copy_in_order(there, mine, v.iov_len);
+    }
+    else
+    {
+      std::memcpy(mine, there, v.iov_len);
+    }
+    there += v.iov_len;
+  }
+  return true;
+}
+
+bool direct_access::move_by_kernel(
+  access& a, std::span<const iovec> here, std::uint64_t there, std::uint64_t size, bool write) noexcept
+{
+  if (!is_connected(socket_))
+    return false; // the number of a process that is gone may be another's
+  const iovec remote{reinterpret_cast<void*>(there), size}; // NOLINT(performance-no-int-to-ptr): of another process
+  const ssize_t n = write ? ::process_vm_writev(peer_, here.data(), here.size(), &remote, 1, 0)
+                          : ::process_vm_readv(peer_, here.data(), here.size(), &remote, 1, 0);
+  if (n == static_cast<ssize_t>(size))
+    return true;
+  if (n < 0)
+    a.by.rights = 0; // not permitted, or not mapped: the peer's own responder will tell
+  return false;
+}
+
+bool direct_access::atomic(const access& a, protocol::send_request& what) noexcept
+{
+  const std::uint64_t offset = what.remote - a.by.address;
+  if (a.memory == nullptr || what.remote % 8 != 0 || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
+    return false;
+  // The place for the answer first: an atomic is not undone.
+  protocol::pieces here;
+  std::uint64_t done = 0;
+  if (!protocol::add_elements(here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done) || done != 8)
+    return false;
+  auto* const word = reinterpret_cast<std::uint64_t*>(a.memory + offset);
+  std::uint64_t before = what.compare_add;
+  if (what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
+    before = __atomic_fetch_add(word, what.compare_add, __ATOMIC_SEQ_CST);
+  else
+    __atomic_compare_exchange_n(word, &before, what.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+  const auto* from = reinterpret_cast<const std::byte*>(&before);
+  for (const iovec& v : here.view())
+  {
+    std::memcpy(v.iov_base, from, v.iov_len);
+    from += v.iov_len;
+  }
+  return true;
+}
+
+void direct_access::grant(const grant_message& what) noexcept
+{
+  // Only what was asked for, and only within what is there.
+  if (std::find(shown_.begin(), shown_.end(), what.key) == shown_.end() || what.index >= segment_side::grants_max
+    || what.length > protocol::max_message * 1024 * 1024 || what.address + what.length < what.address)
+    return;
+  access a;
+  a.by = what;
+  const bool same_process = peer_ == ::getpid();
+  if (what.area != grant_message::no_area)
+  {
+    const auto found = areas_.find(what.area);
+    if (found == areas_.end())
+      return;
+    a.area = found->second;
+    a.memory = a.area->at(what.place, what.length);
+    if (a.memory == nullptr)
+      return;
+  }
+  else if (same_process)
+  {
+    a.memory = reinterpret_cast<std::byte*>(what.place); // NOLINT(performance-no-int-to-ptr): our own word
+  }
+  else if (peer_ == 0)
+  {
+    return; // of another pid namespace
+  }
+  try
+  {
+    if (accesses_.size() == accesses_max)
+    {
+      std::erase(shown_, accesses_.back().by.key);
+      accesses_.pop_back();
+    }
+    accesses_.insert(accesses_.begin(), std::move(a));
+  }
+  catch (const std::bad_alloc&)
+  {
+    return; // frames, then
+  }
+}
+
+void direct_access::add_area(std::uint64_t name, const descriptor& fd) noexcept
+{
+  try
+  {
+    if (shown_.empty() || areas_.size() == areas_max)
+      return; // unasked, or too much
+    if (std::shared_ptr<mapped_area> mapped = mapped_area::map(fd))
+      areas_[name] = std::move(mapped);
+  }
+  catch (const std::bad_alloc&)
+  {
+    return; // frames, then
+  }
+}
+
+} // namespace rdma::software::wire

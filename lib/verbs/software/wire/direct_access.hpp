@@ -1,0 +1,145 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
+
+#include "verbs/software/protocol/direct_path.hpp"
+#include "verbs/software/protocol/endpoint.hpp"
+#include "verbs/software/wire/segment.hpp"
+#include "verbs/software/wire/socket.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace rdma::software::wire {
+
+/// What the owner of memory tells a peer that has shown a key to it.
+struct grant_message
+{
+  std::uint32_t key = 0;
+  std::uint32_t index = 0; ///< of segment_side::grants
+  std::uint32_t generation = 0;
+  std::uint32_t rights = 0; ///< IBV_ACCESS_REMOTE_*
+  std::uint64_t address = 0; ///< what the first byte is called by those who use the key
+  std::uint64_t length = 0;
+  std::uint64_t area = 0;   ///< the shared memory that it lies in, or no_area: memory of the process alone
+  std::uint64_t place = 0;  ///< in the area; in no area, the address in the owner's process
+
+  static constexpr std::uint64_t no_area = ~std::uint64_t{0};
+};
+
+/// Somebody else's shared memory, mapped.
+class mapped_area
+{
+public:
+  mapped_area(std::byte* memory, std::size_t size) noexcept
+    : memory_(memory)
+    , size_(size)
+  {
+  }
+  ~mapped_area();
+  mapped_area(const mapped_area&) = delete;
+  mapped_area& operator=(const mapped_area&) = delete;
+
+  /// Maps what the peer has sent; once in this process for all links. Null when it is not what it should be.
+  static std::shared_ptr<mapped_area> map(const descriptor& fd) noexcept;
+
+  std::byte* at(std::uint64_t place, std::uint64_t length) const noexcept
+  {
+    return place <= size_ && length <= size_ - place ? memory_ + place : nullptr;
+  }
+
+private:
+  std::byte* const memory_;
+  const std::size_t size_;
+};
+
+/// Writes, reads and atomics of one link, in the peer's memory by this end's own thread.
+/**
+ * A key is shown to the peer once, by a message; until the peer has answered with a grant its requests travel as frames.
+ * A grant that does not hold any more, or was never given, sends the request that way, too: the peer's responder then
+ * says what is wrong. One thread at a time.
+ */
+class direct_access final : public protocol::direct_path
+{
+public:
+  explicit direct_access(protocol::parameters& with) noexcept
+    : with_(with)
+  {
+  }
+
+  /// False when memory is short.
+  bool open(segment_side& mine, const segment_side& theirs, int socket) noexcept;
+  void close() noexcept;
+
+  outcome run(protocol::send_request& what) noexcept override;
+
+  void let_go() noexcept override
+  {
+    if (touched_ != 0)
+      mine_->touching.store(touched_ = 0, std::memory_order_release); // what was copied was copied before
+  }
+
+  bool wants() const noexcept { return wanted_.has_value(); }
+
+  /// Changes whenever bytes move.
+  std::uint64_t moved() const noexcept { return moved_; }
+
+  /// A call of the link's begins.
+  void begin() noexcept { budget_ = bytes_max; }
+
+  /// A key that the peer has not been shown, once.
+  std::optional<std::uint32_t> take_wanted() noexcept;
+
+  /// The peer's answer: its word, checked here.
+  void grant(const grant_message& what) noexcept;
+
+  /// The peer's shared memory of that name.
+  void add_area(std::uint64_t name, const descriptor& fd) noexcept;
+
+private:
+  // Of one call: who posts is not kept for longer, and who takes memory back waits for no more.
+  static constexpr std::uint64_t bytes_max = 1024 * 1024;
+
+  struct access
+  {
+    grant_message by;
+    std::shared_ptr<mapped_area> area;
+    std::byte* memory = nullptr; ///< null: of the peer's process only
+  };
+
+  access* find(std::uint32_t key) noexcept;
+  bool enter(const access& a) noexcept;
+  bool atomic(const access& a, protocol::send_request& what) noexcept;
+  bool move(access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;
+  bool move_by_kernel(access& a, std::span<const iovec> here, std::uint64_t there, std::uint64_t size, bool write) noexcept;
+
+  protocol::parameters& with_;
+  segment_side* mine_ = nullptr;
+  const segment_side* theirs_ = nullptr;
+  pid_t peer_ = 0;
+  int socket_ = -1;
+  std::uint64_t moved_ = 0;
+  std::uint32_t touched_ = 0;
+  std::vector<access> accesses_;      // the one that was used last is in front
+  std::vector<std::uint32_t> shown_;  // keys that the peer has been asked for
+  std::optional<std::uint32_t> wanted_;
+  std::unordered_map<std::uint64_t, std::shared_ptr<mapped_area>> areas_;
+  std::uint64_t budget_ = 0; ///< bytes that this call of the link's may still move
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP

@@ -1,0 +1,153 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/engine.hpp"
+
+#include <algorithm>
+#include <array>
+#include <mutex>
+
+// Looking for work: at the memory of local links without a system call, and at the sockets of all.
+
+namespace rdma::software::wire {
+namespace {
+
+constexpr std::uint32_t look_everywhere_every = 8;
+constexpr std::uint32_t look_at_sockets_every = 64; // where there is memory to look at
+
+} // namespace
+
+bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
+{
+  if (looks_.load(std::memory_order_relaxed))
+  {
+    bool hint_is_there = false;
+    const bool served = serve_looked_at(mover::poller, hint, hint_is_there);
+    if ((served || hint_is_there) && turn % look_at_sockets_every != 0)
+      return false;
+    if (served)
+      return serve_sockets(mover::poller) > 1; // links that always have something are not all that there is
+    if (hint_is_there)
+      return serve_sockets(mover::poller) > 1;
+  }
+  if (hint != 0 && turn % look_everywhere_every != 0 && serve(hint, mover::poller))
+    return false;
+  if (spins && hint != 0)
+    look_at(hint);
+  return serve_sockets(mover::poller) > 1;
+}
+
+// What those who look at memory all the time do instead of a system call. Whether there was something.
+bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept
+{
+  std::array<station*, looked_at_max> found;
+  std::size_t count = 0;
+  {
+    const std::unique_lock lock(look_mutex_, std::try_to_lock);
+    if (!lock)
+      return false; // another thread is looking, or stops
+    for (std::size_t i = 0; i != looked_at_count_; ++i)
+    {
+      station& s = *looked_at_[i];
+      hint_is_there = hint_is_there || s.number_ == hint;
+      if (!s.ready())
+        continue;
+      s.users_.fetch_add(1, std::memory_order_relaxed); // under a mutex that remove() takes
+      found[count++] = &s;
+    }
+  }
+  for (std::size_t i = 0; i != count; ++i)
+  {
+    found[i]->serve(by);
+    unpin(*found[i]);
+  }
+  return count != 0;
+}
+
+// The one that is looked at for longest makes room.
+void engine::look_at(std::uint32_t qp) noexcept
+{
+  station* const s = pin(qp);
+  if (s == nullptr)
+    return;
+  station* dropped = nullptr;
+  bool first = false;
+  if (s->is_local())
+  {
+    const std::lock_guard lock(look_mutex_);
+    const auto begin = looked_at_.begin();
+    const auto end = begin + static_cast<std::ptrdiff_t>(looked_at_count_);
+    // Once more, as it may have lost its link meanwhile: end_local() says so before it asks for this mutex.
+    if (s->is_local() && std::find(begin, end, s) == end)
+    {
+      first = looked_at_count_ == 0;
+      if (looked_at_count_ == looked_at_max)
+      {
+        dropped = looked_at_.front();
+        dropped->users_.fetch_add(1, std::memory_order_relaxed);
+        dropped->look(false);
+        std::move(begin + 1, end, begin);
+        --looked_at_count_;
+      }
+      looked_at_[looked_at_count_++] = s;
+      s->look(true);
+      looks_.store(true, std::memory_order_seq_cst);
+    }
+  }
+  unpin(*s);
+  if (dropped != nullptr)
+  {
+    dropped->serve(mover::poller);
+    unpin(*dropped);
+  }
+  // The thread must not sleep while peers believe that somebody looks. seq_cst: see run().
+  if (first && !awake_.load(std::memory_order_seq_cst))
+    wake();
+}
+
+void engine::look_away() noexcept
+{
+  if (!looks_.load(std::memory_order_seq_cst)) // as awake_: see run()
+    return;
+  std::array<station*, looked_at_max> left;
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(look_mutex_);
+    for (std::size_t i = 0; i != looked_at_count_; ++i)
+    {
+      station& s = *looked_at_[i];
+      s.look(false);
+      if (!s.ready()) // what comes from here on is told
+        continue;
+      s.users_.fetch_add(1, std::memory_order_relaxed);
+      left[count++] = &s;
+    }
+    looked_at_count_ = 0;
+    looks_.store(false, std::memory_order_relaxed);
+  }
+  for (std::size_t i = 0; i != count; ++i)
+  {
+    left[i]->serve(mover::poller);
+    unpin(*left[i]);
+  }
+}
+
+void engine::look_away(std::uint32_t qp) noexcept
+{
+  const std::lock_guard lock(look_mutex_);
+  const auto begin = looked_at_.begin();
+  const auto end = begin + static_cast<std::ptrdiff_t>(looked_at_count_);
+  const auto found = std::find_if(begin, end, [qp](const station* s) { return s->number_ == qp; });
+  if (found == end)
+    return;
+  (*found)->look(false);
+  std::move(found + 1, end, found);
+  if (--looked_at_count_ == 0)
+    looks_.store(false, std::memory_order_relaxed);
+}
+
+} // namespace rdma::software::wire

@@ -1,0 +1,475 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/local_link.hpp"
+
+#include "verbs/software/wire/checked_copy.hpp"
+#include "verbs/software/wire/unordered_access.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace rdma::software::wire {
+
+namespace {
+
+// The body of a record, at most. Several fit into a ring, so that one side writes while the other reads.
+constexpr std::size_t body_max = 16 * 1024 - ring::head_size;
+
+// What is left to answers without payload: a refusal must get through although nobody reads.
+constexpr std::size_t response_reserve = 4 * ring::line;
+
+// A bound on one call, so that one busy link does not keep a poller from the others.
+constexpr unsigned records_max = 256;
+
+} // namespace
+
+void local_link::open(std::shared_ptr<segment> with, unsigned end, int socket) noexcept
+{
+  segment& s = *with;
+  mine_ = &s.side(end);
+  theirs_ = &s.side(1 - end);
+  socket_ = socket;
+  requests_in_ = ring::reader(s.requests_of(1 - end), segment::request_ring_size, mine_->requests_taken);
+  responses_in_ = ring::reader(s.responses_of(1 - end), segment::response_ring_size, mine_->responses_taken);
+  requests_out_ = ring::writer(s.requests_of(end), segment::request_ring_size, theirs_->requests_taken, 0);
+  responses_out_ =
+    ring::writer(s.responses_of(end), segment::response_ring_size, theirs_->responses_taken, response_reserve);
+  request_in_ = response_in_ = {};
+  request_out_.pending = response_out_.pending = false;
+  acknowledged_seen_.store(0, std::memory_order_relaxed);
+  rider_seen_ = 0;
+  idle_.store(false, std::memory_order_relaxed);
+  owes_.store(false, std::memory_order_relaxed);
+  blocked_.store(false, std::memory_order_relaxed);
+  requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
+  unfinished_.store(false, std::memory_order_relaxed);
+  news_ = took_ = heard_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
+  page_ = {};
+  page_.mine = mine_;
+  page_.theirs = theirs_;
+  page_.socket = socket;
+  if (direct_.open(*mine_, *theirs_, socket))
+    requester_.set_direct_path(&direct_); // else frames do
+  segment_ = std::move(with);
+}
+
+void local_link::close() noexcept
+{
+  held_ = false;
+  requester_.set_direct_path(nullptr);
+  direct_.close();
+  mine_->rights.store(0, std::memory_order_seq_cst);
+  grants_.close(page_);
+  areas_sent_.clear();
+  segment_.reset();
+}
+
+// --- receiving ---
+
+bool local_link::receive(std::int64_t now, bool looked_at)
+{
+  one_at_a_time_ = looked_at && idle_.load(std::memory_order_relaxed);
+  idle_.store(false, std::memory_order_relaxed);
+  // Read before the responses: those that came before an acknowledgement are there when it is.
+  const std::uint32_t word = theirs_->acknowledged.load(std::memory_order_acquire);
+  const bool all_responses = take_responses();
+  if (all_responses && word != acknowledged_seen_.load(std::memory_order_relaxed))
+  {
+    acknowledged_seen_.store(word, std::memory_order_relaxed);
+    take_acknowledgement(word);
+  }
+  const bool all_requests = take_requests(now);
+  more_to_take_ = !malformed_ && (!all_responses || !all_requests);
+  return !malformed_;
+}
+
+void local_link::take_acknowledgement(std::uint32_t word)
+{
+  protocol::header h;
+  h.op = protocol::opcode::acknowledge;
+  h.syndrome = protocol::syndrome_ack;
+  h.psn = word & protocol::psn_mask;
+  if ((word & segment_side::acknowledged_bit) == 0 || requester_.receive(h) == protocol::verdict::malformed)
+    malformed_ = true;
+  ++moved_;
+}
+
+// Whether the record that it came with may be taken now. What rides along is believed after the responses before it.
+bool local_link::take_rider(std::uint32_t rider)
+{
+  if (rider == 0 || rider == rider_seen_)
+    return true;
+  if (!take_responses())
+  {
+    responses_first_ = true;
+    return false;
+  }
+  rider_seen_ = rider;
+  take_acknowledgement(rider);
+  return !malformed_;
+}
+
+bool local_link::receive_the_rest(std::int64_t now)
+{
+  ending_ = true;
+  std::uint64_t before = ~moved_;
+  // What was in the rings when the peer went; who goes on writing then is not heard.
+  constexpr unsigned rounds_max = (segment::request_ring_size + segment::response_ring_size) / ring::line / records_max + 2;
+  for (unsigned round = 0; round != rounds_max && moved_ != before; ++round)
+  {
+    before = moved_;
+    responder_.lose_patience();
+    if (!receive(now, false))
+      return false;
+  }
+  more_to_take_ = false;
+  return true;
+}
+
+// Whether all have been taken.
+bool local_link::take_responses()
+{
+  if (!responses_in_.ready())
+    return true;
+  for (unsigned i = 0; i != records_max; ++i)
+    if (!take_record(responses_in_, response_in_, false))
+      return !malformed_;
+  return false;
+}
+
+bool local_link::take_requests(std::int64_t now)
+{
+  const std::uint32_t before = responder_.receives();
+  if (held_)
+  {
+    if (now >= held_until_)
+      responder_.lose_patience();
+    held_ = false;
+    hold_again_ = true;
+  }
+  for (unsigned i = 0; i != records_max; ++i)
+  {
+    if (take_record(requests_in_, request_in_, true))
+    {
+      hold_again_ = false;
+      // Whoever looks again soon does not look for a next one now: that word is still on the writer's processor, and fetching
+      // it costs as much as all that was done for the message.
+      if (one_at_a_time_ && responder_.receives() != before)
+        return true;
+      continue;
+    }
+    if (held_)
+    {
+      hold();
+      // Answers are not to wait for a receive: who is to post it may be waiting for them.
+      take_rider(requests_in_.last_rider());
+    }
+    hold_again_ = false;
+    return !std::exchange(responses_first_, false);
+  }
+  return false;
+}
+
+void local_link::hold() noexcept
+{
+  if (hold_again_)
+    return;
+  ++hold_number_;
+  held_until_ = now() + responder_.patience();
+}
+
+// Whether a record was taken.
+bool local_link::take_record(ring::reader& from, arrival& of, bool request)
+{
+  std::span<const std::byte> body = from.front();
+  if (body.empty() || malformed_)
+  {
+    malformed_ = malformed_ || from.broken();
+    return false;
+  }
+  if (request && !take_rider(from.rider()))
+    return false;
+  if (!of.in_frame && take_note(body))
+  {
+    from.pop();
+    took_ = true;
+    return true;
+  }
+  if (!of.in_frame && !begin_frame(body, of, request))
+    return false;
+  const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(body.size(), of.left));
+  if (part != 0)
+  {
+    if (of.placing)
+      place(body.first(part), of, request);
+    of.done += part;
+    of.left -= part;
+  }
+  ++moved_;
+  from.pop();
+  took_ = true;
+  if (of.left == 0)
+  {
+    of.in_frame = false;
+    if (of.placing)
+    {
+      if (request)
+        responder_.finish();
+      else
+        requester_.finish();
+    }
+  }
+  return true;
+}
+
+bool local_link::begin_frame(std::span<const std::byte>& body, arrival& of, bool request)
+{
+  // What is checked is what is used: the peer can write here at any time.
+  protocol::header_bytes bytes;
+  const std::size_t there = std::min(body.size(), bytes.size());
+  std::memcpy(bytes.data(), body.data(), there);
+  const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(bytes[0]));
+  const auto h = size != 0 && size <= there ? protocol::decode({bytes.data(), size}) : std::nullopt;
+  if (!h || h->dest_qp != with_.qp || h->payload > with_.segment
+    || protocol::service_of(static_cast<std::uint8_t>(bytes[0])) != with_.kind
+    || request != ((protocol::traits_of(h->op) & protocol::trait_request) != 0))
+  {
+    malformed_ = true;
+    return false;
+  }
+  const protocol::verdict what = request ? responder_.receive(*h) : requester_.receive(*h);
+  if (what == protocol::verdict::hold)
+  {
+    held_ = true;
+    return false;
+  }
+  if (what == protocol::verdict::malformed)
+  {
+    malformed_ = true;
+    return false;
+  }
+  of = {true, what == protocol::verdict::accept, 0, h->payload};
+  body = body.subspan(size);
+  return true;
+}
+
+void local_link::place(std::span<const std::byte> bytes, arrival& of, bool request)
+{
+  std::size_t copied = 0;
+  while (copied != bytes.size())
+  {
+    protocol::pieces to;
+    std::uint64_t done = 0;
+    const auto offset = static_cast<std::uint32_t>(of.done + copied);
+    const auto size = static_cast<std::uint32_t>(bytes.size() - copied);
+    const bool permitted =
+      request ? responder_.place(offset, size, to, done) : requester_.place(offset, size, to, done);
+    bool mapped = true;
+    if (permitted && done != 0)
+    {
+      const unordered_access overlooked(to.unordered());
+      const std::byte* from = bytes.data() + copied;
+      for (const iovec& v : to.view())
+      {
+        mapped = mapped && checked_copy(v.iov_base, from, v.iov_len);
+        from += v.iov_len;
+      }
+      copied += done;
+    }
+    to.clear();
+    if (permitted && done != 0 && mapped)
+      continue;
+    of.placing = false;
+    const protocol::detail why = mapped ? protocol::detail_local_key : protocol::detail_local_fault;
+    if (request)
+      responder_.unplaceable(why);
+    else
+      requester_.unplaceable(why);
+    return;
+  }
+}
+
+// --- sending ---
+
+bool local_link::transmit(bool acknowledge_too)
+{
+  bool good = true;
+  more_to_send_ = true;
+  direct_.begin();
+  for (unsigned i = 0; i != records_max && more_to_send_; ++i)
+  {
+    const bool answers = response_out_.pending || responder_.has_next();
+    const bool answered = answers && send_record(responses_out_, response_out_, false, good);
+    const bool asks = request_out_.pending || requester_.has_next();
+    const bool asked = good && asks && send_record(requests_out_, request_out_, true, good);
+    more_to_send_ = good && (answered || asked);
+  }
+  unfinished_.store(unfinished() || requester_.unfinished(), std::memory_order_relaxed);
+  direct_.let_go();
+  if (direct_.wants())
+    show_key();
+  publish_rights();
+  if (acknowledge_too)
+    acknowledge();
+  owes_.store(responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
+  notify();
+  return good;
+}
+
+// Whether there was something, and room for it.
+bool local_link::send_record(ring::writer& to, departure& what, bool request, bool& good)
+{
+  protocol::frame& f = what.frame;
+  if (!what.pending)
+  {
+    if (request ? !requester_.next(f) : !responder_.next(f))
+      return false;
+    what.pending = true;
+  }
+  const bool starts = f.sent == 0;
+  if (starts && request && f.generation != requester_.generation())
+  {
+    what.pending = false;
+    return true;
+  }
+  const std::size_t headers = starts ? f.header_size : 0;
+  const std::uint32_t offset = starts ? 0 : f.sent - f.header_size;
+  const auto part = static_cast<std::uint32_t>(
+    std::min<std::size_t>(f.source == protocol::frame::origin::none ? 0 : f.payload - offset, body_max - headers));
+  const std::size_t body = headers + part;
+  std::byte* const at = room(to, body, !request && f.payload == 0, request);
+  if (at == nullptr)
+    return false;
+  if (starts)
+    std::memcpy(at, f.bytes.data(), headers);
+  protocol::detail why = protocol::detail_none;
+  if (part != 0 && !gather(at + headers, f, offset, part, why))
+  {
+    what.pending = false;
+    good = starts; // else its headers are out, and nothing sensible can be said behind them
+    if (request)
+      requester_.unreadable(f, why);
+    else
+      responder_.unreadable(f, why);
+    return true;
+  }
+  to.end(body, request ? next_acknowledgement() : 0);
+  news_ = true;
+  ++moved_;
+  f.sent += static_cast<std::uint32_t>(body);
+  if (starts && request)
+    requester_.begun(f);
+  if (f.sent != f.size())
+    return true;
+  what.pending = false;
+  if (request)
+    requester_.sent(f);
+  return true;
+}
+
+std::byte* local_link::room(ring::writer& to, std::size_t body, bool urgent, bool request) noexcept
+{
+  std::byte* at = to.begin(body, urgent);
+  if (at == nullptr && !ending_)
+  {
+    // seq_cst, here and in notify(): either we see the room or the other end sees that we wait for it.
+    mine_->blocked.store(1, std::memory_order_seq_cst);
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    at = to.begin(body, urgent);
+  }
+  malformed_ = malformed_ || to.broken();
+  (request ? requests_blocked_ : responses_blocked_) = at == nullptr;
+  const bool blocked = requests_blocked_ || responses_blocked_;
+  if (blocked != blocked_.load(std::memory_order_relaxed))
+  {
+    blocked_.store(blocked, std::memory_order_relaxed);
+    if (!blocked)
+      mine_->blocked.store(0, std::memory_order_relaxed);
+  }
+  return at;
+}
+
+bool local_link::gather(
+  std::byte* to, const protocol::frame& from, std::uint32_t offset, std::uint32_t size, protocol::detail& why)
+{
+  std::uint32_t copied = 0;
+  while (copied != size)
+  {
+    protocol::pieces some;
+    std::uint64_t done = 0;
+    const bool permitted = from.response ? responder_.gather(from, offset + copied, size - copied, some, done)
+                                         : requester_.gather(from, offset + copied, size - copied, some, done);
+    if (!permitted || done == 0)
+    {
+      why = protocol::detail_local_key;
+      return false;
+    }
+    const unordered_access overlooked(some.unordered());
+    for (const iovec& v : some.view())
+    {
+      if (!checked_copy(to, v.iov_base, v.iov_len))
+      {
+        why = protocol::detail_local_fault;
+        return false;
+      }
+      to += v.iov_len;
+    }
+    copied += static_cast<std::uint32_t>(done);
+  }
+  return true;
+}
+
+// Zero when there is nothing to acknowledge. The responses before it are in their ring: it is shown after them.
+std::uint32_t local_link::next_acknowledgement() noexcept
+{
+  if (response_out_.pending)
+    return 0;
+  const std::optional<std::uint32_t> psn = responder_.take_acknowledgement();
+  return psn ? *psn | segment_side::acknowledged_bit : 0;
+}
+
+void local_link::acknowledge() noexcept
+{
+  const std::uint32_t word = next_acknowledgement();
+  if (word == 0)
+    return;
+  // release: the responses before it
+  mine_->acknowledged.store(word, std::memory_order_release);
+  news_ = true;
+}
+
+void local_link::say_the_last() noexcept
+{
+  ending_ = true;
+  bool good = true;
+  for (unsigned i = 0; i != records_max && good; ++i)
+    if (!send_record(responses_out_, response_out_, false, good))
+      break;
+  acknowledge();
+}
+
+void local_link::notify() noexcept
+{
+  if (!news_ && !took_)
+    return;
+  // seq_cst, here, in arm() and in room(): either the other end sees the news or we see that it does not look.
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  const bool told = news_ || theirs_->blocked.load(std::memory_order_relaxed) != 0;
+  news_ = took_ = false;
+  if (!told || theirs_->asleep.load(std::memory_order_relaxed) == 0
+    || theirs_->asleep.exchange(0, std::memory_order_relaxed) == 0)
+    return;
+  const std::byte poke{};
+  // A socket that is full has enough to wake it up; one whose other end is gone says so when it is read.
+  [[maybe_unused]] const ssize_t sent = ::send(socket_, &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+} // namespace rdma::software::wire

@@ -1,0 +1,208 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
+
+#include "verbs/software/protocol/requester.hpp"
+#include "verbs/software/protocol/responder.hpp"
+#include "verbs/software/wire/direct_access.hpp"
+#include "verbs/software/wire/grant_book.hpp"
+#include "verbs/software/wire/ring.hpp"
+#include "verbs/software/wire/segment.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace rdma::software {
+class shared_memory;
+}
+
+namespace rdma::software::wire {
+
+/// Carries frames between two processes of one host, through memory that they share.
+/**
+ * Requests and responses have a ring each way, so that neither waits for the other; an acknowledgement is a word, which
+ * rides along with a request where there is one. A
+ * frame's payload follows its headers in one record or several. What the other end writes is checked before it is
+ * believed, and copied out of the shared memory before it is checked.
+ *
+ * One thread at a time, but for ready(), arm() and disarm(). An end that is not looking has said so in `asleep`, and is
+ * told by a byte through the socket, whose end is also the end of the peer.
+ */
+class local_link
+{
+public:
+  local_link(protocol::parameters& with, protocol::requester& requests, protocol::responder& responses,
+    grant_book& grants) noexcept
+    : with_(with)
+    , requester_(requests)
+    , responder_(responses)
+    , grants_(grants)
+    , direct_(with)
+  {
+  }
+
+  /// Begins with a segment, as its maker (0) or as the other end. The socket stays the caller's.
+  void open(std::shared_ptr<segment> with, unsigned end, int socket) noexcept;
+
+  bool is_open() const noexcept { return segment_ != nullptr; }
+
+  /// Says what is to be said at the end: answers to what was carried out. They stay readable.
+  void say_the_last() noexcept;
+
+  void close() noexcept;
+
+  // --- who looks ---
+
+  /// Whether receive() or transmit() would find something to do.
+  bool ready() const noexcept
+  {
+    const bool found = requests_in_.ready() || responses_in_.ready() || owes_.load(std::memory_order_relaxed)
+      || theirs_->acknowledged.load(std::memory_order_relaxed) != acknowledged_seen_.load(std::memory_order_relaxed)
+      || blocked_.load(std::memory_order_relaxed) || unfinished_.load(std::memory_order_relaxed);
+    if (!found && !idle_.load(std::memory_order_relaxed))
+      idle_.store(true, std::memory_order_relaxed); // neither exact nor in order: it is a guess at what comes
+    return found;
+  }
+
+  /// From now on the other end is to tell by the socket. Look once more afterwards.
+  void arm() noexcept
+  {
+    mine_->asleep.store(1, std::memory_order_relaxed);
+    std::atomic_thread_fence(std::memory_order_seq_cst); // before the look at what has come meanwhile: see notify()
+  }
+
+  /// Somebody looks all the time.
+  void disarm() noexcept { mine_->asleep.store(0, std::memory_order_relaxed); }
+
+  // --- carrying ---
+
+  /// Takes what has arrived. False when the other end does not keep to the protocol. `looked_at`: if there is more,
+  /// ready() is asked soon.
+  bool receive(std::int64_t now, bool looked_at);
+
+  /// Takes the rest, of a peer that is gone.
+  bool receive_the_rest(std::int64_t now);
+
+  /// A message waits for a receive to be posted.
+  bool held() const noexcept { return held_; }
+  std::int64_t held_until() const noexcept { return held_until_; }
+  std::uint32_t hold_number() const noexcept { return hold_number_; }
+
+  /// Sends what there is to send. False when a frame had begun whose payload cannot follow.
+  /**
+   * An acknowledgement rides along with a request; else it is made when `acknowledge`, and owed when not: ready() tells
+   * of that until it has been made.
+   */
+  bool transmit(bool acknowledge);
+
+  /// What the other end has sent through the socket; false when that was its end.
+  bool hear() noexcept;
+
+  /// Whether something was heard since this was asked last: the other end does not tell again before arm().
+  bool take_heard() noexcept { return std::exchange(heard_, false); }
+  bool has_heard() const noexcept { return heard_; }
+
+  /// receive() or transmit() has ended at its bound, and there may be more to do.
+  bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
+
+  std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
+
+private:
+  // A frame that is arriving in several records, or leaving.
+  struct arrival
+  {
+    bool in_frame = false;
+    bool placing = false;
+    std::uint32_t done = 0;
+    std::uint32_t left = 0;
+  };
+
+  struct departure
+  {
+    protocol::frame frame;
+    bool pending = false;
+  };
+
+  bool take_responses();
+  void take_acknowledgement(std::uint32_t word);
+  bool take_rider(std::uint32_t rider);
+  bool take_requests(std::int64_t now);
+  bool begin_frame(std::span<const std::byte>& body, arrival& of, bool request);
+  bool take_record(ring::reader& from, arrival& of, bool request);
+  void place(std::span<const std::byte> bytes, arrival& of, bool request);
+  void hold() noexcept;
+  bool send_record(ring::writer& to, departure& what, bool request, bool& good);
+  std::byte* room(ring::writer& to, std::size_t body, bool urgent, bool request) noexcept;
+  bool gather(std::byte* to, const protocol::frame& from, std::uint32_t offset, std::uint32_t size,
+    protocol::detail& why);
+  void acknowledge() noexcept;
+  std::uint32_t next_acknowledgement() noexcept;
+  void publish_rights() noexcept;
+  void show_key() noexcept;
+  bool take_note(std::span<const std::byte> body) noexcept;
+  void answer(std::uint32_t key) noexcept;
+  bool send_area(const shared_memory& what, std::uint64_t& name) noexcept;
+  void notify() noexcept;
+
+  protocol::parameters& with_;
+  protocol::requester& requester_;
+  protocol::responder& responder_;
+  grant_book& grants_;
+  direct_access direct_;
+  grant_book::page page_;
+  std::vector<std::uint64_t> areas_sent_;
+
+  std::shared_ptr<segment> segment_;
+  segment_side* mine_ = nullptr;
+  segment_side* theirs_ = nullptr;
+  int socket_ = -1;
+
+  ring::reader requests_in_;
+  ring::reader responses_in_;
+  ring::writer requests_out_;
+  ring::writer responses_out_;
+  arrival request_in_;
+  arrival response_in_;
+  departure request_out_;
+  departure response_out_;
+
+  std::atomic<std::uint32_t> acknowledged_seen_{0};
+  std::uint32_t rider_seen_ = 0;
+  std::atomic<bool> owes_{false}; // an acknowledgement
+  std::atomic<bool> blocked_{false};
+  std::atomic<bool> unfinished_{false}; // for ready()
+  mutable std::atomic<bool> idle_{false}; // ready() has looked in vain since the last receive()
+  bool one_at_a_time_ = false;
+  bool news_ = false; // records or an acknowledgement that the other end has not been told of
+  bool requests_blocked_ = false;
+  bool responses_blocked_ = false;
+  bool responses_first_ = false; // what rides along with a request waits for them
+  bool took_ = false; // there is room that it has not been told of
+  bool more_to_take_ = false;
+  bool more_to_send_ = false;
+  bool heard_ = false;
+  bool malformed_ = false;
+  bool ending_ = false;
+  std::uint64_t moved_ = 0;
+
+  bool held_ = false;
+  bool hold_again_ = false; // of the same message: its time does not begin anew
+  std::int64_t held_until_ = 0;
+  std::uint32_t hold_number_ = 0;
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP

@@ -1,0 +1,191 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// The half of a local link that lets the other end into this end's memory, and asks to be let into the other's.
+
+#include "verbs/software/objects/key_table.hpp"
+#include "verbs/software/shared_memory.hpp"
+#include "verbs/software/wire/local_link.hpp"
+#include "verbs/software/wire/local_socket.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include <sys/stat.h>
+
+namespace rdma::software::wire {
+
+namespace {
+
+// Records that are no frames; their first byte is an opcode that IBA 9.2.1 leaves to manufacturers.
+enum note : std::uint8_t
+{
+  note_key = 0xc0,   ///< a key that the sender would use by itself
+  note_grant = 0xc1, ///< the answer
+};
+
+struct key_note
+{
+  std::uint8_t kind = note_key;
+  std::uint32_t key = 0;
+};
+
+struct grant_note
+{
+  std::uint8_t kind = note_grant;
+  grant_message what;
+};
+
+// Through the socket, with the descriptor of the memory.
+struct area_note
+{
+  std::uint64_t name = 0;
+};
+
+} // namespace
+
+void local_link::publish_rights() noexcept
+{
+  const unsigned rights = responder_.direct_rights();
+  if (rights == mine_->rights.load(std::memory_order_relaxed))
+    return;
+  mine_->read_depth.store(with_.max_peer_read_atomic, std::memory_order_relaxed);
+  mine_->rights.store(rights, std::memory_order_release);
+}
+
+void local_link::show_key() noexcept
+{
+  // Between frames, and when there is room; else the next time.
+  if (!direct_.wants() || (request_out_.pending && request_out_.frame.sent != 0))
+    return;
+  key_note note;
+  std::byte* const at = requests_out_.begin(sizeof note, false);
+  if (at == nullptr)
+    return;
+  const auto key = direct_.take_wanted();
+  if (!key)
+    return;
+  note.key = *key;
+  std::memcpy(at, &note, sizeof note);
+  requests_out_.end(sizeof note);
+  news_ = true;
+}
+
+// Whether it was one.
+bool local_link::take_note(std::span<const std::byte> body) noexcept
+{
+  switch (static_cast<std::uint8_t>(body.front()))
+  {
+  case note_key:
+  {
+    key_note note;
+    if (body.size() < sizeof note)
+      return false;
+    std::memcpy(&note, body.data(), sizeof note);
+    answer(note.key);
+    return true;
+  }
+  case note_grant:
+  {
+    grant_note note;
+    if (body.size() < sizeof note)
+      return false;
+    std::memcpy(&note, body.data(), sizeof note);
+    hear(); // the memory that it names was sent before
+    direct_.grant(note.what);
+    return true;
+  }
+  default:
+    return false;
+  }
+}
+
+void local_link::answer(std::uint32_t key) noexcept
+{
+  // What a request with this key would have to show (key_table::pin_remote()), but for the place, which is checked where
+  // it is used.
+  const key_pin pinned(with_.keys->pin(key));
+  constexpr unsigned remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  if (!pinned || pinned->pd != with_.pd || (pinned->access & remote) == 0
+    || (pinned->window && (!pinned->bound || (pinned->owner_qp != 0 && pinned->owner_qp != with_.qp))))
+    return;
+  grant_note note;
+  note.what.key = key;
+  note.what.rights = pinned->access;
+  note.what.address = pinned->address;
+  note.what.length = pinned->length;
+  note.what.area = grant_message::no_area;
+  note.what.place = reinterpret_cast<std::uintptr_t>(pinned->memory);
+  if (const auto area = shared_memory::find(pinned->memory, pinned->length))
+  {
+    if (!send_area(*area, note.what.area))
+      return;
+    note.what.place = static_cast<std::uint64_t>(pinned->memory - area->base());
+  }
+  if (response_out_.pending && response_out_.frame.sent != 0)
+    return; // its records follow each other; the key is shown again
+  std::byte* const at = responses_out_.begin(sizeof note, false);
+  if (at == nullptr)
+    return;
+  const auto given = grants_.give(page_, *pinned.slot());
+  if (!given)
+    return;
+  note.what.index = given->index;
+  note.what.generation = given->generation;
+  std::memcpy(at, &note, sizeof note);
+  responses_out_.end(sizeof note);
+  news_ = true;
+}
+
+bool local_link::send_area(const shared_memory& what, std::uint64_t& name) noexcept
+{
+  struct stat status
+  {
+  };
+  if (::fstat(what.fd(), &status) != 0)
+    return false;
+  name = status.st_ino;
+  if (std::find(areas_sent_.begin(), areas_sent_.end(), name) != areas_sent_.end())
+    return true;
+  const area_note note{name};
+  try
+  {
+    areas_sent_.reserve(areas_sent_.size() + 1);
+  }
+  catch (const std::bad_alloc&)
+  {
+    return false;
+  }
+  if (send_with_descriptor(socket_, std::as_bytes(std::span(&note, 1)), what.fd()) != sizeof note)
+    return false;
+  areas_sent_.push_back(name);
+  return true;
+}
+
+bool local_link::hear() noexcept
+{
+  // Of wake-ups the other end sends one at a time, for it takes our word of being asleep; who sends more is heard later.
+  constexpr unsigned messages_max = 16;
+  for (unsigned i = 0; i != messages_max; ++i)
+  {
+    area_note note;
+    descriptor with;
+    const ssize_t n = receive_with_descriptor(socket_, std::as_writable_bytes(std::span(&note, 1)), with);
+    if (n < 0)
+      return errno == EAGAIN || errno == EINTR;
+    if (n == 0)
+      return false;
+    heard_ = true;
+    if (n == sizeof note && with)
+      direct_.add_area(note.name, with);
+  }
+  return true;
+}
+
+} // namespace rdma::software::wire

@@ -1,0 +1,122 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/local_socket.hpp"
+
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/un.h>
+
+namespace rdma::software::wire {
+
+bool is_of_this_host(const ibv_gid& gid) noexcept
+{
+  const address at = to_address(gid, 0);
+  if (at.storage.ss_family == AF_INET && gid.raw[12] == 127)
+    return true;
+  // Whether one may bind to it (ip(7)) tells without a list of all addresses.
+  const descriptor probe(::socket(at.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
+  return probe && ::bind(probe.get(), at.get(), at.size) == 0;
+}
+
+address to_local_address(const ibv_gid& gid, std::uint16_t port) noexcept
+{
+  sockaddr_un un{};
+  un.sun_family = AF_UNIX;
+  // Behind the zero that makes it an abstract one.
+  char* at = un.sun_path + 1;
+  const char* const end = un.sun_path + sizeof un.sun_path;
+  const auto room = [&] { return static_cast<std::size_t>(end - at); };
+  at += std::snprintf(at, room(), "boost_rdma/");
+  for (const std::uint8_t byte : gid.raw)
+    at += std::snprintf(at, room(), "%02x", byte);
+  at += std::snprintf(at, room(), "/%u", static_cast<unsigned>(port));
+  address to;
+  std::memcpy(&to.storage, &un, sizeof un);
+  to.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + static_cast<std::size_t>(at - un.sun_path));
+  return to;
+}
+
+descriptor make_local_socket() noexcept
+{
+  return descriptor(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+}
+
+bool is_same_user(int socket) noexcept
+{
+  constexpr uid_t overflow_uid = 65534; // /proc/sys/kernel/overflowuid
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid()
+    && peer.uid != overflow_uid; // of users that this user namespace has no name for
+}
+
+bool is_connected(int socket) noexcept
+{
+  pollfd p{socket, POLLRDHUP, 0};
+  return ::poll(&p, 1, 0) <= 0;
+}
+
+pid_t peer_process(int socket) noexcept
+{
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
+}
+
+ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int with) noexcept
+{
+  iovec what{const_cast<std::byte*>(bytes.data()), bytes.size()};
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &what;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  cmsghdr* const header = CMSG_FIRSTHDR(&message);
+  header->cmsg_level = SOL_SOCKET;
+  header->cmsg_type = SCM_RIGHTS;
+  header->cmsg_len = CMSG_LEN(sizeof(int));
+  std::memcpy(CMSG_DATA(header), &with, sizeof with);
+  return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+ssize_t receive_with_descriptor(int socket, std::span<std::byte> bytes, descriptor& with) noexcept
+{
+  iovec where{bytes.data(), bytes.size()};
+  // The kernel closes what there is no room for.
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  msghdr message{};
+  message.msg_iov = &where;
+  message.msg_iovlen = 1;
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+  if (n < 0)
+    return n;
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header))
+  {
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS || header->cmsg_len < CMSG_LEN(sizeof(int)))
+      continue;
+    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+    for (std::size_t i = 0; i != count; ++i)
+    {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
+      with = descriptor(fd); // the last one; alignment may leave room for a second
+    }
+  }
+  return n;
+}
+
+} // namespace rdma::software::wire

@@ -1,0 +1,44 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_SOCKET_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_SOCKET_HPP
+
+#include "verbs/software/wire/socket.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace rdma::software::wire {
+
+/// Whether an address is one of this host's (of this network namespace's, to be exact).
+bool is_of_this_host(const ibv_gid& gid) noexcept;
+
+/// Where the device of this address and port takes connections from its own host.
+/** An abstract name (unix(7)): it belongs to the network namespace, as the port does, and leaves no file behind. */
+address to_local_address(const ibv_gid& gid, std::uint16_t port) noexcept;
+
+/// A unix socket that keeps messages apart, does not block and is closed by exec; or none, with errno set.
+descriptor make_local_socket() noexcept;
+
+/// Whether the other end is a process of the same user: anyone may connect to an abstract name, or take it first.
+bool is_same_user(int socket) noexcept;
+
+/// As send(2) and recv(2), with a descriptor that goes along.
+ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int with) noexcept;
+ssize_t receive_with_descriptor(int socket, std::span<std::byte> bytes, descriptor& with) noexcept;
+
+/// Whether the other end is still there.
+bool is_connected(int socket) noexcept;
+
+/// The process at the other end, as this one names it; 0 when it cannot.
+pid_t peer_process(int socket) noexcept;
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_SOCKET_HPP

@@ -1,0 +1,239 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_RING_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_RING_HPP
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <new>
+#include <span>
+
+namespace rdma::software::wire {
+
+/// Records in memory that two processes share, from one writer to one reader.
+/**
+ * A record begins on a cache line with a word that is zero until the record is there, so that it arrives with the
+ * line that the reader looks at. The writer clears the word behind a record before it shows the record: the reader
+ * never takes old bytes for a record. Nothing is locked, and whichever side is killed leaves the other a ring that
+ * works. Neither side believes what the other one wrote: what a record says of its size is checked against the ring,
+ * and so is how far the reader claims to have come.
+ */
+namespace ring {
+
+inline constexpr std::size_t line = 64;
+inline constexpr std::size_t head_size = 8; ///< of a record: the word, and four bytes that ride along
+
+/// The word: the record's bytes, a multiple of `line`; with this bit, nothing follows up to the ring's end.
+inline constexpr std::uint32_t skip_bit = 1;
+
+constexpr std::size_t record_size(std::size_t body) noexcept { return (head_size + body + line - 1) / line * line; }
+
+inline std::atomic<std::uint32_t>& word_at(std::byte* at) noexcept
+{
+  static_assert(std::atomic<std::uint32_t>::is_always_lock_free);
+  return *std::launder(reinterpret_cast<std::atomic<std::uint32_t>*>(at));
+}
+
+/// How far the reader has come, which it alone writes.
+using progress = std::atomic<std::uint64_t>;
+
+class writer
+{
+public:
+  writer() = default;
+
+  /// `size` is a power of two; `reserve` bytes are left to records that are urgent.
+  writer(std::byte* memory, std::size_t size, const progress& consumed, std::size_t reserve) noexcept
+    : memory_(memory)
+    , size_(size)
+    , consumed_(&consumed)
+    , reserve_(reserve)
+  {
+  }
+
+  /// The place for a record's body of that size; null when there is no room for it.
+  std::byte* begin(std::size_t body, bool urgent) noexcept
+  {
+    const std::size_t record = record_size(body);
+    const std::size_t offset = place();
+    const std::size_t skipped = record > size_ - offset ? size_ - offset : 0;
+    // The line behind it as well: its word is cleared before the record is shown.
+    if (!room(skipped + record + line + (urgent ? 0 : reserve_)))
+      return nullptr;
+    if (skipped != 0)
+    {
+      word_at(memory_).store(0, std::memory_order_relaxed);
+      // release: the reader finds the ring's first word cleared
+      word_at(memory_ + offset).store(static_cast<std::uint32_t>(skipped) | skip_bit, std::memory_order_release);
+      at_ += skipped;
+    }
+    return memory_ + place() + head_size;
+  }
+
+  /// Shows the record that was begun, and with it what rides along.
+  void end(std::size_t body, std::uint32_t rider = 0) noexcept
+  {
+    const std::size_t record = record_size(body);
+    std::byte* const at = memory_ + place();
+    at_ += record;
+    std::memcpy(at + sizeof(std::uint32_t), &rider, sizeof rider);
+    word_at(memory_ + place()).store(0, std::memory_order_relaxed);
+    // release: the body, and the cleared word behind it
+    word_at(at).store(static_cast<std::uint32_t>(record), std::memory_order_release);
+  }
+
+  /// The reader says that it has come further than the writer, or back.
+  bool broken() const noexcept { return broken_; }
+
+private:
+  std::size_t place() const noexcept { return at_ & (size_ - 1); }
+
+  bool room(std::size_t wanted) noexcept
+  {
+    if (at_ - seen_ + wanted <= size_)
+      return true;
+    // acquire: what the reader took from there it has taken
+    const std::uint64_t now = consumed_->load(std::memory_order_acquire);
+    if (now < seen_ || now > at_)
+    {
+      broken_ = true;
+      return false;
+    }
+    seen_ = now;
+    return at_ - seen_ + wanted <= size_;
+  }
+
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0;
+  const progress* consumed_ = nullptr;
+  std::size_t reserve_ = 0;
+  std::uint64_t at_ = 0;
+  std::uint64_t seen_ = 0;
+  bool broken_ = false;
+};
+
+class reader
+{
+public:
+  reader() = default;
+  reader(std::byte* memory, std::size_t size, progress& consumed) noexcept
+    : memory_(memory)
+    , size_(size)
+    , consumed_(&consumed)
+    , next_(memory)
+  {
+  }
+  reader& operator=(const reader& other) noexcept
+  {
+    memory_ = other.memory_;
+    size_ = other.size_;
+    consumed_ = other.consumed_;
+    at_ = other.at_;
+    broken_ = other.broken_;
+    next_.store(other.next_.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    return *this;
+  }
+
+  /// Whether something is there. Also while another thread reads: then it is a hint about where that one was, and a
+  /// writer that goes on may be writing there, so that ThreadSanitizer is told not to mind.
+  [[gnu::no_sanitize_thread]] bool ready() const noexcept
+  {
+    const auto* const word = reinterpret_cast<const volatile std::uint32_t*>(next_.load(std::memory_order_relaxed));
+    return *word != 0;
+  }
+
+  /// The oldest record's body, with up to a line more behind it; empty when there is none.
+  std::span<const std::byte> front() noexcept
+  {
+    for (;;)
+    {
+      const std::size_t offset = place();
+      const std::uint32_t word = word_at(memory_ + offset).load(std::memory_order_acquire);
+      if (word == 0)
+        return {};
+      const std::uint32_t record = word & ~skip_bit;
+      if (record == 0 || record % line != 0 || record > size_ - offset)
+      {
+        broken_ = true;
+        return {};
+      }
+      if ((word & skip_bit) == 0)
+      {
+        record_ = record;
+        return {memory_ + offset + head_size, record - head_size};
+      }
+      if (record != size_ - offset || offset == 0) // a writer skips the rest of a ring, never all of it
+      {
+        broken_ = true;
+        return {};
+      }
+      advance(record);
+    }
+  }
+
+  /// What rides along with the record that front() has told.
+  std::uint32_t rider() const noexcept
+  {
+    std::uint32_t rider;
+    std::memcpy(&rider, memory_ + place() + sizeof(std::uint32_t), sizeof rider);
+    return rider;
+  }
+
+  /// What rides along with the last record that is there and has some. It stays there, as those before it.
+  std::uint32_t last_rider() const noexcept
+  {
+    std::uint32_t last = 0;
+    std::size_t offset = place();
+    for (std::size_t seen = 0; seen < size_;)
+    {
+      const std::uint32_t word = word_at(memory_ + offset).load(std::memory_order_acquire);
+      const std::uint32_t record = word & ~skip_bit;
+      if (record == 0 || record % line != 0 || record > size_ - offset)
+        break; // the end; what is no ring is found when it is read
+      std::uint32_t rider;
+      std::memcpy(&rider, memory_ + offset + sizeof word, sizeof rider);
+      if ((word & skip_bit) == 0 && rider != 0)
+        last = rider;
+      seen += record;
+      offset = (offset + record) & (size_ - 1);
+    }
+    return last;
+  }
+
+  /// Gives back the place of the record that front() has told.
+  void pop() noexcept { advance(record_); }
+
+  /// What the writer wrote is no ring.
+  bool broken() const noexcept { return broken_; }
+
+private:
+  std::size_t place() const noexcept { return at_ & (size_ - 1); }
+
+  void advance(std::size_t record) noexcept
+  {
+    at_ += record;
+    next_.store(memory_ + place(), std::memory_order_relaxed);
+    consumed_->store(at_, std::memory_order_release); // what was there is not read any more
+  }
+
+  std::byte* memory_ = nullptr;
+  std::size_t size_ = 0;
+  progress* consumed_ = nullptr;
+  std::uint64_t at_ = 0;
+  std::uint32_t record_ = 0;
+  bool broken_ = false;
+  std::atomic<std::byte*> next_{nullptr}; // where the next record's word is
+};
+
+} // namespace ring
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_RING_HPP

@@ -1,0 +1,129 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/segment.hpp"
+
+#include <cerrno>
+#include <mutex>
+#include <new>
+#include <unordered_map>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+
+namespace rdma::software::wire {
+namespace {
+
+constexpr std::size_t sides_at = 0;
+constexpr std::size_t rings_at = 4096;
+constexpr std::size_t end_size = segment::request_ring_size + segment::response_ring_size;
+constexpr std::size_t segment_size = rings_at + 2 * end_size;
+static_assert(2 * sizeof(segment_side) <= rings_at - sides_at);
+
+// Its size cannot change any more: memory that is cut off would be a fault for who reads it.
+constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
+
+// The segments that this process has made, by inode: where the other end is here as well, the two share one mapping.
+struct registry
+{
+  std::mutex mutex;
+  std::unordered_map<ino_t, std::weak_ptr<segment>> made;
+
+  static registry& of_process()
+  {
+    static registry& one = *new registry; // also used by threads that outlive main()
+    return one;
+  }
+};
+
+std::byte* map_memory(const descriptor& fd) noexcept
+{
+  void* const at = ::mmap(nullptr, segment_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  return at != MAP_FAILED ? static_cast<std::byte*>(at) : nullptr;
+}
+
+std::shared_ptr<segment> own(std::byte* memory)
+{
+  if (memory == nullptr)
+    return nullptr;
+  try
+  {
+    return std::make_shared<segment>(memory);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ::munmap(memory, segment_size);
+    errno = ENOMEM;
+    return nullptr;
+  }
+}
+
+} // namespace
+
+std::shared_ptr<segment> segment::create(descriptor& fd) noexcept
+{
+  fd = descriptor(::memfd_create("boost_rdma link", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  struct stat status
+  {
+  };
+  if (!fd || ::ftruncate(fd.get(), segment_size) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, fixed_size) != 0
+    || ::fstat(fd.get(), &status) != 0)
+    return nullptr;
+  std::shared_ptr<segment> made = own(map_memory(fd));
+  if (!made)
+    return nullptr;
+  for (unsigned end = 0; end != 2; ++end)
+    new (made->memory_ + sides_at + end * sizeof(segment_side)) segment_side;
+  registry& all = registry::of_process();
+  try
+  {
+    const std::lock_guard lock(all.mutex);
+    std::erase_if(all.made, [](const auto& each) { return each.second.expired(); });
+    all.made[status.st_ino] = made;
+  }
+  catch (const std::bad_alloc&)
+  {
+    errno = ENOMEM;
+    return nullptr;
+  }
+  return made;
+}
+
+std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
+{
+  struct stat status
+  {
+  };
+  if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(segment_size)
+    || (::fcntl(fd.get(), F_GET_SEALS) & fixed_size) != fixed_size)
+  {
+    errno = EPROTO;
+    return nullptr;
+  }
+  {
+    registry& all = registry::of_process();
+    const std::lock_guard lock(all.mutex);
+    if (const auto found = all.made.find(status.st_ino); found != all.made.end())
+      if (std::shared_ptr<segment> here = found->second.lock())
+        return here;
+  }
+  return own(map_memory(fd));
+}
+
+segment::~segment() { ::munmap(memory_, segment_size); }
+
+segment_side& segment::side(unsigned end) noexcept
+{
+  return *std::launder(reinterpret_cast<segment_side*>(memory_ + sides_at + end * sizeof(segment_side)));
+}
+
+std::byte* segment::requests_of(unsigned end) noexcept { return memory_ + rings_at + end * end_size; }
+
+std::byte* segment::responses_of(unsigned end) noexcept { return requests_of(end) + request_ring_size; }
+
+} // namespace rdma::software::wire

@@ -1,0 +1,184 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/udp_port.hpp"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+#include <netinet/in.h>
+#include <sys/epoll.h>
+#include <sys/uio.h>
+
+namespace rdma::software::wire {
+namespace {
+
+constexpr std::size_t buffer_size = protocol::max_header_size + datagram_payload_max;
+constexpr unsigned batches_max =
+  4; // of one call, so that one busy port does not keep a poller from the rest
+
+// Queues of the kernel's for what comes while nobody looks: as long as it permits.
+void widen(int fd, int privileged, int plain, int size) noexcept
+{
+  if (::setsockopt(fd, SOL_SOCKET, privileged, &size, sizeof size) != 0)
+    ::setsockopt(fd, SOL_SOCKET, plain, &size, sizeof size);
+}
+
+} // namespace
+
+int udp_port::open(engine& by, const ibv_gid& at)
+{
+  constexpr int queue_bytes = 8 * 1024 * 1024;
+  const address local = to_address(at, by.port());
+  descriptor fd(::socket(local.storage.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
+  if (!fd)
+    return errno;
+  if (local.storage.ss_family == AF_INET6)
+  {
+    const int on = 1;
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+  }
+  widen(fd.get(), SO_RCVBUFFORCE, SO_RCVBUF, queue_bytes);
+  widen(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, queue_bytes);
+  if (::bind(fd.get(), local.get(), local.size) != 0)
+    return errno;
+  buffers_.reset(new (std::nothrow) std::byte[batch_size * buffer_size]);
+  if (!buffers_)
+    return ENOMEM;
+  fd_ = std::move(fd);
+  std::uint32_t number = 0;
+  try
+  {
+    number = by.add(*this);
+  }
+  catch (const std::bad_alloc&)
+  {
+    return ENOMEM;
+  }
+  if (by.watch(fd_.get(), number, EPOLLIN))
+    return 0;
+  const int error = errno;
+  by.remove(*this);
+  return error;
+}
+
+int udp_port::send(std::span<mmsghdr> what) noexcept
+{
+  return ::sendmmsg(
+    fd_.get(), what.data(), static_cast<unsigned>(what.size()), MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+void udp_port::serve(mover by, std::uint32_t)
+{
+  if (by != mover::poster)
+    receive();
+}
+
+void udp_port::receive() noexcept
+{
+  // Who is at it takes what is there; the socket says so again if something is left.
+  const std::unique_lock lock(receiving_, std::try_to_lock);
+  if (!lock)
+    return;
+  for (unsigned i = 0; i < batches_max && receive_batch(); ++i)
+  {
+  }
+}
+
+bool udp_port::receive_batch() noexcept
+{
+  std::array<mmsghdr, batch_size> messages{};
+  std::array<iovec, batch_size> vectors;
+  std::array<sockaddr_storage, batch_size> names;
+  for (unsigned i = 0; i < batch_size; ++i)
+  {
+    vectors[i] = {buffers_.get() + i * buffer_size, buffer_size};
+    messages[i].msg_hdr.msg_iov = &vectors[i];
+    messages[i].msg_hdr.msg_iovlen = 1;
+    messages[i].msg_hdr.msg_name = &names[i];
+    messages[i].msg_hdr.msg_namelen = sizeof names[i];
+  }
+  const int n = ::recvmmsg(fd_.get(), messages.data(), batch_size, MSG_DONTWAIT, nullptr);
+  for (int i = 0; i < n; ++i)
+  {
+    const auto at = static_cast<unsigned>(i);
+    if ((messages[at].msg_hdr.msg_flags & MSG_TRUNC) == 0)
+      take({buffers_.get() + at * buffer_size, messages[at].msg_len}, names[at]);
+  }
+  return n == static_cast<int>(batch_size);
+}
+
+// From anybody, and to be believed in nothing. What is wrong is dropped in silence (IBA 9.8.3.2).
+void udp_port::take(std::span<const std::byte> bytes, const sockaddr_storage& from) noexcept
+{
+  if (bytes.empty())
+    return;
+  const auto op = static_cast<std::uint8_t>(bytes[0]);
+  const std::size_t size = protocol::header_size(op);
+  if (size == 0 || protocol::service_of(op) != protocol::service_ud || bytes.size() < size)
+    return;
+  const auto headers = protocol::decode(bytes.first(size));
+  if (!headers || headers->payload != bytes.size() - size
+    || headers->payload > datagram_payload_max)
+    return;
+  address sender;
+  sender.storage = from;
+  ports_.deliver({*headers, to_gid(sender), port_of(sender), gid_index_, bytes.subspan(size)});
+}
+
+int udp_ports::open(engine& by, std::span<const ibv_gid> gids)
+{
+  const std::lock_guard lock(opening_);
+  if (open_.load(std::memory_order_relaxed))
+    return 0;
+  try
+  {
+    for (std::size_t i = ports_.size(); i < gids.size(); ++i)
+    {
+      auto port = std::make_unique<udp_port>(*this, i);
+      if (const int error = port->open(by, gids[i]); error != 0)
+        return error;
+      ports_.push_back(std::move(port));
+    }
+  }
+  catch (const std::bad_alloc&)
+  {
+    return ENOMEM;
+  }
+  open_.store(true, std::memory_order_release);
+  return 0;
+}
+
+void udp_ports::receive_at(std::size_t gid_index) noexcept
+{
+  if (open_.load(std::memory_order_acquire))
+    ports_[gid_index]->receive();
+}
+
+void udp_ports::join(std::uint32_t qp, datagram_sink& sink)
+{
+  const std::lock_guard lock(sinks_mutex_);
+  sinks_[qp] = &sink;
+}
+
+void udp_ports::leave(std::uint32_t qp) noexcept
+{
+  const std::lock_guard lock(sinks_mutex_);
+  sinks_.erase(qp);
+}
+
+void udp_ports::deliver(const datagram& what) noexcept
+{
+  const std::lock_guard lock(sinks_mutex_);
+  if (const auto found = sinks_.find(what.headers.dest_qp); found != sinks_.end())
+    found->second->arrive(what);
+}
+
+} // namespace rdma::software::wire

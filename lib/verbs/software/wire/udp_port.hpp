@@ -1,0 +1,122 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_UDP_PORT_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_UDP_PORT_HPP
+
+#include "verbs/software/protocol/packet.hpp"
+#include "verbs/software/wire/engine.hpp"
+#include "verbs/software/wire/socket.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include <sys/socket.h>
+
+namespace rdma::software::wire {
+
+/// Payload of a datagram at most: the path MTU (IBA 9.8.3.1; UD messages are of one packet).
+inline constexpr std::size_t datagram_payload_max = 4096;
+
+/// A datagram as it came, its headers decoded and consistent with its size.
+struct datagram
+{
+  const protocol::header& headers;
+  ibv_gid from;
+  std::uint16_t from_port;
+  std::size_t gid_index; ///< of the address that it was sent to
+  std::span<const std::byte> payload;
+};
+
+/// A queue pair that takes datagrams.
+class datagram_sink
+{
+public:
+  /// One thread at a time for all sinks of a device; it must not call back into udp_ports.
+  virtual void arrive(const datagram& what) = 0;
+
+protected:
+  ~datagram_sink() = default;
+};
+
+class udp_ports;
+
+/// The UDP socket at one of the device's addresses, shared by its queue pairs.
+class udp_port final : public station
+{
+public:
+  udp_port(udp_ports& of, std::size_t gid_index) noexcept
+    : ports_(of)
+    , gid_index_(gid_index)
+  {
+  }
+
+  /// Binds the number that the device has for TCP, at this address. 0 or an errno.
+  int open(engine& by, const ibv_gid& at);
+
+  /// As sendmmsg(2): how many have left; or -1 with errno.
+  int send(std::span<mmsghdr> what) noexcept;
+
+  /// Takes what has arrived, a bounded number of datagrams.
+  void receive() noexcept;
+
+  // station: it is among the engine's sockets like a connection
+  void serve(mover by, std::uint32_t events = 0) override;
+  void meet() override {}
+
+private:
+  static constexpr unsigned batch_size = 32;
+
+  bool receive_batch() noexcept;
+  void take(std::span<const std::byte> bytes, const sockaddr_storage& from) noexcept;
+
+  udp_ports& ports_;
+  const std::size_t gid_index_;
+  descriptor fd_;
+  std::mutex receiving_;
+  std::unique_ptr<std::byte[]> buffers_; // under receiving_
+};
+
+/// The UDP sockets of a device.
+class udp_ports
+{
+public:
+  /// Opens them, if they are not open yet: one at each of these addresses. 0 or an errno.
+  int open(engine& by, std::span<const ibv_gid> gids);
+
+  /// After open().
+  udp_port& at(std::size_t gid_index) noexcept { return *ports_[gid_index]; }
+
+  /// Takes what has arrived at this one.
+  void receive_at(std::size_t gid_index) noexcept;
+
+  /// From now on datagrams for this queue pair are given to it. May throw std::bad_alloc.
+  void join(std::uint32_t qp, datagram_sink& sink);
+
+  /// No more, when this returns.
+  void leave(std::uint32_t qp) noexcept;
+
+private:
+  friend class udp_port;
+  void deliver(const datagram& what) noexcept;
+
+  std::mutex opening_;
+  std::vector<std::unique_ptr<udp_port>> ports_;
+  std::atomic<bool> open_{false};
+  std::mutex sinks_mutex_;
+  std::unordered_map<std::uint32_t, datagram_sink*> sinks_;
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_UDP_PORT_HPP

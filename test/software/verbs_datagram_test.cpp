@@ -1,0 +1,665 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Unreliable datagrams (IBA 9.8.3), their addresses, and what strangers may send to their port.
+
+#include "software/stranger.hpp"
+#include "software/verbs_failure.hpp"
+
+#include "verbs/software/exports.hpp"
+
+#include <cerrno>
+#include <cstring>
+#include <random>
+
+using namespace test;
+namespace software = rdma::software;
+
+namespace {
+
+constexpr std::uint32_t the_key = 0x11111111;
+constexpr std::size_t route = 40; // in front of each message
+
+// A datagram queue pair and what it takes to talk to it.
+class datagrams
+{
+public:
+  explicit datagrams(const verbs_device& on, ibv_srq* shared = nullptr, int depth = 64)
+    : device_(on)
+    , sent_(on, depth)
+    , received_(on, depth)
+  {
+    ibv_qp_init_attr attr{};
+    attr.send_cq = sent_.get();
+    attr.recv_cq = received_.get();
+    attr.srq = shared;
+    attr.qp_type = IBV_QPT_UD;
+    attr.sq_sig_all = 1;
+    attr.cap = {32, 32, 4, 4, 128};
+    qp_ = on.api().create_qp(on.pd(), &attr);
+    must(qp_ != nullptr, "create_qp");
+  }
+  ~datagrams() { must(device_.api().destroy_qp(qp_) == 0, "destroy_qp"); }
+  datagrams(const datagrams&) = delete;
+  datagrams& operator=(const datagrams&) = delete;
+
+  ibv_qp* qp() const noexcept { return qp_; }
+  const completions& sent() const noexcept { return sent_; }
+  const completions& received() const noexcept { return received_; }
+
+  int modify(ibv_qp_attr attr, int mask) const { return device_.api().modify_qp(qp_, &attr, mask); }
+  int to_init() const
+  {
+    ibv_qp_attr attr{};
+    attr.qp_state = IBV_QPS_INIT;
+    attr.port_num = 1;
+    attr.qkey = the_key;
+    return modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY);
+  }
+  int to(ibv_qp_state state, int more = 0) const
+  {
+    ibv_qp_attr attr{};
+    attr.qp_state = state;
+    return modify(attr, IBV_QP_STATE | more);
+  }
+  void start() const
+  {
+    must(to_init() == 0 && to(IBV_QPS_RTR) == 0 && to(IBV_QPS_RTS, IBV_QP_SQ_PSN) == 0, "RTS");
+  }
+  ibv_qp_state state() const
+  {
+    ibv_qp_attr attr{};
+    ibv_qp_init_attr init{};
+    must(device_.api().query_qp(qp_, &attr, IBV_QP_STATE, &init) == 0, "query_qp");
+    return attr.qp_state;
+  }
+  int receive(std::uint64_t id, const ibv_sge& into) const
+  {
+    ibv_sge list = into;
+    ibv_recv_wr wr{};
+    wr.wr_id = id;
+    wr.sg_list = &list;
+    wr.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    return ibv_post_recv(qp_, &wr, &bad);
+  }
+  int send(std::uint64_t id, ibv_ah* to, std::uint32_t qp, const ibv_sge& what,
+    std::uint32_t key = the_key, unsigned flags = 0) const
+  {
+    request r(IBV_WR_SEND_WITH_IMM, {what}, id);
+    r.wr.imm_data = 0x0a0b0c0d;
+    r.wr.send_flags = flags;
+    r.wr.wr.ud = {to, qp, key};
+    ibv_send_wr* bad = nullptr;
+    return ibv_post_send(qp_, &r.wr, &bad);
+  }
+
+private:
+  const verbs_device& device_;
+  completions sent_;
+  completions received_;
+  ibv_qp* qp_;
+};
+
+ibv_ah_attr to_device(const verbs_device& from, const verbs_device& to)
+{
+  ibv_ah_attr attr{};
+  attr.is_global = attr.port_num = 1;
+  attr.dlid = to.lid();
+  attr.grh.dgid = to.gid();
+  attr.grh.sgid_index = from.gid_index();
+  attr.grh.hop_limit = 1;
+  return attr;
+}
+
+class handle
+{
+public:
+  handle(const verbs_device& from, const verbs_device& to)
+  {
+    ibv_ah_attr attr = to_device(from, to);
+    ah_ = software::create_ah(from.pd(), &attr);
+    must(ah_ != nullptr, "create_ah");
+  }
+  explicit handle(ibv_ah* made)
+    : ah_(made)
+  {
+    must(ah_ != nullptr, "an address handle");
+  }
+  ~handle() { must(software::destroy_ah(ah_) == 0, "destroy_ah"); }
+  handle(const handle&) = delete;
+  handle& operator=(const handle&) = delete;
+  ibv_ah* get() const noexcept { return ah_; }
+
+private:
+  ibv_ah* ah_;
+};
+
+rdma::software::device_settings at(const char* address)
+{
+  rdma::software::device_settings s;
+  s.addresses = {address};
+  return s;
+}
+
+struct scene
+{
+  explicit scene(const char* address = "127.0.0.1")
+    : near(at(address))
+    , far(at(address))
+    , a(near)
+    , b(far)
+    , to_far(near, far)
+    , from(near, 8192)
+    , into(far, 16384)
+  {
+    from.fill(sent_byte);
+    into.fill(kept_byte);
+    a.start();
+    b.start();
+  }
+
+  /// What was sent before has arrived or is lost: a datagram gets through.
+  void check_alive()
+  {
+    REQUIRE(b.receive(999, into.sge(8192, 256)) == 0);
+    REQUIRE(a.send(998, to_far.get(), b.qp()->qp_num, from.sge(0, 16)) == 0);
+    CHECK(a.sent().next().wr_id == 998);
+    const ibv_wc wc = b.received().next();
+    CHECK(wc.wr_id == 999);
+    CHECK(wc.status == IBV_WC_SUCCESS);
+    CHECK(wc.byte_len == route + 16);
+  }
+
+  verbs_device near;
+  verbs_device far;
+  datagrams a;
+  datagrams b;
+  handle to_far;
+  memory from;
+  memory into;
+};
+
+// A UDP socket of a test's own.
+class udp_stranger
+{
+public:
+  explicit udp_stranger(std::uint16_t port)
+    : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0))
+  {
+    to_.sin_family = AF_INET;
+    to_.sin_port = htons(port);
+    to_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  }
+  ~udp_stranger() { ::close(fd_); }
+  udp_stranger(const udp_stranger&) = delete;
+  udp_stranger& operator=(const udp_stranger&) = delete;
+  void say(const std::vector<std::byte>& bytes) const
+  {
+    [[maybe_unused]] const ssize_t n = ::sendto(
+      fd_, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&to_), sizeof to_);
+  }
+
+private:
+  int fd_;
+  sockaddr_in to_{};
+};
+
+std::vector<std::byte> bytes_of(const protocol::header& h, std::size_t payload)
+{
+  protocol::header_bytes bytes;
+  const std::size_t size = encode(h, bytes);
+  std::vector<std::byte> all(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(size));
+  all.resize(size + payload, std::byte{0xee});
+  return all;
+}
+
+} // namespace
+
+TEST_CASE("a datagram arrives with its route in front, and can be answered by that alone")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s(GENERATE("127.0.0.1", "::1"));
+  const std::size_t size = GENERATE(0u, 1u, 2048u, 4096u);
+  CAPTURE(size);
+  REQUIRE(s.b.receive(1, s.into.sge(0, route + 4096)) == 0);
+  REQUIRE(s.a.send(2, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, size)) == 0);
+  ibv_wc wc = s.a.sent().next();
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(wc.wr_id == 2);
+  CHECK(wc.opcode == IBV_WC_SEND);
+  wc = s.b.received().next();
+  CHECK(wc.wr_id == 1);
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(wc.opcode == IBV_WC_RECV);
+  CHECK(wc.byte_len == route + size);
+  CHECK(wc.wc_flags == (IBV_WC_GRH | IBV_WC_WITH_IMM));
+  CHECK(wc.imm_data == 0x0a0b0c0d);
+  CHECK(wc.src_qp == s.a.qp()->qp_num);
+  CHECK(wc.qp_num == s.b.qp()->qp_num);
+  CHECK(wc.slid == s.near.lid());
+  CHECK(s.into.holds(sent_byte, route, size));
+  CHECK(s.into.holds(kept_byte, route + size));
+
+  ibv_grh grh;
+  std::memcpy(&grh, s.into.bytes().data(), sizeof grh);
+  ibv_ah_attr attr;
+  REQUIRE(software::init_ah_from_wc(s.far.context(), 1, &wc, &grh, &attr) == 0);
+  CHECK(attr.dlid == s.near.lid());
+  CHECK(attr.is_global == 1);
+  CHECK(std::memcmp(attr.grh.dgid.raw, s.near.gid().raw, 16) == 0);
+  const handle back(software::create_ah_from_wc(s.far.pd(), &wc, &grh, 1));
+  memory answer(s.near, 256);
+  REQUIRE(s.a.receive(3, answer.sge()) == 0);
+  REQUIRE(s.b.send(4, back.get(), wc.src_qp, s.into.sge(8192, 8)) == 0);
+  CHECK(s.b.sent().next().status == IBV_WC_SUCCESS);
+  wc = s.a.received().next();
+  CHECK(wc.wr_id == 3);
+  CHECK(wc.byte_len == route + 8);
+  // Nothing of what a program makes up there is followed.
+  std::memset(&grh, 0x33, sizeof grh);
+  CHECK(software::init_ah_from_wc(s.far.context(), 1, &wc, &grh, &attr) == -1);
+}
+
+TEST_CASE("many datagrams leave by few calls, gathered and inline, and arrive in order")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  for (unsigned i = 0; i < 32; ++i)
+    REQUIRE(s.b.receive(i, s.into.sge(i * 256, 256)) == 0);
+  std::vector<std::unique_ptr<request>> list;
+  for (unsigned i = 0; i < 32; ++i)
+  {
+    s.from[i] = static_cast<std::uint8_t>(i);
+    auto r = std::make_unique<request>(
+      IBV_WR_SEND, std::vector<ibv_sge>{s.from.sge(i, 1), s.from.sge(64, 100)}, i);
+    r->wr.wr.ud = {s.to_far.get(), s.b.qp()->qp_num, the_key};
+    r->flags(i % 2 == 0 ? unsigned{IBV_SEND_INLINE} : 0u);
+    if (!list.empty())
+      list.back()->wr.next = &r->wr;
+    list.push_back(std::move(r));
+  }
+  ibv_send_wr* bad = nullptr;
+  REQUIRE(ibv_post_send(s.a.qp(), &list.front()->wr, &bad) == 0);
+  for (unsigned i = 0; i < 32; ++i)
+  {
+    CHECK(s.a.sent().next().wr_id == i);
+    const ibv_wc wc = s.b.received().next();
+    CHECK(wc.wr_id == i);
+    CHECK(wc.byte_len == route + 101);
+    CHECK(s.into[i * 256 + route] == i);
+  }
+}
+
+TEST_CASE("datagrams with a wrong key are dropped and counted")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  REQUIRE(s.b.receive(1, s.into.sge(0, 512)) == 0);
+  REQUIRE(s.a.send(1, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, 8), the_key + 1) == 0);
+  CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
+  // The high bit stands for the sender's own, which is the right one.
+  REQUIRE(s.a.send(2, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, 9), 0x8000'0000) == 0);
+  const ibv_wc wc = s.b.received().next();
+  CHECK(wc.wr_id == 1);
+  CHECK(wc.byte_len == route + 9);
+  ibv_port_attr port{};
+  REQUIRE(verbs_get_ctx(s.far.context())->query_port(s.far.context(), 1, &port, sizeof port) == 0);
+  CHECK(port.qkey_viol_cntr == 1);
+}
+
+TEST_CASE(
+  "a datagram that meets no receive, too small a one or nobody at all is lost, and nothing else is")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  const int what = GENERATE(0, 1, 2, 3);
+  CAPTURE(what);
+  std::uint32_t to = s.b.qp()->qp_num;
+  if (what == 1)
+    REQUIRE(s.b.receive(999, s.into.sge(8192, route + 16)) == 0); // it stays for one that fits
+  if (what == 2)
+    to ^= 1;
+  if (what == 3)
+    to = s.a.qp()->qp_num; // of another device
+  REQUIRE(s.a.send(1, s.to_far.get(), to, s.from.sge(0, 17)) == 0);
+  CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
+  // One that is taken by somebody else shows that it has been looked at.
+  datagrams other(s.far);
+  other.start();
+  REQUIRE(other.receive(5, s.into.sge(0, 256)) == 0);
+  REQUIRE(s.a.send(2, s.to_far.get(), other.qp()->qp_num, s.from.sge(0, 8)) == 0);
+  CHECK(other.received().next().wr_id == 5);
+  CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
+  s.check_alive();
+  CHECK(s.b.state() == IBV_QPS_RTS);
+}
+
+TEST_CASE(
+  "a message too long for a datagram, or not readable, ends the sending until it is taken up again")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  const bool length = GENERATE(true, false);
+  ibv_sge bad = s.from.sge(0, length ? 4097 : 64);
+  if (!length)
+    bad.lkey ^= 0xff00;
+  REQUIRE(s.a.send(1, s.to_far.get(), s.b.qp()->qp_num, bad) == 0);
+  CHECK(s.a.sent().next().status == (length ? IBV_WC_LOC_LEN_ERR : IBV_WC_LOC_PROT_ERR));
+  CHECK(s.a.state() == IBV_QPS_SQE);
+  REQUIRE(s.a.send(2, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, 8)) == 0);
+  CHECK(s.a.sent().next().status == IBV_WC_WR_FLUSH_ERR);
+  REQUIRE(s.a.to(IBV_QPS_RTS) == 0);
+  s.check_alive();
+}
+
+TEST_CASE("a receive that is wrong itself ends the datagram queue pair that it was posted to")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  ibv_sge bad = s.into.sge(0, 256);
+  bad.lkey ^= 0xff00;
+  REQUIRE(s.b.receive(1, bad) == 0);
+  REQUIRE(s.b.receive(2, s.into.sge(0, 256)) == 0);
+  REQUIRE(s.a.send(1, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, 8)) == 0);
+  ibv_wc wc = s.b.received().next();
+  CHECK(wc.wr_id == 1);
+  CHECK(wc.status == IBV_WC_LOC_PROT_ERR);
+  wc = s.b.received().next();
+  CHECK(wc.wr_id == 2);
+  CHECK(wc.status == IBV_WC_WR_FLUSH_ERR);
+  CHECK(s.b.state() == IBV_QPS_ERR);
+  REQUIRE(s.b.receive(3, s.into.sge(0, 256)) == 0); // flushed like the others
+  CHECK(s.b.received().next().status == IBV_WC_WR_FLUSH_ERR);
+}
+
+TEST_CASE("datagram queue pairs go through their states with their own attributes")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  verbs_device device;
+  datagrams d(device);
+  memory m(device, 256);
+  const handle self(device, device);
+  CHECK(d.receive(1, m.sge()) == EINVAL); // RESET
+  ibv_qp_attr attr{};
+  attr.qp_state = IBV_QPS_INIT;
+  attr.port_num = 1;
+  CHECK(d.modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT) == EINVAL);
+  CHECK(
+    d.modify(attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS) == EINVAL);
+  REQUIRE(d.to_init() == 0);
+  REQUIRE(d.receive(1, m.sge()) == 0);
+  CHECK(d.send(1, self.get(), d.qp()->qp_num, m.sge(0, 8)) == EINVAL);
+  CHECK(d.to(IBV_QPS_RTS, IBV_QP_SQ_PSN) == EINVAL);
+  CHECK(d.to(IBV_QPS_RTR, IBV_QP_AV) == EINVAL);
+  REQUIRE(d.to(IBV_QPS_RTR) == 0);
+  CHECK(d.send(1, self.get(), d.qp()->qp_num, m.sge(0, 8)) == EINVAL);
+  CHECK(d.to(IBV_QPS_RTS) == EINVAL);
+  REQUIRE(d.to(IBV_QPS_RTS, IBV_QP_SQ_PSN) == 0);
+  REQUIRE(d.to(IBV_QPS_SQD, IBV_QP_EN_SQD_ASYNC_NOTIFY) == 0);
+  REQUIRE(d.send(2, self.get(), d.qp()->qp_num, m.sge(64, 8)) == 0);
+  CHECK_FALSE(d.sent().poll().has_value());
+  REQUIRE(d.to(IBV_QPS_RTS) == 0);
+  CHECK(d.sent().next().wr_id == 2);
+  CHECK(d.received().next().wr_id == 1); // from itself
+  REQUIRE(d.receive(3, m.sge()) == 0);
+  REQUIRE(d.to(IBV_QPS_ERR) == 0);
+  CHECK(d.received().next().status == IBV_WC_WR_FLUSH_ERR);
+  REQUIRE(d.send(4, self.get(), d.qp()->qp_num, m.sge(0, 8)) == 0);
+  CHECK(d.sent().next().status == IBV_WC_WR_FLUSH_ERR);
+  REQUIRE(d.to(IBV_QPS_RESET) == 0);
+  REQUIRE(d.to_init() == 0);
+}
+
+TEST_CASE("a datagram needs an address handle of its queue pair's domain, and nothing but sends")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  CHECK(s.a.send(1, nullptr, 2, s.from.sge(0, 8)) == EINVAL);
+  CHECK(s.a.send(1, s.to_far.get(), 0x1000000, s.from.sge(0, 8)) == EINVAL);
+  const handle foreign(s.far, s.near);
+  CHECK(s.a.send(1, foreign.get(), 2, s.from.sge(0, 8)) == EINVAL);
+  request write(IBV_WR_RDMA_WRITE, {s.from.sge(0, 8)});
+  write.wr.wr.ud = {s.to_far.get(), 2, the_key};
+  ibv_send_wr* bad = nullptr;
+  CHECK(ibv_post_send(s.a.qp(), &write.wr, &bad) == EINVAL);
+  CHECK(bad == &write.wr);
+  CHECK(s.a.send(1, s.to_far.get(), 2, s.from.sge(0, 129), the_key, IBV_SEND_INLINE) == EINVAL);
+
+  const auto refused = [&](auto change)
+  {
+    ibv_ah_attr attr = to_device(s.near, s.far);
+    change(attr);
+    errno = 0;
+    return software::create_ah(s.near.pd(), &attr) == nullptr && errno == EINVAL;
+  };
+  CHECK(refused([](ibv_ah_attr& a) { a.is_global = 0; }));
+  CHECK(refused([](ibv_ah_attr& a) { a.dlid = 0; }));
+  CHECK(refused([](ibv_ah_attr& a) { a.port_num = 2; }));
+  CHECK(refused([](ibv_ah_attr& a) { a.grh.sgid_index = 9; }));
+  CHECK(refused([](ibv_ah_attr& a) { a.grh.dgid.raw[0] = 0x20; })); // IPv6, from an IPv4 address
+  CHECK(s.near.api().dealloc_pd(s.near.pd()) == EBUSY);
+  ibv_gid group{};
+  CHECK(software::attach_mcast(s.a.qp(), &group, 0) == EOPNOTSUPP);
+}
+
+TEST_CASE("datagram queue pairs share receives, and may be built by the ibv_wr calls")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  ibv_srq_init_attr with{nullptr, {16, 2, 0}};
+  ibv_srq* const shared = s.far.api().create_srq(s.far.pd(), &with);
+  REQUIRE(shared != nullptr);
+  {
+    datagrams c(s.far, shared);
+    c.start();
+    ibv_sge into = s.into.sge(0, 512);
+    ibv_recv_wr wr{};
+    wr.wr_id = 70;
+    wr.sg_list = &into;
+    wr.num_sge = 1;
+    ibv_recv_wr* bad = nullptr;
+    REQUIRE(ibv_post_srq_recv(shared, &wr, &bad) == 0);
+
+    const completions cq(s.near);
+    ibv_qp_init_attr_ex attr{};
+    attr.send_cq = attr.recv_cq = cq.get();
+    attr.qp_type = IBV_QPT_UD;
+    attr.cap = {8, 8, 1, 1, 64};
+    attr.comp_mask = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+    attr.pd = s.near.pd();
+    attr.send_ops_flags = IBV_QP_EX_WITH_SEND;
+    ibv_qp* const qp = verbs_get_ctx(s.near.context())->create_qp_ex(s.near.context(), &attr);
+    REQUIRE(qp != nullptr);
+    ibv_qp_attr to{};
+    to.port_num = 1;
+    to.qkey = the_key;
+    to.qp_state = IBV_QPS_INIT;
+    REQUIRE(
+      s.near.api().modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+      == 0);
+    to.qp_state = IBV_QPS_RTR;
+    REQUIRE(s.near.api().modify_qp(qp, &to, IBV_QP_STATE) == 0);
+    to.qp_state = IBV_QPS_RTS;
+    REQUIRE(s.near.api().modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_SQ_PSN) == 0);
+    ibv_qp_ex* const qpx = software::qp_to_qp_ex(qp);
+    REQUIRE(qpx != nullptr);
+    qpx->wr_id = 71;
+    qpx->wr_flags = IBV_SEND_SIGNALED;
+    ibv_wr_start(qpx);
+    ibv_wr_send(qpx);
+    ibv_wr_set_sge(qpx, s.from.mr()->lkey, s.from.address(), 32);
+    CHECK(ibv_wr_complete(qpx) == EINVAL); // to nobody
+    ibv_wr_start(qpx);
+    ibv_wr_send(qpx);
+    ibv_wr_set_ud_addr(qpx, s.to_far.get(), c.qp()->qp_num, the_key);
+    ibv_wr_set_sge(qpx, s.from.mr()->lkey, s.from.address(), 32);
+    REQUIRE(ibv_wr_complete(qpx) == 0);
+    CHECK(cq.next().wr_id == 71);
+    const ibv_wc wc = c.received().next();
+    CHECK(wc.wr_id == 70);
+    CHECK(wc.byte_len == route + 32);
+    REQUIRE(s.near.api().destroy_qp(qp) == 0);
+  }
+  CHECK(s.far.api().destroy_srq(shared) == 0);
+}
+
+TEST_CASE("a datagram wakes who waits for its completion")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  ibv_comp_channel* const channel = s.far.api().create_comp_channel(s.far.context());
+  REQUIRE(channel != nullptr);
+  ibv_cq* const cq = s.far.api().create_cq(s.far.context(), 8, nullptr, channel, 0);
+  REQUIRE(cq != nullptr);
+  ibv_qp_init_attr init{};
+  init.send_cq = init.recv_cq = cq;
+  init.qp_type = IBV_QPT_UD;
+  init.cap = {4, 4, 1, 1, 0};
+  ibv_qp* const qp = s.far.api().create_qp(s.far.pd(), &init);
+  REQUIRE(qp != nullptr);
+  ibv_qp_attr to{};
+  to.port_num = 1;
+  to.qkey = the_key;
+  to.qp_state = IBV_QPS_INIT;
+  REQUIRE(
+    s.far.api().modify_qp(qp, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_QKEY)
+    == 0);
+  to.qp_state = IBV_QPS_RTR;
+  REQUIRE(s.far.api().modify_qp(qp, &to, IBV_QP_STATE) == 0);
+  ibv_sge into = s.into.sge(0, 256);
+  ibv_recv_wr wr{};
+  wr.sg_list = &into;
+  wr.num_sge = 1;
+  ibv_recv_wr* bad = nullptr;
+  REQUIRE(ibv_post_recv(qp, &wr, &bad) == 0);
+  REQUIRE(ibv_req_notify_cq(cq, 1) == 0);
+  REQUIRE(
+    s.a.send(1, s.to_far.get(), qp->qp_num, s.from.sge(0, 8), the_key, IBV_SEND_SOLICITED) == 0);
+  ibv_cq* which = nullptr;
+  void* user = nullptr;
+  REQUIRE(s.far.api().get_cq_event(channel, &which, &user) == 0);
+  CHECK(which == cq);
+  s.far.api().ack_cq_events(cq, 1);
+  ibv_wc wc{};
+  CHECK(ibv_poll_cq(cq, 1, &wc) == 1);
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(s.far.api().destroy_qp(qp) == 0);
+  CHECK(s.far.api().destroy_cq(cq) == 0);
+  CHECK(s.far.api().destroy_comp_channel(channel) == 0);
+}
+
+TEST_CASE("what strangers send to the datagram port does no harm")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  for (std::uint64_t i = 0; i < 8; ++i)
+    REQUIRE(s.b.receive(i, s.into.sge(1024 * i, 512)) == 0);
+  const udp_stranger stranger(s.far.lid());
+  const unsigned seed = GENERATE(range(1u, 20u));
+  CAPTURE(seed);
+  std::mt19937 random(seed);
+  protocol::header good;
+  good.op = protocol::of_service(protocol::opcode::send_only, protocol::service_ud);
+  good.dest_qp = s.b.qp()->qp_num;
+  good.queue_key = the_key;
+  good.source_qp = 5;
+  for (unsigned i = 0; i < 100; ++i)
+  {
+    protocol::header h = good;
+    std::size_t payload = random() % 300;
+    h.payload = static_cast<std::uint32_t>(payload);
+    switch (random() % 6)
+    {
+    case 0: // a size that is not its own
+      h.payload += 1 + random() % 1000;
+      break;
+    case 1: // another service's, or no opcode
+      h.op = static_cast<protocol::opcode>(random() % 256);
+      if (protocol::service_of(static_cast<std::uint8_t>(h.op)) == protocol::service_ud)
+        h.queue_key = 0;
+      break;
+    case 2: // larger than any
+      payload = 4097 + random() % 8000;
+      h.payload = static_cast<std::uint32_t>(payload);
+      break;
+    case 3:
+      h.queue_key = random() | 1u << 30;
+      break;
+    case 4:
+      h.dest_qp = random() & 0xffffff;
+      h.queue_key = 0;
+      break;
+    case 5: // too large for the receives
+      payload = 473 + random() % 1000;
+      h.payload = static_cast<std::uint32_t>(payload);
+      break;
+    }
+    std::vector<std::byte> bytes = bytes_of(h, payload);
+    if (random() % 4 == 0)
+      bytes.resize(random() % 28); // cut off
+    stranger.say(bytes);
+  }
+  stranger.say(bytes_of(
+    [&]
+    {
+      protocol::header h = good;
+      h.payload = 7;
+      return h;
+    }(),
+    7));
+  const ibv_wc wc = s.b.received().next();
+  CHECK(wc.wr_id == 0);
+  CHECK(wc.byte_len == route + 7);
+  CHECK(wc.src_qp == 5);
+  CHECK(s.into.holds(kept_byte, route + 7));
+  CHECK(s.b.state() == IBV_QPS_RTS);
+}
+
+TEST_CASE("nothing listens for datagrams before a queue pair is there for them")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  verbs_device device;
+  const auto taken = [&]
+  {
+    const int fd = ::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+    sockaddr_in at{};
+    at.sin_family = AF_INET;
+    at.sin_port = htons(device.lid());
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    const bool free = ::bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
+    ::close(fd);
+    return !free;
+  };
+  datagrams d(device);
+  REQUIRE(d.to_init() == 0);
+  CHECK_FALSE(taken());
+  REQUIRE(d.to(IBV_QPS_RTR) == 0);
+  CHECK(taken());
+}
+
+TEST_CASE("a completion queue without room ends the datagram queue pair, and says so")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  scene s;
+  datagrams small(s.far, nullptr, 2);
+  small.start();
+  for (std::uint64_t i = 0; i < 4; ++i)
+    REQUIRE(small.receive(i, s.into.sge(256 * i, 256)) == 0);
+  for (unsigned i = 0; i < 3; ++i)
+  {
+    REQUIRE(s.a.send(i, s.to_far.get(), small.qp()->qp_num, s.from.sge(0, 8)) == 0);
+    CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
+  }
+  // Nobody polls: the engine finds them.
+  const ibv_event_type first = s.far.event();
+  const ibv_event_type second = s.far.event();
+  CHECK(first == IBV_EVENT_CQ_ERR);
+  CHECK(second == IBV_EVENT_QP_FATAL);
+  CHECK(small.state() == IBV_QPS_ERR);
+  CHECK(s.b.state() == IBV_QPS_RTS);
+}

@@ -1,0 +1,254 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Processes that are killed at any instruction, and what is left for those that talked to them.
+
+#include "software/verbs_processes.hpp"
+
+#include <array>
+#include <cstdint>
+#include <ctime>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <string>
+
+#include <fcntl.h>
+
+using namespace test;
+
+namespace {
+
+constexpr std::size_t size = 64 * 1024;
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+constexpr unsigned kills = 300; // at a tenth of the speed
+#else
+constexpr unsigned kills = 10'000;
+#endif
+
+rdma::software::device_settings on_loopback()
+{
+  rdma::software::device_settings s;
+  s.addresses = {"127.0.0.1"};
+  s.retry_time_min = std::chrono::milliseconds(50); // for those that are killed before they have connected
+  return s;
+}
+
+/// Everything that a queue pair can ask of the other end, as long as its queue takes it.
+void hammer(const endpoint& e, const memory& m, const end_name& peer, unsigned turn)
+{
+  const std::array<std::size_t, 4> sizes{8, 64, 5000, size / 2};
+  const std::size_t bytes = sizes[turn / 5 % sizes.size()];
+  switch (turn % 5)
+  {
+  case 0:
+    (void)e.write(turn, m.sge(0, bytes), peer.address, peer.key);
+    break;
+  case 1:
+    (void)e.read(turn, m.sge(size / 2, bytes), peer.address, peer.key);
+    break;
+  case 2:
+    (void)e.send(turn, m.sge(0, bytes));
+    break;
+  case 3:
+    (void)e.receive(turn, m.sge(0, size));
+    break;
+  default:
+  {
+    request r(IBV_WR_ATOMIC_FETCH_AND_ADD, {m.sge(size - 8, 8)}, turn);
+    (void)e.post(r.atomic(peer.address + size - 16, peer.key, 1).wr);
+  }
+  }
+}
+
+pair_options talkative()
+{
+  pair_options o;
+  o.timeout = 1;
+  return o;
+}
+
+/// Talks to the other end of the line until it is killed.
+void be_killed(const out_of_band& line, int connected)
+{
+  verbs_device d(on_loopback());
+  endpoint e(d, talkative());
+  memory m(d, size);
+  const end_name peer = line.exchange(e.name(m));
+  connect_to(e, peer);
+  must(::write(connected, "c", 1) == 1, "say that it is connected");
+  for (unsigned turn = 0;; ++turn)
+  {
+    hammer(e, m, peer, turn);
+    (void)e.sent().poll();
+    (void)e.received().poll();
+  }
+}
+
+/// Makes a process for each round, and kills it some moment after it has connected. It opens no device itself.
+bool kill_them(const out_of_band& line, unsigned rounds, unsigned seed)
+{
+  std::minstd_rand random(seed);
+  for (unsigned i = 0; i != rounds; ++i)
+  {
+    int connected[2];
+    must(::pipe2(connected, O_CLOEXEC) == 0, "pipe");
+    const pid_t pid = ::fork();
+    must(pid >= 0, "fork");
+    if (pid == 0)
+    {
+      try
+      {
+        be_killed(line, connected[1]);
+      }
+      catch (const std::exception& error)
+      {
+        std::cerr << "to be killed: " << error.what() << '\n';
+      }
+      ::_exit(EXIT_FAILURE);
+    }
+    ::close(connected[1]);
+    char c = 0;
+    const bool lived = ::read(connected[0], &c, 1) == 1;
+    ::close(connected[0]);
+    // The moment is the point; nothing is waited for.
+    const timespec moment{0, std::uniform_int_distribution<long>(0, 1'500'000)(random)};
+    ::nanosleep(&moment, nullptr);
+    ::kill(pid, SIGKILL);
+    int status = 0;
+    must(::waitpid(pid, &status, 0) == pid, "waitpid");
+    if (!lived || !WIFSIGNALED(status))
+      return false;
+    line.meet();
+  }
+  return true;
+}
+
+struct holdings
+{
+  std::ptrdiff_t descriptors;
+  std::ptrdiff_t shared_mappings;
+  bool operator==(const holdings&) const = default;
+};
+
+holdings what_is_held()
+{
+  holdings now{};
+  now.descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    now.shared_mappings += line.find("memfd:boost_rdma") != std::string::npos ? 1 : 0;
+  return now;
+}
+
+} // namespace
+
+// [long]: not once more where devices are compared (test/vm/suite).
+TEST_CASE("ten thousand peers are killed at any moment, and the survivor goes on with the others", "[long]")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const unsigned seed = std::random_device{}();
+  CAPTURE(seed);
+  // Several at a time: most of a round is a process that comes and goes.
+  constexpr unsigned at_once = 5;
+  constexpr unsigned rounds = kills / at_once;
+  const auto kill = [](unsigned with)
+  { return [with](const out_of_band& line) { return kill_them(line, rounds, with); }; };
+  using killer = child<decltype(kill(0))>;
+  std::array<std::unique_ptr<killer>, at_once> killers;
+  for (unsigned i = 0; i != at_once; ++i)
+    killers[i] = std::make_unique<killer>(kill(seed + i));
+  child other(
+    [](const out_of_band& line)
+    {
+      verbs_device d(on_loopback());
+      endpoint e(d);
+      memory m(d, 8);
+      connect_to(e, line.exchange(e.name(m)));
+      bool good = e.receive(0, m.sge()) == 0;
+      line.meet();
+      for (unsigned i = 0; i != rounds && good; ++i)
+        good = e.received().next().status == IBV_WC_SUCCESS && e.receive(0, m.sge()) == 0 && e.send(0, m.sge()) == 0 &&
+               e.sent().next().status == IBV_WC_SUCCESS;
+      line.meet();
+      return good;
+    });
+  verbs_device d(on_loopback());
+  endpoint steady(d);
+  memory text(d, 8);
+  connect_to(steady, other.line().exchange(steady.name(text)));
+  other.line().meet();
+  // Each queue pair has its own: nobody orders what several receive, send and write in one memory.
+  std::array<std::unique_ptr<memory>, at_once> memories;
+  for (auto& each : memories)
+    each = std::make_unique<memory>(d, size);
+  holdings before{};
+  for (unsigned round = 0; round != rounds; ++round)
+  {
+    {
+      struct end
+      {
+        end(const verbs_device& on, const memory& with)
+          : e(on, talkative())
+          , m(with)
+        {
+        }
+        endpoint e;
+        const memory& m;
+        end_name peer;
+        bool failed = false;
+      };
+      std::array<std::unique_ptr<end>, at_once> ends;
+      for (unsigned i = 0; i != at_once; ++i)
+      {
+        ends[i] = std::make_unique<end>(d, *memories[i]);
+        ends[i]->peer = killers[i]->line().exchange(ends[i]->e.name(ends[i]->m));
+        connect_to(ends[i]->e, ends[i]->peer);
+      }
+      unsigned turn = 0;
+      REQUIRE(until(
+        [&]
+        {
+          ++turn;
+          bool all = true;
+          for (const auto& each : ends)
+          {
+            if (!each->failed)
+              hammer(each->e, each->m, each->peer, turn);
+            for (const completions* from : {&each->e.sent(), &each->e.received()})
+              if (const auto wc = from->poll(); wc && wc->status != IBV_WC_SUCCESS)
+                each->failed = true;
+            all = all && each->failed;
+          }
+          return all;
+        }));
+      for (unsigned i = 0; i != at_once; ++i)
+      {
+        REQUIRE(ends[i]->e.state() == IBV_QPS_ERR);
+        killers[i]->line().meet();
+      }
+    }
+    REQUIRE(steady.receive(1, text.sge()) == 0);
+    REQUIRE(steady.send(2, text.sge()) == 0);
+    REQUIRE(steady.received().next().status == IBV_WC_SUCCESS);
+    REQUIRE(steady.sent().next().status == IBV_WC_SUCCESS);
+    // By then all that is kept for later is there.
+    if (round == rounds / 10)
+      before = what_is_held();
+  }
+  holdings after{};
+  CHECK(until([&] { return (after = what_is_held()) == before; })); // what lingers does so for a second at most
+  CHECK(after.descriptors == before.descriptors);
+  CHECK(after.shared_mappings == before.shared_mappings);
+  other.line().meet();
+  CHECK(other.succeeded());
+  for (const auto& each : killers)
+    CHECK(each->succeeded());
+}

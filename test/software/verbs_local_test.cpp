@@ -1,0 +1,195 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// What two ends on one host do in each other's memory.
+
+#include "software/verbs_fixture.hpp"
+
+#include <algorithm>
+#include <atomic>
+#include <memory>
+#include <thread>
+#include <vector>
+
+using namespace test;
+
+namespace {
+
+void bind(endpoint& e, ibv_mw* window, std::uint32_t key, const memory& m)
+{
+  request r(IBV_WR_BIND_MW);
+  r.wr.bind_mw.mw = window;
+  r.wr.bind_mw.rkey = key;
+  r.wr.bind_mw.bind_info = {m.mr(), m.address(), m.bytes().size(), IBV_ACCESS_REMOTE_WRITE};
+  must(e.post(r.wr) == 0, "post a bind");
+  must(e.sent().next().status == IBV_WC_SUCCESS, "bind");
+}
+
+} // namespace
+
+TEST_CASE("two ends that write to each other's windows and invalidate their own do not wait for each other")
+{
+  BOOST_RDMA_TEST_NEEDS(memory_windows);
+  BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy); // of a queue pair that was refused before its invalidation
+  constexpr std::size_t size = 256 * 1024;
+  verbs_device near_device;
+  verbs_device far_device;
+  memory near(near_device, size);
+  memory far(far_device, size);
+  memory near_open(near_device, size);
+  memory far_open(far_device, size);
+  const unsigned rounds = emulated() ? 10 : 100;
+  std::atomic<unsigned> wrong{0};
+  for (unsigned round = 0; round != rounds; ++round)
+  {
+    ibv_mw* const near_window = near_device.context()->ops.alloc_mw(near_device.pd(), IBV_MW_TYPE_2);
+    ibv_mw* const far_window = far_device.context()->ops.alloc_mw(far_device.pd(), IBV_MW_TYPE_2);
+    REQUIRE(near_window != nullptr);
+    REQUIRE(far_window != nullptr);
+    const std::uint32_t near_key = ibv_inc_rkey(near_window->rkey);
+    const std::uint32_t far_key = ibv_inc_rkey(far_window->rkey);
+    {
+      endpoint a(near_device);
+      endpoint b(far_device);
+      connect(a, b);
+      bind(a, near_window, near_key, near_open);
+      bind(b, far_window, far_key, far_open);
+      // Until the peer has let this end in: later writes need it not.
+      for (unsigned i = 0; i != 3; ++i)
+      {
+        REQUIRE(a.write(i, near.sge(), far_open.address(), far_key) == 0);
+        REQUIRE(a.sent().next().status == IBV_WC_SUCCESS);
+        REQUIRE(b.write(i, far.sge(), near_open.address(), near_key) == 0);
+        REQUIRE(b.sent().next().status == IBV_WC_SUCCESS);
+      }
+      const auto end = [&wrong](endpoint& e, const memory& from, std::uint64_t to, std::uint32_t key, std::uint32_t own)
+      {
+        request w(IBV_WR_RDMA_WRITE, {from.sge()}, 1);
+        request i(IBV_WR_LOCAL_INV, {}, 2);
+        w.remote(to, key);
+        i.wr.invalidate_rkey = own;
+        w.wr.next = &i.wr;
+        if (e.post(w.wr) != 0)
+          ++wrong;
+      };
+      std::thread other([&] { end(b, far, near_open.address(), near_key, far_key); });
+      end(a, near, far_open.address(), far_key, near_key);
+      other.join();
+      // Whether a write comes before the peer's invalidation is chance; both ends go on either way.
+      for (endpoint* e : {&a, &b})
+      {
+        const ibv_wc_status written = e->sent().next().status;
+        const ibv_wc_status invalidated = e->sent().next().status;
+        const bool through = written == IBV_WC_SUCCESS || written == IBV_WC_REM_ACCESS_ERR || written == IBV_WC_WR_FLUSH_ERR
+          || written == IBV_WC_RETRY_EXC_ERR; // the other end was refused, and gone before this one's was answered
+        if (!through || (written == IBV_WC_SUCCESS && invalidated != IBV_WC_SUCCESS && invalidated != IBV_WC_WR_FLUSH_ERR))
+          ++wrong;
+      }
+    }
+    CHECK(near_device.context()->ops.dealloc_mw(near_window) == 0);
+    CHECK(far_device.context()->ops.dealloc_mw(far_window) == 0);
+  }
+  CHECK(wrong == 0);
+}
+
+TEST_CASE("more than one call carries goes on although nobody polls")
+{
+  connected c;
+  SECTION("a large read through a key that the peer has not seen")
+  {
+    constexpr std::size_t size = 24 << 20;
+    memory near(c.near, size);
+    memory far(c.far, size);
+    far.fill(sent_byte);
+    REQUIRE(c.a.read(1, near.sge(), far.address(), far.key()) == 0);
+    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(near.holds(sent_byte));
+  }
+  SECTION("many small writes, each by a key of its own")
+  {
+    pair_options deep;
+    deep.depth = 1024;
+    deep.completions = 2048;
+    connected d(deep);
+    memory near(d.near, 8);
+    near.fill(sent_byte);
+    std::vector<std::unique_ptr<memory>> far;
+    for (unsigned i = 0; i != 1000; ++i)
+      far.push_back(std::make_unique<memory>(d.far, 8));
+    for (unsigned i = 0; i != far.size(); ++i)
+      REQUIRE(d.a.write(i, near.sge(), far[i]->address(), far[i]->key()) == 0);
+    for (unsigned i = 0; i != far.size(); ++i)
+      REQUIRE(d.a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(std::all_of(far.begin(), far.end(), [](const auto& each) { return each->holds(sent_byte); }));
+  }
+  SECTION("large writes, one after the other, and after a reset once more")
+  {
+    constexpr std::size_t size = 8 << 20;
+    memory near(c.near, size);
+    memory far(c.far, size);
+    near.fill(sent_byte);
+    for (unsigned round = 0; round != 3; ++round)
+    {
+      for (unsigned i = 0; i != 4; ++i)
+        REQUIRE(c.a.write(i, near.sge(), far.address(), far.key()) == 0);
+      if (round == 1)
+      {
+        REQUIRE(c.a.to(IBV_QPS_RESET) == 0); // in the midst of it
+        REQUIRE(c.b.to(IBV_QPS_RESET) == 0);
+        connect(c.a, c.b);
+        continue;
+      }
+      // The engine's thread does the rest; this one only looks whether it has.
+      for (unsigned i = 0; i != 4; ++i)
+        REQUIRE(c.a.sent().next().status == IBV_WC_SUCCESS);
+    }
+    CHECK(far.holds(sent_byte));
+  }
+}
+
+TEST_CASE("memory that is taken back is not touched any more by a peer that writes all the time")
+{
+  connected c;
+  memory near(c.near, 4096);
+  near.fill(sent_byte);
+  std::atomic<bool> stop{false};
+  const unsigned rounds = emulated() ? 20 : 300;
+  for (unsigned round = 0; round != rounds; ++round)
+  {
+    if (c.a.state() == IBV_QPS_ERR)
+    {
+      REQUIRE(c.a.to(IBV_QPS_RESET) == 0);
+      REQUIRE(c.b.to(IBV_QPS_RESET) == 0);
+      connect(c.a, c.b);
+    }
+    memory far(c.far, 4096);
+    stop = false;
+    std::atomic<unsigned> written{0};
+    const std::uint64_t address = far.address();
+    const std::uint32_t key = far.key();
+    std::thread writer(
+      [&]
+      {
+        while (!stop)
+        {
+          if (c.a.write(1, near.sge(), address, key) == 0 && c.a.sent().next().status != IBV_WC_SUCCESS)
+            return;
+          ++written;
+        }
+      });
+    CHECK(until([&] { return written > 3; }));
+    far.deregister();
+    far.fill(kept_byte);
+    CHECK(until([&] { return c.a.state() == IBV_QPS_ERR; }));
+    CHECK(far.holds(kept_byte));
+    stop = true;
+    writer.join();
+    while (c.a.sent().poll())
+    {
+    }
+  }
+}
