@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The boost_rdma authors
+# Distributed under the Boost Software License, Version 1.0. (See LICENSE)
+
+# libboost_rdma_soft.so, which tools/rdma_soft preloads: the software device under the names of libibverbs' functions.
+
+file(GLOB boost_rdma_soft_sources CONFIGURE_DEPENDS
+  "${PROJECT_SOURCE_DIR}/tools/soft/*.cpp" "${PROJECT_SOURCE_DIR}/tools/soft/*.hpp")
+set(boost_rdma_soft_exports "${PROJECT_SOURCE_DIR}/tools/soft/exports.map")
+
+add_library(boost_rdma_soft MODULE ${boost_rdma_soft_sources} $<TARGET_OBJECTS:boost_rdma_software>)
+boost_rdma_target_options(boost_rdma_soft)
+set_target_properties(boost_rdma_soft PROPERTIES
+  POSITION_INDEPENDENT_CODE ON
+  LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tools"
+  LINK_DEPENDS "${boost_rdma_soft_exports}")
+target_include_directories(boost_rdma_soft PRIVATE
+  ${PROJECT_SOURCE_DIR}/include ${PROJECT_SOURCE_DIR}/lib ${PROJECT_SOURCE_DIR}/tools)
+target_include_directories(boost_rdma_soft SYSTEM PRIVATE ${BOOST_RDMA_VERBS_INCLUDE_DIR})
+target_link_libraries(boost_rdma_soft PRIVATE Threads::Threads)
+target_link_options(boost_rdma_soft PRIVATE
+  "LINKER:--version-script=${boost_rdma_soft_exports}"
+  LINKER:-z,nodelete # threads may be in it
+  LINKER:-z,defs # libibverbs is not to be needed, and what is not defined here would be looked for there
+  # A program may bring a C++ library of its own, older than the one that this was built with.
+  -static-libstdc++ -static-libgcc)
+
+include(GNUInstallDirs)
+install(TARGETS boost_rdma_soft
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/boost_rdma" COMPONENT rdma_soft)
+install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/rdma_soft"
+  DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT rdma_soft)

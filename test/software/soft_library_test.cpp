@@ -1,0 +1,195 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// The library that tools/rdma_soft preloads, called as a program would: what it refuses. What it
+// does is shown by the programs of test/programs/suite. It is not built with sanitizers.
+
+#ifdef BOOST_RDMA_SOFT_LIBRARY
+
+#include "common/catch.hpp"
+#include "common/device_traits.hpp"
+
+#include "verbs/api.hpp"
+#include "verbs/software/software.hpp"
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+#include <dlfcn.h>
+
+namespace {
+
+class soft_library
+{
+public:
+  soft_library()
+    : handle_(::dlopen(BOOST_RDMA_SOFT_LIBRARY, RTLD_NOW | RTLD_LOCAL))
+  {
+    if (handle_ == nullptr)
+      throw std::runtime_error(::dlerror());
+  }
+  ~soft_library() { ::dlclose(handle_); }
+  soft_library(const soft_library&) = delete;
+  soft_library& operator=(const soft_library&) = delete;
+
+  template <class Function>
+  Function* get(const char* name) const
+  {
+    void* const found = ::dlsym(handle_, name);
+    if (found == nullptr)
+      throw std::runtime_error(std::string("no ") + name);
+    return reinterpret_cast<Function*>(found);
+  }
+
+private:
+  void* handle_;
+};
+
+#define CALL(library, function) library.get<decltype(::function)>(#function)
+
+/// A context of the library's device.
+class opened
+{
+public:
+  explicit opened(const soft_library& library)
+    : library_(library)
+  {
+    int count = 0;
+    ibv_device** list = CALL(library, ibv_get_device_list)(&count);
+    if (list == nullptr || count != 1)
+      throw std::runtime_error("not one device");
+    context_ = CALL(library, ibv_open_device)(list[0]);
+    CALL(library, ibv_free_device_list)(list);
+    if (context_ == nullptr)
+      throw std::runtime_error("the device does not open");
+  }
+  ~opened()
+  {
+    if (context_ != nullptr)
+      close();
+  }
+  opened(const opened&) = delete;
+  opened& operator=(const opened&) = delete;
+
+  ibv_context* get() const noexcept { return context_; }
+  int close() { return CALL(library_, ibv_close_device)(std::exchange(context_, nullptr)); }
+
+private:
+  const soft_library& library_;
+  ibv_context* context_ = nullptr;
+};
+
+} // namespace
+
+TEST_CASE("the preloaded library refuses objects that are not its own")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  // This program's copy of the software device is as foreign to it as libibverbs' devices are.
+  const auto& others = rdma::software::api();
+  ibv_context* const context = rdma::software::open_device({});
+  REQUIRE(context != nullptr);
+  ibv_pd* const pd = others.alloc_pd(context);
+  ibv_cq* const cq = others.create_cq(context, 4, nullptr, nullptr, 0);
+  char bytes[8] = {};
+  ibv_mr* const mr = others.reg_mr(pd, bytes, sizeof bytes, 0);
+  REQUIRE(mr != nullptr);
+
+  errno = 0;
+  CHECK(CALL(library, ibv_open_device)(context->device) == nullptr);
+  CHECK(errno == EINVAL);
+  ibv_device_attr attributes;
+  CHECK(CALL(library, ibv_query_device)(context, &attributes) == EINVAL);
+  CHECK(CALL(library, ibv_alloc_pd)(context) == nullptr);
+  CHECK(CALL(library, ibv_dealloc_pd)(pd) == EINVAL);
+  CHECK(CALL(library, ibv_reg_mr)(pd, bytes, sizeof bytes, 0) == nullptr);
+  CHECK(CALL(library, ibv_dereg_mr)(mr) == EINVAL);
+  CHECK(CALL(library, ibv_destroy_cq)(cq) == EINVAL);
+  CALL(library, ibv_ack_cq_events)(cq, 1);
+  ibv_async_event event{};
+  event.event_type = IBV_EVENT_CQ_ERR;
+  event.element.cq = cq;
+  CALL(library, ibv_ack_async_event)(&event);
+  event.event_type = IBV_EVENT_PORT_ACTIVE;
+  event.element.port_num = 1;
+  CALL(library, ibv_ack_async_event)(&event);
+  CHECK(CALL(library, ibv_close_device)(context) == -1);
+
+  CHECK(others.dereg_mr(mr) == 0);
+  CHECK(others.destroy_cq(cq) == 0);
+  CHECK(others.dealloc_pd(pd) == 0);
+  CHECK(others.close_device(context) == 0);
+}
+
+TEST_CASE("the preloaded library says of what the device has not that it is not supported")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  const opened device(library);
+  ibv_pd* const pd = CALL(library, ibv_alloc_pd)(device.get());
+  REQUIRE(pd != nullptr);
+  const auto not_supported = [](const void* made)
+  { return made == nullptr && errno == EOPNOTSUPP; };
+
+  CHECK(not_supported(CALL(library, ibv_reg_dmabuf_mr)(pd, 0, 4096, 0, 0, 0)));
+  CHECK(not_supported(CALL(library, ibv_import_device)(0)));
+  CHECK(not_supported(CALL(library, ibv_import_pd)(device.get(), 0)));
+  CHECK(not_supported(CALL(library, ibv_import_mr)(pd, 0)));
+  CHECK(not_supported(CALL(library, ibv_import_dm)(device.get(), 0)));
+  CHECK(not_supported(library.get<ibv_context*(ibv_device*, void*)>("verbs_open_device")(
+    device.get()->device, nullptr)));
+  CHECK(CALL(library, ibv_get_device_index)(device.get()->device) == -1);
+  CHECK(CALL(library, ibv_fork_init)() == 0);
+  CHECK(CALL(library, ibv_dealloc_pd)(pd) == 0);
+}
+
+TEST_CASE("the preloaded library closes a device with what is left in it, as libibverbs does")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  opened device(library);
+  ibv_pd* const pd = CALL(library, ibv_alloc_pd)(device.get());
+  ibv_cq* const cq = CALL(library, ibv_create_cq)(device.get(), 4, nullptr, nullptr, 0);
+  REQUIRE(cq != nullptr);
+  CHECK(device.close() == 0);
+  CHECK(CALL(library, ibv_destroy_cq)(cq) == 0);
+  CHECK(CALL(library, ibv_dealloc_pd)(pd) == 0);
+}
+
+TEST_CASE("the preloaded library takes its device's settings from the environment")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_ADDRESSES", "::1,127.0.0.1", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_SGE", "3", 1) == 0);
+  {
+    const opened device(library);
+    ibv_device_attr attributes{};
+    REQUIRE(CALL(library, ibv_query_device)(device.get(), &attributes) == 0);
+    CHECK(attributes.max_sge == 3);
+    ibv_gid_entry entries[3];
+    REQUIRE(
+      CALL(library, _ibv_query_gid_table)(device.get(), entries, 3, 0, sizeof entries[0]) == 2);
+    CHECK(entries[0].gid.raw[15] == 1);
+    CHECK(entries[1].gid.raw[12] == 127);
+  }
+  for (const char* wrong : {"0", "1025", "3 ", "-3", "three", "99999999999"})
+  {
+    REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_SGE", wrong, 1) == 0);
+    CHECK_THROWS_WITH(opened(library), "the device does not open");
+  }
+  REQUIRE(::unsetenv("BOOST_RDMA_SOFT_MAX_SGE") == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_ADDRESSES", "::1,", 1) == 0);
+  CHECK_THROWS_WITH(opened(library), "the device does not open");
+  REQUIRE(::unsetenv("BOOST_RDMA_SOFT_ADDRESSES") == 0);
+}
+
+#endif // BOOST_RDMA_SOFT_LIBRARY

@@ -1,0 +1,237 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "perf/goals.hpp"
+
+#include "perf/plan.hpp"
+#include "perf/text.hpp"
+#include "perf/transports.hpp"
+
+#include <algorithm>
+#include <initializer_list>
+#include <string>
+
+namespace perf {
+namespace {
+
+constexpr auto adaptive = rdma::completion_mode::adaptive;
+constexpr auto busy = rdma::completion_mode::busy_poll;
+
+// Ratios, so that they hold on any machine.
+constexpr double share_of_memcpy = 0.95;
+constexpr double small_writes_wanted = 10e6;
+constexpr double added_ns_max = 60;
+constexpr double perftest_latency_share = 1.10;
+constexpr double perftest_bandwidth_share = 0.95;
+constexpr double tcp_well_above = 1.5; // "well above plain Asio TCP"
+constexpr double idle_share_max =
+  0.001; // of a processor: starting and ending the wait is measured, too
+
+class judge
+{
+public:
+  explicit judge(const report& all)
+    : all_(all)
+  {
+  }
+
+  // `ours` is good at `share` of `theirs` or better: below it for times, above it for rates.
+  void compare(const std::string& text, const result* ours, const result* theirs, double share)
+  {
+    if (ours == nullptr || theirs == nullptr)
+      return unknown(text, ours == nullptr ? "this library" : "the other");
+    const bool times = ours->what.measure == measure::latency;
+    const double ratio = ours->values.median() / theirs->values.median();
+    const bool met = times ? ratio <= share : ratio >= share;
+    const auto figure = [times](const result& each)
+    {
+      return times ? microseconds_text(each.values.median()) + " us"
+                   : bandwidth_text(each.bytes_a_second());
+    };
+    add(text, figure(*ours) + " to " + figure(*theirs) + ", ratio " + fixed(ratio, 3), met);
+  }
+
+  void at_least(const std::string& text, const result* ours, double wanted)
+  {
+    if (ours == nullptr)
+      return unknown(text, "this library");
+    const double rate = ours->values.median();
+    add(text, fixed(rate / 1e6, 2) + " million/s", rate >= wanted);
+  }
+
+  void unknown(const std::string& text, const std::string& what)
+  {
+    goals_.push_back({text, "not measured in this run: " + what, verdict::unknown});
+  }
+
+  void add(const std::string& text, const std::string& figure, bool met)
+  {
+    goals_.push_back({text, figure, met ? verdict::met : verdict::missed});
+  }
+
+  // The better of those that were measured; smaller times, greater rates.
+  static const result* best(std::initializer_list<const result*> some)
+  {
+    const result* chosen = nullptr;
+    for (const result* each : some)
+    {
+      if (each == nullptr)
+        continue;
+      const bool better = chosen == nullptr
+        || (each->what.measure == measure::latency)
+          == (each->values.median() < chosen->values.median());
+      chosen = better ? each : chosen;
+    }
+    return chosen;
+  }
+
+  [[nodiscard]] const result* latency(const test_case& what) const
+  {
+    return all_.find("send_latency", what);
+  }
+  [[nodiscard]] const result* large(const test_case& what) const
+  {
+    return all_.find("large", what);
+  }
+  [[nodiscard]] const result* small(const test_case& what) const
+  {
+    return all_.find("small", what);
+  }
+  [[nodiscard]] const report& all() const { return all_; }
+
+  std::vector<goal> take() { return std::move(goals_); }
+
+private:
+  const report& all_;
+  std::vector<goal> goals_;
+};
+
+const result* best_latency(const judge& of, std::size_t transport)
+{
+  return judge::best(
+    {of.latency(small_send(transport, adaptive)), of.latency(small_send(transport, busy))});
+}
+
+test_case with_mode(test_case what, rdma::completion_mode mode)
+{
+  what.mode = mode;
+  return what;
+}
+
+const result* best_large(const judge& of, const test_case& what)
+{
+  return judge::best({of.large(what), of.large(with_mode(what, busy))});
+}
+
+void local_goals(judge& of, std::size_t transport)
+{
+  of.compare("local: 64 B send/receive, one way, at most UCX posix's", best_latency(of, transport),
+    of.latency(small_send_ucx(transport)), 1);
+  of.compare("local: 1 MiB write, at least 0.95 of memcpy, one buffer",
+    best_large(of, large_write(transport)), of.large(large_memory(1)), share_of_memcpy);
+  of.compare("local: 1 MiB write, at least 0.95 of memcpy, 16 buffers",
+    of.large(large_write(transport, many_buffers)), of.large(large_memory(many_buffers)),
+    share_of_memcpy);
+  of.compare("local: 1 MiB write, at least UCX's put", best_large(of, large_write(transport)),
+    of.large(large_ucx(transport, operation::write)), 1);
+  const auto batches = small_writes(contender::library, transport, 8, 32);
+  of.at_least("local: 64 B writes in batches, at least 10 million/s",
+    judge::best({of.small(batches), of.small(with_mode(batches, busy))}), small_writes_wanted);
+}
+
+void tcp_goals(judge& of, std::size_t transport)
+{
+  of.compare("tcp: 64 B send/receive, one way, at most UCX tcp's", best_latency(of, transport),
+    of.latency(small_send_ucx(transport)), 1);
+  const result* best =
+    judge::best({best_large(of, large_send(transport)), best_large(of, large_write(transport))});
+  of.compare("tcp: 1 MiB transfers, at least UCX tcp's tagged ones", best,
+    of.large(large_ucx(transport, operation::send)), 1);
+  of.compare(
+    "tcp: 1 MiB transfers, 1.5 times plain Asio TCP", best, of.large(large_tcp()), tcp_well_above);
+}
+
+void event_goals(judge& of)
+{
+  for (std::size_t i = 0; i < transports().size(); ++i)
+    of.compare(transports()[i].name + ": event mode, 64 B one way, at most Asio TCP's",
+      of.latency(small_send(i, rdma::completion_mode::event)), of.latency(small_send_tcp()), 1);
+  for (const idleness& each : of.all().idle)
+  {
+    if (each.name == "Asio TCP")
+      continue;
+    const double most = std::max(each.client_cpu_us, each.server_cpu_us);
+    of.add(each.name + ": event mode, idle: no processor time (below 0.1 %)",
+      fixed(most, 0) + " us in " + fixed(each.seconds, 2) + " s",
+      most < idle_share_max * each.seconds * 1e6);
+  }
+}
+
+// Only where perftest could run.
+void perftest_goals(judge& of)
+{
+  if (const result* theirs = of.all().find("perftest_latency", perftest_send(contender::perftest)))
+    of.compare("64 B send, one way, at most 1.10 of ib_send_lat",
+      of.all().find("perftest_latency", perftest_send(contender::library)), theirs,
+      perftest_latency_share);
+  if (const result* theirs =
+        of.all().find("perftest_bandwidth", perftest_write(contender::perftest)))
+    of.compare("64 KiB writes, at least 0.95 of ib_write_bw",
+      of.all().find("perftest_bandwidth", perftest_write(contender::library)), theirs,
+      perftest_bandwidth_share);
+}
+
+void overhead_goals(judge& of)
+{
+  const std::string time = "the library over raw verbs: at most 60 ns an operation";
+  const std::string heap = "the library: no heap allocation";
+  const auto& found = of.all().overhead;
+  if (!found)
+  {
+    of.unknown(time, "overhead");
+    of.unknown(heap, "overhead");
+    return;
+  }
+  std::string figure = fixed(found->added_ns.median(), 1) + " ns";
+  if (found->library_instructions && found->raw_instructions)
+    figure +=
+      ", " + fixed(*found->library_instructions - *found->raw_instructions, 0) + " instructions";
+  for (std::size_t i = 0; i < transports().size(); ++i)
+  {
+    // The same on the device itself, where its own changes are part of the difference.
+    const auto writes = [&of, i](contender who)
+    { return of.small(with_mode(small_writes(who, i, 64, 1), busy)); };
+    const result* ours = writes(contender::library);
+    const result* theirs = writes(contender::raw);
+    if (ours != nullptr && theirs != nullptr)
+      figure += "; on " + transports()[i].name + ' '
+        + fixed(1e9 / ours->values.median() - 1e9 / theirs->values.median(), 0) + " ns";
+  }
+  of.add(time, figure, found->added_ns.median() <= added_ns_max);
+  of.add(heap, fixed(found->allocations, 4) + " an operation", found->allocations == 0);
+}
+
+} // namespace
+
+std::vector<goal> goals_of(const report& all)
+{
+  judge of(all);
+  for (std::size_t i = 0; i < transports().size(); ++i)
+    if (transports()[i].name == "local")
+      local_goals(of, i);
+    else if (transports()[i].name == "tcp")
+      tcp_goals(of, i);
+  if (transports().front().software
+    && std::ranges::find(transports(), "local", &transport::name) == transports().end())
+    of.unknown("local: 64 B one way, 1 MiB writes, 64 B writes a second", "no wire \"local\"");
+  event_goals(of);
+  perftest_goals(of);
+  overhead_goals(of);
+  return of.take();
+}
+
+} // namespace perf

@@ -1,0 +1,314 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "perf/plan.hpp"
+
+#include "perf/transports.hpp"
+
+#include <algorithm>
+
+namespace perf {
+namespace {
+
+constexpr auto adaptive = rdma::completion_mode::adaptive;
+constexpr auto busy = rdma::completion_mode::busy_poll;
+constexpr auto event = rdma::completion_mode::event;
+
+constexpr std::uint32_t small = 64;
+constexpr std::uint32_t large = 1u << 20;
+constexpr std::uint32_t large_depth = 8;
+constexpr std::uint32_t perftest_size = 65536;
+
+// Deep enough that small messages do not wait for one another, and bounded in bytes, which have to
+// be in flight too.
+std::uint32_t depth_for(std::uint32_t size)
+{
+  return std::clamp((16u << 20) / size, large_depth, 64u);
+}
+
+class planner
+{
+public:
+  explicit planner(const settings& how)
+    : how_(how)
+  {
+  }
+
+  // Adds a case for each transport, or one where there is nothing to choose.
+  void each_transport(group& to, test_case what) const
+  {
+    for (std::size_t i = 0; i < transports().size(); ++i)
+    {
+      // UCX is told a wire, which a NIC is not.
+      const bool nic = !transports()[i].software;
+      if (what.contender == contender::ucx && nic)
+        continue;
+      what.transport = static_cast<std::uint8_t>(i);
+      to.cases.push_back(what);
+    }
+  }
+
+  [[nodiscard]] group send_latency() const
+  {
+    group to{"send_latency", size_text(small) + " send and receive, one way", measure::latency,
+      group::axis::none, {}, {}};
+    for (const auto mode : {adaptive, busy, event})
+      for (const token how :
+        {token::callback, token::deferred, token::future, token::awaitable, token::coroutine})
+        each_transport(to, {.token = how, .mode = mode});
+    each_transport(to, {.contender = contender::raw, .mode = busy});
+    to.cases.push_back(small_send_tcp());
+    to.cases.push_back({.contender = contender::tcp, .token = token::awaitable, .mode = event});
+    to.cases.push_back({.contender = contender::tcp, .mode = busy});
+    each_transport(to, small_send_ucx(0));
+    return to;
+  }
+
+  [[nodiscard]] group operations() const
+  {
+    group to{"operations", "one-sided operations, until completed", measure::latency,
+      group::axis::none, {}, {}};
+    for (const operation what : {operation::write, operation::read, operation::fetch_add})
+    {
+      const std::uint32_t size = what == operation::fetch_add ? sizeof(std::uint64_t) : small;
+      for (const auto mode : {adaptive, busy, event})
+        each_transport(to, {.operation = what, .mode = mode, .size = size});
+      each_transport(
+        to, {.contender = contender::raw, .operation = what, .mode = busy, .size = size});
+    }
+    return to;
+  }
+
+  [[nodiscard]] group latency_by_size() const
+  {
+    group to{"latency_by_size", "send and receive, one way, by size", measure::latency,
+      group::axis::size, {}, {}};
+    for (const std::uint32_t size : how_.sizes)
+    {
+      each_transport(to, {.size = size});
+      each_transport(to, {.contender = contender::raw, .mode = busy, .size = size});
+      to.cases.push_back({.contender = contender::tcp, .mode = event, .size = size});
+      each_transport(to, {.contender = contender::ucx, .mode = busy, .size = size});
+    }
+    return to;
+  }
+
+  [[nodiscard]] group bandwidth_by_size() const
+  {
+    group to{"bandwidth_by_size", "many in flight, by size", measure::bandwidth, group::axis::size,
+      {}, {}};
+    for (const std::uint32_t size : how_.sizes)
+    {
+      const std::uint32_t depth = depth_for(size);
+      for (const operation what : {operation::write, operation::send, operation::read})
+        each_transport(
+          to, {.measure = measure::bandwidth, .operation = what, .size = size, .depth = depth});
+      each_transport(to,
+        {.contender = contender::raw,
+          .measure = measure::bandwidth,
+          .operation = operation::write,
+          .mode = busy,
+          .size = size,
+          .depth = depth});
+      to.cases.push_back(
+        {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .size = size});
+      to.cases.push_back(
+        {.contender = contender::memory, .measure = measure::bandwidth, .size = size});
+      for (const operation what : {operation::write, operation::send})
+        each_transport(to,
+          {.contender = contender::ucx,
+            .measure = measure::bandwidth,
+            .operation = what,
+            .mode = busy,
+            .size = size});
+    }
+    return to;
+  }
+
+  [[nodiscard]] group large_blocks() const
+  {
+    group to{"large", size_text(large) + " blocks", measure::bandwidth, group::axis::none, {}, {}};
+    const auto add = [&](test_case what) { each_transport(to, what); };
+    test_case write = large_write(0);
+    for (const auto mode : {adaptive, busy, event})
+    {
+      write.mode = mode;
+      add(write);
+    }
+    test_case send = large_send(0);
+    for (const auto mode : {adaptive, busy, event})
+    {
+      send.mode = mode;
+      add(send);
+    }
+    test_case read = large_send(0);
+    read.operation = operation::read;
+    add(read);
+    for (const std::uint32_t queue_pairs : {2u, 4u})
+    {
+      test_case several = large_write(0);
+      several.queue_pairs = queue_pairs;
+      several.depth = large_depth / queue_pairs;
+      add(several);
+    }
+    test_case raw = large_write(0);
+    raw.contender = contender::raw;
+    raw.mode = busy;
+    add(raw);
+    add(large_write(0, many_buffers));
+    to.cases.push_back(large_memory(1));
+    to.cases.push_back(large_memory(many_buffers));
+    to.cases.push_back(large_tcp());
+    test_case connections = large_tcp();
+    connections.queue_pairs = 4;
+    to.cases.push_back(connections);
+    add(large_ucx(0, operation::write));
+    add(large_ucx(0, operation::send));
+    return to;
+  }
+
+  [[nodiscard]] group small_blocks() const
+  {
+    group to{"small", size_text(small) + " writes", measure::bandwidth, group::axis::none, {}, {}};
+    const auto add = [&](test_case what) { each_transport(to, what); };
+    for (const contender who : {contender::library, contender::raw})
+    {
+      test_case one = small_writes(who, 0, 64, 1);
+      one.mode = busy;
+      add(one);
+      test_case batches = small_writes(who, 0, 8, 32);
+      batches.mode = busy;
+      add(batches);
+    }
+    add(small_writes(contender::library, 0, 64, 1));
+    add(small_writes(contender::library, 0, 8, 32));
+    test_case several = small_writes(contender::library, 0, 16, 1);
+    several.queue_pairs = 4;
+    add(several);
+    to.cases.push_back({.contender = contender::tcp, .measure = measure::bandwidth, .mode = event});
+    to.cases.push_back(
+      {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .batch = 32});
+    add({.contender = contender::ucx,
+      .measure = measure::bandwidth,
+      .operation = operation::write,
+      .mode = busy});
+    return to;
+  }
+
+  // Of the first transport: perftest is not told one, and takes the best as this library does.
+  [[nodiscard]] static group beside_perftest(measure what)
+  {
+    const bool latency = what == measure::latency;
+    group to{latency ? "perftest_latency" : "perftest_bandwidth",
+      latency ? size_text(small) + " send, one way, beside perftest"
+              : size_text(perftest_size) + " writes, 128 in flight, beside perftest",
+      what, group::axis::none, {}, {}};
+    for (const contender who : {contender::library, contender::perftest})
+      to.cases.push_back(latency ? perftest_send(who) : perftest_write(who));
+    return to;
+  }
+
+private:
+  const settings& how_;
+};
+
+} // namespace
+
+test_case small_send(std::size_t transport, rdma::completion_mode mode, token how)
+{
+  return {.token = how, .mode = mode, .transport = static_cast<std::uint8_t>(transport)};
+}
+
+test_case small_send_tcp()
+{
+  return {.contender = contender::tcp, .mode = event};
+}
+
+test_case small_send_ucx(std::size_t transport)
+{
+  return {
+    .contender = contender::ucx, .mode = busy, .transport = static_cast<std::uint8_t>(transport)};
+}
+
+test_case large_write(std::size_t transport, std::uint32_t buffers)
+{
+  return {.measure = measure::bandwidth,
+    .operation = operation::write,
+    .transport = static_cast<std::uint8_t>(transport),
+    .size = large,
+    .depth = large_depth,
+    .buffers = buffers};
+}
+
+test_case large_send(std::size_t transport)
+{
+  test_case what = large_write(transport);
+  what.operation = operation::send;
+  return what;
+}
+
+test_case large_memory(std::uint32_t buffers)
+{
+  return {.contender = contender::memory,
+    .measure = measure::bandwidth,
+    .size = large,
+    .buffers = buffers};
+}
+
+test_case large_tcp()
+{
+  return {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .size = large};
+}
+
+test_case large_ucx(std::size_t transport, operation what)
+{
+  return {.contender = contender::ucx,
+    .measure = measure::bandwidth,
+    .operation = what,
+    .mode = busy,
+    .transport = static_cast<std::uint8_t>(transport),
+    .size = large};
+}
+
+test_case small_writes(
+  contender who, std::size_t transport, std::uint32_t depth, std::uint32_t batch)
+{
+  return {.contender = who,
+    .measure = measure::bandwidth,
+    .operation = operation::write,
+    .transport = static_cast<std::uint8_t>(transport),
+    .depth = depth,
+    .batch = batch};
+}
+
+test_case perftest_send(contender who)
+{
+  return {.contender = who, .mode = busy};
+}
+
+test_case perftest_write(contender who)
+{
+  return {.contender = who,
+    .measure = measure::bandwidth,
+    .operation = operation::write,
+    .mode = busy,
+    .size = perftest_size,
+    .depth = 128};
+}
+
+std::vector<group> plan(const settings& how)
+{
+  const planner make(how);
+  std::vector<group> all{make.send_latency(), make.operations(), make.latency_by_size(),
+    make.bandwidth_by_size(), make.large_blocks(), make.small_blocks(),
+    planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
+  std::erase_if(
+    all, [&how](const group& each) { return each.key.find(how.only) == std::string::npos; });
+  return all;
+}
+
+} // namespace perf

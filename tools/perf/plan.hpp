@@ -1,0 +1,64 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TOOLS_PERF_PLAN_HPP
+#define BOOST_RDMA_TOOLS_PERF_PLAN_HPP
+
+#include "perf/results.hpp"
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+namespace perf {
+
+/// What the command line says.
+struct settings
+{
+  bool quick = false;
+  int rounds = 5;
+  std::chrono::milliseconds duration{100}; ///< of each case in each round
+  std::vector<std::string> wires;          ///< empty: all that there are
+  std::string only;                        ///< groups whose key has this in it; empty: all
+  std::vector<unsigned>
+    processors; ///< the client's and the server's; empty: the scheduler's choice
+  std::vector<std::uint32_t> sizes;
+  bool instructions = false;
+  int gid_index = 0;
+  std::string
+    rdma_soft; ///< the launcher of verbs programs on the software device; empty: where it is found
+};
+
+// Cases that goals are about.
+test_case small_send(
+  std::size_t transport, rdma::completion_mode mode, token how = token::callback);
+test_case small_send_tcp();
+test_case small_send_ucx(std::size_t transport);
+test_case large_write(std::size_t transport, std::uint32_t buffers = 1);
+test_case large_send(std::size_t transport);
+test_case large_memory(std::uint32_t buffers);
+test_case large_tcp();
+test_case large_ucx(std::size_t transport, operation what);
+test_case small_writes(
+  contender who, std::size_t transport, std::uint32_t depth, std::uint32_t batch);
+
+test_case perftest_send(contender who);
+test_case perftest_write(contender who);
+
+inline constexpr std::uint32_t many_buffers = 16;
+
+std::vector<group> plan(const settings& how);
+
+/// How often this group's cases run: sweeps have many, and show a curve rather than a ratio.
+inline int rounds_of(const group& what, const settings& how)
+{
+  return what.by == group::axis::size ? (how.rounds + 1) / 2 : how.rounds;
+}
+
+} // namespace perf
+
+#endif // BOOST_RDMA_TOOLS_PERF_PLAN_HPP

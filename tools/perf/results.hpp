@@ -1,0 +1,142 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TOOLS_PERF_RESULTS_HPP
+#define BOOST_RDMA_TOOLS_PERF_RESULTS_HPP
+
+#include "perf/histogram.hpp"
+#include "perf/test_case.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace perf {
+
+/// What the rounds gave, of which the median counts.
+class samples
+{
+public:
+  void add(double value) { values_.insert(std::ranges::upper_bound(values_, value), value); }
+  [[nodiscard]] bool empty() const { return values_.empty(); }
+  [[nodiscard]] double median() const
+  {
+    const std::size_t n = values_.size();
+    return n == 0 ? 0 : (values_[(n - 1) / 2] + values_[n / 2]) / 2;
+  }
+  [[nodiscard]] double least() const { return values_.front(); }
+  [[nodiscard]] double greatest() const { return values_.back(); }
+  [[nodiscard]] const std::vector<double>& sorted() const { return values_; }
+
+private:
+  std::vector<double> values_;
+};
+
+/// What one case gave. Without samples: `absent` says why.
+struct result
+{
+  test_case what;
+  std::string wire; ///< that it really ran on
+  samples
+    values; ///< latency: microseconds, the middle one of each round; bandwidth: operations a second
+  histogram
+    latencies; ///< nanoseconds, of all rounds; empty where another program kept them to itself
+  double allocations = 0; ///< from the heap for each operation, at the client
+  std::string absent;
+
+  [[nodiscard]] double bytes_a_second() const { return values.median() * what.size; }
+};
+
+/// Cases that are measured together, round by round, and shown together.
+struct group
+{
+  enum class axis
+  {
+    none,
+    size,
+  };
+
+  std::string key;   ///< for JSON and --only
+  std::string title; ///< for people
+  perf::measure measure = measure::latency;
+  axis by = axis::none;
+  std::vector<test_case> cases;
+  std::vector<result> results;
+
+  [[nodiscard]] const result* find(const test_case& what) const
+  {
+    const auto at = std::ranges::find(results, what, &result::what);
+    return at == results.end() || at->values.empty() ? nullptr : &*at;
+  }
+};
+
+/// What the library adds to verbs calls, on a device that completes everything at once (see
+/// overhead.hpp).
+struct overhead
+{
+  samples library_ns; ///< an operation
+  samples raw_ns;
+  samples added_ns; ///< the difference, round by round
+  double allocations = 0;
+  std::optional<double> library_instructions;
+  std::optional<double> raw_instructions;
+  std::string absent_instructions; ///< why there are none
+};
+
+/// A connection that nobody uses, in event mode.
+struct idleness
+{
+  std::string name;
+  double seconds = 0;
+  double client_cpu_us = 0; ///< both processes' processor time meanwhile
+  double server_cpu_us = 0;
+};
+
+enum class verdict
+{
+  met,
+  missed,
+  unknown,
+};
+
+struct goal
+{
+  std::string text;
+  std::string figure;
+  perf::verdict verdict = verdict::unknown;
+};
+
+using fact = std::pair<std::string, std::string>;
+
+/// All that a run found out.
+struct report
+{
+  std::vector<fact> facts;
+  std::vector<group> groups;
+  std::optional<perf::overhead> overhead;
+  std::vector<idleness> idle;
+  std::vector<goal> goals;
+
+  [[nodiscard]] const result* find(const std::string& key, const test_case& what) const
+  {
+    for (const group& each : groups)
+      if (each.key == key)
+        return each.find(what);
+    return nullptr;
+  }
+};
+
+std::string table_of(const report& all);
+std::string json_of(const report& all);
+std::string svg_of(const report& all);
+
+} // namespace perf
+
+#endif // BOOST_RDMA_TOOLS_PERF_RESULTS_HPP

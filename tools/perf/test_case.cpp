@@ -1,0 +1,132 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "perf/test_case.hpp"
+
+#include "perf/transports.hpp"
+
+namespace perf {
+
+const char* name_of(rdma::completion_mode mode)
+{
+  switch (mode)
+  {
+  case rdma::completion_mode::event:
+    return "event";
+  case rdma::completion_mode::busy_poll:
+    return "busy_poll";
+  case rdma::completion_mode::adaptive:
+    return "adaptive";
+  case rdma::completion_mode::manual:
+    return "manual";
+  }
+  return "";
+}
+
+const char* name_of(contender value)
+{
+  switch (value)
+  {
+  case contender::library:
+    return "library";
+  case contender::raw:
+    return "raw verbs";
+  case contender::tcp:
+    return "Asio TCP";
+  case contender::memory:
+    return "memcpy";
+  case contender::ucx:
+    return "UCX";
+  case contender::perftest:
+    return "perftest";
+  }
+  return "";
+}
+
+const char* name_of(operation value)
+{
+  switch (value)
+  {
+  case operation::send:
+    return "send";
+  case operation::write:
+    return "write";
+  case operation::read:
+    return "read";
+  case operation::fetch_add:
+    return "fetch_add";
+  }
+  return "";
+}
+
+const char* name_of(token value)
+{
+  switch (value)
+  {
+  case token::callback:
+    return "callback";
+  case token::future:
+    return "use_future";
+  case token::awaitable:
+    return "use_awaitable";
+  case token::deferred:
+    return "deferred";
+  case token::coroutine:
+    return "own coroutine";
+  }
+  return "";
+}
+
+std::string size_text(std::uint64_t bytes)
+{
+  if (bytes >= (1u << 20) && bytes % (1u << 20) == 0)
+    return std::to_string(bytes >> 20) + " MiB";
+  if (bytes >= 1024 && bytes % 1024 == 0)
+    return std::to_string(bytes >> 10) + " KiB";
+  return std::to_string(bytes) + " B";
+}
+
+std::string name_of(const test_case& what)
+{
+  std::string text = name_of(what.contender);
+  const auto add = [&text](const std::string& more) { text += ", " + more; };
+  if (what.contender == contender::memory)
+    return what.buffers > 1 ? text + ", " + std::to_string(what.buffers) + " buffers" : text;
+  if (what.contender != contender::tcp)
+    text += " " + transports()[what.transport].name;
+  if (what.contender == contender::ucx)
+    return text
+      + (what.measure == measure::latency     ? " tag_lat"
+          : what.operation == operation::send ? " tag_bw"
+                                              : " put_bw");
+  if (what.contender == contender::perftest)
+    return text + " ib_" + name_of(what.operation)
+      + (what.measure == measure::latency ? "_lat" : "_bw");
+  if (what.contender != contender::tcp)
+    add(name_of(what.operation));
+  if (what.contender == contender::library)
+    add(name_of(what.mode));
+  if (what.contender == contender::tcp && what.mode == rdma::completion_mode::busy_poll)
+    add("polled without Asio");
+  else if (what.contender == contender::tcp && what.batch > 1)
+    add("async_write of " + std::to_string(what.batch));
+  else if (what.batch > 1)
+    add(std::to_string(what.depth) + " batches of " + std::to_string(what.batch));
+  else if (what.depth > 1 && what.contender != contender::tcp)
+    add(std::to_string(what.depth) + " in flight");
+  if (what.measure == measure::latency && what.contender != contender::raw
+    && !(what.contender == contender::tcp && what.mode == rdma::completion_mode::busy_poll))
+    add(name_of(what.token));
+  if (what.queue_pairs > 1)
+    add(std::to_string(what.queue_pairs)
+      + (what.contender == contender::tcp ? " connections" : " queue pairs"));
+  if (what.buffers > 1)
+    add(std::to_string(what.buffers) + " buffers");
+  return text;
+}
+
+} // namespace perf

@@ -1,0 +1,93 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TOOLS_PERF_TEST_CASE_HPP
+#define BOOST_RDMA_TOOLS_PERF_TEST_CASE_HPP
+
+#include <boost_rdma/completion_mode.hpp>
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace perf {
+
+enum class contender : std::uint8_t
+{
+  library,  // this library's Asio operations
+  raw,      // verbs calls on the same device, polling
+  tcp,      // plain Asio TCP
+  memory,   // memcpy within one process
+  ucx,      // ucx_perftest
+  perftest, // ib_send_lat and its relatives
+};
+
+enum class measure : std::uint8_t
+{
+  latency,   // one operation at a time
+  bandwidth, // many in flight
+};
+
+enum class operation : std::uint8_t
+{
+  send,
+  write,
+  read,
+  fetch_add,
+};
+
+enum class token : std::uint8_t
+{
+  callback,
+  future,    // asio::use_future, with the io_context run by who waits
+  awaitable, // asio::use_awaitable
+  deferred,  // asio::deferred, launched with a callback
+  coroutine, // a coroutine type of the program's own that awaits deferred operations
+};
+
+/// What both processes run at the same time. Travels between them as it is: they are one program.
+struct test_case
+{
+  perf::contender contender = contender::library;
+  perf::measure measure = measure::latency;
+  perf::operation operation = operation::send;
+  perf::token token = token::callback;
+  rdma::completion_mode mode = rdma::completion_mode::adaptive;
+  std::uint8_t transport = 0; // index into transports(); of Asio TCP and memory none
+  std::uint32_t size = 64;
+  std::uint32_t depth = 1; // in flight on each queue pair; of batches
+  std::uint32_t batch = 1; // operations behind one completion
+  std::uint32_t queue_pairs = 1;
+  std::uint32_t buffers = 1; // that the operations take in turn, on each side
+
+  friend bool operator==(const test_case&, const test_case&) = default;
+
+  [[nodiscard]] bool between_two_processes_of_ours() const
+  {
+    return contender == contender::library || contender == contender::raw
+      || contender == contender::tcp;
+  }
+
+  /// Operations in flight on a queue pair at most.
+  [[nodiscard]] std::uint32_t in_flight() const { return depth * batch; }
+
+  /// Bytes of memory that the operations use on each side.
+  [[nodiscard]] std::size_t memory() const { return std::size_t{size} * buffers; }
+};
+
+const char* name_of(rdma::completion_mode mode);
+const char* name_of(contender value);
+const char* name_of(operation value);
+const char* name_of(token value);
+std::string size_text(std::uint64_t bytes);
+
+/// For people: what sets the case apart, without its size.
+std::string name_of(const test_case& what);
+
+} // namespace perf
+
+#endif // BOOST_RDMA_TOOLS_PERF_TEST_CASE_HPP

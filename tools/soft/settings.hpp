@@ -1,0 +1,31 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TOOLS_SOFT_SETTINGS_HPP
+#define BOOST_RDMA_TOOLS_SOFT_SETTINGS_HPP
+
+#include "boost_rdma/software/device.hpp"
+
+#include <string>
+
+namespace rdma::soft {
+
+/// What the environment asks of the device that the program opens.
+struct environment
+{
+  software::device_settings settings;
+  std::string wrong; ///< where a variable makes no sense: which, and what it should be
+};
+
+/// Reads BOOST_RDMA_SOFT_*, which tools/rdma_soft sets: a list of addresses with commas, and
+/// numbers.
+/** An address that this host does not have shows when the device is opened. */
+environment read_environment();
+
+} // namespace rdma::soft
+
+#endif // BOOST_RDMA_TOOLS_SOFT_SETTINGS_HPP
