@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# What tools/demo, tools/check, tools/rdma_vm and test/fuzzing/run share; sourced, not run.
+# What tools/demo, tools/check, tools/rdma_vm, tools/rdma_soft and the scripts of test/ share; sourced, not run.
 
 setup_say() { printf '\n== %s\n' "$*"; }
 setup_fail() {

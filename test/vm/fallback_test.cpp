@@ -84,7 +84,7 @@ rdma::transport_choice fall_back_as_client(
   REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
   REQUIRE(server.ec == error_code());
   rdma::transport_choice choice = server.peer->transport();
-  CHECK(choice.wire == rdma::wire::tcp);
+  CHECK(choice.wire == rdma::wire::shared_memory);
   exchange(f.io, own, *server.peer);
   return choice;
 }
@@ -102,7 +102,7 @@ rdma::transport_choice fall_back_as_server(
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   REQUIRE(connected.ec == error_code());
   rdma::transport_choice choice = client.transport();
-  CHECK(choice.wire == rdma::wire::tcp);
+  CHECK(choice.wire == rdma::wire::shared_memory);
   exchange(io, own, client);
   return choice;
 }
@@ -148,7 +148,7 @@ TEST_CASE("receives that wait for a connection move to the software device with 
   const rdma::transport_choice choice = client.transport();
   INFO(choice.text());
   CHECK(choice.kind == rdma::device_kind::software);
-  CHECK(choice.wire == rdma::wire::tcp);
+  CHECK(choice.wire == rdma::wire::shared_memory);
   CHECK(names(choice, "RDMA NIC", "the peer says \"the queue pair was made for the software device\""));
   CHECK(names(server.peer->transport(), "RDMA NIC", "the queue pair was made for the software device"));
   for (const bytes_record& each : received)
