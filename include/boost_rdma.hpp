@@ -8,11 +8,15 @@
 #ifndef BOOST_RDMA_HPP
 #define BOOST_RDMA_HPP
 
-// Everything, for users in a hurry. Inside this repository each file includes what it uses.
+// Everything, for users in a hurry, but for two: <boost_rdma/upgrade.hpp>, which needs Boost.Beast and its compile time, and
+// <boost_rdma/native.hpp>, which needs rdma-core's headers. Inside this repository each file includes what it uses.
 
 #include <boost_rdma/access.hpp>
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/acceptor_options.hpp>
+#include <boost_rdma/agent.hpp>
+#include <boost_rdma/agent_options.hpp>
+#include <boost_rdma/authorisation.hpp>
 #include <boost_rdma/basic_device_events.hpp>
 #include <boost_rdma/batch.hpp>
 #include <boost_rdma/buffer.hpp>
@@ -20,6 +24,7 @@
 #include <boost_rdma/cm/connect.hpp>
 #include <boost_rdma/completion_mode.hpp>
 #include <boost_rdma/completion_queue.hpp>
+#include <boost_rdma/connect_options.hpp>
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/device.hpp>
 #include <boost_rdma/device_event.hpp>
@@ -27,6 +32,7 @@
 #include <boost_rdma/diagnosis.hpp>
 #include <boost_rdma/endpoint_description.hpp>
 #include <boost_rdma/error.hpp>
+#include <boost_rdma/lessor.hpp>
 #include <boost_rdma/memory_pool.hpp>
 #include <boost_rdma/memory_region.hpp>
 #include <boost_rdma/memory_window.hpp>
@@ -38,7 +44,10 @@
 #include <boost_rdma/registered_buffer.hpp>
 #include <boost_rdma/registration_cache.hpp>
 #include <boost_rdma/remote_buffer.hpp>
+#include <boost_rdma/remote_memory.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>
+#include <boost_rdma/transport_choice.hpp>
+#include <boost_rdma/version.hpp>
 
 #endif // BOOST_RDMA_HPP

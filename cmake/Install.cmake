@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The boost_rdma authors
+# Distributed under the Boost Software License, Version 1.0. (See LICENSE)
+
+# What `cmake --install` puts where: the library and its headers, a CMake package and a pkg-config file. Programs find the
+# library by find_package(boost_rdma), which finds what it needs itself. CMAKE_INSTALL_PREFIX may be moved afterwards: both
+# files find their place from where they are.
+
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+target_include_directories(boost_rdma PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+install(TARGETS boost_rdma
+  EXPORT boost_rdma-targets
+  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+  RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
+install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/boost_rdma")
+
+set(boost_rdma_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/boost_rdma")
+install(EXPORT boost_rdma-targets
+  NAMESPACE boost_rdma:: DESTINATION "${boost_rdma_package_dir}")
+configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma-config.cmake.in"
+  "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake" INSTALL_DESTINATION "${boost_rdma_package_dir}")
+# Before 1.0.0 a minor version may break what was.
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/boost_rdma-config-version.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES
+  "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake"
+  "${PROJECT_BINARY_DIR}/boost_rdma-config-version.cmake"
+  DESTINATION "${boost_rdma_package_dir}")
+
+# A prefix of pkg-config's own, so that an installed tree can be moved; absolute directories stay as they are.
+foreach(which IN ITEMS LIB INCLUDE)
+  string(TOLOWER "${which}" name)
+  if(IS_ABSOLUTE "${CMAKE_INSTALL_${which}DIR}")
+    set(boost_rdma_pc_${name}dir "${CMAKE_INSTALL_${which}DIR}")
+  else()
+    set(boost_rdma_pc_${name}dir "\${prefix}/${CMAKE_INSTALL_${which}DIR}")
+  endif()
+endforeach()
+file(RELATIVE_PATH boost_rdma_pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+string(REGEX REPLACE "/$" "" boost_rdma_pc_prefix "${boost_rdma_pc_prefix}")
+get_target_property(boost_rdma_type boost_rdma TYPE)
+if(boost_rdma_type STREQUAL "STATIC_LIBRARY") # then what it uses is the program's to link
+  set(boost_rdma_pc_requires "spdlog")
+  set(boost_rdma_pc_private_requires "")
+else()
+  set(boost_rdma_pc_requires "")
+  set(boost_rdma_pc_private_requires "spdlog")
+endif()
+configure_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma.pc.in" "${PROJECT_BINARY_DIR}/boost_rdma.pc" @ONLY)
+install(FILES "${PROJECT_BINARY_DIR}/boost_rdma.pc"
+  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
