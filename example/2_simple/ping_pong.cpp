@@ -206,6 +206,10 @@ int main(int argc, char** argv)
 {
   options wanted;
   CLI::App app("The protocol of rping(1), with RDMA-CM");
+  app.footer("Examples, with an RDMA NIC (or Soft-RoCE) that has the address 192.0.2.7:\n"
+             "  ping_pong serve --address 192.0.2.7\n"
+             "  ping_pong connect 192.0.2.7 --count 10 --verbose\n"
+             "  rping -c -a 192.0.2.7 -C 10 -v");
   app.require_subcommand(1);
   CLI::App* serve_command = app.add_subcommand("serve", "wait for a client, and end with it");
   serve_command->add_option("--address", wanted.address, "of the RDMA device's interface")->required();

@@ -115,6 +115,9 @@ int main(int argc, char** argv)
   std::uint16_t port = 0;
   bool late = false;
   CLI::App app("Talks to an echo server");
+  app.footer("Examples, with echo_service or an echo example listening at that port:\n"
+             "  echo hello | talk 127.0.0.1 7471\n"
+             "  talk 192.0.2.7 7471 < lines");
   app.add_option("ADDRESS", address)->required()->check(CLI::ValidIPV4);
   app.add_option("PORT", port)->required();
   app.add_flag("--late", late, "take an answer when the next line has been read");

@@ -58,13 +58,17 @@ options parse(int argc, char** argv)
   CLI::App app("Moves a file between two processes by RDMA, and verifies it.");
   app.require_subcommand(1);
   app.footer(
-    "Examples:\n"
+    "Examples, on one host:\n"
+    "  bulk_transfer serve --port 7471 --output copy --once\n"
+    "  bulk_transfer send FILE --port 7471\n"
+    "and on two, of which the receiver is 192.0.2.7 (on the RDMA network):\n"
     "  bulk_transfer serve --address 0.0.0.0 --port 7471 --output copy --once\n"
-    "  bulk_transfer send FILE --address 192.0.2.7 --port 7471 --chunk 4194304 --depth 16\n\n"
+    "  bulk_transfer send FILE --address 192.0.2.7 --port 7471 --chunk 4194304 --depth 16\n"
+    "BOOST_RDMA_DEVICE=soft0 on either side keeps to the software device.\n\n"
     "The exit status is 0 when the file has arrived and its SHA-256 is the same on both sides.");
 
   CLI::App* serve = app.add_subcommand("serve", "wait for senders");
-  serve->add_option("--address", result.address, "where to listen")->capture_default_str();
+  serve->add_option("--address", result.address, "where to listen; 0.0.0.0 for all of the host's addresses")->capture_default_str();
   serve->add_option("--port", result.port, "the TCP port; 0 for one that is free")
     ->capture_default_str();
   serve
@@ -98,29 +102,13 @@ options parse(int argc, char** argv)
   return result;
 }
 
-// Which device, which wire, and why not a faster one.
-void print_device(const rdma::context& context)
+// Which device, which wire, and why nothing faster.
+void print_transport(const rdma::transport_choice& taken)
 {
-  const rdma::device device = context.default_device();
-  const bool software = device.kind() == rdma::device_kind::software;
-  std::cout << "device     " << device.name()
-            << (software ? " (the software device), wire tcp\n" : " (RDMA NIC)\n");
-  if (!software)
-    return;
-  bool nic = false;
-  for (const rdma::device_info& each : rdma::list_devices())
-    if (each.kind == rdma::device_kind::nic)
-    {
-      nic = true;
-      std::cout << "           " << each.name << " is not used: "
-                << (!each.remark.empty() ? each.remark
-                       : each.active     ? "another device was asked for"
-                                         : "no port is active")
-                << '\n';
-    }
-  if (!nic)
-    std::cout << "           because there is no RDMA NIC here (libibverbs: "
-              << rdma::system_library_remark() << ")\n";
+  std::cout << "transport  " << rdma::name_of(taken.wire) << ", " << taken.device << " to "
+            << (taken.peer_device.empty() ? "the peer's device" : taken.peer_device) << '\n';
+  for (const rdma::declined_transport& each : taken.declined)
+    std::cout << "           not " << each.transport << ": " << each.reason << '\n';
 }
 
 void print_outcome(const bulk_transfer::outcome& result, const char* transfer_means)
@@ -154,8 +142,9 @@ asio::awaitable<void> send(
   {
     co_await peer->peer().async_connect(
       {asio::ip::make_address(options.address), options.port}, asio::use_awaitable);
+    const rdma::transport_choice transport = peer->peer().transport(); // while it is connected
     const auto result = co_await bulk_transfer::sender(peer, input, offer).run(pool);
-    print_device(context);
+    print_transport(transport);
     print_outcome(
       result, "from reading the first byte to the receiver's word that it has stored the last one");
   }

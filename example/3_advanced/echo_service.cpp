@@ -210,6 +210,10 @@ settings parse(int argc, char** argv)
   std::string address = "127.0.0.1";
   std::uint16_t port = 0;
   CLI::App app("An echo service");
+  app.footer("Examples:\n"
+             "  echo_service --port 7471 --contexts 4\n"
+             "  echo_service --address 0.0.0.0 --port 7471 --threads 8 --log-level debug\n"
+             "talk is a client of it; SIGTERM and SIGINT end it in good order.");
   app.add_option("--address", address)->check(CLI::ValidIPV4)->capture_default_str();
   app.add_option("--port", port, "0 for one that is free")->capture_default_str();
   app.add_option("--contexts", result.contexts, "io_contexts, with a thread each")->check(CLI::Range(1, 256));

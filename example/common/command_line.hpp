@@ -10,9 +10,11 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/system/error_code.hpp>
 
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 
 namespace example {
@@ -44,15 +46,30 @@ inline command_line parse_command_line(
   std::uint16_t port = 0;
 
   CLI::App app(what);
+  const std::string name = std::filesystem::path(argv[0]).filename();
+  app.footer("Examples, in two terminals of one host:\n  " + name + " serve --port 7471\n  " + name
+    + " connect 127.0.0.1 7471 \"Hello, RDMA\"\n"
+      "and on two hosts, of which the server is 192.0.2.7 (on the RDMA network):\n  "
+    + name + " serve --address 0.0.0.0 --port 7471\n  " + name
+    + " connect 192.0.2.7 7471\n"
+      "BOOST_RDMA_DEVICE=soft0 on either side keeps to the software device.");
   app.require_subcommand(permitted == roles::one ? 1 : 0, 1);
+  const CLI::Validator an_address(
+    [](const std::string& text)
+    {
+      boost::system::error_code ec;
+      boost::asio::ip::make_address(text, ec);
+      return ec ? text + " is no IPv4 or IPv6 address" : std::string();
+    },
+    "ADDRESS");
   CLI::App* serve = app.add_subcommand("serve", "wait for a client");
   serve
-    ->add_option("--address", address, "where to listen; 0.0.0.0 for all of the host's addresses")
-    ->check(CLI::ValidIPV4)
+    ->add_option("--address", address, "where to listen; 0.0.0.0 or :: for all of the host's addresses")
+    ->check(an_address)
     ->capture_default_str();
   serve->add_option("--port", port, "the TCP port; 0 for one that is free")->capture_default_str();
   CLI::App* connect = app.add_subcommand("connect", "be the client");
-  connect->add_option("ADDRESS", address)->required()->check(CLI::ValidIPV4);
+  connect->add_option("ADDRESS", address)->required()->check(an_address);
   connect->add_option("PORT", port)->required();
   connect->add_option("MESSAGE", result.message)->capture_default_str();
   try
