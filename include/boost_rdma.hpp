@@ -41,4 +41,13 @@
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>
 
+/// @namespace rdma
+/// RDMA for Boost.Asio. Everything is here, but for RDMA-CM (rdma::cm) and the software device's settings (rdma::software).
+
+/// @namespace rdma::cm
+/// Connecting by RDMA-CM (librdmacm, rdma_cm(7)): to programs that are not of this library, and on iWARP.
+
+/// @namespace rdma::software
+/// The software device: what context_options::software takes.
+
 #endif // BOOST_RDMA_HPP

@@ -65,6 +65,7 @@ public:
   /// As above, without exceptions: on failure ec is set and the context can only be assigned to.
   context(const context_options& options, error_code& ec);
 
+  /// For the library itself.
   explicit context(std::shared_ptr<detail::domain_impl> impl) noexcept
     : impl_(std::move(impl))
   {
@@ -93,6 +94,7 @@ public:
   /** The first call, or the first operation that asks for it, finds out whether the kernel lets memory be watched. */
   [[nodiscard]] rdma::registration_cache_statistics registration_cache_statistics() const;
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::domain_impl>& impl() const noexcept { return impl_; }
 
 private:
