@@ -41,7 +41,7 @@ namespace rdma {
 template <class Executor>
 class basic_agent;
 
-/// A reliable connection (IBV_QPT_RC) as an Asio I/O object.
+/// A reliable connection (IBV_QPT_RC, IBA 9.7) as an Asio I/O object.
 /**
  * Operations are posted to the device in the order of their initiating calls, and complete in that
  * order within each direction. More of them than the device's queue holds wait their turn inside.
@@ -67,7 +67,7 @@ class basic_agent;
  * object that was moved from every operation completes with error::closed.
  *
  * @par Errors
- * An error of the device (rdma::wc_status) takes the queue pair to the error state: what is outstanding
+ * An error of the device (rdma::wc_status) takes the queue pair to the error state (IBA 10.3.1): what is outstanding
  * then completes with wc_status::flushed, and the queue pair is of no more use. What a work request
  * behind the failed one asked for may have been carried out all the same. diagnose() tells more about the
  * first failure.
@@ -123,6 +123,10 @@ public:
   /// Makes a queue pair that receives can be posted to and that can be connected.
   /**
    * It is in the state INIT (ibv_create_qp(3), ibv_modify_qp(3)).
+   *
+   * @param executor For handlers that have none of their own. Of a strand the inner executor polls for completions.
+   * @param domain Where the buffers are to be registered; a context will do.
+   * @param options Depths, limits, retries and devices, none of which can be changed later.
    *
    * Throws system_error: error::queue_too_deep for depths beyond the device's; error::no_device when the context has not
    * opened a device of that name; error::device_lost; error::wrong_context for options().completions of other devices; or what ibv_create_qp
@@ -279,6 +283,9 @@ public:
 
   /// As above, with nothing particular to say to the server.
   /**
+   * @param peer Where it listens.
+   * @param token A completion token for the signature below.
+   *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
    *

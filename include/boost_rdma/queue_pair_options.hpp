@@ -57,7 +57,8 @@ struct queue_pair_options
   /** The smaller of both sides' is used. What the device cannot do is lowered to what it can. */
   std::uint8_t read_atomic_depth = 16;
 
-  /// Bytes of the largest packet: 256, 512, 1024, 2048 or 4096. The smallest of this, both ports' and the peer's is used.
+  /// Bytes of the largest packet: 256, 512, 1024, 2048 or 4096 (ibv_mtu); what lies between is rounded down.
+  /** The smallest of this, both ports' and the peer's is used. */
   std::uint32_t path_mtu_max = 4096;
 
   /// Time for an answer, as 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 waits for ever. The longer of both sides' is used.

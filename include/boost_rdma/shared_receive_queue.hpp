@@ -77,8 +77,8 @@ public:
     using other = basic_shared_receive_queue<OtherExecutor>;
   };
 
-  /// Throws system_error: error::queue_too_deep, error::no_device, error::device_lost, operation_not_supported where
-  /// device::has_shared_receive_queues() is false, or what ibv_create_srq said.
+  /// Throws system_error: error::queue_too_deep, error::no_device, error::device_lost, error::wrong_context for
+  /// options.completions of other devices, operation_not_supported where device::has_shared_receive_queues() is false, or what ibv_create_srq said.
   basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
     const shared_receive_queue_options& options = shared_receive_queue_options())
     : executor_(executor)

@@ -151,6 +151,11 @@ auto async_upgrade(Stream stream,
 
 /// As above, with a queue pair of no particular kind, and nothing to say to the client's program.
 /**
+ * @param stream As above.
+ * @param request As above.
+ * @param domain As above.
+ * @param token A completion token for the signature below.
+ *
  * @par Completion signature
  * @code void(rdma::error_code, rdma::basic_queue_pair<typename Stream::executor_type>) @endcode
  *
@@ -212,6 +217,10 @@ auto async_upgrade(Stream stream, basic_queue_pair<Executor>& client, const conn
 
 /// As above, with nothing particular to say to the server.
 /**
+ * @param stream As above.
+ * @param client As above.
+ * @param token A completion token for the signature below.
+ *
  * @par Completion signature
  * @code void(rdma::error_code) @endcode
  *

@@ -65,6 +65,10 @@ auto async_connect(basic_queue_pair<Executor>& queue_pair, const boost::asio::ip
 
 /// As above, without private data, from whichever address the route takes.
 /**
+ * @param queue_pair As above.
+ * @param peer Where the other side listens.
+ * @param token A completion token for the signature below.
+ *
  * @par Completion signature
  * @code void(rdma::error_code, rdma::cm::private_data) @endcode
  *
