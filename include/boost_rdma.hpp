@@ -42,7 +42,8 @@
 #include <boost_rdma/software/device.hpp>
 
 /// @namespace rdma
-/// RDMA for Boost.Asio. Everything is here, but for RDMA-CM (rdma::cm) and the software device's settings (rdma::software).
+/// RDMA for Boost.Asio. Everything is here, but for RDMA-CM (rdma::cm) and the software device's settings
+/// (rdma::software).
 
 /// @namespace rdma::cm
 /// Connecting by RDMA-CM (librdmacm, rdma_cm(7)): to programs that are not of this library, and on iWARP.

@@ -218,8 +218,9 @@ public:
    * @code void(rdma::error_code, rdma::loan) @endcode
    * With an error nothing is lent.
    *
-   * Beside what the class lists: error::not_registered, error::wrong_context, error::empty_buffer, error::bad_access (also for writing to memory without
-   * access::local_write), error::read_only, error::not_exposed, error::inbox_full; what binding a window or registering said.
+   * Beside what the class lists: error::not_registered, error::wrong_context, error::empty_buffer, error::bad_access
+   * (also for writing to memory without access::local_write), error::read_only, error::not_exposed, error::inbox_full;
+   * what binding a window or registering said.
    *
    * @par Per-operation cancellation
    * terminal, partial and total end the wait, with operation_aborted; the memory is taken back.
@@ -302,7 +303,8 @@ public:
   /// Waits for memory of this side's that the peer hands over.
   /**
    * What nobody waits for is kept, also when the connection has ended, for as long as the queue pair or a handle of its agent
-   * is, and counts for the quotas. Without a time limit. Any number of waits may be outstanding; the oldest gets the next.
+   * is, and counts for the quotas. Without a time limit. Any number of waits may be outstanding; the oldest gets the
+   * next.
    *
    * @param token A completion token for the signature below.
    *

@@ -62,9 +62,9 @@ class basic_agent;
  *
  * @par Closing
  * close(), as destruction, ends the connection at once: the peer is told where there is a control channel or RDMA-CM,
- * and what has not arrived may be lost; async_shutdown() loses nothing. There is no cancel(): cancel single operations by
- * their slots. is_open() says whether it was neither closed nor moved from, get_executor() what it was made with. Of an
- * object that was moved from every operation completes with error::closed.
+ * and what has not arrived may be lost; async_shutdown() loses nothing. There is no cancel(): cancel single operations
+ * by their slots. is_open() says whether it was neither closed nor moved from, get_executor() what it was made with. Of
+ * an object that was moved from every operation completes with error::closed.
  *
  * @par Errors
  * An error of the device (rdma::wc_status) takes the queue pair to the error state (IBA 10.3.1): what is outstanding
@@ -128,9 +128,9 @@ public:
    * @param domain Where the buffers are to be registered; a context will do.
    * @param options Depths, limits, retries and devices, none of which can be changed later.
    *
-   * Throws system_error: error::queue_too_deep for depths beyond the device's; error::no_device when the context has not
-   * opened a device of that name; error::device_lost; error::wrong_context for options().completions of other devices; or what ibv_create_qp
-   * or ibv_modify_qp said.
+   * Throws system_error: error::queue_too_deep for depths beyond the device's; error::no_device when the context has
+   * not opened a device of that name; error::device_lost; error::wrong_context for options().completions of other
+   * devices; or what ibv_create_qp or ibv_modify_qp said.
    */
   basic_queue_pair(const executor_type& executor, const protection_domain& domain,
     const queue_pair_options& options = queue_pair_options())
@@ -188,7 +188,8 @@ public:
   /** Precondition: not moved from. */
   [[nodiscard]] diagnosis diagnose() const { return core_->diagnose(); }
 
-  /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when moved from, and when the device has it no more.
+  /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when moved from, and when the device
+  /// has it no more.
   [[nodiscard]] ibv_qp* native_handle() const { return core_ ? core_->native() : nullptr; }
 
   /// What the peer needs to connect to this queue pair by connect().
@@ -365,13 +366,13 @@ public:
   /// Sends a message (ibv_post_send(3), IBV_WR_SEND); completes when the peer's device has received it.
   /**
    * It takes the oldest receive that the peer has posted, and waits for one where there is none, as
-   * queue_pair_options::rnr_retry_count says (wc_status::rnr_retry_exceeded). A message larger than that receive fails with
-   * wc_status::remote_invalid_request_error.
+   * queue_pair_options::rnr_retry_count says (wc_status::rnr_retry_exceeded). A message larger than that receive fails
+   * with wc_status::remote_invalid_request_error.
    *
    * @pre is_connected(); error::not_connected otherwise.
    *
-   * @param buffers What to send; at most options().max_send_sge pieces, and device::max_message_size() bytes. rdma::no_data
-   * sends a message without bytes; buffers without bytes are error::empty_buffer.
+   * @param buffers What to send; at most options().max_send_sge pieces, and device::max_message_size() bytes.
+   * rdma::no_data sends a message without bytes; buffers without bytes are error::empty_buffer.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
@@ -379,8 +380,8 @@ public:
    * The number of bytes sent: all, or none.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    *
    * @see The description of the class for buffers and errors.
    */
@@ -407,8 +408,8 @@ public:
    * The number of bytes sent, without the immediate data: all, or none.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -422,8 +423,8 @@ public:
 
   /// As async_send; the peer's device also makes this key of the peer's invalid (IBV_WR_SEND_WITH_INV).
   /**
-   * When the peer's async_receive_message() completes, the window is closed already. A key that is not as below ends the
-   * connection.
+   * When the peer's async_receive_message() completes, the window is closed already. A key that is not as below ends
+   * the connection.
    *
    * @param buffers As async_send's.
    * @param key The key of a type 2 memory window that the peer had bound for this queue pair: remote_buffer::key().
@@ -435,8 +436,8 @@ public:
    * The number of bytes sent: all, or none.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -451,8 +452,8 @@ public:
   /// Receives the next message (ibv_post_recv(3)).
   /**
    * May be called before the queue pair is connected, and should: a message that meets no posted
-   * receive must be repeated (RNR NAK, IBA 9.7.5.2.8). Receives take messages in the order in which they were initiated.
-   * operation_not_supported where receives come from a shared receive queue: receive on that.
+   * receive must be repeated (RNR NAK, IBA 9.7.5.2.8). Receives take messages in the order in which they were
+   * initiated. operation_not_supported where receives come from a shared receive queue: receive on that.
    *
    * @param buffers Where to; at most options().max_receive_sge pieces. A message that is larger than
    * the buffers takes both sides to the error state. rdma::no_data takes messages without bytes,
@@ -464,8 +465,8 @@ public:
    * The number of bytes received into the buffers: 0 for a write with immediate data, which went elsewhere.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -487,8 +488,8 @@ public:
    * With an error the message has no meaning.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, message)> CompletionToken =
@@ -502,8 +503,8 @@ public:
 
   /// Writes to memory that the peer exposed (IBV_WR_RDMA_WRITE, IBA 9.4.3); its processor takes no part.
   /**
-   * Completes when the peer's memory has the data. wc_status::remote_access_error, which ends the connection, when the peer
-   * did not expose that memory, or not for writing.
+   * Completes when the peer's memory has the data. wc_status::remote_access_error, which ends the connection, when the
+   * peer did not expose that memory, or not for writing.
    *
    * @pre is_connected(); error::not_connected otherwise.
    *
@@ -517,8 +518,8 @@ public:
    * The number of bytes written: all, or none as far as this side knows.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -544,8 +545,8 @@ public:
    * The number of bytes written: all, or none as far as this side knows.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -567,8 +568,8 @@ public:
    *
    * @param local Where to; at most options().max_send_sge pieces, in memory with access::local_write
    * (wc_status::local_protection_error otherwise).
-   * @param remote Where from: as many bytes as `local` holds, from its beginning. error::remote_range_too_small when it holds
-   * fewer; error::remote_right_missing without access::remote_read.
+   * @param remote Where from: as many bytes as `local` holds, from its beginning. error::remote_range_too_small when it
+   * holds fewer; error::remote_right_missing without access::remote_read.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
@@ -576,8 +577,8 @@ public:
    * The number of bytes read: all, or none; with an error the buffers hold nothing to rely on.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -604,8 +605,8 @@ public:
    * The number that was there before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -631,8 +632,8 @@ public:
    * The number that was there before: `expected` when it has been replaced.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -653,10 +654,11 @@ public:
    *
    * @pre is_connected(); error::not_connected otherwise.
    *
-   * @param window Of this queue pair's device and domain (error::wrong_context); unbound, or invalidated since: otherwise
-   * wc_status::memory_window_bind_error, which ends the connection.
+   * @param window Of this queue pair's device and domain (error::wrong_context); unbound, or invalidated since:
+   * otherwise wc_status::memory_window_bind_error, which ends the connection.
    * @param range Of a region with access::window_bind; error::not_exposed otherwise, and for plain memory.
-   * @param rights What the peer may do; remote_ rights only. All but remote_read need a region with access::local_write.
+   * @param rights What the peer may do; remote_ rights only. All but remote_read need a region with
+   * access::local_write.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
@@ -664,8 +666,8 @@ public:
    * The handle to give to the peer. Its key is another each time.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_buffer)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -690,8 +692,8 @@ public:
    * @code void(rdma::error_code) @endcode
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -715,8 +717,8 @@ public:
    * The number of bytes moved by all operations: all, or none as far as this side knows.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue pair
-   * to the error state.
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

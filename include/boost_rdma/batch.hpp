@@ -19,8 +19,8 @@ namespace rdma {
 /// Operations to submit together: one doorbell, one completion (basic_queue_pair::async_submit).
 /**
  * They are carried out in order. Only the last one is signalled (IBV_SEND_SIGNALED, ibv_post_send(3)); when one fails,
- * the batch completes with its error and the queue pair is in the error state, as after any failed operation. What is wrong
- * with an operation before that is found when the batch is submitted, not when it is added.
+ * the batch completes with its error and the queue pair is in the error state, as after any failed operation. What is
+ * wrong with an operation before that is found when the batch is submitted, not when it is added.
  *
  * Its buffers are registered ones: plain memory is refused with error::not_registered.
  *

@@ -42,9 +42,9 @@ concept plain_data = std::is_trivially_copyable_v<T> && !std::convertible_to<con
  * std::span. The operation copies what is small and registers what is large (queue_pair_options::copy_max).
  *
  * @par Objects
- * as<T>() gives the beginning of the buffer as a T, as_span<T>() all of it as an array of T, elements<T>(first, count) the
- * part that so many of them take, as a buffer. T is trivially copyable; nothing is constructed, and byte order is the
- * program's matter. Each takes an error_code& last, or throws system_error: error::wrong_size, error::misaligned,
+ * as<T>() gives the beginning of the buffer as a T, as_span<T>() all of it as an array of T, elements<T>(first, count)
+ * the part that so many of them take, as a buffer. T is trivially copyable; nothing is constructed, and byte order is
+ * the program's matter. Each takes an error_code& last, or throws system_error: error::wrong_size, error::misaligned,
  * error::read_only (see error). What takes fewer bytes than are there is clipped nowhere: error::out_of_range.
  *
  * @par Thread safety

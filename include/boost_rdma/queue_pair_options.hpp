@@ -61,7 +61,8 @@ struct queue_pair_options
   /** The smallest of this, both ports' and the peer's is used. */
   std::uint32_t path_mtu_max = 4096;
 
-  /// Time for an answer, as 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 waits for ever. The longer of both sides' is used.
+  /// Time for an answer, as 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 waits for ever. The longer of both sides' is
+  /// used.
   std::uint8_t timeout = 14;
 
   /// How often an unanswered request is repeated, 0 to 7 (IBA 12.7.38); wc_status::retry_exceeded then.

@@ -78,7 +78,8 @@ public:
   };
 
   /// Throws system_error: error::queue_too_deep, error::no_device, error::device_lost, error::wrong_context for
-  /// options.completions of other devices, operation_not_supported where device::has_shared_receive_queues() is false, or what ibv_create_srq said.
+  /// options.completions of other devices, operation_not_supported where device::has_shared_receive_queues() is false,
+  /// or what ibv_create_srq said.
   basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
     const shared_receive_queue_options& options = shared_receive_queue_options())
     : executor_(executor)
@@ -131,8 +132,8 @@ public:
 
   /// Receives the next message of any of the queue pairs (ibv_post_srq_recv(3)).
   /**
-   * May be called before there are queue pairs. Errors are those of basic_queue_pair::async_receive(); error::closed after
-   * close().
+   * May be called before there are queue pairs. Errors are those of basic_queue_pair::async_receive(); error::closed
+   * after close().
    *
    * @param buffers Where to; at most shared_receive_queue_options::max_sge pieces. rdma::no_data takes messages without
    * bytes.

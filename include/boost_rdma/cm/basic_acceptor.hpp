@@ -37,8 +37,8 @@ namespace rdma::cm {
  * For the executor an execution context will do (an io_context), and for the domain a context. Port 0 takes one that is
  * free; local_endpoint() returns it. Opening one throws system_error, or sets ec; then it is as one that was closed.
  *
- * close(), as destruction, rejects the clients that have not been accepted, but for those whose request somebody holds, and
- * ends accepts with operation_aborted; cancel() ends the accepts alone, and has the clients wait.
+ * close(), as destruction, rejects the clients that have not been accepted, but for those whose request somebody holds,
+ * and ends accepts with operation_aborted; cancel() ends the accepts alone, and has the clients wait.
  *
  * The device's events are handled on a thread of the library's own, as rdma::basic_acceptor's TCP is; handlers
  * are never called there.
