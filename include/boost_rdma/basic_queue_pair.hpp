@@ -369,7 +369,7 @@ public:
    * queue_pair_options::rnr_retry_count says (wc_status::rnr_retry_exceeded). A message larger than that receive fails
    * with wc_status::remote_invalid_request_error.
    *
-   * @pre is_connected(); error::not_connected otherwise.
+   * @pre Connected; error::not_connected before that.
    *
    * @param buffers What to send; at most options().max_send_sge pieces, and device::max_message_size() bytes.
    * rdma::no_data sends a message without bytes; buffers without bytes are error::empty_buffer.
@@ -397,7 +397,8 @@ public:
 
   /// As async_send, with 32 bits for the receiver's message::immediate (IBV_WR_SEND_WITH_IMM).
   /**
-   * operation_not_supported where this side's device or the peer's has none (iWARP): see device::has_immediate_data().
+   * operation_not_supported where this side's device or the peer's has no immediate data (iWARP): see
+   * device::has_immediate_data().
    *
    * @param buffers As async_send's.
    * @param immediate In host byte order.
@@ -506,7 +507,7 @@ public:
    * Completes when the peer's memory has the data. wc_status::remote_access_error, which ends the connection, when the
    * peer did not expose that memory, or not for writing.
    *
-   * @pre is_connected(); error::not_connected otherwise.
+   * @pre Connected; error::not_connected before that.
    *
    * @param local What to write; at most options().max_send_sge pieces.
    * @param remote Where to, from its beginning. error::remote_range_too_small when it holds fewer bytes than `local`;
@@ -533,7 +534,8 @@ public:
 
   /// As async_write; also completes a receive of the peer's, with 32 bits (IBV_WR_RDMA_WRITE_WITH_IMM).
   /**
-   * The receive is there when the data are. operation_not_supported as async_send_with_immediate().
+   * When that receive completes the data are in the peer's memory. It needs one that the peer has posted, as a send
+   * does. operation_not_supported where this side's device or the peer's has no immediate data (iWARP).
    *
    * @param local As async_write's; or rdma::no_data: then only the immediate data arrives, and `remote` does not count.
    * @param remote As async_write's.
@@ -564,7 +566,7 @@ public:
    * As many are in flight as transport_choice::read_atomic_depth says. wc_status::remote_access_error, which ends
    * the connection, when the peer did not expose that memory, or not for reading.
    *
-   * @pre is_connected(); error::not_connected otherwise.
+   * @pre Connected; error::not_connected before that.
    *
    * @param local Where to; at most options().max_send_sge pieces, in memory with access::local_write
    * (wc_status::local_protection_error otherwise).
@@ -652,7 +654,7 @@ public:
   /**
    * The region stays registered for as long as the window is open on it.
    *
-   * @pre is_connected(); error::not_connected otherwise.
+   * @pre Connected; error::not_connected before that.
    *
    * @param window Of this queue pair's device and domain (error::wrong_context); unbound, or invalidated since:
    * otherwise wc_status::memory_window_bind_error, which ends the connection.
@@ -683,7 +685,7 @@ public:
   /**
    * When it completes the peer reaches the memory by that window no more.
    *
-   * @pre is_connected(); error::not_connected otherwise.
+   * @pre Connected; error::not_connected before that.
    *
    * @param key memory_window::key(), or the key of the remote_buffer that binding gave.
    * @param token A completion token for the signature below.
@@ -706,7 +708,7 @@ public:
 
   /// Submits several operations with one doorbell and one completion (a list of work requests, ibv_post_send(3)).
   /**
-   * @pre is_connected(); error::not_connected otherwise.
+   * @pre Connected; error::not_connected before that.
    *
    * @param operations Must neither change nor go until the handler is called. error::bad_batch when it
    * is empty or larger than options().send_depth; error::not_registered for plain memory.
@@ -730,7 +732,7 @@ public:
   }
 
   /// Manages memory on the peer's host. Needs <boost_rdma/agent.hpp>.
-  /** For a queue pair that is connected; of another, the agent's operations say error::not_connected or what else it is. */
+  /** For a queue pair that is connected; of another, the agent's operations end with what stands in the way. */
   [[nodiscard]] basic_agent<Executor> agent() const { return {executor_, core_}; }
 
   /// For the library itself.
