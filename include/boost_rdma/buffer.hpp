@@ -44,8 +44,10 @@ concept plain_data = std::is_trivially_copyable_v<T> && !std::convertible_to<con
  * @par Objects
  * as<T>() gives the beginning of the buffer as a T, as_span<T>() all of it as an array of T, elements<T>(first, count)
  * the part that so many of them take, as a buffer. T is trivially copyable; nothing is constructed, and byte order is
- * the program's matter. Each takes an error_code& last, or throws system_error: error::wrong_size, error::misaligned,
- * error::read_only (see error). What takes fewer bytes than are there is clipped nowhere: error::out_of_range.
+ * the program's matter. Each takes an error_code& last, or throws system_error. as<T>(): error::wrong_size when there
+ * are fewer bytes than a T has, error::misaligned when the address does not suit one, error::read_only for a T that is
+ * not const in memory that was registered as const. as_span<T>(): likewise, with error::wrong_size when it is no whole
+ * number of T. elements<T>(): error::out_of_range when they do not all lie inside; nothing is clipped.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
