@@ -72,7 +72,7 @@ struct authorisation
   /// Lets the client in, with these bytes for its program.
   [[nodiscard]] static authorisation accept(std::string data = std::string()) { return {0, {}, std::move(data)}; }
 
-  /// Sends the client away: connecting ends with error::refused there.
+  /// Sends the client away: connecting ends with error::refused there, of 409 with error::no_common_transport.
   [[nodiscard]] static authorisation refuse(unsigned status = 403, std::string reason = "not authorised")
   {
     return {status, std::move(reason), {}};

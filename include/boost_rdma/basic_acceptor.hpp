@@ -36,9 +36,10 @@ namespace rdma {
  * basic_acceptor(executor, domain, endpoint, options = acceptor_options())
  * basic_acceptor(executor, domain, endpoint, options, ec)
  * @endcode
- * For the executor an execution context will do (an io_context), and for the domain a context. Port 0 takes one that is
- * free; local_endpoint() returns it, also after close(). Opening one throws system_error, or says by an error_code,
- * what opening, binding or listening said; then it is as one that was closed.
+ * For the executor an execution context will do (an io_context), and for the domain a context; with an execution
+ * context and ec it has to be a context. Port 0 takes one that is free; local_endpoint() returns it, also after
+ * close(). Opening one throws system_error, or says by an error_code, what opening, binding or listening said; then it
+ * is as one that was closed.
  *
  * close(), as destruction, drops the handshakes that have not been accepted, and ends accepts with operation_aborted;
  * cancel() ends the accepts alone and lets the handshakes go on. is_open() and get_executor() are as Asio's acceptors

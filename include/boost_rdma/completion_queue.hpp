@@ -63,7 +63,7 @@ struct completion_queue_options
 class completion_queue
 {
 public:
-  /// Any executor: it is not a template's parameter, as options hold completion queues.
+  /// Holds an executor of any type.
   using executor_type = boost::asio::any_io_executor;
 
   /// Makes a queue for each of the context's devices. Throws system_error with what ibv_create_cq said.

@@ -23,7 +23,7 @@ enum class device_event_type
   communication_established = 4,          ///< IBV_EVENT_COMM_EST: the first message came before RTS
   send_queue_drained = 5,                 ///< IBV_EVENT_SQ_DRAINED: the send queue has no more in hand
   path_migrated = 6,                      ///< IBV_EVENT_PATH_MIG: the connection goes by its alternate path
-  path_migration_error = 7,               ///< IBV_EVENT_PATH_MIG_ERR: it cannot
+  path_migration_error = 7,               ///< IBV_EVENT_PATH_MIG_ERR: it could not go by that path
   device_fatal = 8,                       ///< IBV_EVENT_DEVICE_FATAL: the device failed or was removed
   port_active = 9,                        ///< IBV_EVENT_PORT_ACTIVE: the link came up
   port_error = 10,                        ///< IBV_EVENT_PORT_ERR: the link went down
@@ -31,9 +31,9 @@ enum class device_event_type
   partition_key_change = 12,              ///< IBV_EVENT_PKEY_CHANGE: a port has other partition keys
   subnet_manager_change = 13,             ///< IBV_EVENT_SM_CHANGE: a port has another subnet manager
   shared_receive_queue_error = 14,        ///< IBV_EVENT_SRQ_ERR: a shared receive queue failed
-  shared_receive_queue_limit_reached = 15, ///< IBV_EVENT_SRQ_LIMIT_REACHED: few receives are left
-  last_work_request_reached = 16,         ///< IBV_EVENT_QP_LAST_WQE_REACHED: a queue pair takes no more receives
-  client_reregister = 17,                 ///< IBV_EVENT_CLIENT_REREGISTER: the subnet manager forgot subscriptions
+  shared_receive_queue_limit_reached = 15, ///< IBV_EVENT_SRQ_LIMIT_REACHED: fewer receives are left than the limit
+  last_work_request_reached = 16,         ///< IBV_EVENT_QP_LAST_WQE_REACHED: a failed queue pair takes no more receives
+  client_reregister = 17,                 ///< IBV_EVENT_CLIENT_REREGISTER: the subnet manager wants a port to register anew
   gid_change = 18,                        ///< IBV_EVENT_GID_CHANGE: an address came or went
   work_queue_fatal = 19,                  ///< IBV_EVENT_WQ_FATAL: a work queue failed
 };

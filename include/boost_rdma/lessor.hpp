@@ -85,7 +85,7 @@ public:
 
   /// What it was made with.
   [[nodiscard]] const lessor_options& options() const noexcept;
-  /// A snapshot.
+  /// What it has granted, and refused: a snapshot.
   [[nodiscard]] lessor_statistics statistics() const;
 
   /// The pool that is granted from. Programs may use it, too; its size_max bounds both.
