@@ -198,8 +198,11 @@ public:
    * Without one, or with a loopback address that the device does not have: the first GID that other hosts reach, IPv4
    * before IPv6, link-local last. options().local_address comes before it.
    *
+   * From then on the queue pair stays on its device: it does not fall back.
+   *
    * Throws system_error: error::no_local_gid when no GID of the device belongs to the address; error::closed;
-   * error::forked; operation_not_supported on iWARP, which connects by RDMA-CM only.
+   * error::forked; error::device_lost; operation_not_supported on iWARP, which connects by RDMA-CM only;
+   * boost::asio::error::invalid_argument for options that are out of range.
    */
   [[nodiscard]] endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local = {})
@@ -221,8 +224,9 @@ public:
    * nothing but an operation that fails tells of a peer that is gone.
    *
    * @param remote The peer's local_endpoint().
-   * @param ec error::no_common_transport, error::other_address_family, error::already_connected, error::closed,
-   * error::forked, or what ibv_modify_qp said.
+   * @param ec error::not_connected when local_endpoint() was not called before, error::no_common_transport,
+   * error::other_address_family, error::already_connected, error::closed, error::forked, error::device_lost, or what
+   * ibv_modify_qp said.
    */
   void connect(const endpoint_description& remote, error_code& ec)
   {

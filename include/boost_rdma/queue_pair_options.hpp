@@ -29,7 +29,9 @@ class shared_receive_core;
 /// How a queue pair is made (ibv_qp_init_attr, ibv_qp_attr) and connected.
 /**
  * Depths bound what the device holds at once; operations beyond wait their turn inside the queue pair,
- * in order. Values beyond the device's limits give error::queue_too_deep.
+ * in order. Values beyond the device's limits give error::queue_too_deep when the queue pair is made. A timeout, retry
+ * count or RNR timer that is out of its range ends connecting, and local_endpoint(), with
+ * boost::asio::error::invalid_argument; diagnose() names it.
  */
 struct queue_pair_options
 {
@@ -61,8 +63,8 @@ struct queue_pair_options
   /** The smallest of this, both ports' and the peer's is used. */
   std::uint32_t path_mtu_max = 4096;
 
-  /// Time for an answer, as 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 waits for ever. The longer of both sides' is
-  /// used.
+  /// Time for an answer, as 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 waits for ever. The longer of both
+  /// sides' is used.
   std::uint8_t timeout = 14;
 
   /// How often an unanswered request is repeated, 0 to 7 (IBA 12.7.38); wc_status::retry_exceeded then.
