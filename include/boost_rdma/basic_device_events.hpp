@@ -74,9 +74,11 @@ public:
 
   /// Listens from here on.
   /**
-   * Of `options` (rdma::device_events_options), `device` is the name of one of the context's devices, empty for the
-   * default one; `capacity` is how many events are kept between two waits, 256 unless it is set: beyond it the oldest
-   * gives way, and device_event::lost counts them.
+   * @param executor For handlers that have none of their own.
+   * @param context Whose device it is.
+   * @param options `device` is the name of one of the context's devices, empty for the default one; `capacity` is how
+   * many events are kept between two waits, 256 unless it is set: beyond it the oldest gives way, and
+   * device_event::lost counts them.
    *
    * Throws system_error: error::no_device when the context has not opened a device of that name,
    * error::device_lost, error::forked, or that there is no thread to be had.

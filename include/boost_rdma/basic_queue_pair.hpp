@@ -129,8 +129,9 @@ public:
    * @param options Depths, limits, retries and devices, none of which can be changed later.
    *
    * Throws system_error: error::queue_too_deep for depths beyond the device's; error::no_device when the context has
-   * not opened a device of that name; error::device_lost; error::wrong_context for options().completions of other
-   * devices; or what ibv_create_qp or ibv_modify_qp said.
+   * not opened a device of that name; error::device_lost; error::wrong_context for a completion queue
+   * or a shared receive queue of other devices or, of the latter, of another domain; or what ibv_create_qp or
+   * ibv_modify_qp said.
    */
   basic_queue_pair(const executor_type& executor, const protection_domain& domain,
     const queue_pair_options& options = queue_pair_options())

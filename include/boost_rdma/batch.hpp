@@ -22,7 +22,8 @@ namespace rdma {
  * the batch completes with its error and the queue pair is in the error state, as after any failed operation. What is
  * wrong with an operation before that is found when the batch is submitted, not when it is added.
  *
- * Its buffers are registered ones: plain memory is refused with error::not_registered.
+ * Its buffers are registered ones: plain memory is refused with error::not_registered. Each function takes what the
+ * queue pair's async_ function of that name takes, and returns *this.
  *
  * The batch may be submitted many times; it must neither change nor go while it is outstanding. Like a
  * single operation, a submitted batch keeps the registrations of its buffers.

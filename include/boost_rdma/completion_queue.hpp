@@ -66,7 +66,14 @@ public:
   /// Holds an executor of any type.
   using executor_type = boost::asio::any_io_executor;
 
-  /// Makes a queue for each of the context's devices. Throws system_error with what ibv_create_cq said.
+  /// Makes a queue for each of the context's devices (ibv_create_cq(3)).
+  /**
+   * @param executor Where it polls and waits; strands are looked through.
+   * @param context Whose queue pairs are to use it; error::wrong_context for others.
+   * @param options How it works.
+   *
+   * Throws system_error with what creating the queues said.
+   */
   template <class Executor>
     requires(!std::convertible_to<Executor&, boost::asio::execution_context&>)
   completion_queue(const Executor& executor, const context& context,

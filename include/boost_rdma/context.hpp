@@ -59,7 +59,7 @@ public:
   /// Opens the best NIC, if there is one, and the software device. Throws system_error.
   context();
 
-  /// Opens what the options say. Throws system_error, for instance error::no_device.
+  /// Opens what the options say (ibv_open_device(3)). Throws system_error, for instance error::no_device.
   explicit context(const context_options& options);
 
   /// As above, without exceptions: on failure ec is set and the context can only be assigned to.

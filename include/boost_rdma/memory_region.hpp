@@ -41,6 +41,11 @@ public:
   memory_region() = default;
 
   /// Registers `size` bytes of its own: zeroed, aligned to a page. Throws system_error.
+  /**
+   * @param domain Whose queue pairs reach it; a context will do.
+   * @param size Bytes, more than none.
+   * @param rights What may be done with it, by operations of this side and by peers.
+   */
   memory_region(const protection_domain& domain, std::size_t size, access rights = access::local_write);
 
   /// As above, with ec: error::empty_buffer, error::bad_access, or what ibv_reg_mr said.

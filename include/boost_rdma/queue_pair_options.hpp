@@ -30,7 +30,7 @@ class shared_receive_core;
 /**
  * Depths bound what the device holds at once; operations beyond wait their turn inside the queue pair,
  * in order. Values beyond the device's limits give error::queue_too_deep when the queue pair is made. A timeout, retry
- * count or RNR timer that is out of its range ends connecting, and local_endpoint(), with
+ * count or RNR timer that is out of its range ends connecting, other than by RDMA-CM, and local_endpoint(), with
  * boost::asio::error::invalid_argument; diagnose() names it.
  */
 struct queue_pair_options
@@ -124,7 +124,10 @@ struct queue_pair_options
   std::shared_ptr<detail::shared_receive_core> receives;
 
   /// Receives come from a shared receive queue, whose completion queue the queue pair then uses.
-  /** Throws system_error(error::closed) when `queue` was moved from. */
+  /**
+   * `device` and `completions` do not count then; the queue's domain has to be the queue pair's, or making that says
+   * error::wrong_context. Throws system_error(error::closed) when `queue` was moved from.
+   */
   template <class SharedReceiveQueue>
   queue_pair_options& receive_from(const SharedReceiveQueue& queue)
   {

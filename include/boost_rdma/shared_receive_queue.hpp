@@ -77,9 +77,16 @@ public:
     using other = basic_shared_receive_queue<OtherExecutor>;
   };
 
-  /// Throws system_error: error::queue_too_deep, error::no_device, error::device_lost, error::wrong_context for
-  /// options.completions of other devices, operation_not_supported where device::has_shared_receive_queues() is false,
-  /// or what ibv_create_srq said.
+  /// Makes a queue that receives can be posted to (ibv_create_srq(3)).
+  /**
+   * @param executor For handlers that have none of their own.
+   * @param domain The domain of the buffers, and of the queue pairs that are to use it; a context will do.
+   * @param options How deep it is, and on which device.
+   *
+   * Throws system_error: error::queue_too_deep, error::no_device, error::device_lost, error::wrong_context for
+   * options.completions of other devices, operation_not_supported where device::has_shared_receive_queues() is false,
+   * or what ibv_create_srq said.
+   */
   basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
     const shared_receive_queue_options& options = shared_receive_queue_options())
     : executor_(executor)
