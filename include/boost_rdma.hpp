@@ -50,4 +50,14 @@
 #include <boost_rdma/transport_choice.hpp>
 #include <boost_rdma/version.hpp>
 
+/// @namespace rdma
+/// RDMA for Boost.Asio. Everything is here, but for RDMA-CM (rdma::cm) and the software device's settings
+/// (rdma::software).
+
+/// @namespace rdma::cm
+/// Connecting by RDMA-CM (librdmacm, rdma_cm(7)): to programs that are not of this library, and on iWARP.
+
+/// @namespace rdma::software
+/// The software device: what context_options::software takes.
+
 #endif // BOOST_RDMA_HPP

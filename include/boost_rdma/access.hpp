@@ -13,7 +13,8 @@ namespace rdma {
 /// What may be done with registered memory (ibv_access_flags, value for value).
 /**
  * Local reading is always permitted. remote_write and remote_atomic need local_write
- * (ibv_reg_mr(3)). Nothing is reachable from remote unless one of the remote_ rights is given.
+ * (ibv_reg_mr(3)). Nothing is reachable from remote unless one of the remote_ rights is given. Rights are put
+ * together with |.
  */
 enum class access : unsigned
 {
@@ -25,11 +26,13 @@ enum class access : unsigned
   window_bind = 1 << 4,  ///< memory windows may be bound to the region
 };
 
+/// All rights of either.
 constexpr access operator|(access a, access b) noexcept
 {
   return static_cast<access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
 
+/// The rights that both have.
 constexpr access operator&(access a, access b) noexcept
 {
   return static_cast<access>(static_cast<unsigned>(a) & static_cast<unsigned>(b));

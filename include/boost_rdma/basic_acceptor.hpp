@@ -31,8 +31,19 @@ namespace rdma {
  * hostile is answered, forgotten and logged, and keeps nobody else waiting. No handler hears of it. The
  * log is the spdlog logger named "boost_rdma", if the program registered one.
  *
- * Opening one throws, or says by an error_code, what opening, binding or listening said. Closing it drops the
- * handshakes that have not been accepted; cancelling lets them go on.
+ * @par Opening and closing
+ * @code
+ * basic_acceptor(executor, domain, endpoint, options = acceptor_options())
+ * basic_acceptor(executor, domain, endpoint, options, ec)
+ * @endcode
+ * For the executor an execution context will do (an io_context), and for the domain a context; with an execution
+ * context and ec it has to be a context. Port 0 takes one that is free; local_endpoint() returns it, also after
+ * close(). Opening one throws system_error, or says by an error_code, what opening, binding or listening said; then it
+ * is as one that was closed.
+ *
+ * close(), as destruction, drops the handshakes that have not been accepted, and ends accepts with operation_aborted;
+ * cancel() ends the accepts alone and lets the handshakes go on. is_open() and get_executor() are as Asio's acceptors
+ * have them.
  *
  * @par The background thread
  * TCP is handled on a thread of the library's own, one for each execution context that connects or
@@ -47,13 +58,17 @@ template <class Executor = boost::asio::any_io_executor>
 class basic_acceptor : public detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>
 {
 public:
+  /// What handlers run on that have no executor of their own, and accepted queue pairs.
   using executor_type = Executor;
+
+  /// What clients are accepted as.
   using queue_pair_type = basic_queue_pair<Executor>;
 
   /// Rebinds the type to another executor.
   template <class OtherExecutor>
   struct rebind_executor
   {
+    /// The same type with that executor.
     using other = basic_acceptor<OtherExecutor>;
   };
 
@@ -63,7 +78,9 @@ public:
   /**
    * Any number of accepts may be outstanding; the oldest is served first.
    *
-   * @param token Completion signature:
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
    * The queue pair lives on the acceptor's executor. With an error it is as one that was moved from.
    * Nothing is lost that the client sends before the first receive is posted: it is sent again (RNR).

@@ -53,12 +53,14 @@ template <class Executor = boost::asio::any_io_executor>
 class basic_agent
 {
 public:
+  /// What handlers run on that have no executor of their own.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
   template <class OtherExecutor>
   struct rebind_executor
   {
+    /// The same type with that executor.
     using other = basic_agent<OtherExecutor>;
   };
 
@@ -68,24 +70,39 @@ public:
   {
   }
 
+  /// For the library itself.
   basic_agent(const executor_type& executor, const std::shared_ptr<detail::queue_pair_core>& core)
     : executor_(executor)
     , core_(detail::agent_core::of(core, why_none_))
   {
   }
 
+  /// The queue pair's executor.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
-  /// How long the peer may take to answer what is asked through this handle: requests that have no options to say it in.
+  /// How long the peer may take to answer what is asked through this handle: async_renew(), async_release() and
+  /// async_hand_over(). The others have it in their options.
   void time_limit(std::chrono::milliseconds limit) noexcept { time_limit_ = limit; }
+
+  /// What was set, else agent_time_limit.
   [[nodiscard]] std::chrono::milliseconds time_limit() const noexcept { return time_limit_; }
 
   /// Leases memory of the peer's, all zero.
   /**
    * @param size Bytes, more than none.
-   * @param token Completion signature: @code void(rdma::error_code, rdma::remote_memory) @endcode
-   * error::no_lessor, error::quota_exceeded, error::pool_exhausted, error::bad_alignment, error::remote_right_missing
-   * for rights that the peer does not give, error::lease_failed; error::empty_buffer, error::bad_access.
+   * @param options Alignment, lifetime, rights, and how long the peer may take.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::remote_memory) @endcode
+   * With an error the memory is empty.
+   *
+   * Beside what the class lists: error::no_lessor, error::quota_exceeded, error::pool_exhausted, error::bad_alignment,
+   * error::remote_right_missing for rights that the peer does not give, error::lease_failed; error::empty_buffer,
+   * error::bad_access.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is given back.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -97,7 +114,17 @@ public:
       { core.allocate(executor, size, options, std::move(handler)); });
   }
 
-  /// As above, with the options' defaults.
+  /// As above, with the options' defaults: time_limit() does not count.
+  /**
+   * @param size Bytes, more than none.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::remote_memory) @endcode
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is given back.
+   */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
   auto async_allocate(
@@ -108,8 +135,18 @@ public:
 
   /// Has a lease last this much longer from now on, or as much as the peer grants: see remote_memory::expires_at().
   /**
+   * What the peer lent lasts as long as the peer's program said: error::lease_ended.
+   *
    * @param memory May go before the handler is called.
-   * @param token Completion signature: @code void(rdma::error_code) @endcode error::lease_ended when that was before.
+   * @param lifetime From when the peer hears of it; milliseconds::max() is as long as the connection.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   * error::lease_ended when that was before.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; the lease may have been renewed all the same.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -124,7 +161,16 @@ public:
   /// Ends a lease, and waits until the peer has its memory back.
   /**
    * Operations that use the memory should have completed before: they are carried out in no particular order with this.
-   * @param token Completion signature: @code void(rdma::error_code) @endcode error::lease_ended when that was before.
+   *
+   * @param memory Whose lease it is; of other agents: error::lease_ended.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   * error::lease_ended when that was before.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; the lease ends all the same.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -139,8 +185,17 @@ public:
   /// Ends a lease, and gives the memory, with what has been written to it, to the peer's program.
   /**
    * For memory that the peer's lessor granted: what a peer lent is its program's anyway (error::lease_ended). The peer's
-   * async_receive_local() has it.
-   * @param token Completion signature: @code void(rdma::error_code) @endcode
+   * async_receive_local() has it. Operations that use the memory should have completed before.
+   *
+   * @param memory Whose lease it is; of other agents: error::lease_ended.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   * Success: the memory is the peer's program's. error::lease_ended when that was before.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; the memory is handed over all the same.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -156,9 +211,19 @@ public:
   /**
    * @param region All of it; memory from a pool, a memory_region with access::window_bind, or any registered memory where the
    * device has no windows. It has to stay, and is kept registered, until the loan is back.
-   * @param token Completion signature: @code void(rdma::error_code, rdma::loan) @endcode
-   * error::not_registered, error::wrong_context, error::empty_buffer, error::bad_access (also for writing to memory without
-   * access::local_write), error::read_only, error::not_exposed, error::inbox_full; what binding a window or registering said.
+   * @param options Rights, lifetime, and how long the peer may take.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::loan) @endcode
+   * With an error nothing is lent.
+   *
+   * Beside what the class lists: error::not_registered, error::wrong_context, error::empty_buffer, error::bad_access
+   * (also for writing to memory without access::local_write), error::read_only, error::not_exposed, error::inbox_full;
+   * what binding a window or registering said.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; the memory is taken back.
    */
   template <boost::asio::completion_token_for<void(error_code, loan)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -170,7 +235,17 @@ public:
       { core.lend(executor, region, options, std::move(handler)); });
   }
 
-  /// As above, with the options' defaults.
+  /// As above, with the options' defaults: for reading, and time_limit() does not count.
+  /**
+   * @param region See above.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::loan) @endcode
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; the memory is taken back.
+   */
   template <boost::asio::completion_token_for<void(error_code, loan)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
   auto async_lend(const mutable_buffer& region,
@@ -181,8 +256,17 @@ public:
 
   /// Waits until a loan is back, however that comes about.
   /**
-   * @param token Completion signature: @code void(rdma::error_code) @endcode Success: the peer gave it back, its time is
-   * over, or this side took it back; else what ended the connection.
+   * Any number of waits may be outstanding; time_limit() does not count.
+   *
+   * @param lent May go before the handler is called, which takes the memory back. error::lease_ended where it is empty.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   * Success: the peer gave it back, its time is over, or this side took it back; else what ended the connection.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; the memory stays lent.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -195,7 +279,18 @@ public:
   }
 
   /// Waits for something that the peer lends. What nobody waits for is kept, 64 of them at most.
-  /** @param token Completion signature: @code void(rdma::error_code, rdma::remote_memory) @endcode */
+  /**
+   * Without a time limit. Any number of waits may be outstanding; the oldest gets the next.
+   *
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::remote_memory) @endcode
+   * With an error the memory is empty.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; nothing is lost by it.
+   */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
   auto async_receive_remote(CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
@@ -208,8 +303,17 @@ public:
   /// Waits for memory of this side's that the peer hands over.
   /**
    * What nobody waits for is kept, also when the connection has ended, for as long as the queue pair or a handle of its agent
-   * is, and counts for the quotas.
-   * @param token Completion signature: @code void(rdma::error_code, rdma::registered_buffer) @endcode
+   * is, and counts for the quotas. Without a time limit. Any number of waits may be outstanding; the oldest gets the
+   * next.
+   *
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::registered_buffer) @endcode
+   * The memory, which comes from the lessor's pool. With an error it is empty.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the wait, with operation_aborted; nothing is lost by it.
    */
   template <boost::asio::completion_token_for<void(error_code, registered_buffer)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

@@ -43,7 +43,8 @@ namespace rdma {
  * error::shared_receive_queue_failed. A port that went down ends nothing: operations are repeated until
  * queue_pair_options::retry_count is used up.
  *
- * Closing it, or destroying it, stops listening; cancelling does not: events go on being kept.
+ * close(), as destruction, stops listening; cancel() ends the waits alone: events go on being kept. is_open() and
+ * get_executor() are as Asio's I/O objects have them.
  *
  * Any number of objects may listen to one device: each gets every event that comes after it was made, those
  * between two waits included, up to device_events_options::capacity. Events of other contexts'
@@ -60,18 +61,28 @@ template <class Executor = boost::asio::any_io_executor>
 class basic_device_events : public detail::io_object<Executor, detail::device_events_core>
 {
 public:
+  /// What handlers run on that have no executor of their own.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
   template <class OtherExecutor>
   struct rebind_executor
   {
+    /// The same type with that executor.
     using other = basic_device_events<OtherExecutor>;
   };
 
   /// Listens from here on.
-  /** Throws system_error: error::no_device when the context has not opened a device of that name,
-   * error::device_lost, error::forked, or that there is no thread to be had. */
+  /**
+   * @param executor For handlers that have none of their own.
+   * @param context Whose device it is.
+   * @param options `device` is the name of one of the context's devices, empty for the default one; `capacity` is how
+   * many events are kept between two waits, 256 unless it is set: beyond it the oldest gives way, and
+   * device_event::lost counts them.
+   *
+   * Throws system_error: error::no_device when the context has not opened a device of that name,
+   * error::device_lost, error::forked, or that there is no thread to be had.
+   */
   basic_device_events(const executor_type& executor, const rdma::context& context,
     const device_events_options& options = device_events_options())
     : detail::io_object<Executor, detail::device_events_core>(
@@ -92,7 +103,11 @@ public:
   /**
    * Any number of waits may be outstanding; the oldest gets the next event.
    *
-   * @param token Completion signature: @code void(rdma::error_code, rdma::device_event) @endcode
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::device_event) @endcode
+   * With an error the event has no meaning.
    *
    * What can go wrong: operation_aborted; error::closed; error::forked; error::device_lost, once
    * device_event_type::device_fatal was delivered, as nothing comes after it.

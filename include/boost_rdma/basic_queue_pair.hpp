@@ -41,7 +41,7 @@ namespace rdma {
 template <class Executor>
 class basic_agent;
 
-/// A reliable connection (IBV_QPT_RC) as an Asio I/O object.
+/// A reliable connection (IBV_QPT_RC, IBA 9.7) as an Asio I/O object.
 /**
  * Operations are posted to the device in the order of their initiating calls, and complete in that
  * order within each direction. More of them than the device's queue holds wait their turn inside.
@@ -60,8 +60,14 @@ class basic_agent;
  * call. Operations that are outstanding when the queue pair is closed or destroyed complete
  * with boost::asio::error::operation_aborted, once the device has let go of their buffers.
  *
+ * @par Closing
+ * close(), as destruction, ends the connection at once: the peer is told where there is a control channel or RDMA-CM,
+ * and what has not arrived may be lost; async_shutdown() loses nothing. There is no cancel(): cancel single operations
+ * by their slots. is_open() says whether it was neither closed nor moved from, get_executor() what it was made with. Of
+ * an object that was moved from every operation completes with error::closed.
+ *
  * @par Errors
- * An error of the device (rdma::wc_status) takes the queue pair to the error state: what is outstanding
+ * An error of the device (rdma::wc_status) takes the queue pair to the error state (IBA 10.3.1): what is outstanding
  * then completes with wc_status::flushed, and the queue pair is of no more use. What a work request
  * behind the failed one asked for may have been carried out all the same. diagnose() tells more about the
  * first failure.
@@ -100,12 +106,14 @@ class basic_queue_pair : public detail::io_object<Executor, detail::queue_pair_c
   using base = detail::io_object<Executor, detail::queue_pair_core>;
 
 public:
+  /// What handlers run on that have no executor of their own.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
   template <class OtherExecutor>
   struct rebind_executor
   {
+    /// The same type with that executor.
     using other = basic_queue_pair<OtherExecutor>;
   };
 
@@ -114,8 +122,16 @@ public:
 
   /// Makes a queue pair that receives can be posted to and that can be connected.
   /**
-   * Throws system_error: error::queue_too_deep for depths beyond the device's, error::no_device, or
-   * what ibv_create_qp said.
+   * It is in the state INIT (ibv_create_qp(3), ibv_modify_qp(3)).
+   *
+   * @param executor For handlers that have none of their own. Of a strand the inner executor polls for completions.
+   * @param domain Where the buffers are to be registered; a context will do.
+   * @param options Depths, limits, retries and devices, none of which can be changed later.
+   *
+   * Throws system_error: error::queue_too_deep for depths beyond the device's; error::no_device when the context has
+   * not opened a device of that name; error::device_lost; error::wrong_context for a completion queue
+   * or a shared receive queue of other devices or, of the latter, of another domain; or what ibv_create_qp or
+   * ibv_modify_qp said.
    */
   basic_queue_pair(const executor_type& executor, const protection_domain& domain,
     const queue_pair_options& options = queue_pair_options())
@@ -150,7 +166,7 @@ public:
   {
   }
 
-  /// Takes over a core that the library made.
+  /// For the library itself: takes over a core that it made.
   basic_queue_pair(const executor_type& executor, std::shared_ptr<detail::queue_pair_core> core)
     : base(executor, std::move(core))
   {
@@ -166,14 +182,15 @@ public:
   /** Another when the queue pair falls back while it connects. Precondition: not moved from. */
   [[nodiscard]] std::uint32_t number() const { return core_->number(); }
 
-  /// Connected, and not in the error state.
+  /// Connected, and neither closed nor in the error state.
   [[nodiscard]] bool is_connected() const { return core_ && core_->is_connected(); }
 
   /// Why the queue pair is in the error state; diagnosis::code is success when it is not.
   /** Precondition: not moved from. */
   [[nodiscard]] diagnosis diagnose() const { return core_->diagnose(); }
 
-  /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when closed.
+  /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when moved from, and when the device
+  /// has it no more.
   [[nodiscard]] ibv_qp* native_handle() const { return core_ ? core_->native() : nullptr; }
 
   /// What the peer needs to connect to this queue pair by connect().
@@ -182,8 +199,11 @@ public:
    * Without one, or with a loopback address that the device does not have: the first GID that other hosts reach, IPv4
    * before IPv6, link-local last. options().local_address comes before it.
    *
+   * From then on the queue pair stays on its device: it does not fall back.
+   *
    * Throws system_error: error::no_local_gid when no GID of the device belongs to the address; error::closed;
-   * error::forked; operation_not_supported on iWARP, which connects by RDMA-CM only.
+   * error::forked; error::device_lost; operation_not_supported on iWARP, which connects by RDMA-CM only;
+   * boost::asio::error::invalid_argument for options that are out of range.
    */
   [[nodiscard]] endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local = {})
@@ -199,10 +219,15 @@ public:
 
   /// Connects to a peer whose description came by means of the user's own.
   /**
-   * Both sides call local_endpoint() first, exchange what it returns, and call connect(). Returns at
-   * once: whether the peer is there shows with the first operation (wc_status::retry_exceeded).
-   * error::no_common_transport, error::other_address_family, error::already_connected, error::closed, error::forked, or
-   * what ibv_modify_qp said.
+   * Both sides call local_endpoint() first, exchange what it returns, and call connect(), which takes the queue pair to
+   * RTR and RTS (ibv_modify_qp(3)). Returns at once: whether the peer is there shows with the first operation
+   * (wc_status::retry_exceeded). There is no control channel then: async_shutdown() and agent() need one, and
+   * nothing but an operation that fails tells of a peer that is gone.
+   *
+   * @param remote The peer's local_endpoint().
+   * @param ec error::not_connected when local_endpoint() was not called before, error::no_common_transport,
+   * error::other_address_family, error::already_connected, error::closed, error::forked, error::device_lost, or what
+   * ibv_modify_qp said.
    */
   void connect(const endpoint_description& remote, error_code& ec)
   {
@@ -225,7 +250,11 @@ public:
   /**
    * @param peer Where it listens.
    * @param options What to tell the server.
-   * @param token Completion signature: @code void(rdma::error_code) @endcode
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   * Success: messages go both ways by RDMA.
    *
    * Both sides agree on a transport (a NIC's wire that they have in common, else the software device), and each sends a
    * message by RDMA that the other's device acknowledges, before either handler is called. transport() tells what
@@ -259,6 +288,16 @@ public:
   }
 
   /// As above, with nothing particular to say to the server.
+  /**
+   * @param peer Where it listens.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total; the queue pair can then only be closed.
+   */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
   auto async_connect(const boost::asio::ip::tcp::endpoint& peer,
@@ -281,7 +320,10 @@ public:
    * with error::peer_closed there) and says so. Then the connection ends: what is received before has been
    * received, and receives that are left end with operation_aborted here, and with error::peer_closed there.
    *
-   * @param token Completion signature: @code void(rdma::error_code) @endcode
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
    * Success: all that this side sent has arrived, and all that the peer sent; also when the peer's shutdown has ended the
    * connection before this one was asked for.
    *
@@ -305,7 +347,10 @@ public:
   /**
    * Any number of waits may be outstanding, also before connecting.
    *
-   * @param token Completion signature: @code void(rdma::error_code) @endcode
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
    * Why it ended: success after an async_shutdown() of this side; error::peer_closed when the peer closed or shut down;
    * error::peer_lost; operation_aborted when the queue pair was closed; error::forked, error::device_lost; the error
    * of the operation that took the queue pair to the error state; why connecting failed.
@@ -323,12 +368,27 @@ public:
       detail::initiate_ending<executor_type>(executor_, core_, &detail::queue_pair_core::wait_close), token);
   }
 
-  /// Sends a message (IBV_WR_SEND); completes when the peer has received it.
+  /// Sends a message (ibv_post_send(3), IBV_WR_SEND); completes when the peer's device has received it.
   /**
-   * @param buffers What to send; at most options().max_send_sge pieces. rdma::no_data sends a message
-   * without bytes; buffers without bytes are error::empty_buffer.
-   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode The number
-   * of bytes sent: all, or none.
+   * It takes the oldest receive that the peer has posted, and waits for one where there is none, as
+   * queue_pair_options::rnr_retry_count says (wc_status::rnr_retry_exceeded). A message larger than that receive fails
+   * with wc_status::remote_invalid_request_error.
+   *
+   * @pre Connected; error::not_connected before that.
+   *
+   * @param buffers What to send; at most options().max_send_sge pieces, and device::max_message_size() bytes.
+   * rdma::no_data sends a message without bytes; buffers without bytes are error::empty_buffer.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes sent: all, or none.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
+   *
+   * @see The description of the class for buffers and errors.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -341,6 +401,22 @@ public:
   }
 
   /// As async_send, with 32 bits for the receiver's message::immediate (IBV_WR_SEND_WITH_IMM).
+  /**
+   * operation_not_supported where this side's device or the peer's has no immediate data (iWARP): see
+   * device::has_immediate_data().
+   *
+   * @param buffers As async_send's.
+   * @param immediate In host byte order.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes sent, without the immediate data: all, or none.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
+   */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
       boost::asio::default_completion_token_t<executor_type>>
@@ -353,8 +429,21 @@ public:
 
   /// As async_send; the peer's device also makes this key of the peer's invalid (IBV_WR_SEND_WITH_INV).
   /**
-   * @param key The key of a type 2 memory window that the peer had bound for this queue pair.
+   * When the peer's async_receive_message() completes, the window is closed already. A key that is not as below ends
+   * the connection.
+   *
+   * @param buffers As async_send's.
+   * @param key The key of a type 2 memory window that the peer had bound for this queue pair: remote_buffer::key().
    * The receiver finds it in message::invalidated_key.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes sent: all, or none.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -366,16 +455,24 @@ public:
       token, {.kind = detail::request_kind::send_with_invalidate, .immediate = key}, buffers);
   }
 
-  /// Receives the next message (ibv_post_recv).
+  /// Receives the next message (ibv_post_recv(3)).
   /**
    * May be called before the queue pair is connected, and should: a message that meets no posted
-   * receive must be repeated (RNR).
+   * receive must be repeated (RNR NAK, IBA 9.7.5.2.8). Receives take messages in the order in which they were
+   * initiated. operation_not_supported where receives come from a shared receive queue: receive on that.
    *
    * @param buffers Where to; at most options().max_receive_sge pieces. A message that is larger than
    * the buffers takes both sides to the error state. rdma::no_data takes messages without bytes,
    * and the immediate data of writes.
-   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode The number
-   * of bytes received into the buffers: 0 for a write with immediate data, which went elsewhere.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes received into the buffers: 0 for a write with immediate data, which went elsewhere.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -388,7 +485,18 @@ public:
   }
 
   /// As async_receive, with all that is known of the message: immediate data, invalidated key.
-  /** Completion signature: @code void(rdma::error_code, rdma::message) @endcode */
+  /**
+   * @param buffers As async_receive's.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::message) @endcode
+   * With an error the message has no meaning.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
+   */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, message)> CompletionToken =
       boost::asio::default_completion_token_t<executor_type>>
@@ -399,13 +507,25 @@ public:
       token, {.kind = detail::request_kind::receive}, buffers);
   }
 
-  /// Writes to memory that the peer exposed (IBV_WR_RDMA_WRITE); its processor takes no part.
+  /// Writes to memory that the peer exposed (IBV_WR_RDMA_WRITE, IBA 9.4.3); its processor takes no part.
   /**
+   * Completes when the peer's memory has the data. wc_status::remote_access_error, which ends the connection, when the
+   * peer did not expose that memory, or not for writing.
+   *
+   * @pre Connected; error::not_connected before that.
+   *
    * @param local What to write; at most options().max_send_sge pieces.
-   * @param remote Where to. error::remote_range_too_small when it holds fewer bytes than `local`.
-   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode Completes
-   * when the peer's memory has the data; wc_status::remote_access_error when the peer did not
-   * expose that memory.
+   * @param remote Where to, from its beginning. error::remote_range_too_small when it holds fewer bytes than `local`;
+   * error::remote_right_missing without access::remote_write.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes written: all, or none as far as this side knows.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -418,7 +538,23 @@ public:
   }
 
   /// As async_write; also completes a receive of the peer's, with 32 bits (IBV_WR_RDMA_WRITE_WITH_IMM).
-  /** `local` may be rdma::no_data: then only the immediate data arrives. */
+  /**
+   * When that receive completes the data are in the peer's memory. It needs one that the peer has posted, as a send
+   * does. operation_not_supported where this side's device or the peer's has no immediate data (iWARP).
+   *
+   * @param local As async_write's; or rdma::no_data: then only the immediate data arrives, and `remote` does not count.
+   * @param remote As async_write's.
+   * @param immediate For message::immediate, in host byte order.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes written: all, or none as far as this side knows.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
+   */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
       boost::asio::default_completion_token_t<executor_type>>
@@ -432,9 +568,24 @@ public:
 
   /// Reads memory that the peer exposed (IBV_WR_RDMA_READ); its processor takes no part.
   /**
-   * @param local Where to; at most options().max_send_sge pieces, in memory with access::local_write.
-   * @param remote Where from; as many bytes as `local` holds.
-   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode
+   * As many are in flight as transport_choice::read_atomic_depth says. wc_status::remote_access_error, which ends
+   * the connection, when the peer did not expose that memory, or not for reading.
+   *
+   * @pre Connected; error::not_connected before that.
+   *
+   * @param local Where to; at most options().max_send_sge pieces, in memory with access::local_write
+   * (wc_status::local_protection_error otherwise).
+   * @param remote Where from: as many bytes as `local` holds, from its beginning. error::remote_range_too_small when it
+   * holds fewer; error::remote_right_missing without access::remote_read.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes read: all, or none; with an error the buffers hold nothing to rely on.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -446,12 +597,23 @@ public:
       token, {.kind = detail::request_kind::read, .remote = remote}, local);
   }
 
-  /// Adds to a 64-bit number in memory that the peer exposed (IBV_WR_ATOMIC_FETCH_AND_ADD).
+  /// Adds to a 64-bit number in memory that the peer exposed (IBV_WR_ATOMIC_FETCH_AND_ADD, IBA 9.4.5).
   /**
-   * @param remote At least 8 bytes, aligned to 8, exposed with access::remote_atomic.
-   * @param addend What to add, modulo 2^64.
-   * @param token Completion signature: @code void(rdma::error_code, std::uint64_t) @endcode The number
-   * that was there before.
+   * Atomic among operations of the peer's device; as for its processor, see ibv_device_attr::atomic_cap
+   * (ibv_query_device(3)). operation_not_supported where this side's device or the peer's has no atomics.
+   *
+   * @param remote At least 8 bytes, at an address that is a multiple of 8 (error::misaligned_atomic), exposed with
+   * access::remote_atomic (error::remote_right_missing).
+   * @param addend What to add, modulo 2^64, to a number in the peer's byte order.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::uint64_t) @endcode
+   * The number that was there before.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -463,13 +625,22 @@ public:
   }
 
   /// Replaces a 64-bit number in memory that the peer exposed, if it is `expected`
-  /// (IBV_WR_ATOMIC_CMP_AND_SWP).
+  /// (IBV_WR_ATOMIC_CMP_AND_SWP, IBA 9.4.5).
   /**
+   * Atomic, and refused, as async_fetch_add() is.
+   *
    * @param remote The number, at an address that is a multiple of 8; what is behind it does not matter.
    * @param expected What it is replaced at, in the peer's byte order, as `desired` and the result are.
    * @param desired What replaces it.
-   * @param token Completion signature: @code void(rdma::error_code, std::uint64_t) @endcode The number
-   * that was there before: `expected` when it has been replaced.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::uint64_t) @endcode
+   * The number that was there before: `expected` when it has been replaced.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -484,13 +655,26 @@ public:
       no_data);
   }
 
-  /// Opens a memory window on a part of a region to this queue pair's peer (IBV_WR_BIND_MW, type 2).
+  /// Opens a memory window on a part of a region to this queue pair's peer (IBV_WR_BIND_MW, type 2, ibv_bind_mw(3)).
   /**
-   * @param window Of this queue pair's device; unbound.
-   * @param range Of a region with access::window_bind.
-   * @param rights What the peer may do; remote_ rights only.
-   * @param token Completion signature: @code void(rdma::error_code, rdma::remote_buffer) @endcode The
-   * handle to give to the peer.
+   * The region stays registered for as long as the window is open on it.
+   *
+   * @pre Connected; error::not_connected before that.
+   *
+   * @param window Of this queue pair's device and domain (error::wrong_context); unbound, or invalidated since:
+   * otherwise wc_status::memory_window_bind_error, which ends the connection.
+   * @param range Of a region with access::window_bind; error::not_exposed otherwise, and for plain memory.
+   * @param rights What the peer may do; remote_ rights only. All but remote_read need a region with
+   * access::local_write.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::remote_buffer) @endcode
+   * The handle to give to the peer. Its key is another each time.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_buffer)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -503,7 +687,21 @@ public:
   }
 
   /// Makes the key of a memory window of one's own invalid (IBV_WR_LOCAL_INV).
-  /** Completion signature: @code void(rdma::error_code) @endcode */
+  /**
+   * When it completes the peer reaches the memory by that window no more.
+   *
+   * @pre Connected; error::not_connected before that.
+   *
+   * @param key memory_window::key(), or the key of the remote_buffer that binding gave.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
+   */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
   auto async_invalidate(std::uint32_t key,
@@ -513,12 +711,21 @@ public:
       token, {.kind = detail::request_kind::invalidate, .immediate = key}, no_data);
   }
 
-  /// Submits several operations with one doorbell and one completion.
+  /// Submits several operations with one doorbell and one completion (a list of work requests, ibv_post_send(3)).
   /**
+   * @pre Connected; error::not_connected before that.
+   *
    * @param operations Must neither change nor go until the handler is called. error::bad_batch when it
-   * is empty or larger than options().send_depth.
-   * @param token Completion signature: @code void(rdma::error_code, std::size_t) @endcode The number
-   * of bytes moved: all, or none.
+   * is empty or larger than options().send_depth; error::not_registered for plain memory.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes moved by all operations: all, or none as far as this side knows.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total while it waits for its turn; terminal once the device has it, which takes the queue
+   * pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -529,9 +736,11 @@ public:
       token, {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
   }
 
-  /// Manages memory on the peer's host. Needs <boost_rdma/agent.hpp>. For a queue pair that is connected.
+  /// Manages memory on the peer's host. Needs <boost_rdma/agent.hpp>.
+  /** For a queue pair that is connected; of another, the agent's operations end with what stands in the way. */
   [[nodiscard]] basic_agent<Executor> agent() const { return {executor_, core_}; }
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::queue_pair_core>& core() const noexcept { return core_; }
 
 private:

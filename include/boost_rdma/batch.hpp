@@ -18,10 +18,12 @@ namespace rdma {
 
 /// Operations to submit together: one doorbell, one completion (basic_queue_pair::async_submit).
 /**
- * They are carried out in order. Only the last one is signalled; when one fails, the batch completes with
- * its error and the queue pair is in the error state, as after any failed operation.
+ * They are carried out in order. Only the last one is signalled (IBV_SEND_SIGNALED, ibv_post_send(3)); when one fails,
+ * the batch completes with its error and the queue pair is in the error state, as after any failed operation. What is
+ * wrong with an operation before that is found when the batch is submitted, not when it is added.
  *
- * Its buffers are registered ones: plain memory is refused with error::not_registered.
+ * Its buffers are registered ones: plain memory is refused with error::not_registered. Each function takes what the
+ * queue pair's async_ function of that name takes, and returns *this.
  *
  * The batch may be submitted many times; it must neither change nor go while it is outstanding. Like a
  * single operation, a submitted batch keeps the registrations of its buffers.
@@ -71,6 +73,7 @@ public:
 
   /// The number of operations.
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
+  /// Whether there are none; async_submit() refuses such a batch with error::bad_batch.
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
 
   /// Forgets all operations and keeps the memory for the next ones.
@@ -80,16 +83,19 @@ public:
     pieces_.clear();
   }
 
+  /// One operation; for the library itself.
   struct entry
   {
-    detail::request what;
-    std::uint32_t first_piece;
-    std::uint32_t piece_count;
-    bool overflow;
-    bool no_data;
+    detail::request what;      ///< what is asked of the device, beside the buffers
+    std::uint32_t first_piece; ///< the place of its first buffer in pieces()
+    std::uint32_t piece_count; ///< how many are its own
+    bool overflow;             ///< the sequence had more buffers than any queue pair takes
+    bool no_data;              ///< rdma::no_data was given
   };
 
+  /// The operations in order; for the library itself.
   [[nodiscard]] const std::vector<entry>& entries() const noexcept { return entries_; }
+  /// The buffers of all operations in order; for the library itself.
   [[nodiscard]] const std::vector<const_buffer>& pieces() const noexcept { return pieces_; }
 
 private:

@@ -29,6 +29,7 @@ class completion_queue_impl;
 /// How a completion_queue works.
 struct completion_queue_options
 {
+  /// How it learns of completions.
   completion_mode mode = completion_mode::adaptive;
 
   /// adaptive: how long it polls after the last sign of activity before it waits.
@@ -37,7 +38,7 @@ struct completion_queue_options
   /// busy_poll and adaptive: how long it polls before other handlers of the io_context get a turn.
   std::chrono::microseconds spin_slice{8};
 
-  /// Completions that it holds at first; it grows with the queue pairs that use it.
+  /// Completions that it holds at first; it grows with the queue pairs that use it (ibv_resize_cq(3)).
   std::uint32_t depth = 256;
 };
 
@@ -62,9 +63,17 @@ struct completion_queue_options
 class completion_queue
 {
 public:
+  /// Holds an executor of any type.
   using executor_type = boost::asio::any_io_executor;
 
-  /// Throws system_error with what creating the queues said.
+  /// Makes a queue for each of the context's devices (ibv_create_cq(3)).
+  /**
+   * @param executor Where it polls and waits; strands are looked through.
+   * @param context Whose queue pairs are to use it; error::wrong_context for others.
+   * @param options How it works.
+   *
+   * Throws system_error with what creating the queues said.
+   */
   template <class Executor>
     requires(!std::convertible_to<Executor&, boost::asio::execution_context&>)
   completion_queue(const Executor& executor, const context& context,
@@ -82,8 +91,10 @@ public:
   {
   }
 
+  /// Where it polls and waits: what it was made with, inside strands.
   [[nodiscard]] executor_type get_executor() const;
 
+  /// How it learns of completions at present.
   [[nodiscard]] completion_mode mode() const noexcept;
 
   /// Changes between event, busy_poll and adaptive; a manual queue stays manual, and others do not become so.
@@ -91,11 +102,12 @@ public:
 
   /// Takes what has completed from all devices; the handlers are dispatched to their executors.
   /**
-   * For manual queues, and for others where a thread wants to look now. Never blocks.
+   * For manual queues, and for others where a thread wants to look now. Never blocks (ibv_poll_cq(3)).
    * @returns The number of operations that completed.
    */
   std::size_t poll();
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::completion_queue_impl>& impl(std::size_t device_index) const
   {
     return impls_[device_index];

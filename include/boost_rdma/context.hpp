@@ -59,12 +59,13 @@ public:
   /// Opens the best NIC, if there is one, and the software device. Throws system_error.
   context();
 
-  /// Opens what the options say. Throws system_error, for instance error::no_device.
+  /// Opens what the options say (ibv_open_device(3)). Throws system_error, for instance error::no_device.
   explicit context(const context_options& options);
 
   /// As above, without exceptions: on failure ec is set and the context can only be assigned to.
   context(const context_options& options, error_code& ec);
 
+  /// For the library itself.
   explicit context(std::shared_ptr<detail::domain_impl> impl) noexcept
     : impl_(std::move(impl))
   {
@@ -93,6 +94,7 @@ public:
   /** The first call, or the first operation that asks for it, finds out whether the kernel lets memory be watched. */
   [[nodiscard]] rdma::registration_cache_statistics registration_cache_statistics() const;
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::domain_impl>& impl() const noexcept { return impl_; }
 
 private:

@@ -34,7 +34,7 @@ enum class device_kind
 enum class wire : std::uint8_t
 {
   unknown,    ///< not connected yet, or a peer of an earlier version that does not say
-  infiniband,
+  infiniband, ///< native InfiniBand
   roce_v1,    ///< Ethernet frames, which stay on one link (IBTA Annex A16)
   roce_v2,    ///< UDP over IPv4 or IPv6 (IBTA Annex A17)
   iwarp,      ///< RDMA over TCP, in the NIC (RFC 5040)
@@ -48,8 +48,8 @@ const char* name_of(wire value) noexcept;
 /// A device as rdma::list_devices() found it.
 struct device_info
 {
-  std::string name;
-  device_kind kind = device_kind::software;
+  std::string name;    ///< what context_options::device takes (ibv_get_device_name(3))
+  device_kind kind = device_kind::software; ///< hardware's or the kernel's, or this library's own
   bool active = false; ///< some port is up
   std::string remark;  ///< why it cannot be used, where it cannot
 };
@@ -72,12 +72,15 @@ std::string system_library_remark();
 class device
 {
 public:
+  /// For the library itself.
   explicit device(const detail::device_impl& impl) noexcept
     : impl_(&impl)
   {
   }
 
+  /// As in device_info::name.
   [[nodiscard]] std::string name() const;
+  /// Whether it is the software device.
   [[nodiscard]] device_kind kind() const noexcept;
 
   /// Work requests that a queue can hold (ibv_device_attr::max_qp_wr).

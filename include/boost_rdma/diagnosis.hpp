@@ -18,7 +18,7 @@ namespace rdma {
 /// What is known of a failure beyond its error_code.
 struct diagnosis
 {
-  error_code code;
+  error_code code;                     ///< why it failed; success when nothing did
   std::string operation;               ///< what failed: "send", "read", "connect", ...
   std::string device;                  ///< the device's name
   std::uint8_t port = 0;               ///< the device's port

@@ -42,9 +42,9 @@ struct endpoint_description
   /// Characters of a device's name (IBV_SYSFS_NAME_MAX).
   static constexpr std::size_t device_name_max = 64;
 
-  device_kind kind = device_kind::software;
-  std::array<std::uint8_t, 16> gid{};
-  std::uint16_t lid = 0;
+  device_kind kind = device_kind::software; ///< both sides' must be the same
+  std::array<std::uint8_t, 16> gid{};       ///< of the port that it is reached by
+  std::uint16_t lid = 0;                    ///< of that port (ibv_port_attr::lid)
   std::uint32_t queue_pair_number = 0;     ///< 24 bits
   std::uint32_t packet_sequence_number = 0; ///< 24 bits; of this side's send queue
   std::uint32_t path_mtu = 0;               ///< bytes
@@ -71,6 +71,7 @@ struct endpoint_description
   /// As above; throws system_error.
   static endpoint_description parse(std::string_view text);
 
+  /// Whether all members are equal.
   friend bool operator==(const endpoint_description&, const endpoint_description&) = default;
 };
 

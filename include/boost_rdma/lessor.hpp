@@ -28,15 +28,15 @@ class lessor_core;
 struct lessor_options
 {
   std::size_t bytes_max = std::size_t{1} << 30;            ///< granted at a time, to all peers
-  std::size_t regions_max = 65536;                         ///< likewise
+  std::size_t regions_max = 65536;                         ///< leases at a time, of all peers
   std::size_t bytes_per_peer_max = std::size_t{256} << 20; ///< granted at a time, to one peer
-  std::size_t regions_per_peer_max = 1024;                 ///< likewise
+  std::size_t regions_per_peer_max = 1024;                 ///< leases at a time, of one peer
 
   /// The longest lifetime, counted from the grant or its last renewal; without a limit, as long as the connection lasts.
   /** Who asks for more gets this much. */
   std::chrono::milliseconds lifetime_max = std::chrono::milliseconds::max();
 
-  /// The rights that peers may ask for.
+  /// The rights that peers may ask for; error::remote_right_missing for others.
   access rights = remote_access;
 
   /// Of the memory_pool that the lessor grants from.
@@ -47,7 +47,7 @@ struct lessor_options
 struct lessor_statistics
 {
   std::size_t bytes = 0;      ///< granted, or handed over and not yet taken
-  std::size_t regions = 0;    ///< likewise
+  std::size_t regions = 0;    ///< leases, or what was handed over and not yet taken
   std::uint64_t grants = 0;   ///< so far
   std::uint64_t refusals = 0; ///< so far, for want of quota, memory or rights
 };
@@ -83,12 +83,15 @@ public:
   /// Grants memory of this domain, which is to be the queue pairs'.
   explicit lessor(const protection_domain& domain, const lessor_options& options = lessor_options());
 
+  /// What it was made with.
   [[nodiscard]] const lessor_options& options() const noexcept;
+  /// What it has granted, and refused: a snapshot.
   [[nodiscard]] lessor_statistics statistics() const;
 
   /// The pool that is granted from. Programs may use it, too; its size_max bounds both.
   [[nodiscard]] memory_pool& pool() const noexcept;
 
+  /// For the library itself: queue_pair_options::grant_from() takes it.
   [[nodiscard]] std::shared_ptr<detail::companion_source> source() const;
 
 private:

@@ -67,6 +67,7 @@ struct memory_pool_options
   /** At the limit they are taken back from all threads before an allocation fails that they could make room for. */
   std::size_t thread_cache_bytes_max = std::size_t{2} << 20;
 
+  /// Which pages arenas ask for.
   huge_pages huge = huge_pages::transparent;
 };
 
@@ -92,9 +93,12 @@ struct memory_pool_statistics
 class pool_bad_alloc : public std::bad_alloc
 {
 public:
+  /// `what` is copied, of which what() has 511 characters at most.
   pool_bad_alloc(const error_code& ec, const char* what) noexcept;
 
+  /// error::bad_alignment, error::pool_exhausted, error::forked, or what registering said.
   [[nodiscard]] const error_code& code() const noexcept { return code_; }
+  /// For a log.
   [[nodiscard]] const char* what() const noexcept override { return text_; }
 
 private:
@@ -147,6 +151,7 @@ public:
   /// A pool of its own in this domain.
   explicit memory_pool(const protection_domain& domain, const memory_pool_options& options = {});
 
+  /// Memory that was allocated from it, other than registered_buffers, must have been deallocated.
   ~memory_pool() override;
   memory_pool(const memory_pool&) = delete;
   memory_pool& operator=(const memory_pool&) = delete;
@@ -162,10 +167,12 @@ public:
   /// A view, for operations, of memory that was allocated from this pool, wholly or in part. Throws system_error.
   /** It owns nothing: it is valid for as long as the memory is allocated. Does not allocate. */
   [[nodiscard]] mutable_buffer buffer(std::span<std::byte> memory);
+  /// As above, to be read only.
   [[nodiscard]] const_buffer buffer(std::span<const std::byte> memory);
 
   /// As above: error::not_pool_memory for memory of others. No bytes give an empty buffer.
   [[nodiscard]] mutable_buffer buffer(std::span<std::byte> memory, error_code& ec) noexcept;
+  /// As above, to be read only.
   [[nodiscard]] const_buffer buffer(std::span<const std::byte> memory, error_code& ec) noexcept;
 
   /// The same of a container's elements: to write to, unless they are const. Not of a temporary's, which are gone at once.
@@ -174,11 +181,13 @@ public:
   {
     return buffer(bytes_of(range));
   }
+  /// As above: error::not_pool_memory.
   template <pool_range Range>
   [[nodiscard]] auto buffer(Range&& range, error_code& ec) noexcept
   {
     return buffer(bytes_of(range), ec);
   }
+  /// Of a temporary's elements: there is none.
   // One of bytes would turn into a span otherwise.
   template <std::ranges::contiguous_range Range>
     requires(!std::ranges::borrowed_range<Range>)
@@ -191,12 +200,14 @@ public:
   /** Returns the bytes that were deregistered. For after a peak: the watermarks give back as a matter of course. */
   std::size_t trim() noexcept;
 
+  /// What it holds, and did.
   [[nodiscard]] memory_pool_statistics statistics() const;
 
   /// What is in effect: with sizes rounded to pages, arena_size_max no less than arena_size, and idle_bytes_low no more than
   /// idle_bytes_high.
   [[nodiscard]] const memory_pool_options& options() const noexcept;
 
+  /// For the library itself.
   detail::pool_impl& impl() const noexcept { return *impl_; }
 
 private:

@@ -25,7 +25,8 @@ struct window_impl;
 /**
  * Bind it with basic_queue_pair::async_bind_window, which gives the remote_buffer to send to the peer. The
  * window is closed by async_invalidate, by the peer's async_send_with_invalidate, or by destroying
- * it; the region stays registered.
+ * it; the region stays registered. One that was moved from can only be destroyed or assigned to. A copy is a handle to
+ * the same window, which goes with the last of them.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -33,13 +34,17 @@ struct window_impl;
 class memory_window
 {
 public:
-  /// A window on one of the context's devices ("" for the default one). Throws system_error.
+  /// A window on one of the context's devices ("" for the default one).
+  /** Throws system_error: error::no_device, error::device_lost, EOPNOTSUPP without device::has_memory_windows(), or what
+   * ibv_alloc_mw said. */
   explicit memory_window(const protection_domain& domain, const std::string& device = {});
 
   /// The key that a peer uses at present (ibv_mw::rkey); it changes with each bind.
   [[nodiscard]] std::uint32_t key() const noexcept;
 
+  /// The verbs window, for calls of one's own (<boost_rdma/native.hpp>).
   [[nodiscard]] ibv_mw* native_handle() const noexcept;
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::window_impl>& impl() const noexcept { return impl_; }
 
 private:

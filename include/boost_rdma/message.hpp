@@ -23,7 +23,7 @@ struct message
   /// It was a write with immediate: the data lies in exposed memory, the receive's buffer is untouched.
   bool written = false;
 
-  /// The immediate data, in host byte order.
+  /// The immediate data, in host byte order; none where the peer sent without.
   std::optional<std::uint32_t> immediate;
 
   /// The remote key that the peer's async_send_with_invalidate made invalid.

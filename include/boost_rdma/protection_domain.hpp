@@ -40,6 +40,7 @@ public:
   /// A context of the same devices that allocates and registers in this domain.
   [[nodiscard]] rdma::context context() const { return rdma::context(impl_); }
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::domain_impl>& impl() const noexcept { return impl_; }
 
 private:

@@ -29,14 +29,16 @@ class shared_receive_core;
 /// How a queue pair is made (ibv_qp_init_attr, ibv_qp_attr) and connected.
 /**
  * Depths bound what the device holds at once; operations beyond wait their turn inside the queue pair,
- * in order. Values beyond the device's limits give error::queue_too_deep.
+ * in order. Values beyond the device's limits give error::queue_too_deep when the queue pair is made. A timeout, retry
+ * count or RNR timer that is out of its range ends connecting, other than by RDMA-CM, and local_endpoint(), with
+ * boost::asio::error::invalid_argument; diagnose() names it.
  */
 struct queue_pair_options
 {
-  std::uint32_t send_depth = 128;    ///< work requests in the send queue
-  std::uint32_t receive_depth = 128; ///< work requests in the receive queue
-  std::uint32_t max_send_sge = 4;    ///< pieces of a buffer sequence that is sent, written or read
-  std::uint32_t max_receive_sge = 4; ///< pieces of a buffer sequence that is received into
+  std::uint32_t send_depth = 128;    ///< work requests in the send queue, 65535 at most; 0 counts as 1
+  std::uint32_t receive_depth = 128; ///< work requests in the receive queue; 0 counts as 1
+  std::uint32_t max_send_sge = 4;    ///< pieces of a buffer sequence that is sent, written or read; 32 at most
+  std::uint32_t max_receive_sge = 4; ///< pieces of a buffer sequence that is received into; 32 at most
 
   /// Sends and writes of up to this many bytes travel inside the work request (IBV_SEND_INLINE).
   /** What the device cannot do is lowered to what it can. */
@@ -50,28 +52,32 @@ struct queue_pair_options
    * The default is what tools/rdma_copy_threshold measures (doc/user_memory.md).
    */
   static constexpr std::size_t copy_max_default = 16384;
+  /// What is in effect; see copy_max_default.
   std::size_t copy_max = copy_max_default;
 
-  /// RDMA reads and atomics in flight, each way. The smaller of both sides' is used.
+  /// RDMA reads and atomics in flight, each way (max_rd_atomic, max_dest_rd_atomic of ibv_modify_qp(3)).
+  /** The smaller of both sides' is used. What the device cannot do is lowered to what it can. */
   std::uint8_t read_atomic_depth = 16;
 
-  /// Bytes of the largest packet. The smallest of this, both ports' and the peer's is used.
+  /// Bytes of the largest packet: 256, 512, 1024, 2048 or 4096 (ibv_mtu); what lies between is rounded down.
+  /** The smallest of this, both ports' and the peer's is used. */
   std::uint32_t path_mtu_max = 4096;
 
-  /// Time for an answer, as 4.096 us * 2^timeout (IBA 12.7.34); 0 waits for ever.
+  /// Time for an answer, as 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 waits for ever. The longer of both
+  /// sides' is used.
   std::uint8_t timeout = 14;
 
-  /// How often an unanswered request is repeated, 0 to 7.
+  /// How often an unanswered request is repeated, 0 to 7 (IBA 12.7.38); wc_status::retry_exceeded then.
   std::uint8_t retry_count = 7;
 
-  /// How often a request is repeated that met no posted receive; 7 is for ever (IBA 12.7.39).
+  /// How often a request is repeated that met no posted receive, 0 to 7; 7 is for ever (IBA 12.7.39).
   /**
    * The first messages of a connection are likely to: an acceptor's queue pair has no receives before its program has it, and
    * those of one that may fall back are posted when it has heard that both sides are connected.
    */
   std::uint8_t rnr_retry_count = 7;
 
-  /// How long a peer that met no posted receive is told to wait, as an IBA 9.7.5.2.8 code: 12 is 0.64 ms.
+  /// How long a peer that met no posted receive is told to wait, as an IBA 9.7.5.2.8 code, 0 to 31: 12 is 0.64 ms.
   std::uint8_t min_rnr_timer = 12;
 
   /// How long async_connect waits for the peer before it gives up with error::handshake_timeout.
@@ -118,7 +124,10 @@ struct queue_pair_options
   std::shared_ptr<detail::shared_receive_core> receives;
 
   /// Receives come from a shared receive queue, whose completion queue the queue pair then uses.
-  /** Throws system_error(error::closed) when `queue` was moved from. */
+  /**
+   * `device` and `completions` do not count then; the queue's domain has to be the queue pair's, or making that says
+   * error::wrong_context. Throws system_error(error::closed) when `queue` was moved from.
+   */
   template <class SharedReceiveQueue>
   queue_pair_options& receive_from(const SharedReceiveQueue& queue)
   {
@@ -132,6 +141,7 @@ struct queue_pair_options
   std::shared_ptr<detail::companion_source> lessor;
 
   /// The peer may lease memory from this lessor (<boost_rdma/lessor.hpp>), within its quotas.
+  /** The lessor's domain is to be the queue pair's: the peer is told error::no_lessor otherwise. */
   template <class Lessor>
   queue_pair_options& grant_from(const Lessor& from)
   {

@@ -26,27 +26,33 @@ namespace rdma {
  * operation is given it, is valid for as long as this buffer is there, or an operation that uses it; also when it is moved.
  * An operation that is given a std::span of it keeps the memory registered, but not from being given out again.
  *
+ * @par Objects
+ * as<T>(), as_span<T>() and elements<T>() are mutable_buffer's.
+ *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
  */
 class registered_buffer : public detail::typed::typed_views<registered_buffer, true>
 {
 public:
+  /// No memory: data() is null.
   registered_buffer() = default;
 
-  /// Takes over a reference to the registration.
+  /// For the library itself: takes over a reference to the registration.
   registered_buffer(detail::registration* registration, std::size_t size) noexcept
     : registration_(registration)
     , size_(size)
   {
   }
 
+  /// The one that was moved from has no memory then.
   registered_buffer(registered_buffer&& other) noexcept
     : registration_(std::exchange(other.registration_, nullptr))
     , size_(std::exchange(other.size_, 0))
   {
   }
 
+  /// Lets go of the memory that it had, as destruction does.
   registered_buffer& operator=(registered_buffer&& other) noexcept
   {
     registered_buffer taken(std::move(other));
@@ -55,20 +61,26 @@ public:
     return *this;
   }
 
+  /// Gives the memory back: at once, or when the last operation that uses it has completed.
   ~registered_buffer()
   {
     if (registration_ != nullptr)
       registration_->release_owned();
   }
 
+  /// Where it begins; null where there is none.
   [[nodiscard]] std::byte* data() const noexcept
   {
     return registration_ != nullptr ? registration_->base : nullptr;
   }
+  /// Bytes, as many as were asked for.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
+  /// All of it.
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data(), size_}; }
 
+  /// All of it, for operations.
   operator mutable_buffer() const noexcept { return {data(), size_, registration_}; }
+  /// All of it, for operations that only read it.
   operator const_buffer() const noexcept { return mutable_buffer(*this); }
 
   /// The first n bytes, or all where there are fewer.
@@ -83,6 +95,7 @@ public:
     return mutable_buffer(*this).slice(offset, n);
   }
 
+  /// For the library itself.
   detail::registration* registration() const noexcept { return registration_; }
 
 private:

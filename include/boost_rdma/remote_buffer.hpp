@@ -36,9 +36,13 @@ class remote_buffer
 public:
   /// Bytes of the form that encode() writes.
   static constexpr std::size_t encoded_size = 32;
+  /// What encode() returns.
   using encoded = std::array<std::byte, encoded_size>;
 
+  /// No memory: operations refuse it with error::remote_range_too_small.
   remote_buffer() = default;
+
+  /// For the library itself.
   remote_buffer(std::uint64_t address, std::uint64_t size, detail::device_keys keys, access rights) noexcept
     : address_(address)
     , size_(size)
@@ -48,7 +52,13 @@ public:
   }
 
   /// Memory of a peer that is not of this library and told an address, a size and a key (ibv_mr::rkey).
-  /** @param kind What the queue pair that uses it belongs to. */
+  /**
+   * @param kind What the queue pair that uses it belongs to.
+   * @param address As the peer's processor has it.
+   * @param size Bytes.
+   * @param key ibv_mr::rkey; 0 is none.
+   * @param rights What the peer said; only remote_ rights count.
+   */
   remote_buffer(device_kind kind, std::uint64_t address, std::uint64_t size, std::uint32_t key,
     access rights = remote_access) noexcept
     : remote_buffer(address, size, {}, rights)
@@ -56,18 +66,22 @@ public:
     keys_[kind == device_kind::nic ? detail::nic_index : detail::software_index] = key;
   }
 
+  /// As the owner's processor has it.
   [[nodiscard]] std::uint64_t address() const noexcept { return address_; }
+  /// Bytes.
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
+  /// What may be done with it, as the owner said.
   [[nodiscard]] access rights() const noexcept { return rights_; }
 
-  /// The remote key (ibv_mr::rkey) for a device of this kind; 0 where there is none.
+  /// For the library itself: as below, by the device's place in a context.
   [[nodiscard]] std::uint32_t key(std::size_t device_index) const noexcept { return keys_[device_index]; }
 
-  /// As above.
+  /// The remote key (ibv_mr::rkey) for a device of this kind; 0 where there is none.
   [[nodiscard]] std::uint32_t key(device_kind kind) const noexcept
   {
     return keys_[kind == device_kind::nic ? detail::nic_index : detail::software_index];
   }
+  /// For the library itself: all keys.
   [[nodiscard]] const detail::device_keys& keys() const noexcept { return keys_; }
 
   /// The first n bytes, or all where there are fewer.
@@ -82,7 +96,11 @@ public:
 
   /// The part that `count` objects T take at the owner, from the one numbered `first` on.
   /**
-   * Not clipped, unlike slice(): @param ec error::out_of_range when they do not all lie inside; empty then.
+   * Not clipped, unlike slice().
+   *
+   * @param first 0 is the first object of the buffer.
+   * @param count May be 0.
+   * @param ec error::out_of_range when they do not all lie inside; empty then.
    */
   template <detail::viewable T>
   [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count, error_code& ec) const noexcept

@@ -38,29 +38,42 @@ std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept;
 class remote_memory
 {
 public:
+  /// What expires_at() goes by.
   using clock = std::chrono::steady_clock;
 
+  /// No lease.
   remote_memory() = default;
+
+  /// For the library itself.
   explicit remote_memory(std::shared_ptr<detail::held_lease> lease) noexcept
     : lease_(std::move(lease))
   {
   }
+  /// The one that was moved from has no lease then.
   remote_memory(remote_memory&&) noexcept = default;
+
+  /// Releases the lease that it had, as destruction does.
   remote_memory& operator=(remote_memory&&) noexcept = default;
 
   /// What operations take; empty without a lease. Stays as it is when the lease ends.
   [[nodiscard]] const remote_buffer& buffer() const noexcept;
+  /// As above: operations take it as it is.
   operator const remote_buffer&() const noexcept { return buffer(); }
 
+  /// Bytes; 0 without a lease.
   [[nodiscard]] std::uint64_t size() const noexcept { return buffer().size(); }
+
+  /// What this side may do with it.
   [[nodiscard]] access rights() const noexcept { return buffer().rights(); }
 
   /// As remote_buffer's; what they return keeps no lease.
   [[nodiscard]] remote_buffer first(std::uint64_t n) const noexcept { return buffer().first(n); }
+  /// As above.
   [[nodiscard]] remote_buffer slice(std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
   {
     return buffer().slice(offset, n);
   }
+  /// As above. Throws system_error.
   template <detail::viewable T>
   [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count = 1) const
   {
@@ -77,6 +90,7 @@ public:
   /// Ends the lease without waiting, as destruction does.
   void release() noexcept { lease_.reset(); }
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::held_lease>& lease() const noexcept { return lease_; }
 
 private:
@@ -105,12 +119,18 @@ inline std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept
 class loan
 {
 public:
+  /// Of nothing.
   loan() = default;
+
+  /// For the library itself.
   explicit loan(std::shared_ptr<detail::lent_lease> lease) noexcept
     : lease_(std::move(lease))
   {
   }
+  /// The one that was moved from is of nothing then.
   loan(loan&&) noexcept = default;
+
+  /// Takes back what it was of, as destruction does.
   loan& operator=(loan&&) noexcept = default;
 
   /// The peer reaches the memory still.
@@ -120,6 +140,7 @@ public:
   /// When this returns the peer reaches the memory no more. It is told, and what it does then with it ends the connection.
   void take_back() noexcept;
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::lent_lease>& lease() const noexcept { return lease_; }
 
 private:

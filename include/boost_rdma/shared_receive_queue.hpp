@@ -27,8 +27,8 @@ namespace rdma {
 /// How a shared receive queue is made (ibv_srq_init_attr).
 struct shared_receive_queue_options
 {
-  std::uint32_t depth = 1024; ///< receives that the device holds; more wait their turn
-  std::uint32_t max_sge = 4;  ///< pieces of a buffer sequence
+  std::uint32_t depth = 1024; ///< receives that the device holds; more wait their turn; 0 counts as 1
+  std::uint32_t max_sge = 4;  ///< pieces of a buffer sequence; 32 at most
 
   /// As queue_pair_options::copy_max.
   std::size_t copy_max = queue_pair_options::copy_max_default;
@@ -57,6 +57,8 @@ work_source* as_work_source(const std::shared_ptr<shared_receive_core>& core) no
  * complete with boost::asio::error::operation_aborted when the last queue pair that uses the queue is
  * gone, because only then the device lets go of the memory.
  *
+ * A device that reports the queue as failed ends its queue pairs with error::shared_receive_queue_failed.
+ *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
  */
@@ -64,16 +66,27 @@ template <class Executor = boost::asio::any_io_executor>
 class basic_shared_receive_queue
 {
 public:
+  /// What handlers run on that have no executor of their own.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
   template <class OtherExecutor>
   struct rebind_executor
   {
+    /// The same type with that executor.
     using other = basic_shared_receive_queue<OtherExecutor>;
   };
 
-  /// Throws system_error: error::queue_too_deep, or what ibv_create_srq said.
+  /// Makes a queue that receives can be posted to (ibv_create_srq(3)).
+  /**
+   * @param executor For handlers that have none of their own.
+   * @param domain The domain of the buffers, and of the queue pairs that are to use it; a context will do.
+   * @param options How deep it is, and on which device.
+   *
+   * Throws system_error: error::queue_too_deep, error::no_device, error::device_lost, error::wrong_context for
+   * options.completions of other devices, operation_not_supported where device::has_shared_receive_queues() is false,
+   * or what ibv_create_srq said.
+   */
   basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
     const shared_receive_queue_options& options = shared_receive_queue_options())
     : executor_(executor)
@@ -91,6 +104,7 @@ public:
   {
   }
 
+  /// Receives on the one that was moved from complete with error::closed.
   // The executor is copied: receives on an object that was moved from still complete, with an error.
   basic_shared_receive_queue(basic_shared_receive_queue&& other) noexcept
     : executor_(other.executor_)
@@ -98,6 +112,7 @@ public:
   {
   }
 
+  /// Ends the queue that it was, as close() does.
   basic_shared_receive_queue& operator=(basic_shared_receive_queue&& other) noexcept
   {
     if (this != &other)
@@ -109,8 +124,10 @@ public:
     return *this;
   }
 
+  /// As close().
   ~basic_shared_receive_queue() { close(); }
 
+  /// What it was made with.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
   /// Ends it; see the description of the class.
@@ -120,10 +137,18 @@ public:
       detail::close_shared_receive_core(core_);
   }
 
-  /// Receives the next message of any of the queue pairs.
+  /// Receives the next message of any of the queue pairs (ibv_post_srq_recv(3)).
   /**
-   * @param buffers Where to; at most options().max_sge pieces. rdma::no_data takes messages without bytes.
-   * @param token Completion signature: @code void(rdma::error_code, rdma::message) @endcode
+   * May be called before there are queue pairs. Errors are those of basic_queue_pair::async_receive(); error::closed
+   * after close().
+   *
+   * @param buffers Where to; at most shared_receive_queue_options::max_sge pieces. rdma::no_data takes messages without
+   * bytes.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::message) @endcode
+   * message::queue_pair_number tells which queue pair it came in on. With an error the message has no meaning.
    *
    * @par Per-operation cancellation
    * A receive that the device does not hold yet is withdrawn by terminal, partial and total
@@ -141,6 +166,7 @@ public:
       token, detail::request{.kind = detail::request_kind::receive}, detail::pieces_of(buffers));
   }
 
+  /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::shared_receive_core>& core() const noexcept { return core_; }
 
 private:

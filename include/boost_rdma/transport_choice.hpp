@@ -30,16 +30,17 @@ struct declined_transport
   /// Why, in words; what the peer said of its side is in quotes, cut, and without control characters.
   std::string reason;
 
+  /// Whether both members are equal.
   friend bool operator==(const declined_transport&, const declined_transport&) = default;
 };
 
 /// What carries a queue pair's messages, and why nothing better does.
 struct transport_choice
 {
-  device_kind kind = device_kind::software;
+  device_kind kind = device_kind::software; ///< of both sides' devices
   std::string device;                   ///< name of this side's
   std::string peer_device;              ///< name of the peer's; empty where it did not say
-  rdma::wire wire = rdma::wire::unknown;
+  rdma::wire wire = rdma::wire::unknown; ///< what the packets go by
   std::array<std::uint8_t, 16> gid{};      ///< of this side
   std::array<std::uint8_t, 16> peer_gid{}; ///< of the peer
   std::uint32_t path_mtu = 0;              ///< bytes of the largest packet
@@ -51,8 +52,8 @@ struct transport_choice
   // the MTU and depth above on iWARP, where addresses stand in the place of GIDs.
   std::uint32_t peer_receive_depth = 0; ///< 0 where it is not known, and for a shared receive queue
   std::uint32_t peer_send_depth = 0;    ///< 0 where it is not known
-  std::uint8_t peer_retry_count = 7;
-  std::uint8_t peer_rnr_retry_count = 7;
+  std::uint8_t peer_retry_count = 7;    ///< how often the peer repeats what this side does not answer
+  std::uint8_t peer_rnr_retry_count = 7; ///< how often the peer repeats what meets no receive here; 7 is for ever
   std::uint8_t peer_min_rnr_timer = 12; ///< how long this side waits when the peer has no receive
 
 

@@ -103,7 +103,9 @@ template <class Allocator>
  * answer.
  * @param domain Where the queue pair belongs; a context will do.
  * @param options How it is made, and what the client's program is told.
- * @param token Completion signature:
+ * @param token A completion token for the signature below.
+ *
+ * @par Completion signature
  * @code void(rdma::error_code, rdma::basic_queue_pair<typename Stream::executor_type>) @endcode
  * The queue pair lives on the stream's executor. With an error it is as one that was moved from, and the stream is closed.
  *
@@ -148,6 +150,21 @@ auto async_upgrade(Stream stream,
 }
 
 /// As above, with a queue pair of no particular kind, and nothing to say to the client's program.
+/**
+ * @param stream As above.
+ * @param request As above.
+ * @param domain As above.
+ * @param token A completion token for the signature below.
+ *
+ * @par Completion signature
+ * @code void(rdma::error_code, rdma::basic_queue_pair<typename Stream::executor_type>) @endcode
+ *
+ * @par Per-operation cancellation
+ * terminal, partial and total end the handshake and close the stream.
+ *
+ * @par Thread safety
+ * As above.
+ */
 template <upgradable Stream, class Allocator,
   boost::asio::completion_token_for<void(error_code, basic_queue_pair<typename Stream::executor_type>)>
     CompletionToken = boost::asio::default_completion_token_t<typename Stream::executor_type>>
@@ -170,7 +187,10 @@ auto async_upgrade(Stream stream,
  * @param client The queue pair; not connected yet; in the same execution context as the stream.
  * @param options What to tell the server. options.host should be the server's name, as a server of many names wants to
  * know.
- * @param token Completion signature: @code void(rdma::error_code) @endcode
+ * @param token A completion token for the signature below.
+ *
+ * @par Completion signature
+ * @code void(rdma::error_code) @endcode
  *
  * What can go wrong: what reading and writing the stream says; what async_connect() says of the rest, with
  * error::handshake_timeout after client.options().connect_timeout; boost::asio::error::invalid_argument when the
@@ -196,6 +216,20 @@ auto async_upgrade(Stream stream, basic_queue_pair<Executor>& client, const conn
 }
 
 /// As above, with nothing particular to say to the server.
+/**
+ * @param stream As above.
+ * @param client As above.
+ * @param token A completion token for the signature below.
+ *
+ * @par Completion signature
+ * @code void(rdma::error_code) @endcode
+ *
+ * @par Per-operation cancellation
+ * terminal, partial and total; the queue pair can then only be closed.
+ *
+ * @par Thread safety
+ * As above.
+ */
 template <upgradable Stream, class Executor,
   boost::asio::completion_token_for<void(error_code)> CompletionToken =
     boost::asio::default_completion_token_t<Executor>>

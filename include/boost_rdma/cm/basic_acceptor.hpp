@@ -29,8 +29,17 @@ namespace rdma::cm {
  * for a domain that has the software device alone; error::unreachable for an address that no RDMA device has;
  * error::other_device; or what librdmacm said (rdma_bind_addr(3), rdma_listen(3)).
  *
- * Closing it rejects the clients that have not been accepted, but for those whose request somebody holds;
- * cancelling has them wait.
+ * @par Opening and closing
+ * @code
+ * basic_acceptor(executor, domain, endpoint, options = cm::acceptor_options())
+ * basic_acceptor(executor, domain, endpoint, options, ec)
+ * @endcode
+ * For the executor an execution context will do (an io_context), and for the domain a context; with an execution
+ * context and ec it has to be a context. Port 0 takes one that is free; local_endpoint() returns it. Opening one
+ * throws system_error, or sets ec; then it is as one that was closed.
+ *
+ * close(), as destruction, rejects the clients that have not been accepted, but for those whose request somebody holds,
+ * and ends accepts with operation_aborted; cancel() ends the accepts alone, and has the clients wait.
  *
  * The device's events are handled on a thread of the library's own, as rdma::basic_acceptor's TCP is; handlers
  * are never called there.
@@ -47,14 +56,20 @@ class basic_acceptor
   : public rdma::detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>
 {
 public:
+  /// What handlers run on that have no executor of their own, and accepted queue pairs.
   using executor_type = Executor;
+
+  /// What clients are accepted as.
   using queue_pair_type = basic_queue_pair<Executor>;
+
+  /// What async_get_request() gives.
   using request_type = basic_connection_request<Executor>;
 
   /// Rebinds the type to another executor.
   template <class OtherExecutor>
   struct rebind_executor
   {
+    /// The same type with that executor.
     using other = basic_acceptor<OtherExecutor>;
   };
 
@@ -65,7 +80,9 @@ public:
    * Any number of accepts may be outstanding; the oldest is served first. Where a request is waited for as
    * well, that comes first.
    *
-   * @param token Completion signature:
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
    * The queue pair lives on the acceptor's executor. With an error it is as one that was moved from.
    *
@@ -88,9 +105,15 @@ public:
 
   /// Waits for the next client and leaves the answer to the program (RDMA_CM_EVENT_CONNECT_REQUEST).
   /**
-   * @param token Completion signature:
+   * Any number may be outstanding; the oldest is served first, and all before accepts.
+   *
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
    * @code void(rdma::error_code, rdma::cm::basic_connection_request<Executor>) @endcode
-   * Errors: operation_aborted; error::closed.
+   * With an error the request is as one that was answered.
+   *
+   * What can go wrong: operation_aborted; error::closed.
    *
    * @par Per-operation cancellation
    * terminal, partial and total withdraw the operation. No client is lost by it.

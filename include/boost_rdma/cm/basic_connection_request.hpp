@@ -23,34 +23,49 @@ namespace rdma::cm {
 
 /// A client that wants to connect by RDMA-CM and waits for an answer; see
 /// basic_acceptor::async_get_request().
-/** Destroying the request without an answer rejects the client. Shared objects: not thread-safe. */
+/**
+ * Destroying the request without an answer, or assigning to it, rejects the client.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe.
+ */
 template <class Executor = boost::asio::any_io_executor>
 class basic_connection_request
 {
 public:
+  /// The acceptor's.
   using executor_type = Executor;
+
+  /// What the client is accepted as.
   using queue_pair_type = basic_queue_pair<Executor>;
 
+  /// For the library itself.
   basic_connection_request(const executor_type& executor, std::shared_ptr<detail::request_core> core)
     : executor_(executor)
     , core_(std::move(core))
   {
   }
 
+  /// The one that was moved from is as one that was answered.
   // The executor is copied: operations on an object that was moved from still complete, with an error.
   basic_connection_request(basic_connection_request&& other) noexcept
     : executor_(other.executor_)
     , core_(std::move(other.core_))
   {
   }
+
+  /// Rejects the client that it was of, if that had no answer.
   basic_connection_request& operator=(basic_connection_request&& other) noexcept
   {
     executor_ = other.executor_;
     core_ = std::move(other.core_);
     return *this;
   }
+
+  /// Rejects the client, if it had no answer (rdma_reject(3)).
   ~basic_connection_request() = default;
 
+  /// What it was made with: the acceptor's.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
   /// Neither answered nor moved from.
@@ -67,8 +82,12 @@ public:
 
   /// Accepts the client (rdma_accept(3)).
   /**
+   * is_open() is false from the call on.
+   *
    * @param answer For the client; at most private_data::accept_size_max bytes but on iWARP.
-   * @param token Completion signature:
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
    * The queue pair is made as the acceptor's options say, and connected. With an error it is as one that was
    * moved from: error::peer_lost when the client did not wait, error::handshake_timeout,
@@ -96,8 +115,14 @@ public:
    * @param queue_pair On the same device that the client came by, and not connected. It must stay until the
    * handler is called. After a failure it can only be closed.
    * @param answer See above.
-   * @param token Completion signature: @code void(rdma::error_code) @endcode Errors as above, and
-   * error::already_connected, error::closed of the queue pair.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   * Errors as above, and error::already_connected, error::closed of the queue pair.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total reject the client; operation_aborted.
    */
   template <class OtherExecutor,
     boost::asio::completion_token_for<void(error_code)> CompletionToken =

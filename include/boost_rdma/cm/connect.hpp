@@ -27,7 +27,11 @@ namespace rdma::cm {
  * @param queue_pair Of a NIC, not connected. On iWARP its side must send first (RFC 6581, 4.1), and it must have
  * receives posted for what the listener sends: there is no RNR NAK.
  * @param peer Where the other side listens (RDMA_PS_TCP).
- * @param token Completion signature: @code void(rdma::error_code, rdma::cm::private_data) @endcode
+ * @param options What to tell the listener, and where to connect from.
+ * @param token A completion token for the signature below.
+ *
+ * @par Completion signature
+ * @code void(rdma::error_code, rdma::cm::private_data) @endcode
  * What the listener sent along when it accepted, or, with error::refused, when it rejected.
  *
  * What can go wrong: error::no_connection_manager, also on the software device; error::unreachable;
@@ -44,6 +48,9 @@ namespace rdma::cm {
  *
  * @par Per-operation cancellation
  * terminal, partial and total; the queue pair can then only be closed.
+ *
+ * @par Thread safety
+ * As a member of the queue pair: to be called where that may be used.
  */
 template <class Executor,
   boost::asio::completion_token_for<void(error_code, private_data)> CompletionToken =
@@ -57,6 +64,20 @@ auto async_connect(basic_queue_pair<Executor>& queue_pair, const boost::asio::ip
 }
 
 /// As above, without private data, from whichever address the route takes.
+/**
+ * @param queue_pair As above.
+ * @param peer Where the other side listens.
+ * @param token A completion token for the signature below.
+ *
+ * @par Completion signature
+ * @code void(rdma::error_code, rdma::cm::private_data) @endcode
+ *
+ * @par Per-operation cancellation
+ * terminal, partial and total; the queue pair can then only be closed.
+ *
+ * @par Thread safety
+ * As above.
+ */
 template <class Executor,
   boost::asio::completion_token_for<void(error_code, private_data)> CompletionToken =
     boost::asio::default_completion_token_t<Executor>>
