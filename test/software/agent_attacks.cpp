@@ -95,9 +95,8 @@ class raw_lane final
 public:
   explicit raw_lane(attacker& by, std::size_t receives = 64)
     : f_(by.f)
-    , core_(by.own.core())
     , context_(by.context)
-    , lane_(f_.io, context_, core_->options_of_sibling())
+    , lane_(f_.io, context_, by.own.core()->options_of_sibling())
     , room_(context_.allocate(agent_message::encoded_size * receives))
     , receives_(receives)
   {
@@ -106,7 +105,7 @@ public:
   static std::shared_ptr<raw_lane> open(attacker& by, std::size_t receives = 64)
   {
     auto made = std::make_shared<raw_lane>(by, receives);
-    made->connect();
+    made->connect(*by.own.core());
     return made;
   }
 
@@ -175,15 +174,16 @@ private:
     std::shared_ptr<raw_lane> lane;
   };
 
-  void connect()
+  // The queue pair keeps its companion, which therefore keeps no queue pair: on_end() would have to let go of it.
+  void connect(queue_pair_core& beside)
   {
     source of;
     of.lane = shared_from_this();
     error_code ec;
-    REQUIRE(core_->companion_by(of, ec).get() == this);
-    const std::string own = core_->describe_sibling(*lane_.core(), ec).text();
+    REQUIRE(beside.companion_by(of, ec).get() == this);
+    const std::string own = beside.describe_sibling(*lane_.core(), ec).text();
     REQUIRE(ec == error_code());
-    REQUIRE(core_->send_lane(lane_word::offer, own));
+    REQUIRE(beside.send_lane(lane_word::offer, own));
     REQUIRE(run_until(f_.io, [&] { return !offer().empty(); }));
     lane_.connect(rdma::endpoint_description::parse(offer()));
     for (std::size_t i = 0; i != receives_; ++i)
@@ -211,7 +211,6 @@ private:
   }
 
   attacked_fixture& f_;
-  const std::shared_ptr<queue_pair_core> core_;
   const rdma::context context_;
   rdma::queue_pair lane_;
   const rdma::registered_buffer room_;
