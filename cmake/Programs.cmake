@@ -10,6 +10,10 @@
 # that ask for them.
 add_library(boost_rdma_precompiled OBJECT "${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp")
 boost_rdma_target_options(boost_rdma_precompiled)
+# With sanitizers programs and tests are not optimised, the library is: half of the build's time went into optimising
+# instrumented tests (GCC 12, address and undefined: 143 s for one file of them, 64 s without).
+set(boost_rdma_user_options $<$<BOOL:${BOOST_RDMA_SANITIZE}>:-O0>)
+target_compile_options(boost_rdma_precompiled PRIVATE ${boost_rdma_user_options})
 target_link_libraries(boost_rdma_precompiled PRIVATE boost_rdma::boost_rdma)
 target_precompile_headers(boost_rdma_precompiled PRIVATE
   <boost/asio.hpp>
@@ -20,6 +24,7 @@ target_precompile_headers(boost_rdma_precompiled PRIVATE
 # What holds for programs and tests alike.
 function(boost_rdma_user_target target)
   boost_rdma_target_options(${target})
+  target_compile_options(${target} PRIVATE ${boost_rdma_user_options})
   target_link_libraries(${target} PRIVATE boost_rdma::boost_rdma)
   target_precompile_headers(${target} REUSE_FROM boost_rdma_precompiled)
 endfunction()

@@ -36,8 +36,7 @@ namespace rdma {
  * basic_acceptor(executor, domain, endpoint, options = acceptor_options())
  * basic_acceptor(executor, domain, endpoint, options, ec)
  * @endcode
- * For the executor an execution context will do (an io_context), and for the domain a context; with an execution
- * context and ec it has to be a context. Port 0 takes one that is free; local_endpoint() returns it, also after
+ * For the executor an execution context will do (an io_context), and for the domain a context. Port 0 takes one that is free; local_endpoint() returns it, also after
  * close(). Opening one throws system_error, or says by an error_code, what opening, binding or listening said; then it
  * is as one that was closed.
  *

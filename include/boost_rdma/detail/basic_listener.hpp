@@ -91,6 +91,15 @@ public:
   {
   }
 
+  /// As above, with a domain and an error_code.
+  template <class ExecutionContext>
+    requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+  basic_listener(ExecutionContext& owner, const protection_domain& domain,
+    const endpoint_type& endpoint, const Options& options, error_code& ec)
+    : basic_listener(executor_type(owner.get_executor()), domain, endpoint, options, ec)
+  {
+  }
+
   /// Where it listens, with the port that was taken for port 0; stays when closed.
   /** Precondition: opened, and not moved from. */
   [[nodiscard]] endpoint_type local_endpoint() const { return this->core_->local_endpoint(); }

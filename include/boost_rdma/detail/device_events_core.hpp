@@ -10,6 +10,7 @@
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/device_event.hpp>
+#include <boost_rdma/device_events_options.hpp>
 #include <boost_rdma/error.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -21,16 +22,6 @@
 #include <utility>
 
 namespace rdma {
-
-/// Which device is listened to, and how much it may say while nobody waits.
-struct device_events_options
-{
-  /// Which of the context's devices, by name; empty for the default one.
-  std::string device;
-
-  /// Events that are kept between two waits. The oldest gives way; device_event::lost counts them.
-  std::size_t capacity = 256;
-};
 
 namespace detail {
 
