@@ -10,6 +10,8 @@
 
 #include <boost_rdma/error.hpp>
 
+#include <boost/asio/multiple_exceptions.hpp>
+
 #include <exception>
 #include <iostream>
 #include <string>
@@ -47,6 +49,10 @@ inline void complain(const std::exception_ptr& failure)
   {
     if (failure)
       std::rethrow_exception(failure);
+  }
+  catch (const boost::asio::multiple_exceptions& thrown) // of `a && b`
+  {
+    complain(thrown.first_exception());
   }
   catch (const std::exception& thrown)
   {

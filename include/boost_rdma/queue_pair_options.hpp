@@ -107,6 +107,9 @@ struct queue_pair_options
    * async_connect and acceptors connect fall back, and only those that name no `device` and receive from no
    * shared receive queue. transport() tells what was chosen and why. Until a queue pair that may fall back is connected
    * its receives wait inside, and native_handle() and number() may change.
+   *
+   * It is about NICs that do not lead to the peer: where this side has none its default device is the software one, with
+   * success. A program that wants a NIC or nothing looks at transport().kind, or names the `device`.
    */
   bool fall_back = true;
 

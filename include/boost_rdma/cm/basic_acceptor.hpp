@@ -34,8 +34,7 @@ namespace rdma::cm {
  * basic_acceptor(executor, domain, endpoint, options = cm::acceptor_options())
  * basic_acceptor(executor, domain, endpoint, options, ec)
  * @endcode
- * For the executor an execution context will do (an io_context), and for the domain a context; with an execution
- * context and ec it has to be a context. Port 0 takes one that is free; local_endpoint() returns it. Opening one
+ * For the executor an execution context will do (an io_context), and for the domain a context. Port 0 takes one that is free; local_endpoint() returns it. Opening one
  * throws system_error, or sets ec; then it is as one that was closed.
  *
  * close(), as destruction, rejects the clients that have not been accepted, but for those whose request somebody holds,
