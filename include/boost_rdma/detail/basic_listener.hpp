@@ -22,12 +22,14 @@
 
 namespace rdma::detail {
 
-// What acceptors have in common, whatever their clients connect by: how they are opened, and where they listen.
+/// What acceptors have in common, whatever their clients connect by: how they are opened, and where they listen.
 template <class Executor, class Core, class Options>
 class basic_listener : public io_object<Executor, Core>
 {
 public:
+  /// Whose handlers they are.
   using executor_type = Executor;
+  /// Address and TCP port.
   using endpoint_type = boost::asio::ip::tcp::endpoint;
 
   // Default arguments are spelt out, not `{}`: GCC 12 copies such a `{}` bit by bit where the same
@@ -38,6 +40,7 @@ public:
    * @param executor For handlers and for accepted queue pairs.
    * @param domain Where accepted queue pairs belong; a context will do.
    * @param endpoint Port 0 takes one that is free: see local_endpoint().
+   * @param options What clients are asked for, and get.
    */
   basic_listener(const executor_type& executor, const protection_domain& domain,
     const endpoint_type& endpoint, const Options& options = Options())

@@ -13,21 +13,23 @@
 
 namespace rdma::detail {
 
-// What I/O objects have in common: an executor, and a core that does the work and knows neither the executor's nor
-// the handlers' types.
+/// What I/O objects have in common: an executor, and a core that does the work and knows neither the executor's nor
+/// the handlers' types.
 template <class Executor, class Core>
 class io_object
 {
 public:
+  /// Whose handlers they are.
   using executor_type = Executor;
 
-  // The executor is copied: operations on an object that was moved from still complete, with an error.
+  /// Takes over what the other is, its outstanding operations too. Operations on the other then complete with an error.
   io_object(io_object&& other) noexcept
     : executor_(other.executor_)
     , core_(std::move(other.core_))
   {
   }
 
+  /// Closes what this was, and takes over what the other is.
   io_object& operator=(io_object&& other) noexcept
   {
     if (this != &other)
@@ -39,6 +41,7 @@ public:
     return *this;
   }
 
+  /// The executor that handlers run on which have none of their own.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
   /// Neither closed nor moved from.
@@ -60,6 +63,7 @@ public:
   }
 
 protected:
+  /// @cond
   explicit io_object(const Executor& executor, std::shared_ptr<Core> core = nullptr)
     : executor_(executor)
     , core_(std::move(core))
@@ -70,6 +74,7 @@ protected:
 
   Executor executor_;
   std::shared_ptr<Core> core_;
+  /// @endcond
 };
 
 } // namespace rdma::detail

@@ -21,11 +21,12 @@ namespace rdma::detail {
 template <class T>
 concept viewable = std::is_object_v<T> && std::is_trivially_copyable_v<T>;
 
+/// For the library itself.
 // A namespace of its own: that of a base class is searched for functions of its descendants' arguments.
 namespace typed {
 
-// Looking at registered memory as objects: what every buffer, view and region offers. `Writable`
-// says whether Buffer gives access to change the memory; one that is const inside gives only const
+/// Looking at registered memory as objects: what every buffer, view and region offers.
+// `Writable` says whether Buffer gives access to change the memory; one that is const inside gives only const
 // objects.
 template <class Buffer, bool Writable>
 class typed_views
@@ -90,8 +91,11 @@ public:
   /// The part that `count` objects T take, from the one numbered `first` on (0 is the first of the
   /// buffer).
   /**
-   * Not clipped, unlike slice(): @param ec error::out_of_range when they do not all lie inside;
-   * empty then.
+   * Not clipped, unlike slice().
+   *
+   * @param first Of the objects T that the buffer holds.
+   * @param count Objects, not bytes.
+   * @param ec error::out_of_range when they do not all lie inside; empty then.
    */
   template <viewable T>
   [[nodiscard]] auto elements(std::size_t first, std::size_t count, error_code& ec) const noexcept
