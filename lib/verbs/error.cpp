@@ -30,7 +30,7 @@ text describe(error value)
       "is named soft0 and is always there."};
   case error::not_connected:
     return {"the queue pair is not connected", "Connect it (async_connect, an acceptor, or connect() "
-      "with the peer's endpoint description) before sending. Receives may be posted earlier."};
+      "with the peer's endpoint description) before sending; before connect(), call local_endpoint(). Receives may be posted earlier."};
   case error::already_connected:
     return {"the queue pair was connected before", "A queue pair connects once. Make a new one."};
   case error::closed:
@@ -56,14 +56,14 @@ text describe(error value)
     return {"atomic operations need 8 bytes at an address aligned to 8", "Align the exposed value to 8 "
       "and pass a remote buffer of at least 8 bytes."};
   case error::queue_too_deep:
-    return {"a queue depth beyond the device's limit", "Lower the depth; the device's limits are in "
-      "device::max_work_requests(), max_sge() and max_completions()."};
+    return {"a queue depth beyond the device's limit, or too many operations", "Lower the depth; the device's limits are in "
+      "device::max_work_requests(), max_sge() and max_completions(). At most 32768 operations of a queue pair are outstanding."};
   case error::bad_batch:
     return {"a batch that is empty or larger than the send queue", "Split the batch, or raise "
       "queue_pair_options::send_depth."};
   case error::not_exposed:
     return {"the memory is not exposed to remote access", "Register it with access::remote_read, "
-      "remote_write or remote_atomic."};
+      "remote_write or remote_atomic; for a window, with access::window_bind."};
   case error::bad_access:
     return {"these access rights do not go together", "remote_write and remote_atomic need local_write; const memory can only be read, by this side and with "
       "remote_read by peers."};
@@ -87,7 +87,8 @@ text describe(error value)
     return {"the peer refused the connection", "queue_pair::diagnose() has the peer's reason where it gave one; its log "
       "says more."};
   case error::handshake_timeout:
-    return {"the handshake took too long", "The peer, or the network to it, does not answer."};
+    return {"the handshake took too long", "The peer, or the network to it, does not answer. An acceptor answers while an "
+      "async_accept is outstanding."};
   case error::no_connection_manager:
     return {"RDMA-CM cannot be used", "Install librdmacm1 and load the kernel's module rdma_ucm: /dev/infiniband/rdma_cm "
       "must exist and be open to this user. The software device connects by async_connect and acceptors."};
