@@ -80,6 +80,7 @@ asio::awaitable<void> connect(
 {
   rdma::queue_pair peer(co_await asio::this_coro::executor, context);
   co_await peer.async_connect(endpoint, asio::use_awaitable);
+  std::cerr << "connected: " << peer.transport().text() << '\n';
 
   auto request = context.allocate(message.size());
   auto answer = context.allocate(message.size());
