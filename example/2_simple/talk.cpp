@@ -14,6 +14,7 @@
 // It ends with its input (Ctrl-D), or when the server ends the connection. With --late it takes an answer only when the
 // next line, or the end, has been read, as a program does that is busy: to see what the server does meanwhile.
 
+#include "common/command_line.hpp"
 #include "common/report.hpp"
 
 #include <boost_rdma/context.hpp>
@@ -118,7 +119,7 @@ int main(int argc, char** argv)
   app.footer("Examples, with echo_service or an echo example listening at that port:\n"
              "  echo hello | talk 127.0.0.1 7471\n"
              "  talk 192.0.2.7 7471 < lines");
-  app.add_option("ADDRESS", address)->required()->check(CLI::ValidIPV4);
+  app.add_option("ADDRESS", address)->required()->check(example::an_address());
   app.add_option("PORT", port)->required();
   app.add_flag("--late", late, "take an answer when the next line has been read");
   CLI11_PARSE(app, argc, argv);

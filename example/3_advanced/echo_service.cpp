@@ -16,6 +16,7 @@
 // their way have arrived, which nobody has to wait for who is between two messages. Connections that are not done after
 // --grace seconds are cut off. A second signal ends the program at once.
 
+#include "common/command_line.hpp"
 #include "common/report.hpp"
 
 #include <boost_rdma/acceptor.hpp>
@@ -214,7 +215,7 @@ settings parse(int argc, char** argv)
              "  echo_service --port 7471 --contexts 4\n"
              "  echo_service --address 0.0.0.0 --port 7471 --threads 8 --log-level debug\n"
              "talk is a client of it; SIGTERM and SIGINT end it in good order.");
-  app.add_option("--address", address)->check(CLI::ValidIPV4)->capture_default_str();
+  app.add_option("--address", address)->check(example::an_address())->capture_default_str();
   app.add_option("--port", port, "0 for one that is free")->capture_default_str();
   app.add_option("--contexts", result.contexts, "io_contexts, with a thread each")->check(CLI::Range(1, 256));
   app.add_option("--threads", result.threads, "threads of a single io_context instead")->check(CLI::Range(1, 256));

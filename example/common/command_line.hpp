@@ -37,6 +37,19 @@ struct command_line
   std::string message = "Hello, RDMA";
 };
 
+/// What an option takes that is an IPv4 or IPv6 address.
+inline CLI::Validator an_address()
+{
+  return CLI::Validator(
+    [](const std::string& text)
+    {
+      boost::system::error_code ec;
+      boost::asio::ip::make_address(text, ec);
+      return ec ? text + " is no IPv4 or IPv6 address" : std::string();
+    },
+    "ADDRESS");
+}
+
 /// Ends the program on --help and on mistakes.
 inline command_line parse_command_line(
   int argc, char** argv, const std::string& what, roles permitted = roles::one)
@@ -54,22 +67,14 @@ inline command_line parse_command_line(
     + " connect 192.0.2.7 7471\n"
       "BOOST_RDMA_DEVICE=soft0 on either side keeps to the software device.");
   app.require_subcommand(permitted == roles::one ? 1 : 0, 1);
-  const CLI::Validator an_address(
-    [](const std::string& text)
-    {
-      boost::system::error_code ec;
-      boost::asio::ip::make_address(text, ec);
-      return ec ? text + " is no IPv4 or IPv6 address" : std::string();
-    },
-    "ADDRESS");
   CLI::App* serve = app.add_subcommand("serve", "wait for a client");
   serve
     ->add_option("--address", address, "where to listen; 0.0.0.0 or :: for all of the host's addresses")
-    ->check(an_address)
+    ->check(an_address())
     ->capture_default_str();
   serve->add_option("--port", port, "the TCP port; 0 for one that is free")->capture_default_str();
   CLI::App* connect = app.add_subcommand("connect", "be the client");
-  connect->add_option("ADDRESS", address)->required()->check(an_address);
+  connect->add_option("ADDRESS", address)->required()->check(an_address());
   connect->add_option("PORT", port)->required();
   connect->add_option("MESSAGE", result.message)->capture_default_str();
   try
