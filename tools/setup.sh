@@ -120,6 +120,32 @@ setup_install() {
     setup_fail "cannot install ${setup_missing[*]}; apt-get's messages are above"
 }
 
+# setup_clang [--no-install]: sees to it that a Clang of 16 or newer is there with its sanitizers, and sets setup_clang to its
+# name. (Debian 12 has 16 beside its default 14.) Without Debian's packages: a clang++ that is there, or nothing.
+setup_clang() {
+  local version
+  setup_clang=
+  if ! command -v dpkg-query >/dev/null; then
+    if command -v clang++ >/dev/null; then
+      setup_clang=clang++
+    fi
+    return 0
+  fi
+  # shellcheck disable=SC1091 # what system this is
+  version=$(. /etc/os-release; if [[ ${VERSION_ID-} == 12 ]]; then echo -16; fi)
+  setup_extra_packages "$@" "clang$version" "libclang-rt$version-dev"
+  # shellcheck disable=SC2034 # by who sources this
+  setup_clang=clang++$version
+}
+
+# setup_fresh_build PRESET COMPILER: a build directory is bound to its compiler; one of another compiler's goes.
+setup_fresh_build() {
+  local cache=build/$1/CMakeCache.txt
+  if [[ -f $cache ]] && ! grep -q "^CMAKE_CXX_COMPILER:[A-Z]*=\(.*/\)\?${2//+/[+]}\$" "$cache"; then
+    rm -rf "build/$1"
+  fi
+}
+
 # One job a processor, but no more than memory holds at 1.5 GB a compiler.
 setup_jobs() {
   local jobs memory_kib
