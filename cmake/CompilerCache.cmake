@@ -8,8 +8,9 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   find_program(BOOST_RDMA_CCACHE ccache)
   if(BOOST_RDMA_CCACHE)
     # ccache leaves a compilation that uses a precompiled header alone unless told that the times of
-    # the headers in it and __TIME__ do not matter.
-    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env
+    # the headers in it and __TIME__ do not matter. What debug information says of the directory that was built in
+    # does not matter either: all paths of sources are whole.
+    set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1
       CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
       ${BOOST_RDMA_CCACHE})
   endif()

@@ -19,6 +19,15 @@ install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/boost_rdma")
 
+get_target_property(boost_rdma_type boost_rdma TYPE)
+if(boost_rdma_type STREQUAL "STATIC_LIBRARY") # then what it uses is the program's to link
+  set(boost_rdma_pc_requires "spdlog")
+  set(boost_rdma_pc_private_requires "")
+else()
+  set(boost_rdma_pc_requires "")
+  set(boost_rdma_pc_private_requires "spdlog")
+endif()
+
 set(boost_rdma_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/boost_rdma")
 install(EXPORT boost_rdma-targets
   NAMESPACE boost_rdma:: DESTINATION "${boost_rdma_package_dir}")
@@ -42,14 +51,6 @@ foreach(which IN ITEMS LIB INCLUDE)
 endforeach()
 file(RELATIVE_PATH boost_rdma_pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
 string(REGEX REPLACE "/$" "" boost_rdma_pc_prefix "${boost_rdma_pc_prefix}")
-get_target_property(boost_rdma_type boost_rdma TYPE)
-if(boost_rdma_type STREQUAL "STATIC_LIBRARY") # then what it uses is the program's to link
-  set(boost_rdma_pc_requires "spdlog")
-  set(boost_rdma_pc_private_requires "")
-else()
-  set(boost_rdma_pc_requires "")
-  set(boost_rdma_pc_private_requires "spdlog")
-endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma.pc.in" "${PROJECT_BINARY_DIR}/boost_rdma.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/boost_rdma.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")

@@ -37,7 +37,8 @@ function forget_hints() {
 }
 
 function close_scope() {
-  if (scope == "coroutine") code = code "\nco_return;\n}\n}\n"
+  # A scope of the block's own may declare what has a name of prelude.hpp's.
+  if (scope == "coroutine") code = code "\n}\nco_return;\n}\n}\n"
   else if (scope == "file") code = code "\n}\n"
   scope = ""
 }
@@ -91,7 +92,7 @@ function take_block() {
       code = code "\nnamespace block_" number " {\n"
     } else {
       scope = "coroutine"
-      code = code "\nnamespace block_" number " {\nasio::awaitable<void> block(BOOST_RDMA_GUIDE_NAMES)\n{\n"
+      code = code "\nnamespace block_" number " {\nasio::awaitable<void> block(BOOST_RDMA_GUIDE_NAMES)\n{\n{\n"
     }
   }
   if (given != "") code = code line_directive(first, page " (given)") without_includes(given)
