@@ -22,13 +22,10 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// doc/agent_protocol.md, "Messages"
+// doc/agent_protocol.md, "Messages": where in a message what the tests change is
 constexpr std::size_t at_version = 0;
 constexpr std::size_t at_type = 1;
 constexpr std::size_t at_status = 2;
-constexpr std::size_t at_id = 4;
-constexpr std::size_t at_lease = 8;
-constexpr std::size_t at_lifetime = 16;
 constexpr std::size_t at_alignment = 24;
 constexpr std::size_t at_memory = 32;
 constexpr std::size_t at_rights = at_memory + 2;
