@@ -6,6 +6,7 @@
 //
 
 #include "common/allocations.hpp"
+#include "common/sanitizers.hpp"
 
 #include <atomic>
 #include <bit>
@@ -15,16 +16,9 @@
 #include <limits>
 #include <new>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define BOOST_RDMA_TEST_OWN_MALLOC 0
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define BOOST_RDMA_TEST_OWN_MALLOC 0
-#endif
-#endif
-#if !defined(BOOST_RDMA_TEST_OWN_MALLOC) && defined(__GLIBC__)
+#if !BOOST_RDMA_TEST_ADDRESS_SANITIZER && !BOOST_RDMA_TEST_THREAD_SANITIZER && defined(__GLIBC__)
 #define BOOST_RDMA_TEST_OWN_MALLOC 1
-#elif !defined(BOOST_RDMA_TEST_OWN_MALLOC)
+#else
 #define BOOST_RDMA_TEST_OWN_MALLOC 0
 #endif
 

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_TEST_COMMON_IN_CHILD_HPP
 
 #include "common/catch.hpp"
+#include "common/sanitizers.hpp"
 
 #include <exception>
 #include <filesystem>
@@ -24,15 +25,7 @@
 #include <unistd.h>
 
 // The thread sanitizer's runtime ends a child that starts a thread.
-#if defined(__has_feature) // Clang's way to say so
-#if __has_feature(thread_sanitizer)
-#define BOOST_RDMA_TEST_THREAD_SANITIZER
-#endif
-#elif defined(__SANITIZE_THREAD__)
-#define BOOST_RDMA_TEST_THREAD_SANITIZER
-#endif
-
-#if defined(BOOST_RDMA_TEST_THREAD_SANITIZER)
+#if BOOST_RDMA_TEST_THREAD_SANITIZER
 #define BOOST_RDMA_TEST_FORKS()                                                                    \
   do                                                                                               \
   {                                                                                                \
@@ -45,7 +38,7 @@
 
 namespace test {
 
-#if defined(__SANITIZE_ADDRESS__)
+#if BOOST_RDMA_TEST_ADDRESS_SANITIZER
 /// How often each other thread of this process has gone to sleep; nothing when one is awake.
 inline std::optional<std::map<std::string, std::string>> sleeping_threads()
 {

@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "common/sanitizers.hpp"
 #include "software/agent_fixture.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -28,7 +29,7 @@ namespace {
 
 using namespace test;
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER
 constexpr int rounds = 10;
 constexpr int peers = 20; // in a process
 #else

@@ -9,6 +9,7 @@
 #include "common/in_child.hpp"
 #include "common/inventory.hpp"
 #include "common/rdma_fixture.hpp"
+#include "common/sanitizers.hpp"
 #include "software/limited_device.hpp"
 
 #include "resource/domain_impl.hpp"
@@ -675,7 +676,7 @@ TEST_CASE("without userfaultfd every operation registers for itself, and the sta
             })
       == "");
   }
-#if !defined(__SANITIZE_ADDRESS__) // which, with UBSan, looks at exceptions through a pipe of its own
+#if !BOOST_RDMA_TEST_ADDRESS_SANITIZER // which, with UBSan, looks at exceptions through a pipe of its own
   SECTION("without a descriptor left")
   {
     CHECK(in_child(

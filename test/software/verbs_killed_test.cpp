@@ -7,6 +7,7 @@
 
 // Processes that are killed at any instruction, and what is left for those that talked to them.
 
+#include "common/sanitizers.hpp"
 #include "software/verbs_processes.hpp"
 
 #include <array>
@@ -27,7 +28,7 @@ namespace {
 
 constexpr std::size_t size = 64 * 1024;
 
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+#if BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER
 constexpr unsigned kills = 300; // at a tenth of the speed
 #else
 constexpr unsigned kills = 10'000;
