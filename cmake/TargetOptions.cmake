@@ -7,6 +7,14 @@
 
 string(REPLACE "," ";" boost_rdma_sanitizers "${BOOST_RDMA_SANITIZE}")
 
+# Clang's thread sanitizer, linked statically, defines operator new once and for all; the tests have one that counts.
+set(boost_rdma_sanitizer_link_options)
+if("thread" IN_LIST boost_rdma_sanitizers AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  execute_process(COMMAND "${CMAKE_CXX_COMPILER}" -print-runtime-dir
+    OUTPUT_VARIABLE boost_rdma_clang_runtime OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+  set(boost_rdma_sanitizer_link_options -shared-libsan "LINKER:-rpath,${boost_rdma_clang_runtime}")
+endif()
+
 function(boost_rdma_target_options target)
   set_target_properties(${target} PROPERTIES
     CXX_STANDARD 20
@@ -31,7 +39,7 @@ function(boost_rdma_target_options target)
   if(BOOST_RDMA_SANITIZE)
     target_compile_options(${target} PRIVATE
       -fsanitize=${BOOST_RDMA_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
-    target_link_options(${target} PUBLIC -fsanitize=${BOOST_RDMA_SANITIZE})
+    target_link_options(${target} PUBLIC -fsanitize=${BOOST_RDMA_SANITIZE} ${boost_rdma_sanitizer_link_options})
     if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
       # The instrumentation hides from GCC what has been initialised.
       target_compile_options(${target} PRIVATE -Wno-maybe-uninitialized)
