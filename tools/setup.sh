@@ -120,8 +120,9 @@ setup_install() {
     setup_fail "cannot install ${setup_missing[*]}; apt-get's messages are above"
 }
 
-# setup_clang [--no-install]: sees to it that a Clang of 16 or newer is there with its sanitizers, and sets setup_clang to its
-# name. (Debian 12 has 16 beside its default 14.) Without Debian's packages: a clang++ that is there, or nothing.
+# setup_clang [--no-install]: sees to it that a Clang of 16 or newer is there with its sanitizers and what gives their reports
+# names (without which no suppression takes effect), and sets setup_clang to its name. (Debian 12 has 16 beside its default
+# 14.) Without Debian's packages: a clang++ that is there, or nothing.
 setup_clang() {
   local version
   setup_clang=
@@ -133,9 +134,11 @@ setup_clang() {
   fi
   # shellcheck disable=SC1091 # what system this is
   version=$(. /etc/os-release; if [[ ${VERSION_ID-} == 12 ]]; then echo -16; fi)
-  setup_extra_packages "$@" "clang$version" "libclang-rt$version-dev"
+  setup_extra_packages "$@" "clang$version" "libclang-rt$version-dev" "llvm$version"
   # shellcheck disable=SC2034 # by who sources this
   setup_clang=clang++$version
+  ASAN_SYMBOLIZER_PATH=$(dirname -- "$(realpath -- "$(command -v "$setup_clang")")")/llvm-symbolizer
+  export ASAN_SYMBOLIZER_PATH TSAN_SYMBOLIZER_PATH=$ASAN_SYMBOLIZER_PATH UBSAN_SYMBOLIZER_PATH=$ASAN_SYMBOLIZER_PATH
 }
 
 # setup_fresh_build PRESET COMPILER: a build directory is bound to its compiler; one of another compiler's goes.
