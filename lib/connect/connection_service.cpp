@@ -46,6 +46,9 @@ void connection_service::start()
   }
   catch (const std::system_error& e)
   {
+    words_->close();
+    work_.reset();
+    io_.reset(); // by which of() sees it
     throw system_error(error_code(e.code().value(), boost::system::system_category()), "no thread to connect with");
   }
 }
@@ -53,8 +56,7 @@ void connection_service::start()
 connection_service::~connection_service()
 {
   // Where two threads connect first at the same time, both make a service, and Asio destroys one at once.
-  if (thread_ && thread_->joinable())
-    connection_service::shutdown();
+  connection_service::shutdown();
 }
 
 connection_service& connection_service::of(const asio::any_io_executor& executor)
@@ -73,6 +75,8 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
   auto& service = asio::use_service<connection_service>(context);
   if (service.forked())
     throw system_error(error::forked, "connecting");
+  if (!service.io_) // none was to be had after fork()
+    throw system_error(error_code(EAGAIN, boost::system::system_category()), "no thread to connect with");
   return service;
 }
 
@@ -133,6 +137,9 @@ void connection_service::notify_fork(asio::execution_context::fork_event event)
 
 void connection_service::shutdown()
 {
+  // Execution contexts may do this twice: from Boost 1.82 on io_context's destructor does, and then its base's.
+  if (!io_)
+    return;
   if (forked())
   {
     // A child after fork() has no such thread, and the connections are its parent's: neither can be ended
@@ -145,6 +152,7 @@ void connection_service::shutdown()
   // Last in the queue, so that farewells which were posted before still go out.
   asio::post(*io_, [this] { io_->stop(); });
   thread_->join();
+  thread_.reset();
   words_->close();
 
   std::vector<std::weak_ptr<abandonable>> objects;

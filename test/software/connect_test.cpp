@@ -16,6 +16,8 @@
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -584,6 +586,47 @@ TEST_CASE("what waits to connect or to be accepted goes uncalled with the io_con
     CHECK(witness.use_count() == 4);
   }
   CHECK(witness.use_count() == 1);
+}
+
+TEST_CASE("an io_context may be shut down more than once")
+{
+  // From Boost 1.82 on ~io_context() does it, and then ~execution_context() once more.
+  struct shut_down_twice : asio::io_context
+  {
+    ~shut_down_twice()
+    {
+      shutdown();
+      after_first();
+    }
+    std::function<void()> after_first;
+  };
+  need(feature::endpoint_descriptions);
+  const auto witness = std::make_shared<int>();
+  const rdma::context context = make_context();
+  {
+    shut_down_twice io;
+    // What outstanding operations own goes with the first time, in whatever order: timers after what connects.
+    io.after_first = [&] { CHECK(witness.use_count() == 1); };
+    auto acceptor = std::make_shared<rdma::acceptor>(io, context, loopback());
+    auto client = std::make_shared<rdma::queue_pair>(io, context);
+    client->async_connect(acceptor->local_endpoint(), [client, witness](error_code ec) { CHECK(!ec); });
+    std::optional<rdma::queue_pair> server;
+    acceptor->async_accept(
+      [&](error_code ec, rdma::queue_pair peer)
+      {
+        CHECK(!ec);
+        server.emplace(std::move(peer));
+      });
+    REQUIRE(run_until(io, [&] { return server && witness.use_count() == 1; }));
+    server->async_receive(asio::mutable_buffer(), [witness](error_code, std::size_t) { FAIL("called"); });
+    server.reset();
+    acceptor->async_accept([acceptor, witness](error_code, rdma::queue_pair) { FAIL("called"); });
+    const auto timer = std::make_shared<asio::steady_timer>(io, std::chrono::hours(1));
+    timer->async_wait([timer, acceptor, client, witness](error_code) { FAIL("called"); });
+    asio::post(io, [acceptor, client, witness] { FAIL("called"); });
+    acceptor.reset();
+    client.reset();
+  }
 }
 
 TEST_CASE("queue pairs connect by descriptions that the user exchanged")

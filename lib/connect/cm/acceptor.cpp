@@ -149,7 +149,7 @@ void acceptor_impl::assign_slot(Handler& handler, std::uint64_t number)
 
 void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler_type handler)
 {
-  if (channel_.forked()) // before the mutex: the parent's thread may have held it
+  if (process_.foreign()) // before the mutex: the parent's thread may have held it
     return waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler)).complete(error::forked, nullptr);
   std::unique_lock lock(mutex_);
   const std::uint64_t number = ++last_number_;
@@ -176,7 +176,7 @@ void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler
 
 void acceptor_impl::get_request(const asio::any_io_executor& executor, request_handler_type handler)
 {
-  if (channel_.forked())
+  if (process_.foreign())
     return waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler)).complete(error::forked, nullptr);
   std::unique_lock lock(mutex_);
   const std::uint64_t number = ++last_number_;
@@ -205,7 +205,7 @@ void acceptor_impl::withdraw(std::uint64_t number)
 
 void acceptor_impl::cancel()
 {
-  if (channel_.forked())
+  if (process_.foreign())
     return;
   std::unique_lock lock(mutex_);
   end_waiting(lock, asio::error::operation_aborted);
@@ -233,7 +233,7 @@ void acceptor_impl::end_in_child()
 
 void acceptor_impl::close()
 {
-  if (channel_.forked())
+  if (process_.foreign())
     return; // it is the parent's
   {
     std::lock_guard lock(mutex_);

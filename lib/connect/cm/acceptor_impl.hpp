@@ -62,9 +62,10 @@ private:
   void serve();
 
   const std::shared_ptr<const acceptor_settings> settings_;
-  event_channel& channel_;
+  event_channel& channel_; // goes before an acceptor may that something owns which the io_context destroys last
   boost::asio::ip::tcp::endpoint local_;
 
+  const rdma::detail::process_mark process_;
   mutable std::mutex mutex_;
   unique_id id_; // what listens, while open
   std::uint64_t last_number_ = 0;
