@@ -19,9 +19,8 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::uint32_t in_flight_max = 16;  // the peer has receives for so many
-constexpr std::size_t lent_to_us_max = 64;   // that the program has not taken yet
-constexpr std::uint32_t alignment_max = 4096;
+constexpr std::uint32_t in_flight_max = 16; // the peer has receives for so many
+constexpr std::size_t lent_to_us_max = 64;  // that the program has not taken yet
 
 } // namespace
 
@@ -172,7 +171,7 @@ void agent_impl::allocate(const io_executor& executor, std::size_t size, const a
   error_code ec;
   if (size == 0)
     ec = error::empty_buffer;
-  else if (!std::has_single_bit(options.alignment) || options.alignment > alignment_max)
+  else if (!std::has_single_bit(options.alignment) || options.alignment > memory_pool::alignment_max)
     ec = error::bad_alignment;
   else if (options.rights == access::local_read || !permits(remote_access, options.rights))
     ec = error::bad_access;

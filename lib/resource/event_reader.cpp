@@ -30,7 +30,7 @@ namespace {
 // find a mutex locked by a thread that it does not have.
 std::mutex dispatch_mutex;
 
-[[maybe_unused]] const int registered = ::pthread_atfork([] { dispatch_mutex.lock(); },
+[[maybe_unused]] const int dispatch_fork_handlers = ::pthread_atfork([] { dispatch_mutex.lock(); },
   [] { dispatch_mutex.unlock(); }, [] { dispatch_mutex.unlock(); });
 
 class descriptor

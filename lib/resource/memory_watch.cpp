@@ -52,7 +52,7 @@ std::atomic<int> inherited{-1};
 std::mutex current_mutex;
 std::weak_ptr<memory_watch> current;
 
-[[maybe_unused]] const int registered =
+[[maybe_unused]] const int watch_fork_handlers =
   ::pthread_atfork([] { current_mutex.lock(); }, [] { current_mutex.unlock(); },
     []
     {

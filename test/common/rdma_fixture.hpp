@@ -9,6 +9,7 @@
 #define BOOST_RDMA_TEST_COMMON_RDMA_FIXTURE_HPP
 
 #include "common/device_traits.hpp"
+#include "common/patience.hpp"
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/memory_region.hpp>
@@ -28,9 +29,6 @@ namespace test {
 
 namespace asio = boost::asio;
 using rdma::error_code;
-
-/// Longer than anything here takes, on any machine; only a test that fails waits for it.
-inline constexpr std::chrono::seconds patience{60};
 
 /// Runs io until done() holds; false when that takes too long or nothing is left to run.
 template <class Condition>
@@ -80,6 +78,7 @@ inline rdma::context make_context(rdma::context_options options = {})
 
 /// Connects two queue pairs, in this process, by what a user would send from one to the other.
 template <class A, class B>
+  requires requires(A& a, B& b) { a.local_endpoint(), b.local_endpoint(); }
 void connect(A& a, B& b)
 {
   need(feature::endpoint_descriptions);

@@ -221,7 +221,7 @@ private:
   bool over_ = false;
 };
 
-agent_message request(message_type type, std::uint32_t id)
+agent_message message_of(message_type type, std::uint32_t id)
 {
   agent_message m;
   m.type = type;
@@ -354,7 +354,7 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
   attacked_fixture f;
   attacker eve(f);
   const auto lane = raw_lane::open(eve);
-  const auto granted = lane->ask(request(message_type::allocate, 1));
+  const auto granted = lane->ask(message_of(message_type::allocate, 1));
   REQUIRE(granted);
   REQUIRE(granted->type == message_type::granted);
   CHECK(f.lessor.statistics().regions == 2);
@@ -365,27 +365,27 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
   SECTION("of zeros") { bytes.assign(64, std::byte(0)); }
   SECTION("an answer to what was not asked")
   {
-    agent_message m = request(message_type::done, 77);
+    agent_message m = message_of(message_type::done, 77);
     m.lease = 0;
     const auto encoded = m.encode();
     bytes.assign(encoded.begin(), encoded.end());
   }
   SECTION("a grant that was not asked for")
   {
-    agent_message m = request(message_type::lend, 77);
+    agent_message m = message_of(message_type::lend, 77);
     m.type = message_type::granted;
     const auto encoded = m.encode();
     bytes.assign(encoded.begin(), encoded.end());
   }
   SECTION("the same lease lent twice")
   {
-    const auto encoded = request(message_type::lend, 77).encode();
-    REQUIRE(lane->ask(request(message_type::lend, 76))->type == message_type::done);
+    const auto encoded = message_of(message_type::lend, 77).encode();
+    REQUIRE(lane->ask(message_of(message_type::lend, 76))->type == message_type::done);
     bytes.assign(encoded.begin(), encoded.end());
   }
   SECTION("a lease without a key")
   {
-    agent_message m = request(message_type::lend, 77);
+    agent_message m = message_of(message_type::lend, 77);
     const bool software = has(feature::software_device);
     m.memory = rdma::remote_buffer(4096, 32, {software ? 7u : 0u, software ? 0u : 7u}, rdma::remote_access);
     const auto encoded = m.encode();
@@ -406,18 +406,18 @@ TEST_CASE("leases that are not the sender's are as if there were none")
   for (const message_type type : {message_type::renew, message_type::release, message_type::hand_over})
     for (const std::uint64_t lease : {std::uint64_t{1}, std::uint64_t{2}, UINT64_MAX})
     {
-      agent_message m = request(type, 5);
+      agent_message m = message_of(type, 5);
       m.lease = lease;
       const auto said = lane->ask(m);
       REQUIRE(said);
       CHECK(said->type == message_type::refused);
       CHECK(said->status == rdma::detail::refusal_status::unknown_lease);
     }
-  agent_message silent = request(message_type::release, 0);
+  agent_message silent = message_of(message_type::release, 0);
   CHECK(lane->send(silent));
   silent.type = message_type::recall;
   CHECK(lane->send(silent));
-  CHECK(lane->ask(request(message_type::allocate, 6))->type == message_type::granted);
+  CHECK(lane->ask(message_of(message_type::allocate, 6))->type == message_type::granted);
   f.check_unharmed();
 }
 
@@ -426,7 +426,7 @@ TEST_CASE("what is lent for no time at all keeps nobody from what is lent in ear
   attacked_fixture f;
   attacker eve(f);
   const auto lane = raw_lane::open(eve);
-  agent_message brief = request(message_type::lend, 1);
+  agent_message brief = message_of(message_type::lend, 1);
   for (const std::uint64_t lifetime : {0, 1, 2})
   {
     brief.lease = 10 + lifetime;
@@ -475,7 +475,7 @@ TEST_CASE("a peer that takes no answers gets no more than its share of work done
     const auto lane = raw_lane::open(eve, 1);
     constexpr int flood = 2000;
     for (int i = 1; i <= flood; ++i)
-      lane->post(request(message_type::allocate, static_cast<std::uint32_t>(i)));
+      lane->post(message_of(message_type::allocate, static_cast<std::uint32_t>(i)));
     // Others are served meanwhile; the flood goes on as its one receive lets answers through.
     for (int i = 0; i != 20; ++i)
       f.check_unharmed();
@@ -504,7 +504,7 @@ TEST_CASE("messages at random do no harm")
       eve = std::make_unique<attacker>(f);
       lane = raw_lane::open(*eve);
     }
-    agent_message m = request(static_cast<message_type>(1 + random() % 9), random() % 4);
+    agent_message m = message_of(static_cast<message_type>(1 + random() % 9), random() % 4);
     if (m.lease != 0)
       m.lease = 1 + random() % 3;
     auto bytes = m.encode();

@@ -20,7 +20,7 @@ using namespace test;
 
 namespace {
 
-rdma::queue_pair_options hasty()
+rdma::queue_pair_options soon_given_up()
 {
   rdma::queue_pair_options options;
   options.timeout = 10;
@@ -954,7 +954,7 @@ TEST_CASE("a receive too small for the message fails on both sides and flushes t
 
 TEST_CASE("a message that meets no receive fails when its retries are used up")
 {
-  linked_pair l(hasty());
+  linked_pair l(soon_given_up());
   bytes_record sent;
   l.near.async_send(rdma::no_data, sent.handler());
   REQUIRE(run_until(l.io, [&] { return sent.done(); }));

@@ -27,7 +27,7 @@ using namespace test;
 
 namespace {
 
-rdma::queue_pair_options shallow()
+rdma::queue_pair_options of_depth_two()
 {
   rdma::queue_pair_options options;
   options.send_depth = 2;
@@ -96,7 +96,7 @@ TEST_CASE("a waiting operation is withdrawn by any cancellation, and the others 
 {
   const auto type = GENERATE(asio::cancellation_type::partial, asio::cancellation_type::total,
                              asio::cancellation_type::terminal);
-  linked_pair l(shallow());
+  linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(64);
   outcomes o;
   asio::cancellation_signal signals[8];
@@ -129,7 +129,7 @@ TEST_CASE("a waiting operation is withdrawn by any cancellation, and the others 
 
 TEST_CASE("waiting sends are withdrawn, too, and the rest arrive")
 {
-  linked_pair l(shallow());
+  linked_pair l(of_depth_two());
   rdma::registered_buffer text = buffer_of(l.near_context, "abcdef");
   rdma::registered_buffer into = l.far_context.allocate(6);
   outcomes o;
@@ -231,7 +231,7 @@ TEST_CASE(
 
 TEST_CASE("cancelling from within a handler works on what waits and on what is posted")
 {
-  linked_pair l(shallow());
+  linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(8);
   asio::cancellation_signal posted;
   asio::cancellation_signal waiting;
@@ -254,7 +254,7 @@ TEST_CASE("cancelling from within a handler works on what waits and on what is p
 TEST_CASE("a coroutine waits for a message or a timer, whichever is first")
 {
   using namespace asio::experimental::awaitable_operators;
-  linked_pair l(shallow());
+  linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(8);
   // The receive queue is full: the third receive waits and can be withdrawn by itself.
   outcomes o;
@@ -278,7 +278,7 @@ TEST_CASE("a coroutine waits for a message or a timer, whichever is first")
 
 TEST_CASE("closing ends what is posted and what waits, sends and receives, once each")
 {
-  linked_pair l(shallow());
+  linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(8);
   outcomes o;
   for (int i = 0; i < 6; ++i)
@@ -402,8 +402,8 @@ TEST_CASE("an io_context that goes with operations outstanding destroys their ha
   rdma::registered_buffer buffer = context.allocate(64);
   {
     asio::io_context io;
-    rdma::queue_pair a(io, context, shallow());
-    rdma::queue_pair b(io, context, shallow());
+    rdma::queue_pair a(io, context, of_depth_two());
+    rdma::queue_pair b(io, context, of_depth_two());
     connect(a, b);
     auto handler = [&]
     { return [w = witness(alive)](error_code, std::size_t) { FAIL("called"); }; };

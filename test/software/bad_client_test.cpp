@@ -21,10 +21,10 @@ using namespace test;
 using rdma::detail::frame_type;
 
 // A description of a queue pair that exists, of a client that will not use it.
-class stranger
+class bad_client
 {
 public:
-  explicit stranger(connect_fixture& f)
+  explicit bad_client(connect_fixture& f)
     : queue_pair_(f.io, f.client_context)
   {
   }
@@ -37,7 +37,7 @@ private:
 
 std::string status_of(const std::string& answer) { return answer.substr(0, 12); }
 
-rdma::acceptor_options impatient()
+rdma::acceptor_options hurried()
 {
   rdma::acceptor_options options;
   options.handshake_timeout = std::chrono::milliseconds(50);
@@ -49,7 +49,7 @@ rdma::acceptor_options impatient()
 TEST_CASE("a bad request is answered, ends, and fails no accept")
 {
   connect_fixture f;
-  stranger client(f);
+  bad_client client(f);
   rdma::endpoint_description other = client.endpoint();
   other.kind = other.kind == rdma::device_kind::nic ? rdma::device_kind::software
                                                     : rdma::device_kind::nic;
@@ -95,7 +95,7 @@ TEST_CASE("a bad request is answered, ends, and fails no accept")
 TEST_CASE("a client that vanishes at any step of connecting fails no accept")
 {
   connect_fixture f;
-  stranger client(f);
+  bad_client client(f);
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
   const std::string request = good_request(client.endpoint());
@@ -137,7 +137,7 @@ TEST_CASE("a client that vanishes at any step of connecting fails no accept")
 TEST_CASE("good clients are served while bad ones sit there")
 {
   connect_fixture f;
-  stranger client(f);
+  bad_client client(f);
   std::vector<plain_peer> idlers;
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
@@ -172,8 +172,8 @@ TEST_CASE("more silent clients than handshakes are allowed cannot keep a good on
 
 TEST_CASE("a client that is too slow is dropped")
 {
-  connect_fixture f(impatient());
-  stranger client(f);
+  connect_fixture f(hurried());
+  bad_client client(f);
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
   plain_peer silent = plain_peer::connect(f.io, f.acceptor.local_endpoint());
@@ -194,7 +194,7 @@ TEST_CASE("a client that goes without a farewell is peer_lost, one that says bye
   connect_fixture f;
   for (const bool polite : {false, true})
   {
-    stranger client(f);
+    bad_client client(f);
     connect_fixture::accepted server;
     f.acceptor.async_accept(server.handler());
     bytes_record received;
@@ -220,7 +220,7 @@ TEST_CASE("a client that goes without a farewell is peer_lost, one that says bye
 TEST_CASE("closing a queue pair says bye to the peer")
 {
   connect_fixture f;
-  stranger client(f);
+  bad_client client(f);
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
   plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
@@ -234,7 +234,7 @@ TEST_CASE("closing a queue pair says bye to the peer")
 TEST_CASE("a client that left while it waited for an accept is passed over")
 {
   connect_fixture f;
-  stranger client(f);
+  bad_client client(f);
   connect_fixture::accepted first, second;
   f.acceptor.async_accept(first.handler());
   plain_peer early = plain_peer::connect(f.io, f.acceptor.local_endpoint());

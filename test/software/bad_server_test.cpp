@@ -26,9 +26,9 @@ using namespace test;
 using rdma::detail::frame_type;
 
 // A client of a server that does what the test says.
-struct victim
+struct bad_server_victim
 {
-  explicit victim(const rdma::queue_pair_options& options = {})
+  explicit bad_server_victim(const rdma::queue_pair_options& options = {})
     : client(std::in_place, io, context, options)
     , stranger(io, context)
   {
@@ -55,7 +55,7 @@ struct victim
 
 TEST_CASE("the client maps what a server answers to an error that tells")
 {
-  victim probe;
+  bad_server_victim probe;
   const std::string good = good_answer(probe.endpoint());
   const auto refusal = [](boost::beast::http::status status)
   { return http_text(rdma::detail::make_upgrade_refusal(status, "why not")); };
@@ -80,7 +80,7 @@ TEST_CASE("the client maps what a server answers to an error that tells")
   for (const auto& [answer, expected] : cases)
   {
     plain_server server;
-    victim v;
+    bad_server_victim v;
     v.connect(server.endpoint());
     plain_peer peer = server.accept();
     peer.read_header();
@@ -97,12 +97,12 @@ TEST_CASE("the client maps what a server answers to an error that tells")
 
 TEST_CASE("a server that vanishes at any step of connecting is peer_lost")
 {
-  victim probe;
+  bad_server_victim probe;
   const std::string answer = good_answer(probe.endpoint());
   for (std::size_t sent = 0; sent < answer.size(); sent += 1 + answer.size() / 24)
   {
     plain_server server;
-    victim v;
+    bad_server_victim v;
     v.connect(server.endpoint());
     {
       plain_peer peer = server.accept();
@@ -115,7 +115,7 @@ TEST_CASE("a server that vanishes at any step of connecting is peer_lost")
   }
   // before it has read anything: the reset may come before the end of the stream, or instead of it
   plain_server server;
-  victim v;
+  bad_server_victim v;
   v.connect(server.endpoint());
   static_cast<void>(server.accept());
   REQUIRE(v.done());
@@ -125,7 +125,7 @@ TEST_CASE("a server that vanishes at any step of connecting is peer_lost")
 TEST_CASE("a server that vanishes once connected ends operations with peer_lost")
 {
   plain_server server;
-  victim v;
+  bad_server_victim v;
   v.connect(server.endpoint());
   bytes_record received;
   auto buffer = v.context.allocate(64);
@@ -143,7 +143,7 @@ TEST_CASE("a server that vanishes once connected ends operations with peer_lost"
 TEST_CASE("frames that come at once are not lost")
 {
   plain_server server;
-  victim v;
+  bad_server_victim v;
   v.connect(server.endpoint());
   bytes_record received;
   auto buffer = v.context.allocate(64);
@@ -163,7 +163,7 @@ TEST_CASE("a server that says nothing is given up after the time limit")
     rdma::queue_pair_options options;
     options.connect_timeout = std::chrono::milliseconds(50);
     plain_server server;
-    victim v(options);
+    bad_server_victim v(options);
     v.connect(server.endpoint());
     plain_peer peer = server.accept();
     if (half)
@@ -175,7 +175,7 @@ TEST_CASE("a server that says nothing is given up after the time limit")
 
 TEST_CASE("what connecting the socket says passes through as it is")
 {
-  victim v;
+  bad_server_victim v;
   tcp::endpoint nobody;
   {
     plain_server gone;
@@ -200,7 +200,7 @@ TEST_CASE("connecting is cancelled by each type of cancellation, at each step")
     for (const int step : {0, 1, 2})
     {
       plain_server server;
-      victim v;
+      bad_server_victim v;
       asio::cancellation_signal signal;
       v.client->async_connect(
         server.endpoint(), asio::bind_cancellation_slot(signal.slot(), v.connected.handler()));
@@ -227,7 +227,7 @@ TEST_CASE("connecting is cancelled by each type of cancellation, at each step")
 TEST_CASE("cancelling after the connection stands leaves it alone")
 {
   plain_server server;
-  victim v;
+  bad_server_victim v;
   asio::cancellation_signal signal;
   v.client->async_connect(
     server.endpoint(), asio::bind_cancellation_slot(signal.slot(), v.connected.handler()));
@@ -248,7 +248,7 @@ TEST_CASE("a queue pair that is closed or destroyed while it connects aborts it"
     for (const bool answered : {false, true})
     {
       plain_server server;
-      victim v;
+      bad_server_victim v;
       v.connect(server.endpoint());
       plain_peer peer = server.accept();
       if (answered)

@@ -227,9 +227,9 @@ private:
 };
 
 /// What hears of the end of one queue pair.
-struct witness
+struct end_witness
 {
-  explicit witness(rdma::queue_pair& own)
+  explicit end_witness(rdma::queue_pair& own)
     : buffer_(own.context().allocate(64))
   {
     own.async_wait_close(ended.handler());
@@ -260,7 +260,7 @@ public:
     [[nodiscard]] bool good() const { return peer.peer_data().empty(); }
 
     rdma::queue_pair peer;
-    witness of_peer;
+    end_witness of_peer;
   };
 
   explicit customers(rdma::acceptor& acceptor)
@@ -416,12 +416,12 @@ TEST_CASE("a peer that is stopped is lost to who set a limit to its silence, and
     REQUIRE(run_until(io, [&] { return connected.done(); }));
     REQUIRE(!connected.ec);
   }
-  witness of_limited(limited), of_patient(patient), of_unlimited(unlimited);
+  end_witness of_limited(limited), of_patient(patient), of_unlimited(unlimited);
   server.signal(SIGSTOP);
   REQUIRE(run_until(io, [&] { return of_limited.done(); }));
   CHECK(of_limited.ended.ec == error::peer_lost);
   CHECK(of_limited.received.ec == error::peer_lost);
-  for (const witness* each : {&of_patient, &of_unlimited})
+  for (const end_witness* each : {&of_patient, &of_unlimited})
   {
     CHECK(each->ended.calls == 0);
     CHECK(each->received.calls == 0);
@@ -447,7 +447,7 @@ TEST_CASE("a server that is killed or stopped at any moment of connecting ends i
     rdma::context context = make_context();
     rdma::queue_pair client(io, context, impatient());
     plain_record connected;
-    witness of_client(client);
+    end_witness of_client(client);
     client.async_connect(server.endpoint(), connected.handler());
     const auto moment = when.next();
     std::this_thread::sleep_for(moment);

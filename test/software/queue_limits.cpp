@@ -57,7 +57,7 @@ ibv_device_attr limits_of(const rdma::context& context)
   return limits;
 }
 
-rdma::shared_receive_queue_options of_depth(std::uint32_t depth)
+rdma::shared_receive_queue_options queue_of_depth(std::uint32_t depth)
 {
   rdma::shared_receive_queue_options options;
   options.depth = depth;
@@ -94,9 +94,9 @@ TEST_CASE("a shared receive queue can be as deep as the device allows, and not d
   const ibv_device_attr limits = limits_of(context);
   const auto most = static_cast<std::uint32_t>(std::min(limits.max_srq_wr, limits.max_cqe));
   for (const std::uint32_t depth : {most + 1, absurd})
-    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(depth)); })
+    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(depth)); })
       == rdma::error::queue_too_deep);
-  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(most)); }) == error_code());
+  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(most)); }) == error_code());
   REQUIRE(run_out(io));
 }
 
@@ -155,12 +155,12 @@ TEST_CASE("queues are refused when their completion queue cannot hold their comp
     CHECK(first.is_open());
   }
 
-  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(most + 1)); })
+  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(most + 1)); })
     == rdma::error::queue_too_deep);
   for (int i = 0; i < 3; ++i)
   {
-    rdma::shared_receive_queue first(io, context, of_depth(most));
-    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, of_depth(1)); })
+    rdma::shared_receive_queue first(io, context, queue_of_depth(most));
+    CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(1)); })
       == rdma::error::queue_too_deep);
     CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })
       == rdma::error::queue_too_deep);

@@ -146,9 +146,9 @@ rdma::software::device_settings at(const char* address)
   return s;
 }
 
-struct scene
+struct datagram_scene
 {
-  explicit scene(const char* address = "127.0.0.1")
+  explicit datagram_scene(const char* address = "127.0.0.1")
     : near(at(address))
     , far(at(address))
     , a(near)
@@ -223,7 +223,7 @@ std::vector<std::byte> bytes_of(const protocol::header& h, std::size_t payload)
 TEST_CASE("a datagram arrives with its route in front, and can be answered by that alone")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s(GENERATE("127.0.0.1", "::1"));
+  datagram_scene s(GENERATE("127.0.0.1", "::1"));
   const std::size_t size = GENERATE(0u, 1u, 2048u, 4096u);
   CAPTURE(size);
   REQUIRE(s.b.receive(1, s.into.sge(0, route + 4096)) == 0);
@@ -268,7 +268,7 @@ TEST_CASE("a datagram arrives with its route in front, and can be answered by th
 TEST_CASE("many datagrams leave by few calls, gathered and inline, and arrive in order")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   for (unsigned i = 0; i < 32; ++i)
     REQUIRE(s.b.receive(i, s.into.sge(i * 256, 256)) == 0);
   std::vector<std::unique_ptr<request>> list;
@@ -298,7 +298,7 @@ TEST_CASE("many datagrams leave by few calls, gathered and inline, and arrive in
 TEST_CASE("datagrams with a wrong key are dropped and counted")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   REQUIRE(s.b.receive(1, s.into.sge(0, 512)) == 0);
   REQUIRE(s.a.send(1, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, 8), the_key + 1) == 0);
   CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
@@ -316,7 +316,7 @@ TEST_CASE(
   "a datagram that meets no receive, too small a one or nobody at all is lost, and nothing else is")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   const int what = GENERATE(0, 1, 2, 3);
   CAPTURE(what);
   std::uint32_t to = s.b.qp()->qp_num;
@@ -343,7 +343,7 @@ TEST_CASE(
   "a message too long for a datagram, or not readable, ends the sending until it is taken up again")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   const bool length = GENERATE(true, false);
   ibv_sge bad = s.from.sge(0, length ? 4097 : 64);
   if (!length)
@@ -360,7 +360,7 @@ TEST_CASE(
 TEST_CASE("a receive that is wrong itself ends the datagram queue pair that it was posted to")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   ibv_sge bad = s.into.sge(0, 256);
   bad.lkey ^= 0xff00;
   REQUIRE(s.b.receive(1, bad) == 0);
@@ -418,7 +418,7 @@ TEST_CASE("datagram queue pairs go through their states with their own attribute
 TEST_CASE("a datagram needs an address handle of its queue pair's domain, and nothing but sends")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   CHECK(s.a.send(1, nullptr, 2, s.from.sge(0, 8)) == EINVAL);
   CHECK(s.a.send(1, s.to_far.get(), 0x1000000, s.from.sge(0, 8)) == EINVAL);
   const handle foreign(s.far, s.near);
@@ -450,7 +450,7 @@ TEST_CASE("a datagram needs an address handle of its queue pair's domain, and no
 TEST_CASE("datagram queue pairs share receives, and may be built by the ibv_wr calls")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   ibv_srq_init_attr with{nullptr, {16, 2, 0}};
   ibv_srq* const shared = s.far.api().create_srq(s.far.pd(), &with);
   REQUIRE(shared != nullptr);
@@ -511,7 +511,7 @@ TEST_CASE("datagram queue pairs share receives, and may be built by the ibv_wr c
 TEST_CASE("a datagram wakes who waits for its completion")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   ibv_comp_channel* const channel = s.far.api().create_comp_channel(s.far.context());
   REQUIRE(channel != nullptr);
   ibv_cq* const cq = s.far.api().create_cq(s.far.context(), 8, nullptr, channel, 0);
@@ -556,7 +556,7 @@ TEST_CASE("a datagram wakes who waits for its completion")
 TEST_CASE("what strangers send to the datagram port does no harm")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   for (std::uint64_t i = 0; i < 8; ++i)
     REQUIRE(s.b.receive(i, s.into.sge(1024 * i, 512)) == 0);
   const udp_stranger stranger(s.far.lid());
@@ -645,7 +645,7 @@ TEST_CASE("nothing listens for datagrams before a queue pair is there for them")
 TEST_CASE("a completion queue without room ends the datagram queue pair, and says so")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  datagram_scene s;
   datagrams small(s.far, nullptr, 2);
   small.start();
   for (std::uint64_t i = 0; i < 4; ++i)

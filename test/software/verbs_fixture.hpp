@@ -10,6 +10,7 @@
 
 #include "common/catch.hpp"
 #include "common/device_traits.hpp"
+#include "common/patience.hpp"
 
 #include "verbs/software/software.hpp"
 
@@ -40,9 +41,6 @@ namespace test {
 
 /// For what this fixture itself needs: throws. Catch's own assertions are for one thread only.
 void must(bool good, const char* what);
-
-/// How long a test waits for what must come. What must not come is shown by what comes instead.
-inline constexpr std::chrono::seconds patience{60};
 
 /// Calls until it returns true, without sleeping: whoever polls makes progress.
 template <class Condition>

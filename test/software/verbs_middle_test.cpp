@@ -19,7 +19,7 @@ using namespace test;
 
 namespace {
 
-constexpr std::uint32_t frame_bytes = 256 * 1024;
+constexpr std::uint32_t segment_bytes = 256 * 1024;
 
 /// The headers of the n-th frame that the stranger sends.
 protocol::header frame(const victim& v, protocol::opcode op, std::uint32_t n,
@@ -63,50 +63,50 @@ TEST_CASE("a region that goes in the middle of a write is written no further; th
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
-  memory region(v.device, 2 * frame_bytes);
+  memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
-  auto h = frame(v, protocol::opcode::write_first, 0, frame_bytes);
+  auto h = frame(v, protocol::opcode::write_first, 0, segment_bytes);
   h.address = region.address();
   h.key = region.key();
-  h.length = 2 * frame_bytes;
+  h.length = 2 * segment_bytes;
   say(s, h);
   check_answer(s, protocol::syndrome_ack, 0);
   region.deregister();
-  say(s, frame(v, protocol::opcode::write_last, 1, frame_bytes));
+  say(s, frame(v, protocol::opcode::write_last, 1, segment_bytes));
   check_answer(s, protocol::nak_remote_access, 1);
   CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
   CHECK(s.hear(1).empty());
   CHECK_FALSE(v.device.has_event());
-  CHECK(region.holds(sent_byte, 0, frame_bytes));
-  CHECK(region.holds(kept_byte, frame_bytes));
+  CHECK(region.holds(sent_byte, 0, segment_bytes));
+  CHECK(region.holds(kept_byte, segment_bytes));
 }
 
 TEST_CASE("a receive whose region goes in the middle of a message fails on both sides")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v(nullptr, 0);
-  memory region(v.device, 2 * frame_bytes);
+  memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
   REQUIRE(v.e.receive(5, region.sge()) == 0);
   REQUIRE(v.e.receive(6, v.m.sge()) == 0);
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
-  say(s, frame(v, protocol::opcode::send_first, 0, frame_bytes));
+  say(s, frame(v, protocol::opcode::send_first, 0, segment_bytes));
   check_answer(s, protocol::syndrome_ack, 0);
   region.deregister();
-  say(s, frame(v, protocol::opcode::send_last, 1, frame_bytes));
+  say(s, frame(v, protocol::opcode::send_last, 1, segment_bytes));
   check_answer(s, protocol::nak_remote_operation, 1);
   check_error(v.e.received(), 5, IBV_WC_LOC_PROT_ERR);
   check_flushed(v.e.received(), {6});
   check_ended(v.e);
   CHECK(s.hear(1).empty());
   CHECK_FALSE(v.device.has_event());
-  CHECK(region.holds(sent_byte, 0, frame_bytes));
-  CHECK(region.holds(kept_byte, frame_bytes));
+  CHECK(region.holds(sent_byte, 0, segment_bytes));
+  CHECK(region.holds(kept_byte, segment_bytes));
   CHECK(v.m.holds(0x5a));
 }
 
@@ -156,7 +156,7 @@ TEST_CASE("a refusal that cannot be told because the peer has gone ends the queu
     h.key = region.key();
     h.length = size;
     say(s, h);
-    h = frame(v, protocol::opcode::write_only, protocol::frame_count(size, frame_bytes), 8);
+    h = frame(v, protocol::opcode::write_only, protocol::frame_count(size, segment_bytes), 8);
     h.address = region.address();
     h.key = region.key() ^ 0x10000;
     h.length = 8;
@@ -173,13 +173,13 @@ TEST_CASE("a region that goes while it is read into is a local error, and is fil
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
-  memory region(v.device, 2 * frame_bytes);
+  memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
   REQUIRE(v.e.read(1, region.sge(), 0x1000, 0x2000) == 0);
   REQUIRE(hear(s, protocol::opcode::read_request).has_value());
-  auto h = frame(v, protocol::opcode::read_response_first, 0, frame_bytes);
+  auto h = frame(v, protocol::opcode::read_response_first, 0, segment_bytes);
   h.syndrome = protocol::syndrome_ack;
   say(s, h);
   // Nobody acknowledges a response. A message behind it is acknowledged when it has come in, too.
@@ -187,7 +187,7 @@ TEST_CASE("a region that goes while it is read into is a local error, and is fil
   check_answer(s, protocol::syndrome_ack, 0);
   CHECK(v.e.received().next().status == IBV_WC_SUCCESS);
   region.deregister();
-  h = frame(v, protocol::opcode::read_response_last, 1, frame_bytes);
+  h = frame(v, protocol::opcode::read_response_last, 1, segment_bytes);
   h.syndrome = protocol::syndrome_ack;
   say(s, h);
   check_error(v.e.sent(), 1, IBV_WC_LOC_PROT_ERR);
@@ -195,8 +195,8 @@ TEST_CASE("a region that goes while it is read into is a local error, and is fil
   check_ended(v.e);
   CHECK(s.hear(1).empty());
   CHECK_FALSE(v.device.has_event());
-  CHECK(region.holds(sent_byte, 0, frame_bytes));
-  CHECK(region.holds(kept_byte, frame_bytes));
+  CHECK(region.holds(sent_byte, 0, segment_bytes));
+  CHECK(region.holds(kept_byte, segment_bytes));
 }
 
 TEST_CASE("a region that goes while it is sent is a local error, and the peer gets no message")
@@ -206,8 +206,8 @@ TEST_CASE("a region that goes while it is sent is a local error, and the peer ge
   pair_options o;
   o.rnr_timer = 20; // 10 ms
   connected c(o);
-  memory from(c.near, 3 * frame_bytes);
-  memory into(c.far, 3 * frame_bytes);
+  memory from(c.near, 3 * segment_bytes);
+  memory into(c.far, 3 * segment_bytes);
   from.fill(sent_byte);
   REQUIRE(c.a.write(0, from.sge(0, 1), into.address(), into.key()) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
@@ -232,7 +232,7 @@ TEST_CASE("a region that goes while it is sent is a local error, and the peer ge
   // What came is the beginning of the message and nothing else.
   const auto& bytes = into.bytes();
   const auto end = std::find(bytes.begin(), bytes.end(), kept_byte);
-  CHECK(end - bytes.begin() <= 2 * frame_bytes);
+  CHECK(end - bytes.begin() <= 2 * segment_bytes);
   CHECK(std::all_of(bytes.begin(), end, [](std::uint8_t b) { return b == sent_byte; }));
   CHECK(std::all_of(end, bytes.end(), [](std::uint8_t b) { return b == kept_byte; }));
 }

@@ -32,9 +32,9 @@ __attribute__((no_sanitize("thread"))) bool has_arrived(const memory& in, std::s
 }
 
 // Both ends, and memory on each.
-struct scene
+struct unreliable_scene
 {
-  explicit scene(const pair_options& with = unreliable())
+  explicit unreliable_scene(const pair_options& with = unreliable())
     : c(with)
     , near(c.near, 1 << 20)
     , far(c.far, 1 << 20)
@@ -69,7 +69,7 @@ struct scene
 TEST_CASE("unreliable connections carry sends and writes of any size, in order")
 {
   BOOST_RDMA_TEST_NEEDS(software_device); // others lose some of this when they are busy
-  scene s;
+  unreliable_scene s;
   REQUIRE(s.c.b.receive(1, s.far.sge(0, 600'000)) == 0);
   REQUIRE(s.c.b.receive(2, s.far.sge(700'000, 16)) == 0);
   request send(IBV_WR_SEND_WITH_IMM, {s.near.sge(0, 1000), s.near.sge(1000, 599'000)}, 1);
@@ -103,7 +103,7 @@ TEST_CASE("unreliable connections carry sends and writes of any size, in order")
 TEST_CASE("reads, atomics and invalidation are no requests of an unreliable connection")
 {
   BOOST_RDMA_TEST_NEEDS(argument_checks);
-  scene s;
+  unreliable_scene s;
   const auto opcode = GENERATE(
     IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_SEND_WITH_INV);
   request r(opcode, {s.near.sge(0, 8)});
@@ -142,7 +142,7 @@ TEST_CASE("an unreliable connection asks for its own attributes and for no other
 TEST_CASE("an unreliable message that meets no receive vanishes")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  unreliable_scene s;
   SECTION("no receive at all")
   {
     REQUIRE(s.c.a.send(1, s.near.sge(0, 64)) == 0);
@@ -179,7 +179,7 @@ TEST_CASE(
 {
   BOOST_RDMA_TEST_NEEDS(
     software_device); // others complete it with an error (IBA 9.9.3 leaves classes D and E)
-  scene s;
+  unreliable_scene s;
   const std::size_t size = GENERATE(17u, 700'000u);
   REQUIRE(s.c.b.receive(1, s.far.sge(0, 16)) == 0);
   REQUIRE(s.c.a.send(1, s.near.sge(0, size)) == 0);
@@ -196,7 +196,7 @@ TEST_CASE(
 TEST_CASE("an unreliable write that is not permitted vanishes, and touches nothing")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  unreliable_scene s;
   memory guarded(s.c.far, 4096, IBV_ACCESS_LOCAL_WRITE);
   guarded.fill(kept_byte);
   const int what = GENERATE(0, 1, 2);
@@ -218,7 +218,7 @@ TEST_CASE("a request of its own that is wrong ends an unreliable queue pair's se
           "taken up again")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  unreliable_scene s;
   ibv_sge bad = s.near.sge(0, 64);
   bad.lkey ^= 0xff00;
   REQUIRE(s.c.a.receive(50, s.near.sge(0, 64)) == 0);
@@ -242,7 +242,7 @@ TEST_CASE("a request of its own that is wrong ends an unreliable queue pair's se
 TEST_CASE("a receive that is wrong itself ends the unreliable queue pair that it was posted to")
 {
   BOOST_RDMA_TEST_NEEDS(local_statuses);
-  scene s;
+  unreliable_scene s;
   ibv_sge bad = s.far.sge(0, 64);
   bad.lkey ^= 0xff00;
   REQUIRE(s.c.b.receive(1, bad) == 0);
@@ -260,7 +260,7 @@ TEST_CASE("a receive that is wrong itself ends the unreliable queue pair that it
 TEST_CASE("what is sent to an unreliable peer that is gone vanishes, until it is back")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  scene s;
+  unreliable_scene s;
   s.check_alive();
   REQUIRE(s.c.b.to(IBV_QPS_RESET) == 0);
   for (std::uint64_t i = 0; i < 200; ++i) // more than the queue holds

@@ -77,11 +77,11 @@ static_assert(std::is_nothrow_move_assignable_v<rdma::memory_region>);
 
 namespace {
 
-char memory[100];
+char storage[100];
 
 mutable_buffer all()
 {
-  return {memory, sizeof memory, nullptr};
+  return {storage, sizeof storage, nullptr};
 }
 
 } // namespace
@@ -92,13 +92,13 @@ TEST_CASE("parts of a buffer stay within it")
   CHECK(b.first(10).size() == 10);
   CHECK(b.first(1000).size() == 100);
   CHECK(b.slice(90).size() == 10);
-  CHECK(b.slice(90).data() == memory + 90);
+  CHECK(b.slice(90).data() == storage + 90);
   CHECK(b.slice(90, 5).size() == 5);
   CHECK(b.slice(100).size() == 0);
   CHECK(b.slice(SIZE_MAX, SIZE_MAX).size() == 0);
   CHECK(b.slice(1, SIZE_MAX).size() == 99);
   const const_buffer c = b;
-  CHECK(c.slice(50).first(20).data() == memory + 50);
+  CHECK(c.slice(50).first(20).data() == storage + 50);
   CHECK(c.slice(50).first(20).size() == 20);
   CHECK(c.slice(60, 100).size() == 40);
   CHECK(c.first(5).registration() == nullptr);
@@ -128,19 +128,19 @@ TEST_CASE("buffer_size adds up a sequence")
 
 TEST_CASE("plain memory becomes a view that no registration belongs to")
 {
-  const mutable_buffer b = boost::asio::buffer(memory, 10);
-  CHECK(b.data() == memory);
+  const mutable_buffer b = boost::asio::buffer(storage, 10);
+  CHECK(b.data() == storage);
   CHECK(b.size() == 10);
   CHECK(b.registration() == nullptr);
-  const const_buffer c = std::span<const char>(memory).subspan(4, 8);
-  CHECK(c.data() == memory + 4);
+  const const_buffer c = std::span<const char>(storage).subspan(4, 8);
+  CHECK(c.data() == storage + 4);
   CHECK(c.size() == 8);
   CHECK(c.slice(2).registration() == nullptr);
   // Spans of buffers are sequences of them, not data.
   const std::array<const_buffer, 2> two{c, b};
   CHECK(rdma::buffer_size(std::span(two)) == 18);
   CHECK(rdma::detail::buffer_list(std::span(two)).size() == 2);
-  const std::vector<boost::asio::const_buffer> plain{boost::asio::buffer(memory, 3), {}};
+  const std::vector<boost::asio::const_buffer> plain{boost::asio::buffer(storage, 3), {}};
   CHECK(rdma::buffer_size(plain) == 3);
 }
 
@@ -155,7 +155,7 @@ TEST_CASE("a sequence becomes a list of views, in order, and one that is too lon
   CHECK_FALSE(fits.no_data());
   std::size_t i = 0;
   for (const const_buffer& piece : fits)
-    CHECK(piece.data() == memory + i++);
+    CHECK(piece.data() == storage + i++);
   pieces.push_back(all());
   CHECK(rdma::detail::buffer_list(pieces).overflow());
   CHECK(rdma::detail::buffer_list(rdma::no_data).no_data());

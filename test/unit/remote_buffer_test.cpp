@@ -14,12 +14,12 @@
 
 namespace {
 
-rdma::remote_buffer sample()
+rdma::remote_buffer sample_buffer()
 {
   return {0x1122334455667788, 4096, {0xaabbccdd, 0x01020304}, rdma::access::remote_read};
 }
 
-bool malformed(std::span<const std::byte> bytes)
+bool undecodable(std::span<const std::byte> bytes)
 {
   rdma::error_code ec;
   const rdma::remote_buffer b = rdma::remote_buffer::decode(bytes, ec);
@@ -30,11 +30,11 @@ bool malformed(std::span<const std::byte> bytes)
 
 TEST_CASE("a remote buffer survives being encoded and decoded")
 {
-  const auto bytes = sample().encode();
+  const auto bytes = sample_buffer().encode();
   const rdma::remote_buffer b = rdma::remote_buffer::decode(bytes);
-  CHECK(b.address() == sample().address());
+  CHECK(b.address() == sample_buffer().address());
   CHECK(b.size() == 4096);
-  CHECK(b.keys() == sample().keys());
+  CHECK(b.keys() == sample_buffer().keys());
   CHECK(b.rights() == rdma::access::remote_read);
   CHECK(b.encode() == bytes);
   CHECK(rdma::remote_buffer::decode(rdma::remote_buffer().encode()).size() == 0);
@@ -42,7 +42,7 @@ TEST_CASE("a remote buffer survives being encoded and decoded")
 
 TEST_CASE("the encoded form is big-endian and has its fields where they are documented")
 {
-  const auto bytes = sample().encode();
+  const auto bytes = sample_buffer().encode();
   const unsigned char wanted[rdma::remote_buffer::encoded_size] = {
     0,    1,    0,    4,    0xaa, 0xbb, 0xcc, 0xdd, 1, 2, 3, 4, 0, 0, 0,    0,
     0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0, 0, 0, 0x10, 0};
@@ -52,17 +52,17 @@ TEST_CASE("the encoded form is big-endian and has its fields where they are docu
 
 TEST_CASE("what is no encoded remote buffer is malformed")
 {
-  const auto bytes = sample().encode();
-  CHECK(malformed({}));
+  const auto bytes = sample_buffer().encode();
+  CHECK(undecodable({}));
   for (std::size_t n = 0; n < bytes.size(); ++n)
   {
     const std::vector<std::byte> exact(bytes.begin(),
                                        bytes.begin() + static_cast<std::ptrdiff_t>(n));
-    CHECK(malformed(exact));
+    CHECK(undecodable(exact));
   }
   std::vector<std::byte> longer(bytes.begin(), bytes.end());
   longer.push_back(std::byte(0));
-  CHECK(malformed(longer));
+  CHECK(undecodable(longer));
 
   auto changed = [&](std::size_t at, int value)
   {
@@ -70,10 +70,10 @@ TEST_CASE("what is no encoded remote buffer is malformed")
     copy[at] = std::byte(static_cast<unsigned char>(value));
     return copy;
   };
-  CHECK(malformed(changed(1, 2)));  // another version
-  CHECK(malformed(changed(3, 1)));  // local rights are not given away
-  CHECK(malformed(changed(2, 1)));  // nor unknown ones
-  CHECK(malformed(changed(12, 1))); // what is zero stays zero
+  CHECK(undecodable(changed(1, 2)));  // another version
+  CHECK(undecodable(changed(3, 1)));  // local rights are not given away
+  CHECK(undecodable(changed(2, 1)));  // nor unknown ones
+  CHECK(undecodable(changed(12, 1))); // what is zero stays zero
   CHECK_THROWS_AS(rdma::remote_buffer::decode({}), rdma::system_error);
 }
 
@@ -84,8 +84,8 @@ TEST_CASE("a range that passes the end of the address space is malformed")
   (void)rdma::remote_buffer::decode(last.encode(), ec);
   CHECK(ec == rdma::error_code());
   CHECK(
-    malformed(rdma::remote_buffer(UINT64_MAX - 7, 8, {1, 1}, rdma::access::remote_read).encode()));
-  CHECK(malformed(rdma::remote_buffer(8, UINT64_MAX, {1, 1}, rdma::access::remote_read).encode()));
+    undecodable(rdma::remote_buffer(UINT64_MAX - 7, 8, {1, 1}, rdma::access::remote_read).encode()));
+  CHECK(undecodable(rdma::remote_buffer(8, UINT64_MAX, {1, 1}, rdma::access::remote_read).encode()));
 }
 
 TEST_CASE("bytes at random are refused or encode to themselves")
@@ -95,7 +95,7 @@ TEST_CASE("bytes at random are refused or encode to themselves")
   std::mt19937 random(seed);
   for (int i = 0; i < 20'000; ++i)
   {
-    auto bytes = sample().encode();
+    auto bytes = sample_buffer().encode();
     for (unsigned k = 1 + random() % 3; k != 0; --k)
       bytes[random() % bytes.size()] = std::byte(static_cast<unsigned char>(random()));
     rdma::error_code ec;

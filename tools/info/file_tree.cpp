@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
-constexpr std::size_t size_max = std::size_t{1} << 20; // files of the kernel's are far smaller
+constexpr std::size_t file_size_max = std::size_t{1} << 20; // files of the kernel's are far smaller
 
 std::string_view trimmed(std::string_view text)
 {
@@ -69,7 +69,7 @@ reading file_tree::read(std::string_view path) const
   std::string text;
   char part[4096];
   ssize_t n = 0;
-  while (text.size() < size_max && (n = ::read(fd, part, sizeof part)) > 0)
+  while (text.size() < file_size_max && (n = ::read(fd, part, sizeof part)) > 0)
     text.append(part, static_cast<std::size_t>(n));
   const int error = errno;
   ::close(fd);

@@ -29,7 +29,7 @@ using clock = std::chrono::steady_clock;
 
 // Longer than a device takes to give up by itself with the timers of queue_pair_options.
 constexpr std::chrono::seconds time_limit{15};
-constexpr std::size_t size_max = 4096;
+constexpr std::size_t message_size = 4096;
 constexpr std::string_view request = "from the one to the other";
 constexpr std::string_view answer = "and back";
 
@@ -47,7 +47,7 @@ struct side
     : context(options)
     , pair(io, context)
     , outgoing(filled(context, text))
-    , incoming(context.allocate(size_max))
+    , incoming(context.allocate(message_size))
   {
   }
 

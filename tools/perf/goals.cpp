@@ -18,9 +18,6 @@
 namespace perf {
 namespace {
 
-constexpr auto adaptive = rdma::completion_mode::adaptive;
-constexpr auto busy = rdma::completion_mode::busy_poll;
-
 // Ratios, so that they hold on any machine.
 constexpr double share_of_memcpy = 0.95;
 constexpr double small_writes_wanted = 10e6;

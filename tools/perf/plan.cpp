@@ -14,10 +14,6 @@
 namespace perf {
 namespace {
 
-constexpr auto adaptive = rdma::completion_mode::adaptive;
-constexpr auto busy = rdma::completion_mode::busy_poll;
-constexpr auto event = rdma::completion_mode::event;
-
 constexpr std::uint32_t small = 64;
 constexpr std::uint32_t large = 1u << 20;
 constexpr std::uint32_t large_depth = 8;

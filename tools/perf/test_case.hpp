@@ -16,6 +16,10 @@
 
 namespace perf {
 
+inline constexpr auto adaptive = rdma::completion_mode::adaptive;
+inline constexpr auto busy = rdma::completion_mode::busy_poll;
+inline constexpr auto event = rdma::completion_mode::event;
+
 enum class contender : std::uint8_t
 {
   library,  // this library's Asio operations

@@ -19,8 +19,6 @@
 namespace rdma::software {
 namespace {
 
-constexpr std::uint8_t the_port = 1;
-
 template <class T>
 T* not_supported() noexcept
 {
@@ -37,7 +35,7 @@ int get_device_index(ibv_device*)
 
 int get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey)
 {
-  return port == the_port && pkey == 0xffff ? 0 : -1; // the default partition is all there is
+  return port == port_number && pkey == 0xffff ? 0 : -1; // the default partition is all there is
 }
 
 ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* to, std::size_t most,
@@ -52,7 +50,7 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* to, std::size_t mos
     auto* const at = reinterpret_cast<std::byte*>(to) + i * entry_size;
     ibv_gid_entry entry;
     if (const int error =
-          query_gid_ex(context, the_port, static_cast<std::uint32_t>(i), &entry, 0, sizeof entry);
+          query_gid_ex(context, port_number, static_cast<std::uint32_t>(i), &entry, 0, sizeof entry);
         error != 0)
       return -error;
     std::memset(at, 0, entry_size);

@@ -81,7 +81,7 @@ struct registry
   static inline std::atomic<registry*> current{nullptr};
 };
 
-[[maybe_unused]] const int registered = ::pthread_atfork(nullptr, nullptr,
+[[maybe_unused]] const int memory_fork_handlers = ::pthread_atfork(nullptr, nullptr,
   []
   {
     registry::current.store(nullptr, std::memory_order_relaxed);

@@ -31,7 +31,6 @@
 namespace rdma::software {
 namespace {
 
-constexpr std::uint8_t the_port = 1;
 constexpr std::size_t gids_max = 255; // what a sgid_index can name, less one
 
 bool same(const ibv_gid& a, const ibv_gid& b) { return std::memcmp(a.raw, b.raw, sizeof a.raw) == 0; }
@@ -126,7 +125,7 @@ int query_port_attributes(ibv_context* context, std::uint8_t port, ibv_port_attr
   const device_context& owner = device_context::of(context);
   if (owner.removed)
     return EIO;
-  if (port != the_port)
+  if (port != port_number)
     return EINVAL;
   ibv_port_attr attributes{};
   attributes.state = IBV_PORT_ACTIVE;
@@ -338,7 +337,7 @@ int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* t
 int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to)
 {
   const device_context& owner = device_context::of(context);
-  if (port != the_port || index < 0 || static_cast<std::size_t>(index) >= owner.gids.size())
+  if (port != port_number || index < 0 || static_cast<std::size_t>(index) >= owner.gids.size())
   {
     errno = EINVAL;
     return -1;
@@ -351,19 +350,19 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, 
   std::uint32_t flags, std::size_t size)
 {
   const device_context& owner = device_context::of(context);
-  if (port != the_port || flags != 0 || index >= owner.gids.size() || size < sizeof(ibv_gid_entry))
+  if (port != port_number || flags != 0 || index >= owner.gids.size() || size < sizeof(ibv_gid_entry))
     return EINVAL;
   *to = {};
   to->gid = owner.gids[index];
   to->gid_index = index;
-  to->port_num = the_port;
+  to->port_num = port_number;
   to->gid_type = IBV_GID_TYPE_ROCE_V2;
   return 0;
 }
 
 int query_pkey(ibv_context*, std::uint8_t port, int index, __be16* to)
 {
-  if (port != the_port || index != 0)
+  if (port != port_number || index != 0)
     return -1;
   *to = 0xffff; // the default partition, full member (IBA 10.9.1)
   return 0;

@@ -24,6 +24,8 @@
 
 namespace rdma::software {
 
+inline constexpr std::uint8_t port_number = 1; ///< the one that the device has
+
 /// The one device that there is to list. Opening it makes a device_context.
 ibv_device* the_device() noexcept;
 

@@ -21,7 +21,7 @@ namespace rdma::software::wire {
 namespace {
 
 constexpr std::size_t buffer_size = protocol::max_header_size + datagram_payload_max;
-constexpr unsigned batches_max =
+constexpr unsigned receive_batches_max =
   4; // of one call, so that one busy port does not keep a poller from the rest
 
 // Queues of the kernel's for what comes while nobody looks: as long as it permits.
@@ -87,7 +87,7 @@ void udp_port::receive() noexcept
   const std::unique_lock lock(receiving_, std::try_to_lock);
   if (!lock)
     return;
-  for (unsigned i = 0; i < batches_max && receive_batch(); ++i)
+  for (unsigned i = 0; i < receive_batches_max && receive_batch(); ++i)
   {
   }
 }

@@ -1,0 +1,21 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_COMMON_PATIENCE_HPP
+#define BOOST_RDMA_TEST_COMMON_PATIENCE_HPP
+
+#include <chrono>
+
+namespace test {
+
+/// How long a test waits for what must come: longer than anything here takes, on any machine. What must not come is shown
+/// by what comes instead.
+inline constexpr std::chrono::seconds patience{60};
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_COMMON_PATIENCE_HPP
