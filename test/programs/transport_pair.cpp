@@ -14,6 +14,7 @@
 //   --until-lost    has a receive outstanding and writes without end, until the connection ends; heartbeat_limit is 1 s
 //   --impatient     heartbeat_limit and confirm_timeout are 1 s, and connecting may take 3 s; a server whose connection does not
 //                   end as it should waits for another client
+//   --patient       a path has 10 s to carry a message, and connecting takes 30 s at most
 //
 // Each line is a name, a colon and what there is to say. Exit codes: 0 when the messages have arrived and the
 // connection ended as it should, 1 when not, 2 for wrong arguments. A server waits for a client whose handshake
@@ -67,7 +68,7 @@ public:
   {
     rdma::acceptor_options accepting;
     accepting.queue_pair = options;
-    if (impatient_)
+    if (options.connect_timeout != rdma::queue_pair_options().connect_timeout) // it was told how patient to be
       accepting.handshake_timeout = options.connect_timeout;
     acceptor_.emplace(io_, context, endpoint, accepting);
     accept();
@@ -229,7 +230,7 @@ private:
 
 int wrong()
 {
-  std::cerr << "transport_pair serve|connect ADDRESS PORT [--device NAME] [--no-fall-back] [--until-lost] [--impatient]\n";
+  std::cerr << "transport_pair serve|connect ADDRESS PORT [--device NAME] [--no-fall-back] [--until-lost] [--impatient] [--patient]\n";
   return 2;
 }
 
@@ -261,6 +262,11 @@ try
       impatient = true;
       options.heartbeat_limit = options.confirm_timeout = std::chrono::seconds(1);
       options.connect_timeout = std::chrono::seconds(3);
+    }
+    else if (*word == "--patient")
+    {
+      options.confirm_timeout = std::chrono::seconds(10);
+      options.connect_timeout = std::chrono::seconds(30);
     }
     else if (*word == "--device" && word + 1 != words.end())
       options.device = *++word;
