@@ -24,11 +24,11 @@ using namespace test;
 
 namespace {
 
-const info::device_report& device_of(const info::machine& on, const std::string& name)
+const info::device_report& device_of(const info::machine& on, const char* name)
 {
   const auto found = std::ranges::find(on.devices, name, &info::device_report::name);
   if (found == on.devices.end())
-    throw std::runtime_error("rdma_info does not list " + name);
+    throw std::runtime_error(std::string("rdma_info does not list ") + name);
   return *found;
 }
 
