@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-"""A Conan 2 recipe that stays with the sources: `conan create .`, or `conan create . -o "&:system=True"` where Boost,
-spdlog and rdma-core's headers are to be the system's. doc/packages.md says more."""
+"""A Conan 2 recipe that stays with the sources: `conan create . -s compiler.cppstd=20`, or the same with -o "&:system=True"
+where Boost, spdlog and rdma-core's headers are to be the system's. doc/packages.md says more."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from conan.tools.files import copy, load, rmdir
 from conan.tools.scm import Version
 from conan.tools.system.package_manager import Apt, Dnf, PacMan
 
-required_conan_version = ">=2.0.9"
+required_conan_version = ">=2.0.15"
 
 
 class BoostRdmaConan(ConanFile):
@@ -39,7 +39,6 @@ class BoostRdmaConan(ConanFile):
         "with_rdma_core": "conan",
         "system": False,
     }
-    implements = ["auto_shared_fpic"]
     exports_sources = "CMakeLists.txt", "cmake/*", "include/*", "lib/*", "LICENSE"
 
     def set_version(self):
@@ -50,6 +49,11 @@ class BoostRdmaConan(ConanFile):
     def configure(self):
         if self.options.system:
             self.options.rm_safe("with_rdma_core")
+        if self.options.shared:
+            self.options.rm_safe("fPIC")
+            if not self.options.system:
+                # One registry of loggers for the library and the program, see cmake/Exports.cmake.
+                self.options["spdlog"].shared = True
 
     def layout(self):
         cmake_layout(self)
@@ -67,6 +71,10 @@ class BoostRdmaConan(ConanFile):
             # system's drivers.
             self.requires("rdma-core/52.0", headers=True, libs=False, run=False, visible=False)
 
+    def build_requirements(self):
+        if not self.options.system:
+            self.tool_requires("cmake/[>=3.23 <4]")
+
     def system_requirements(self):
         debian, fedora, arch = [], [], []
         if not self._rdma_core_of_conan:
@@ -74,11 +82,14 @@ class BoostRdmaConan(ConanFile):
             fedora += ["rdma-core-devel"]
             arch += ["rdma-core"]
         if self.options.system:
-            # Debian 12 has Boost 1.81 beside its default 1.74.
             debian += ["libspdlog-dev"]
             fedora += ["boost-devel", "spdlog-devel"]
             arch += ["boost", "spdlog"]
-            Apt(self).install_substitutes(["libboost1.81-dev"], ["libboost1.83-dev"], ["libboost-dev"])
+            # Debian 12 has Boost 1.81 beside its default 1.74. One that is there stays: installing another removes it.
+            boosts = [[f"libboost1.{minor}-dev"] for minor in range(81, 100)]
+            apt = Apt(self)
+            if not any(apt.check(boost) == [] for boost in boosts):
+                apt.install_substitutes(["libboost1.81-dev"], ["libboost-dev"])
         if debian:
             Apt(self).install(debian)
             Dnf(self).install(fedora)
@@ -94,16 +105,18 @@ class BoostRdmaConan(ConanFile):
         if Version(self.settings.compiler.version) < minimum:
             raise ConanInvalidConfiguration(f"{self.ref} needs {self.settings.compiler} {minimum} or newer")
 
-    def validate_build(self):
-        if not self.options.system and Version(self.dependencies["boost"].ref.version) < "1.81":
+        # What a profile's [platform_requires] names is not among the dependencies.
+        if "boost" in self.dependencies and Version(self.dependencies["boost"].ref.version) < "1.81":
             raise ConanInvalidConfiguration(f"{self.ref} needs Boost 1.81 or newer")
+        if "rdma-core" in self.dependencies and not self.dependencies["rdma-core"].options.get_safe("build_librdmacm", True):
+            raise ConanInvalidConfiguration(f"{self.ref} needs the headers of rdma-core's librdmacm (build_librdmacm=True)")
 
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["BOOST_RDMA_BUILD_TESTS"] = False
         toolchain.cache_variables["BOOST_RDMA_BUILD_EXAMPLES"] = False
         toolchain.cache_variables["BOOST_RDMA_BUILD_TOOLS"] = False
-        if self._rdma_core_of_conan:
+        if "rdma-core" in self.dependencies:
             rdma_core = self.dependencies["rdma-core"].cpp_info.aggregated_components()
             include = rdma_core.includedirs[0].replace("\\", "/")
             toolchain.cache_variables["BOOST_RDMA_VERBS_INCLUDE_DIR"] = include
@@ -127,6 +140,7 @@ class BoostRdmaConan(ConanFile):
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "boost_rdma")
         self.cpp_info.set_property("cmake_target_name", "boost_rdma::boost_rdma")
+        self.cpp_info.set_property("cmake_config_version_compat", "SameMinorVersion") # as in cmake/Install.cmake
         self.cpp_info.set_property("pkg_config_name", "boost_rdma")
         self.cpp_info.libs = ["boost_rdma"]
         self.cpp_info.system_libs = ["pthread", "dl"]

@@ -9,9 +9,9 @@ if(NOT DEFINED CMAKE_CXX_COMPILER_LAUNCHER)
   if(BOOST_RDMA_CCACHE)
     # ccache leaves a compilation that uses a precompiled header alone unless told that the times of
     # the headers in it and __TIME__ do not matter. What debug information says of the directory that was built in
-    # does not matter either: all paths of sources are whole.
+    # does not matter either: all paths of sources are whole. Nor does the language of messages.
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CMAKE_COMMAND} -E env CCACHE_NOHASHDIR=1
-      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime
+      CCACHE_SLOPPINESS=pch_defines,time_macros,include_file_mtime,include_file_ctime,locale
       ${BOOST_RDMA_CCACHE})
   endif()
 endif()

@@ -3,7 +3,8 @@
 
 # What `cmake --install` puts where: the library and its headers, a CMake package and a pkg-config file. Programs find the
 # library by find_package(boost_rdma), which finds what it needs itself. CMAKE_INSTALL_PREFIX may be moved afterwards: both
-# files find their place from where they are.
+# files find their place from where they are (not so where CMAKE_INSTALL_LIBDIR is an absolute path).
+# Components: boost_rdma_runtime, boost_rdma_development, rdma_soft.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
@@ -12,12 +13,12 @@ target_include_directories(boost_rdma PUBLIC $<INSTALL_INTERFACE:${CMAKE_INSTALL
 install(TARGETS boost_rdma
   EXPORT boost_rdma-targets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-  RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
+    COMPONENT boost_rdma_runtime NAMELINK_COMPONENT boost_rdma_development
+  ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT boost_rdma_development)
 install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/"
-  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" FILES_MATCHING PATTERN "*.hpp")
+  DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT boost_rdma_development FILES_MATCHING PATTERN "*.hpp")
 install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
-  DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/boost_rdma")
+  DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/boost_rdma" COMPONENT boost_rdma_runtime)
 
 get_target_property(boost_rdma_type boost_rdma TYPE)
 if(boost_rdma_type STREQUAL "STATIC_LIBRARY") # then what it uses is the program's to link
@@ -30,7 +31,7 @@ endif()
 
 set(boost_rdma_package_dir "${CMAKE_INSTALL_LIBDIR}/cmake/boost_rdma")
 install(EXPORT boost_rdma-targets
-  NAMESPACE boost_rdma:: DESTINATION "${boost_rdma_package_dir}")
+  NAMESPACE boost_rdma:: DESTINATION "${boost_rdma_package_dir}" COMPONENT boost_rdma_development)
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma-config.cmake.in"
   "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake" INSTALL_DESTINATION "${boost_rdma_package_dir}")
 # Before 1.0.0 a minor version may break what was.
@@ -38,7 +39,7 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/boost_rdma-config-versio
 install(FILES
   "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake"
   "${PROJECT_BINARY_DIR}/boost_rdma-config-version.cmake"
-  DESTINATION "${boost_rdma_package_dir}")
+  DESTINATION "${boost_rdma_package_dir}" COMPONENT boost_rdma_development)
 
 # A prefix of pkg-config's own, so that an installed tree can be moved; absolute directories stay as they are.
 foreach(which IN ITEMS LIB INCLUDE)
@@ -49,8 +50,26 @@ foreach(which IN ITEMS LIB INCLUDE)
     set(boost_rdma_pc_${name}dir "\${prefix}/${CMAKE_INSTALL_${which}DIR}")
   endif()
 endforeach()
-file(RELATIVE_PATH boost_rdma_pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
-string(REGEX REPLACE "/$" "" boost_rdma_pc_prefix "${boost_rdma_pc_prefix}")
+if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  set(boost_rdma_pc_prefix "${CMAKE_INSTALL_PREFIX}")
+else()
+  file(RELATIVE_PATH boost_rdma_pc_prefix "/prefix/${CMAKE_INSTALL_LIBDIR}/pkgconfig" "/prefix")
+  string(REGEX REPLACE "/$" "" boost_rdma_pc_prefix "\${pcfiledir}/${boost_rdma_pc_prefix}")
+endif()
 configure_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma.pc.in" "${PROJECT_BINARY_DIR}/boost_rdma.pc" @ONLY)
 install(FILES "${PROJECT_BINARY_DIR}/boost_rdma.pc"
-  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT boost_rdma_development)
+
+# boost_rdma_install_program(TARGET): one that finds the library where it is installed, also where both were moved.
+function(boost_rdma_install_program target)
+  if(BUILD_SHARED_LIBS AND NOT DEFINED CMAKE_INSTALL_RPATH)
+    if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")
+      set(libraries "${CMAKE_INSTALL_FULL_LIBDIR}")
+    else()
+      file(RELATIVE_PATH libraries "/prefix/${CMAKE_INSTALL_BINDIR}" "/prefix/${CMAKE_INSTALL_LIBDIR}")
+      string(PREPEND libraries "$ORIGIN/")
+    endif()
+    set_target_properties(${target} PROPERTIES INSTALL_RPATH "${libraries}")
+  endif()
+  install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT boost_rdma_runtime)
+endfunction()

@@ -24,8 +24,9 @@ target_link_options(boost_rdma_soft PRIVATE
   # A program may bring a C++ library of its own, older than the one that this was built with.
   -static-libstdc++ -static-libgcc)
 
-include(GNUInstallDirs)
-install(TARGETS boost_rdma_soft
-  LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/boost_rdma" COMPONENT rdma_soft)
-install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/rdma_soft"
-  DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT rdma_soft)
+if(BOOST_RDMA_INSTALL)
+  install(TARGETS boost_rdma_soft
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/boost_rdma" COMPONENT rdma_soft)
+  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/rdma_soft"
+    DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT rdma_soft)
+endif()

@@ -16,14 +16,17 @@ if("thread" IN_LIST boost_rdma_sanitizers AND CMAKE_CXX_COMPILER_ID STREQUAL "Cl
 endif()
 
 function(boost_rdma_target_options target)
+  if(NOT CMAKE_CXX_STANDARD OR CMAKE_CXX_STANDARD LESS 20 OR CMAKE_CXX_STANDARD EQUAL 98) # a newer one is the wish of who builds
+    set_target_properties(${target} PROPERTIES CXX_STANDARD 20)
+  endif()
   set_target_properties(${target} PROPERTIES
-    CXX_STANDARD 20
     CXX_STANDARD_REQUIRED ON
     CXX_EXTENSIONS OFF)
   target_compile_options(${target} PRIVATE
     # No -Wnon-virtual-dtor: it rejects every class derived from boost::system::error_category. -Wall
     # has the warning that matters, about the delete.
-    -Wall -Wextra -Wpedantic -Wshadow -Woverloaded-virtual
+    -Wall -Wextra -Wpedantic -Woverloaded-virtual
+    $<$<NOT:$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>>:-Wshadow> # else by names of other files
     -Wimplicit-fallthrough -Wextra-semi -Wcast-align -Wvla -Wundef
     $<$<BOOL:${BOOST_RDMA_WERROR}>:-Werror>)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
