@@ -120,8 +120,8 @@ setup_install() {
     setup_fail "cannot install ${setup_missing[*]}; apt-get's messages are above"
 }
 
-# setup_clang [--no-install]: sees to it that a Clang of 16 or newer is there with its sanitizers and what gives their reports
-# names (without which no suppression takes effect), and sets setup_clang to its name. (Debian 12 has 16 beside its default
+# setup_clang [--no-install]: sees to it that a Clang of 16 or newer is there with its linker, its sanitizers and what gives
+# their reports names (without which no suppression takes effect), and sets setup_clang to its name. (Debian 12 has 16 beside its default
 # 14.) Without Debian's packages: a clang++ that is there, or nothing.
 setup_clang() {
   local version
@@ -134,7 +134,7 @@ setup_clang() {
   fi
   # shellcheck disable=SC1091 # what system this is
   version=$(. /etc/os-release; if [[ ${VERSION_ID-} == 12 ]]; then echo -16; fi)
-  setup_extra_packages "$@" "clang$version" "libclang-rt$version-dev" "llvm$version"
+  setup_extra_packages "$@" "clang$version" "libclang-rt$version-dev" "lld$version" "llvm$version"
   # shellcheck disable=SC2034 # by who sources this
   setup_clang=clang++$version
   ASAN_SYMBOLIZER_PATH=$(dirname -- "$(realpath -- "$(command -v "$setup_clang")")")/llvm-symbolizer
