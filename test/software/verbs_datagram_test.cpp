@@ -663,3 +663,24 @@ TEST_CASE("a completion queue without room ends the datagram queue pair, and say
   CHECK(small.state() == IBV_QPS_ERR);
   CHECK(s.b.state() == IBV_QPS_RTS);
 }
+
+TEST_CASE("who hears that a datagram queue pair has failed finds it in the error state")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  datagram_scene s;
+  for (int round = 0; round < 500; ++round)
+  {
+    datagrams small(s.far, nullptr, 1);
+    small.start();
+    for (std::uint64_t i = 0; i < 2; ++i)
+      REQUIRE(small.receive(i, s.into.sge(256 * i, 256)) == 0);
+    for (unsigned i = 0; i < 2; ++i)
+    {
+      REQUIRE(s.a.send(i, s.to_far.get(), small.qp()->qp_num, s.from.sge(0, 8)) == 0);
+      REQUIRE(s.a.sent().next().status == IBV_WC_SUCCESS);
+    }
+    REQUIRE(s.far.event() == IBV_EVENT_CQ_ERR);
+    REQUIRE(s.far.event() == IBV_EVENT_QP_FATAL);
+    REQUIRE(small.state() == IBV_QPS_ERR);
+  }
+}

@@ -138,7 +138,10 @@ void failure_scene::check_failing_end(std::uint64_t id, const failure& expected,
 void failure_scene::check_other_end(const failure& expected)
 {
   if (expected.far_event && has(feature::affiliated_events))
+  {
     CHECK(b_.device().event() == *expected.far_event);
+    CHECK(b_.state() == IBV_QPS_ERR);
+  }
   if (expected.far_receive)
     check_error(b_.received(), far_receive_id, *expected.far_receive);
   if (!expected.far_hears)

@@ -147,22 +147,22 @@ TEST_CASE("a refusal that cannot be told because the peer has gone ends the queu
   victim v;
   memory region(v.device, size);
   region.fill(kept_byte);
-  {
-    const stranger s(v.device.lid());
-    REQUIRE(v.welcome(s, v.hello()));
-    // The refusal has to wait behind an answer that nobody takes.
-    auto h = frame(v, protocol::opcode::read_request, 0);
-    h.address = region.address();
-    h.key = region.key();
-    h.length = size;
-    say(s, h);
-    h = frame(v, protocol::opcode::write_only, protocol::frame_count(size, segment_bytes), 8);
-    h.address = region.address();
-    h.key = region.key() ^ 0x10000;
-    h.length = 8;
-    say(s, h);
-    CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
-  }
+  const stranger s(v.device.lid());
+  REQUIRE(v.welcome(s, v.hello()));
+  // The refusal has to wait behind an answer that nobody takes.
+  auto h = frame(v, protocol::opcode::read_request, 0);
+  h.address = region.address();
+  h.key = region.key();
+  h.length = size;
+  say(s, h);
+  h = frame(v, protocol::opcode::write_only, protocol::frame_count(size, segment_bytes), 8);
+  h.address = region.address();
+  h.key = region.key() ^ 0x10000;
+  h.length = 8;
+  say(s, h);
+  s.finish();
+  CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
+  CHECK(v.e.state() == IBV_QPS_ERR);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
   CHECK_FALSE(v.device.has_event());

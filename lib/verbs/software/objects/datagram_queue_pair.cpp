@@ -258,11 +258,16 @@ void datagram_queue_pair::end()
   context_of.events.forget(static_cast<ibv_qp*>(this), events);
 }
 
-void datagram_queue_pair::break_down() noexcept
+void datagram_queue_pair::break_down(bool fatal) noexcept
 {
-  if (state_now.exchange(IBV_QPS_ERR, std::memory_order_acq_rel) != IBV_QPS_ERR
-    && shared != nullptr)
-    raise(IBV_EVENT_QP_LAST_WQE_REACHED);
+  if (state_now.exchange(IBV_QPS_ERR, std::memory_order_acq_rel) != IBV_QPS_ERR)
+  {
+    // From now on: who hears of it finds the queue pair in this state (ibv_get_async_event(3)).
+    if (fatal)
+      raise(IBV_EVENT_QP_FATAL);
+    if (shared != nullptr)
+      raise(IBV_EVENT_QP_LAST_WQE_REACHED);
+  }
   context_of.engine.owe(*this);
 }
 

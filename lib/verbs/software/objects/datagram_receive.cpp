@@ -109,8 +109,7 @@ void datagram_queue_pair::complete_receive(ibv_wc& wc, bool solicited)
   if (static_cast<completion_queue*>(recv_cq)->push(wc, this, false, 0, solicited)
     || current() == IBV_QPS_ERR)
     return;
-  raise(IBV_EVENT_QP_FATAL);
-  break_down();
+  break_down(true);
 }
 
 void datagram_queue_pair::flush_receives()

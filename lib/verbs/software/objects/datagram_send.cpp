@@ -170,8 +170,7 @@ void datagram_queue_pair::complete(
   if (static_cast<completion_queue*>(send_cq)->push(wc, this, true, next_, false)
     || current() == IBV_QPS_ERR)
     return;
-  raise(IBV_EVENT_QP_FATAL);
-  break_down();
+  break_down(true);
 }
 
 // The sending ends, the receiving does not (IBA 10.3.1.6).

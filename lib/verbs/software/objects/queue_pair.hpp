@@ -84,7 +84,7 @@ private:
   void look_for_the_end(std::int64_t now);
   void look_for_the_end_unreliable();
   void enter_send_error();
-  void enter_error();
+  void enter_error(bool fatal = false);
   void flush();
   void enter_reset();
   int change(const ibv_qp_attr& to, int mask);

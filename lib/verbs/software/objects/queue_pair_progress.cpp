@@ -219,12 +219,10 @@ void queue_pair::look_for_the_end(std::int64_t now)
     lost_until = now + patience_with_the_lost(attributes);
   if (lost_until != 0 && now >= lost_until && !link.malformed() && requester.expecting() && !requester.failed())
     requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_connection_lost);
-  if (link.malformed() || broken)
-    raise(IBV_EVENT_QP_FATAL);
+  const bool fatal = link.malformed() || broken;
   // A refusal that the connection cannot carry any more ends this side all the same.
-  if (requester.failed() || responder.failed() || (link.lost() && responder.refusing()) || link.malformed()
-    || broken)
-    enter_error();
+  if (requester.failed() || responder.failed() || (link.lost() && responder.refusing()) || fatal)
+    enter_error(fatal);
   else if (draining && requester.drained())
   {
     draining = false;
@@ -307,11 +305,16 @@ void queue_pair::flush()
   }
 }
 
-void queue_pair::enter_error()
+void queue_pair::enter_error(bool fatal)
 {
   if (current() == IBV_QPS_ERR)
     return;
   set_state(IBV_QPS_ERR);
+  // From now on: who hears of it finds the queue pair in this state (ibv_get_async_event(3)).
+  if (const auto refused = responder.take_event())
+    raise(*refused);
+  if (fatal)
+    raise(IBV_EVENT_QP_FATAL);
   requester.halt();
   // The last answers first: the peer is to know why.
   link.transmit(true);

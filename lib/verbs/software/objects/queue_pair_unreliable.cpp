@@ -15,11 +15,9 @@ namespace rdma::software {
 
 void queue_pair::look_for_the_end_unreliable()
 {
-  if (broken)
-    raise(IBV_EVENT_QP_FATAL);
   if (broken || responder.failed())
   {
-    enter_error();
+    enter_error(broken);
     return;
   }
   const std::int64_t now = wire::now();

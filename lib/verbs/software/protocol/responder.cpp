@@ -28,6 +28,7 @@ void responder::reset() noexcept
   message_ = message::none;
   job_first_ = job_count_ = 0;
   refusal_ = refusal::none;
+  event_.reset();
 }
 
 verdict responder::refuse(std::uint8_t syndrome) noexcept
@@ -43,7 +44,7 @@ verdict responder::refuse(std::uint8_t syndrome) noexcept
 verdict responder::refuse(std::uint8_t syndrome, ibv_event_type event) noexcept
 {
   if (with_.kind == service_rc)
-    host_.raise(event);
+    event_ = event;
   return refuse(syndrome);
 }
 

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace rdma::software::protocol {
 
@@ -106,6 +107,9 @@ public:
   /// As failed(), but for a refusal that is still to be given out, which a lost connection cannot.
   bool refusing() const noexcept { return refusal_ == refusal::final_due; }
 
+  /// What the program hears of a refusal once the queue pair is in the error state, and not before; then nothing.
+  std::optional<ibv_event_type> take_event() noexcept { return std::exchange(event_, std::nullopt); }
+
   /// Completes the receive that a message had begun to fill, for the error state.
   void flush() noexcept;
 
@@ -180,6 +184,7 @@ private:
   refusal refusal_ = refusal::none;
   std::uint8_t refusal_syndrome_ = 0;
   std::uint32_t refusal_psn_ = 0;
+  std::optional<ibv_event_type> event_;
   std::uint32_t receives_ = 0;
 };
 
