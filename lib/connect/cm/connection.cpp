@@ -36,27 +36,40 @@ constexpr std::chrono::milliseconds farewell_step{2};
 // (IBA 12.9.8).
 constexpr std::chrono::seconds linger_time_max{1};
 
-class id_guard final : public rdma::detail::connection_guard
+} // namespace
+
+// What happens to the queue pair, on any thread: it is closed, has sent all, is destroyed.
+class connection::guard final : public rdma::detail::connection_guard
 {
 public:
-  explicit id_guard(std::weak_ptr<connection> link)
-    : link_(std::move(link))
+  guard(std::shared_ptr<rdma::detail::inbox> words, std::weak_ptr<connection> link)
+    : words_(std::move(words))
+    , link_(std::move(link))
   {
   }
   // Not every end of a queue pair is a close().
-  ~id_guard() override
+  ~guard() override
   {
-    connection::post_stop(link_);
-    connection::post_release(link_);
+    post(&connection::stop);
+    post(&connection::release);
   }
-  void close() noexcept override { connection::post_stop(link_); }
-  void finish() noexcept override { connection::post_finish(link_); }
+  void close() noexcept override { post(&connection::stop); }
+  void finish() noexcept override { post(&connection::finish); }
 
 private:
-  std::weak_ptr<connection> link_;
-};
+  void post(void (connection::*step)())
+  {
+    words_->post(
+      [link = link_, step]
+      {
+        if (const auto self = link.lock())
+          ((*self).*step)();
+      });
+  }
 
-} // namespace
+  const std::shared_ptr<rdma::detail::inbox> words_;
+  const std::weak_ptr<connection> link_;
+};
 
 int id_transitions::fill(ibv_qp_attr& attributes, int& mask)
 {
@@ -76,26 +89,7 @@ connection::connection(event_channel& channel)
 bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 {
   core_ = core;
-  return core->attach(std::make_shared<id_guard>(weak_from_this()));
-}
-
-void connection::post_stop(const std::weak_ptr<connection>& link)
-{
-  if (const auto self = link.lock(); self && !self->channel_.forked())
-    asio::post(self->channel_.io(), [self] { self->stop(); });
-}
-
-void connection::post_finish(const std::weak_ptr<connection>& link)
-{
-  if (const auto self = link.lock(); self && !self->channel_.forked())
-    asio::post(self->channel_.io(),
-      [self]
-      {
-        // A disconnect request has no words for "and you?"; all of ours has arrived.
-        self->stop();
-        if (const auto core = self->core_.lock())
-          core->end_orderly();
-      });
+  return core->attach(std::make_shared<guard>(channel_.words(), weak_from_this()));
 }
 
 void connection::post_cancel(const std::weak_ptr<connection>& link)
@@ -107,12 +101,6 @@ void connection::post_cancel(const std::weak_ptr<connection>& link)
         if (self->in_handshake())
           self->fail(asio::error::operation_aborted);
       });
-}
-
-void connection::post_release(const std::weak_ptr<connection>& link)
-{
-  if (const auto self = link.lock(); self && !self->channel_.forked())
-    asio::post(self->channel_.io(), [self] { self->release(); });
 }
 
 bool connection::in_handshake() const noexcept
@@ -460,6 +448,14 @@ void connection::stop()
   timer_.cancel();
   if (id_.api().disconnect(id_.get()) != 0)
     stage_ = stage::ended; // it is over already
+}
+
+// A disconnect request has no words for "and you?"; all of ours has arrived.
+void connection::finish()
+{
+  stop();
+  if (const auto core = core_.lock())
+    core->end_orderly();
 }
 
 // The peer disconnected, or answered our doing so.

@@ -64,13 +64,12 @@ public:
 
   void on_event(const event& what) override;
 
-  // Any thread, posted: the user closes the queue pair; has sent all; gives up connecting; the queue pair is destroyed.
-  static void post_stop(const std::weak_ptr<connection>& link);
-  static void post_finish(const std::weak_ptr<connection>& link);
+  // Any thread, posted: the user gives up connecting.
   static void post_cancel(const std::weak_ptr<connection>& link);
-  static void post_release(const std::weak_ptr<connection>& link);
 
 private:
+  class guard; // which the queue pair has
+
   enum class stage
   {
     idle,
@@ -97,6 +96,7 @@ private:
   void succeed(const private_data& data);
   void fail(const error_code& ec, const private_data& data = private_data());
   void stop();
+  void finish();
   void release();
   void on_disconnected();
   void wait_for_sends(std::chrono::steady_clock::time_point end);

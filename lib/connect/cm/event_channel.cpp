@@ -36,7 +36,10 @@ event_channel* event_channel::of(rdma::detail::connection_service& service, erro
   std::lock_guard lock(channel.mutex_);
   ec = {};
   if (!channel.native_)
+  {
+    channel.words_ = service.words();
     channel.open(ec);
+  }
   return ec ? nullptr : &channel;
 }
 

@@ -12,6 +12,7 @@
 #include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/error.hpp"
 #include "connect/connection_service.hpp"
+#include "connect/inbox.hpp"
 #include "verbs/cm_api.hpp"
 
 #include <boost/asio/io_context.hpp>
@@ -128,6 +129,9 @@ public:
 
   [[nodiscard]] boost::asio::io_context& io() noexcept { return io_; }
 
+  // For words from threads that the service's end may overtake.
+  [[nodiscard]] const std::shared_ptr<rdma::detail::inbox>& words() const noexcept { return words_; }
+
   // This process is a child of the one that has the service's thread: nothing here will run.
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
@@ -150,6 +154,7 @@ private:
   boost::asio::io_context& io_;
   const rdma::detail::process_mark process_;
   std::mutex mutex_; // for opening
+  std::shared_ptr<rdma::detail::inbox> words_;
   std::shared_ptr<native_channel> native_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>>
     descriptor_;
