@@ -80,8 +80,7 @@ public:
   /// The queue pair's executor.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
-  /// How long the peer may take to answer what is asked through this handle: async_renew(), async_release() and
-  /// async_hand_over(). The others have it in their options.
+  /// How long the peer may take to answer what is asked through this handle, but for what has options that say so.
   void time_limit(std::chrono::milliseconds limit) noexcept { time_limit_ = limit; }
 
   /// What was set, else agent_time_limit.
@@ -114,7 +113,7 @@ public:
       { core.allocate(executor, size, options, std::move(handler)); });
   }
 
-  /// As above, with the options' defaults: time_limit() does not count.
+  /// As above, with time_limit() and otherwise the options' defaults.
   /**
    * @param size Bytes, more than none.
    * @param token A completion token for the signature below.
@@ -130,7 +129,9 @@ public:
   auto async_allocate(
     std::size_t size, CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return async_allocate(size, allocation_options(), std::forward<CompletionToken>(token));
+    allocation_options options;
+    options.time_limit = time_limit_;
+    return async_allocate(size, options, std::forward<CompletionToken>(token));
   }
 
   /// Has a lease last this much longer from now on, or as much as the peer grants: see remote_memory::expires_at().
@@ -235,7 +236,7 @@ public:
       { core.lend(executor, region, options, std::move(handler)); });
   }
 
-  /// As above, with the options' defaults: for reading, and time_limit() does not count.
+  /// As above, with time_limit() and otherwise the options' defaults: for reading.
   /**
    * @param region See above.
    * @param token A completion token for the signature below.
@@ -251,7 +252,9 @@ public:
   auto async_lend(const mutable_buffer& region,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return async_lend(region, lend_options(), std::forward<CompletionToken>(token));
+    lend_options options;
+    options.time_limit = time_limit_;
+    return async_lend(region, options, std::forward<CompletionToken>(token));
   }
 
   /// Waits until a loan is back, however that comes about.

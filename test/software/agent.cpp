@@ -581,6 +581,22 @@ TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
     REQUIRE(run_until(f.io, [&] { return granted.done(); }));
     CHECK(granted.ec == asio::error::timed_out);
   }
+  SECTION("in the handle's time, without options")
+  {
+    const rdma::registered_buffer region = f.server_context.allocate(8);
+    rdma::agent hasty = f.server->agent();
+    hasty.time_limit(50ms);
+    options.time_limit = rdma::agent_time_limit / 2;
+    memory_record later, granted;
+    loan_record lent;
+    f.server->agent().async_allocate(8, options, later.handler());
+    hasty.async_allocate(8, granted.handler());
+    hasty.async_lend(region, lent.handler());
+    REQUIRE(run_until(f.io, [&] { return granted.done() && lent.done(); }));
+    CHECK(granted.ec == asio::error::timed_out);
+    CHECK(lent.ec == asio::error::timed_out);
+    CHECK_FALSE(later.done());
+  }
   SECTION("cancelled")
   {
     options.time_limit = std::chrono::milliseconds::max();

@@ -332,6 +332,7 @@ TEST_CASE("a peer that asks for all there is gets its share, and the others thei
   attacker eve(f);
   std::deque<memory_record> granted(emulated() ? 500 : 5000);
   rdma::agent agent = eve.own.agent();
+  agent.time_limit(patience);
   for (std::size_t i = 0; i != granted.size(); ++i)
     agent.async_allocate(i % 3 == 0 ? 1 << 16 : 1, granted[i].handler());
   REQUIRE(run_until(f.io, [&] { return std::all_of(granted.begin(), granted.end(), [](auto& each) { return each.done(); }); }));
@@ -339,6 +340,7 @@ TEST_CASE("a peer that asks for all there is gets its share, and the others thei
   std::size_t regions = 0;
   for (const memory_record& each : granted)
   {
+    INFO(each.ec.message());
     CHECK((each.ec == error_code() || each.ec == error::quota_exceeded));
     bytes += each.value.size();
     regions += each.value.is_valid();
