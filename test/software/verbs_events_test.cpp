@@ -11,6 +11,7 @@
 
 #include "common/allocations.hpp"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <memory>
@@ -338,17 +339,23 @@ TEST_CASE("a sender that waits for its completion does not wait for the receiver
   connected c;
   memory near(c.near, 8);
   memory far(c.far, 8);
-  for (unsigned i = 0; i < 60; ++i)
-    REQUIRE(c.b.receive(i, far.sge()) == 0);
-  // The receiver polls once for each message and then does something else.
-  const auto before = std::chrono::steady_clock::now();
-  for (unsigned i = 0; i < 60; ++i)
+  // Did it wait, each message would take the poller's time; the machine may be busy with something else once.
+  auto quickest = std::chrono::steady_clock::duration::max();
+  for (int attempt = 0; attempt < 5; ++attempt)
   {
-    REQUIRE(c.a.send(i, near.sge()) == 0);
-    CHECK(c.b.received().next().wr_id == i);
-    CHECK(c.a.sent().next().wr_id == i);
+    for (unsigned i = 0; i < 60; ++i)
+      REQUIRE(c.b.receive(i, far.sge()) == 0);
+    // The receiver polls once for each message and then does something else.
+    const auto before = std::chrono::steady_clock::now();
+    for (unsigned i = 0; i < 60; ++i)
+    {
+      REQUIRE(c.a.send(i, near.sge()) == 0);
+      CHECK(c.b.received().next().wr_id == i);
+      CHECK(c.a.sent().next().wr_id == i);
+    }
+    quickest = std::min(quickest, std::chrono::steady_clock::now() - before);
   }
-  CHECK(std::chrono::steady_clock::now() - before < std::chrono::seconds(1));
+  CHECK(quickest < std::chrono::seconds(1));
 }
 
 TEST_CASE("posting, polling and waiting take nothing from the heap")
