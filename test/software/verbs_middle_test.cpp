@@ -21,6 +21,9 @@ namespace {
 
 constexpr std::uint32_t segment_bytes = 256 * 1024;
 
+/// More than sockets hold: the device cannot be through with it when the stranger does not listen.
+constexpr std::uint32_t unheard_bytes = std::uint32_t{64} << 20;
+
 /// The headers of the n-th frame that the stranger sends.
 protocol::header frame(const victim& v, protocol::opcode op, std::uint32_t n,
                        std::uint32_t payload = 0)
@@ -46,6 +49,16 @@ std::optional<protocol::header> hear(const stranger& s, protocol::opcode op)
 {
   const auto bytes = s.hear(protocol::header_size(static_cast<std::uint8_t>(op)));
   return protocol::decode(bytes);
+}
+
+/// Reads a region of unheard_bytes, by the first request of the connection.
+void ask_for_all(const stranger& s, const victim& v, const memory& region)
+{
+  auto h = frame(v, protocol::opcode::read_request, 0);
+  h.address = region.address();
+  h.key = region.key();
+  h.length = unheard_bytes;
+  say(s, h);
 }
 
 void check_answer(const stranger& s, std::uint8_t syndrome, std::uint32_t n)
@@ -113,18 +126,12 @@ TEST_CASE("a receive whose region goes in the middle of a message fails on both 
 TEST_CASE("a region that goes while it is read is read no further, and ends both sides")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  // More than sockets hold: the device cannot be through when the stranger does not listen.
-  constexpr std::size_t size = std::size_t{64} << 20;
   victim v;
-  memory region(v.device, size);
+  memory region(v.device, unheard_bytes);
   region.fill(kept_byte);
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
-  auto h = frame(v, protocol::opcode::read_request, 0);
-  h.address = region.address();
-  h.key = region.key();
-  h.length = size;
-  say(s, h);
+  ask_for_all(s, v, region);
   const auto first = hear(s, protocol::opcode::read_response_first);
   REQUIRE(first.has_value());
   CHECK(first->op == protocol::opcode::read_response_first);
@@ -133,7 +140,7 @@ TEST_CASE("a region that goes while it is read is read no further, and ends both
   std::size_t heard = 0;
   for (std::size_t n = 1; n != 0; heard += n)
     n = s.hear(1 << 20).size();
-  CHECK(heard < size);
+  CHECK(heard < unheard_bytes);
   CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
@@ -143,19 +150,14 @@ TEST_CASE("a region that goes while it is read is read no further, and ends both
 TEST_CASE("a refusal that cannot be told because the peer has gone ends the queue pair all the same")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  constexpr std::size_t size = std::size_t{64} << 20;
   victim v;
-  memory region(v.device, size);
+  memory region(v.device, unheard_bytes);
   region.fill(kept_byte);
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
   // The refusal has to wait behind an answer that nobody takes.
-  auto h = frame(v, protocol::opcode::read_request, 0);
-  h.address = region.address();
-  h.key = region.key();
-  h.length = size;
-  say(s, h);
-  h = frame(v, protocol::opcode::write_only, protocol::frame_count(size, segment_bytes), 8);
+  ask_for_all(s, v, region);
+  auto h = frame(v, protocol::opcode::write_only, protocol::frame_count(unheard_bytes, segment_bytes), 8);
   h.address = region.address();
   h.key = region.key() ^ 0x10000;
   h.length = 8;
