@@ -8,12 +8,13 @@
 #ifndef BOOST_RDMA_HPP
 #define BOOST_RDMA_HPP
 
-// Everything, for users in a hurry, but for two: <boost_rdma/upgrade.hpp>, which needs Boost.Beast and its compile time, and
-// <boost_rdma/native.hpp>, which needs rdma-core's headers. Inside this repository each file includes what it uses.
+// Everything, for users in a hurry, but for two: <boost_rdma/upgrade.hpp>, which needs Boost.Beast
+// and its compile time, and <boost_rdma/native.hpp>, which needs rdma-core's headers. Inside this
+// repository each file includes what it uses.
 
-#include <boost_rdma/access.hpp>
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/acceptor_options.hpp>
+#include <boost_rdma/access.hpp>
 #include <boost_rdma/agent.hpp>
 #include <boost_rdma/agent_options.hpp>
 #include <boost_rdma/authorisation.hpp>
@@ -51,11 +52,12 @@
 #include <boost_rdma/version.hpp>
 
 /// @namespace rdma
-/// RDMA for Boost.Asio. Everything is here, but for RDMA-CM (rdma::cm) and the software device's settings
-/// (rdma::software).
+/// RDMA for Boost.Asio. Everything is here, but for RDMA-CM (rdma::cm) and the software device's
+/// settings (rdma::software).
 
 /// @namespace rdma::cm
-/// Connecting by RDMA-CM (librdmacm, rdma_cm(7)): to programs that are not of this library, and on iWARP.
+/// Connecting by RDMA-CM (librdmacm, rdma_cm(7)): to programs that are not of this library, and on
+/// iWARP.
 
 /// @namespace rdma::software
 /// The software device: what context_options::software takes.

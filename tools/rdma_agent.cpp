@@ -7,11 +7,13 @@
 
 // Compares what an agent does with a bare round trip of the same connection:
 //
-//   rdma_agent [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT] [--rounds N] [--laps N]
+//   rdma_agent [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT] [--rounds N] [--laps
+//   N]
 //
-// Client and server are in this process, each with an io_context, a thread and a context of its own. Every lap measures some
-// of each case, one case after the other, so that what else the machine does meets all; the first of each is left out.
-// After a lease has been destroyed a renewal that is not measured sees to it that the peer is done with that.
+// Client and server are in this process, each with an io_context, a thread and a context of its
+// own. Every lap measures some of each case, one case after the other, so that what else the
+// machine does meets all; the first of each is left out. After a lease has been destroyed a renewal
+// that is not measured sees to it that the peer is done with that.
 
 #include "bench/host.hpp"
 
@@ -87,8 +89,10 @@ constexpr std::array cases{
   bench_case{"allocate_4096", "allocate 4 KiB", work::allocate, 4096},
   bench_case{"allocate_65536", "allocate 64 KiB", work::allocate, 65536},
   bench_case{"allocate_release_64", "allocate and release 64 B", work::allocate_and_release, 64},
-  bench_case{"allocate_release_4096", "allocate and release 4 KiB", work::allocate_and_release, 4096},
-  bench_case{"allocate_release_65536", "allocate and release 64 KiB", work::allocate_and_release, 65536},
+  bench_case{
+    "allocate_release_4096", "allocate and release 4 KiB", work::allocate_and_release, 4096},
+  bench_case{
+    "allocate_release_65536", "allocate and release 64 KiB", work::allocate_and_release, 65536},
   bench_case{"renew", "renew", work::renew},
   bench_case{"destroy", "destroy a lease, this side's part", work::destroy},
 };
@@ -269,10 +273,12 @@ private:
         [this](const error_code& ec, rdma::remote_memory memory)
         {
           check(ec, "allocate");
-          agent_->async_release(std::move(memory), [this](const error_code& released) { on_end(released, "release"); });
+          agent_->async_release(
+            std::move(memory), [this](const error_code& released) { on_end(released, "release"); });
         });
     case work::renew:
-      return agent_->async_renew(kept_, lifetime, [this](const error_code& ec) { on_end(ec, "renew"); });
+      return agent_->async_renew(
+        kept_, lifetime, [this](const error_code& ec) { on_end(ec, "renew"); });
     case work::destroy:
       break;
     }
@@ -302,7 +308,8 @@ private:
   void add(std::size_t which)
   {
     if (left_ != burst && lap_ >= 0)
-      rounds_.back()[which].push_back(std::chrono::duration<double, std::micro>(clock_type::now() - begun_).count());
+      rounds_.back()[which].push_back(
+        std::chrono::duration<double, std::micro>(clock_type::now() - begun_).count());
   }
 
   // False when all is done. The first lap warms up.
@@ -349,7 +356,8 @@ private:
 
 double quantile(std::vector<double> values, double which)
 {
-  const auto at = values.begin() + static_cast<std::ptrdiff_t>(which * static_cast<double>(values.size() - 1));
+  const auto at =
+    values.begin() + static_cast<std::ptrdiff_t>(which * static_cast<double>(values.size() - 1));
   std::ranges::nth_element(values, at);
   return *at;
 }
@@ -369,17 +377,21 @@ row row_of(const std::vector<samples>& rounds, std::size_t which)
     all.insert(all.end(), each[which].begin(), each[which].end());
     ratios.push_back(quantile(each[which], 0.5) / quantile(each[0], 0.5));
   }
-  return {quantile(all, 0.5), quantile(all, 0.99), quantile(ratios, 0.5), std::ranges::min(ratios), std::ranges::max(ratios)};
+  return {quantile(all, 0.5), quantile(all, 0.99), quantile(ratios, 0.5), std::ranges::min(ratios),
+    std::ranges::max(ratios)};
 }
 
 void print(const settings& how, const std::string& device, const std::vector<samples>& rounds)
 {
   std::string facts[][2] = {{"processor", bench::processors_online()}, {"kernel", bench::kernel()},
     {"load", bench::first_line("/proc/loadavg")}, {"device", device},
-    {"threads", how.processors.empty() ? std::string("wherever the scheduler puts them")
-                                       : "client on " + std::to_string(how.processors[0]) + ", server on "
-           + std::to_string(how.processors[1])},
-    {"rounds", std::to_string(how.rounds) + " of " + std::to_string(how.laps * burst) + " measurements of each case"}};
+    {"threads",
+      how.processors.empty() ? std::string("wherever the scheduler puts them")
+                             : "client on " + std::to_string(how.processors[0]) + ", server on "
+          + std::to_string(how.processors[1])},
+    {"rounds",
+      std::to_string(how.rounds) + " of " + std::to_string(how.laps * burst)
+        + " measurements of each case"}};
   if (how.json)
     std::printf("{\n");
   for (auto& [name, value] : facts)
@@ -394,8 +406,10 @@ void print(const settings& how, const std::string& device, const std::vector<sam
 #ifndef NDEBUG
     std::printf("build          with assertions: not for measuring\n");
 #endif
-    std::printf("ratio          of the medians of a round; median of the rounds (least .. greatest)\n");
-    std::printf("\n%-36s %10s %10s   %s\n", "us", "median", "99 in 100", "times the bare round trip");
+    std::printf(
+      "ratio          of the medians of a round; median of the rounds (least .. greatest)\n");
+    std::printf(
+      "\n%-36s %10s %10s   %s\n", "us", "median", "99 in 100", "times the bare round trip");
   }
   double worst = 0;
   for (std::size_t i = 0; i < cases.size(); ++i)
@@ -404,20 +418,21 @@ void print(const settings& how, const std::string& device, const std::vector<sam
       continue; // left out
     const row r = row_of(rounds, i);
     if (how.json)
-      std::printf("%s\n    {\"case\": \"%s\", \"median_us\": %.4g, \"slow_us\": %.4g, \"ratio\": %.4g, "
-                  "\"ratio_least\": %.4g, \"ratio_most\": %.4g}",
+      std::printf(
+        "%s\n    {\"case\": \"%s\", \"median_us\": %.4g, \"slow_us\": %.4g, \"ratio\": %.4g, "
+        "\"ratio_least\": %.4g, \"ratio_most\": %.4g}",
         i == 0 ? "" : ",", cases[i].key, r.median, r.slow, r.ratio, r.ratio_least, r.ratio_most);
     else
-      std::printf("%-36s %10.2f %10.2f   %5.2f (%.2f .. %.2f)\n", cases[i].text, r.median, r.slow, r.ratio,
-        r.ratio_least, r.ratio_most);
+      std::printf("%-36s %10.2f %10.2f   %5.2f (%.2f .. %.2f)\n", cases[i].text, r.median, r.slow,
+        r.ratio, r.ratio_least, r.ratio_most);
     if (cases[i].what == work::allocate)
       worst = std::max(worst, r.ratio);
   }
   if (how.json)
     std::printf("\n  ],\n  \"worst_allocate_ratio\": %.4g\n}\n", worst);
   else if (worst != 0)
-    std::printf("\ngoal: to allocate, at most %.1f times the bare round trip: at worst %.2f, %s\n", goal, worst,
-      worst <= goal ? "met" : "missed");
+    std::printf("\ngoal: to allocate, at most %.1f times the bare round trip: at worst %.2f, %s\n",
+      goal, worst, worst <= goal ? "met" : "missed");
 }
 
 // The calling thread.
@@ -480,12 +495,16 @@ int main(int argc, char** argv)
   app.add_flag("--json", how.json, "print JSON");
   app
     .add_option("--processors", how.processors,
-      "processors to keep the client's thread and the server's on, as \"0,1\" (default: the scheduler's choice)")
+      "processors to keep the client's thread and the server's on, as \"0,1\" (default: the "
+      "scheduler's choice)")
     ->expected(2)
     ->delimiter(',');
-  app.add_option("--only", how.only, "measure the round trip and the cases whose name has this in it");
-  auto* rounds = app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
-  auto* laps = app.add_option("--laps", how.laps, "of 16 measurements of each case in a round")->check(CLI::Range(1, 10'000));
+  app.add_option(
+    "--only", how.only, "measure the round trip and the cases whose name has this in it");
+  auto* rounds =
+    app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
+  auto* laps = app.add_option("--laps", how.laps, "of 16 measurements of each case in a round")
+                 ->check(CLI::Range(1, 10'000));
   CLI11_PARSE(app, argc, argv);
   if (how.quick && rounds->count() == 0)
     how.rounds = 3;

@@ -9,10 +9,10 @@
 //
 //   rdma_memory [--quick] [--json] [--only TEXT] [--rounds N] [--milliseconds N]
 //
-// Every round runs each case with each of them, one after the other, so that what else the machine does meets all. Shown
-// are the medians of the rounds, the least and the greatest. The memory is not written to: what is measured
-// is allocating it. jemalloc (Debian: libjemalloc2) is loaded beside the process's own malloc; without it its columns are left
-// out.
+// Every round runs each case with each of them, one after the other, so that what else the machine
+// does meets all. Shown are the medians of the rounds, the least and the greatest. The memory is
+// not written to: what is measured is allocating it. jemalloc (Debian: libjemalloc2) is loaded
+// beside the process's own malloc; without it its columns are left out.
 
 #include "bench/allocation_patterns.hpp"
 #include "bench/allocators.hpp"
@@ -58,17 +58,19 @@ struct contender
 template <class Allocator>
 contender make_contender(const char* key, const char* text, Allocator allocator)
 {
-  return {key, text, [allocator](const allocation_case& what, std::chrono::nanoseconds duration)
-    { return measure(allocator, what, duration); }};
+  return {key, text, [allocator](const allocation_case& what, std::chrono::nanoseconds duration) {
+            return measure(allocator, what, duration);
+          }};
 }
 
 std::vector<allocation_case> cases(bool quick)
 {
-  const std::vector<std::size_t> sizes = quick ? std::vector<std::size_t>{64, 4096, 65536}
-                                               : std::vector<std::size_t>{64, 256, 1024, 4096, 16384, 65536};
+  const std::vector<std::size_t> sizes = quick
+    ? std::vector<std::size_t>{64, 4096, 65536}
+    : std::vector<std::size_t>{64, 256, 1024, 4096, 16384, 65536};
   std::vector<allocation_case> result;
-  for (const auto& [pattern, threads] : {std::pair(pattern::window, 1u), {pattern::window, 2u}, {pattern::bursts, 1u},
-         {pattern::bursts, 2u}, {pattern::handover, 2u}})
+  for (const auto& [pattern, threads] : {std::pair(pattern::window, 1u), {pattern::window, 2u},
+         {pattern::bursts, 1u}, {pattern::bursts, 2u}, {pattern::handover, 2u}})
     for (const std::size_t size : sizes)
       result.push_back({pattern, threads, size});
   return result;
@@ -78,7 +80,8 @@ std::string name_of(const allocation_case& what)
 {
   return std::string(bench::name_of(what.pattern)) + ", " + std::to_string(what.threads)
     + (what.threads == 1 ? " thread, " : " threads, ")
-    + (what.size < 1024 ? std::to_string(what.size) + " B" : std::to_string(what.size / 1024) + " KiB");
+    + (what.size < 1024 ? std::to_string(what.size) + " B"
+                        : std::to_string(what.size / 1024) + " KiB");
 }
 
 struct spread
@@ -104,8 +107,11 @@ public:
       : "left out: " + other.missing() + " (Debian: apt-get install libjemalloc2)";
     std::string facts[][2] = {{"processor", processors_online()}, {"kernel", kernel()},
       {"load", first_line("/proc/loadavg")},
-      {"huge_pages", first_line("/sys/kernel/mm/transparent_hugepage/enabled")}, {"jemalloc", about},
-      {"rounds", std::to_string(how.rounds) + " of " + std::to_string(how.milliseconds) + " ms for each case"}};
+      {"huge_pages", first_line("/sys/kernel/mm/transparent_hugepage/enabled")},
+      {"jemalloc", about},
+      {"rounds",
+        std::to_string(how.rounds) + " of " + std::to_string(how.milliseconds)
+          + " ms for each case"}};
     if (how.json)
       std::printf("{\n");
     for (auto& [name, value] : facts)
@@ -122,7 +128,8 @@ public:
     std::printf("build          with assertions: not for measuring\n");
 #endif
     std::printf("sizes          random, from half of what is named up to it\n"
-                "shown          ns for an allocation and its deallocation, median (least .. greatest), slowest thread, less the\n"
+                "shown          ns for an allocation and its deallocation, median (least .. "
+                "greatest), slowest thread, less the\n"
                 "               time that others had its processor\n");
   }
 
@@ -135,10 +142,11 @@ public:
     {
       const spread s = spread_of(samples[i]);
       if (how_.json)
-        std::printf("%s\n    {\"pattern\": \"%s\", \"threads\": %u, \"size\": %zu, \"allocator\": \"%s\", \"ns\": %.4g, "
+        std::printf("%s\n    {\"pattern\": \"%s\", \"threads\": %u, \"size\": %zu, \"allocator\": "
+                    "\"%s\", \"ns\": %.4g, "
                     "\"least\": %.4g, \"greatest\": %.4g",
-          any_ ? "," : "", bench::name_of(what.pattern), what.threads, what.size, all_[i].key, s.median, s.least,
-          s.greatest);
+          any_ ? "," : "", bench::name_of(what.pattern), what.threads, what.size, all_[i].key,
+          s.median, s.least, s.greatest);
       else
         std::printf("  %-46s %10.1f (%8.1f .. %8.1f)", all_[i].text, s.median, s.least, s.greatest);
       if (base)
@@ -159,8 +167,9 @@ public:
       if (how_.json)
         std::printf(",\n  \"worst_%s\": %.3g", each.key, each.worst);
       else
-        std::printf("\ngoal: %s at most %.0f times jemalloc's malloc and free: at worst %.2f (%s), %s\n", each.text, goal,
-          each.worst, each.where.c_str(), each.worst <= goal ? "met" : "missed");
+        std::printf(
+          "\ngoal: %s at most %.0f times jemalloc's malloc and free: at worst %.2f (%s), %s\n",
+          each.text, goal, each.worst, each.where.c_str(), each.worst <= goal ? "met" : "missed");
     if (how_.json)
       std::printf("\n}\n");
   }
@@ -196,11 +205,13 @@ private:
   settings how_;
   const std::vector<contender>& all_;
   bool any_ = false;
-  std::vector<verdict> verdicts_{{"pool", "the pool as memory_resource", 0, {}}, {"buffer", "registered_buffer", 0, {}}};
+  std::vector<verdict> verdicts_{
+    {"pool", "the pool as memory_resource", 0, {}}, {"buffer", "registered_buffer", 0, {}}};
 };
 
-/// Debian's libjemalloc wants its thread-local variables among those that are laid out when a program starts, where the C
-/// library leaves too little room for libraries that come later: starts this program anew with more.
+/// Debian's libjemalloc wants its thread-local variables among those that are laid out when a
+/// program starts, where the C library leaves too little room for libraries that come later: starts
+/// this program anew with more.
 void make_room_for_jemalloc(char** argv)
 {
   const jemalloc other;
@@ -208,7 +219,8 @@ void make_room_for_jemalloc(char** argv)
   constexpr const char* tunable = "glibc.rtld.optional_static_tls=16384";
   const char* const before = std::getenv(variable);
   const std::string now = before != nullptr ? before : "";
-  if (other.missing().find("static TLS") == std::string::npos || now.find(tunable) != std::string::npos)
+  if (other.missing().find("static TLS") == std::string::npos
+    || now.find(tunable) != std::string::npos)
     return;
   ::setenv(variable, (now.empty() ? tunable : now + ':' + tunable).c_str(), 1);
   ::execv("/proc/self/exe", argv);
@@ -220,24 +232,29 @@ int compare(const settings& how)
   const rdma::context context;
   rdma::memory_pool pool(context);
   registered_upstream upstream(context);
-  std::pmr::synchronized_pool_resource standard({.max_blocks_per_chunk = 0, .largest_required_pool_block = 65536}, &upstream);
+  std::pmr::synchronized_pool_resource standard(
+    {.max_blocks_per_chunk = 0, .largest_required_pool_block = 65536}, &upstream);
   const jemalloc other;
   std::optional<registered_extents> extents;
 
   std::vector<contender> all;
-  all.push_back(make_contender("pool", "memory_pool, as memory_resource", resource_allocator{&pool}));
-  all.push_back(make_contender("buffer", "registered_buffer, context::allocate()", buffer_allocator{&context}));
+  all.push_back(
+    make_contender("pool", "memory_pool, as memory_resource", resource_allocator{&pool}));
+  all.push_back(
+    make_contender("buffer", "registered_buffer, context::allocate()", buffer_allocator{&context}));
   all.push_back(make_contender("malloc", "malloc and free of the C library", system_allocator{}));
   if (other.missing().empty())
   {
     extents.emplace(other, context);
-    all.push_back(make_contender("jemalloc", "malloc and free of jemalloc", jemalloc_allocator{&other}));
-    all.push_back(make_contender(
-      "jemalloc_extents", "jemalloc over registered extents", extents_allocator{&other, extents->arena()}));
+    all.push_back(
+      make_contender("jemalloc", "malloc and free of jemalloc", jemalloc_allocator{&other}));
+    all.push_back(make_contender("jemalloc_extents", "jemalloc over registered extents",
+      extents_allocator{&other, extents->arena()}));
   }
+  all.push_back(make_contender("synchronized_pool", "synchronized_pool_resource over registrations",
+    resource_allocator{&standard}));
   all.push_back(make_contender(
-    "synchronized_pool", "synchronized_pool_resource over registrations", resource_allocator{&standard}));
-  all.push_back(make_contender("registration", "a registration for each allocation", region_allocator{&context}));
+    "registration", "a registration for each allocation", region_allocator{&context}));
 
   report to(how, all, other);
   bool any = false;
@@ -267,9 +284,10 @@ int main(int argc, char** argv)
   app.add_flag("--quick", how.quick, "fewer sizes, fewer and shorter rounds");
   app.add_flag("--json", how.json, "print JSON");
   app.add_option("--only", how.only, "run only the cases whose name has this in it");
-  auto* rounds = app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
-  auto* milliseconds =
-    app.add_option("--milliseconds", how.milliseconds, "how long each time")->check(CLI::Range(1, 30'000));
+  auto* rounds =
+    app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
+  auto* milliseconds = app.add_option("--milliseconds", how.milliseconds, "how long each time")
+                         ->check(CLI::Range(1, 30'000));
   CLI11_PARSE(app, argc, argv);
   if (how.quick && rounds->count() == 0)
     how.rounds = 3;

@@ -60,10 +60,12 @@ int main(int argc, char** argv)
   std::string message = "Hello, RDMA";
   std::string address;
   CLI::App app("Connects by descriptions that are exchanged over standard input and output");
-  app.footer("Examples, on one host:\n"
-             "  mkfifo back; out_of_band --message ping <back | out_of_band --message pong >back; rm back\n"
-             "and on two:\n"
-             "  mkfifo back; out_of_band --address 192.0.2.8 <back | ssh 192.0.2.7 out_of_band --address 192.0.2.7 >back; rm back");
+  app.footer(
+    "Examples, on one host:\n"
+    "  mkfifo back; out_of_band --message ping <back | out_of_band --message pong >back; rm back\n"
+    "and on two:\n"
+    "  mkfifo back; out_of_band --address 192.0.2.8 <back | ssh 192.0.2.7 out_of_band --address "
+    "192.0.2.7 >back; rm back");
   app.add_option("--message", message, "what to tell the peer")->capture_default_str();
   app.add_option("--address", address, "this host's address, as the peer reaches it");
   CLI11_PARSE(app, argc, argv);

@@ -5,14 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// A web server, written with Beast, that has RDMA at one of its addresses: one port for both. In two terminals:
+// A web server, written with Beast, that has RDMA at one of its addresses: one port for both. In
+// two terminals:
 //
 //   beast_server serve --port 8080
 //   beast_server connect 127.0.0.1 8080 "Hello, RDMA"
 //
-// The client first gets the page, as `curl http://127.0.0.1:8080/` does, is turned away from RDMA without the password,
-// and then has a message echoed by RDMA with it. The server ends after that. An ssl::stream in place of the tcp_stream makes it HTTPS (tls_upgrade.cpp); the RDMA data are
-// not encrypted by that, see <boost_rdma/upgrade.hpp>.
+// The client first gets the page, as `curl http://127.0.0.1:8080/` does, is turned away from RDMA
+// without the password, and then has a message echoed by RDMA with it. The server ends after that.
+// An ssl::stream in place of the tcp_stream makes it HTTPS (tls_upgrade.cpp); the RDMA data are not
+// encrypted by that, see <boost_rdma/upgrade.hpp>.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -55,7 +57,8 @@ asio::awaitable<void> echo_once(rdma::queue_pair peer)
   co_await peer.async_wait_close(asio::redirect_error(asio::use_awaitable, ended));
 }
 
-// Serves the requests of one connection; returns true when it has become one of RDMA, and that is over.
+// Serves the requests of one connection; returns true when it has become one of RDMA, and that is
+// over.
 asio::awaitable<bool> serve_one(const rdma::context& context, beast::tcp_stream stream)
 {
   beast::flat_buffer buffer;
@@ -63,7 +66,8 @@ asio::awaitable<bool> serve_one(const rdma::context& context, beast::tcp_stream 
   {
     http::request<http::string_body> request;
     rdma::error_code ec;
-    co_await http::async_read(stream, buffer, request, asio::redirect_error(asio::use_awaitable, ec));
+    co_await http::async_read(
+      stream, buffer, request, asio::redirect_error(asio::use_awaitable, ec));
     if (ec == http::error::end_of_stream)
       co_return false;
     if (ec)
@@ -74,7 +78,8 @@ asio::awaitable<bool> serve_one(const rdma::context& context, beast::tcp_stream 
     {
       if (request[http::field::authorization] != "Bearer sesame")
       {
-        const auto refusal = rdma::refuse_upgrade(http::status::unauthorized, "the password, please");
+        const auto refusal =
+          rdma::refuse_upgrade(http::status::unauthorized, "the password, please");
         co_await http::async_write(stream, refusal, asio::use_awaitable);
         co_return false;
       }
@@ -85,7 +90,8 @@ asio::awaitable<bool> serve_one(const rdma::context& context, beast::tcp_stream 
       co_return true;
     }
     const bool known = request.target() == "/";
-    http::response<http::string_body> page(known ? http::status::ok : http::status::not_found, request.version());
+    http::response<http::string_body> page(
+      known ? http::status::ok : http::status::not_found, request.version());
     page.body() = known ? "RDMA is at /rdma\n" : "no such page\n";
     page.keep_alive(request.keep_alive());
     page.prepare_payload();
@@ -113,8 +119,10 @@ asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& e
   }
 }
 
-// By a stream of our own, which might be an ssl::stream. peer.async_connect(endpoint, options) is the short way.
-asio::awaitable<rdma::error_code> ask(rdma::queue_pair& peer, const tcp::endpoint& endpoint, std::string password)
+// By a stream of our own, which might be an ssl::stream. peer.async_connect(endpoint, options) is
+// the short way.
+asio::awaitable<rdma::error_code> ask(
+  rdma::queue_pair& peer, const tcp::endpoint& endpoint, std::string password)
 {
   beast::tcp_stream stream(peer.get_executor());
   co_await stream.async_connect(endpoint, asio::use_awaitable);
@@ -123,11 +131,13 @@ asio::awaitable<rdma::error_code> ask(rdma::queue_pair& peer, const tcp::endpoin
   options.fields = {{"Authorization", "Bearer " + password}};
   options.data = "client";
   rdma::error_code ec;
-  co_await rdma::async_upgrade(std::move(stream), peer, options, asio::redirect_error(asio::use_awaitable, ec));
+  co_await rdma::async_upgrade(
+    std::move(stream), peer, options, asio::redirect_error(asio::use_awaitable, ec));
   co_return ec;
 }
 
-asio::awaitable<void> connect(const rdma::context& context, const tcp::endpoint& endpoint, std::string_view message)
+asio::awaitable<void> connect(
+  const rdma::context& context, const tcp::endpoint& endpoint, std::string_view message)
 {
   {
     beast::tcp_stream stream(co_await asio::this_coro::executor);
@@ -170,7 +180,8 @@ int main(int argc, char** argv)
     rdma::context context;
     std::exception_ptr failure;
     asio::co_spawn(io,
-      options.serve ? serve(context, options.endpoint) : connect(context, options.endpoint, options.message),
+      options.serve ? serve(context, options.endpoint)
+                    : connect(context, options.endpoint, options.message),
       [&failure](std::exception_ptr thrown) { failure = thrown; });
     io.run();
     example::complain(failure);

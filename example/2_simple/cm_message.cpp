@@ -5,8 +5,9 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// One message each way between queue pairs that RDMA-CM connects. The other side may be a program that is not of
-// this library: rdma_server and rdma_client, which come with rdma-core, exchange the same 16 bytes.
+// One message each way between queue pairs that RDMA-CM connects. The other side may be a program
+// that is not of this library: rdma_server and rdma_client, which come with rdma-core, exchange the
+// same 16 bytes.
 //
 //   cm_message serve --address 10.0.0.1 --port 7471         rdma_server -s 10.0.0.1 -p 7471
 //   cm_message connect 10.0.0.1 7471                        rdma_client -s 10.0.0.1 -p 7471
@@ -51,8 +52,8 @@ asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& e
   rdma::cm::acceptor acceptor(co_await asio::this_coro::executor, context, endpoint);
   std::cout << "listening on " << acceptor.local_endpoint() << std::endl;
 
-  // acceptor.async_accept() is the short way. This way the program sees who asks and may say no, and a receive
-  // is posted before the client can send, which iWARP wants.
+  // acceptor.async_accept() is the short way. This way the program sees who asks and may say no,
+  // and a receive is posted before the client can send, which iWARP wants.
   auto request = co_await acceptor.async_get_request(asio::use_awaitable);
   std::cout << request.remote_endpoint() << " says \"" << request.data().text() << "\"\n";
   rdma::queue_pair peer(acceptor.get_executor(), context);
@@ -72,7 +73,8 @@ asio::awaitable<void> connect(
   auto answer = context.allocate(message_size);
   auto received = peer.async_receive(answer, asio::experimental::use_promise);
   const rdma::cm::connect_options options{.data = rdma::cm::private_data("hello"), .source = {}};
-  const auto greeting = co_await rdma::cm::async_connect(peer, endpoint, options, asio::use_awaitable);
+  const auto greeting =
+    co_await rdma::cm::async_connect(peer, endpoint, options, asio::use_awaitable);
   std::cout << "the server says \"" << greeting.text() << "\"\n";
 
   auto question = context.allocate(message_size);

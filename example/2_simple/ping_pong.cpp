@@ -5,14 +5,14 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The protocol of rping(1), which comes with rdma-core, in both roles: a program for a peer that is not of this
-// library, with one-sided operations on memory that the peer describes in its own way.
+// The protocol of rping(1), which comes with rdma-core, in both roles: a program for a peer that is
+// not of this library, with one-sided operations on memory that the peer describes in its own way.
 //
 //   ping_pong serve --address 10.0.0.1                rping -s -a 10.0.0.1
 //   ping_pong connect 10.0.0.1 --count 10 --verbose   rping -c -a 10.0.0.1 -C 10 -v
 //
-// For each ping the client describes memory with a text in it, which the server reads; then other memory,
-// which the server writes the text into. Each step is announced by a message of 16 bytes.
+// For each ping the client describes memory with a text in it, which the server reads; then other
+// memory, which the server writes the text into. Each step is announced by a message of 16 bytes.
 
 #include "common/report.hpp"
 
@@ -42,8 +42,8 @@
 
 namespace asio = boost::asio;
 namespace endian = boost::endian;
-using asio::ip::tcp;
 using asio::use_awaitable;
+using asio::ip::tcp;
 
 struct options
 {
@@ -66,8 +66,8 @@ struct description
 };
 static_assert(sizeof(description) == 16);
 
-// The end of a connection that takes its turns. A receive is always posted, and before the queue pair connects:
-// iWARP does not wait for one.
+// The end of a connection that takes its turns. A receive is always posted, and before the queue
+// pair connects: iWARP does not wait for one.
 class turns
 {
 public:
@@ -122,7 +122,8 @@ private:
   std::optional<receiving> next_;
 };
 
-// "rdma-ping-3: DEFGHI...", as rping has it: the characters go round, beginning with another one each time.
+// "rdma-ping-3: DEFGHI...", as rping has it: the characters go round, beginning with another one
+// each time.
 void fill_text(const rdma::memory_region& region, unsigned number)
 {
   const std::string head = "rdma-ping-" + std::to_string(number) + ": ";
@@ -212,7 +213,8 @@ int main(int argc, char** argv)
              "  rping -c -a 192.0.2.7 -C 10 -v");
   app.require_subcommand(1);
   CLI::App* serve_command = app.add_subcommand("serve", "wait for a client, and end with it");
-  serve_command->add_option("--address", wanted.address, "of the RDMA device's interface")->required();
+  serve_command->add_option("--address", wanted.address, "of the RDMA device's interface")
+    ->required();
   CLI::App* connect_command = app.add_subcommand("connect", "be the client");
   connect_command->add_option("ADDRESS", wanted.address)->required();
   connect_command->add_option("--count", wanted.count, "pings")->capture_default_str();

@@ -10,8 +10,9 @@
 //   pmr_container serve --port 7471
 //   pmr_container connect 127.0.0.1 7471
 //
-// The client fills a std::pmr::vector that lives in the context's pool, which is registered memory, and sends it as it
-// is. The server receives into one of its own, and answers with what it made of it.
+// The client fills a std::pmr::vector that lives in the context's pool, which is registered memory,
+// and sends it as it is. The server receives into one of its own, and answers with what it made of
+// it.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -87,14 +88,16 @@ asio::awaitable<void> connect(const rdma::context& context, const tcp::endpoint&
   co_await peer.async_shutdown(asio::use_awaitable);
 
   const auto made = context.registration_cache_statistics();
-  std::cout << result.samples << " samples, mean " << result.sum / static_cast<double>(result.samples) << '\n'
+  std::cout << result.samples << " samples, mean "
+            << result.sum / static_cast<double>(result.samples) << '\n'
             << samples.size() * sizeof(sample) << " bytes sent from where they lay, with "
             << made.hits + made.misses << " registrations beside the pool's" << std::endl;
 }
 
 int main(int argc, char** argv)
 {
-  const auto options = example::parse_command_line(argc, argv, "A std::pmr container sent without a copy");
+  const auto options =
+    example::parse_command_line(argc, argv, "A std::pmr container sent without a copy");
   try
   {
     asio::io_context io;

@@ -5,14 +5,15 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Sends the lines of its standard input to an echo server, and prints what comes back. One thread waits for the input,
-// for messages by RDMA and for the end of the connection. In two terminals:
+// Sends the lines of its standard input to an echo server, and prints what comes back. One thread
+// waits for the input, for messages by RDMA and for the end of the connection. In two terminals:
 //
 //   echo_service --port 7471
 //   talk 127.0.0.1 7471
 //
-// It ends with its input (Ctrl-D), or when the server ends the connection. With --late it takes an answer only when the
-// next line, or the end, has been read, as a program does that is busy: to see what the server does meanwhile.
+// It ends with its input (Ctrl-D), or when the server ends the connection. With --late it takes an
+// answer only when the next line, or the end, has been read, as a program does that is busy: to see
+// what the server does meanwhile.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -49,7 +50,10 @@ namespace {
 
 constexpr std::size_t line_size_max = 4096;
 
-auto into(rdma::error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
+auto into(rdma::error_code& ec)
+{
+  return asio::redirect_error(asio::use_awaitable, ec);
+}
 
 std::string_view text_of(const rdma::registered_buffer& buffer, std::size_t size)
 {
@@ -70,9 +74,9 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
   {
     rdma::error_code ec;
     rdma::error_code ended;
-    const auto first =
-      co_await (asio::async_read_until(input, asio::dynamic_buffer(typed, line_size_max), '\n', into(ec))
-        || peer.async_wait_close(into(ended)));
+    const auto first = co_await (
+      asio::async_read_until(input, asio::dynamic_buffer(typed, line_size_max), '\n', into(ec))
+      || peer.async_wait_close(into(ended)));
     if (first.index() == 1)
     {
       if (owed || ended != rdma::error::peer_closed)
@@ -81,7 +85,8 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
       co_return;
     }
     if (owed)
-      std::cout << text_of(incoming, co_await peer.async_receive(incoming, asio::use_awaitable)) << std::flush;
+      std::cout << text_of(incoming, co_await peer.async_receive(incoming, asio::use_awaitable))
+                << std::flush;
     if (ec == asio::error::eof)
       break;
     if (ec)
@@ -97,8 +102,8 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
     else
     {
       // Both at once, the receive first: the answer must find it.
-      const auto [received, sent] = co_await (
-        peer.async_receive(incoming, asio::use_awaitable) && peer.async_send(line, asio::use_awaitable));
+      const auto [received, sent] = co_await (peer.async_receive(incoming, asio::use_awaitable)
+        && peer.async_send(line, asio::use_awaitable));
       std::cout << text_of(incoming, received) << std::flush;
     }
   }

@@ -5,15 +5,17 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Connects by TLS, by which the client knows its server. WHAT IS SENT BY RDMA IS NOT ENCRYPTED: TLS protects how the two
-// are introduced to each other, no more. In two terminals, in one directory:
+// Connects by TLS, by which the client knows its server. WHAT IS SENT BY RDMA IS NOT ENCRYPTED: TLS
+// protects how the two are introduced to each other, no more. In two terminals, in one directory:
 //
-//   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj /CN=localhost
+//   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj
+//   /CN=localhost
 //     -addext subjectAltName=DNS:localhost -keyout key.pem -out certificate.pem        (one line)
 //   tls_upgrade serve --port 7471
 //   tls_upgrade connect 127.0.0.1 7471 "Hello, RDMA"
 //
-// The client trusts certificate.pem and nothing else. The server ends when it has served one client.
+// The client trusts certificate.pem and nothing else. The server ends when it has served one
+// client.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -52,7 +54,8 @@ using tls_stream = ssl::stream<tcp::socket>;
 
 void report(const char* version, const rdma::queue_pair& peer)
 {
-  std::cout << "introduced by " << version << "; messages are NOT encrypted: " << peer.transport().text() << '\n';
+  std::cout << "introduced by " << version
+            << "; messages are NOT encrypted: " << peer.transport().text() << '\n';
 }
 
 asio::awaitable<void> serve_one(const rdma::context& context, tls_stream stream)
@@ -63,7 +66,8 @@ asio::awaitable<void> serve_one(const rdma::context& context, tls_stream stream)
   co_await http::async_read(stream, buffer, request, asio::use_awaitable);
 
   const char* const version = SSL_get_version(stream.native_handle());
-  rdma::queue_pair peer = co_await rdma::async_upgrade(std::move(stream), request, context, asio::use_awaitable);
+  rdma::queue_pair peer =
+    co_await rdma::async_upgrade(std::move(stream), request, context, asio::use_awaitable);
   report(version, peer);
   auto message = context.allocate(4096);
   const std::size_t n = co_await peer.async_receive(message, asio::use_awaitable);
@@ -94,7 +98,8 @@ asio::awaitable<void> serve(const rdma::context& context, tcp::endpoint endpoint
   }
 }
 
-asio::awaitable<void> connect(const rdma::context& context, tcp::endpoint endpoint, std::string_view message)
+asio::awaitable<void> connect(
+  const rdma::context& context, tcp::endpoint endpoint, std::string_view message)
 {
   ssl::context tls(ssl::context::tls_client);
   tls.load_verify_file("certificate.pem");
@@ -115,8 +120,8 @@ asio::awaitable<void> connect(const rdma::context& context, tcp::endpoint endpoi
   auto request = context.allocate(message.size());
   auto answer = context.allocate(message.size());
   std::ranges::copy(std::as_bytes(std::span(message)), request.data());
-  const auto [received, sent] = co_await (
-    peer.async_receive(answer, asio::use_awaitable) && peer.async_send(request, asio::use_awaitable));
+  const auto [received, sent] = co_await (peer.async_receive(answer, asio::use_awaitable)
+    && peer.async_send(request, asio::use_awaitable));
   std::cout << std::string_view(reinterpret_cast<char*>(answer.data()), received) << '\n';
   co_await peer.async_shutdown(asio::use_awaitable);
 }
@@ -125,14 +130,16 @@ asio::awaitable<void> connect(const rdma::context& context, tcp::endpoint endpoi
 
 int main(int argc, char** argv)
 {
-  const auto options = example::parse_command_line(argc, argv, "Connects by TLS; what is sent by RDMA is NOT encrypted");
+  const auto options = example::parse_command_line(
+    argc, argv, "Connects by TLS; what is sent by RDMA is NOT encrypted");
   try
   {
     asio::io_context io;
     rdma::context context;
     std::exception_ptr failure;
     asio::co_spawn(io,
-      options.serve ? serve(context, options.endpoint) : connect(context, options.endpoint, options.message),
+      options.serve ? serve(context, options.endpoint)
+                    : connect(context, options.endpoint, options.message),
       [&failure](std::exception_ptr thrown) { failure = thrown; });
     io.run();
     example::complain(failure);

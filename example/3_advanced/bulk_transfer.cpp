@@ -68,7 +68,10 @@ options parse(int argc, char** argv)
     "The exit status is 0 when the file has arrived and its SHA-256 is the same on both sides.");
 
   CLI::App* serve = app.add_subcommand("serve", "wait for senders");
-  serve->add_option("--address", result.address, "where to listen; 0.0.0.0 for all of the host's addresses")->capture_default_str();
+  serve
+    ->add_option(
+      "--address", result.address, "where to listen; 0.0.0.0 for all of the host's addresses")
+    ->capture_default_str();
   serve->add_option("--port", result.port, "the TCP port; 0 for one that is free")
     ->capture_default_str();
   serve

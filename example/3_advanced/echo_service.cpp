@@ -5,15 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// An echo service in the form that is put into production: one io_context a core (or one for a pool of threads), logs,
-// counters for each connection, and an end in good order on SIGINT and SIGTERM.
+// An echo service in the form that is put into production: one io_context a core (or one for a pool
+// of threads), logs, counters for each connection, and an end in good order on SIGINT and SIGTERM.
 //
-//   echo_service --port 7471 --contexts 4       one io_context and one thread for each, which share the port
-//   echo_service --port 7471 --threads 4        one io_context for four threads
-//   talk 127.0.0.1 7471                         a client, or several
+//   echo_service --port 7471 --contexts 4       one io_context and one thread for each, which share
+//   the port echo_service --port 7471 --threads 4        one io_context for four threads talk
+//   127.0.0.1 7471                         a client, or several
 //
-// SIGTERM and SIGINT: nobody is accepted any more, and each connection is shut down as soon as the answers that are on
-// their way have arrived, which nobody has to wait for who is between two messages. Connections that are not done after
+// SIGTERM and SIGINT: nobody is accepted any more, and each connection is shut down as soon as the
+// answers that are on their way have arrived, which nobody has to wait for who is between two
+// messages. Connections that are not done after
 // --grace seconds are cut off. A second signal ends the program at once.
 
 #include "common/command_line.hpp"
@@ -63,7 +64,10 @@ struct settings
   std::string log_level = "info";
 };
 
-auto into(rdma::error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
+auto into(rdma::error_code& ec)
+{
+  return asio::redirect_error(asio::use_awaitable, ec);
+}
 
 /// One client. Runs in a strand: a queue pair is for one thread at a time.
 class session : public std::enable_shared_from_this<session>
@@ -80,12 +84,14 @@ public:
   void start()
   {
     spdlog::info("connection {}: {}", number_, peer_.transport().text());
-    asio::co_spawn(strand_, [self = shared_from_this()] { return self->echo(); }, asio::detached);
+    asio::co_spawn(
+      strand_, [self = shared_from_this()] { return self->echo(); }, asio::detached);
   }
 
   void stop()
   {
-    asio::co_spawn(strand_, [self = shared_from_this()] { return self->shut_down(); }, asio::detached);
+    asio::co_spawn(
+      strand_, [self = shared_from_this()] { return self->shut_down(); }, asio::detached);
   }
 
   static inline std::atomic<std::uint64_t> messages_in_all{0};
@@ -104,7 +110,8 @@ private:
       spdlog::debug("connection {}: echoing {} bytes", number_, n);
       co_await peer_.async_send(buffer.first(n), into(ec));
       if (ec == asio::error::shut_down)
-        ++unanswered_; // and on: the client's shutdown waits until we have received all that it had sent
+        ++unanswered_; // and on: the client's shutdown waits until we have received all that it had
+                       // sent
       else if (ec)
         break;
       else
@@ -115,11 +122,11 @@ private:
     }
     messages_in_all += messages_;
     bytes_in_all += bytes_;
-    const bool in_order =
-      ec == rdma::error::peer_closed || ec == rdma::error::closed || ec == asio::error::operation_aborted;
+    const bool in_order = ec == rdma::error::peer_closed || ec == rdma::error::closed
+      || ec == asio::error::operation_aborted;
     spdlog::log(in_order ? spdlog::level::info : spdlog::level::warn,
-      "connection {}: {} messages, {} bytes, {} unanswered; {}", number_, messages_, bytes_, unanswered_,
-      example::explain(ec));
+      "connection {}: {} messages, {} bytes, {} unanswered; {}", number_, messages_, bytes_,
+      unanswered_, example::explain(ec));
     peer_.close();
   }
 
@@ -217,10 +224,14 @@ settings parse(int argc, char** argv)
              "talk is a client of it; SIGTERM and SIGINT end it in good order.");
   app.add_option("--address", address)->check(example::an_address())->capture_default_str();
   app.add_option("--port", port, "0 for one that is free")->capture_default_str();
-  app.add_option("--contexts", result.contexts, "io_contexts, with a thread each")->check(CLI::Range(1, 256));
-  app.add_option("--threads", result.threads, "threads of a single io_context instead")->check(CLI::Range(1, 256));
-  app.add_option("--message-size", result.message_size_max, "bytes of the largest message")->capture_default_str();
-  app.add_option("--grace", result.grace_s, "seconds for connections to finish in, at the end")->capture_default_str();
+  app.add_option("--contexts", result.contexts, "io_contexts, with a thread each")
+    ->check(CLI::Range(1, 256));
+  app.add_option("--threads", result.threads, "threads of a single io_context instead")
+    ->check(CLI::Range(1, 256));
+  app.add_option("--message-size", result.message_size_max, "bytes of the largest message")
+    ->capture_default_str();
+  app.add_option("--grace", result.grace_s, "seconds for connections to finish in, at the end")
+    ->capture_default_str();
   app.add_option("--log-level", result.log_level)
     ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
     ->capture_default_str();
@@ -244,7 +255,8 @@ void run(settings how)
   std::list<listener> listeners;
   for (std::size_t i = 0; i < contexts; ++i)
   {
-    ios.push_back(std::make_unique<asio::io_context>(how.threads != 0 ? static_cast<int>(how.threads) : 1));
+    ios.push_back(
+      std::make_unique<asio::io_context>(how.threads != 0 ? static_cast<int>(how.threads) : 1));
     listeners.emplace_back(*ios.back(), context, how);
     how.endpoint = listeners.front().endpoint(); // with the port that was taken
   }
@@ -265,7 +277,8 @@ void run(settings how)
     for (std::size_t i = 0; i < std::max(contexts, how.threads); ++i)
       threads.emplace_back([&io = *ios[i % contexts]] { io.run(); });
   }
-  spdlog::info("served {} messages, {} bytes", session::messages_in_all.load(), session::bytes_in_all.load());
+  spdlog::info(
+    "served {} messages, {} bytes", session::messages_in_all.load(), session::bytes_in_all.load());
 }
 
 } // namespace

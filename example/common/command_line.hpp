@@ -69,7 +69,8 @@ inline command_line parse_command_line(
   app.require_subcommand(permitted == roles::one ? 1 : 0, 1);
   CLI::App* serve = app.add_subcommand("serve", "wait for a client");
   serve
-    ->add_option("--address", address, "where to listen; 0.0.0.0 or :: for all of the host's addresses")
+    ->add_option(
+      "--address", address, "where to listen; 0.0.0.0 or :: for all of the host's addresses")
     ->check(an_address())
     ->capture_default_str();
   serve->add_option("--port", port, "the TCP port; 0 for one that is free")->capture_default_str();

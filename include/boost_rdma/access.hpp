@@ -13,17 +13,17 @@ namespace rdma {
 /// What may be done with registered memory (ibv_access_flags, value for value).
 /**
  * Local reading is always permitted. remote_write and remote_atomic need local_write
- * (ibv_reg_mr(3)). Nothing is reachable from remote unless one of the remote_ rights is given. Rights are put
- * together with |.
+ * (ibv_reg_mr(3)). Nothing is reachable from remote unless one of the remote_ rights is given.
+ * Rights are put together with |.
  */
 enum class access : unsigned
 {
-  local_read = 0,        ///< sends and the source of writes
-  local_write = 1 << 0,  ///< receives, the destination of reads and atomics
-  remote_write = 1 << 1, ///< a peer with the key may write
-  remote_read = 1 << 2,  ///< a peer with the key may read
+  local_read = 0,         ///< sends and the source of writes
+  local_write = 1 << 0,   ///< receives, the destination of reads and atomics
+  remote_write = 1 << 1,  ///< a peer with the key may write
+  remote_read = 1 << 2,   ///< a peer with the key may read
   remote_atomic = 1 << 3, ///< a peer with the key may do atomics
-  window_bind = 1 << 4,  ///< memory windows may be bound to the region
+  window_bind = 1 << 4,   ///< memory windows may be bound to the region
 };
 
 /// All rights of either.
@@ -45,7 +45,10 @@ constexpr access without(access rights, access taken) noexcept
 }
 
 /// Whether all rights of `wanted` are among `granted`.
-constexpr bool permits(access granted, access wanted) noexcept { return (granted & wanted) == wanted; }
+constexpr bool permits(access granted, access wanted) noexcept
+{
+  return (granted & wanted) == wanted;
+}
 
 /// Every right that a peer can be given.
 inline constexpr access remote_access =

@@ -17,7 +17,8 @@
 
 namespace rdma {
 
-/// A client's request to be connected, before anything has been made for it. What it says is not to be trusted.
+/// A client's request to be connected, before anything has been made for it. What it says is not to
+/// be trusted.
 /**
  * What acceptor_options::authorise is given. Valid only while that callback runs.
  *
@@ -28,8 +29,8 @@ class upgrade_request_view
 {
 public:
   /// For the library itself. `fields` is a boost::beast::http::fields.
-  upgrade_request_view(const boost::asio::ip::tcp::endpoint& from, std::string_view target, std::string_view data,
-    const void* fields) noexcept
+  upgrade_request_view(const boost::asio::ip::tcp::endpoint& from, std::string_view target,
+    std::string_view data, const void* fields) noexcept
     : from_(from)
     , target_(target)
     , data_(data)
@@ -38,7 +39,10 @@ public:
   }
 
   /// Where it came from.
-  [[nodiscard]] const boost::asio::ip::tcp::endpoint& remote_endpoint() const noexcept { return from_; }
+  [[nodiscard]] const boost::asio::ip::tcp::endpoint& remote_endpoint() const noexcept
+  {
+    return from_;
+  }
 
   /// The request's target (RFC 9112, 3.2), with what follows a question mark.
   [[nodiscard]] std::string_view target() const noexcept { return target_; }
@@ -46,7 +50,8 @@ public:
   /// The client's connect_options::data.
   [[nodiscard]] std::string_view data() const noexcept { return data_; }
 
-  /// A field of the HTTP request, the first of that name; no difference is made between upper and lower case.
+  /// A field of the HTTP request, the first of that name; no difference is made between upper and
+  /// lower case.
   /** Nothing where there is none. */
   [[nodiscard]] std::optional<std::string_view> field(std::string_view name) const;
 
@@ -66,14 +71,20 @@ struct authorisation
   /// Of a refusal, for the client's log: one line of printable text.
   std::string reason;
 
-  /// For the client's program (queue_pair::peer_data()), at most connect_options::data_size_max bytes.
+  /// For the client's program (queue_pair::peer_data()), at most connect_options::data_size_max
+  /// bytes.
   std::string data;
 
   /// Lets the client in, with these bytes for its program.
-  [[nodiscard]] static authorisation accept(std::string data = std::string()) { return {0, {}, std::move(data)}; }
+  [[nodiscard]] static authorisation accept(std::string data = std::string())
+  {
+    return {0, {}, std::move(data)};
+  }
 
-  /// Sends the client away: connecting ends with error::refused there, of 409 with error::no_common_transport.
-  [[nodiscard]] static authorisation refuse(unsigned status = 403, std::string reason = "not authorised")
+  /// Sends the client away: connecting ends with error::refused there, of 409 with
+  /// error::no_common_transport.
+  [[nodiscard]] static authorisation refuse(
+    unsigned status = 403, std::string reason = "not authorised")
   {
     return {status, std::move(reason), {}};
   }

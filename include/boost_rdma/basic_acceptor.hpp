@@ -23,26 +23,27 @@ namespace rdma {
 
 /// Listens on a TCP port for queue pairs that connect by basic_queue_pair::async_connect().
 /**
- * The TCP connection carries the handshake (an HTTP/1.1 upgrade) and stays for as long as the queue pair
- * does: when the peer closes its queue pair, or is lost, the operations of ours end with
+ * The TCP connection carries the handshake (an HTTP/1.1 upgrade) and stays for as long as the queue
+ * pair does: when the peer closes its queue pair, or is lost, the operations of ours end with
  * error::peer_closed or error::peer_lost. Data never goes through it.
  *
  * Clients are served side by side while an async_accept is outstanding: one that is slow, silent or
- * hostile is answered, forgotten and logged, and keeps nobody else waiting. No handler hears of it. The
- * log is the spdlog logger named "boost_rdma", if the program registered one.
+ * hostile is answered, forgotten and logged, and keeps nobody else waiting. No handler hears of it.
+ * The log is the spdlog logger named "boost_rdma", if the program registered one.
  *
  * @par Opening and closing
  * @code
  * basic_acceptor(executor, domain, endpoint, options = acceptor_options())
  * basic_acceptor(executor, domain, endpoint, options, ec)
  * @endcode
- * For the executor an execution context will do (an io_context), and for the domain a context. Port 0 takes one that is free; local_endpoint() returns it, also after
- * close(). Opening one throws system_error, or says by an error_code, what opening, binding or listening said; then it
- * is as one that was closed.
+ * For the executor an execution context will do (an io_context), and for the domain a context. Port
+ * 0 takes one that is free; local_endpoint() returns it, also after close(). Opening one throws
+ * system_error, or says by an error_code, what opening, binding or listening said; then it is as
+ * one that was closed.
  *
- * close(), as destruction, drops the handshakes that have not been accepted, and ends accepts with operation_aborted;
- * cancel() ends the accepts alone and lets the handshakes go on. is_open() and get_executor() are as Asio's acceptors
- * have them.
+ * close(), as destruction, drops the handshakes that have not been accepted, and ends accepts with
+ * operation_aborted; cancel() ends the accepts alone and lets the handshakes go on. is_open() and
+ * get_executor() are as Asio's acceptors have them.
  *
  * @par The background thread
  * TCP is handled on a thread of the library's own, one for each execution context that connects or
@@ -50,11 +51,12 @@ namespace rdma {
  * io_context::run() from returning, as an idle socket does not. Handlers are never called there.
  *
  * @par Thread safety
- * Distinct objects: safe. Shared objects: unsafe, as with Asio's acceptors. The context may run on any
- * number of threads.
+ * Distinct objects: safe. Shared objects: unsafe, as with Asio's acceptors. The context may run on
+ * any number of threads.
  */
 template <class Executor = boost::asio::any_io_executor>
-class basic_acceptor : public detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>
+class basic_acceptor
+  : public detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>
 {
 public:
   /// What handlers run on that have no executor of their own, and accepted queue pairs.
@@ -73,7 +75,8 @@ public:
 
   using detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>::basic_listener;
 
-  /// Accepts the next client that has finished its handshake, and so has a queue pair connected to ours.
+  /// Accepts the next client that has finished its handshake, and so has a queue pair connected to
+  /// ours.
   /**
    * Any number of accepts may be outstanding; the oldest is served first.
    *
@@ -81,12 +84,14 @@ public:
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
-   * The queue pair lives on the acceptor's executor. With an error it is as one that was moved from.
-   * Nothing is lost that the client sends before the first receive is posted: it is sent again (RNR).
+   * The queue pair lives on the acceptor's executor. With an error it is as one that was moved
+   * from. Nothing is lost that the client sends before the first receive is posted: it is sent
+   * again (RNR).
    *
-   * What can go wrong: operation_aborted, when it is cancelled or the acceptor is closed; error::closed, when that was
-   * before; error::forked in a child of the process that made the acceptor. A client's failure is no error of the accept, nor
-   * is it when no queue pair can be had for one (503): both are logged.
+   * What can go wrong: operation_aborted, when it is cancelled or the acceptor is closed;
+   * error::closed, when that was before; error::forked in a child of the process that made the
+   * acceptor. A client's failure is no error of the accept, nor is it when no queue pair can be had
+   * for one (503): both are logged.
    *
    * @par Per-operation cancellation
    * terminal, partial and total withdraw the accept. No client is lost by it.
@@ -106,7 +111,8 @@ private:
   struct start_accept
   {
     template <class Handler>
-    void operator()(detail::acceptor_core* core, const executor_type& executor, Handler&& handler) const
+    void operator()(
+      detail::acceptor_core* core, const executor_type& executor, Handler&& handler) const
     {
       if (core != nullptr)
         core->accept(executor, std::forward<Handler>(handler));

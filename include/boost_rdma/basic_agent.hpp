@@ -25,29 +25,36 @@ namespace rdma {
 
 /// Manages memory on the other host: what basic_queue_pair::agent() returns.
 /**
- * The peers' agents talk by a queue pair of their own, made when one of them first has something to say, so that no message of
- * theirs takes a receive that the program posted. They work by themselves on the queue pairs' executors.
+ * The peers' agents talk by a queue pair of their own, made when one of them first has something to
+ * say, so that no message of theirs takes a receive that the program posted. They work by
+ * themselves on the queue pairs' executors.
  *
- * Memory of the peer's is granted by its lessor (queue_pair_options::grant_from()). For the rest the peer's program needs
- * to have asked for its agent, too: until then requests wait, for as long as their time limit.
+ * Memory of the peer's is granted by its lessor (queue_pair_options::grant_from()). For the rest
+ * the peer's program needs to have asked for its agent, too: until then requests wait, for as long
+ * as their time limit.
  *
- * Requests may be outstanding in any number, of which 16 are with the peer at a time, and are answered in any order.
+ * Requests may be outstanding in any number, of which 16 are with the peer at a time, and are
+ * answered in any order.
  *
- * The agent keeps io_context::run() from returning while operations of it are outstanding, and while memory of this side is
- * out to the peer. Otherwise it hears of what the peer says (that it lends something, that it took something back) when
- * anything else is outstanding on the completion queue, such as a receive. It is the queue pair's, and ends with the connection; a handle may be copied, and kept.
+ * The agent keeps io_context::run() from returning while operations of it are outstanding, and
+ * while memory of this side is out to the peer. Otherwise it hears of what the peer says (that it
+ * lends something, that it took something back) when anything else is outstanding on the completion
+ * queue, such as a receive. It is the queue pair's, and ends with the connection; a handle may be
+ * copied, and kept.
  *
  * @par Errors
- * Of every request: error::not_connected, error::closed, and what ended the connection; operation_not_supported on a
- * connection that has no control channel (by connect() or RDMA-CM); boost::asio::error::timed_out when the peer's agent does not
- * answer in time; error::agent_ended when the agents talk no more; error::forked in a child process. What a request
- * that timed out, or was cancelled, would have given is given back when it comes.
+ * Of every request: error::not_connected, error::closed, and what ended the connection;
+ * operation_not_supported on a connection that has no control channel (by connect() or RDMA-CM);
+ * boost::asio::error::timed_out when the peer's agent does not answer in time; error::agent_ended
+ * when the agents talk no more; error::forked in a child process. What a request that timed out, or
+ * was cancelled, would have given is given back when it comes.
  *
  * @par Per-operation cancellation
  * terminal, partial and total end the wait, with operation_aborted.
  *
  * @par Thread safety
- * Distinct objects: safe, also those of one queue pair. Shared objects: safe, except for assignment and destruction.
+ * Distinct objects: safe, also those of one queue pair. Shared objects: safe, except for assignment
+ * and destruction.
  */
 template <class Executor = boost::asio::any_io_executor>
 class basic_agent
@@ -80,7 +87,8 @@ public:
   /// The queue pair's executor.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
-  /// How long the peer may take to answer what is asked through this handle, but for what has options that say so.
+  /// How long the peer may take to answer what is asked through this handle, but for what has
+  /// options that say so.
   void time_limit(std::chrono::milliseconds limit) noexcept { time_limit_ = limit; }
 
   /// What was set, else agent_time_limit.
@@ -96,12 +104,13 @@ public:
    * @code void(rdma::error_code, rdma::remote_memory) @endcode
    * With an error the memory is empty.
    *
-   * Beside what the class lists: error::no_lessor, error::quota_exceeded, error::pool_exhausted, error::bad_alignment,
-   * error::remote_right_missing for rights that the peer does not give, error::lease_failed; error::empty_buffer,
-   * error::bad_access.
+   * Beside what the class lists: error::no_lessor, error::quota_exceeded, error::pool_exhausted,
+   * error::bad_alignment, error::remote_right_missing for rights that the peer does not give,
+   * error::lease_failed; error::empty_buffer, error::bad_access.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is given back.
+   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is
+   * given back.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -122,24 +131,27 @@ public:
    * @code void(rdma::error_code, rdma::remote_memory) @endcode
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is given back.
+   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is
+   * given back.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
-  auto async_allocate(
-    std::size_t size, CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  auto async_allocate(std::size_t size,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     allocation_options options;
     options.time_limit = time_limit_;
     return async_allocate(size, options, std::forward<CompletionToken>(token));
   }
 
-  /// Has a lease last this much longer from now on, or as much as the peer grants: see remote_memory::expires_at().
+  /// Has a lease last this much longer from now on, or as much as the peer grants: see
+  /// remote_memory::expires_at().
   /**
    * What the peer lent lasts as long as the peer's program said: error::lease_ended.
    *
    * @param memory May go before the handler is called.
-   * @param lifetime From when the peer hears of it; milliseconds::max() is as long as the connection.
+   * @param lifetime From when the peer hears of it; milliseconds::max() is as long as the
+   * connection.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
@@ -147,7 +159,8 @@ public:
    * error::lease_ended when that was before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the lease may have been renewed all the same.
+   * terminal, partial and total end the wait, with operation_aborted; the lease may have been
+   * renewed all the same.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -155,13 +168,15 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken>(token,
-      [lease = memory.lease(), lifetime, limit = time_limit_](detail::agent_core& core, const auto& executor, auto&& handler)
+      [lease = memory.lease(), lifetime, limit = time_limit_](
+        detail::agent_core& core, const auto& executor, auto&& handler)
       { core.renew(executor, lease, lifetime, limit, std::move(handler)); });
   }
 
   /// Ends a lease, and waits until the peer has its memory back.
   /**
-   * Operations that use the memory should have completed before: they are carried out in no particular order with this.
+   * Operations that use the memory should have completed before: they are carried out in no
+   * particular order with this.
    *
    * @param memory Whose lease it is; of other agents: error::lease_ended.
    * @param token A completion token for the signature below.
@@ -175,18 +190,20 @@ public:
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
-  auto async_release(
-    remote_memory memory, CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  auto async_release(remote_memory memory,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken>(token,
-      [lease = detail::take_lease(memory), limit = time_limit_](detail::agent_core& core, const auto& executor, auto&& handler) mutable
+      [lease = detail::take_lease(memory), limit = time_limit_](
+        detail::agent_core& core, const auto& executor, auto&& handler) mutable
       { core.release(executor, std::move(lease), limit, std::move(handler)); });
   }
 
   /// Ends a lease, and gives the memory, with what has been written to it, to the peer's program.
   /**
-   * For memory that the peer's lessor granted: what a peer lent is its program's anyway (error::lease_ended). The peer's
-   * async_receive_local() has it. Operations that use the memory should have completed before.
+   * For memory that the peer's lessor granted: what a peer lent is its program's anyway
+   * (error::lease_ended). The peer's async_receive_local() has it. Operations that use the memory
+   * should have completed before.
    *
    * @param memory Whose lease it is; of other agents: error::lease_ended.
    * @param token A completion token for the signature below.
@@ -196,22 +213,25 @@ public:
    * Success: the memory is the peer's program's. error::lease_ended when that was before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the memory is handed over all the same.
+   * terminal, partial and total end the wait, with operation_aborted; the memory is handed over all
+   * the same.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
-  auto async_hand_over(
-    remote_memory memory, CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  auto async_hand_over(remote_memory memory,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken>(token,
-      [lease = detail::take_lease(memory), limit = time_limit_](detail::agent_core& core, const auto& executor, auto&& handler) mutable
+      [lease = detail::take_lease(memory), limit = time_limit_](
+        detail::agent_core& core, const auto& executor, auto&& handler) mutable
       { core.hand_over(executor, std::move(lease), limit, std::move(handler)); });
   }
 
   /// Gives the peer a lease of memory of this side's; its async_receive_remote() has it.
   /**
-   * @param region All of it; memory from a pool, a memory_region with access::window_bind, or any registered memory where the
-   * device has no windows. It has to stay, and is kept registered, until the loan is back.
+   * @param region All of it; memory from a pool, a memory_region with access::window_bind, or any
+   * registered memory where the device has no windows. It has to stay, and is kept registered,
+   * until the loan is back.
    * @param options Rights, lifetime, and how long the peer may take.
    * @param token A completion token for the signature below.
    *
@@ -219,9 +239,9 @@ public:
    * @code void(rdma::error_code, rdma::loan) @endcode
    * With an error nothing is lent.
    *
-   * Beside what the class lists: error::not_registered, error::wrong_context, error::empty_buffer, error::bad_access
-   * (also for writing to memory without access::local_write), error::read_only, error::not_exposed, error::inbox_full;
-   * what binding a window or registering said.
+   * Beside what the class lists: error::not_registered, error::wrong_context, error::empty_buffer,
+   * error::bad_access (also for writing to memory without access::local_write), error::read_only,
+   * error::not_exposed, error::inbox_full; what binding a window or registering said.
    *
    * @par Per-operation cancellation
    * terminal, partial and total end the wait, with operation_aborted; the memory is taken back.
@@ -261,20 +281,22 @@ public:
   /**
    * Any number of waits may be outstanding; time_limit() does not count.
    *
-   * @param lent May go before the handler is called, which takes the memory back. error::lease_ended where it is empty.
+   * @param lent May go before the handler is called, which takes the memory back.
+   * error::lease_ended where it is empty.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * Success: the peer gave it back, its time is over, or this side took it back; else what ended the connection.
+   * Success: the peer gave it back, its time is over, or this side took it back; else what ended
+   * the connection.
    *
    * @par Per-operation cancellation
    * terminal, partial and total end the wait, with operation_aborted; the memory stays lent.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
-  auto async_wait_return(
-    const loan& lent, CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  auto async_wait_return(const loan& lent,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken>(token,
       [lease = lent.lease()](detail::agent_core& core, const auto& executor, auto&& handler)
@@ -296,7 +318,8 @@ public:
    */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
-  auto async_receive_remote(CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  auto async_receive_remote(
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken, remote_memory>(token,
       [](detail::agent_core& core, const auto& executor, auto&& handler)
@@ -305,9 +328,9 @@ public:
 
   /// Waits for memory of this side's that the peer hands over.
   /**
-   * What nobody waits for is kept, also when the connection has ended, for as long as the queue pair or a handle of its agent
-   * is, and counts for the quotas. Without a time limit. Any number of waits may be outstanding; the oldest gets the
-   * next.
+   * What nobody waits for is kept, also when the connection has ended, for as long as the queue
+   * pair or a handle of its agent is, and counts for the quotas. Without a time limit. Any number
+   * of waits may be outstanding; the oldest gets the next.
    *
    * @param token A completion token for the signature below.
    *
@@ -320,7 +343,8 @@ public:
    */
   template <boost::asio::completion_token_for<void(error_code, registered_buffer)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
-  auto async_receive_local(CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  auto async_receive_local(
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken, registered_buffer>(token,
       [](detail::agent_core& core, const auto& executor, auto&& handler)
@@ -332,7 +356,9 @@ private:
   auto initiate(std::remove_reference_t<CompletionToken>& token, Start start)
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, Results...)>(
-      detail::initiate_request<executor_type, Start, Results...>(executor_, core_, why_none_, std::move(start)), token);
+      detail::initiate_request<executor_type, Start, Results...>(
+        executor_, core_, why_none_, std::move(start)),
+      token);
   }
 
   executor_type executor_;

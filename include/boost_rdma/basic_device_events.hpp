@@ -24,8 +24,8 @@
 
 namespace rdma {
 
-/// What a device of a context reports by itself, as an Asio I/O object: ports that go down, addresses
-/// that come and go, queues that fail, the device's end (ibv_get_async_event(3)).
+/// What a device of a context reports by itself, as an Asio I/O object: ports that go down,
+/// addresses that come and go, queues that fail, the device's end (ibv_get_async_event(3)).
 /**
  * @code
  * rdma::device_events events(io, rdma);
@@ -36,26 +36,26 @@ namespace rdma {
  * }
  * @endcode
  *
- * Listening is voluntary. Whether or not anybody does, the library reads every event and does what it must: a
- * device that failed or was removed ends all operations of its queue pairs with error::device_lost; a queue pair
- * that the device reports as failed goes to the error state, and its operations end; a failed completion queue
- * or shared receive queue ends its queue pairs with error::completion_queue_failed or
- * error::shared_receive_queue_failed. A port that went down ends nothing: operations are repeated until
- * queue_pair_options::retry_count is used up.
+ * Listening is voluntary. Whether or not anybody does, the library reads every event and does what
+ * it must: a device that failed or was removed ends all operations of its queue pairs with
+ * error::device_lost; a queue pair that the device reports as failed goes to the error state, and
+ * its operations end; a failed completion queue or shared receive queue ends its queue pairs with
+ * error::completion_queue_failed or error::shared_receive_queue_failed. A port that went down ends
+ * nothing: operations are repeated until queue_pair_options::retry_count is used up.
  *
- * close(), as destruction, stops listening; cancel() ends the waits alone: events go on being kept. is_open() and
- * get_executor() are as Asio's I/O objects have them.
+ * close(), as destruction, stops listening; cancel() ends the waits alone: events go on being kept.
+ * is_open() and get_executor() are as Asio's I/O objects have them.
  *
- * Any number of objects may listen to one device: each gets every event that comes after it was made, those
- * between two waits included, up to device_events_options::capacity. Events of other contexts'
- * queue pairs are not seen; events of ports and of the device are seen by everyone.
+ * Any number of objects may listen to one device: each gets every event that comes after it was
+ * made, those between two waits included, up to device_events_options::capacity. Events of other
+ * contexts' queue pairs are not seen; events of ports and of the device are seen by everyone.
  *
- * The library reads the events of every device it opened, on one thread for the process: do not call
- * ibv_get_async_event() on device::native_handle() yourself.
+ * The library reads the events of every device it opened, on one thread for the process: do not
+ * call ibv_get_async_event() on device::native_handle() yourself.
  *
  * @par Thread safety
- * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets. The context may run on any number of
- * threads.
+ * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets. The context may run on
+ * any number of threads.
  */
 template <class Executor = boost::asio::any_io_executor>
 class basic_device_events : public detail::io_object<Executor, detail::device_events_core>
@@ -76,17 +76,17 @@ public:
   /**
    * @param executor For handlers that have none of their own.
    * @param context Whose device it is.
-   * @param options `device` is the name of one of the context's devices, empty for the default one; `capacity` is how
-   * many events are kept between two waits, 256 unless it is set: beyond it the oldest gives way, and
-   * device_event::lost counts them.
+   * @param options `device` is the name of one of the context's devices, empty for the default one;
+   * `capacity` is how many events are kept between two waits, 256 unless it is set: beyond it the
+   * oldest gives way, and device_event::lost counts them.
    *
    * Throws system_error: error::no_device when the context has not opened a device of that name,
    * error::device_lost, error::forked, or that there is no thread to be had.
    */
   basic_device_events(const executor_type& executor, const rdma::context& context,
     const device_events_options& options = device_events_options())
-    : detail::io_object<Executor, detail::device_events_core>(
-        executor, detail::device_events_core::make(detail::inner_executor(executor), context, options))
+    : detail::io_object<Executor, detail::device_events_core>(executor,
+      detail::device_events_core::make(detail::inner_executor(executor), context, options))
   {
   }
 

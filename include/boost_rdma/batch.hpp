@@ -18,15 +18,16 @@ namespace rdma {
 
 /// Operations to submit together: one doorbell, one completion (basic_queue_pair::async_submit).
 /**
- * They are carried out in order. Only the last one is signalled (IBV_SEND_SIGNALED, ibv_post_send(3)); when one fails,
- * the batch completes with its error and the queue pair is in the error state, as after any failed operation. What is
- * wrong with an operation before that is found when the batch is submitted, not when it is added.
+ * They are carried out in order. Only the last one is signalled (IBV_SEND_SIGNALED,
+ * ibv_post_send(3)); when one fails, the batch completes with its error and the queue pair is in
+ * the error state, as after any failed operation. What is wrong with an operation before that is
+ * found when the batch is submitted, not when it is added.
  *
- * Its buffers are registered ones: plain memory is refused with error::not_registered. Each function takes what the
- * queue pair's async_ function of that name takes, and returns *this.
+ * Its buffers are registered ones: plain memory is refused with error::not_registered. Each
+ * function takes what the queue pair's async_ function of that name takes, and returns *this.
  *
- * The batch may be submitted many times; it must neither change nor go while it is outstanding. Like a
- * single operation, a submitted batch keeps the registrations of its buffers.
+ * The batch may be submitted many times; it must neither change nor go while it is outstanding.
+ * Like a single operation, a submitted batch keeps the registrations of its buffers.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -45,7 +46,8 @@ public:
   template <const_buffer_sequence Buffers>
   batch& send_with_immediate(const Buffers& buffers, std::uint32_t immediate)
   {
-    return add({.kind = detail::request_kind::send_with_immediate, .immediate = immediate}, buffers);
+    return add(
+      {.kind = detail::request_kind::send_with_immediate, .immediate = immediate}, buffers);
   }
 
   /// Adds a write to the peer's memory (IBV_WR_RDMA_WRITE).
@@ -60,7 +62,9 @@ public:
   batch& write_with_immediate(
     const Buffers& buffers, const remote_buffer& remote, std::uint32_t immediate)
   {
-    return add({.kind = detail::request_kind::write_with_immediate, .immediate = immediate, .remote = remote},
+    return add({.kind = detail::request_kind::write_with_immediate,
+                 .immediate = immediate,
+                 .remote = remote},
       buffers);
   }
 

@@ -28,7 +28,8 @@ namespace detail {
 
 // Data, as opposed to buffers that describe data.
 template <class T>
-concept plain_data = std::is_trivially_copyable_v<T> && !std::convertible_to<const T&, const_buffer>;
+concept plain_data =
+  std::is_trivially_copyable_v<T> && !std::convertible_to<const T&, const_buffer>;
 
 } // namespace detail
 
@@ -38,16 +39,19 @@ concept plain_data = std::is_trivially_copyable_v<T> && !std::convertible_to<con
  * given one keeps the memory registered until its handler is called, even when the owner goes
  * first. Between operations the view is valid for as long as its owner is.
  *
- * Operations take plain memory, too, which is then registered nowhere, or by the operation: a boost::asio::mutable_buffer or a
- * std::span. The operation copies what is small and registers what is large (queue_pair_options::copy_max).
+ * Operations take plain memory, too, which is then registered nowhere, or by the operation: a
+ * boost::asio::mutable_buffer or a std::span. The operation copies what is small and registers what
+ * is large (queue_pair_options::copy_max).
  *
  * @par Objects
- * as<T>() gives the beginning of the buffer as a T, as_span<T>() all of it as an array of T, elements<T>(first, count)
- * the part that so many of them take, as a buffer. T is trivially copyable; nothing is constructed, and byte order is
- * the program's matter. Each takes an error_code& last, or throws system_error. as<T>(): error::wrong_size when there
- * are fewer bytes than a T has, error::misaligned when the address does not suit one, error::read_only for a T that is
- * not const in memory that was registered as const. as_span<T>(): likewise, with error::wrong_size when it is no whole
- * number of T. elements<T>(): error::out_of_range when they do not all lie inside; nothing is clipped.
+ * as<T>() gives the beginning of the buffer as a T, as_span<T>() all of it as an array of T,
+ * elements<T>(first, count) the part that so many of them take, as a buffer. T is trivially
+ * copyable; nothing is constructed, and byte order is the program's matter. Each takes an
+ * error_code& last, or throws system_error. as<T>(): error::wrong_size when there are fewer bytes
+ * than a T has, error::misaligned when the address does not suit one, error::read_only for a T that
+ * is not const in memory that was registered as const. as_span<T>(): likewise, with
+ * error::wrong_size when it is no whole number of T. elements<T>(): error::out_of_range when they
+ * do not all lie inside; nothing is clipped.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -195,17 +199,19 @@ struct no_data_t
 /** Buffers that happen to hold none are refused there with error::empty_buffer. */
 inline constexpr no_data_t no_data{};
 
-/// A single buffer, or a range of buffers, whose pieces are sent in order (gathered); or rdma::no_data.
+/// A single buffer, or a range of buffers, whose pieces are sent in order (gathered); or
+/// rdma::no_data.
 template <class T>
-concept const_buffer_sequence = std::convertible_to<const T&, const_buffer>
-  || std::same_as<std::remove_cvref_t<T>, no_data_t>
+concept const_buffer_sequence =
+  std::convertible_to<const T&, const_buffer> || std::same_as<std::remove_cvref_t<T>, no_data_t>
   || (std::ranges::forward_range<const T>
     && std::convertible_to<std::ranges::range_reference_t<const T>, const_buffer>);
 
-/// A single buffer, or a range of buffers, whose pieces are filled in order (scattered); or rdma::no_data.
+/// A single buffer, or a range of buffers, whose pieces are filled in order (scattered); or
+/// rdma::no_data.
 template <class T>
-concept mutable_buffer_sequence = std::convertible_to<const T&, mutable_buffer>
-  || std::same_as<std::remove_cvref_t<T>, no_data_t>
+concept mutable_buffer_sequence =
+  std::convertible_to<const T&, mutable_buffer> || std::same_as<std::remove_cvref_t<T>, no_data_t>
   || (std::ranges::forward_range<const T>
     && std::convertible_to<std::ranges::range_reference_t<const T>, mutable_buffer>);
 

@@ -13,7 +13,8 @@ namespace rdma {
 /// How a completion queue learns that work has completed.
 enum class completion_mode
 {
-  /// Waits for the completion channel. No processor time while idle; a wake-up costs 4 to 50 us, by machine and load.
+  /// Waits for the completion channel. No processor time while idle; a wake-up costs 4 to 50 us, by
+  /// machine and load.
   event,
   /// Polls for as long as operations are outstanding. Lowest latency; occupies a processor.
   busy_poll,

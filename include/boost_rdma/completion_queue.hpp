@@ -38,24 +38,25 @@ struct completion_queue_options
   /// busy_poll and adaptive: how long it polls before other handlers of the io_context get a turn.
   std::chrono::microseconds spin_slice{8};
 
-  /// Completions that it holds at first; it grows with the queue pairs that use it (ibv_resize_cq(3)).
+  /// Completions that it holds at first; it grows with the queue pairs that use it
+  /// (ibv_resize_cq(3)).
   std::uint32_t depth = 256;
 };
 
 /// Where completions of queue pairs arrive, one queue for each device of a context (ibv_create_cq).
 /**
- * A queue pair that is not given one uses the queue of its io_context and device, which is adaptive;
- * make one of your own to choose another mode or to poll it yourself. A copy is a handle to the same
- * queues.
+ * A queue pair that is not given one uses the queue of its io_context and device, which is
+ * adaptive; make one of your own to choose another mode or to poll it yourself. A copy is a handle
+ * to the same queues.
  *
- * The queue belongs to the execution context of its executor: it polls and waits there, and must not be
- * used after that context is gone. Strands are looked through; the handlers run on their own executors.
- * Where queue pairs of another execution context use it, they are to be closed, and their handlers called,
- * before that context goes.
+ * The queue belongs to the execution context of its executor: it polls and waits there, and must
+ * not be used after that context is gone. Strands are looked through; the handlers run on their own
+ * executors. Where queue pairs of another execution context use it, they are to be closed, and
+ * their handlers called, before that context goes.
  *
- * One thread at a time takes completions and calls or dispatches their handlers, in the order in which
- * they completed. A handler that runs for long, or waits, holds up those behind it, whatever the number of
- * threads in run(): post such work, or spread queue pairs over several queues.
+ * One thread at a time takes completions and calls or dispatches their handlers, in the order in
+ * which they completed. A handler that runs for long, or waits, holds up those behind it, whatever
+ * the number of threads in run(): post such work, or spread queue pairs over several queues.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -97,18 +98,21 @@ public:
   /// How it learns of completions at present.
   [[nodiscard]] completion_mode mode() const noexcept;
 
-  /// Changes between event, busy_poll and adaptive; a manual queue stays manual, and others do not become so.
+  /// Changes between event, busy_poll and adaptive; a manual queue stays manual, and others do not
+  /// become so.
   void mode(completion_mode mode) noexcept;
 
   /// Takes what has completed from all devices; the handlers are dispatched to their executors.
   /**
-   * For manual queues, and for others where a thread wants to look now. Never blocks (ibv_poll_cq(3)).
+   * For manual queues, and for others where a thread wants to look now. Never blocks
+   * (ibv_poll_cq(3)).
    * @returns The number of operations that completed.
    */
   std::size_t poll();
 
   /// For the library itself.
-  [[nodiscard]] const std::shared_ptr<detail::completion_queue_impl>& impl(std::size_t device_index) const
+  [[nodiscard]] const std::shared_ptr<detail::completion_queue_impl>& impl(
+    std::size_t device_index) const
   {
     return impls_[device_index];
   }

@@ -27,8 +27,8 @@ struct connect_options
   /// The field Host; empty for the address and port that are connected to.
   std::string host;
 
-  /// Further fields of the HTTP request, for instance {"Authorization", "Bearer ..."}, which the server's authorisation
-  /// sees.
+  /// Further fields of the HTTP request, for instance {"Authorization", "Bearer ..."}, which the
+  /// server's authorisation sees.
   std::vector<std::pair<std::string, std::string>> fields;
 
   /// For the server's program: any bytes, at most data_size_max.

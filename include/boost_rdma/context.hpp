@@ -59,7 +59,8 @@ public:
   /// Opens the best NIC, if there is one, and the software device. Throws system_error.
   context();
 
-  /// Opens what the options say (ibv_open_device(3)). Throws system_error, for instance error::no_device.
+  /// Opens what the options say (ibv_open_device(3)). Throws system_error, for instance
+  /// error::no_device.
   explicit context(const context_options& options);
 
   /// As above, without exceptions: on failure ec is set and the context can only be assigned to.
@@ -78,7 +79,8 @@ public:
   [[nodiscard]] std::vector<device> devices() const;
 
   /// The pool of this context's domain, which allocate() uses and std::pmr containers can.
-  /** Valid while a handle to the domain is left: a context, or a queue pair, region or the like that was made with it. */
+  /** Valid while a handle to the domain is left: a context, or a queue pair, region or the like
+   * that was made with it. */
   [[nodiscard]] memory_pool& pool() const noexcept;
 
   /// A buffer of `size` bytes from the pool, aligned to 64. Throws system_error.
@@ -91,7 +93,8 @@ public:
   [[nodiscard]] memory_pool_statistics pool_statistics() const;
 
   /// What is kept of plain memory that operations were given, and why nothing is where that is so.
-  /** The first call, or the first operation that asks for it, finds out whether the kernel lets memory be watched. */
+  /** The first call, or the first operation that asks for it, finds out whether the kernel lets
+   * memory be watched. */
   [[nodiscard]] rdma::registration_cache_statistics registration_cache_statistics() const;
 
   /// For the library itself.

@@ -33,12 +33,12 @@ enum class device_kind
 /// What carries a queue pair's packets.
 enum class wire : std::uint8_t
 {
-  unknown,    ///< not connected yet, or a peer of an earlier version that does not say
-  infiniband, ///< native InfiniBand
-  roce_v1,    ///< Ethernet frames, which stay on one link (IBTA Annex A16)
-  roce_v2,    ///< UDP over IPv4 or IPv6 (IBTA Annex A17)
-  iwarp,      ///< RDMA over TCP, in the NIC (RFC 5040)
-  tcp,        ///< the software device's
+  unknown,       ///< not connected yet, or a peer of an earlier version that does not say
+  infiniband,    ///< native InfiniBand
+  roce_v1,       ///< Ethernet frames, which stay on one link (IBTA Annex A16)
+  roce_v2,       ///< UDP over IPv4 or IPv6 (IBTA Annex A17)
+  iwarp,         ///< RDMA over TCP, in the NIC (RFC 5040)
+  tcp,           ///< the software device's
   shared_memory, ///< the software device's, between processes of one host and user
 };
 
@@ -48,10 +48,10 @@ const char* name_of(wire value) noexcept;
 /// A device as rdma::list_devices() found it.
 struct device_info
 {
-  std::string name;    ///< what context_options::device takes (ibv_get_device_name(3))
+  std::string name; ///< what context_options::device takes (ibv_get_device_name(3))
   device_kind kind = device_kind::software; ///< hardware's or the kernel's, or this library's own
-  bool active = false; ///< some port is up
-  std::string remark;  ///< why it cannot be used, where it cannot
+  bool active = false;                      ///< some port is up
+  std::string remark;                       ///< why it cannot be used, where it cannot
 };
 
 /// The devices of this host: those of libibverbs, then the software device.

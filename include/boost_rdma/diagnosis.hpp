@@ -24,7 +24,7 @@ struct diagnosis
   std::uint8_t port = 0;               ///< the device's port
   std::uint32_t queue_pair_number = 0; ///< the local queue pair
   std::uint32_t vendor_error = 0;      ///< ibv_wc::vendor_err, for the device's vendor
-  std::string reason;                  ///< what is known beyond the code: what the device reported, or lacks
+  std::string reason; ///< what is known beyond the code: what the device reported, or lacks
 
   /// One or two sentences for a person: what failed, where, the likely cause and its remedy.
   [[nodiscard]] std::string text() const;

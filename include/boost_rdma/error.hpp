@@ -83,7 +83,8 @@ enum class error
   device_lost,
   /// The object was made before fork(), in the parent process, and is of no use in this one.
   forked,
-  /// The device has no GID for the local address: RDMA would take another network than the address does.
+  /// The device has no GID for the local address: RDMA would take another network than the address
+  /// does.
   no_local_gid,
   /// This side is reached by IPv4 and the peer by IPv6, or the other way round.
   other_address_family,
@@ -126,31 +127,34 @@ enum class error
 };
 
 /// The outcome of a work request: ibv_wc_status, value for value (ibv_poll_cq(3)).
-/** likely_cause() says what most often leads to each. All but success take the queue pair to the error state. */
+/** likely_cause() says what most often leads to each. All but success take the queue pair to the
+ * error state. */
 enum class wc_status
 {
   success = 0, ///< it was carried out
-  local_length_error = 1, ///< IBV_WC_LOC_LEN_ERR: a message longer than the receive, or than the port carries
-  local_qp_operation_error = 2, ///< IBV_WC_LOC_QP_OP_ERR: the queue pair cannot do what was asked
+  local_length_error =
+    1, ///< IBV_WC_LOC_LEN_ERR: a message longer than the receive, or than the port carries
+  local_qp_operation_error = 2,  ///< IBV_WC_LOC_QP_OP_ERR: the queue pair cannot do what was asked
   local_eec_operation_error = 3, ///< IBV_WC_LOC_EEC_OP_ERR: of reliable datagrams only
-  local_protection_error = 4, ///< IBV_WC_LOC_PROT_ERR: a local buffer is not registered for this
+  local_protection_error = 4,    ///< IBV_WC_LOC_PROT_ERR: a local buffer is not registered for this
   flushed = 5, ///< IBV_WC_WR_FLUSH_ERR: the queue pair was in the error state before
   memory_window_bind_error = 6, ///< IBV_WC_MW_BIND_ERR: the region or the window does not permit it
-  bad_response_error = 7, ///< IBV_WC_BAD_RESP_ERR: the peer answered out of turn
+  bad_response_error = 7,       ///< IBV_WC_BAD_RESP_ERR: the peer answered out of turn
   local_access_error = 8, ///< IBV_WC_LOC_ACCESS_ERR: of a write with immediate data that came in
-  remote_invalid_request_error = 9, ///< IBV_WC_REM_INV_REQ_ERR: the peer's receive is too small, or it does not do this
+  remote_invalid_request_error =
+    9, ///< IBV_WC_REM_INV_REQ_ERR: the peer's receive is too small, or it does not do this
   remote_access_error = 10, ///< IBV_WC_REM_ACCESS_ERR: the peer did not expose the memory for this
-  remote_operation_error = 11, ///< IBV_WC_REM_OP_ERR: the peer could not finish it
-  retry_exceeded = 12, ///< IBV_WC_RETRY_EXC_ERR: the peer does not answer
-  rnr_retry_exceeded = 13, ///< IBV_WC_RNR_RETRY_EXC_ERR: the peer has no receive posted
+  remote_operation_error = 11,    ///< IBV_WC_REM_OP_ERR: the peer could not finish it
+  retry_exceeded = 12,            ///< IBV_WC_RETRY_EXC_ERR: the peer does not answer
+  rnr_retry_exceeded = 13,        ///< IBV_WC_RNR_RETRY_EXC_ERR: the peer has no receive posted
   local_rdd_violation_error = 14, ///< IBV_WC_LOC_RDD_VIOL_ERR: of reliable datagrams only
   remote_invalid_read_request_error = 15, ///< IBV_WC_REM_INV_RD_REQ_ERR: of reliable datagrams only
-  remote_aborted_error = 16, ///< IBV_WC_REM_ABORT_ERR: of reliable datagrams only
-  invalid_eec_number = 17, ///< IBV_WC_INV_EECN_ERR: of reliable datagrams only
-  invalid_eec_state = 18, ///< IBV_WC_INV_EEC_STATE_ERR: of reliable datagrams only
-  fatal_error = 19, ///< IBV_WC_FATAL_ERR: the device failed
+  remote_aborted_error = 16,              ///< IBV_WC_REM_ABORT_ERR: of reliable datagrams only
+  invalid_eec_number = 17,                ///< IBV_WC_INV_EECN_ERR: of reliable datagrams only
+  invalid_eec_state = 18,                 ///< IBV_WC_INV_EEC_STATE_ERR: of reliable datagrams only
+  fatal_error = 19,                       ///< IBV_WC_FATAL_ERR: the device failed
   response_timeout_error = 20, ///< IBV_WC_RESP_TIMEOUT_ERR: there was no response in time
-  general_error = 21, ///< IBV_WC_GENERAL_ERR: the device says no more
+  general_error = 21,          ///< IBV_WC_GENERAL_ERR: the device says no more
 };
 
 /// The category of rdma::error.
@@ -167,7 +171,8 @@ error_code make_error_code(error value) noexcept;
 error_code make_error_code(wc_status value) noexcept;
 
 /// What most often causes this error, and what to do about it, in one or two sentences.
-/** Empty where nothing more can be said than the error's own message. Safe to call from any thread. */
+/** Empty where nothing more can be said than the error's own message. Safe to call from any thread.
+ */
 std::string likely_cause(const error_code& ec);
 
 } // namespace rdma

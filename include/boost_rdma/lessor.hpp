@@ -32,7 +32,8 @@ struct lessor_options
   std::size_t bytes_per_peer_max = std::size_t{256} << 20; ///< granted at a time, to one peer
   std::size_t regions_per_peer_max = 1024;                 ///< leases at a time, of one peer
 
-  /// The longest lifetime, counted from the grant or its last renewal; without a limit, as long as the connection lasts.
+  /// The longest lifetime, counted from the grant or its last renewal; without a limit, as long as
+  /// the connection lasts.
   /** Who asks for more gets this much. */
   std::chrono::milliseconds lifetime_max = std::chrono::milliseconds::max();
 
@@ -52,22 +53,25 @@ struct lessor_statistics
   std::uint64_t refusals = 0; ///< so far, for want of quota, memory or rights
 };
 
-/// Grants memory of this host to peers, within quotas: the other side of basic_agent::async_allocate().
+/// Grants memory of this host to peers, within quotas: the other side of
+/// basic_agent::async_allocate().
 /**
- * Queue pairs whose options name it (queue_pair_options::grant_from()) answer their peers' requests by themselves, on their
- * executors:
+ * Queue pairs whose options name it (queue_pair_options::grant_from()) answer their peers' requests
+ * by themselves, on their executors:
  * @code
  * rdma::lessor lessor(context);
  * rdma::acceptor_options options;
  * options.queue_pair.grant_from(lessor);
  * @endcode
- * Memory comes from a pool of the lessor's own, zeroed each time. What is granted is reachable by the queue pair that asked
- * for it alone, through a type 2 memory window; where the device has none (or no sound ones, as Soft-RoCE), through a registration of its own, whose key
- * any queue pair of the protection domain could use that knows it. When the lease ends (released, its time over, the
+ * Memory comes from a pool of the lessor's own, zeroed each time. What is granted is reachable by
+ * the queue pair that asked for it alone, through a type 2 memory window; where the device has none
+ * (or no sound ones, as Soft-RoCE), through a registration of its own, whose key any queue pair of
+ * the protection domain could use that knows it. When the lease ends (released, its time over, the
  * connection closed or lost) the memory is made unreachable first, and used again then.
  *
- * Once the peer's agent has been heard of, a connection with a lessor keeps io_context::run() from returning, as an
- * outstanding receive does. Until then something else has to, for instance an async_accept or a receive.
+ * Once the peer's agent has been heard of, a connection with a lessor keeps io_context::run() from
+ * returning, as an outstanding receive does. Until then something else has to, for instance an
+ * async_accept or a receive.
  *
  * The handle may be copied; the queue pairs made with it keep what it stands for.
  *
@@ -81,7 +85,8 @@ public:
   explicit lessor(const rdma::context& context, const lessor_options& options = lessor_options());
 
   /// Grants memory of this domain, which is to be the queue pairs'.
-  explicit lessor(const protection_domain& domain, const lessor_options& options = lessor_options());
+  explicit lessor(
+    const protection_domain& domain, const lessor_options& options = lessor_options());
 
   /// What it was made with.
   [[nodiscard]] const lessor_options& options() const noexcept;

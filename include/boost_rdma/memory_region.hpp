@@ -24,9 +24,9 @@ namespace rdma {
 /**
  * This is the way to expose memory to a peer: register it with the rights that the peer is to have,
  * and send it the handle that remote() gives. When the region is destroyed its keys become invalid
- * and no peer reaches the memory any more: at once, or, where operations of one's own still use it or a
- * memory_window was bound to it, when the last of them has completed, and the window has been bound to
- * something else or destroyed. Memory of the user's own must stay until then.
+ * and no peer reaches the memory any more: at once, or, where operations of one's own still use it
+ * or a memory_window was bound to it, when the last of them has completed, and the window has been
+ * bound to something else or destroyed. Memory of the user's own must stay until then.
  *
  * @par Objects
  * as<T>(), as_span<T>() and elements<T>() are mutable_buffer's.
@@ -46,12 +46,14 @@ public:
    * @param size Bytes, more than none.
    * @param rights What may be done with it, by operations of this side and by peers.
    */
-  memory_region(const protection_domain& domain, std::size_t size, access rights = access::local_write);
+  memory_region(
+    const protection_domain& domain, std::size_t size, access rights = access::local_write);
 
   /// As above, with ec: error::empty_buffer, error::bad_access, or what ibv_reg_mr said.
   memory_region(const protection_domain& domain, std::size_t size, access rights, error_code& ec);
 
-  /// Registers the user's memory, which must outlive the region and the operations that use it. Throws system_error.
+  /// Registers the user's memory, which must outlive the region and the operations that use it.
+  /// Throws system_error.
   /** register_buffer() does the same with a container or a buffer of Asio's. */
   memory_region(const protection_domain& domain, void* data, std::size_t size, access rights);
 
@@ -79,7 +81,8 @@ public:
     return *this;
   }
 
-  /// Deregisters the memory (ibv_dereg_mr(3)): at once, or when the last that uses it has let go; see above.
+  /// Deregisters the memory (ibv_dereg_mr(3)): at once, or when the last that uses it has let go;
+  /// see above.
   ~memory_region()
   {
     if (registration_ != nullptr)

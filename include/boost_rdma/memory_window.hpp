@@ -23,10 +23,10 @@ struct window_impl;
 
 /// A type 2 memory window (ibv_alloc_mw): exposes part of a region to one queue pair's peer.
 /**
- * Bind it with basic_queue_pair::async_bind_window, which gives the remote_buffer to send to the peer. The
- * window is closed by async_invalidate, by the peer's async_send_with_invalidate, or by destroying
- * it; the region stays registered. One that was moved from can only be destroyed or assigned to. A copy is a handle to
- * the same window, which goes with the last of them.
+ * Bind it with basic_queue_pair::async_bind_window, which gives the remote_buffer to send to the
+ * peer. The window is closed by async_invalidate, by the peer's async_send_with_invalidate, or by
+ * destroying it; the region stays registered. One that was moved from can only be destroyed or
+ * assigned to. A copy is a handle to the same window, which goes with the last of them.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -35,8 +35,8 @@ class memory_window
 {
 public:
   /// A window on one of the context's devices ("" for the default one).
-  /** Throws system_error: error::no_device, error::device_lost, EOPNOTSUPP without device::has_memory_windows(), or what
-   * ibv_alloc_mw said. */
+  /** Throws system_error: error::no_device, error::device_lost, EOPNOTSUPP without
+   * device::has_memory_windows(), or what ibv_alloc_mw said. */
   explicit memory_window(const protection_domain& domain, const std::string& device = {});
 
   /// The key that a peer uses at present (ibv_mw::rkey); it changes with each bind.

@@ -20,7 +20,8 @@ struct message
   /// Bytes received, or bytes that the peer wrote where `written` is set.
   std::size_t size = 0;
 
-  /// It was a write with immediate: the data lies in exposed memory, the receive's buffer is untouched.
+  /// It was a write with immediate: the data lies in exposed memory, the receive's buffer is
+  /// untouched.
   bool written = false;
 
   /// The immediate data, in host byte order; none where the peer sent without.

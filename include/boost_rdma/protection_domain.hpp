@@ -14,7 +14,8 @@
 
 namespace rdma {
 
-/// A set of queue pairs and memory that may be used together (ibv_alloc_pd), on all devices of a context.
+/// A set of queue pairs and memory that may be used together (ibv_alloc_pd), on all devices of a
+/// context.
 /**
  * Every context has one of its own, which everything made with the context uses. Make another to
  * keep a group of peers away from the memory that is exposed to the rest: a queue pair reaches,
@@ -23,7 +24,8 @@ namespace rdma {
  * A copy is a handle to the same domain.
  *
  * @par Thread safety
- * Distinct objects: safe, also handles to the same domain. Shared objects: safe, except for assignment.
+ * Distinct objects: safe, also handles to the same domain. Shared objects: safe, except for
+ * assignment.
  */
 class protection_domain
 {

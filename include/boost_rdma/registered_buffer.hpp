@@ -22,9 +22,10 @@ namespace rdma {
  * is destroyed while operations use it goes back to the pool when the last of them has completed.
  * The memory is not reachable from remote; see memory_region for memory that is.
  *
- * Views share in nothing. What data(), bytes(), as<T>() and as_span<T>() return, and first(), slice() and elements<T>() until an
- * operation is given it, is valid for as long as this buffer is there, or an operation that uses it; also when it is moved.
- * An operation that is given a std::span of it keeps the memory registered, but not from being given out again.
+ * Views share in nothing. What data(), bytes(), as<T>() and as_span<T>() return, and first(),
+ * slice() and elements<T>() until an operation is given it, is valid for as long as this buffer is
+ * there, or an operation that uses it; also when it is moved. An operation that is given a
+ * std::span of it keeps the memory registered, but not from being given out again.
  *
  * @par Objects
  * as<T>(), as_span<T>() and elements<T>() are mutable_buffer's.

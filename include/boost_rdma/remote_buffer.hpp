@@ -25,8 +25,9 @@ namespace rdma {
 /**
  * A plain value that may be copied and sent; it does not keep the memory exposed. The size and the
  * rights are what the owner said. The peer's device checks each access against what it really
- * exposed, and answers wc_status::remote_access_error when they do not agree. What the handle itself does not permit
- * is refused here, without a message: error::remote_range_too_small, error::remote_right_missing.
+ * exposed, and answers wc_status::remote_access_error when they do not agree. What the handle
+ * itself does not permit is refused here, without a message: error::remote_range_too_small,
+ * error::remote_right_missing.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -43,7 +44,8 @@ public:
   remote_buffer() = default;
 
   /// For the library itself.
-  remote_buffer(std::uint64_t address, std::uint64_t size, detail::device_keys keys, access rights) noexcept
+  remote_buffer(
+    std::uint64_t address, std::uint64_t size, detail::device_keys keys, access rights) noexcept
     : address_(address)
     , size_(size)
     , keys_(keys)
@@ -51,7 +53,8 @@ public:
   {
   }
 
-  /// Memory of a peer that is not of this library and told an address, a size and a key (ibv_mr::rkey).
+  /// Memory of a peer that is not of this library and told an address, a size and a key
+  /// (ibv_mr::rkey).
   /**
    * @param kind What the queue pair that uses it belongs to.
    * @param address As the peer's processor has it.
@@ -74,7 +77,10 @@ public:
   [[nodiscard]] access rights() const noexcept { return rights_; }
 
   /// For the library itself: as below, by the device's place in a context.
-  [[nodiscard]] std::uint32_t key(std::size_t device_index) const noexcept { return keys_[device_index]; }
+  [[nodiscard]] std::uint32_t key(std::size_t device_index) const noexcept
+  {
+    return keys_[device_index];
+  }
 
   /// The remote key (ibv_mr::rkey) for a device of this kind; 0 where there is none.
   [[nodiscard]] std::uint32_t key(device_kind kind) const noexcept
@@ -88,7 +94,8 @@ public:
   [[nodiscard]] remote_buffer first(std::uint64_t n) const noexcept { return slice(0, n); }
 
   /// n bytes from offset on, clipped to what there is.
-  [[nodiscard]] remote_buffer slice(std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
+  [[nodiscard]] remote_buffer slice(
+    std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
   {
     offset = std::min(offset, size_);
     return {address_ + offset, std::min(n, size_ - offset), keys_, rights_};
@@ -103,7 +110,8 @@ public:
    * @param ec error::out_of_range when they do not all lie inside; empty then.
    */
   template <detail::viewable T>
-  [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count, error_code& ec) const noexcept
+  [[nodiscard]] remote_buffer elements(
+    std::uint64_t first, std::uint64_t count, error_code& ec) const noexcept
   {
     const std::uint64_t there = size_ / sizeof(T);
     ec = {};

@@ -26,11 +26,13 @@ struct lent_lease;
 std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept;
 } // namespace detail
 
-/// Memory of the peer's that this side has a lease of; wherever a remote_buffer is wanted, it is one.
+/// Memory of the peer's that this side has a lease of; wherever a remote_buffer is wanted, it is
+/// one.
 /**
- * Destroying it releases the lease: the peer is told, and nobody waits for it; basic_agent::async_release() does wait. The lease
- * ends as well when its time is over, when the peer takes back what it lent, and with the connection. Using the
- * memory after that ends the operation, and with it the connection, with wc_status::remote_access_error.
+ * Destroying it releases the lease: the peer is told, and nobody waits for it;
+ * basic_agent::async_release() does wait. The lease ends as well when its time is over, when the
+ * peer takes back what it lent, and with the connection. Using the memory after that ends the
+ * operation, and with it the connection, with wc_status::remote_access_error.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -69,7 +71,8 @@ public:
   /// As remote_buffer's; what they return keeps no lease.
   [[nodiscard]] remote_buffer first(std::uint64_t n) const noexcept { return buffer().first(n); }
   /// As above.
-  [[nodiscard]] remote_buffer slice(std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
+  [[nodiscard]] remote_buffer slice(
+    std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
   {
     return buffer().slice(offset, n);
   }
@@ -84,7 +87,8 @@ public:
   [[nodiscard]] bool is_valid() const noexcept;
 
   /// When it ends unless it is renewed; time_point::max() when with the connection.
-  /** Counted from when this side asked, which was before the peer began to count; of what was lent, from when it arrived. */
+  /** Counted from when this side asked, which was before the peer began to count; of what was lent,
+   * from when it arrived. */
   [[nodiscard]] clock::time_point expires_at() const noexcept;
 
   /// Ends the lease without waiting, as destruction does.
@@ -134,10 +138,12 @@ public:
   loan& operator=(loan&&) noexcept = default;
 
   /// The peer reaches the memory still.
-  /** Not when it gave it back, when the time is over, after take_back(), and when the connection has ended. */
+  /** Not when it gave it back, when the time is over, after take_back(), and when the connection
+   * has ended. */
   [[nodiscard]] bool is_out() const noexcept;
 
-  /// When this returns the peer reaches the memory no more. It is told, and what it does then with it ends the connection.
+  /// When this returns the peer reaches the memory no more. It is told, and what it does then with
+  /// it ends the connection.
   void take_back() noexcept;
 
   /// For the library itself.

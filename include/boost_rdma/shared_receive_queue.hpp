@@ -27,8 +27,9 @@ namespace rdma {
 /// How a shared receive queue is made (ibv_srq_init_attr).
 struct shared_receive_queue_options
 {
-  std::uint32_t depth = 1024; ///< receives that the device holds; more wait their turn; 0 counts as 1
-  std::uint32_t max_sge = 4;  ///< pieces of a buffer sequence; 32 at most
+  std::uint32_t depth =
+    1024; ///< receives that the device holds; more wait their turn; 0 counts as 1
+  std::uint32_t max_sge = 4; ///< pieces of a buffer sequence; 32 at most
 
   /// As queue_pair_options::copy_max.
   std::size_t copy_max = queue_pair_options::copy_max_default;
@@ -42,22 +43,25 @@ struct shared_receive_queue_options
 
 namespace detail {
 class shared_receive_core;
-std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio::any_io_executor& executor,
-  bool same_context, const protection_domain& domain, const shared_receive_queue_options& options);
+std::shared_ptr<shared_receive_core> make_shared_receive_core(
+  const boost::asio::any_io_executor& executor, bool same_context, const protection_domain& domain,
+  const shared_receive_queue_options& options);
 void close_shared_receive_core(const std::shared_ptr<shared_receive_core>& core);
 work_source* as_work_source(const std::shared_ptr<shared_receive_core>& core) noexcept;
 } // namespace detail
 
-/// Receives that serve any of several queue pairs (ibv_create_srq): memory by load, not by connection.
+/// Receives that serve any of several queue pairs (ibv_create_srq): memory by load, not by
+/// connection.
 /**
- * Make queue pairs with queue_pair_options::receive_from(). message::queue_pair_number tells which one
- * a message came in on.
+ * Make queue pairs with queue_pair_options::receive_from(). message::queue_pair_number tells which
+ * one a message came in on.
  *
- * Destroying or closing the queue withdraws what the device does not hold yet; receives that it holds
- * complete with boost::asio::error::operation_aborted when the last queue pair that uses the queue is
- * gone, because only then the device lets go of the memory.
+ * Destroying or closing the queue withdraws what the device does not hold yet; receives that it
+ * holds complete with boost::asio::error::operation_aborted when the last queue pair that uses the
+ * queue is gone, because only then the device lets go of the memory.
  *
- * A device that reports the queue as failed ends its queue pairs with error::shared_receive_queue_failed.
+ * A device that reports the queue as failed ends its queue pairs with
+ * error::shared_receive_queue_failed.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -80,18 +84,20 @@ public:
   /// Makes a queue that receives can be posted to (ibv_create_srq(3)).
   /**
    * @param executor For handlers that have none of their own.
-   * @param domain The domain of the buffers, and of the queue pairs that are to use it; a context will do.
+   * @param domain The domain of the buffers, and of the queue pairs that are to use it; a context
+   * will do.
    * @param options How deep it is, and on which device.
    *
-   * Throws system_error: error::queue_too_deep, error::no_device, error::device_lost, error::wrong_context for
-   * options.completions of other devices, operation_not_supported where device::has_shared_receive_queues() is false,
-   * or what ibv_create_srq said.
+   * Throws system_error: error::queue_too_deep, error::no_device, error::device_lost,
+   * error::wrong_context for options.completions of other devices, operation_not_supported where
+   * device::has_shared_receive_queues() is false, or what ibv_create_srq said.
    */
   basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
     const shared_receive_queue_options& options = shared_receive_queue_options())
     : executor_(executor)
     , core_(detail::make_shared_receive_core(detail::inner_executor(executor),
-        detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain, options))
+        detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain,
+        options))
   {
   }
 
@@ -105,7 +111,8 @@ public:
   }
 
   /// Receives on the one that was moved from complete with error::closed.
-  // The executor is copied: receives on an object that was moved from still complete, with an error.
+  // The executor is copied: receives on an object that was moved from still complete, with an
+  // error.
   basic_shared_receive_queue(basic_shared_receive_queue&& other) noexcept
     : executor_(other.executor_)
     , core_(std::move(other.core_))
@@ -139,16 +146,17 @@ public:
 
   /// Receives the next message of any of the queue pairs (ibv_post_srq_recv(3)).
   /**
-   * May be called before there are queue pairs. Errors are those of basic_queue_pair::async_receive(); error::closed
-   * after close().
+   * May be called before there are queue pairs. Errors are those of
+   * basic_queue_pair::async_receive(); error::closed after close().
    *
-   * @param buffers Where to; at most shared_receive_queue_options::max_sge pieces. rdma::no_data takes messages without
-   * bytes.
+   * @param buffers Where to; at most shared_receive_queue_options::max_sge pieces. rdma::no_data
+   * takes messages without bytes.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::message) @endcode
-   * message::queue_pair_number tells which queue pair it came in on. With an error the message has no meaning.
+   * message::queue_pair_number tells which queue pair it came in on. With an error the message has
+   * no meaning.
    *
    * @par Per-operation cancellation
    * A receive that the device does not hold yet is withdrawn by terminal, partial and total
@@ -167,7 +175,10 @@ public:
   }
 
   /// For the library itself.
-  [[nodiscard]] const std::shared_ptr<detail::shared_receive_core>& core() const noexcept { return core_; }
+  [[nodiscard]] const std::shared_ptr<detail::shared_receive_core>& core() const noexcept
+  {
+    return core_;
+  }
 
 private:
   executor_type executor_;

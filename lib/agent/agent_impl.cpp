@@ -27,8 +27,9 @@ namespace {
 // When the lane fails, the connection mostly has, too, and is about to say so.
 constexpr std::chrono::milliseconds verdict_time{500};
 
-// Soft-RoCE, which its vendor id tells, keeps a peer to the bounds of a window's region rather than to the window's
-// (rxe_resp.c, check_rkey), and waits 50 s for windows when their queue pair goes first (rxe_pool.c, __rxe_cleanup).
+// Soft-RoCE, which its vendor id tells, keeps a peer to the bounds of a window's region rather than
+// to the window's (rxe_resp.c, check_rkey), and waits 50 s for windows when their queue pair goes
+// first (rxe_pool.c, __rxe_cleanup).
 bool keeps_to_regions_only(const device_impl& device)
 {
   constexpr std::uint32_t soft_roce_vendor = 0xffffff;
@@ -47,7 +48,8 @@ public:
 
 } // namespace
 
-std::shared_ptr<agent_core> agent_core::of(const std::shared_ptr<queue_pair_core>& core, error_code& ec)
+std::shared_ptr<agent_core> agent_core::of(
+  const std::shared_ptr<queue_pair_core>& core, error_code& ec)
 {
   if (!core)
     ec = error::closed;
@@ -62,17 +64,22 @@ std::shared_ptr<agent_core> agent_core::of(const std::shared_ptr<queue_pair_core
 }
 
 template <class... Results>
-void refuse_request(
-  const agent_core::io_executor& executor, const error_code& ec, agent_core::handler_of<Results...> handler)
+void refuse_request(const agent_core::io_executor& executor, const error_code& ec,
+  agent_core::handler_of<Results...> handler)
 {
   waiting_handler<Results...>(executor, std::move(handler)).complete(ec, Results()...);
 }
-template void refuse_request(const agent_core::io_executor&, const error_code&, agent_core::handler_of<>);
-template void refuse_request(const agent_core::io_executor&, const error_code&, agent_core::handler_of<remote_memory>);
-template void refuse_request(const agent_core::io_executor&, const error_code&, agent_core::handler_of<loan>);
-template void refuse_request(const agent_core::io_executor&, const error_code&, agent_core::handler_of<registered_buffer>);
+template void refuse_request(
+  const agent_core::io_executor&, const error_code&, agent_core::handler_of<>);
+template void refuse_request(
+  const agent_core::io_executor&, const error_code&, agent_core::handler_of<remote_memory>);
+template void refuse_request(
+  const agent_core::io_executor&, const error_code&, agent_core::handler_of<loan>);
+template void refuse_request(
+  const agent_core::io_executor&, const error_code&, agent_core::handler_of<registered_buffer>);
 
-agent_impl::agent_impl(const std::shared_ptr<queue_pair_core>& beside, std::shared_ptr<lessor_core> lessor)
+agent_impl::agent_impl(
+  const std::shared_ptr<queue_pair_core>& beside, std::shared_ptr<lessor_core> lessor)
   : core_(beside)
   , context_(beside->context())
   , executor_(beside->io_executor())
@@ -102,7 +109,10 @@ void agent_impl::tell_ended(const held_leases& held, const owned_leases& owned) 
 }
 
 // What stands in the way of a request. The mutex is held.
-error_code agent_impl::obstacle() const { return ended_ ? *ended_ : error_code(); }
+error_code agent_impl::obstacle() const
+{
+  return ended_ ? *ended_ : error_code();
+}
 
 // The mutex is held. May throw.
 void agent_impl::open_lane()
@@ -138,7 +148,8 @@ void agent_impl::hear_of_lane(lane_word word, const std::string& text)
     return;
   if (word == lane_word::over)
   {
-    log_line(spdlog::level::info, "the peer's agent has ended: {}", untrusted(text, untrusted_reason_size_max));
+    log_line(spdlog::level::info, "the peer's agent has ended: {}",
+      untrusted(text, untrusted_reason_size_max));
     lock.unlock();
     return end(error::agent_ended);
   }
@@ -252,16 +263,18 @@ agent_impl::clock::time_point agent_impl::next_time() const noexcept
   return next;
 }
 
-// Whether the lane keeps the execution context running, and what the timer waits for. The mutex is held.
+// Whether the lane keeps the execution context running, and what the timer waits for. The mutex is
+// held.
 void agent_impl::update()
 {
   if (ended_ || !timer_)
     return;
   if (lane_)
-    lane_->count_as_work(
-      lessor_ || !deadlines_.empty() || !owned_.empty() || !waits_remote_.empty() || !waits_local_.empty());
+    lane_->count_as_work(lessor_ || !deadlines_.empty() || !owned_.empty() || !waits_remote_.empty()
+      || !waits_local_.empty());
   const clock::time_point next = next_time();
-  if (next >= timer_at_ && timer_at_ != clock::time_point::max() && next != clock::time_point::max())
+  if (next >= timer_at_ && timer_at_ != clock::time_point::max()
+    && next != clock::time_point::max())
     return; // it goes off in time, and looks again
   if (next == timer_at_)
     return;
@@ -277,8 +290,9 @@ void agent_impl::update()
     });
 }
 
-// The timer has nothing to wait for, and would keep the execution context running. Not at once: mostly the next request
-// follows from the handler of the one before, and setting the timer anew is a system call. The mutex is held.
+// The timer has nothing to wait for, and would keep the execution context running. Not at once:
+// mostly the next request follows from the handler of the one before, and setting the timer anew is
+// a system call. The mutex is held.
 void agent_impl::stop_timer()
 {
   if (timer_stops_)
@@ -349,8 +363,10 @@ void agent_impl::on_end(const error_code& reason) noexcept
 {
   try
   {
-    constexpr int attempts = 8; // a handler that runs the io_context itself is in the way for as long as it does
-    asio::post(executor_, [self = shared_from_this(), reason] { self->end_in_turn(reason, attempts); });
+    constexpr int attempts =
+      8; // a handler that runs the io_context itself is in the way for as long as it does
+    asio::post(
+      executor_, [self = shared_from_this(), reason] { self->end_in_turn(reason, attempts); });
   }
   catch (const std::exception& e)
   {
@@ -358,7 +374,8 @@ void agent_impl::on_end(const error_code& reason) noexcept
   }
 }
 
-// What has arrived before the connection's end is heard of before it, such as the answer after which the peer closed.
+// What has arrived before the connection's end is heard of before it, such as the answer after
+// which the peer closed.
 void agent_impl::end_in_turn(const error_code& reason, int attempts)
 {
   std::shared_ptr<lane> open;
@@ -371,7 +388,8 @@ void agent_impl::end_in_turn(const error_code& reason, int attempts)
   {
     if (open && !open->hear_out() && attempts != 0)
     {
-      asio::post(executor_, [self = shared_from_this(), reason, attempts] { self->end_in_turn(reason, attempts - 1); });
+      asio::post(executor_,
+        [self = shared_from_this(), reason, attempts] { self->end_in_turn(reason, attempts - 1); });
       return;
     }
   }

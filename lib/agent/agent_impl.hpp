@@ -37,11 +37,12 @@
 
 namespace rdma::detail {
 
-// The agent of one queue pair: what this side asks of the peer (agent_requests.cpp), and the leases of this side's
-// memory that the peer has (agent_leases.cpp).
+// The agent of one queue pair: what this side asks of the peer (agent_requests.cpp), and the leases
+// of this side's memory that the peer has (agent_leases.cpp).
 //
-// The queue pair owns it. It refers to the queue pair weakly, and to its lane, whose receives refer to it weakly.
-// The mutex comes before those of queue pairs; no handler is called, and no lease destroyed, with it held.
+// The queue pair owns it. It refers to the queue pair weakly, and to its lane, whose receives refer
+// to it weakly. The mutex comes before those of queue pairs; no handler is called, and no lease
+// destroyed, with it held.
 class agent_impl final
   : public agent_core
   , public companion
@@ -54,15 +55,17 @@ public:
 
   void allocate(const io_executor& executor, std::size_t size, const allocation_options& options,
     handler_of<remote_memory> handler) override;
-  void renew(const io_executor& executor, const std::shared_ptr<held_lease>& lease, std::chrono::milliseconds lifetime,
+  void renew(const io_executor& executor, const std::shared_ptr<held_lease>& lease,
+    std::chrono::milliseconds lifetime, std::chrono::milliseconds time_limit,
+    handler_of<> handler) override;
+  void release(const io_executor& executor, std::shared_ptr<held_lease> lease,
     std::chrono::milliseconds time_limit, handler_of<> handler) override;
-  void release(const io_executor& executor, std::shared_ptr<held_lease> lease, std::chrono::milliseconds time_limit,
-    handler_of<> handler) override;
-  void hand_over(const io_executor& executor, std::shared_ptr<held_lease> lease, std::chrono::milliseconds time_limit,
-    handler_of<> handler) override;
+  void hand_over(const io_executor& executor, std::shared_ptr<held_lease> lease,
+    std::chrono::milliseconds time_limit, handler_of<> handler) override;
   void lend(const io_executor& executor, const mutable_buffer& region, const lend_options& options,
     handler_of<loan> handler) override;
-  void wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lease, handler_of<> handler) override;
+  void wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lease,
+    handler_of<> handler) override;
   void receive_remote(const io_executor& executor, handler_of<remote_memory> handler) override;
   void receive_local(const io_executor& executor, handler_of<registered_buffer> handler) override;
   void drop(held_lease& lease) noexcept override;
@@ -81,8 +84,8 @@ private:
   using clock = lease_clock;
   using lock_type = std::unique_lock<std::mutex>;
 
-  // Tells the outcome of a request. With ec, `answer` is of no meaning. The mutex is held, and may be freed: then the handler
-  // may be called at once.
+  // Tells the outcome of a request. With ec, `answer` is of no meaning. The mutex is held, and may
+  // be freed: then the handler may be called at once.
   using answer_handler =
     boost::asio::any_completion_handler<void(lock_type& lock, error_code ec, agent_message answer)>;
 
@@ -101,7 +104,8 @@ private:
 
   // Requests.
   template <class... Results, class Start>
-  void begin(const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<Results...> handler, Start start);
+  void begin(const io_executor& executor, std::chrono::milliseconds time_limit,
+    handler_of<Results...> handler, Start start);
   std::uint32_t next_id() noexcept;
   void expect(std::uint32_t id, clock::time_point deadline, answer_handler done);
   void ask(std::uint32_t id, agent_message question);
@@ -109,10 +113,11 @@ private:
   void give_up(lock_type& lock, std::uint32_t id, const error_code& ec);
   void withdraw(std::uint32_t id);
   void on_answer(lock_type& lock, const agent_message& answer, std::uint32_t ticket);
-  [[nodiscard]] std::shared_ptr<held_lease> hold(const agent_message& told, clock::time_point since);
+  [[nodiscard]] std::shared_ptr<held_lease> hold(
+    const agent_message& told, clock::time_point since);
   void give_back(held_lease& lease);
-  void end_held(const std::shared_ptr<held_lease>& lease, message_type how, const io_executor& executor,
-    std::chrono::milliseconds time_limit, handler_of<> handler);
+  void end_held(const std::shared_ptr<held_lease>& lease, message_type how,
+    const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<> handler);
   void on_lend(lock_type& lock, const agent_message& message, std::uint32_t ticket);
   void on_recall(lock_type& lock, const agent_message& message, std::uint32_t ticket);
   template <class... Results>
@@ -125,9 +130,10 @@ private:
   void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t ticket);
   [[nodiscard]] refusal_status obstacle_to(const agent_message& message) const;
-  void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket, const error_code& ec,
-    const remote_buffer& exposed);
-  void on_lendable(std::uint32_t id, std::uint64_t number, const error_code& ec, const remote_buffer& exposed);
+  void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket,
+    const error_code& ec, const remote_buffer& exposed);
+  void on_lendable(
+    std::uint32_t id, std::uint64_t number, const error_code& ec, const remote_buffer& exposed);
   void on_renew(lock_type& lock, const agent_message& message, std::uint32_t ticket);
   void on_release(lock_type& lock, const agent_message& message, std::uint32_t ticket);
   void on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t ticket);
@@ -157,7 +163,8 @@ private:
   const std::size_t device_index_;
   const bool has_windows_;
   const std::shared_ptr<lessor_core> lessor_;
-  const std::shared_ptr<lessor_charge::peer_share> share_ = std::make_shared<lessor_charge::peer_share>();
+  const std::shared_ptr<lessor_charge::peer_share> share_ =
+    std::make_shared<lessor_charge::peer_share>();
   const process_mark process_;
 
   std::mutex mutex_;
@@ -165,10 +172,12 @@ private:
   std::shared_ptr<lane> lane_;
   bool offered_ = false;
   bool ready_ = false; // the lane is connected
-  clock::time_point broken_off_at_ = clock::time_point::max(); // the lane failed; the connection has until then to say why
+  clock::time_point broken_off_at_ =
+    clock::time_point::max(); // the lane failed; the connection has until then to say why
   std::optional<boost::asio::steady_timer> timer_;
   clock::time_point timer_at_ = clock::time_point::max();
-  bool timer_stops_ = false; // unless there is something to wait for when on_timer_stops() is called
+  bool timer_stops_ =
+    false; // unless there is something to wait for when on_timer_stops() is called
 
   std::uint32_t last_id_ = 0;
   std::unordered_map<std::uint32_t, exchange> exchanges_;
@@ -188,7 +197,8 @@ private:
     lessor_charge charge;
     registered_buffer block;
   };
-  std::deque<std::pair<std::uint32_t, handed_over>> handing_over_; // with the answer's ticket, until the peer has it
+  std::deque<std::pair<std::uint32_t, handed_over>>
+    handing_over_; // with the answer's ticket, until the peer has it
   std::deque<handed_over> handed_to_us_;
   waiting_list<registered_buffer> waits_local_;
 };
@@ -209,8 +219,8 @@ void agent_impl::assign_slot(handler_of<Results...>& handler, std::uint32_t id)
 
 // Calls start(lock, id, deadline, waiting handler), the mutex held; what it throws is the outcome.
 template <class... Results, class Start>
-void agent_impl::begin(
-  const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<Results...> handler, Start start)
+void agent_impl::begin(const io_executor& executor, std::chrono::milliseconds time_limit,
+  handler_of<Results...> handler, Start start)
 {
   if (process_.foreign())
     return refuse_request<Results...>(executor, error::forked, std::move(handler));
@@ -236,7 +246,8 @@ void agent_impl::begin(
   }
   const std::uint32_t id = next_id();
   assign_slot(handler, id);
-  start(lock, id, end_of(clock::now(), time_limit), waiting_handler<Results...>(executor, std::move(handler)));
+  start(lock, id, end_of(clock::now(), time_limit),
+    waiting_handler<Results...>(executor, std::move(handler)));
 }
 
 } // namespace rdma::detail

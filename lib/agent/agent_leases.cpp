@@ -24,8 +24,9 @@ namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-// Makes the memory reachable for the peer; the handler is called on the I/O executor, or, where registering is enough, in
-// here. The mutex is not held. When the lease is gone meanwhile, so is what was made.
+// Makes the memory reachable for the peer; the handler is called on the I/O executor, or, where
+// registering is enough, in here. The mutex is not held. When the lease is gone meanwhile, so is
+// what was made.
 void agent_impl::expose(std::uint64_t id, owned_lease lease, exposed_handler handler)
 {
   try
@@ -52,7 +53,8 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
   if (!core)
     throw system_error(error::closed);
   lease.window = std::make_shared<window_impl>(context_.impl(), core->device().name());
-  request bind{.kind = request_kind::bind_window, .window = lease.window, .window_rights = lease.rights};
+  request bind{
+    .kind = request_kind::bind_window, .window = lease.window, .window_rights = lease.rights};
   const const_buffer range = lease.range;
   {
     const std::lock_guard lock(mutex_);
@@ -67,10 +69,12 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
     std::move(bind), range);
 }
 
-void agent_impl::expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler)
+void agent_impl::expose_by_registration(
+  std::uint64_t id, owned_lease lease, exposed_handler& handler)
 {
   const access rights = lease.rights | access::local_write;
-  lease.registered = memory_region(protection_domain(context_), lease.range.data(), lease.range.size(), rights);
+  lease.registered =
+    memory_region(protection_domain(context_), lease.range.data(), lease.range.size(), rights);
   const remote_buffer all = lease.registered.remote();
   const remote_buffer exposed(all.address(), all.size(), all.keys(), lease.rights);
   {
@@ -109,7 +113,8 @@ void agent_impl::on_allocate(lock_type& lock, const agent_message& message, std:
   if (why == refusal_status::none)
   {
     error_code ec;
-    lease.block = lessor_->pool().make_buffer(message.memory.size(), std::max(message.alignment, 64u), ec);
+    lease.block =
+      lessor_->pool().make_buffer(message.memory.size(), std::max(message.alignment, 64u), ec);
     if (ec)
       why = refusal_status::pool_exhausted;
   }
@@ -120,17 +125,18 @@ void agent_impl::on_allocate(lock_type& lock, const agent_message& message, std:
     lock.lock();
     return ended_ ? void() : answer(message, ticket, why);
   }
-  std::memset(lease.block.data(), 0, lease.block.size()); // what others left there is not this peer's to read
+  std::memset(
+    lease.block.data(), 0, lease.block.size()); // what others left there is not this peer's to read
   lease.range = lease.block;
   lease.rights = message.memory.rights();
   lease.lifetime = std::min(from_wire(message.lifetime), lessor_->options().lifetime_max);
   expose(id, std::move(lease),
-    [self = shared_from_this(), message, id, ticket](const error_code& ec, const remote_buffer& exposed)
-    { self->on_granted(message, id, ticket, ec, exposed); });
+    [self = shared_from_this(), message, id, ticket](const error_code& ec,
+      const remote_buffer& exposed) { self->on_granted(message, id, ticket, ec, exposed); });
 }
 
-void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket, const error_code& ec,
-  const remote_buffer& exposed)
+void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket,
+  const error_code& ec, const remote_buffer& exposed)
 {
   if (process_.foreign())
     return;
@@ -146,7 +152,8 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::u
     return answer(asked, ticket, refusal_status::failed);
   }
   lessor_->count_grant();
-  owned_lease& lease = owned_.at(id); // only the peer's word, its end or a timer that is started here takes it away
+  owned_lease& lease =
+    owned_.at(id); // only the peer's word, its end or a timer that is started here takes it away
   lease.exposed = true;
   start_lifetime(id, lease, lease.lifetime);
   agent_message said;
@@ -160,7 +167,8 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::u
 }
 
 // The mutex is held.
-void agent_impl::start_lifetime(std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime)
+void agent_impl::start_lifetime(
+  std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime)
 {
   lease_ends_.erase({lease.end, id});
   lease.lifetime = lifetime;
@@ -183,7 +191,8 @@ std::optional<owned_lease> agent_impl::take(std::uint64_t id)
   return lease;
 }
 
-// From here on the peer reaches the memory no more. The mutex is held: who finds no lease in the book relies on that.
+// From here on the peer reaches the memory no more. The mutex is held: who finds no lease in the
+// book relies on that.
 void agent_impl::close(owned_lease& lease) noexcept
 {
   lease.window.reset();
@@ -221,7 +230,8 @@ void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_
   // What was lent has the lifetime that the program gave it.
   if (found == owned_.end() || !found->second.exposed || !found->second.charge)
     return answer(message, ticket, refusal_status::unknown_lease);
-  start_lifetime(found->first, found->second, std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
+  start_lifetime(found->first, found->second,
+    std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
   agent_message said;
   said.type = message_type::done;
   said.id = message.id;
@@ -255,7 +265,8 @@ void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uin
   if (found == owned_.end() || !found->second.exposed || !found->second.charge)
     return answer(message, ticket, refusal_status::unknown_lease);
   owned_lease lease = *take(message.lease);
-  // The program has it when the peer has the answer: what it does then, such as ending the connection, would come before.
+  // The program has it when the peer has the answer: what it does then, such as ending the
+  // connection, would come before.
   handing_over_.emplace_back(ticket, handed_over{std::move(lease.charge), std::move(lease.block)});
   answer(message, ticket, refusal_status::none);
 }
@@ -265,8 +276,8 @@ void agent_impl::on_answered(std::uint32_t ticket)
   if (process_.foreign())
     return;
   lock_type lock(mutex_);
-  const auto found = std::find_if(
-    handing_over_.begin(), handing_over_.end(), [ticket](const auto& each) { return each.first == ticket; });
+  const auto found = std::find_if(handing_over_.begin(), handing_over_.end(),
+    [ticket](const auto& each) { return each.first == ticket; });
   if (found == handing_over_.end())
     return;
   handed_over taken = std::move(found->second);
@@ -306,8 +317,8 @@ void agent_impl::receive_local(const io_executor& executor, handler_of<registere
   std::move(waiting).complete({}, std::move(taken.block));
 }
 
-void agent_impl::lend(const io_executor& executor, const mutable_buffer& region, const lend_options& options,
-  handler_of<loan> handler)
+void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
+  const lend_options& options, handler_of<loan> handler)
 {
   registration* const owner = region.registration();
   error_code ec;
@@ -331,7 +342,8 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
   lease.rights = options.rights;
   lease.lifetime = options.lifetime;
   begin<loan>(executor, options.time_limit, std::move(handler),
-    [&](lock_type& lock, std::uint32_t id, clock::time_point deadline, waiting_handler<loan> waiting)
+    [&](
+      lock_type& lock, std::uint32_t id, clock::time_point deadline, waiting_handler<loan> waiting)
     {
       const std::uint64_t number = ++last_lease_;
       auto lent = std::make_shared<lent_lease>(weak_from_this(), number);
@@ -347,8 +359,8 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
         });
       lock.unlock();
       expose(number, std::move(lease),
-        [self = shared_from_this(), id, number](const error_code& failure, const remote_buffer& exposed)
-        { self->on_lendable(id, number, failure, exposed); });
+        [self = shared_from_this(), id, number](const error_code& failure,
+          const remote_buffer& exposed) { self->on_lendable(id, number, failure, exposed); });
     });
 }
 
@@ -403,7 +415,8 @@ void agent_impl::take_back(lent_lease& lent) noexcept
     }
 }
 
-void agent_impl::wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lent, handler_of<> handler)
+void agent_impl::wait_return(
+  const io_executor& executor, const std::shared_ptr<lent_lease>& lent, handler_of<> handler)
 {
   if (process_.foreign())
     return refuse_request<>(executor, error::forked, std::move(handler));

@@ -62,7 +62,8 @@ void agent_impl::ask_next()
     const agent_message& question = found->second.question;
     found->second.sent = true;
     ++in_flight_;
-    if (const auto lent = owned_.find(question.lease); question.type == message_type::lend && lent != owned_.end())
+    if (const auto lent = owned_.find(question.lease);
+        question.type == message_type::lend && lent != owned_.end())
     {
       lent->second.exposed = true;
       start_lifetime(lent->first, lent->second, lent->second.lifetime);
@@ -80,7 +81,8 @@ void agent_impl::give_up(lock_type& lock, std::uint32_t id, const error_code& ec
     return;
   deadlines_.erase({found->second.deadline, id});
   answer_handler done = std::move(found->second.done);
-  // What was asked for is to be given back when it comes, and what was given back is to be said all the same.
+  // What was asked for is to be given back when it comes, and what was given back is to be said all
+  // the same.
   const message_type what = found->second.question.type;
   if (found->second.sent || what == message_type::release || what == message_type::hand_over)
     found->second.given_up = true;
@@ -126,8 +128,10 @@ void agent_impl::on_answer(lock_type& lock, const agent_message& answer, std::ui
     || (answer.type == message_type::granted) == (over.question.type == message_type::allocate);
   // A grant is what was asked for, and can be used.
   const bool right = answer.type != message_type::granted
-    || (answer.memory.size() == over.question.memory.size() && answer.memory.rights() == over.question.memory.rights()
-      && answer.memory.key(device_index_) != 0 && answer.memory.address() % over.question.alignment == 0
+    || (answer.memory.size() == over.question.memory.size()
+      && answer.memory.rights() == over.question.memory.rights()
+      && answer.memory.key(device_index_) != 0
+      && answer.memory.address() % over.question.alignment == 0
       && answer.lifetime <= over.question.lifetime && !held_.contains(answer.lease));
   const bool modest = answer.type != message_type::done
     || answer.lifetime <= (over.question.type == message_type::renew ? over.question.lifetime : 0);
@@ -159,19 +163,20 @@ void agent_impl::on_answer(lock_type& lock, const agent_message& answer, std::ui
 // The mutex is held.
 std::shared_ptr<held_lease> agent_impl::hold(const agent_message& told, clock::time_point since)
 {
-  auto lease =
-    std::make_shared<held_lease>(weak_from_this(), told.lease, told.memory, end_of(since, from_wire(told.lifetime)));
+  auto lease = std::make_shared<held_lease>(
+    weak_from_this(), told.lease, told.memory, end_of(since, from_wire(told.lifetime)));
   held_.emplace(told.lease, lease);
   return lease;
 }
 
-void agent_impl::allocate(const io_executor& executor, std::size_t size, const allocation_options& options,
-  handler_of<remote_memory> handler)
+void agent_impl::allocate(const io_executor& executor, std::size_t size,
+  const allocation_options& options, handler_of<remote_memory> handler)
 {
   error_code ec;
   if (size == 0)
     ec = error::empty_buffer;
-  else if (!std::has_single_bit(options.alignment) || options.alignment > memory_pool::alignment_max)
+  else if (!std::has_single_bit(options.alignment)
+    || options.alignment > memory_pool::alignment_max)
     ec = error::bad_alignment;
   else if (options.rights == access::local_read || !permits(remote_access, options.rights))
     ec = error::bad_access;
@@ -183,7 +188,8 @@ void agent_impl::allocate(const io_executor& executor, std::size_t size, const a
   question.lifetime = to_wire(options.lifetime);
   question.memory = remote_buffer(0, size, {}, options.rights);
   begin<remote_memory>(executor, options.time_limit, std::move(handler),
-    [&](lock_type&, std::uint32_t id, clock::time_point deadline, waiting_handler<remote_memory> waiting)
+    [&](lock_type&, std::uint32_t id, clock::time_point deadline,
+      waiting_handler<remote_memory> waiting)
     {
       expect(id, deadline,
         [this, since = clock::now(), waiting = std::move(waiting)](
@@ -228,8 +234,8 @@ void agent_impl::renew(const io_executor& executor, const std::shared_ptr<held_l
     });
 }
 
-void agent_impl::end_held(const std::shared_ptr<held_lease>& lease, message_type how, const io_executor& executor,
-  std::chrono::milliseconds time_limit, handler_of<> handler)
+void agent_impl::end_held(const std::shared_ptr<held_lease>& lease, message_type how,
+  const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<> handler)
 {
   if (!lease || lease->agent.lock().get() != this || lease->ended.exchange(true))
     return refuse_request<>(executor, error::lease_ended, std::move(handler));
@@ -241,7 +247,8 @@ void agent_impl::end_held(const std::shared_ptr<held_lease>& lease, message_type
     {
       held_.erase(lease->id);
       expect(id, deadline,
-        [waiting = std::move(waiting)](lock_type& lock, const error_code& outcome, const agent_message&) mutable
+        [waiting = std::move(waiting)](
+          lock_type& lock, const error_code& outcome, const agent_message&) mutable
         {
           lock.unlock();
           if (outcome)
@@ -265,7 +272,8 @@ void agent_impl::hand_over(const io_executor& executor, std::shared_ptr<held_lea
   end_held(lease, message_type::hand_over, executor, time_limit, std::move(handler));
 }
 
-// A lease is given back and nobody waits for it. What cannot be said for want of memory, the end of the connection says.
+// A lease is given back and nobody waits for it. What cannot be said for want of memory, the end of
+// the connection says.
 void agent_impl::drop(held_lease& lease) noexcept
 {
   if (process_.foreign())
@@ -295,7 +303,8 @@ void agent_impl::give_back(held_lease& lease)
 void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_memory> handler)
 {
   begin<remote_memory>(executor, std::chrono::milliseconds::max(), std::move(handler),
-    [&](lock_type& lock, std::uint32_t id, clock::time_point, waiting_handler<remote_memory> waiting)
+    [&](
+      lock_type& lock, std::uint32_t id, clock::time_point, waiting_handler<remote_memory> waiting)
     {
       while (!lent_to_us_.empty())
       {

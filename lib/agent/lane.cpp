@@ -47,7 +47,8 @@ std::shared_ptr<lane> lane::open(queue_pair_core& beside, std::weak_ptr<lane_lis
   options.max_inline_data = agent_message::encoded_size;
   const rdma::context context = beside.context();
   const auto executor = beside.io_executor();
-  registered_buffer memory = context.allocate((receive_count + send_count) * agent_message::encoded_size);
+  registered_buffer memory =
+    context.allocate((receive_count + send_count) * agent_message::encoded_size);
   const auto core = queue_pair_core::make(executor, true, protection_domain(context), options);
   try
   {
@@ -68,7 +69,8 @@ std::shared_ptr<lane> lane::open(queue_pair_core& beside, std::weak_ptr<lane_lis
   }
 }
 
-lane::lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory, std::weak_ptr<lane_listener> listener)
+lane::lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory,
+  std::weak_ptr<lane_listener> listener)
   : core_(std::move(core))
   , executor_(core_->io_executor())
   , memory_(std::move(memory))
@@ -95,7 +97,8 @@ void lane::give_back(std::uint32_t ticket)
 {
   if (ticket != no_ticket)
     initiate_operation<receive_result, boost::asio::any_io_executor>(core_.get(), executor_)(
-      received{shared_from_this(), ticket}, {.kind = request_kind::receive}, const_buffer(place_at(ticket)));
+      received{shared_from_this(), ticket}, {.kind = request_kind::receive},
+      const_buffer(place_at(ticket)));
 }
 
 void lane::on_received(std::uint32_t ticket, const error_code& ec, std::size_t size)
@@ -103,8 +106,8 @@ void lane::on_received(std::uint32_t ticket, const error_code& ec, std::size_t s
   if (ec)
     return fail(ec);
   const mutable_buffer place = place_at(ticket);
-  const auto message =
-    agent_message::decode({static_cast<const std::byte*>(place.data()), std::min(size, place.size())});
+  const auto message = agent_message::decode(
+    {static_cast<const std::byte*>(place.data()), std::min(size, place.size())});
   const auto listener = listener_.lock();
   if (listener && message)
     listener->on_message(*message, ticket);
@@ -137,7 +140,8 @@ void lane::start_send(const outgoing& what, std::uint32_t place)
   const agent_message::encoded encoded = what.message.encode();
   std::copy(encoded.begin(), encoded.end(), static_cast<std::byte*>(bytes.data()));
   initiate_operation<bytes_result, boost::asio::any_io_executor>(core_.get(), executor_)(
-    sent{shared_from_this(), place, what.ticket}, {.kind = request_kind::send}, const_buffer(bytes));
+    sent{shared_from_this(), place, what.ticket}, {.kind = request_kind::send},
+    const_buffer(bytes));
 }
 
 void lane::on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& ec)

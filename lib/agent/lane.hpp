@@ -42,28 +42,32 @@ protected:
 
 // The queue pair that two agents talk by.
 //
-// A peer that floods it waits for its own answers: a receive that a request came by is posted again when the answer has been
-// sent, so that there are never more answers on their way than receives.
+// A peer that floods it waits for its own answers: a receive that a request came by is posted again
+// when the answer has been sent, so that there are never more answers on their way than receives.
 class lane : public std::enable_shared_from_this<lane>
 {
 public:
-  static constexpr std::uint32_t receive_count = 48; // the requests of both sides in flight, and room for recalls
+  static constexpr std::uint32_t receive_count =
+    48; // the requests of both sides in flight, and room for recalls
   static constexpr std::uint32_t no_ticket = ~std::uint32_t{0};
 
   // With receives posted, and not connected yet. Throws system_error.
   static std::shared_ptr<lane> open(queue_pair_core& beside, std::weak_ptr<lane_listener> listener);
 
-  lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory, std::weak_ptr<lane_listener> listener);
+  lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory,
+    std::weak_ptr<lane_listener> listener);
 
   // What the peer has to know of it.
   [[nodiscard]] const std::string& description() const noexcept { return description_; }
   void connect(const std::string& description, error_code& ec);
 
-  // In order; what there is no room for waits. The ticket, where there is one, is given back when the message has gone.
+  // In order; what there is no room for waits. The ticket, where there is one, is given back when
+  // the message has gone.
   void send(const agent_message& message, std::uint32_t ticket = no_ticket);
   void give_back(std::uint32_t ticket);
 
-  // On the I/O executor: what has arrived is heard of. False when another thread is at it, or a caller of this one.
+  // On the I/O executor: what has arrived is heard of. False when another thread is at it, or a
+  // caller of this one.
   [[nodiscard]] bool hear_out();
 
   // Whether it keeps the execution context running; it does while messages wait for room.

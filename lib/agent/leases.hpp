@@ -28,10 +28,12 @@ namespace rdma::detail {
 using lease_clock = std::chrono::steady_clock;
 
 // A lifetime's end from now on; max() where there is none.
-inline lease_clock::time_point end_of(lease_clock::time_point now, std::chrono::milliseconds lifetime) noexcept
+inline lease_clock::time_point end_of(
+  lease_clock::time_point now, std::chrono::milliseconds lifetime) noexcept
 {
   lifetime = std::max(lifetime, std::chrono::milliseconds::zero());
-  const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(lease_clock::time_point::max() - now);
+  const auto left =
+    std::chrono::duration_cast<std::chrono::milliseconds>(lease_clock::time_point::max() - now);
   return lifetime >= left ? lease_clock::time_point::max() : now + lifetime;
 }
 
@@ -113,14 +115,14 @@ private:
   registration* kept_ = nullptr;
 };
 
-// A lease of this side's memory. Destroying it makes the memory unreachable, and only then lets go of it: members are
-// destroyed from the last to the first.
+// A lease of this side's memory. Destroying it makes the memory unreachable, and only then lets go
+// of it: members are destroyed from the last to the first.
 struct owned_lease
 {
-  lessor_charge charge;      // of what was granted
-  registered_buffer block;   // likewise
-  kept_registration region;  // of what was lent
-  mutable_buffer range;      // either
+  lessor_charge charge;     // of what was granted
+  registered_buffer block;  // likewise
+  kept_registration region; // of what was lent
+  mutable_buffer range;     // either
   access rights = access::local_read;
   std::chrono::milliseconds lifetime{};
   lease_clock::time_point end = lease_clock::time_point::max();

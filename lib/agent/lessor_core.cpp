@@ -33,7 +33,8 @@ lessor_statistics lessor_core::statistics() const
 bool lessor_core::charge(std::size_t bytes) noexcept
 {
   const std::lock_guard lock(mutex_);
-  if (granted_.regions >= options_.regions_max || bytes > options_.bytes_max - std::min(options_.bytes_max, granted_.bytes))
+  if (granted_.regions >= options_.regions_max
+    || bytes > options_.bytes_max - std::min(options_.bytes_max, granted_.bytes))
     return false;
   granted_.bytes += bytes;
   ++granted_.regions;
@@ -59,14 +60,15 @@ void lessor_core::count_refusal() noexcept
   ++granted_.refusals;
 }
 
-lessor_charge lessor_charge::take(
-  const std::shared_ptr<lessor_core>& of, const std::shared_ptr<peer_share>& share, std::size_t bytes)
+lessor_charge lessor_charge::take(const std::shared_ptr<lessor_core>& of,
+  const std::shared_ptr<peer_share>& share, std::size_t bytes)
 {
   const lessor_options& limits = of->options();
   {
     const std::lock_guard lock(share->mutex);
     if (share->regions >= limits.regions_per_peer_max
-      || bytes > limits.bytes_per_peer_max - std::min(limits.bytes_per_peer_max, share->bytes) || !of->charge(bytes))
+      || bytes > limits.bytes_per_peer_max - std::min(limits.bytes_per_peer_max, share->bytes)
+      || !of->charge(bytes))
       return {};
     share->bytes += bytes;
     ++share->regions;
@@ -98,12 +100,24 @@ lessor::lessor(const protection_domain& domain, const lessor_options& options)
 {
 }
 
-const lessor_options& lessor::options() const noexcept { return core_->options(); }
+const lessor_options& lessor::options() const noexcept
+{
+  return core_->options();
+}
 
-lessor_statistics lessor::statistics() const { return core_->statistics(); }
+lessor_statistics lessor::statistics() const
+{
+  return core_->statistics();
+}
 
-memory_pool& lessor::pool() const noexcept { return core_->pool(); }
+memory_pool& lessor::pool() const noexcept
+{
+  return core_->pool();
+}
 
-std::shared_ptr<detail::companion_source> lessor::source() const { return core_; }
+std::shared_ptr<detail::companion_source> lessor::source() const
+{
+  return core_;
+}
 
 } // namespace rdma

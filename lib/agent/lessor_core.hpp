@@ -60,7 +60,8 @@ public:
 
   lessor_charge() = default;
   // Precondition: both have been charged.
-  lessor_charge(std::shared_ptr<lessor_core> of, std::shared_ptr<peer_share> share, std::size_t bytes) noexcept
+  lessor_charge(
+    std::shared_ptr<lessor_core> of, std::shared_ptr<peer_share> share, std::size_t bytes) noexcept
     : lessor_(std::move(of))
     , share_(std::move(share))
     , bytes_(bytes)
@@ -77,8 +78,8 @@ public:
   ~lessor_charge();
 
   // Nothing when there is no room.
-  static lessor_charge take(
-    const std::shared_ptr<lessor_core>& of, const std::shared_ptr<peer_share>& share, std::size_t bytes);
+  static lessor_charge take(const std::shared_ptr<lessor_core>& of,
+    const std::shared_ptr<peer_share>& share, std::size_t bytes);
   explicit operator bool() const noexcept { return lessor_ != nullptr; }
 
 private:

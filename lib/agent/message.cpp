@@ -73,7 +73,8 @@ bool has_form(const agent_message& m, const form& wanted) noexcept
   const bool silent = m.type == message_type::release && m.id == 0;
   if (wanted.id != (m.id != 0) && !silent)
     return false;
-  if (wanted.lease != (m.lease != 0) || (!wanted.lifetime && m.lifetime != 0) || wanted.alignment != (m.alignment != 0))
+  if (wanted.lease != (m.lease != 0) || (!wanted.lifetime && m.lifetime != 0)
+    || wanted.alignment != (m.alignment != 0))
     return false;
   if ((m.type == message_type::refused) != (m.status != refusal_status::none))
     return false;
@@ -133,7 +134,8 @@ std::optional<agent_message> agent_message::decode(std::span<const std::byte> by
   error_code ec;
   result.memory = remote_buffer::decode(bytes.subspan(at_memory), ec);
   const std::optional<form> wanted = form_of(result.type);
-  const bool zeros = *at(bytes, at_status + 1) == 0 && load_big_u32(at(bytes, at_alignment + 4)) == 0;
+  const bool zeros =
+    *at(bytes, at_status + 1) == 0 && load_big_u32(at(bytes, at_alignment + 4)) == 0;
   if (ec || !wanted || !zeros || result.status > refusal_status_last || !has_form(result, *wanted))
     return std::nullopt;
   return result;
@@ -156,7 +158,8 @@ bool agent_message::is_request() const noexcept
 
 bool agent_message::is_answer() const noexcept
 {
-  return type == message_type::done || type == message_type::granted || type == message_type::refused;
+  return type == message_type::done || type == message_type::granted
+    || type == message_type::refused;
 }
 
 error_code error_of(refusal_status status) noexcept
@@ -187,8 +190,9 @@ error_code error_of(refusal_status status) noexcept
 
 std::uint64_t to_wire(std::chrono::milliseconds lifetime) noexcept
 {
-  return lifetime >= std::chrono::milliseconds::max() ? agent_message::no_limit
-                                                      : static_cast<std::uint64_t>(std::max<std::int64_t>(lifetime.count(), 0));
+  return lifetime >= std::chrono::milliseconds::max()
+    ? agent_message::no_limit
+    : static_cast<std::uint64_t>(std::max<std::int64_t>(lifetime.count(), 0));
 }
 
 std::chrono::milliseconds from_wire(std::uint64_t lifetime) noexcept

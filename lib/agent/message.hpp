@@ -65,11 +65,12 @@ struct agent_message
   std::uint64_t lease = 0;    // the owner's number for it
   std::uint64_t lifetime = 0; // ms
   std::uint32_t alignment = 0;
-  remote_buffer memory;       // allocate: size and rights; granted, lend: all of it
+  remote_buffer memory; // allocate: size and rights; granted, lend: all of it
 
   [[nodiscard]] encoded encode() const noexcept;
 
-  // Nothing for anything that encode() does not write, fields that do not belong to the type among it.
+  // Nothing for anything that encode() does not write, fields that do not belong to the type among
+  // it.
   static std::optional<agent_message> decode(std::span<const std::byte> bytes) noexcept;
 
   [[nodiscard]] bool is_request() const noexcept;

@@ -17,14 +17,20 @@ const remote_buffer& remote_memory::buffer() const noexcept
   return lease_ ? lease_->memory : none;
 }
 
-bool remote_memory::is_valid() const noexcept { return lease_ && !lease_->ended && clock::now() < expires_at(); }
+bool remote_memory::is_valid() const noexcept
+{
+  return lease_ && !lease_->ended && clock::now() < expires_at();
+}
 
 remote_memory::clock::time_point remote_memory::expires_at() const noexcept
 {
   return lease_ ? clock::time_point(lease_->expires.load()) : clock::time_point();
 }
 
-bool loan::is_out() const noexcept { return lease_ && lease_->out; }
+bool loan::is_out() const noexcept
+{
+  return lease_ && lease_->out;
+}
 
 void loan::take_back() noexcept
 {

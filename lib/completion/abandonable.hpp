@@ -16,10 +16,12 @@ class abandonable
 public:
   virtual ~abandonable() = default;
 
-  // The execution context is going: its handlers are destroyed uncalled, and all else that it has of it.
+  // The execution context is going: its handlers are destroyed uncalled, and all else that it has
+  // of it.
   virtual void abandon() noexcept = 0;
 
-  // In a child process that goes on with the execution context: the parent's operations end with error::forked.
+  // In a child process that goes on with the execution context: the parent's operations end with
+  // error::forked.
   virtual void end_in_child() = 0;
 };
 

@@ -96,8 +96,9 @@ void completion_queue_impl::run_chain()
   } guard{*this};
 
   constexpr std::size_t handlers_max = 64; // between two turns of other handlers
-  // A look at the clock costs as much as one at a queue, and far more where it is a system call; giving the processor away
-  // is one. The software device's queue costs a system call itself where its wire is TCP.
+  // A look at the clock costs as much as one at a queue, and far more where it is a system call;
+  // giving the processor away is one. The software device's queue costs a system call itself where
+  // its wire is TCP.
   const bool nic = device().kind() == device_kind::nic;
   const unsigned polls_per_time = nic ? 16 : 8;
   unsigned empty_polls = 0;
@@ -121,7 +122,8 @@ void completion_queue_impl::run_chain()
     }
     else
     {
-      const bool spins = mode() == completion_mode::busy_poll || mode() == completion_mode::adaptive;
+      const bool spins =
+        mode() == completion_mode::busy_poll || mode() == completion_mode::adaptive;
       if (spins && ++empty_polls % polls_per_time != 0)
         continue;
       now = clock::now();
@@ -129,8 +131,8 @@ void completion_queue_impl::run_chain()
         last_activity_.store(now, std::memory_order_relaxed);
       if (!must_spin(now) && poll_and_arm() && go_waiting())
         break;
-      // A peer that shares this processor can only answer when it gets it. With the software device that is
-      // likely; a NIC's queue is looked at as often as can be.
+      // A peer that shares this processor can only answer when it gets it. With the software device
+      // that is likely; a NIC's queue is looked at as often as can be.
       if (!nic)
         std::this_thread::yield();
     }
@@ -147,14 +149,15 @@ void completion_queue_impl::run_chain()
   guard.armed = false;
 }
 
-// Arms the queue; true when nothing had completed before that. Armed first, polled last: what completes
-// after the poll finds the queue armed and tells the channel. A poll by another thread does not count: it
-// may have looked before the queue was armed. Nor is it enough that no handler was called: completions that
-// end no operation (of a failed batch, all but the last) may have left others behind them in the queue.
+// Arms the queue; true when nothing had completed before that. Armed first, polled last: what
+// completes after the poll finds the queue armed and tells the channel. A poll by another thread
+// does not count: it may have looked before the queue was armed. Nor is it enough that no handler
+// was called: completions that end no operation (of a failed batch, all but the last) may have left
+// others behind them in the queue.
 bool completion_queue_impl::poll_and_arm()
 {
   if (forked())
-    return true; // the channel's events are the parent's
+    return true;   // the channel's events are the parent's
   drain_channel(); // of events of the past, which would only wake us once more
   if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
     return false; // goes on polling
@@ -172,7 +175,8 @@ bool completion_queue_impl::go_idle()
   std::lock_guard lock(chain_mutex_);
   state_.store(chain_state::idle, std::memory_order_seq_cst);
   // seq_cst: whoever submits counts first and looks at state_ then
-  if (outstanding_.load(std::memory_order_seq_cst) != 0 || has_deferred_.load(std::memory_order_seq_cst))
+  if (outstanding_.load(std::memory_order_seq_cst) != 0
+    || has_deferred_.load(std::memory_order_seq_cst))
   {
     state_.store(chain_state::running, std::memory_order_relaxed);
     return false;
@@ -212,7 +216,8 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
   {
     std::lock_guard lock(chain_mutex_);
     wait_pending_ = false;
-    // Not waiting: the chain runs by itself and drains the channel before it waits again; or it is idle.
+    // Not waiting: the chain runs by itself and drains the channel before it waits again; or it is
+    // idle.
     if (shut_down_.load(std::memory_order_relaxed)
       || state_.load(std::memory_order_relaxed) != chain_state::waiting)
       return;
@@ -228,8 +233,8 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
   run_chain();
 }
 
-// Takes every event that the channel holds. Asio registers descriptors edge-triggered: an event left
-// behind would not wake us again.
+// Takes every event that the channel holds. Asio registers descriptors edge-triggered: an event
+// left behind would not wake us again.
 void completion_queue_impl::drain_channel()
 {
   ibv_cq* which = nullptr;
@@ -250,7 +255,8 @@ void completion_queue_impl::shutdown() noexcept
   const auto all = sources();
   for (const auto& source : all)
     source->stop();
-  destroy_ended(); // while all sources are alive: those of this queue by `all`, others by themselves
+  destroy_ended(); // while all sources are alive: those of this queue by `all`, others by
+                   // themselves
   for (const auto& source : all)
     source->abandon();
   std::vector<std::shared_ptr<work_source>> removed; // destroyed without the mutex

@@ -11,8 +11,8 @@
 
 namespace rdma {
 
-completion_queue::completion_queue(make_tag, executor_type executor, const context& context,
-  const completion_queue_options& options)
+completion_queue::completion_queue(
+  make_tag, executor_type executor, const context& context, const completion_queue_options& options)
 {
   for (std::size_t i = 0; i < detail::device_count_max; ++i)
     if (context.impl()->device_at(i) != nullptr)
@@ -27,7 +27,10 @@ completion_queue::executor_type completion_queue::get_executor() const
   return impls_[detail::software_index]->executor();
 }
 
-completion_mode completion_queue::mode() const noexcept { return impls_[detail::software_index]->mode(); }
+completion_mode completion_queue::mode() const noexcept
+{
+  return impls_[detail::software_index]->mode();
+}
 
 void completion_queue::mode(completion_mode mode) noexcept
 {

@@ -18,7 +18,8 @@
 
 namespace rdma::detail {
 completion_queue_impl::completion_queue_impl(boost::asio::any_io_executor executor,
-  std::shared_ptr<device_set> devices, std::size_t device_index, const completion_queue_options& options)
+  std::shared_ptr<device_set> devices, std::size_t device_index,
+  const completion_queue_options& options)
   : executor_(std::move(executor))
   , devices_(std::move(devices))
   , device_index_(device_index)
@@ -99,11 +100,13 @@ void completion_queue_impl::mode(completion_mode mode) noexcept
   wake(); // a waiting chain takes notice
 }
 
-vicinity completion_queue_impl::vicinity_of(const boost::asio::any_io_executor& executor, bool bare) const
+vicinity completion_queue_impl::vicinity_of(
+  const boost::asio::any_io_executor& executor, bool bare) const
 {
   namespace execution = boost::asio::execution;
   if (mode() == completion_mode::manual // which keeps nothing running
-    || &boost::asio::query(executor, execution::context) != &boost::asio::query(executor_, execution::context))
+    || &boost::asio::query(executor, execution::context)
+      != &boost::asio::query(executor_, execution::context))
     return vicinity::elsewhere;
   return bare && executor == executor_ ? vicinity::same_executor : vicinity::same_context;
 }
@@ -180,8 +183,9 @@ std::uint32_t completion_queue_impl::add(std::shared_ptr<work_source> source, er
   return index.value_or(0);
 }
 
-// Who polls finds sources without a lock, and without a reference to them. What is removed in that time is kept until it is
-// over: either the thread that polls finds the place vacant, or this finds that thread at it. Hence seq_cst in both.
+// Who polls finds sources without a lock, and without a reference to them. What is removed in that
+// time is kept until it is over: either the thread that polls finds the place vacant, or this finds
+// that thread at it. Hence seq_cst in both.
 void completion_queue_impl::remove(std::uint32_t source_index) noexcept
 {
   std::shared_ptr<work_source> removed; // destroyed after the lock
@@ -243,8 +247,9 @@ void completion_queue_impl::refill()
     ready_.push_back(op);
 }
 
-// By the thread that polls. Without native_mutex_, unless somebody takes completions elsewhere: that one says so, and then
-// looks whether this is at it; this says that it is, and then looks whether anybody said so.
+// By the thread that polls. Without native_mutex_, unless somebody takes completions elsewhere:
+// that one says so, and then looks whether this is at it; this says that it is, and then looks
+// whether anybody said so.
 int completion_queue_impl::take_completions(ibv_wc* to, int count)
 {
   if (forked())
@@ -292,10 +297,11 @@ public:
     : queue_(queue)
   {
     queue_.rescues_.fetch_add(1, std::memory_order_seq_cst);
-    // Who polls needs nothing there that anybody holds. It may have lost its processor to this thread, of a real-time class
-    // perhaps, and then yielding alone does not give it back.
+    // Who polls needs nothing there that anybody holds. It may have lost its processor to this
+    // thread, of a real-time class perhaps, and then yielding alone does not give it back.
     constexpr unsigned yields_max = 20;
-    for (unsigned i = 0; queue_.polling_.load(std::memory_order_seq_cst) == polling_state::on_device; ++i)
+    for (unsigned i = 0;
+         queue_.polling_.load(std::memory_order_seq_cst) == polling_state::on_device; ++i)
       if (i < yields_max)
         std::this_thread::yield();
       else
@@ -320,7 +326,8 @@ void completion_queue_impl::rescue() noexcept
     for (;;)
     {
       rescued_.reserve(rescued_.size() + completions.size()); // before anything is taken
-      const int count = ibv_poll_cq(native_, static_cast<int>(completions.size()), completions.data());
+      const int count =
+        ibv_poll_cq(native_, static_cast<int>(completions.size()), completions.data());
       if (count <= 0)
         break;
       rescued_.insert(rescued_.end(), completions.begin(), completions.begin() + count);
@@ -383,7 +390,8 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
   round result;
   polling_state nobody = polling_state::nobody;
   if (shut_down_.load(std::memory_order_relaxed)
-    || !polling_.compare_exchange_strong(nobody, polling_state::on_device, std::memory_order_seq_cst))
+    || !polling_.compare_exchange_strong(
+      nobody, polling_state::on_device, std::memory_order_seq_cst))
   {
     result.busy = true;
     return result;
@@ -424,12 +432,14 @@ std::optional<ibv_wc> completion_queue_impl::extract(std::uint64_t work_request)
   rescue(); // in order: what others are to find comes before what the device says from here on
   const std::lock_guard lock(native_mutex_);
   const auto begin = rescued_.begin() + static_cast<std::ptrdiff_t>(rescued_taken_);
-  const auto found = std::find_if(begin, rescued_.end(), [&](const ibv_wc& wc) { return wc.wr_id == work_request; });
+  const auto found =
+    std::find_if(begin, rescued_.end(), [&](const ibv_wc& wc) { return wc.wr_id == work_request; });
   if (found == rescued_.end())
     return std::nullopt;
   const ibv_wc result = *found;
   rescued_.erase(found);
-  note_rescued(); // or the next look, which may be the last before somebody waits, would find nothing
+  note_rescued(); // or the next look, which may be the last before somebody waits, would find
+                  // nothing
   return result;
 }
 

@@ -28,10 +28,12 @@ namespace rdma::detail {
 
 class completion_service;
 
-// An ibv_cq with its channel, the work sources that complete on it, and the chain of handlers that polls it.
+// An ibv_cq with its channel, the work sources that complete on it, and the chain of handlers that
+// polls it.
 //
 // The chain runs while operations are outstanding. It is `idle`, `running` (a handler that polls is
-// queued or executing, never two) or `waiting` (the queue is armed and the channel is being waited for).
+// queued or executing, never two) or `waiting` (the queue is armed and the channel is being waited
+// for).
 class completion_queue_impl final
   : public std::enable_shared_from_this<completion_queue_impl>
   , public device_listener
@@ -49,7 +51,10 @@ public:
   [[nodiscard]] const boost::asio::any_io_executor& executor() const noexcept { return executor_; }
   [[nodiscard]] device_impl& device() const noexcept { return *devices_->devices[device_index_]; }
   [[nodiscard]] ibv_cq* native() const noexcept { return native_; }
-  [[nodiscard]] completion_mode mode() const noexcept { return mode_.load(std::memory_order_relaxed); }
+  [[nodiscard]] completion_mode mode() const noexcept
+  {
+    return mode_.load(std::memory_order_relaxed);
+  }
   void mode(completion_mode mode) noexcept;
 
   // How an I/O object's executor relates to this queue; `bare` says that it is in no strand.
@@ -66,7 +71,10 @@ public:
   void remove(std::uint32_t source_index) noexcept;
 
   // The number of sources, and others, whose operations keep the chain going.
-  void work_started(std::size_t count = 1) noexcept { outstanding_.fetch_add(count, std::memory_order_seq_cst); }
+  void work_started(std::size_t count = 1) noexcept
+  {
+    outstanding_.fetch_add(count, std::memory_order_seq_cst);
+  }
   void work_finished(std::size_t count = 1) noexcept;
 
   // Work was submitted: the chain must run, or, when it only waits, may poll for a while.
@@ -79,18 +87,18 @@ public:
   {
     std::size_t handlers = 0; // called
     bool busy = false;        // another thread is at it, or a handler of this very call
-    bool quiet = false;       // there was nothing at all: no completion either that ends no operation
+    bool quiet = false; // there was nothing at all: no completion either that ends no operation
   };
 
   // One round of completions; their handlers are called. `in_context`: by a thread of executor().
   round poll(bool in_context);
 
-  // Any thread, also while handlers run: this completion, if the device has it by now. The others keep their order, and
-  // are left to the next poll().
+  // Any thread, also while handlers run: this completion, if the device has it by now. The others
+  // keep their order, and are left to the next poll().
   std::optional<ibv_wc> extract(std::uint64_t work_request);
 
-  // A queue pair is about to be destroyed, and its completions with it: those of a shared receive queue's
-  // receives among them are taken out before, to be found by the next poll().
+  // A queue pair is about to be destroyed, and its completions with it: those of a shared receive
+  // queue's receives among them are taken out before, to be found by the next poll().
   void rescue() noexcept;
 
   // Every source of this queue ends its operations; see work_source::fail.
@@ -102,7 +110,8 @@ public:
   // There, all that was outstanding ends with error::forked.
   void end_in_child() noexcept;
 
-  // Where a new source's generations start, so that a late completion of an earlier one is not taken for its.
+  // Where a new source's generations start, so that a late completion of an earlier one is not
+  // taken for its.
   [[nodiscard]] std::uint32_t next_epoch() noexcept
   {
     return epoch_.fetch_add(1u << 20, std::memory_order_relaxed);
@@ -175,7 +184,7 @@ private:
   std::mutex native_mutex_; // the order of completions: rescued_ first, then native_; innermost
   std::vector<ibv_wc> rescued_;
   std::size_t rescued_taken_ = 0;
-  bool rescue_counted_ = false; // rescued_ is, in rescues_
+  bool rescue_counted_ = false;      // rescued_ is, in rescues_
   std::atomic<unsigned> rescues_{0}; // reasons to take completions with the mutex held
   std::atomic<std::uint32_t> epoch_{0};
 
@@ -185,13 +194,14 @@ private:
   operation_list deferred_;
   std::atomic<bool> has_deferred_{false};
 
-  mutable std::mutex sources_mutex_; // sources_, removed_, reserved_, depth_; taken after a source's own
+  mutable std::mutex
+    sources_mutex_; // sources_, removed_, reserved_, depth_; taken after a source's own
   source_table sources_;
   std::vector<std::shared_ptr<work_source>> removed_; // while the thread that polls might use them
   std::atomic<bool> has_removed_{false};
   std::uint32_t reserved_ = 0;
   std::uint32_t depth_ = 0;
-  bool failed_ = false; // the device gave it up; under sources_mutex_
+  bool failed_ = false;  // the device gave it up; under sources_mutex_
   bool watched_ = false; // the device's events are
 
   completion_service* service_ = nullptr;

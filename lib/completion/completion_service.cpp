@@ -36,8 +36,8 @@ completion_service& completion_service::of(const asio::any_io_executor& executor
   auto& context = asio::query(executor, asio::execution::context);
   if (!asio::has_service<completion_service>(context))
   {
-    // Services are shut down in the reverse order of their making, and the events' thread uses these: it cancels
-    // queue pairs' timers until this service's end tells it that they are gone.
+    // Services are shut down in the reverse order of their making, and the events' thread uses
+    // these: it cancels queue pairs' timers until this service's end tells it that they are gone.
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
   }
@@ -68,7 +68,8 @@ std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
     if (!full && ec != error::completion_queue_failed)
       throw system_error(ec, "cannot reserve completions");
   }
-  const auto most = static_cast<std::uint32_t>(devices->devices[device_index]->attributes().max_cqe);
+  const auto most =
+    static_cast<std::uint32_t>(devices->devices[device_index]->attributes().max_cqe);
   completion_queue_options options; // nobody chose this depth: a device that holds less will do
   options.depth = std::min(options.depth, most);
   auto made = std::make_shared<completion_queue_impl>(executor, devices, device_index, options);
@@ -81,8 +82,8 @@ std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
   if (ec)
     throw system_error(ec, "cannot reserve completions");
   std::lock_guard lock(mutex_);
-  // Forget those that are gone, so that the map stays as small as what is in use. Where another thread was
-  // faster there are two now, of which the next queue pairs use this one.
+  // Forget those that are gone, so that the map stays as small as what is in use. Where another
+  // thread was faster there are two now, of which the next queue pairs use this one.
   std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
   shared_[{devices.get(), device_index}] = made;
   return made;
@@ -108,8 +109,8 @@ void completion_service::add(std::weak_ptr<abandonable> object)
   objects_.push_back(std::move(object));
 }
 
-// io_context::notify_fork(): the child goes on with the execution context. What its parent had outstanding is not to
-// complete there twice.
+// io_context::notify_fork(): the child goes on with the execution context. What its parent had
+// outstanding is not to complete there twice.
 void completion_service::notify_fork(asio::execution_context::fork_event event)
 {
   if (event != asio::execution_context::fork_child)
@@ -140,7 +141,8 @@ void completion_service::shutdown()
   for (const auto& each : objects)
     if (const auto object = each.lock())
       object->abandon();
-  // Destroying handlers may destroy queue pairs and with them other queues, which then call remove().
+  // Destroying handlers may destroy queue pairs and with them other queues, which then call
+  // remove().
   std::vector<std::shared_ptr<completion_queue_impl>> alive;
   {
     std::lock_guard lock(mutex_);
@@ -155,8 +157,8 @@ void completion_service::shutdown()
   for (const auto& queue : alive)
     queue->shutdown();
   alive.clear();
-  // A listener that the events' thread is calling is its own while that lasts, and goes there if all others let go: with
-  // timers of this execution context, which must still be there.
+  // A listener that the events' thread is calling is its own while that lasts, and goes there if
+  // all others let go: with timers of this execution context, which must still be there.
   wait_for_listeners();
 }
 

@@ -98,7 +98,8 @@ void device_events_impl::wait(const asio::any_io_executor& executor, handler_typ
   const std::uint64_t id = ++last_id_;
   // Before anybody else can see the wait: slots are for the thread that initiates.
   if (slot.is_connected())
-    slot.assign([self = weak_from_this(), id](asio::cancellation_type type)
+    slot.assign(
+      [self = weak_from_this(), id](asio::cancellation_type type)
       {
         if (const auto core = self.lock(); core && type != asio::cancellation_type::none)
           core->withdraw(id);
@@ -111,8 +112,8 @@ void device_events_impl::withdraw(std::uint64_t id)
   std::list<outstanding> ended;
   {
     const std::lock_guard lock(mutex_);
-    const auto found =
-      std::find_if(waiting_.begin(), waiting_.end(), [id](const outstanding& each) { return each.id == id; });
+    const auto found = std::find_if(
+      waiting_.begin(), waiting_.end(), [id](const outstanding& each) { return each.id == id; });
     if (found != waiting_.end())
       ended.splice(ended.end(), waiting_, found);
   }
@@ -157,7 +158,8 @@ void device_events_impl::close()
 
 void device_events_impl::on_device_event(const device_news& news) noexcept
 {
-  // Handlers are queued with the mutex held: once abandon() has it, nothing more goes to the execution context.
+  // Handlers are queued with the mutex held: once abandon() has it, nothing more goes to the
+  // execution context.
   const std::lock_guard lock(mutex_);
   if (!open_ || ended_)
     return;
@@ -217,7 +219,8 @@ void device_events_impl::end_in_child()
 std::shared_ptr<device_events_core> device_events_core::make(const asio::any_io_executor& inner,
   const rdma::context& context, const device_events_options& options)
 {
-  device_impl& device = context.impl()->find_device(options.device, "cannot listen to a device's events");
+  device_impl& device =
+    context.impl()->find_device(options.device, "cannot listen to a device's events");
   auto made = std::make_shared<device_events_impl>(context, device, options.capacity);
   completion_service::of(inner).add(std::weak_ptr<abandonable>(made));
   device.events().subscribe(made);

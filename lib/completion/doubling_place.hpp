@@ -13,8 +13,9 @@
 
 namespace rdma::detail {
 
-// Where in chunks of First, First, 2 First, 4 First and so on an element is. Elements of such chunks never move, and are
-// found without a lock: a place is read from an array of pointers that does not grow.
+// Where in chunks of First, First, 2 First, 4 First and so on an element is. Elements of such
+// chunks never move, and are found without a lock: a place is read from an array of pointers that
+// does not grow.
 template <std::uint32_t First>
 struct doubling_place
 {
@@ -41,8 +42,9 @@ struct doubling_place
   }
 };
 
-static_assert(doubling_place<2>(1).chunk == 0 && doubling_place<2>(2).chunk == 1 && doubling_place<2>(3).offset == 1
-  && doubling_place<2>(7).chunk == 2 && doubling_place<2>(7).offset == 3 && doubling_place<2>(8).chunk == 3
+static_assert(doubling_place<2>(1).chunk == 0 && doubling_place<2>(2).chunk == 1
+  && doubling_place<2>(3).offset == 1 && doubling_place<2>(7).chunk == 2
+  && doubling_place<2>(7).offset == 3 && doubling_place<2>(8).chunk == 3
   && doubling_place<2>::size_of(3) == 8 && doubling_place<2>::chunks_for(16) == 4);
 
 } // namespace rdma::detail

@@ -89,7 +89,8 @@ bool read_wire(std::string_view text, wire& out)
 
 bool read_name(std::string_view text, std::string& out)
 {
-  constexpr std::string_view allowed = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:";
+  constexpr std::string_view allowed =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:";
   if (text.empty() || text.size() > endpoint_description::device_name_max
     || text.find_first_not_of(allowed) != std::string_view::npos)
     return false;
@@ -109,30 +110,49 @@ struct field
 constexpr std::size_t fields_required = 9;
 constexpr field fields[] = {
   {"v", [](std::string_view value, endpoint_description&) { return value == "1"; }},
-  {"device", [](std::string_view value, endpoint_description& to) { return read_kind(value, to.kind); }},
+  {"device",
+    [](std::string_view value, endpoint_description& to) { return read_kind(value, to.kind); }},
   {"gid", [](std::string_view value, endpoint_description& to) { return read_hex(value, to.gid); }},
-  {"lid", [](std::string_view value, endpoint_description& to) { return read_number(value, to.lid, 0xffff); }},
-  {"qpn", [](std::string_view value, endpoint_description& to)
+  {"lid",
+    [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.lid, 0xffff); }},
+  {"qpn",
+    [](std::string_view value, endpoint_description& to)
     { return read_number(value, to.queue_pair_number, bits24); }},
-  {"psn", [](std::string_view value, endpoint_description& to)
+  {"psn",
+    [](std::string_view value, endpoint_description& to)
     { return read_number(value, to.packet_sequence_number, bits24); }},
-  {"mtu", [](std::string_view value, endpoint_description& to) { return read_mtu(value, to.path_mtu); }},
-  {"reads", [](std::string_view value, endpoint_description& to)
+  {"mtu",
+    [](std::string_view value, endpoint_description& to) { return read_mtu(value, to.path_mtu); }},
+  {"reads",
+    [](std::string_view value, endpoint_description& to)
     { return read_number(value, to.read_atomic_depth, 0xff); }},
-  {"nonce", [](std::string_view value, endpoint_description& to) { return read_hex(value, to.nonce); }},
-  {"wire", [](std::string_view value, endpoint_description& to) { return read_wire(value, to.wire); }},
-  {"timeout", [](std::string_view value, endpoint_description& to) { return read_number(value, to.timeout, 31); }},
-  {"receives", [](std::string_view value, endpoint_description& to)
+  {"nonce",
+    [](std::string_view value, endpoint_description& to) { return read_hex(value, to.nonce); }},
+  {"wire",
+    [](std::string_view value, endpoint_description& to) { return read_wire(value, to.wire); }},
+  {"timeout",
+    [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.timeout, 31); }},
+  {"receives",
+    [](std::string_view value, endpoint_description& to)
     { return read_number(value, to.receive_depth, bits24); }},
-  {"sends", [](std::string_view value, endpoint_description& to)
+  {"sends",
+    [](std::string_view value, endpoint_description& to)
     { return read_number(value, to.send_depth, bits24); }},
-  {"retries", [](std::string_view value, endpoint_description& to) { return read_number(value, to.retry_count, 7); }},
-  {"rnr-retries", [](std::string_view value, endpoint_description& to)
+  {"retries",
+    [](std::string_view value, endpoint_description& to)
+    { return read_number(value, to.retry_count, 7); }},
+  {"rnr-retries",
+    [](std::string_view value, endpoint_description& to)
     { return read_number(value, to.rnr_retry_count, 7); }},
-  {"rnr-timer", [](std::string_view value, endpoint_description& to)
+  {"rnr-timer",
+    [](std::string_view value, endpoint_description& to)
     { return read_number(value, to.min_rnr_timer, 31); }},
-  {"features", [](std::string_view value, endpoint_description& to) { return read_bits(value, to.features); }},
-  {"name", [](std::string_view value, endpoint_description& to) { return read_name(value, to.device); }},
+  {"features",
+    [](std::string_view value, endpoint_description& to) { return read_bits(value, to.features); }},
+  {"name",
+    [](std::string_view value, endpoint_description& to) { return read_name(value, to.device); }},
 };
 
 } // namespace
@@ -189,8 +209,8 @@ endpoint_description endpoint_description::parse(std::string_view text, error_co
     const std::size_t equals = part.find('=');
     if (equals == std::string_view::npos)
       return {};
-    const auto found = std::find_if(
-      std::begin(fields), std::end(fields), [&](const field& each) { return each.key == part.substr(0, equals); });
+    const auto found = std::find_if(std::begin(fields), std::end(fields),
+      [&](const field& each) { return each.key == part.substr(0, equals); });
     if (found == std::end(fields))
       continue; // of a later version
     const auto index = static_cast<std::size_t>(found - std::begin(fields));

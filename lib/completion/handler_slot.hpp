@@ -14,8 +14,8 @@
 
 namespace rdma::detail {
 
-// Memory for a handler of which at most one is queued at a time. Asio's own cache keeps two blocks a thread:
-// enough for one completion queue, not for several.
+// Memory for a handler of which at most one is queued at a time. Asio's own cache keeps two blocks
+// a thread: enough for one completion queue, not for several.
 class handler_slot
 {
 public:

@@ -63,8 +63,8 @@ private:
 
   void provide(domain_impl& domain, bool writable, std::size_t copy_max);
 
-  // Where plain memory was provided for. The operation may be over, and all else gone that keeps the domain, before the
-  // references below are given back: this goes last.
+  // Where plain memory was provided for. The operation may be over, and all else gone that keeps
+  // the domain, before the references below are given back: this goes last.
   std::shared_ptr<domain_impl> domain_;
   const buffer_list& buffers_;
   boost::container::static_vector<piece, pieces_max> provided_; // as many as buffers_, or none

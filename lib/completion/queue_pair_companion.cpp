@@ -90,7 +90,8 @@ queue_pair_options queue_pair_core::options_of_sibling() const
   return result;
 }
 
-endpoint_description queue_pair_core::describe_sibling(queue_pair_core& sibling, error_code& ec) const
+endpoint_description queue_pair_core::describe_sibling(
+  queue_pair_core& sibling, error_code& ec) const
 {
   wire by = wire::unknown;
   std::optional<boost::asio::ip::address> address;

@@ -20,7 +20,8 @@ void queue_pair_core::note_failure(const operation* op, const ibv_wc& wc)
   error_state_ = true; // IBA 10.3.1: a completion error takes an RC queue pair there
   start_flush_timer();
   if (lifecycle_ != lifecycle::unconfirmed) // which may go on with another device
-    note_end(wc.status == IBV_WC_WR_FLUSH_ERR ? flush_reason() : make_error_code(static_cast<wc_status>(wc.status)));
+    note_end(wc.status == IBV_WC_WR_FLUSH_ERR ? flush_reason()
+                                              : make_error_code(static_cast<wc_status>(wc.status)));
   if (first_failure_.code || wc.status == IBV_WC_WR_FLUSH_ERR)
     return;
   first_failure_.code = make_error_code(static_cast<wc_status>(wc.status));
@@ -74,8 +75,8 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
   const auto name = work_request_name::of(wc.wr_id);
   const bool last = name.last;
   operation* op = slot(name.slot);
-  if (op == nullptr || op->generation() != name.generation || op->stage() != operation::state::posted
-    || wc.qp_num != number_)
+  if (op == nullptr || op->generation() != name.generation
+    || op->stage() != operation::state::posted || wc.qp_num != number_)
     return nullptr;
   if (wc.status == IBV_WC_SUCCESS)
   {
@@ -118,10 +119,12 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
   return op;
 }
 
-// iWARP devices flush by themselves when the connection ends, before the connection manager says how it did.
+// iWARP devices flush by themselves when the connection ends, before the connection manager says
+// how it did.
 bool queue_pair_core::reason_is_to_come() const noexcept
 {
-  return device_->is_iwarp() && lifecycle_ == lifecycle::connected && !reason_ && !first_failure_.code && guard_;
+  return device_->is_iwarp() && lifecycle_ == lifecycle::connected && !reason_
+    && !first_failure_.code && guard_;
 }
 
 // The reason has come, or did not in time.

@@ -33,7 +33,10 @@ void fill_random(void* data, std::size_t size, error_code& ec)
     ec = last_verbs_error();
 }
 
-std::uint32_t bytes_of(ibv_mtu mtu) { return 128u << static_cast<unsigned>(mtu); }
+std::uint32_t bytes_of(ibv_mtu mtu)
+{
+  return 128u << static_cast<unsigned>(mtu);
+}
 
 ibv_mtu mtu_of(std::uint32_t bytes)
 {
@@ -54,7 +57,8 @@ std::uint32_t interface_path_mtu(std::uint32_t interface_index)
   const bool answered = fd >= 0 && ::ioctl(fd, SIOCGIFMTU, &request) == 0;
   if (fd >= 0)
     ::close(fd);
-  const std::uint32_t mtu = answered && request.ifr_mtu > 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
+  const std::uint32_t mtu =
+    answered && request.ifr_mtu > 0 ? static_cast<std::uint32_t>(request.ifr_mtu) : 0;
   return mtu != 0 ? std::max(roce_path_mtu(mtu), 256u) : unknown;
 }
 
@@ -62,13 +66,20 @@ std::uint32_t interface_path_mtu(std::uint32_t interface_index)
 std::array<std::uint8_t, 16> gid_of(const boost::asio::ip::address& address)
 {
   namespace ip = boost::asio::ip;
-  return (address.is_v4() ? ip::make_address_v6(ip::v4_mapped, address.to_v4()) : address.to_v6()).to_bytes();
+  return (address.is_v4() ? ip::make_address_v6(ip::v4_mapped, address.to_v4()) : address.to_v6())
+    .to_bytes();
 }
 
-bool is_ipv4(const std::array<std::uint8_t, 16>& gid) { return boost::asio::ip::address_v6(gid).is_v4_mapped(); }
+bool is_ipv4(const std::array<std::uint8_t, 16>& gid)
+{
+  return boost::asio::ip::address_v6(gid).is_v4_mapped();
+}
 
 // Both ends of a path need the same patience; 0 is for ever (IBA 12.7.34).
-std::uint8_t longer_timeout(std::uint8_t a, std::uint8_t b) { return a == 0 || b == 0 ? 0 : std::max(a, b); }
+std::uint8_t longer_timeout(std::uint8_t a, std::uint8_t b)
+{
+  return a == 0 || b == 0 ? 0 : std::max(a, b);
+}
 
 std::string reason_of_no_gid(
   const std::optional<boost::asio::ip::address>& local, const std::vector<gid_entry>& table)
@@ -82,21 +93,23 @@ std::string reason_of_no_gid(
     + (addresses.empty() ? ", the device has none" : ", the device's are " + addresses);
 }
 
-// Soft-RoCE, which its vendor id tells, takes 7 for "for ever" (rxe_comp.c, COMPST_ERROR_RETRY), where IBA
-// 9.9.2.1.1 means seven times: requests to a peer that has gone would never end.
+// Soft-RoCE, which its vendor id tells, takes 7 for "for ever" (rxe_comp.c, COMPST_ERROR_RETRY),
+// where IBA 9.9.2.1.1 means seven times: requests to a peer that has gone would never end.
 std::uint8_t retries(const device_impl& device, std::uint8_t wanted)
 {
   constexpr std::uint32_t soft_roce_vendor = 0xffffff;
   constexpr std::uint8_t soft_roce_most = 6;
-  return device.attributes().vendor_id == soft_roce_vendor ? std::min(wanted, soft_roce_most) : wanted;
+  return device.attributes().vendor_id == soft_roce_vendor ? std::min(wanted, soft_roce_most)
+                                                           : wanted;
 }
 
-// Options that are a few bits of a packet or of a queue pair's context; null when all are what they can be.
+// Options that are a few bits of a packet or of a queue pair's context; null when all are what they
+// can be.
 const char* option_out_of_range(const queue_pair_options& options)
 {
   constexpr std::uint8_t counts_max = 7; // 3 bits (IBA 12.7.38, 12.7.39)
   constexpr std::uint8_t times_max = 31; // 5 bits (IBA 9.7.5.2.8, 12.7.34)
-  return options.retry_count > counts_max ? "retry_count"
+  return options.retry_count > counts_max  ? "retry_count"
     : options.rnr_retry_count > counts_max ? "rnr_retry_count"
     : options.min_rnr_timer > times_max    ? "min_rnr_timer"
     : options.timeout > times_max          ? "timeout"
@@ -120,7 +133,8 @@ std::uint64_t features_of(const device_impl& device)
 endpoint_description queue_pair_core::local_endpoint(
   const std::optional<boost::asio::ip::address>& local, error_code& ec)
 {
-  ec = device_->state(); // before the mutex, which a thread of a forked child's parent may have held
+  ec =
+    device_->state(); // before the mutex, which a thread of a forked child's parent may have held
   if (ec)
     return {};
   std::lock_guard lock(mutex_);
@@ -130,7 +144,8 @@ endpoint_description queue_pair_core::local_endpoint(
   return result;
 }
 
-endpoint_description queue_pair_core::offer(const boost::asio::ip::address& local, wire by, error_code& ec)
+endpoint_description queue_pair_core::offer(
+  const boost::asio::ip::address& local, wire by, error_code& ec)
 {
   ec = device_->state();
   if (ec)
@@ -225,7 +240,8 @@ void queue_pair_core::connect(const endpoint_description& remote, error_code& ec
   establish(remote, which, lifecycle::connected, ec);
 }
 
-void queue_pair_core::connect_unconfirmed(const endpoint_description& remote, side which, error_code& ec)
+void queue_pair_core::connect_unconfirmed(
+  const endpoint_description& remote, side which, error_code& ec)
 {
   ec = device_->state();
   if (ec)
@@ -245,10 +261,13 @@ void queue_pair_core::establish(
     ec = error::not_connected; // the peer cannot know us without local_endpoint()
   else if (remote.kind != device_->kind())
     ec = error::no_common_transport;
-  // RoCE v2 is IPv4 or IPv6, by both GIDs (IBTA Annex A17); the kernel would say no more than EINVAL.
-  else if (device_->kind() == device_kind::nic && by_ethernet_ && is_ipv4(remote.gid) != is_ipv4(local_.gid))
+  // RoCE v2 is IPv4 or IPv6, by both GIDs (IBTA Annex A17); the kernel would say no more than
+  // EINVAL.
+  else if (device_->kind() == device_kind::nic && by_ethernet_
+    && is_ipv4(remote.gid) != is_ipv4(local_.gid))
     ec = error::other_address_family;
-  else if (remote.wire != wire::unknown && local_.wire != wire::unknown && remote.wire != local_.wire)
+  else if (remote.wire != wire::unknown && local_.wire != wire::unknown
+    && remote.wire != local_.wire)
     ec = error::no_common_transport;
   if (ec)
     return;
@@ -314,7 +333,8 @@ void queue_pair_core::establish(
     enter_connected();
 }
 
-// It was initialised on the device's first active port; the address is another's. The mutex is held.
+// It was initialised on the device's first active port; the address is another's. The mutex is
+// held.
 int queue_pair_core::move_to_port()
 {
   ibv_qp_attr attributes{};
@@ -354,7 +374,8 @@ void queue_pair_core::connect(transition_source& source, error_code& ec)
     enter_connected();
 }
 
-void queue_pair_core::note_connected(const boost::asio::ip::address& own, const boost::asio::ip::address& peer)
+void queue_pair_core::note_connected(
+  const boost::asio::ip::address& own, const boost::asio::ip::address& peer)
 {
   std::lock_guard lock(mutex_);
   local_.gid = gid_of(own);
@@ -395,7 +416,8 @@ void queue_pair_core::note_transition(const ibv_qp_attr& attributes, int mask)
     local_.timeout = remote_.timeout = attributes.timeout;
   if ((mask & IBV_QP_AV) == 0)
     return;
-  std::copy(std::begin(attributes.ah_attr.grh.dgid.raw), std::end(attributes.ah_attr.grh.dgid.raw), remote_.gid.begin());
+  std::copy(std::begin(attributes.ah_attr.grh.dgid.raw), std::end(attributes.ah_attr.grh.dgid.raw),
+    remote_.gid.begin());
   for (const gid_entry& each : device_->gids())
     if (each.port == port_ && each.index == attributes.ah_attr.grh.sgid_index)
     {
@@ -419,7 +441,8 @@ void queue_pair_core::transit(transition_source& source, int next_state, error_c
     attributes.retry_cnt = retries(*device_, attributes.retry_cnt);
     // A client may ask for more than we promise, or have (ucma_modify_qp_rtr does the same).
     attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, options_.read_atomic_depth);
-    attributes.max_dest_rd_atomic = std::min(attributes.max_dest_rd_atomic, options_.read_atomic_depth);
+    attributes.max_dest_rd_atomic =
+      std::min(attributes.max_dest_rd_atomic, options_.read_atomic_depth);
     if (next_state == IBV_QPS_INIT)
       attributes.qp_access_flags = remote_rights();
     error = device_->api().modify_qp(native_, &attributes, mask);
@@ -457,7 +480,9 @@ transport_choice queue_pair_core::transport() const
   const bool shared_memory = shared_memory_
     || (device_->kind() == device_kind::software && native_ != nullptr
       && software::wire_name(native_) == std::string_view("local"));
-  result.wire = device_->is_iwarp() ? wire::iwarp : shared_memory ? wire::shared_memory : local_.wire;
+  result.wire = device_->is_iwarp() ? wire::iwarp
+    : shared_memory                 ? wire::shared_memory
+                                    : local_.wire;
   result.gid = local_.gid;
   result.peer_gid = remote_.gid;
   result.path_mtu = std::min(local_.path_mtu, remote_.path_mtu);

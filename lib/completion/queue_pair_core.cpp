@@ -18,20 +18,21 @@
 #include <cerrno>
 #include <limits>
 
-// A queue pair's life: made, closed, drained, destroyed. What it posts is in queue_pair_post.cpp, how
-// it connects in queue_pair_connect.cpp.
+// A queue pair's life: made, closed, drained, destroyed. What it posts is in queue_pair_post.cpp,
+// how it connects in queue_pair_connect.cpp.
 
 namespace rdma::detail {
 namespace {
 
-// How long a device may take to flush a queue pair in the error state before it is destroyed under its
-// operations. Some never flush after a disconnect (rxe).
+// How long a device may take to flush a queue pair in the error state before it is destroyed under
+// its operations. Some never flush after a disconnect (rxe).
 constexpr std::chrono::seconds flush_time_max{2};
 
 // What a queue pair may have in its completion queue at once.
 std::uint32_t completions_of(const queue_pair_options& options)
 {
-  return std::max(options.send_depth, 1u) + (options.receives ? 0 : std::max(options.receive_depth, 1u));
+  return std::max(options.send_depth, 1u)
+    + (options.receives ? 0 : std::max(options.receive_depth, 1u));
 }
 
 } // namespace
@@ -39,9 +40,11 @@ std::uint32_t completions_of(const queue_pair_options& options)
 std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io_executor& executor,
   bool same_context, const protection_domain& domain, const queue_pair_options& options)
 {
-  completion_service::of(executor); // which sees to it that the context does not go while the events' thread owns the timer
-  device_impl* device = options.receives ? &options.receives->completions().device()
-                                         : &domain.impl()->find_device(options.device, "cannot create a queue pair");
+  completion_service::of(executor); // which sees to it that the context does not go while the
+                                    // events' thread owns the timer
+  device_impl* device = options.receives
+    ? &options.receives->completions().device()
+    : &domain.impl()->find_device(options.device, "cannot create a queue pair");
   if (const error_code ec = device->state())
     throw system_error(ec, "cannot create a queue pair");
   if (options.receives && options.receives->domain() != domain.impl())
@@ -73,7 +76,7 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, v
   const protection_domain& domain, const queue_pair_options& options,
   std::shared_ptr<completion_queue_impl> completions, device_impl& device)
   : work_source(std::move(completions), domain.impl(),
-      std::max({options.max_send_sge, options.max_receive_sge, 1u}), options.copy_max, where)
+    std::max({options.max_send_sge, options.max_receive_sge, 1u}), options.copy_max, where)
   , options_(
       [&]
       {
@@ -81,10 +84,10 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, v
         adjusted.send_depth = std::max(adjusted.send_depth, 1u);
         adjusted.receive_depth = std::max(adjusted.receive_depth, options.receives ? 0u : 1u);
         adjusted.completions.reset(); // completions_ holds it
-        const auto most = static_cast<std::uint32_t>(
-          std::clamp(device.attributes().max_qp_rd_atom, 0, 255));
-        adjusted.read_atomic_depth = static_cast<std::uint8_t>(
-          std::min<std::uint32_t>(adjusted.read_atomic_depth, most));
+        const auto most =
+          static_cast<std::uint32_t>(std::clamp(device.attributes().max_qp_rd_atom, 0, 255));
+        adjusted.read_atomic_depth =
+          static_cast<std::uint8_t>(std::min<std::uint32_t>(adjusted.read_atomic_depth, most));
         return adjusted;
       }())
   , own_completions_(options.completions)
@@ -96,7 +99,10 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, v
 {
 }
 
-queue_pair_core::~queue_pair_core() { destroy_native(); }
+queue_pair_core::~queue_pair_core()
+{
+  destroy_native();
+}
 
 // The mutex is held.
 void queue_pair_core::open_native()
@@ -105,7 +111,8 @@ void queue_pair_core::open_native()
   const auto most_requests = static_cast<std::uint32_t>(limits.max_qp_wr);
   const auto most_pieces = static_cast<std::uint32_t>(limits.max_sge);
   const bool fits = options_.send_depth <= most_requests
-    && (receives_ || options_.receive_depth <= most_requests) && options_.max_send_sge <= most_pieces
+    && (receives_ || options_.receive_depth <= most_requests)
+    && options_.max_send_sge <= most_pieces
     && (receives_ || options_.max_receive_sge <= most_pieces) && max_sge_ <= pieces_max
     && options_.send_depth <= std::numeric_limits<std::uint16_t>::max(); // atomics' cells
   if (!fits)
@@ -144,7 +151,8 @@ void queue_pair_core::open_native()
   number_ = native_->qp_num;
   port_ = device_->port_number();
   device_->events().watch(native_, std::static_pointer_cast<queue_pair_core>(shared_from_this()));
-  // More than was asked for may be granted: what goes inline is copied, which pays for small data only.
+  // More than was asked for may be granted: what goes inline is copied, which pays for small data
+  // only.
   inline_max_ = std::min(attributes.cap.max_inline_data, options_.max_inline_data);
 
   ibv_qp_attr init{};
@@ -190,15 +198,16 @@ void queue_pair_core::drop_native() noexcept
   if (native_ != nullptr)
   {
     device_->events().unwatch(native_);
-    // Destroying a queue pair takes its completions out of the queue (ibv_destroy_qp(3)); those of the
-    // shared receive queue's receives are not its own to lose.
+    // Destroying a queue pair takes its completions out of the queue (ibv_destroy_qp(3)); those of
+    // the shared receive queue's receives are not its own to lose.
     if (receives_)
       completions_->rescue();
     device_->api().destroy_qp(std::exchange(native_, nullptr));
     if (receives_)
       receives_->detach();
   }
-  completions_->unreserve(std::exchange(reserved_, 0)); // also of one whose creation failed half-way
+  completions_->unreserve(
+    std::exchange(reserved_, 0)); // also of one whose creation failed half-way
 }
 
 void queue_pair_core::destroy_native() noexcept
@@ -209,7 +218,8 @@ void queue_pair_core::destroy_native() noexcept
 
 bool queue_pair_core::is_alive() const noexcept
 {
-  return lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::unconfirmed || lifecycle_ == lifecycle::connected;
+  return lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::unconfirmed
+    || lifecycle_ == lifecycle::connected;
 }
 
 ibv_qp* queue_pair_core::native() const
@@ -267,8 +277,8 @@ void queue_pair_core::withdraw(operation_list& list, const error_code& ec)
     finish(op, ec);
 }
 
-// What waits ends behind what is posted, as it would on the device: a message that has arrived is heard of
-// before the receives that will never get one. take() comes back here.
+// What waits ends behind what is posted, as it would on the device: a message that has arrived is
+// heard of before the receives that will never get one. take() comes back here.
 void queue_pair_core::withdraw_in_turn()
 {
   if (sends_posted_ == 0)
@@ -352,13 +362,14 @@ bool queue_pair_core::drained()
   return std::exchange(registered_, false);
 }
 
-// Whether the device may still have receives in hand that it took from the shared receive queue: until
-// IBV_EVENT_QP_LAST_WQE_REACHED (IBA 11.2.9.1; ibv_modify_srq(3)) they would be lost with the queue pair.
-// Nothing keeps the execution context of a queue pair "elsewhere" running, or alive, for the time that this takes.
+// Whether the device may still have receives in hand that it took from the shared receive queue:
+// until IBV_EVENT_QP_LAST_WQE_REACHED (IBA 11.2.9.1; ibv_modify_srq(3)) they would be lost with the
+// queue pair. Nothing keeps the execution context of a queue pair "elsewhere" running, or alive,
+// for the time that this takes.
 bool queue_pair_core::takes_more() const noexcept
 {
-  return receives_ && executor() != vicinity::elsewhere && native_ != nullptr && ever_connected_ && !last_work_request_reached_
-    && device_->tells_last_work_request() && !device_->state();
+  return receives_ && executor() != vicinity::elsewhere && native_ != nullptr && ever_connected_
+    && !last_work_request_reached_ && device_->tells_last_work_request() && !device_->state();
 }
 
 void queue_pair_core::start_flush_timer()
@@ -385,18 +396,22 @@ void queue_pair_core::force_flush()
     std::lock_guard lock(mutex_);
     if (flush_timer_.expiry() > boost::asio::steady_timer::clock_type::now())
       return; // of an earlier time, that was on its way when everything had been flushed
-    if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false) || native_ == nullptr)
+    if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false)
+      || native_ == nullptr)
       return;
     if (claimed() == 0 && takes_more())
       device_->last_work_request_missed();
-    end_posted(reason_ ? reason_ : device_reason_ ? device_reason_ : make_error_code(wc_status::flushed));
+    end_posted(reason_   ? reason_
+        : device_reason_ ? device_reason_
+                         : make_error_code(wc_status::flushed));
     leave = claimed() == 0 && drained();
   }
   if (leave)
     completions_->remove(source_index_);
 }
 
-// No completion will come: the queue pair is destroyed, which makes the device let go of all that is posted.
+// No completion will come: the queue pair is destroyed, which makes the device let go of all that
+// is posted.
 void queue_pair_core::end_posted(const error_code& reason)
 {
   destroy_native();
@@ -418,7 +433,8 @@ void queue_pair_core::end_posted(const error_code& reason)
 error_code queue_pair_core::end_reason() const
 {
   const std::lock_guard lock(mutex_);
-  return lifecycle_ == lifecycle::broken && reason_ ? reason_ : boost::asio::error::operation_aborted;
+  return lifecycle_ == lifecycle::broken && reason_ ? reason_
+                                                    : boost::asio::error::operation_aborted;
 }
 
 error_code queue_pair_core::flush_reason() const
@@ -426,7 +442,8 @@ error_code queue_pair_core::flush_reason() const
   return reason_ ? reason_ : make_error_code(wc_status::flushed);
 }
 
-void queue_pair_core::fail(const error_code& reason, const char* what, const work_source* through) noexcept
+void queue_pair_core::fail(
+  const error_code& reason, const char* what, const work_source* through) noexcept
 {
   bool leave = false;
   {
@@ -470,7 +487,8 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
   {
     const std::lock_guard lock(mutex_);
     // It may be of an ibv_qp that was left behind for another device's.
-    if (native_ == nullptr || lifecycle_ == lifecycle::abandoned || news.queue_pair_number != number_)
+    if (native_ == nullptr || lifecycle_ == lifecycle::abandoned
+      || news.queue_pair_number != number_)
       return;
     if (!first_failure_.code)
     {
@@ -478,7 +496,8 @@ void queue_pair_core::on_device_event(const device_news& news) noexcept
       first_failure_.operation = "the queue pair";
       first_failure_.reason = describe(news.type);
     }
-    // What is posted is flushed, as after a failed operation; where the device does not do that, the timer does.
+    // What is posted is flushed, as after a failed operation; where the device does not do that,
+    // the timer does.
     device_reason_ = error::queue_pair_failed;
     guard_slots(true); // before the look at what is claimed
     to_error_state();

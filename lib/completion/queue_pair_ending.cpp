@@ -16,15 +16,16 @@
 
 // How a connection ends in an orderly way, and who is told that it has ended.
 //
-// A completed send has arrived: that is what the acknowledgement of a reliable connection means (IBA 9.7.5.1.2). So
-// when all sends of a side have completed it can say that all has arrived; when both have said so the
-// connection ends, and nothing is lost but receives that nothing came for.
+// A completed send has arrived: that is what the acknowledgement of a reliable connection means
+// (IBA 9.7.5.1.2). So when all sends of a side have completed it can say that all has arrived; when
+// both have said so the connection ends, and nothing is lost but receives that nothing came for.
 
 namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-void refuse_ending(const asio::any_io_executor& executor, asio::any_completion_handler<void(error_code)> handler)
+void refuse_ending(
+  const asio::any_io_executor& executor, asio::any_completion_handler<void(error_code)> handler)
 {
   waiting_handler<>(executor, std::move(handler)).complete(error::closed);
 }
@@ -69,7 +70,8 @@ void queue_pair_core::wait_close(const asio::any_io_executor& executor, end_hand
   if (!endings_)
     endings_ = std::make_unique<endings>();
   const std::uint64_t number = ++endings_->last_number;
-  assign_slot(handler, number); // before anybody else can see it: slots are for the thread that initiates
+  assign_slot(
+    handler, number); // before anybody else can see it: slots are for the thread that initiates
   endings_->closes.add(number, waiting_handler<>(executor, std::move(handler)));
 }
 
@@ -80,14 +82,18 @@ void queue_pair_core::shut_down(const asio::any_io_executor& executor, end_handl
   std::unique_lock lock(mutex_);
   error_code ec;
   if (ended_)
-    // The peer may have been the first to shut down: all has arrived then, as this side wants it to have.
-    ec = lifecycle_ == lifecycle::closed ? error_code(error::closed) : orderly_ ? error_code() : *ended_;
+    // The peer may have been the first to shut down: all has arrived then, as this side wants it to
+    // have.
+    ec = lifecycle_ == lifecycle::closed ? error_code(error::closed)
+      : orderly_                         ? error_code()
+                                         : *ended_;
   else if (lifecycle_ != lifecycle::connected)
     ec = error::not_connected;
   else if (error_state_)
     ec = device_reason_ ? device_reason_ : flush_reason();
   else if (!guard_)
-    ec = asio::error::operation_not_supported; // by connect() with a description: there is nobody to tell
+    ec = asio::error::operation_not_supported; // by connect() with a description: there is nobody
+                                               // to tell
   if (ec || ended_)
   {
     lock.unlock();
@@ -119,8 +125,8 @@ void queue_pair_core::peer_finished()
 // The mutex is held.
 void queue_pair_core::tell_if_finished()
 {
-  if (!refused_sends_ || told_finished_ || error_state_ || lifecycle_ != lifecycle::connected || sends_posted_ != 0
-    || !waiting_sends_.empty())
+  if (!refused_sends_ || told_finished_ || error_state_ || lifecycle_ != lifecycle::connected
+    || sends_posted_ != 0 || !waiting_sends_.empty())
     return;
   told_finished_ = true;
   guard_->finish();
@@ -132,7 +138,8 @@ void queue_pair_core::end_orderly()
   if (lifecycle_ != lifecycle::connected)
     return;
   orderly_ = true;
-  enter(lifecycle::broken, shut_down_here_ ? error_code(asio::error::operation_aborted) : error::peer_closed);
+  enter(lifecycle::broken,
+    shut_down_here_ ? error_code(asio::error::operation_aborted) : error::peer_closed);
 }
 
 // The mutex is held. What follows the first end is of no interest.

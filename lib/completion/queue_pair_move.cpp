@@ -14,8 +14,8 @@
 #include <memory>
 #include <utility>
 
-// Until its path is confirmed a queue pair may go on on another device than it was made on: the software device,
-// when a NIC turns out not to lead to the peer.
+// Until its path is confirmed a queue pair may go on on another device than it was made on: the
+// software device, when a NIC turns out not to lead to the peer.
 
 namespace rdma::detail {
 
@@ -37,7 +37,8 @@ void queue_pair_core::confirm(confirmation_handler done)
   op->handler = new confirmation_handler(std::move(done)); // complete_confirmation() owns it
   op->at_once = true;
   op->what = {};
-  op->what.kind = request_kind::write; // of no bytes, which needs no memory and no key there (IBA 9.7.4.1.2, C9-88)
+  op->what.kind = request_kind::write; // of no bytes, which needs no memory and no key there
+                                       // (IBA 9.7.4.1.2, C9-88)
   op->credits = 1;
   op->piece_count = 0;
   op->bytes = 0;
@@ -114,7 +115,8 @@ std::string queue_pair_core::why_no_nic() const
 {
   if (domain_->device_at(nic_index) == nullptr)
     return domain_->devices()->why_no_nic;
-  return receives_ ? "its shared receive queue is the software device's" : "the queue pair was made for the software device";
+  return receives_ ? "its shared receive queue is the software device's"
+                   : "the queue pair was made for the software device";
 }
 
 void queue_pair_core::move_to_software(error_code& ec)
@@ -129,7 +131,8 @@ try
   else
   {
     reserved = std::max(options_.send_depth, 1u) + options_.receive_depth;
-    next = completion_service::of(executor).shared_queue(executor, domain_->devices(), software_index, reserved);
+    next = completion_service::of(executor).shared_queue(
+      executor, domain_->devices(), software_index, reserved);
   }
   if (!next)
     throw system_error(error::wrong_context);
@@ -139,7 +142,8 @@ try
   bool counted = false; // its operations are, by that one
   {
     const std::lock_guard lock(mutex_);
-    if ((lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::unconfirmed) || !obstacle_to_moving().empty())
+    if ((lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::unconfirmed)
+      || !obstacle_to_moving().empty())
     {
       next->unreserve(reserved);
       ec = is_alive() ? error::already_connected : error::closed;

@@ -57,7 +57,8 @@ bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
   if (device_->attributes().atomic_cap == IBV_ATOMIC_NONE)
   {
     ec = boost::asio::error::operation_not_supported;
-    refuse(name_of(op->what.kind), ec, "the device has no atomics (ibv_device_attr::atomic_cap is IBV_ATOMIC_NONE)");
+    refuse(name_of(op->what.kind), ec,
+      "the device has no atomics (ibv_device_attr::atomic_cap is IBV_ATOMIC_NONE)");
   }
   else if ((remote_.features & device_features::atomics) == 0)
   {
@@ -143,7 +144,8 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   }
   if (ec)
     return false;
-  // All room that is needed, here, where the want of it is only this operation's: posting does not throw.
+  // All room that is needed, here, where the want of it is only this operation's: posting does not
+  // throw.
   scratch_->requests.reserve(all.size());
   scratch_->pieces.reserve(all.pieces().size());
   op->batch_registrations.reserve(all.pieces().size());
@@ -209,14 +211,15 @@ bool queue_pair_core::admit(operation* op, const provided_buffers& buffers, erro
   }
 }
 
-// What most operations are: one piece of registered memory, where nothing is the matter. False: all is to be looked at, and
-// to be said if it is wrong. The mutex is held.
+// What most operations are: one piece of registered memory, where nothing is the matter. False: all
+// is to be looked at, and to be said if it is wrong. The mutex is held.
 bool queue_pair_core::admit_plain(operation* op, const buffer_list& buffers)
 {
   const request_kind kind = op->what.kind;
-  const bool sends = kind == request_kind::send || kind == request_kind::write || kind == request_kind::read;
-  if (lifecycle_ != lifecycle::connected || native_ == nullptr || refused_sends_ || buffers.size() != 1
-    || (!sends && (kind != request_kind::receive || receives_)))
+  const bool sends =
+    kind == request_kind::send || kind == request_kind::write || kind == request_kind::read;
+  if (lifecycle_ != lifecycle::connected || native_ == nullptr || refused_sends_
+    || buffers.size() != 1 || (!sends && (kind != request_kind::receive || receives_)))
     return false;
   const const_buffer& piece = *buffers.begin();
   registration* const owner = piece.registration();
@@ -229,8 +232,8 @@ bool queue_pair_core::admit_plain(operation* op, const buffer_list& buffers)
   op->piece_count = 1;
   op->bytes = piece.size();
   op->registrations[0] = owner;
-  op->pieces[0] = {reinterpret_cast<std::uintptr_t>(piece.data()), static_cast<std::uint32_t>(piece.size()),
-    owner->local_keys[device_index_]};
+  op->pieces[0] = {reinterpret_cast<std::uintptr_t>(piece.data()),
+    static_cast<std::uint32_t>(piece.size()), owner->local_keys[device_index_]};
   op->origins[0] = nullptr;
   return true;
 }
@@ -304,7 +307,8 @@ void queue_pair_core::submit_admitted(operation* op)
   if (!goes_inline(op)) // or the device is done with them when it has been posted
     retain_buffers(op);
   start(op);
-  // With the mutex held: without it, a handler may already have run elsewhere and destroyed all this.
+  // With the mutex held: without it, a handler may already have run elsewhere and destroyed all
+  // this.
   completions_->kick();
 }
 
@@ -348,7 +352,8 @@ bool queue_pair_core::post(operation* op, int& error)
   error = 0;
   const bool receive = op->what.kind == request_kind::receive;
   std::uint32_t& taken = posted(op->what.kind);
-  if (taken + op->credits > (receive ? options_.receive_depth : options_.send_depth) || (receive && holds_receives_))
+  if (taken + op->credits > (receive ? options_.receive_depth : options_.send_depth)
+    || (receive && holds_receives_))
     return false;
   if (receive)
     error = post_receive(op);
@@ -451,9 +456,9 @@ int queue_pair_core::post_batch(operation* op)
   const int error = ibv_post_send(native_, requests.data(), &bad);
   if (error == 0 || bad == requests.data())
     return error;
-  // Part of it is on its way, unsignalled: no completion would tell when the device is done with it. All
-  // was checked before, so that this is a device that contradicts itself: the queue pair ends, and the
-  // batch with it, when the queue pair has been destroyed.
+  // Part of it is on its way, unsignalled: no completion would tell when the device is done with
+  // it. All was checked before, so that this is a device that contradicts itself: the queue pair
+  // ends, and the batch with it, when the queue pair has been destroyed.
   op->result.ec.assign(error, boost::system::system_category());
   terminate();
   return 0;
@@ -466,7 +471,8 @@ void queue_pair_core::post_waiting(operation_list& list)
     int error = 0;
     if (native_ != nullptr && post(op, error))
     {
-      // posted: the link fields are free only after it has left the list, which posting does not touch
+      // posted: the link fields are free only after it has left the list, which posting does not
+      // touch
       list.erase(op);
       continue;
     }

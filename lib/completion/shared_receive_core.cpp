@@ -37,7 +37,10 @@ shared_receive_core::shared_receive_core(std::shared_ptr<completion_queue_impl> 
 {
 }
 
-shared_receive_core::~shared_receive_core() { destroy_native(); }
+shared_receive_core::~shared_receive_core()
+{
+  destroy_native();
+}
 
 void shared_receive_core::open(error_code& ec)
 {
@@ -66,7 +69,8 @@ void shared_receive_core::open(error_code& ec)
   const std::lock_guard lock(mutex_); // from watch() on the device's end may be told at any time
   try
   {
-    completions_->device().events().watch(native_, std::static_pointer_cast<shared_receive_core>(shared_from_this()));
+    completions_->device().events().watch(
+      native_, std::static_pointer_cast<shared_receive_core>(shared_from_this()));
   }
   catch (const system_error& e)
   {
@@ -80,7 +84,8 @@ void shared_receive_core::open(error_code& ec)
   guard_slots(!registered_);
 }
 
-void shared_receive_core::fail(const error_code& reason, const char*, const work_source* through) noexcept
+void shared_receive_core::fail(
+  const error_code& reason, const char*, const work_source* through) noexcept
 {
   bool leave = false;
   {
@@ -91,7 +96,8 @@ void shared_receive_core::fail(const error_code& reason, const char*, const work
     guard_slots(true);
     while (operation* op = waiting_.pop_front())
       finish(op, reason);
-    // What the device holds it lets go of when the queue pairs that use it, which fail as well, are gone.
+    // What the device holds it lets go of when the queue pairs that use it, which fail as well, are
+    // gone.
     if (attached_ == 0)
       let_go();
     leave = claimed() == 0 && drained();
@@ -248,7 +254,8 @@ operation* shared_receive_core::take_one(const ibv_wc& wc)
 {
   const auto name = work_request_name::of(wc.wr_id);
   operation* op = slot(name.slot);
-  if (op == nullptr || op->generation() != name.generation || op->stage() != operation::state::posted)
+  if (op == nullptr || op->generation() != name.generation
+    || op->stage() != operation::state::posted)
     return nullptr;
   op->stage(operation::state::done);
   op->result.ec = {};
@@ -261,9 +268,13 @@ operation* shared_receive_core::take_one(const ibv_wc& wc)
   return op;
 }
 
-void shared_receive_core::unlink(operation* op) { waiting_.erase(op); }
+void shared_receive_core::unlink(operation* op)
+{
+  waiting_.erase(op);
+}
 
-// A receive that a shared queue holds cannot be taken back, and no single queue pair answers for it.
+// A receive that a shared queue holds cannot be taken back, and no single queue pair answers for
+// it.
 void shared_receive_core::terminate() {}
 
 void shared_receive_core::abandon() noexcept
@@ -279,30 +290,40 @@ void shared_receive_core::abandon() noexcept
   destroy_operations();
 }
 
-std::shared_ptr<shared_receive_core> make_shared_receive_core(const boost::asio::any_io_executor& executor,
-  bool same_context, const protection_domain& domain, const shared_receive_queue_options& options)
+std::shared_ptr<shared_receive_core> make_shared_receive_core(
+  const boost::asio::any_io_executor& executor, bool same_context, const protection_domain& domain,
+  const shared_receive_queue_options& options)
 {
-  device_impl* device = &domain.impl()->find_device(options.device, "cannot create a shared receive queue");
-  auto completions = options.completions
-    ? options.completions->impl(device->index())
-    : completion_service::of(executor).shared_queue(
-        executor, domain.impl()->devices(), device->index(), 0);
+  device_impl* device =
+    &domain.impl()->find_device(options.device, "cannot create a shared receive queue");
+  auto completions = options.completions ? options.completions->impl(device->index())
+                                         : completion_service::of(executor).shared_queue(
+                                           executor, domain.impl()->devices(), device->index(), 0);
   if (!completions || &completions->device() != device)
-    throw system_error(error::wrong_context, "shared_receive_queue on a completion queue of another context");
+    throw system_error(
+      error::wrong_context, "shared_receive_queue on a completion queue of another context");
   const vicinity where = completions->vicinity_of(executor, same_context);
-  auto core = std::make_shared<shared_receive_core>(std::move(completions), domain.impl(), where, options);
+  auto core =
+    std::make_shared<shared_receive_core>(std::move(completions), domain.impl(), where, options);
   error_code ec;
   core->open(ec);
   if (ec == boost::asio::error::operation_not_supported)
-    throw system_error(ec, "cannot create a shared receive queue: " + device->name()
+    throw system_error(ec,
+      "cannot create a shared receive queue: " + device->name()
         + " has none (ibv_device_attr::max_srq is 0)");
   if (ec)
     throw system_error(ec, "cannot create a shared receive queue");
   return core;
 }
 
-void close_shared_receive_core(const std::shared_ptr<shared_receive_core>& core) { core->close(); }
+void close_shared_receive_core(const std::shared_ptr<shared_receive_core>& core)
+{
+  core->close();
+}
 
-work_source* as_work_source(const std::shared_ptr<shared_receive_core>& core) noexcept { return core.get(); }
+work_source* as_work_source(const std::shared_ptr<shared_receive_core>& core) noexcept
+{
+  return core.get();
+}
 
 } // namespace rdma::detail

@@ -21,7 +21,8 @@ class shared_receive_core final
 {
 public:
   shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
-    std::shared_ptr<domain_impl> domain, vicinity where, const shared_receive_queue_options& options);
+    std::shared_ptr<domain_impl> domain, vicinity where,
+    const shared_receive_queue_options& options);
   ~shared_receive_core() override;
 
   [[nodiscard]] ibv_srq* native() const noexcept { return native_; }
@@ -40,7 +41,8 @@ public:
 
   void submit(operation* op, const buffer_list& buffers) override;
   void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
-  void fail(const error_code& reason, const char* what, const work_source* through) noexcept override;
+  void fail(
+    const error_code& reason, const char* what, const work_source* through) noexcept override;
   void on_device_event(const device_news& news) noexcept override;
   void abandon() noexcept override;
 

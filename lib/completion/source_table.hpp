@@ -20,7 +20,8 @@
 
 namespace rdma::detail {
 
-// The work sources of a completion queue by their place in wr_ids. All but find() want the queue's mutex held.
+// The work sources of a completion queue by their place in wr_ids. All but find() want the queue's
+// mutex held.
 class source_table
 {
 public:

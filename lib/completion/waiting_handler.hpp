@@ -52,19 +52,19 @@ public:
   }
 
 private:
-  // First to the I/O executor, as Asio's own operations do: an associated executor that runs things at once where it
-  // is called must not run the handler on our thread.
+  // First to the I/O executor, as Asio's own operations do: an associated executor that runs things
+  // at once where it is called must not run the handler on our thread.
   [[nodiscard]] boost::asio::any_io_executor io_executor() const
   {
     return boost::asio::prefer(io_work_, boost::asio::execution::outstanding_work.untracked);
   }
 
-  // What counts as work goes with the handler: a program that forks in there would have a copy of what is still counted
-  // here, for ever.
+  // What counts as work goes with the handler: a program that forks in there would have a copy of
+  // what is still counted here, for ever.
   auto call(const error_code& ec, Results... results) &&
   {
-    return [work = std::move(io_work_), handler_work = std::move(work_), handler = std::move(handler_), ec,
-             ... values = std::move(results)]() mutable
+    return [work = std::move(io_work_), handler_work = std::move(work_),
+             handler = std::move(handler_), ec, ... values = std::move(results)]() mutable
     {
       auto executor = boost::asio::get_associated_executor(handler, work);
       boost::asio::dispatch(executor,

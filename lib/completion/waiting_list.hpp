@@ -18,8 +18,8 @@
 
 namespace rdma::detail {
 
-// Handlers that wait for the same thing, the oldest first; each can be withdrawn by its number. Taken entries
-// come as a list, so that taking does not throw.
+// Handlers that wait for the same thing, the oldest first; each can be withdrawn by its number.
+// Taken entries come as a list, so that taking does not throw.
 template <class... Results>
 class waiting_list
 {

@@ -41,7 +41,8 @@ struct work_source::chunk
 };
 
 work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
-  std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, std::size_t copy_max, vicinity executor)
+  std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, std::size_t copy_max,
+  vicinity executor)
   : domain_(std::move(domain))
   , completions_(std::move(completions))
   , max_sge_(max_sge)
@@ -60,7 +61,8 @@ work_source::~work_source()
 operation* work_source::slot(std::uint32_t index) const noexcept
 {
   const place at(index);
-  const chunk* holder = at.chunk < chunks_.size() ? chunks_[at.chunk].load(std::memory_order_acquire) : nullptr;
+  const chunk* holder =
+    at.chunk < chunks_.size() ? chunks_[at.chunk].load(std::memory_order_acquire) : nullptr;
   return holder != nullptr ? &holder->slots[at.offset] : nullptr;
 }
 
@@ -72,8 +74,8 @@ void work_source::guard_slots(bool yes) noexcept
   }
 }
 
-// Claiming counts as work before the ledger shows it, and releasing no more after that: the completion queue's count is
-// never too low.
+// Claiming counts as work before the ledger shows it, and releasing no more after that: the
+// completion queue's count is never too low.
 work_source::slot_found work_source::pop_vacant(operation*& op, bool holds_mutex) noexcept
 {
   slot_ledger::entry now = ledger_.read();
@@ -127,7 +129,8 @@ operation* work_source::claim_guarded()
       return nullptr;
     grow();
   }
-  // Closed and drained, this has left the completion queue, which is still to tell about what comes now.
+  // Closed and drained, this has left the completion queue, which is still to tell about what comes
+  // now.
   if (!registered_ && !self_)
     self_ = shared_from_this();
   return op;
@@ -160,7 +163,8 @@ void work_source::grow()
 
 void work_source::release(operation* op) noexcept
 {
-  op->what = {}; // a window goes before the region that it may be bound to, which could not be deregistered
+  op->what =
+    {}; // a window goes before the region that it may be bound to, which could not be deregistered
   drop_buffers(op);
   op->handler = nullptr;
   op->generation(op->generation() + 1);
@@ -300,7 +304,8 @@ bool work_source::adopt(
     }
     op->registrations[op->piece_count] = owner;
     op->pieces[op->piece_count] = {reinterpret_cast<std::uintptr_t>(piece.data()),
-      static_cast<std::uint32_t>(piece.size()), owner != nullptr ? owner->local_keys[device_index] : 0};
+      static_cast<std::uint32_t>(piece.size()),
+      owner != nullptr ? owner->local_keys[device_index] : 0};
     op->origins[op->piece_count] = buffers.origin(i);
     op->bounced = op->bounced || buffers.origin(i) != nullptr;
     op->piece_count++;

@@ -116,7 +116,8 @@ void acceptor_impl::accept(const asio::any_io_executor& executor, handler_type h
   const std::uint64_t id = ++last_id_;
   // Before anybody else can see the accept: slots are for the thread that initiates.
   if (slot.is_connected())
-    slot.assign([self = weak_from_this(), id](asio::cancellation_type type)
+    slot.assign(
+      [self = weak_from_this(), id](asio::cancellation_type type)
       {
         if (const auto acceptor = self.lock(); acceptor && type != asio::cancellation_type::none)
           acceptor->withdraw(id);
@@ -158,7 +159,8 @@ void acceptor_impl::close()
   {
     if (process_.foreign())
     {
-      // The parent's epoll set watches the socket, and would not any more if it were closed here: it is kept for ever.
+      // The parent's epoll set watches the socket, and would not any more if it were closed here:
+      // it is kept for ever.
       static_cast<void>(new std::shared_ptr<acceptor_impl>(shared_from_this()));
       return;
     }
@@ -195,7 +197,8 @@ void acceptor_impl::end_in_child()
 {
   std::list<waiting_accept> ended;
   {
-    // The parent's thread may have held it, which is not here to free it. Those accepts then end with the io_context.
+    // The parent's thread may have held it, which is not here to free it. Those accepts then end
+    // with the io_context.
     const std::unique_lock lock(mutex_, std::try_to_lock);
     if (lock)
       ended.swap(waiting_);
@@ -209,7 +212,8 @@ void acceptor_impl::start_accepting()
 {
   if (!open_ || waiting_.empty() || in_hand_ || std::exchange(accepting_, true))
     return;
-  socket_->async_accept([self = shared_from_this()](const error_code& ec, tcp_control_stream::socket_type socket)
+  socket_->async_accept(
+    [self = shared_from_this()](const error_code& ec, tcp_control_stream::socket_type socket)
     { self->on_accept(ec, std::move(socket)); });
 }
 
@@ -243,7 +247,8 @@ void acceptor_impl::on_accept(const error_code& ec, tcp_control_stream::socket_t
   admit(lock);
 }
 
-// The client in hand gets a place, or waits for one, and the backlog behind it with it. The mutex is held, and freed.
+// The client in hand gets a place, or waits for one, and the backlog behind it with it. The mutex
+// is held, and freed.
 void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
 {
   if (!open_ || !in_hand_)
@@ -252,11 +257,12 @@ void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
   const bool limits_addresses = options_.handshakes_per_address_max < options_.handshakes_max;
   error_code gone;
   const asio::ip::address from = in_hand_->remote_endpoint(gone).address();
-  const auto same = static_cast<std::size_t>(std::count_if(
-    handshakes_.begin(), handshakes_.end(), [&](const handshake& each) { return each.from == from; }));
+  const auto same = static_cast<std::size_t>(std::count_if(handshakes_.begin(), handshakes_.end(),
+    [&](const handshake& each) { return each.from == from; }));
   if (!gone && limits_addresses && same >= options_.handshakes_per_address_max && !make_room(&from))
   {
-    log_line(spdlog::level::info, "too many handshakes at a time with {}: hanging up on one more", from.to_string());
+    log_line(spdlog::level::info, "too many handshakes at a time with {}: hanging up on one more",
+      from.to_string());
     gone = error::refused;
   }
   if (gone)
@@ -325,8 +331,8 @@ void acceptor_impl::back_off(std::chrono::steady_clock::duration pause)
     });
 }
 
-// Whether somebody gave way, of all or of one address: who was refused and only has to read why, or who has said nothing
-// for long; the oldest. The mutex is held.
+// Whether somebody gave way, of all or of one address: who was refused and only has to read why, or
+// who has said nothing for long; the oldest. The mutex is held.
 bool acceptor_impl::make_room(const asio::ip::address* from)
 {
   const auto now = std::chrono::steady_clock::now();
@@ -335,11 +341,13 @@ bool acceptor_impl::make_room(const asio::ip::address* from)
     {
       return (from == nullptr || each.from == *from)
         && (each.link->progress == connection::stage::refused
-          || (each.link->progress == connection::stage::unproven && now - each.since >= silence_max));
+          || (each.link->progress == connection::stage::unproven
+            && now - each.since >= silence_max));
     });
   if (victim == handshakes_.end())
     return false;
-  log_line(spdlog::level::info, "too many handshakes at a time: giving up one with {}", victim->from.to_string());
+  log_line(spdlog::level::info, "too many handshakes at a time: giving up one with {}",
+    victim->from.to_string());
   victim->link->stop(error::refused);
   handshakes_.erase(victim);
   return true;
@@ -377,7 +385,8 @@ void acceptor_impl::forget(const std::shared_ptr<connection>& link)
   }
 }
 
-asio::awaitable<void> run_server(std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link)
+asio::awaitable<void> run_server(
+  std::shared_ptr<acceptor_impl> acceptor, std::shared_ptr<connection> link)
 {
   admitted_client client;
   unclaimed_queue_pair queue_pair;

@@ -9,11 +9,11 @@
 #define BOOST_RDMA_LIB_CONNECT_ACCEPTOR_IMPL_HPP
 
 #include "boost_rdma/detail/acceptor_core.hpp"
+#include "completion/waiting_handler.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/handshake.hpp"
 #include "connect/tcp_control_stream.hpp"
-#include "completion/waiting_handler.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -27,8 +27,9 @@
 
 namespace rdma::detail {
 
-// Accepts TCP connections while somebody wants a queue pair, and shakes hands on all of them at a time.
-// What can be called from the user's threads takes the mutex; the rest runs on the service's thread.
+// Accepts TCP connections while somebody wants a queue pair, and shakes hands on all of them at a
+// time. What can be called from the user's threads takes the mutex; the rest runs on the service's
+// thread.
 class acceptor_impl final
   : public acceptor_core
   , public abandonable
@@ -59,8 +60,8 @@ public:
   void forget(const std::shared_ptr<connection>& link);
 
 private:
-  using socket_type =
-    boost::asio::basic_socket_acceptor<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
+  using socket_type = boost::asio::basic_socket_acceptor<boost::asio::ip::tcp,
+    boost::asio::io_context::executor_type>;
 
   struct waiting_accept
   {
@@ -99,8 +100,8 @@ private:
   std::uint64_t back_offs_ = 0;
   std::uint64_t last_id_ = 0;
   std::list<waiting_accept> waiting_;
-  std::deque<unclaimed_queue_pair> finished_; // only while nobody waits
-  std::list<handshake> handshakes_; // the oldest first
+  std::deque<unclaimed_queue_pair> finished_;              // only while nobody waits
+  std::list<handshake> handshakes_;                        // the oldest first
   std::optional<tcp_control_stream::socket_type> in_hand_; // a client for whom there is no room yet
 };
 

@@ -7,13 +7,13 @@
 
 #include "boost_rdma/detail/connector.hpp"
 #include "boost_rdma/detail/upgrade_start.hpp"
+#include "completion/waiting_handler.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/log.hpp"
 #include "connect/path.hpp"
 #include "connect/tcp_control_stream.hpp"
 #include "connect/upgrade.hpp"
-#include "completion/waiting_handler.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -40,7 +40,8 @@ namespace {
 std::string host_field(const tcp::endpoint& peer)
 {
   const std::string address = peer.address().to_string();
-  return (peer.address().is_v6() ? '[' + address + ']' : address) + ':' + std::to_string(peer.port());
+  return (peer.address().is_v6() ? '[' + address + ']' : address) + ':'
+    + std::to_string(peer.port());
 }
 
 // A client's wishes, which outlive the initiating call.
@@ -61,7 +62,8 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
   if (ec)
     co_return link.failure(ec);
   self.data = client.options.data;
-  const std::string request = text_of(make_upgrade_request(host_field(client.peer), client.options, self, ec));
+  const std::string request =
+    text_of(make_upgrade_request(host_field(client.peer), client.options, self, ec));
   if (ec)
     co_return ec;
   control_stream_ref stream = link.reference();
@@ -83,8 +85,8 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
   {
     const std::string_view reason = refusal_reason(answer.get());
     log_line(spdlog::level::info, "connecting to {}:{}: {}: status {}, untrusted reason {}",
-      client.peer.address().to_string(), client.peer.port(), ec.message(), answer.get().result_int(),
-      untrusted(reason, untrusted_reason_size_max));
+      client.peer.address().to_string(), client.peer.port(), ec.message(),
+      answer.get().result_int(), untrusted(reason, untrusted_reason_size_max));
     way.decline("the peer", "it says " + untrusted(reason, untrusted_reason_size_max));
     co_return ec;
   }
@@ -143,8 +145,8 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
 }
 
 void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  std::unique_ptr<control_stream> user_stream, const tcp::endpoint& peer, const connect_options& options,
-  asio::any_completion_handler<void(error_code)> handler)
+  std::unique_ptr<control_stream> user_stream, const tcp::endpoint& peer,
+  const connect_options& options, asio::any_completion_handler<void(error_code)> handler)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<> waiting(executor, std::move(handler));
@@ -163,7 +165,8 @@ void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_p
       client.link = service.make_connection(std::move(user_stream));
     else
     {
-      auto made = std::make_unique<tcp_control_stream>(tcp_control_stream::socket_type(service.io()));
+      auto made =
+        std::make_unique<tcp_control_stream>(tcp_control_stream::socket_type(service.io()));
       client.to_connect = made.get();
       client.link = std::make_shared<connection>(service.io(), service.words(), std::move(made));
     }
@@ -176,10 +179,12 @@ void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_p
   if (!link->adopt(core))
   {
     const error_code failed = core->diagnose().code;
-    return std::move(waiting).complete(failed == error::device_lost ? failed : error::already_connected);
+    return std::move(waiting).complete(
+      failed == error::device_lost ? failed : error::already_connected);
   }
   if (slot.is_connected())
-    slot.assign([handle = connection::handle(*link)](asio::cancellation_type type)
+    slot.assign(
+      [handle = connection::handle(*link)](asio::cancellation_type type)
       {
         if (type != asio::cancellation_type::none)
           handle.cancel_handshake();
@@ -197,21 +202,26 @@ void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_p
 } // namespace
 
 void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  const tcp::endpoint& peer, const connect_options& options, asio::any_completion_handler<void(error_code)> handler)
+  const tcp::endpoint& peer, const connect_options& options,
+  asio::any_completion_handler<void(error_code)> handler)
 {
   start_client(executor, std::move(core), nullptr, peer, options, std::move(handler));
 }
 
 void start_upgrade(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  upgradable_stream stream, const connect_options& options, asio::any_completion_handler<void(error_code)> handler)
+  upgradable_stream stream, const connect_options& options,
+  asio::any_completion_handler<void(error_code)> handler)
 {
   // The connection's thread must not outlive what the queue pair has of its execution context.
-  if (!stream.ec && &asio::query(executor, asio::execution::context) != &asio::query(stream.executor, asio::execution::context))
+  if (!stream.ec
+    && &asio::query(executor, asio::execution::context)
+      != &asio::query(stream.executor, asio::execution::context))
     stream.ec = asio::error::invalid_argument;
   if (stream.ec)
     return waiting_handler<>(executor, std::move(handler)).complete(stream.ec);
   const tcp::endpoint peer = stream.stream->remote_endpoint();
-  start_client(executor, std::move(core), std::move(stream.stream), peer, options, std::move(handler));
+  start_client(
+    executor, std::move(core), std::move(stream.stream), peer, options, std::move(handler));
 }
 
 } // namespace rdma::detail

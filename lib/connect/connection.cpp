@@ -28,8 +28,8 @@ namespace {
 constexpr std::chrono::milliseconds farewell_time_max{250};
 constexpr std::chrono::milliseconds farewell_step{2};
 
-// How long the peer gets to read the last words: closing a socket that has unread data sends a reset, which
-// may overtake them.
+// How long the peer gets to read the last words: closing a socket that has unread data sends a
+// reset, which may overtake them.
 constexpr std::chrono::seconds linger_time_max{1};
 
 constexpr std::chrono::milliseconds heartbeat_interval_least{10};
@@ -56,18 +56,20 @@ private:
 
 } // namespace
 
-heartbeat_times agree_on_heartbeats(const queue_pair_options& own, std::chrono::milliseconds peer_limit)
+heartbeat_times agree_on_heartbeats(
+  const queue_pair_options& own, std::chrono::milliseconds peer_limit)
 {
   constexpr int heartbeats_per_limit = 3; // so that one that is late does no harm
   heartbeat_times result;
   result.limit = bounded_heartbeat_limit(own.heartbeat_limit);
   if (peer_limit > std::chrono::milliseconds::zero())
-    result.interval = std::max(
-      std::min(own.heartbeat_interval, peer_limit / heartbeats_per_limit), heartbeat_interval_least);
+    result.interval = std::max(std::min(own.heartbeat_interval, peer_limit / heartbeats_per_limit),
+      heartbeat_interval_least);
   return result;
 }
 
-connection::connection(asio::io_context& io, std::shared_ptr<inbox> words, std::unique_ptr<control_stream> stream)
+connection::connection(
+  asio::io_context& io, std::shared_ptr<inbox> words, std::unique_ptr<control_stream> stream)
   : io_(io)
   , words_(std::move(words))
   , stream_(std::move(stream))
@@ -113,10 +115,12 @@ void connection::beat()
     return;
   const clock::time_point now = clock::now();
   if (listens && now - due_ > times_.limit / 2)
-    heard_ = now; // it was this process that was stopped: what the peer said meanwhile has not been read yet
+    heard_ = now; // it was this process that was stopped: what the peer said meanwhile has not been
+                  // read yet
   if (listens && now - heard_ >= times_.limit && !probed_)
   {
-    // The silence may be ours, where others read the stream: what the peer said then waits for them.
+    // The silence may be ours, where others read the stream: what the peer said then waits for
+    // them.
     const bool asked = stream_->probe(
       [link = weak_from_this()](const error_code& ec, std::size_t)
       {
@@ -338,7 +342,8 @@ asio::awaitable<error_code> connection::read_frame(std::uint8_t& type)
       co_return error::peer_lost;
     }
     error_code ec;
-    const std::size_t count = co_await reference().async_read_some(buffer.prepare(read_size), into(ec));
+    const std::size_t count =
+      co_await reference().async_read_some(buffer.prepare(read_size), into(ec));
     buffer.commit(count);
     heard_ = clock::now();
     probed_ = false;
@@ -371,8 +376,8 @@ asio::awaitable<error_code> connection::receive(frame_type one, frame_type other
   }
 }
 
-// The farewell overtakes what the peer's device had acknowledged before: a send that it took deserves
-// its success, so give those that are under way a moment.
+// The farewell overtakes what the peer's device had acknowledged before: a send that it took
+// deserves its success, so give those that are under way a moment.
 asio::awaitable<void> connection::let_sends_finish()
 {
   const auto until = clock::now() + farewell_time_max;

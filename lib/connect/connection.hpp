@@ -79,22 +79,25 @@ struct heartbeat_times
 };
 
 // What both sides' wishes amount to.
-heartbeat_times agree_on_heartbeats(const queue_pair_options& own, std::chrono::milliseconds peer_limit);
+heartbeat_times agree_on_heartbeats(
+  const queue_pair_options& own, std::chrono::milliseconds peer_limit);
 
 // The stream behind a queue pair: first it carries the handshake, then it is the control channel.
 //
-// Lives on the service's thread, where all members run unless they say otherwise. Its owners are the
-// coroutines and handlers there; the queue pair has a guard that refers to it, and it refers to the
-// queue pair, both weakly: neither keeps the other.
+// Lives on the service's thread, where all members run unless they say otherwise. Its owners are
+// the coroutines and handlers there; the queue pair has a guard that refers to it, and it refers to
+// the queue pair, both weakly: neither keeps the other.
 class connection final
   : public abandonable
   , public std::enable_shared_from_this<connection>
 {
 public:
   // `words` is the inbox of io's service.
-  connection(boost::asio::io_context& io, std::shared_ptr<inbox> words, std::unique_ptr<control_stream> stream);
+  connection(boost::asio::io_context& io, std::shared_ptr<inbox> words,
+    std::unique_ptr<control_stream> stream);
 
-  // How far the handshake has come. What counts for least is given up first when there are too many.
+  // How far the handshake has come. What counts for least is given up first when there are too
+  // many.
   enum class stage
   {
     refused,     // only waits for the peer to read why
@@ -125,15 +128,16 @@ public:
   // As stop(), but leaves an established connection alone.
   void cancel_handshake();
 
-  // The error to report for an operation of ours that failed with ec: why it was stopped, if it was.
+  // The error to report for an operation of ours that failed with ec: why it was stopped, if it
+  // was.
   [[nodiscard]] error_code failure(const error_code& ec) const { return why_ ? why_ : ec; }
   [[nodiscard]] bool stopped() const noexcept { return static_cast<bool>(why_); }
 
   // Sent in order, in the background; what cannot be sent shows when reading.
   void send(frame_type type, std::string_view payload = {});
 
-  // Waits for a frame of this type, or of one of these two; words about the lane go to the queue pair, others are
-  // skipped. payload() is its payload.
+  // Waits for a frame of this type, or of one of these two; words about the lane go to the queue
+  // pair, others are skipped. payload() is its payload.
   boost::asio::awaitable<error_code> receive(frame_type type);
   boost::asio::awaitable<error_code> receive(frame_type one, frame_type other, frame_type& found);
   [[nodiscard]] const std::string& payload() const noexcept { return frames_.payload(); }
@@ -167,7 +171,8 @@ public:
 
   [[nodiscard]] const std::shared_ptr<inbox>& words() const noexcept { return words_; }
 
-  void abandon() noexcept override {} // what it has of the user's execution context is the stream, which knows
+  void abandon() noexcept override {
+  } // what it has of the user's execution context is the stream, which knows
   void end_in_child() override { stream_->end_in_child(); }
 
 private:
@@ -202,10 +207,11 @@ private:
   clock::time_point said_;  // when it was told something last
   clock::time_point due_;   // when beat() was to run
   bool probed_ = false; // who reads the stream for us is not busy, and nothing has been heard since
-  bool finished_ = false;      // this side has sent frame_type::finished
+  bool finished_ = false; // this side has sent frame_type::finished
   bool peer_finished_ = false;
   bool lingers_ = false; // all is said; waits for the peer to read it
-  bool heard_all_ = false; // reading has ended; Asio tells an end of stream once, the next read waits for ever
+  bool heard_all_ =
+    false; // reading has ended; Asio tells an end of stream once, the next read waits for ever
 };
 
 } // namespace rdma::detail

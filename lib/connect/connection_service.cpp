@@ -37,7 +37,8 @@ void connection_service::start()
 {
   io_ = std::make_unique<asio::io_context>();
   words_ = std::make_shared<inbox>(*io_);
-  work_ = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(io_->get_executor());
+  work_ = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(
+    io_->get_executor());
   process_ = process_mark();
   const signals_blocked blocked; // the new thread inherits the mask
   try
@@ -49,13 +50,15 @@ void connection_service::start()
     words_->close();
     work_.reset();
     io_.reset(); // by which of() sees it
-    throw system_error(error_code(e.code().value(), boost::system::system_category()), "no thread to connect with");
+    throw system_error(
+      error_code(e.code().value(), boost::system::system_category()), "no thread to connect with");
   }
 }
 
 connection_service::~connection_service()
 {
-  // Where two threads connect first at the same time, both make a service, and Asio destroys one at once.
+  // Where two threads connect first at the same time, both make a service, and Asio destroys one at
+  // once.
   connection_service::shutdown();
 }
 
@@ -64,19 +67,21 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
   auto& context = asio::query(executor, asio::execution::context);
   if (!asio::has_service<connection_service>(context))
   {
-    // Services are shut down in the reverse order of their making, and the thread uses these: it makes
-    // queue pairs with their completion queues, and may be the one to destroy them. It must have ended
-    // before they go.
+    // Services are shut down in the reverse order of their making, and the thread uses these: it
+    // makes queue pairs with their completion queues, and may be the one to destroy them. It must
+    // have ended before they go.
     completion_service::of(executor);
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
-    const auto strand_user = asio::make_strand(executor); // the thread posts to those of streams that were upgraded
+    const auto strand_user =
+      asio::make_strand(executor); // the thread posts to those of streams that were upgraded
   }
   auto& service = asio::use_service<connection_service>(context);
   if (service.forked())
     throw system_error(error::forked, "connecting");
   if (!service.io_) // none was to be had after fork()
-    throw system_error(error_code(EAGAIN, boost::system::system_category()), "no thread to connect with");
+    throw system_error(
+      error_code(EAGAIN, boost::system::system_category()), "no thread to connect with");
   return service;
 }
 
@@ -109,14 +114,16 @@ void connection_service::add(std::weak_ptr<abandonable> object)
   objects_.push_back(std::move(object));
 }
 
-std::shared_ptr<connection> connection_service::make_connection(std::unique_ptr<control_stream> stream)
+std::shared_ptr<connection> connection_service::make_connection(
+  std::unique_ptr<control_stream> stream)
 {
   auto made = std::make_shared<connection>(*io_, words_, std::move(stream));
   add(made);
   return made;
 }
 
-// io_context::notify_fork(): the child goes on with the execution context, and needs a thread of its own.
+// io_context::notify_fork(): the child goes on with the execution context, and needs a thread of
+// its own.
 void connection_service::notify_fork(asio::execution_context::fork_event event)
 {
   if (event != asio::execution_context::fork_child || !forked())
@@ -128,7 +135,8 @@ void connection_service::notify_fork(asio::execution_context::fork_event event)
   }
   static_cast<void>(thread_.release());
   static_cast<void>(work_.release());
-  static_cast<void>(io_.release()); // with the parent's connections, whose sockets its epoll set watches
+  static_cast<void>(
+    io_.release()); // with the parent's connections, whose sockets its epoll set watches
   start();
   for (const auto& each : objects)
     if (const auto object = each.lock())
@@ -137,13 +145,14 @@ void connection_service::notify_fork(asio::execution_context::fork_event event)
 
 void connection_service::shutdown()
 {
-  // Execution contexts may do this twice: from Boost 1.82 on io_context's destructor does, and then its base's.
+  // Execution contexts may do this twice: from Boost 1.82 on io_context's destructor does, and then
+  // its base's.
   if (!io_)
     return;
   if (forked())
   {
-    // A child after fork() has no such thread, and the connections are its parent's: neither can be ended
-    // here.
+    // A child after fork() has no such thread, and the connections are its parent's: neither can be
+    // ended here.
     static_cast<void>(thread_.release());
     static_cast<void>(work_.release());
     static_cast<void>(io_.release());

@@ -29,10 +29,11 @@ class control_stream;
 
 // Runs everything of floor 3 on one background thread, for each execution context that connects.
 //
-// A control connection is watched for as long as its queue pair lives. Were that a read on the user's
-// io_context, run() would not return while a connected queue pair exists, and a peer would be taken for
-// dead whenever a handler computes for long. As a rule, then: sockets and timers of floor 3 live here,
-// and only the user's handlers go to the user's executors. It also makes floor 3 single-threaded.
+// A control connection is watched for as long as its queue pair lives. Were that a read on the
+// user's io_context, run() would not return while a connected queue pair exists, and a peer would
+// be taken for dead whenever a handler computes for long. As a rule, then: sockets and timers of
+// floor 3 live here, and only the user's handlers go to the user's executors. It also makes floor 3
+// single-threaded.
 class connection_service : public boost::asio::execution_context::service
 {
 public:
@@ -67,7 +68,7 @@ private:
   std::mutex mutex_;
   std::vector<std::weak_ptr<abandonable>> objects_;
   std::size_t objects_at_sweep_ = 0; // that were in use
-  process_mark process_; // that has the thread
+  process_mark process_;             // that has the thread
   std::unique_ptr<std::thread> thread_;
 };
 

@@ -15,7 +15,8 @@
 #include <string>
 #include <string_view>
 
-// What both sides say to each other on the control channel once HTTP is done (doc/upgrade_protocol.md).
+// What both sides say to each other on the control channel once HTTP is done
+// (doc/upgrade_protocol.md).
 
 namespace rdma::detail {
 
@@ -25,10 +26,11 @@ enum class frame_type : std::uint8_t
   heartbeat = 2,   // either: I am there
   confirmed = 3,   // either: my message got through by RDMA
   unconfirmed = 4, // either: it did not; the payload says why
-  endpoint = 5,    // either: my queue pair on the device that we fall back to; the payload describes it
-  finished = 6,    // either: all that I sent has arrived, and I send no more
-  lane = 7,        // either: my queue pair for the agents' messages; the payload describes it
-  lane_over = 8,   // either: the agents talk no more; the payload says why
+  endpoint =
+    5, // either: my queue pair on the device that we fall back to; the payload describes it
+  finished = 6,  // either: all that I sent has arrived, and I send no more
+  lane = 7,      // either: my queue pair for the agents' messages; the payload describes it
+  lane_over = 8, // either: the agents talk no more; the payload says why
 };
 
 // type, flags, two reserved bytes, bytes of payload (big-endian)
@@ -57,7 +59,8 @@ public:
   // As it was sent; it may be none of frame_type.
   [[nodiscard]] std::uint8_t type() const noexcept { return header_[0]; }
 
-  // The beginning of the payload of the frame that was read last; empty for types of later versions.
+  // The beginning of the payload of the frame that was read last; empty for types of later
+  // versions.
   [[nodiscard]] const std::string& payload() const noexcept { return payload_; }
 
 private:

@@ -34,8 +34,9 @@ struct refusal
   std::string reason;
 };
 
-// Answers with a refusal, and stays until the peer has read it: closing a socket that has unread data
-// sends a reset, which may destroy the answer on its way. The deadline and a bound limit the wait.
+// Answers with a refusal, and stays until the peer has read it: closing a socket that has unread
+// data sends a reset, which may destroy the answer on its way. The deadline and a bound limit the
+// wait.
 asio::awaitable<void> refuse(connection& link, const refusal& why)
 {
   constexpr std::size_t drain_max = 64 * 1024;
@@ -61,7 +62,8 @@ authorisation ask(const std::function<authorisation(const upgrade_request_view&)
     const bool refuses = result.status >= 400 && result.status <= 599;
     if (refuses || (result.status == 0 && result.data.size() <= connect_options::data_size_max))
       return result;
-    log_line(spdlog::level::err, "authorising: status {} or data of {} bytes cannot be", result.status, result.data.size());
+    log_line(spdlog::level::err, "authorising: status {} or data of {} bytes cannot be",
+      result.status, result.data.size());
   }
   catch (const std::exception& e)
   {
@@ -83,7 +85,8 @@ refusal refusal_of(const error_code& ec, const path& way)
 std::string name_of(const connection& link)
 {
   const auto peer = link.stream().remote_endpoint();
-  return peer.port() == 0 ? "a client" : peer.address().to_string() + ' ' + std::to_string(peer.port());
+  return peer.port() == 0 ? "a client"
+                          : peer.address().to_string() + ' ' + std::to_string(peer.port());
 }
 
 unclaimed_queue_pair server_settings::make_queue_pair() const
@@ -108,7 +111,8 @@ asio::awaitable<error_code> admit_request(
 }
 
 asio::awaitable<error_code> read_request(connection& link, std::string_view target,
-  const std::function<authorisation(const upgrade_request_view&)>& authorise, admitted_client& client)
+  const std::function<authorisation(const upgrade_request_view&)>& authorise,
+  admitted_client& client)
 {
   error_code ec;
   http::request_parser<http::empty_body> parser;
@@ -136,7 +140,8 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
       const beast::string_view found = request.target();
       const http::fields& fields = request;
       authorisation said = ask(authorise,
-        {link.stream().remote_endpoint(), {found.data(), found.size()}, verdict.client.data, &fields});
+        {link.stream().remote_endpoint(), {found.data(), found.size()}, verdict.client.data,
+          &fields});
       if (said.status != 0)
       {
         verdict.status = static_cast<http::status>(said.status);
@@ -192,8 +197,8 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
       if (!ec)
         ec = co_await way.go_as_server();
       if (ec)
-        log_line(spdlog::level::info, "{} did not become ready: {}; {}", name_of(link), link.failure(ec).message(),
-          way.declined_text());
+        log_line(spdlog::level::info, "{} did not become ready: {}; {}", name_of(link),
+          link.failure(ec).message(), way.declined_text());
       else
         log_line(spdlog::level::debug, "{} connected: {}", name_of(link), made->transport().text());
       co_return link.failure(ec);

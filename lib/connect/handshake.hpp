@@ -45,7 +45,8 @@ struct admitted_client
 
 // Reads the request. What cannot be accepted is answered here, and error::refused.
 boost::asio::awaitable<error_code> read_request(connection& link, std::string_view target,
-  const std::function<authorisation(const upgrade_request_view&)>& authorise, admitted_client& client);
+  const std::function<authorisation(const upgrade_request_view&)>& authorise,
+  admitted_client& client);
 
 // The same for one that somebody else has read.
 boost::asio::awaitable<error_code> admit_request(

@@ -18,9 +18,10 @@
 
 namespace rdma::detail {
 
-// Where other threads leave word for the connection service's. A queue pair's completions may arrive by another
-// execution context, whose threads run on when the one with the service goes: what they post then is dropped.
-// What is posted refers to objects of the service's weakly, so that their last owner is always its thread.
+// Where other threads leave word for the connection service's. A queue pair's completions may
+// arrive by another execution context, whose threads run on when the one with the service goes:
+// what they post then is dropped. What is posted refers to objects of the service's weakly, so that
+// their last owner is always its thread.
 class inbox
 {
 public:

@@ -33,11 +33,16 @@ constexpr std::size_t parameters_size_max = 512;
 constexpr std::chrono::milliseconds heartbeat_least{100};
 constexpr std::chrono::milliseconds heartbeat_most{3'600'000};
 
-std::string_view view(beast::string_view text) { return {text.data(), text.size()}; }
+std::string_view view(beast::string_view text)
+{
+  return {text.data(), text.size()};
+}
 
-// Calls visit with the value of each field of that name; false when there are too many, or visit says so.
+// Calls visit with the value of each field of that name; false when there are too many, or visit
+// says so.
 template <class Visitor>
-bool for_each_value(const http::fields& fields, beast::string_view name, std::size_t most, Visitor visit)
+bool for_each_value(
+  const http::fields& fields, beast::string_view name, std::size_t most, Visitor visit)
 {
   auto [line, end] = fields.equal_range(name);
   for (std::size_t count = 0; line != end; ++line)
@@ -57,7 +62,8 @@ bool read_limit(std::string_view text, std::chrono::milliseconds& out)
   std::uint32_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
   out = std::chrono::milliseconds(value);
-  return problem == std::errc{} && end == text.data() + text.size() && out == bounded_heartbeat_limit(out);
+  return problem == std::errc{} && end == text.data() + text.size()
+    && out == bounded_heartbeat_limit(out);
 }
 
 // "key=value;key=value"; keys of later versions are skipped.
@@ -117,8 +123,10 @@ bool read_data(std::string_view text, std::string& to)
 // One line of a field, whatever a message of the system holds.
 std::string line_of(const declined_transport& declined)
 {
-  std::string result = (declined.transport + ": " + declined.reason).substr(0, introduction::declined_size_max);
-  std::replace_if(result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
+  std::string result =
+    (declined.transport + ": " + declined.reason).substr(0, introduction::declined_size_max);
+  std::replace_if(
+    result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
   return result;
 }
 
@@ -169,8 +177,10 @@ introduction read_introduction(const http::fields& fields, error_code& ec)
   };
   error_code malformed_data;
   result.data = read_program_data(fields, malformed_data);
-  const bool good = !malformed_data && for_each_value(fields, endpoint_field, introduction::endpoints_max, endpoint)
-    && for_each_value(fields, parameters_field, 1, [&](auto value) { return read_parameters(value, result); })
+  const bool good = !malformed_data
+    && for_each_value(fields, endpoint_field, introduction::endpoints_max, endpoint)
+    && for_each_value(
+      fields, parameters_field, 1, [&](auto value) { return read_parameters(value, result); })
     && for_each_value(fields, declined_field, introduction::declined_max,
       [&](auto value) { return read_declined(value, result); });
   if (good)

@@ -22,7 +22,8 @@
 
 namespace rdma::detail {
 
-// What a side says of itself in the request or the answer that introduces it (doc/upgrade_protocol.md).
+// What a side says of itself in the request or the answer that introduces it
+// (doc/upgrade_protocol.md).
 struct introduction
 {
   // A wire of each kind, and the software device.
@@ -30,12 +31,15 @@ struct introduction
   static constexpr std::size_t declined_max = 8;
   static constexpr std::size_t declined_size_max = 240;
 
-  std::vector<endpoint_description> endpoints; // ways to its queue pair, the best first; of a server the chosen one
-  bool falls_back = false;    // its queue pair can go on on the software device
-  bool software_next = false; // of a server: none of the client's endpoints will do, let both do so at once
+  std::vector<endpoint_description>
+    endpoints;             // ways to its queue pair, the best first; of a server the chosen one
+  bool falls_back = false; // its queue pair can go on on the software device
+  bool software_next =
+    false; // of a server: none of the client's endpoints will do, let both do so at once
   std::chrono::milliseconds heartbeat_limit{0}; // how long it endures silence; 0 is for ever
-  std::vector<declined_transport> declined;     // what it would have preferred, and why that was not possible
-  std::string data;                             // its program's
+  std::vector<declined_transport>
+    declined;       // what it would have preferred, and why that was not possible
+  std::string data; // its program's
 
   friend bool operator==(const introduction&, const introduction&) = default;
 };

@@ -18,8 +18,8 @@
 
 namespace rdma::detail {
 
-// What is worth a line goes to the logger that the program registered with spdlog as "boost_rdma". A
-// program that registered none hears nothing: a library does not print by itself.
+// What is worth a line goes to the logger that the program registered with spdlog as "boost_rdma".
+// A program that registered none hears nothing: a library does not print by itself.
 template <class... Args>
 void log_line(
   spdlog::level::level_enum level, spdlog::format_string_t<Args...> format, Args&&... args)
@@ -28,8 +28,8 @@ void log_line(
     logger->log(level, format, std::forward<Args>(args)...);
 }
 
-// Text of a peer's as it may be shown: in quotes, without control characters, cut. What a person is to learn the
-// peer's reason from is cut later: there are sentences in it.
+// Text of a peer's as it may be shown: in quotes, without control characters, cut. What a person is
+// to learn the peer's reason from is cut later: there are sentences in it.
 constexpr std::size_t untrusted_size_max = 80;
 constexpr std::size_t untrusted_reason_size_max = 240; // introduction::declined_size_max
 std::string untrusted(std::string_view text, std::size_t size_max = untrusted_size_max);

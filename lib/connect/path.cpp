@@ -39,7 +39,10 @@ std::string words_of(const error_code& ec, const diagnosis& more)
   return ec.message() + (more.reason.empty() ? "" : " (" + more.reason + ')');
 }
 
-bool of_nic(const endpoint_description& endpoint) { return endpoint.kind == device_kind::nic; }
+bool of_nic(const endpoint_description& endpoint)
+{
+  return endpoint.kind == device_kind::nic;
+}
 
 } // namespace
 
@@ -70,7 +73,8 @@ std::string path::declined_text() const
 
 void path::introduce(introduction& self) const
 {
-  self.falls_back = core_->device().kind() == device_kind::software || core_->why_not_move().empty();
+  self.falls_back =
+    core_->device().kind() == device_kind::software || core_->why_not_move().empty();
   self.heartbeat_limit = bounded_heartbeat_limit(core_->options().heartbeat_limit);
   self.declined = declined_;
 }
@@ -185,7 +189,10 @@ introduction path::choose(const introduction& client, error_code& ec)
 }
 
 // Both sides come to the same conclusion: each knows what the other announced.
-bool path::may_change_over() const { return peer_falls_back_ && core_->why_not_move().empty(); }
+bool path::may_change_over() const
+{
+  return peer_falls_back_ && core_->why_not_move().empty();
+}
 
 void path::finish(error_code& ec)
 {
@@ -194,7 +201,8 @@ void path::finish(error_code& ec)
   core_->confirmed(std::move(declined_), ec);
 }
 
-// Both give up the NIC: each tells the other its queue pair's endpoint on the software device, the client first.
+// Both give up the NIC: each tells the other its queue pair's endpoint on the software device, the
+// client first.
 asio::awaitable<error_code> path::change_over(bool first)
 {
   error_code ec;
@@ -211,7 +219,8 @@ asio::awaitable<error_code> path::change_over(bool first)
     co_return ec;
   const endpoint_description remote = endpoint_description::parse(link_.payload(), ec);
   if (!ec)
-    core_->connect_unconfirmed(remote, first ? queue_pair_core::side::last : queue_pair_core::side::first, ec);
+    core_->connect_unconfirmed(
+      remote, first ? queue_pair_core::side::last : queue_pair_core::side::first, ec);
   if (!ec && !first)
     link_.send(frame_type::endpoint, local.text());
   co_return ec;
@@ -220,7 +229,8 @@ asio::awaitable<error_code> path::change_over(bool first)
 // Whether a message of this side gets through, within the limit.
 asio::awaitable<error_code> path::confirm()
 {
-  // Whoever runs the queue pair's io_context finds the completion at once. Where all of them are busy, this thread looks.
+  // Whoever runs the queue pair's io_context finds the completion at once. Where all of them are
+  // busy, this thread looks.
   constexpr std::chrono::milliseconds step_first{4};
   constexpr std::chrono::milliseconds step_max{32};
   struct attempt

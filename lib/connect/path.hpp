@@ -19,13 +19,15 @@
 
 namespace rdma::detail {
 
-// Both sides' way from an introduction to a connected queue pair: they agree on a transport, let a message through
-// each way, and fall back together when none gets through (doc/upgrade_protocol.md, "The path").
+// Both sides' way from an introduction to a connected queue pair: they agree on a transport, let a
+// message through each way, and fall back together when none gets through (doc/upgrade_protocol.md,
+// "The path").
 class path
 {
 public:
   // `own` is the address of this host that the peer sees.
-  path(connection& link, std::shared_ptr<queue_pair_core> core, const boost::asio::ip::address& own);
+  path(
+    connection& link, std::shared_ptr<queue_pair_core> core, const boost::asio::ip::address& own);
 
   // What this side offers, for a request. It may have moved the queue pair to the software device.
   [[nodiscard]] introduction offer(error_code& ec);
@@ -33,7 +35,8 @@ public:
   // What this side answers to a client's offers; its queue pair is connected if that can be.
   [[nodiscard]] introduction choose(const introduction& client, error_code& ec);
 
-  // The rest, after the answer. The result is path_not_confirmed, what went wrong with the connection, or success.
+  // The rest, after the answer. The result is path_not_confirmed, what went wrong with the
+  // connection, or success.
   boost::asio::awaitable<error_code> go_as_client(introduction server);
   boost::asio::awaitable<error_code> go_as_server();
 
@@ -41,7 +44,10 @@ public:
   void decline(std::string transport, std::string reason);
 
   // Why no better transport was taken, or none.
-  [[nodiscard]] const std::vector<declined_transport>& declined() const noexcept { return declined_; }
+  [[nodiscard]] const std::vector<declined_transport>& declined() const noexcept
+  {
+    return declined_;
+  }
   [[nodiscard]] std::string declined_text() const;
 
 private:

@@ -19,8 +19,8 @@
 
 namespace rdma::detail {
 
-// A program that this one starts gets no socket of the library's: it would keep connections up that are closed here, and the
-// acceptor's port taken. Asio has no way to open one so from the start.
+// A program that this one starts gets no socket of the library's: it would keep connections up that
+// are closed here, and the acceptor's port taken. Asio has no way to open one so from the start.
 template <class Socket>
 void close_on_exec(Socket& socket) noexcept
 {
@@ -31,8 +31,8 @@ void close_on_exec(Socket& socket) noexcept
 class tcp_control_stream final : public control_stream
 {
 public:
-  using socket_type = boost::asio::basic_stream_socket<boost::asio::ip::tcp,
-    boost::asio::io_context::executor_type>;
+  using socket_type =
+    boost::asio::basic_stream_socket<boost::asio::ip::tcp, boost::asio::io_context::executor_type>;
 
   explicit tcp_control_stream(socket_type connected_or_not)
     : socket(std::move(connected_or_not))

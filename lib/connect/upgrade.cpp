@@ -29,7 +29,7 @@ namespace http = boost::beast::http;
 namespace {
 
 constexpr char reason_field[] = "Rdma-Reason";
-constexpr std::size_t options_size_max = 6 * 1024; // of upgrade_header_size_max
+constexpr std::size_t options_size_max = 6 * 1024;        // of upgrade_header_size_max
 constexpr std::string_view protocol_name = "boost-rdma/"; // any version of it
 constexpr unsigned http_1_1 = 11;
 
@@ -62,7 +62,8 @@ void for_each_element(const http::fields& fields, http::field name, Visitor visi
 
 bool same_text(std::string_view a, std::string_view b)
 {
-  return beast::iequals(beast::string_view(a.data(), a.size()), beast::string_view(b.data(), b.size()));
+  return beast::iequals(
+    beast::string_view(a.data(), a.size()), beast::string_view(b.data(), b.size()));
 }
 
 struct offered_protocols
@@ -96,19 +97,22 @@ bool wants_upgrade(const http::fields& fields)
 bool is_target(beast::string_view found, std::string_view wanted)
 {
   // What follows a question mark is for later versions.
-  return wanted.empty() || found.substr(0, found.find('?')) == beast::string_view(wanted.data(), wanted.size());
+  return wanted.empty()
+    || found.substr(0, found.find('?')) == beast::string_view(wanted.data(), wanted.size());
 }
 
 bool is_token(std::string_view text)
 {
   // RFC 9110 5.6.2
-  constexpr std::string_view allowed = "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
+  constexpr std::string_view allowed =
+    "!#$%&'*+-.^_`|~0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ";
   return !text.empty() && text.find_first_not_of(allowed) == std::string_view::npos;
 }
 
 bool is_printable(std::string_view text)
 {
-  return std::all_of(text.begin(), text.end(), [](unsigned char c) { return c >= ' ' && c != 0x7f; });
+  return std::all_of(
+    text.begin(), text.end(), [](unsigned char c) { return c >= ' ' && c != 0x7f; });
 }
 
 // Fields that are the handshake's own, or would give the request a body.
@@ -117,7 +121,8 @@ bool is_reserved(std::string_view name)
   constexpr std::string_view ours = "rdma-";
   if (same_text(name.substr(0, ours.size()), ours))
     return true;
-  for (const std::string_view each : {"host", "connection", "upgrade", "content-length", "transfer-encoding"})
+  for (const std::string_view each :
+    {"host", "connection", "upgrade", "content-length", "transfer-encoding"})
     if (same_text(name, each))
       return true;
   return false;
@@ -145,7 +150,8 @@ upgrade_verdict refuse(http::status status, std::string reason)
 template <class Fields>
 void announce(Fields& message)
 {
-  message.set(http::field::upgrade, beast::string_view(upgrade_protocol.data(), upgrade_protocol.size()));
+  message.set(
+    http::field::upgrade, beast::string_view(upgrade_protocol.data(), upgrade_protocol.size()));
 }
 
 } // namespace
@@ -165,8 +171,9 @@ upgrade_request make_upgrade_request(
     return {};
   }
   upgrade_request request(http::verb::get, options.target, http_1_1);
-  request.set(http::field::host, options.host.empty() ? beast::string_view(host.data(), host.size())
-                                                      : beast::string_view(options.host));
+  request.set(http::field::host,
+    options.host.empty() ? beast::string_view(host.data(), host.size())
+                         : beast::string_view(options.host));
   request.set(http::field::connection, "Upgrade");
   announce(request);
   write_introduction(client, request);
@@ -178,7 +185,8 @@ upgrade_request make_upgrade_request(
 bool asks_for_upgrade(const http::request_header<>& request)
 {
   const offered_protocols protocols = read_protocols(request);
-  return request.version() == http_1_1 && wants_upgrade(request) && (protocols.ours || protocols.other_version);
+  return request.version() == http_1_1 && wants_upgrade(request)
+    && (protocols.ours || protocols.other_version);
 }
 
 upgrade_verdict judge_upgrade(const http::request_header<>& request, std::string_view target)
@@ -191,9 +199,11 @@ upgrade_verdict judge_upgrade(const http::request_header<>& request, std::string
     return refuse(http::status::method_not_allowed, "the upgrade is a GET");
   if (!is_target(request.target(), target))
     return refuse(http::status::not_found, "the upgrade is for " + std::string(target));
-  // What follows the request belongs to the protocol that is upgraded to; a body would be taken for it.
+  // What follows the request belongs to the protocol that is upgraded to; a body would be taken for
+  // it.
   if (request.count(http::field::transfer_encoding) != 0
-    || (request.count(http::field::content_length) != 0 && request[http::field::content_length] != "0"))
+    || (request.count(http::field::content_length) != 0
+      && request[http::field::content_length] != "0"))
     return refuse(http::status::bad_request, "the upgrade has no body");
   upgrade_verdict verdict;
   error_code ec;
@@ -225,7 +235,8 @@ upgrade_refusal make_upgrade_refusal(http::status status, std::string_view text)
 {
   constexpr std::size_t reason_size_max = 512;
   std::string reason(text.substr(0, reason_size_max));
-  std::replace_if(reason.begin(), reason.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
+  std::replace_if(
+    reason.begin(), reason.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
   upgrade_refusal response(status, http_1_1);
   // Every refusal says what is spoken here: by this a client knows an acceptor from a web server.
   announce(response);
@@ -285,8 +296,9 @@ std::string_view refusal_reason(const http::response_header<>& answer)
 error_code error_of_unreadable(const error_code& ec)
 {
   namespace asio = boost::asio;
-  if (ec == http::error::end_of_stream || ec == http::error::partial_message || ec == asio::error::eof
-    || ec == asio::error::connection_reset || ec == asio::error::broken_pipe)
+  if (ec == http::error::end_of_stream || ec == http::error::partial_message
+    || ec == asio::error::eof || ec == asio::error::connection_reset
+    || ec == asio::error::broken_pipe)
     return error::peer_lost;
   if (ec.category() == http::make_error_code(http::error::end_of_stream).category())
     return error::not_an_acceptor;
@@ -302,7 +314,8 @@ boost::beast::http::response<boost::beast::http::string_body> refuse_upgrade(
 {
   const auto number = static_cast<unsigned>(status);
   return detail::make_upgrade_refusal(
-    number >= 400 && number <= 599 ? status : boost::beast::http::status::internal_server_error, reason);
+    number >= 400 && number <= 599 ? status : boost::beast::http::status::internal_server_error,
+    reason);
 }
 
 std::optional<std::string_view> upgrade_request_view::field(std::string_view name) const

@@ -35,13 +35,15 @@ using upgrade_request = boost::beast::http::request<boost::beast::http::empty_bo
 using upgrade_response = boost::beast::http::response<boost::beast::http::empty_body>;
 using upgrade_refusal = boost::beast::http::response<boost::beast::http::string_body>;
 
-// Makes it an error that a header which was read has more bytes than upgrade_header_size_max. Beast's own
-// limit holds for the start line and the fields each, or for both together, depending on how they arrive.
+// Makes it an error that a header which was read has more bytes than upgrade_header_size_max.
+// Beast's own limit holds for the start line and the fields each, or for both together, depending
+// on how they arrive.
 void limit_header(std::size_t size, error_code& ec);
 
-// The client's request; invalid_argument for options that would not go into a request, or would break it.
-upgrade_request make_upgrade_request(
-  std::string_view host, const connect_options& options, const introduction& client, error_code& ec);
+// The client's request; invalid_argument for options that would not go into a request, or would
+// break it.
+upgrade_request make_upgrade_request(std::string_view host, const connect_options& options,
+  const introduction& client, error_code& ec);
 
 // What the server thinks of a request.
 struct upgrade_verdict
@@ -57,7 +59,8 @@ struct upgrade_verdict
 };
 
 // No target: whoever passed the request on has looked at that.
-upgrade_verdict judge_upgrade(const boost::beast::http::request_header<>& request, std::string_view target);
+upgrade_verdict judge_upgrade(
+  const boost::beast::http::request_header<>& request, std::string_view target);
 
 // The status that answers a request which could not be read.
 boost::beast::http::status status_of_unreadable(const error_code& ec);
@@ -75,8 +78,7 @@ std::string text_of(const Message& message)
 }
 
 // What the client thinks of the answer: what the server says of itself, or an error.
-introduction judge_answer(
-  const boost::beast::http::response_header<>& answer, error_code& ec);
+introduction judge_answer(const boost::beast::http::response_header<>& answer, error_code& ec);
 
 // The server's reason for refusing, as it wrote it: show it through untrusted().
 std::string_view refusal_reason(const boost::beast::http::response_header<>& answer);

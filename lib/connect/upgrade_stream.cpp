@@ -56,8 +56,10 @@ asio::awaitable<error_code> shake_hands(
   co_return ec;
 }
 
-// The service's io_context owns this, and by it the handler, as long as it waits: both are destroyed together.
-asio::awaitable<void> run_upgrade(std::shared_ptr<connection> link, server_side server, server_handler handler)
+// The service's io_context owns this, and by it the handler, as long as it waits: both are
+// destroyed together.
+asio::awaitable<void> run_upgrade(
+  std::shared_ptr<connection> link, server_side server, server_handler handler)
 {
   unclaimed_queue_pair made;
   heartbeat_times times;
@@ -97,16 +99,19 @@ void start_upgrade(upgradable_stream stream, upgrade_answer answer,
     stream.ec = asio::error::invalid_argument;
   if (stream.ec)
     return std::move(waiting).complete(stream.ec, nullptr);
-  const auto link = connection_service::of(stream.executor).make_connection(std::move(stream.stream));
+  const auto link =
+    connection_service::of(stream.executor).make_connection(std::move(stream.stream));
   if (slot.is_connected())
-    slot.assign([handle = connection::handle(*link)](asio::cancellation_type type)
+    slot.assign(
+      [handle = connection::handle(*link)](asio::cancellation_type type)
       {
         if (type != asio::cancellation_type::none)
           handle.cancel_handshake();
       });
-  asio::post(link->io(), [link, time_limit = answer.options.handshake_timeout] { link->set_deadline(time_limit); });
-  server_side server{
-    {std::move(answer.inner), answer.same_context, std::move(answer.domain), std::move(answer.options.queue_pair)},
+  asio::post(link->io(),
+    [link, time_limit = answer.options.handshake_timeout] { link->set_deadline(time_limit); });
+  server_side server{{std::move(answer.inner), answer.same_context, std::move(answer.domain),
+                       std::move(answer.options.queue_pair)},
     std::move(answer.request), std::move(answer.options.data)};
   asio::co_spawn(link->io(), run_upgrade(link, std::move(server), std::move(waiting)),
     [](const std::exception_ptr& problem)

@@ -16,15 +16,17 @@
 
 namespace rdma::detail {
 
-// What lies at an address, by granules of 2 MiB of which each belongs to one T or to none: a tree of three levels, as the
-// processor's own. Looking up takes no lock. Writing is the caller's to serialise.
+// What lies at an address, by granules of 2 MiB of which each belongs to one T or to none: a tree
+// of three levels, as the processor's own. Looking up takes no lock. Writing is the caller's to
+// serialise.
 template <class T>
 class address_map
 {
 public:
   static constexpr std::size_t granule_bytes = std::size_t{1} << 21;
 
-  // Null where nothing is; also for addresses beyond the 48 bits that mmap(2) gives without being asked for more.
+  // Null where nothing is; also for addresses beyond the 48 bits that mmap(2) gives without being
+  // asked for more.
   [[nodiscard]] T* find(const void* address) const noexcept
   {
     const auto granule = reinterpret_cast<std::uintptr_t>(address) / granule_bytes;
@@ -73,7 +75,9 @@ private:
 
   std::atomic<T*>& at(std::uintptr_t granule)
   {
-    return root_[granule / (entries * entries)].get()[granule / entries % entries].get()[granule % entries];
+    return root_[granule / (entries * entries)]
+      .get()[granule / entries % entries]
+      .get()[granule % entries];
   }
 
   std::array<link<middle>, entries> root_;

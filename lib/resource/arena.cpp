@@ -21,9 +21,9 @@ namespace {
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 static_assert(address_map<arena>::granule_bytes == huge_page_bytes);
 
-// Pages of 2 MiB whatever the system's default is: with MAP_FIXED, mmap(2) would round the length up to one of that, and
-// map over what lies behind (MAP_HUGE_2MB of linux/mman.h: the logarithm, shifted by MAP_HUGE_SHIFT). memfd_create(2) has
-// the same.
+// Pages of 2 MiB whatever the system's default is: with MAP_FIXED, mmap(2) would round the length
+// up to one of that, and map over what lies behind (MAP_HUGE_2MB of linux/mman.h: the logarithm,
+// shifted by MAP_HUGE_SHIFT). memfd_create(2) has the same.
 constexpr int huge_page_flags = MAP_HUGETLB | (21 << 26);
 
 // Address space from a multiple of 2 MiB on, without memory.
@@ -65,8 +65,8 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, er
       != MAP_FAILED)
     done = whole; // else the system has none to spare, and the pages below will do
   if (done < bytes
-    && ::mmap(data + done, bytes - done, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED,
-         -1, 0)
+    && ::mmap(data + done, bytes - done, PROT_READ | PROT_WRITE,
+         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
       == MAP_FAILED)
   {
     ec = last_verbs_error();

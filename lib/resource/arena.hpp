@@ -21,13 +21,15 @@
 
 namespace rdma::detail {
 
-// Memory of the system's, from an address that is a multiple of 2 MiB on. It keeps the rest of its last 2 MiB, without
-// memory behind it, so that nothing else comes to lie in a granule of the pool's address_map.
+// Memory of the system's, from an address that is a multiple of 2 MiB on. It keeps the rest of its
+// last 2 MiB, without memory behind it, so that nothing else comes to lie in a granule of the
+// pool's address_map.
 class mapped_memory
 {
 public:
   mapped_memory() = default;
-  // `shared`: memory that peers on this host may map when they have a key to it; else it is this process' alone.
+  // `shared`: memory that peers on this host may map when they have a key to it; else it is this
+  // process' alone.
   mapped_memory(std::size_t bytes, huge_pages huge, bool shared, error_code& ec);
   ~mapped_memory();
   mapped_memory(mapped_memory&& other) noexcept;
@@ -45,10 +47,11 @@ private:
   std::size_t huge_bytes_asked_ = 0;
 };
 
-// Registered memory that blocks are cut from. As a registration it has one reference of the pool's, and one for each
-// operation that was given memory in it which is not a registered_buffer; it is deregistered when the last one goes.
-// An arena object is used again for another memory, but stays where it is for as long as the pool does: whoever asks
-// for the registration of memory that was freed meanwhile finds nothing, or another arena, and no freed memory.
+// Registered memory that blocks are cut from. As a registration it has one reference of the pool's,
+// and one for each operation that was given memory in it which is not a registered_buffer; it is
+// deregistered when the last one goes. An arena object is used again for another memory, but stays
+// where it is for as long as the pool does: whoever asks for the registration of memory that was
+// freed meanwhile finds nothing, or another arena, and no freed memory.
 struct arena : registration
 {
   // Maps and registers. Afterwards, when ec is not set, references is one.
@@ -69,8 +72,10 @@ struct arena : registration
 
   [[nodiscard]] bool contains(const void* data, std::size_t bytes) const noexcept
   {
-    const auto offset = reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(base);
-    return offset < size && bytes <= size - offset; // an address below the base is far beyond its end
+    const auto offset =
+      reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(base);
+    return offset < size
+      && bytes <= size - offset; // an address below the base is far beyond its end
   }
 
   [[nodiscard]] std::size_t page_of(const std::byte* block) const noexcept

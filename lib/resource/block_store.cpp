@@ -29,7 +29,10 @@ memory_pool_options in_order(memory_pool_options o)
 {
   const auto system_page = std::max(page_bytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
   const auto whole = [&](std::size_t bytes)
-  { return bytes > SIZE_MAX / 4 ? SIZE_MAX / 4 & ~(system_page - 1) : round_up(std::max(bytes, system_page), system_page); };
+  {
+    return bytes > SIZE_MAX / 4 ? SIZE_MAX / 4 & ~(system_page - 1)
+                                : round_up(std::max(bytes, system_page), system_page);
+  };
   o.arena_size = whole(o.arena_size);
   o.arena_size_max = std::max(o.arena_size, whole(o.arena_size_max));
   o.size_max = o.size_max & ~(system_page - 1);
@@ -52,8 +55,8 @@ block_store::~block_store() = default;
 
 std::size_t block_store::growth(std::size_t bytes) const noexcept
 {
-  const std::size_t usual =
-    std::clamp(std::bit_floor(counts_.bytes_registered / 4), options_.arena_size, options_.arena_size_max);
+  const std::size_t usual = std::clamp(
+    std::bit_floor(counts_.bytes_registered / 4), options_.arena_size, options_.arena_size_max);
   const auto system_page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   return std::max(usual, round_up(bytes, std::max(page_bytes, system_page)));
 }
@@ -98,8 +101,9 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
   }
 }
 
-// An arena grows the pool by a quarter: there are few, as there should be in a NIC's tables and in the walk through
-// them, and never much more than is needed. Where the system refuses so much, or the limit is near, it may be less.
+// An arena grows the pool by a quarter: there are few, as there should be in a NIC's tables and in
+// the walk through them, and never much more than is needed. Where the system refuses so much, or
+// the limit is near, it may be less.
 bool block_store::grow(std::size_t pages, error_code& ec)
 {
   const std::size_t needed = pages * page_bytes;
@@ -173,7 +177,8 @@ std::size_t block_store::give_back_idle(std::size_t bytes_left) noexcept
     result += each.size;
     counts_.give_backs++;
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-    // acq_rel: all that was done through other references happens before. Not release(), which would want the mutex.
+    // acq_rel: all that was done through other references happens before. Not release(), which
+    // would want the mutex.
     if (each.references.fetch_sub(1, std::memory_order_acq_rel) == 1)
       close(each);
   }
@@ -285,7 +290,8 @@ void block_store::give_back(std::size_t class_index, std::byte* block) noexcept
   if (!is_slab_class(class_index))
     return give_back_pages(home, block, bytes / page_bytes);
   slab& from = *home.slabs[home.page_of(block)];
-  assert(from.class_index() == class_index); // else it was deallocated with another size than allocated
+  assert(
+    from.class_index() == class_index); // else it was deallocated with another size than allocated
   if (from.full())
     link(from);
   from.give_back(block);

@@ -22,12 +22,13 @@
 
 namespace rdma::detail {
 
-// The arenas of a pool, and what is cut from them: slabs of small blocks, runs of pages for larger ones. Knows the
-// limit and the watermarks, and no threads: the pool's mutex is held in every call but find().
+// The arenas of a pool, and what is cut from them: slabs of small blocks, runs of pages for larger
+// ones. Knows the limit and the watermarks, and no threads: the pool's mutex is held in every call
+// but find().
 //
-// One mutex, not one a size class: all classes take pages from the same arenas, growth, limit and give-back are the
-// pool's, and threads come here with whole batches. Registering happens under it as well, so that two threads which
-// find the pool empty do not both make it grow.
+// One mutex, not one a size class: all classes take pages from the same arenas, growth, limit and
+// give-back are the pool's, and threads come here with whole batches. Registering happens under it
+// as well, so that two threads which find the pool empty do not both make it grow.
 class block_store
 {
 public:
@@ -38,7 +39,8 @@ public:
   block_store(const block_store&) = delete;
   block_store& operator=(const block_store&) = delete;
 
-  // Blocks of a class, as many as are to be had without growing again, at most `wanted`; none when ec is set.
+  // Blocks of a class, as many as are to be had without growing again, at most `wanted`; none when
+  // ec is set.
   std::size_t take(std::size_t class_index, std::byte** to, std::size_t wanted, error_code& ec);
   void give_back(std::size_t class_index, std::byte* block) noexcept;
 
@@ -46,7 +48,8 @@ public:
   [[nodiscard]] std::byte* take_large(std::size_t bytes, error_code& ec);
   void give_back_large(std::byte* block, std::size_t bytes) noexcept;
 
-  // Gives arenas without blocks back to the system until they hold no more than this; the bytes given back.
+  // Gives arenas without blocks back to the system until they hold no more than this; the bytes
+  // given back.
   std::size_t give_back_idle(std::size_t bytes_left) noexcept;
 
   // An arena whose last reference went, unless the store let go of it itself.
@@ -55,7 +58,8 @@ public:
   // The arena that a block of this store, or any other address, lies in; null.
   [[nodiscard]] arena* find(const void* address) const noexcept { return map_.find(address); }
 
-  // False when the limit forbids a block of that size for as long as what is taken now is, but for so many bytes of it.
+  // False when the limit forbids a block of that size for as long as what is taken now is, but for
+  // so many bytes of it.
   [[nodiscard]] bool may_hold(std::size_t bytes, std::size_t but_for = 0) const noexcept
   {
     return bytes <= options_.size_max - (counts_.bytes_allocated - but_for);
@@ -88,7 +92,7 @@ private:
   void* const owner_;
   void (*const destroy_)(registration*) noexcept;
   address_map<arena> map_;
-  std::vector<arena*> open_;                  // the oldest first
+  std::vector<arena*> open_;                    // the oldest first
   std::vector<std::unique_ptr<arena>> objects_; // of all arenas that there ever were
   std::vector<arena*> spare_;
   std::array<slab*, class_count> free_slabs_{}; // with a block left

@@ -41,7 +41,10 @@ context::context(const context_options& options, error_code& ec)
   }
 }
 
-device context::default_device() const { return device(impl_->default_device()); }
+device context::default_device() const
+{
+  return device(impl_->default_device());
+}
 
 std::vector<device> context::devices() const
 {
@@ -67,9 +70,15 @@ registered_buffer context::allocate(std::size_t size, error_code& ec) const
   return pool().make_buffer(size, buffer_alignment, ec);
 }
 
-memory_pool& context::pool() const noexcept { return impl_->resource(); }
+memory_pool& context::pool() const noexcept
+{
+  return impl_->resource();
+}
 
-memory_pool_statistics context::pool_statistics() const { return impl_->pool().statistics(); }
+memory_pool_statistics context::pool_statistics() const
+{
+  return impl_->pool().statistics();
+}
 
 rdma::registration_cache_statistics context::registration_cache_statistics() const
 {

@@ -63,9 +63,15 @@ std::string system_library_remark()
   return library.functions != nullptr ? library.path : library.reason;
 }
 
-std::string device::name() const { return impl_->name(); }
+std::string device::name() const
+{
+  return impl_->name();
+}
 
-device_kind device::kind() const noexcept { return impl_->kind(); }
+device_kind device::kind() const noexcept
+{
+  return impl_->kind();
+}
 
 std::uint32_t device::max_work_requests() const noexcept
 {
@@ -87,18 +93,30 @@ std::uint32_t device::max_read_atomic() const noexcept
   return static_cast<std::uint32_t>(impl_->attributes().max_qp_rd_atom);
 }
 
-std::uint64_t device::max_message_size() const noexcept { return impl_->port().max_msg_sz; }
+std::uint64_t device::max_message_size() const noexcept
+{
+  return impl_->port().max_msg_sz;
+}
 
-bool device::has_atomics() const noexcept { return impl_->attributes().atomic_cap != IBV_ATOMIC_NONE; }
+bool device::has_atomics() const noexcept
+{
+  return impl_->attributes().atomic_cap != IBV_ATOMIC_NONE;
+}
 
 bool device::has_memory_windows() const noexcept
 {
   return impl_->has_windows();
 }
 
-bool device::has_immediate_data() const noexcept { return !impl_->is_iwarp(); }
+bool device::has_immediate_data() const noexcept
+{
+  return !impl_->is_iwarp();
+}
 
-bool device::has_shared_receive_queues() const noexcept { return impl_->attributes().max_srq > 0; }
+bool device::has_shared_receive_queues() const noexcept
+{
+  return impl_->attributes().max_srq > 0;
+}
 
 std::vector<boost::asio::ip::address> device::addresses() const
 {
@@ -109,7 +127,10 @@ std::vector<boost::asio::ip::address> device::addresses() const
   return result;
 }
 
-ibv_context* device::native_handle() const noexcept { return impl_->native(); }
+ibv_context* device::native_handle() const noexcept
+{
+  return impl_->native();
+}
 
 const char* name_of(wire value) noexcept
 {

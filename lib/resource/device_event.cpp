@@ -13,8 +13,10 @@ namespace rdma {
 
 static_assert(static_cast<int>(device_event_type::completion_queue_error) == IBV_EVENT_CQ_ERR);
 static_assert(static_cast<int>(device_event_type::queue_pair_fatal) == IBV_EVENT_QP_FATAL);
-static_assert(static_cast<int>(device_event_type::queue_pair_request_error) == IBV_EVENT_QP_REQ_ERR);
-static_assert(static_cast<int>(device_event_type::queue_pair_access_error) == IBV_EVENT_QP_ACCESS_ERR);
+static_assert(
+  static_cast<int>(device_event_type::queue_pair_request_error) == IBV_EVENT_QP_REQ_ERR);
+static_assert(
+  static_cast<int>(device_event_type::queue_pair_access_error) == IBV_EVENT_QP_ACCESS_ERR);
 static_assert(static_cast<int>(device_event_type::communication_established) == IBV_EVENT_COMM_EST);
 static_assert(static_cast<int>(device_event_type::send_queue_drained) == IBV_EVENT_SQ_DRAINED);
 static_assert(static_cast<int>(device_event_type::path_migrated) == IBV_EVENT_PATH_MIG);
@@ -26,10 +28,12 @@ static_assert(static_cast<int>(device_event_type::lid_change) == IBV_EVENT_LID_C
 static_assert(static_cast<int>(device_event_type::partition_key_change) == IBV_EVENT_PKEY_CHANGE);
 static_assert(static_cast<int>(device_event_type::subnet_manager_change) == IBV_EVENT_SM_CHANGE);
 static_assert(static_cast<int>(device_event_type::shared_receive_queue_error) == IBV_EVENT_SRQ_ERR);
+static_assert(static_cast<int>(device_event_type::shared_receive_queue_limit_reached)
+  == IBV_EVENT_SRQ_LIMIT_REACHED);
 static_assert(
-  static_cast<int>(device_event_type::shared_receive_queue_limit_reached) == IBV_EVENT_SRQ_LIMIT_REACHED);
-static_assert(static_cast<int>(device_event_type::last_work_request_reached) == IBV_EVENT_QP_LAST_WQE_REACHED);
-static_assert(static_cast<int>(device_event_type::client_reregister) == IBV_EVENT_CLIENT_REREGISTER);
+  static_cast<int>(device_event_type::last_work_request_reached) == IBV_EVENT_QP_LAST_WQE_REACHED);
+static_assert(
+  static_cast<int>(device_event_type::client_reregister) == IBV_EVENT_CLIENT_REREGISTER);
 static_assert(static_cast<int>(device_event_type::gid_change) == IBV_EVENT_GID_CHANGE);
 static_assert(static_cast<int>(device_event_type::work_queue_fatal) == IBV_EVENT_WQ_FATAL);
 

@@ -50,7 +50,8 @@ device_impl::device_impl(const verbs::api& api, ibv_context* context, device_kin
     port_ = *first;
     // The first port that is up; port 1 where none is.
     for (unsigned number = 2; !port_active() && number <= attributes_.phys_port_cnt; ++number)
-      if (const auto other = query_port(static_cast<std::uint8_t>(number)); other && other->state == IBV_PORT_ACTIVE)
+      if (const auto other = query_port(static_cast<std::uint8_t>(number));
+          other && other->state == IBV_PORT_ACTIVE)
       {
         port_ = *other;
         port_number_ = static_cast<std::uint8_t>(number);
@@ -89,7 +90,8 @@ std::optional<ibv_port_attr> device_impl::query_port(std::uint8_t number) const
 {
   ibv_port_attr attributes{};
   if (forked()
-    || api_.query_port(context_, number, reinterpret_cast<_compat_ibv_port_attr*>(&attributes)) != 0)
+    || api_.query_port(context_, number, reinterpret_cast<_compat_ibv_port_attr*>(&attributes))
+      != 0)
     return std::nullopt;
   return attributes;
 }
@@ -104,7 +106,8 @@ std::vector<gid_entry> device_impl::gids() const
     for (int i = 0; attributes && i < attributes->gid_tbl_len && i < indices_max; ++i)
     {
       ibv_gid_entry found{};
-      if (api_.query_gid_ex(context_, port, static_cast<std::uint32_t>(i), &found, 0, sizeof found) != 0)
+      if (api_.query_gid_ex(context_, port, static_cast<std::uint32_t>(i), &found, 0, sizeof found)
+        != 0)
         continue; // an empty place in the table (ENODATA)
       gid_entry entry;
       entry.port = static_cast<std::uint8_t>(port);
@@ -149,9 +152,12 @@ std::string opening_failure(const ibv_device& device, error_code& ec)
   if (::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0 && errno == EACCES)
     ec.assign(EACCES, boost::system::system_category());
   std::string result = file + ", user " + std::to_string(::geteuid()) + ": " + ec.message();
-  if (ec == boost::system::errc::permission_denied || ec == boost::system::errc::operation_not_permitted)
-    return result + ". Let the user read and write it: add the user to the group that owns it (often \"rdma\"), or give it "
-                    "to one by a udev rule: KERNEL==\"uverbs*\", GROUP=\"rdma\", MODE=\"0660\".";
+  if (ec == boost::system::errc::permission_denied
+    || ec == boost::system::errc::operation_not_permitted)
+    return result
+      + ". Let the user read and write it: add the user to the group that owns it (often "
+        "\"rdma\"), or give it "
+        "to one by a udev rule: KERNEL==\"uverbs*\", GROUP=\"rdma\", MODE=\"0660\".";
   if (const std::string cause = likely_cause(ec); !cause.empty())
     result += ". " + cause;
   return result;
@@ -162,17 +168,19 @@ std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& li
   namespace fs = std::filesystem;
   std::vector<unlisted_device> result;
   std::error_code none; // without the directory there is no RDMA in this kernel, and nothing to say
-  for (fs::directory_iterator each("/sys/class/infiniband_verbs", none), end; !none && each != end; each.increment(none))
+  for (fs::directory_iterator each("/sys/class/infiniband_verbs", none), end; !none && each != end;
+       each.increment(none))
   {
     std::string name;
     if (!(std::ifstream(each->path() / "ibdev") >> name)
       || std::find(listed.begin(), listed.end(), name) != listed.end())
       continue;
     const std::string file = "/dev/infiniband/" + each->path().filename().string();
-    result.push_back({name, ::access(file.c_str(), F_OK) != 0
-        ? "the kernel has it, but there is no file " + file + ": in a container, pass it in (--device " + file
-          + "); else udev makes it"
-        : "the kernel has it, but libibverbs has no driver for it: install the package ibverbs-providers"});
+    result.push_back({name,
+      ::access(file.c_str(), F_OK) != 0 ? "the kernel has it, but there is no file " + file
+          + ": in a container, pass it in (--device " + file + "); else udev makes it"
+                                        : "the kernel has it, but libibverbs has no driver for it: "
+                                          "install the package ibverbs-providers"});
   }
   return result;
 }
@@ -187,7 +195,8 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, s
   ibv_device** list = api != nullptr ? api->get_device_list(&count) : nullptr;
   std::unique_ptr<device_impl> found;
   std::vector<std::string> names;
-  const auto add_reason = [&why](const std::string& more) { why += (why.empty() ? "" : "; ") + more; };
+  const auto add_reason = [&why](const std::string& more)
+  { why += (why.empty() ? "" : "; ") + more; };
   for (int i = 0; list != nullptr && i < count && !found; ++i)
   {
     names.emplace_back(api->get_device_name(list[i]));

@@ -61,7 +61,9 @@ public:
   }
   [[nodiscard]] bool has_windows() const noexcept
   {
-    return (attributes_.device_cap_flags & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B)) != 0;
+    return (attributes_.device_cap_flags
+             & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B))
+      != 0;
   }
 
   [[nodiscard]] event_hub& events() const noexcept { return *events_; }
@@ -71,10 +73,14 @@ public:
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
   // What a call that failed means: error::device_lost when that is why.
-  [[nodiscard]] error_code why(const error_code& ec) const noexcept { return state() ? state() : ec; }
+  [[nodiscard]] error_code why(const error_code& ec) const noexcept
+  {
+    return state() ? state() : ec;
+  }
 
-  // Whether IBV_EVENT_QP_LAST_WQE_REACHED is worth waiting for. No attribute says so: it is until a queue pair has waited
-  // in vain on a device of this name that never told, as rxe's before Linux 6.11.
+  // Whether IBV_EVENT_QP_LAST_WQE_REACHED is worth waiting for. No attribute says so: it is until a
+  // queue pair has waited in vain on a device of this name that never told, as rxe's before
+  // Linux 6.11.
   enum class telling
   {
     unknown,
@@ -92,7 +98,8 @@ public:
   void last_work_request_missed() noexcept
   {
     telling expected = telling::unknown;
-    tells_last_work_request_->compare_exchange_strong(expected, telling::no, std::memory_order_relaxed);
+    tells_last_work_request_->compare_exchange_strong(
+      expected, telling::no, std::memory_order_relaxed);
   }
 
 private:
@@ -107,14 +114,16 @@ private:
   std::atomic<telling>* tells_last_work_request_; // of all opened devices of this name, for good
 };
 
-// Opens the device that `name` asks for (see context_options::device); null when the software device
-// is to be the only one. `why` says for a person what stands behind `ec`, or why there is none.
+// Opens the device that `name` asks for (see context_options::device); null when the software
+// device is to be the only one. `why` says for a person what stands behind `ec`, or why there is
+// none.
 std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, std::string& why);
 
 // Why this device could not be opened, just now, and what to do about it.
 std::string opening_failure(const ibv_device& device, error_code& ec);
 
-// Devices that the kernel has, and why libibverbs does not list them: those that are not in `listed`.
+// Devices that the kernel has, and why libibverbs does not list them: those that are not in
+// `listed`.
 struct unlisted_device
 {
   std::string name;

@@ -20,7 +20,8 @@ device_set::device_set(const context_options& options)
   , cache_options(options.cache)
 {
   std::string wanted = options.device;
-  if (const char* from_environment = std::getenv("BOOST_RDMA_DEVICE"); wanted.empty() && from_environment)
+  if (const char* from_environment = std::getenv("BOOST_RDMA_DEVICE");
+      wanted.empty() && from_environment)
     wanted = from_environment;
   if (wanted != software::device_name)
   {
@@ -44,12 +45,16 @@ std::string registration_failure(std::size_t bytes, const error_code& ec)
   return result;
 }
 
-registered_range::~registered_range() { close(); }
+registered_range::~registered_range()
+{
+  close();
+}
 
 void registered_range::close() noexcept
 {
   for (std::size_t i = 0; i < device_count_max; ++i)
-    if (ibv_mr* region = std::exchange(regions_[i], nullptr); region != nullptr && !domain_->device_at(i)->forked())
+    if (ibv_mr* region = std::exchange(regions_[i], nullptr);
+        region != nullptr && !domain_->device_at(i)->forked())
       domain_->device_at(i)->api().dereg_mr(region);
 }
 
@@ -126,7 +131,10 @@ domain_impl::domain_impl(std::shared_ptr<device_set> devices)
   }
 }
 
-domain_impl::~domain_impl() { close(); }
+domain_impl::~domain_impl()
+{
+  close();
+}
 
 void domain_impl::close() noexcept
 {
@@ -148,7 +156,8 @@ device_impl& domain_impl::find_device(const std::string& name, const std::string
         found = device.get();
     }
   if (found == nullptr)
-    throw system_error(error::no_device, who + " on '" + name + "': the context has opened " + names);
+    throw system_error(
+      error::no_device, who + " on '" + name + "': the context has opened " + names);
   if (const error_code ec = found->state())
     throw system_error(ec, who);
   return *found;

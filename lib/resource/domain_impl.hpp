@@ -51,7 +51,10 @@ public:
 
   [[nodiscard]] device_keys local_keys() const noexcept;
   [[nodiscard]] device_keys remote_keys() const noexcept;
-  [[nodiscard]] ibv_mr* native(std::size_t device_index) const noexcept { return regions_[device_index]; }
+  [[nodiscard]] ibv_mr* native(std::size_t device_index) const noexcept
+  {
+    return regions_[device_index];
+  }
 
 private:
   const domain_impl* domain_ = nullptr;
@@ -60,8 +63,8 @@ private:
 
 class pool_impl;
 
-// A protection domain on every device of a context, with the pool that allocates in it. When the last handle goes it lives
-// on for as long as memory of its pool is out.
+// A protection domain on every device of a context, with the pool that allocates in it. When the
+// last handle goes it lives on for as long as memory of its pool is out.
 class domain_impl : public std::enable_shared_from_this<domain_impl>
 {
 public:
@@ -83,16 +86,20 @@ public:
   {
     return device_at(nic_index) != nullptr ? *device_at(nic_index) : *device_at(software_index);
   }
-  // The device of that name ("" for the default). Throws system_error for `who`: error::no_device, naming those that the
-  // context has opened, error::device_lost, error::forked.
+  // The device of that name ("" for the default). Throws system_error for `who`: error::no_device,
+  // naming those that the context has opened, error::device_lost, error::forked.
   [[nodiscard]] device_impl& find_device(const std::string& name, const std::string& who) const;
 
-  [[nodiscard]] ibv_pd* native(std::size_t device_index) const noexcept { return domains_[device_index]; }
+  [[nodiscard]] ibv_pd* native(std::size_t device_index) const noexcept
+  {
+    return domains_[device_index];
+  }
   [[nodiscard]] pool_impl& pool() noexcept { return *pool_; }
   [[nodiscard]] memory_pool& resource() noexcept { return resource_; }
   [[nodiscard]] registration_cache& cache() noexcept { return cache_; }
 
-  // In a child of fork(), where the pool may be in the midst of what a thread of the parent's did to it.
+  // In a child of fork(), where the pool may be in the midst of what a thread of the parent's did
+  // to it.
   void leave_pool() noexcept { static_cast<void>(pool_.release()); }
 
 private:

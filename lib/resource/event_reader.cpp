@@ -26,12 +26,12 @@
 namespace rdma::detail {
 namespace {
 
-// Held while events are handed on. Whoever closes a device waits for it, and so does fork(): a child must not
-// find a mutex locked by a thread that it does not have.
+// Held while events are handed on. Whoever closes a device waits for it, and so does fork(): a
+// child must not find a mutex locked by a thread that it does not have.
 std::mutex dispatch_mutex;
 
-[[maybe_unused]] const int dispatch_fork_handlers = ::pthread_atfork([] { dispatch_mutex.lock(); },
-  [] { dispatch_mutex.unlock(); }, [] { dispatch_mutex.unlock(); });
+[[maybe_unused]] const int dispatch_fork_handlers = ::pthread_atfork(
+  [] { dispatch_mutex.lock(); }, [] { dispatch_mutex.unlock(); }, [] { dispatch_mutex.unlock(); });
 
 class descriptor
 {
@@ -40,7 +40,8 @@ public:
     : fd_(fd)
   {
     if (fd < 0)
-      throw system_error(error_code(errno, boost::system::system_category()), "cannot read device events");
+      throw system_error(
+        error_code(errno, boost::system::system_category()), "cannot read device events");
   }
   ~descriptor() { ::close(fd_); }
   descriptor(const descriptor&) = delete;
@@ -92,7 +93,8 @@ subject subject_of(const ibv_async_event& event)
 
 } // namespace
 
-// The thread that reads the events of all devices of the process. It exists while a device is listened to.
+// The thread that reads the events of all devices of the process. It exists while a device is
+// listened to.
 class event_reader
 {
 public:
@@ -141,7 +143,8 @@ event_reader::event_reader()
   event.events = EPOLLIN;
   event.data.fd = state_->stop.get();
   if (::epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, state_->stop.get(), &event) != 0)
-    throw system_error(error_code(errno, boost::system::system_category()), "cannot read device events");
+    throw system_error(
+      error_code(errno, boost::system::system_category()), "cannot read device events");
   const signals_blocked blocked;
   try
   {
@@ -149,8 +152,8 @@ event_reader::event_reader()
   }
   catch (const std::system_error& e)
   {
-    throw system_error(
-      error_code(e.code().value(), boost::system::system_category()), "no thread to read device events");
+    throw system_error(error_code(e.code().value(), boost::system::system_category()),
+      "no thread to read device events");
   }
 }
 
@@ -162,7 +165,8 @@ event_reader::~event_reader()
     return;
   }
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(state_->stop.get(), &one, sizeof one); // cannot be full
+  [[maybe_unused]] const ssize_t n =
+    ::write(state_->stop.get(), &one, sizeof one); // cannot be full
   if (thread_->get_id() == std::this_thread::get_id())
     thread_->detach();
   else
@@ -188,7 +192,8 @@ void event_reader::remove(int fd) noexcept
   std::shared_ptr<event_hub> removed; // destroyed after the lock
   {
     const std::lock_guard lock(state_->mutex);
-    ::epoll_ctl(state_->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // ENOENT where drain() saw its end
+    ::epoll_ctl(
+      state_->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // ENOENT where drain() saw its end
     if (const auto found = state_->hubs.find(fd); found != state_->hubs.end())
     {
       removed = std::move(found->second);
@@ -204,7 +209,8 @@ void event_reader::run(const std::shared_ptr<shared>& state) noexcept
   for (;;)
   {
     std::array<epoll_event, 16> ready;
-    const int count = ::epoll_wait(state->epoll.get(), ready.data(), static_cast<int>(ready.size()), -1);
+    const int count =
+      ::epoll_wait(state->epoll.get(), ready.data(), static_cast<int>(ready.size()), -1);
     for (int i = 0; i < count; ++i)
     {
       const int fd = ready[static_cast<std::size_t>(i)].data.fd;
@@ -220,8 +226,10 @@ void event_reader::run(const std::shared_ptr<shared>& state) noexcept
       if (!hub || hub->drain())
         continue;
       const std::lock_guard lock(state->mutex);
-      if (const auto found = state->hubs.find(fd); found != state->hubs.end() && found->second == hub)
-        ::epoll_ctl(state->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // a descriptor in error stays readable
+      if (const auto found = state->hubs.find(fd);
+          found != state->hubs.end() && found->second == hub)
+        ::epoll_ctl(
+          state->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // a descriptor in error stays readable
     }
   }
 }
@@ -234,7 +242,8 @@ void event_hub::start()
   const int fd = context_->async_fd;
   const int flags = ::fcntl(fd, F_GETFL);
   if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
-    throw system_error(error_code(errno, boost::system::system_category()), "cannot read device events");
+    throw system_error(
+      error_code(errno, boost::system::system_category()), "cannot read device events");
   auto reader = event_reader::of_process();
   reader->add(fd, shared_from_this());
   reader_ = std::move(reader);
@@ -280,7 +289,8 @@ void event_hub::close() noexcept
     reader->remove(context_->async_fd);
 }
 
-// Who is to hear of it; before it is acknowledged, as the object may go then and another take its address.
+// Who is to hear of it; before it is acknowledged, as the object may go then and another take its
+// address.
 void event_hub::collect(const ibv_async_event& event, bool fatal)
 {
   const std::lock_guard lock(mutex_);
@@ -301,7 +311,10 @@ void event_hub::tell(const device_news& news) noexcept
       listener->on_device_event(news);
 }
 
-void wait_for_listeners() noexcept { const std::lock_guard wait(dispatch_mutex); }
+void wait_for_listeners() noexcept
+{
+  const std::lock_guard wait(dispatch_mutex);
+}
 
 bool event_hub::drain() noexcept
 {
@@ -320,7 +333,8 @@ bool event_hub::drain() noexcept
     const subject about = subject_of(event);
     const bool fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
     if (fatal)
-      lost_.store(true, std::memory_order_release); // before they are collected: see queue_pair_core::create
+      lost_.store(
+        true, std::memory_order_release); // before they are collected: see queue_pair_core::create
     for (;;)
       try
       {

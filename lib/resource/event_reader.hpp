@@ -22,11 +22,12 @@ namespace rdma::detail {
 
 class event_reader;
 
-// The asynchronous events of one opened device. A device has one stream of them, so they are read in one
-// place and handed on to who asked: an object's events to the object, all of them to subscribers.
+// The asynchronous events of one opened device. A device has one stream of them, so they are read
+// in one place and handed on to who asked: an object's events to the object, all of them to
+// subscribers.
 //
-// Every event is acknowledged before anybody hears of it: ibv_destroy_qp and its like wait for that, often with
-// a mutex held which the listener wants.
+// Every event is acknowledged before anybody hears of it: ibv_destroy_qp and its like wait for
+// that, often with a mutex held which the listener wants.
 class event_hub : public std::enable_shared_from_this<event_hub>
 {
 public:
@@ -36,8 +37,8 @@ public:
   {
   }
 
-  // Events of this ibv_qp, ibv_cq or ibv_srq go to `listener` from here on, and the device's end. Reading starts
-  // with the first of all. Throws system_error when there is no thread to be had.
+  // Events of this ibv_qp, ibv_cq or ibv_srq go to `listener` from here on, and the device's end.
+  // Reading starts with the first of all. Throws system_error when there is no thread to be had.
   void watch(const void* native, std::weak_ptr<device_listener> listener);
 
   // Before the object is destroyed.
@@ -73,7 +74,8 @@ private:
   std::vector<std::weak_ptr<device_listener>> targets_; // of the event in hand; the reader's own
 };
 
-// Returns when no listener is being called, or owned for that, any more that was before. Not by a listener.
+// Returns when no listener is being called, or owned for that, any more that was before. Not by a
+// listener.
 void wait_for_listeners() noexcept;
 
 } // namespace rdma::detail

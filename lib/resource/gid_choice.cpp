@@ -42,13 +42,15 @@ bool is_link_local(const gid_entry& entry)
   return entry.address && entry.address->is_v6() && entry.address->to_v6().is_link_local();
 }
 
-// Larger is better. A port that is down carries nothing; RoCE v1 does not leave its link; link-local and loopback
-// addresses reach few. IPv4 before IPv6 for both sides to choose alike, unless the address in use is IPv6.
+// Larger is better. A port that is down carries nothing; RoCE v1 does not leave its link;
+// link-local and loopback addresses reach few. IPv4 before IPv6 for both sides to choose alike,
+// unless the address in use is IPv6.
 auto rank(const gid_entry& entry, bool prefer_v6)
 {
   return std::make_tuple(entry.active, entry.kind != gid_kind::roce_v1, !is_link_local(entry),
-    !(entry.address && entry.address->is_loopback()), entry.address && entry.address->is_v6() == prefer_v6,
-    -static_cast<int>(entry.port), -static_cast<int>(entry.index));
+    !(entry.address && entry.address->is_loopback()),
+    entry.address && entry.address->is_v6() == prefer_v6, -static_cast<int>(entry.port),
+    -static_cast<int>(entry.index));
 }
 
 } // namespace
@@ -88,7 +90,8 @@ std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
   bool addressed = false;
   for (const gid_entry& entry : table)
   {
-    // A port that is down says nothing: it may be the other one of an adapter for InfiniBand and Ethernet.
+    // A port that is down says nothing: it may be the other one of an adapter for InfiniBand and
+    // Ethernet.
     addressed = addressed || (entry.active && entry.kind != gid_kind::infiniband);
     if (best == nullptr || rank(entry, prefer_v6) > rank(*best, prefer_v6))
       best = &entry;
@@ -108,7 +111,8 @@ std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
 
 std::uint32_t roce_path_mtu(std::uint32_t interface_mtu) noexcept
 {
-  // GRH or IPv6 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4: what the kernel counts, too (iboe_get_mtu).
+  // GRH or IPv6 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4: what the kernel counts, too
+  // (iboe_get_mtu).
   constexpr std::uint32_t headers = 40 + 8 + 12 + 4 + 28 + 4;
   std::uint32_t result = 0;
   for (const std::uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u})

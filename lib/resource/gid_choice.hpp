@@ -38,7 +38,7 @@ struct gid_entry
   std::uint8_t index = 0;
   gid_kind kind = gid_kind::roce_v2;
   ::ibv_gid gid{};
-  std::uint32_t interface_index = 0;               // of the network interface; 0 where that is not known
+  std::uint32_t interface_index = 0; // of the network interface; 0 where that is not known
   std::optional<boost::asio::ip::address> address; // none for InfiniBand
 };
 
@@ -47,15 +47,16 @@ std::optional<boost::asio::ip::address> address_of(const ::ibv_gid& gid);
 
 // The GID, and with it the port, by which a peer reaches this side that reaches `local`.
 //
-// One of that very address, if there is one. Else, where the address can say nothing about networks (there is none, or it is
-// loopback, or GIDs are no addresses, as on InfiniBand) the GID that most others reach. Else none, and `ec` is
-// error::no_local_gid: another network's GID would carry traffic where nobody looks for it, or nowhere.
-// `any_route` says that the device sends by the host's routes, whatever the GID, as the software device does.
+// One of that very address, if there is one. Else, where the address can say nothing about networks
+// (there is none, or it is loopback, or GIDs are no addresses, as on InfiniBand) the GID that most
+// others reach. Else none, and `ec` is error::no_local_gid: another network's GID would carry
+// traffic where nobody looks for it, or nowhere. `any_route` says that the device sends by the
+// host's routes, whatever the GID, as the software device does.
 std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
   const std::optional<boost::asio::ip::address>& local, bool any_route, error_code& ec);
 
-// Bytes of the largest RoCE packet's payload on a network interface with this MTU: a path MTU of IBA, or
-// 0 when not even the smallest fits.
+// Bytes of the largest RoCE packet's payload on a network interface with this MTU: a path MTU of
+// IBA, or 0 when not even the smallest fits.
 std::uint32_t roce_path_mtu(std::uint32_t interface_mtu) noexcept;
 
 } // namespace rdma::detail

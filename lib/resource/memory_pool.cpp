@@ -21,7 +21,8 @@ static_assert(memory_pool::alignment_max == detail::alignment_max);
 namespace {
 
 // Apart, so that the short way needs no stack.
-[[gnu::noinline]] void* allocate_or_throw(detail::pool_impl& pool, std::size_t bytes, std::size_t alignment)
+[[gnu::noinline]] void* allocate_or_throw(
+  detail::pool_impl& pool, std::size_t bytes, std::size_t alignment)
 {
   error_code ec;
   if (std::byte* const taken = pool.take(bytes, alignment, ec))

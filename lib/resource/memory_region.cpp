@@ -35,7 +35,8 @@ struct region final : registration
   std::shared_ptr<domain_impl> keep_alive;
   std::unique_ptr<registered_range> range = std::make_unique<registered_range>();
   void* mapped = nullptr;
-  std::shared_ptr<software::shared_memory> shared; // at `mapped`, where peers on this host may map it, too
+  std::shared_ptr<software::shared_memory>
+    shared; // at `mapped`, where peers on this host may map it, too
 };
 
 registration* make_region(
@@ -56,7 +57,8 @@ registration* make_region(
   made->size = size;
   if (data == nullptr)
   {
-    void* mapped = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void* mapped =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
     {
       ec = last_verbs_error();
@@ -84,7 +86,8 @@ registration* make_region(
 } // namespace
 } // namespace detail
 
-memory_region::memory_region(const protection_domain& domain, std::size_t size, access rights, error_code& ec)
+memory_region::memory_region(
+  const protection_domain& domain, std::size_t size, access rights, error_code& ec)
   : registration_(detail::make_region(domain, nullptr, size, rights, ec))
 {
 }
@@ -106,7 +109,8 @@ memory_region::memory_region(
     registration_ = detail::make_region(domain, data, size, rights, ec);
 }
 
-memory_region::memory_region(const protection_domain& domain, void* data, std::size_t size, access rights)
+memory_region::memory_region(
+  const protection_domain& domain, void* data, std::size_t size, access rights)
 {
   error_code ec;
   *this = memory_region(domain, data, size, rights, ec);
@@ -114,8 +118,8 @@ memory_region::memory_region(const protection_domain& domain, void* data, std::s
     throw system_error(ec, detail::registration_failure(size, ec));
 }
 
-memory_region register_buffer(
-  const protection_domain& domain, const boost::asio::mutable_buffer& memory, access rights, error_code& ec)
+memory_region register_buffer(const protection_domain& domain,
+  const boost::asio::mutable_buffer& memory, access rights, error_code& ec)
 {
   return memory_region(domain, memory.data(), memory.size(), rights, ec);
 }
@@ -130,8 +134,8 @@ memory_region register_buffer(
   return result;
 }
 
-memory_region register_buffer(
-  const protection_domain& domain, const boost::asio::const_buffer& memory, access rights, error_code& ec)
+memory_region register_buffer(const protection_domain& domain,
+  const boost::asio::const_buffer& memory, access rights, error_code& ec)
 {
   if (!permits(access::remote_read, rights))
   {

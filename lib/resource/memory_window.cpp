@@ -46,8 +46,8 @@ void window_impl::may_open_on(registration* region)
 
 void window_impl::opens_on(registration* region) noexcept
 {
-  // Binds complete in their order: what comes behind is still to be bound. Nothing that is released takes a
-  // lock of ours.
+  // Binds complete in their order: what comes behind is still to be bound. Nothing that is released
+  // takes a lock of ours.
   const std::lock_guard lock(mutex_);
   const auto before = held_.begin() + (bound_ ? 1 : 0);
   const auto found = std::find(before, held_.end(), region);
@@ -63,8 +63,14 @@ memory_window::memory_window(const protection_domain& domain, const std::string&
 {
 }
 
-std::uint32_t memory_window::key() const noexcept { return impl_->native->rkey; }
+std::uint32_t memory_window::key() const noexcept
+{
+  return impl_->native->rkey;
+}
 
-ibv_mw* memory_window::native_handle() const noexcept { return impl_->native; }
+ibv_mw* memory_window::native_handle() const noexcept
+{
+  return impl_->native;
+}
 
 } // namespace rdma

@@ -14,8 +14,8 @@
 
 namespace rdma::detail {
 
-// Which pages of an arena are free: a bit each, so that neighbours join by themselves. First fit, because it
-// keeps what is used together and leaves the far end to be given back.
+// Which pages of an arena are free: a bit each, so that neighbours join by themselves. First fit,
+// because it keeps what is used together and leaves the far end to be given back.
 class page_runs
 {
 public:

@@ -47,7 +47,8 @@ bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) 
     ec = error::empty_buffer;
   else if (!std::has_single_bit(alignment) || alignment > alignment_max)
     ec = error::bad_alignment;
-  // The former, which no machine has, keeps the arithmetic from overflowing. What never fits is not to cost anybody anything.
+  // The former, which no machine has, keeps the arithmetic from overflowing. What never fits is not
+  // to cost anybody anything.
   else if (size > SIZE_MAX / 4 || block_bytes(round_up(size, alignment)) > options().size_max)
   {
     failures_.fetch_add(1, std::memory_order_relaxed);
@@ -66,7 +67,8 @@ registered_buffer pool_impl::allocate(std::size_t size, std::size_t alignment, e
 {
   std::size_t bytes = size;
   // A wrong one stays so: not made right by what a buffer has at least.
-  if (!check(bytes, std::has_single_bit(alignment) ? std::max(alignment, buffer_alignment) : alignment, ec))
+  if (!check(bytes,
+        std::has_single_bit(alignment) ? std::max(alignment, buffer_alignment) : alignment, ec))
     return {};
   const std::size_t index = bytes <= largest_class_bytes ? class_of(bytes) : large;
   pool_block* found = index != large ? pop<pool_block>(index) : nullptr;

@@ -28,11 +28,13 @@ namespace rdma::detail {
 
 class domain_impl;
 
-// A pool of registered memory: each thread's cache of free blocks before a block_store behind a mutex.
+// A pool of registered memory: each thread's cache of free blocks before a block_store behind a
+// mutex.
 //
-// It ends in two steps. Its owner retires it: the threads' caches are emptied and closed, so that what comes back later goes
-// to the store and each arena goes when its last block is back. With the last arena the pool goes, and what it was given to
-// keep. So nobody counts the blocks that are out while the pool is in use.
+// It ends in two steps. Its owner retires it: the threads' caches are emptied and closed, so that
+// what comes back later goes to the store and each arena goes when its last block is back. With the
+// last arena the pool goes, and what it was given to keep. So nobody counts the blocks that are out
+// while the pool is in use.
 class pool_impl
 {
 public:
@@ -41,10 +43,12 @@ public:
   pool_impl(const pool_impl&) = delete;
   pool_impl& operator=(const pool_impl&) = delete;
 
-  // Memory with a registration of its own, aligned to `alignment` (registered_buffer's, at least 64). error::empty_buffer,
-  // error::bad_alignment, error::pool_exhausted, error::forked, or what registering said.
+  // Memory with a registration of its own, aligned to `alignment` (registered_buffer's, at least
+  // 64). error::empty_buffer, error::bad_alignment, error::pool_exhausted, error::forked, or what
+  // registering said.
   [[nodiscard]] registered_buffer allocate(std::size_t size, std::size_t alignment, error_code& ec);
-  // The short way: what this thread has cached, aligned to 64; an empty one when it has none, or the size is none for that.
+  // The short way: what this thread has cached, aligned to 64; an empty one when it has none, or
+  // the size is none for that.
   [[nodiscard]] registered_buffer allocate_cached(std::size_t size) noexcept
   {
     if (size - 1 < largest_class_bytes) // and not 0
@@ -65,11 +69,14 @@ public:
   // The short way, as above, where no alignment beyond that of all blocks is asked for.
   [[nodiscard]] std::byte* take_cached(std::size_t size, std::size_t alignment) noexcept
   {
-    return size - 1 < largest_class_bytes && alignment <= quantum_bytes ? pop<std::byte>(class_of(size)) : nullptr;
+    return size - 1 < largest_class_bytes && alignment <= quantum_bytes
+      ? pop<std::byte>(class_of(size))
+      : nullptr;
   }
 
-  // The registration of the arena that wholly holds this range, with a reference for the caller; null where none does. Any
-  // address may be asked for. The reference keeps the arena registered, not the block from being given out again.
+  // The registration of the arena that wholly holds this range, with a reference for the caller;
+  // null where none does. Any address may be asked for. The reference keeps the arena registered,
+  // not the block from being given out again.
   [[nodiscard]] registration* find(const void* data, std::size_t size) noexcept;
 
   // What threads have cached and arenas without blocks go back; the bytes that were deregistered.
@@ -99,7 +106,8 @@ private:
 
   [[nodiscard]] bool forked() const noexcept { return shell_->process.foreign(); }
   [[nodiscard]] bool check(std::size_t& size, std::size_t alignment, error_code& ec) noexcept;
-  void dress(pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept;
+  void dress(
+    pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept;
 
   // The ways without a lock. T is std::byte or pool_block, as in the cache.
   template <class T>
@@ -120,7 +128,8 @@ private:
   [[nodiscard]] pool_block* take_descriptor(error_code& ec);
   void give_back_descriptor(pool_block* block) noexcept;
   template <class T>
-  [[nodiscard]] T* from_memory(std::byte* data, std::size_t class_index, std::size_t bytes, error_code& ec);
+  [[nodiscard]] T* from_memory(
+    std::byte* data, std::size_t class_index, std::size_t bytes, error_code& ec);
   template <class T>
   void to_store(std::size_t class_index, std::size_t bytes, T* item) noexcept;
   template <class T>
@@ -139,12 +148,12 @@ private:
   block_store store_;
   std::vector<std::unique_ptr<pool_block[]>> descriptor_chunks_;
   pool_block* free_descriptors_ = nullptr;
-  std::size_t descriptors_taken_ = 0; // those in threads' caches among them
+  std::size_t descriptors_taken_ = 0;      // those in threads' caches among them
   std::atomic<std::uint64_t> failures_{0}; // relaxed: a figure
 
   bool retired_ = false;
   std::shared_ptr<domain_impl> domain_kept_;
-  std::unique_ptr<pool_impl> self_;     // of a retired pool: what goes with
+  std::unique_ptr<pool_impl> self_;        // of a retired pool: what goes with
   std::unique_ptr<domain_impl> domain_of_; // the last arena
 };
 

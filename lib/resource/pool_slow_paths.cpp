@@ -29,16 +29,22 @@ constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // and of n
 // This thread's. A retired pool takes what comes back at once.
 thread_cache* pool_impl::own_cache() noexcept
 {
-  return retired_ || options().thread_cache_bytes_max == 0 ? nullptr : thread_cache::attach(shell_, id_.value());
+  return retired_ || options().thread_cache_bytes_max == 0
+    ? nullptr
+    : thread_cache::attach(shell_, id_.value());
 }
 
-// What is taken, and if the limit forbids it, the pool's or the system's of locked memory, once more: with what threads
-// have cached, then with the arenas that are not large enough given back. Nothing goes back for what would not fit all the same.
+// What is taken, and if the limit forbids it, the pool's or the system's of locked memory, once
+// more: with what threads have cached, then with the arenas that are not large enough given back.
+// Nothing goes back for what would not fit all the same.
 template <class Take>
 auto pool_impl::in_need(Take take, std::size_t bytes, error_code& ec)
 {
   const auto refused = [&ec]
-  { return ec == error::pool_exhausted || ec == error_code(ENOMEM, boost::system::system_category()); };
+  {
+    return ec == error::pool_exhausted
+      || ec == error_code(ENOMEM, boost::system::system_category());
+  };
   auto taken = take();
   if (refused() && empty_all(bytes))
     taken = take();
@@ -47,10 +53,11 @@ auto pool_impl::in_need(Take take, std::size_t bytes, error_code& ec)
   return taken;
 }
 
-// From memory that the store gave: itself, or with a registration. Null, and the memory is back, when there is none.
+// From memory that the store gave: itself, or with a registration. Null, and the memory is back,
+// when there is none.
 template <class T>
-T* pool_impl::from_memory(
-  std::byte* data, [[maybe_unused]] std::size_t class_index, [[maybe_unused]] std::size_t bytes, error_code& ec)
+T* pool_impl::from_memory(std::byte* data, [[maybe_unused]] std::size_t class_index,
+  [[maybe_unused]] std::size_t bytes, error_code& ec)
 {
   if constexpr (std::is_same_v<T, std::byte>)
     return data;
@@ -90,22 +97,23 @@ T* pool_impl::take_locked(std::size_t class_index, std::size_t bytes, error_code
   std::size_t wanted = 1;
   if (cache != nullptr)
   {
-    if (T* const found = cache->pop<T>(class_index)) // somebody else was in need meanwhile, and is through
+    if (T* const found =
+          cache->pop<T>(class_index)) // somebody else was in need meanwhile, and is through
       return found;
     auto& magazine = cache->of_class<T>(class_index);
     std::uint32_t& batch_size = cache->batch_of<T>(class_index);
     if (magazine.capacity + 1 < batch_size)
       make_room<T>(*cache, class_index, batch_size - 1 - magazine.capacity);
     wanted = std::min(batch_size, magazine.capacity + 1);
-    batch_size =
-      std::min(batch_size * 2, static_cast<std::uint32_t>(thread_cache::capacity_max(class_index) / 2));
+    batch_size = std::min(
+      batch_size * 2, static_cast<std::uint32_t>(thread_cache::capacity_max(class_index) / 2));
   }
   const std::size_t taken =
     in_need([&] { return store_.take(class_index, batch.data(), wanted, ec); }, bytes, ec);
   if (taken == 0)
     return nullptr;
   T* const first = from_memory<T>(batch[0], class_index, bytes, ec);
-  error_code of_the_rest; // which is a reserve
+  error_code of_the_rest;               // which is a reserve
   for (std::size_t i = taken; i-- > 1;) // the lowest address lies on top, and is given out first
     if (T* const each = from_memory<T>(batch[i], class_index, bytes, of_the_rest))
       if (!cache->push(class_index, each))
@@ -196,12 +204,14 @@ void pool_impl::dress(
   block.class_index = static_cast<std::uint32_t>(class_index);
 }
 
-// A larger share for one magazine; where the thread keeps as much as it may, half of all others' makes room.
+// A larger share for one magazine; where the thread keeps as much as it may, half of all others'
+// makes room.
 template <class T>
 bool pool_impl::make_room(thread_cache& cache, std::size_t class_index, std::size_t more) noexcept
 {
   if (cache.of_class<T>(class_index).capacity == thread_cache::capacity_max(class_index)
-    || class_bytes[class_index] > cache.bytes_max) // what it will never hold is to cost the others nothing
+    || class_bytes[class_index]
+      > cache.bytes_max) // what it will never hold is to cost the others nothing
     return false;
   if (cache.widen<T>(class_index, more))
     return true;
@@ -244,11 +254,13 @@ void pool_impl::empty(thread_cache& cache) noexcept
   }
 }
 
-// False when the caches hold nothing, or too little to make room for so much, or the system does not let others' be taken from.
+// False when the caches hold nothing, or too little to make room for so much, or the system does
+// not let others' be taken from.
 bool pool_impl::empty_all(std::size_t wanted) noexcept
 {
   const auto& all = shell_->caches;
-  if (std::none_of(all.begin(), all.end(), [](const thread_cache* each) { return each->bytes() != 0; }))
+  if (std::none_of(
+        all.begin(), all.end(), [](const thread_cache* each) { return each->bytes() != 0; }))
     return false;
   if (!thread_cache::claim(all))
     return false;
@@ -312,10 +324,11 @@ std::string pool_impl::failure(std::size_t size, const error_code& ec) const
   if (ec != error::pool_exhausted)
     return std::to_string(size) + " bytes (" + likely_cause(ec) + ")";
   const memory_pool_statistics now = statistics();
-  return std::to_string(size) + " bytes are more than the pool has left: " + std::to_string(now.bytes_allocated)
-    + " of " + std::to_string(now.bytes_registered) + " registered bytes are in use, " + std::to_string(now.bytes_cached)
-    + " in threads' caches, and memory_pool_options::size_max is " + std::to_string(options().size_max) + " ("
-    + likely_cause(ec) + ")";
+  return std::to_string(size) + " bytes are more than the pool has left: "
+    + std::to_string(now.bytes_allocated) + " of " + std::to_string(now.bytes_registered)
+    + " registered bytes are in use, " + std::to_string(now.bytes_cached)
+    + " in threads' caches, and memory_pool_options::size_max is "
+    + std::to_string(options().size_max) + " (" + likely_cause(ec) + ")";
 }
 
 void pool_impl::destroy_arena(registration* unused) noexcept
@@ -334,7 +347,8 @@ void pool_impl::start_ending(lock_type& lock) noexcept
 {
   (void)lock;
   retired_ = true;
-  // Where others' caches cannot be claimed they are emptied when their threads end, and the pool stays as long.
+  // Where others' caches cannot be claimed they are emptied when their threads end, and the pool
+  // stays as long.
   if (thread_cache::claim(shell_->caches))
   {
     for (thread_cache* each : shell_->caches)
@@ -366,7 +380,8 @@ void pool_impl::retire(std::unique_ptr<pool_impl> pool) noexcept
 {
   pool_impl& ending = *pool;
   if (ending.forked())
-    return static_cast<void>(pool.release()); // threads that are not here may have been in the midst of it
+    return static_cast<void>(
+      pool.release()); // threads that are not here may have been in the midst of it
   lock_type lock(ending.shell_->mutex);
   ending.self_ = std::move(pool);
   ending.start_ending(lock);
@@ -378,7 +393,8 @@ void pool_impl::retire(std::unique_ptr<domain_impl> domain) noexcept
   pool_impl& ending = domain->pool();
   if (ending.forked())
     return domain->leave_pool();
-  domain->cache().clear(); // of the program's own memory, which is not to wait for the pool's last block
+  domain->cache()
+    .clear(); // of the program's own memory, which is not to wait for the pool's last block
   lock_type lock(ending.shell_->mutex);
   ending.domain_of_ = std::move(domain);
   ending.start_ending(lock);

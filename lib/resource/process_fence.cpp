@@ -21,15 +21,16 @@ bool membarrier(int command) noexcept
 
 } // namespace
 
-// Before main(), when registering costs nothing: with more threads it waits for all processors. A static object that
-// is made earlier finds false, which costs its threads a fence and is right.
+// Before main(), when registering costs nothing: with more threads it waits for all processors. A
+// static object that is made earlier finds false, which costs its threads a fence and is right.
 bool has_process_fence = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 
 bool process_fence() noexcept
 {
   // A registration is the process's; one that was lost is made again.
   return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
-    || (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
+    || (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
+      && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));
 }
 
 } // namespace rdma::detail

@@ -183,8 +183,8 @@ try
     watching != nullptr && range.size() <= options_.bytes_max && start_watching(*made);
   const auto open = [&] { made->devices.open(domain_, made->base, made->size, made->rights, ec); };
   open();
-  // Locked memory is limited, and what nobody uses may stand in the way: of this domain, and then of
-  // others, because the limit is the process's.
+  // Locked memory is limited, and what nobody uses may stand in the way: of this domain, and then
+  // of others, because the limit is the process's.
   while (ec == error_code(ENOMEM, boost::system::system_category())
     && (give_back_unused() || (watching != nullptr && watching->end_unused())))
     made->devices.close(), open();

@@ -15,8 +15,14 @@ namespace {
 // version (2) | rights (2) | NIC key (4) | software key (4) | zero (4) | address (8) | size (8)
 constexpr std::uint16_t format_version = 1;
 
-unsigned char* bytes_of(std::byte* p) { return reinterpret_cast<unsigned char*>(p); }
-const unsigned char* bytes_of(const std::byte* p) { return reinterpret_cast<const unsigned char*>(p); }
+unsigned char* bytes_of(std::byte* p)
+{
+  return reinterpret_cast<unsigned char*>(p);
+}
+const unsigned char* bytes_of(const std::byte* p)
+{
+  return reinterpret_cast<const unsigned char*>(p);
+}
 
 } // namespace
 

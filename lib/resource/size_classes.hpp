@@ -13,9 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// The sizes that the pool gives out: steps of 16 bytes up to 128, then four a doubling up to 64 KiB. A block is so at
-// most 20 % larger than what was asked for. Every size is a multiple of all alignments that divide it, and what
-// holds the blocks starts on a page: a size that is rounded up to an alignment gets a block of that alignment.
+// The sizes that the pool gives out: steps of 16 bytes up to 128, then four a doubling up to 64
+// KiB. A block is so at most 20 % larger than what was asked for. Every size is a multiple of all
+// alignments that divide it, and what holds the blocks starts on a page: a size that is rounded up
+// to an alignment gets a block of that alignment.
 
 namespace rdma::detail {
 
@@ -60,8 +61,9 @@ static_assert(class_bytes[class_count - 1] == largest_class_bytes);
   return (bytes + power_of_two - 1) & ~(power_of_two - 1);
 }
 
-// A block of whole pages is a run of an arena's pages by itself; smaller and odd ones are cut from a slab. Those from
-// 4 KiB on that are whole pages, but 4 and 8 KiB, of which a slab of 64 KiB still holds 8.
+// A block of whole pages is a run of an arena's pages by itself; smaller and odd ones are cut from
+// a slab. Those from 4 KiB on that are whole pages, but 4 and 8 KiB, of which a slab of 64 KiB
+// still holds 8.
 [[nodiscard]] constexpr bool is_slab_class(std::size_t index) noexcept
 {
   return class_bytes[index] % page_bytes != 0 || class_bytes[index] <= 2 * page_bytes;

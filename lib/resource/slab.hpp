@@ -19,8 +19,8 @@
 
 namespace rdma::detail {
 
-// A run of pages that is cut into blocks of one size class. Which are free is kept here and not in the blocks: a peer
-// may have written those, and a freed one is not ours to trust.
+// A run of pages that is cut into blocks of one size class. Which are free is kept here and not in
+// the blocks: a peer may have written those, and a freed one is not ours to trust.
 class slab
 {
 public:
@@ -31,7 +31,8 @@ public:
     pages_ = static_cast<std::uint32_t>(pages);
     class_ = static_cast<std::uint32_t>(class_index);
     count_ = free_ = static_cast<std::uint32_t>(pages * page_bytes / class_bytes[class_index]);
-    reciprocal_ = ((std::uint64_t{1} << 32) + class_bytes[class_index] - 1) / class_bytes[class_index];
+    reciprocal_ =
+      ((std::uint64_t{1} << 32) + class_bytes[class_index] - 1) / class_bytes[class_index];
     lowest_ = 0;
     const std::size_t words = (count_ + 63) / 64;
     std::fill_n(bits_.begin(), words, ~std::uint64_t{0});
@@ -61,7 +62,8 @@ public:
 
   void give_back(const std::byte* block) noexcept
   {
-    // Exact: an offset is below 2^17, and the reciprocal too large by less than the block's size over 2^32.
+    // Exact: an offset is below 2^17, and the reciprocal too large by less than the block's size
+    // over 2^32.
     const auto offset = static_cast<std::uint64_t>(block - base_);
     const std::uint64_t index = offset * reciprocal_ >> 32;
     assert(index < count_ && index * class_bytes[class_] == offset);
@@ -89,7 +91,7 @@ private:
   std::uint32_t class_ = 0;
   std::uint32_t count_ = 0;
   std::uint32_t free_ = 0;
-  std::uint32_t lowest_ = 0; // no word before it has a free block
+  std::uint32_t lowest_ = 0;                        // no word before it has a free block
   std::array<std::uint64_t, blocks_max / 64> bits_; // open() writes what is read
 };
 

@@ -16,19 +16,23 @@
 
 namespace rdma::detail {
 
-[[gnu::tls_model("initial-exec")]] constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots{};
+[[gnu::tls_model(
+  "initial-exec")]] constinit thread_local std::array<thread_cache*, thread_slot_count>
+  thread_slots{};
 
 namespace {
 
 // Living pools, by their place. Figures alone: nothing else is ordered by them.
 constinit std::array<std::atomic<std::size_t>, thread_slot_count> pools_at{};
 
-// The order of ending: the caches go, and what the thread destroys after them goes to the pools directly.
+// The order of ending: the caches go, and what the thread destroys after them goes to the pools
+// directly.
 constinit thread_local bool thread_ended = false;
 
-// What the thread that a child of fork() has took from the parent's pools is of no use there: it asks anew, the long way, and
-// finds out. So the short way need not ask which process this is. The parent's pools never end here, so that their places
-// are free at once. Before main(), as for process_mark.
+// What the thread that a child of fork() has took from the parent's pools is of no use there: it
+// asks anew, the long way, and finds out. So the short way need not ask which process this is. The
+// parent's pools never end here, so that their places are free at once. Before main(), as for
+// process_mark.
 [[maybe_unused]] const int slots_end_with_fork = ::pthread_atfork(nullptr, nullptr,
   []
   {
@@ -42,7 +46,8 @@ std::size_t take_place() noexcept
   for (;;)
   {
     auto* const best = std::min_element(pools_at.begin(), pools_at.end(),
-      [](const auto& a, const auto& b) { return a.load(std::memory_order_relaxed) < b.load(std::memory_order_relaxed); });
+      [](const auto& a, const auto& b)
+      { return a.load(std::memory_order_relaxed) < b.load(std::memory_order_relaxed); });
     std::size_t pools = best->load(std::memory_order_relaxed);
     // Not when another has taken it meanwhile.
     if (best->compare_exchange_strong(pools, pools + 1, std::memory_order_relaxed))
@@ -97,8 +102,10 @@ public:
       [](const auto& each)
       {
         // acquire: with what the pool did last
-        const bool gone = each->retired_.load(std::memory_order_acquire) || each->shell->process.foreign();
-        if (thread_cache*& slot = thread_slots[each->id % thread_slot_count]; gone && slot == each.get())
+        const bool gone =
+          each->retired_.load(std::memory_order_acquire) || each->shell->process.foreign();
+        if (thread_cache*& slot = thread_slots[each->id % thread_slot_count];
+            gone && slot == each.get())
           slot = nullptr;
         return gone;
       });
@@ -113,7 +120,8 @@ private:
   std::vector<std::unique_ptr<thread_cache>> all_;
 };
 
-thread_cache* thread_cache::attach(const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id) noexcept
+thread_cache* thread_cache::attach(
+  const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id) noexcept
 {
   if (thread_ended)
     return nullptr;

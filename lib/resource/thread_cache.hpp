@@ -28,22 +28,24 @@ namespace rdma::detail {
 class pool_impl;
 class thread_cache;
 
-// What a pool and the threads that use it share; the last of them to go takes it along, so that a thread can end before
-// or after a pool.
+// What a pool and the threads that use it share; the last of them to go takes it along, so that a
+// thread can end before or after a pool.
 struct pool_shell
 {
-  std::mutex mutex; // the pool's
+  std::mutex mutex;          // the pool's
   pool_impl* pool = nullptr; // null when it is gone
   std::vector<thread_cache*> caches;
   const process_mark process;
 };
 
-// The caches that a thread used lately have places by their pools' ids: found without a search, and as many as fit into the
-// 128 bytes that the C library has left for initial-exec variables of shared libraries that are loaded late.
+// The caches that a thread used lately have places by their pools' ids: found without a search, and
+// as many as fit into the 128 bytes that the C library has left for initial-exec variables of
+// shared libraries that are loaded late.
 inline constexpr std::size_t thread_slot_count = 16;
 
-// A pool's id: unlike that of any other pool there ever was. Modulo thread_slot_count it is the pool's place in every thread:
-// the one that the fewest living pools have, so that no two share one before there are more pools than places.
+// A pool's id: unlike that of any other pool there ever was. Modulo thread_slot_count it is the
+// pool's place in every thread: the one that the fewest living pools have, so that no two share one
+// before there are more pools than places.
 class pool_id
 {
 public:
@@ -58,20 +60,21 @@ private:
   std::uint64_t value_;
 };
 
-// What a thread keeps of a pool: magazines, that is stacks of pointers, for each size class. One of free memory, one of free
-// memory that has its registration already, for registered_buffers. The pointers lie here and not in the memory, which a
-// peer may have written.
+// What a thread keeps of a pool: magazines, that is stacks of pointers, for each size class. One of
+// free memory, one of free memory that has its registration already, for registered_buffers. The
+// pointers lie here and not in the memory, which a peer may have written.
 //
-// Its thread takes from it and puts into it between enter() and leave(), without a lock. Under the pool's mutex others may
-// claim() it, after which enter() fails, and take what it holds. A claim writes claimed_ and then reads busy_, an
-// entry writes busy_ and then reads claimed_; process_fence() stands between the claim's two, so that one of both sees the
-// other (Dekker) although the entry has no fence. Without that call each entry pays for one.
+// Its thread takes from it and puts into it between enter() and leave(), without a lock. Under the
+// pool's mutex others may claim() it, after which enter() fails, and take what it holds. A claim
+// writes claimed_ and then reads busy_, an entry writes busy_ and then reads claimed_;
+// process_fence() stands between the claim's two, so that one of both sees the other (Dekker)
+// although the entry has no fence. Without that call each entry pays for one.
 class thread_cache
 {
 public:
-  // How many blocks a magazine takes at most, 64 KiB in all where that is not too few or too many. How many it may
-  // take now is its share of what the thread may keep: the shares grow as they are used, so that their sum
-  // is the bound and the short way need not count bytes.
+  // How many blocks a magazine takes at most, 64 KiB in all where that is not too few or too many.
+  // How many it may take now is its share of what the thread may keep: the shares grow as they are
+  // used, so that their sum is the bound and the short way need not count bytes.
   [[nodiscard]] static constexpr std::size_t capacity_max(std::size_t class_index) noexcept
   {
     return std::clamp<std::size_t>(65536 / class_bytes[class_index], 8, 128);
@@ -82,16 +85,18 @@ public:
 
   // This thread's of that pool; null when it has none.
   [[nodiscard]] static thread_cache* of(std::uint64_t pool_id) noexcept;
-  // The same with a longer look, and made if need be. Null when there is no memory, or the thread is ending. Under
-  // the pool's mutex.
-  [[nodiscard]] static thread_cache* attach(const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id) noexcept;
+  // The same with a longer look, and made if need be. Null when there is no memory, or the thread
+  // is ending. Under the pool's mutex.
+  [[nodiscard]] static thread_cache* attach(
+    const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id) noexcept;
 
   [[nodiscard]] bool enter() noexcept
   {
     if (light_) [[likely]]
     {
       busy_.store(true, std::memory_order_relaxed);
-      std::atomic_signal_fence(std::memory_order_seq_cst); // the processor's part is process_fence()'s
+      std::atomic_signal_fence(
+        std::memory_order_seq_cst); // the processor's part is process_fence()'s
     }
     else
       busy_.exchange(true, std::memory_order_seq_cst); // before the look at claimed_
@@ -150,13 +155,14 @@ public:
     return true;
   }
 
-  // For the pool, under its mutex, by this cache's thread: raises a magazine's share by so many blocks, or as far as
-  // the shares of the others leave something. False when that is not at all.
+  // For the pool, under its mutex, by this cache's thread: raises a magazine's share by so many
+  // blocks, or as far as the shares of the others leave something. False when that is not at all.
   template <class T>
   bool widen(std::size_t class_index, std::size_t more) noexcept
   {
     magazine<T>& which = of_class<T>(class_index);
-    more = std::min({more, capacity_max(class_index) - which.capacity, (bytes_max - shares_) / class_bytes[class_index]});
+    more = std::min({more, capacity_max(class_index) - which.capacity,
+      (bytes_max - shares_) / class_bytes[class_index]});
     which.capacity += static_cast<std::uint32_t>(more);
     shares_ += more * class_bytes[class_index];
     return more != 0;
@@ -189,7 +195,8 @@ public:
     return result;
   }
 
-  // Claims all of them; false when that cannot be done, and then none is. Under the pool's mutex, held until all are let go.
+  // Claims all of them; false when that cannot be done, and then none is. Under the pool's mutex,
+  // held until all are let go.
   [[nodiscard]] static bool claim(const std::vector<thread_cache*>& all) noexcept;
   void let_go() noexcept { claimed_.store(false, std::memory_order_seq_cst); }
 
@@ -203,7 +210,8 @@ public:
 private:
   std::atomic<bool> busy_{false};
   std::atomic<bool> claimed_{false};
-  const bool light_ = has_process_fence; // once true it stays so; who claims asks anew, which is right for both
+  const bool light_ =
+    has_process_fence;     // once true it stays so; who claims asks anew, which is right for both
   std::size_t shares_ = 0; // bytes, of all magazines' capacities
   std::array<magazine<std::byte>, class_count> memory_;
   std::array<magazine<pool_block>, class_count> blocks_;
@@ -216,7 +224,9 @@ private:
 };
 
 // Initial-exec: without a call, also in a shared library.
-[[gnu::tls_model("initial-exec")]] extern constinit thread_local std::array<thread_cache*, thread_slot_count> thread_slots;
+[[gnu::tls_model(
+  "initial-exec")]] extern constinit thread_local std::array<thread_cache*, thread_slot_count>
+  thread_slots;
 
 inline thread_cache* thread_cache::of(std::uint64_t pool_id) noexcept
 {

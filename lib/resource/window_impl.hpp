@@ -23,8 +23,8 @@ struct window_impl
   window_impl(const window_impl&) = delete;
   window_impl& operator=(const window_impl&) = delete;
 
-  // A bind to this is being posted: it stays registered for as long as the window may open on it, also when
-  // the bind is carried out and its completion says "flushed". May throw std::bad_alloc.
+  // A bind to this is being posted: it stays registered for as long as the window may open on it,
+  // also when the bind is carried out and its completion says "flushed". May throw std::bad_alloc.
   void may_open_on(registration* region);
 
   // The bind to this has completed, and with it what was bound before.

@@ -19,7 +19,8 @@
 
 // Every C function of libibverbs that this library calls: X(member of the table, C function).
 // Calls that rdma-core keeps inline and sends through ibv_context::ops (post_send, post_recv,
-// poll_cq, req_notify_cq, alloc_mw, dealloc_mw, ...) need no entry: each device fills in its own ops.
+// poll_cq, req_notify_cq, alloc_mw, dealloc_mw, ...) need no entry: each device fills in its own
+// ops.
 #define BOOST_RDMA_VERBS_FUNCTIONS(X)                                                              \
   X(get_device_list, ibv_get_device_list)                                                          \
   X(free_device_list, ibv_free_device_list)                                                        \
@@ -79,7 +80,8 @@ struct system_library
 };
 
 /// Loads libibverbs.so.1 (or the file that BOOST_RDMA_LIBIBVERBS names), once, at the first call.
-/** Setting BOOST_RDMA_LIBIBVERBS to the empty text keeps the system's devices out of the program. */
+/** Setting BOOST_RDMA_LIBIBVERBS to the empty text keeps the system's devices out of the program.
+ */
 const system_library& system();
 
 } // namespace rdma::verbs

@@ -14,12 +14,13 @@
 
 namespace rdma::verbs {
 
-// A shared library that is loaded at run time and never closed: what rdma-core loads in its turn registers
-// handlers that outlive any one user.
+// A shared library that is loaded at run time and never closed: what rdma-core loads in its turn
+// registers handlers that outlive any one user.
 class loaded_library
 {
 public:
-  // The file that the environment variable names, or else this one. `use` tells what the package is good for.
+  // The file that the environment variable names, or else this one. `use` tells what the package is
+  // good for.
   loaded_library(const char* variable, const char* file, const char* package, const char* use);
 
   [[nodiscard]] bool loaded() const noexcept { return handle_ != nullptr && missing_.empty(); }

@@ -15,8 +15,8 @@ std::atomic<std::uint32_t> fork_count{0};
 
 namespace {
 
-// Before main(), so that no object is made earlier. vfork() and posix_spawn() call no such handler, and need none:
-// their children only go on to another program.
+// Before main(), so that no object is made earlier. vfork() and posix_spawn() call no such handler,
+// and need none: their children only go on to another program.
 [[maybe_unused]] const int mark_fork_handlers =
   ::pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
 

@@ -14,7 +14,8 @@ namespace {
 
 system_library load()
 {
-  loaded_library library("BOOST_RDMA_LIBIBVERBS", "libibverbs.so.1", "libibverbs1", "use RDMA NICs");
+  loaded_library library(
+    "BOOST_RDMA_LIBIBVERBS", "libibverbs.so.1", "libibverbs1", "use RDMA NICs");
   static api table;
 #define BOOST_RDMA_VERBS_RESOLVE(member, function) library.resolve(table.member, #function);
   BOOST_RDMA_VERBS_FUNCTIONS(BOOST_RDMA_VERBS_RESOLVE)
@@ -26,7 +27,8 @@ system_library load()
 
 cm_library load_cm()
 {
-  loaded_library library("BOOST_RDMA_LIBRDMACM", "librdmacm.so.1", "librdmacm1", "connect by RDMA-CM");
+  loaded_library library(
+    "BOOST_RDMA_LIBRDMACM", "librdmacm.so.1", "librdmacm1", "connect by RDMA-CM");
   static cm_api table;
 #define BOOST_RDMA_CM_RESOLVE(member, function) library.resolve(table.member, #function);
   BOOST_RDMA_CM_FUNCTIONS(BOOST_RDMA_CM_RESOLVE)

@@ -43,71 +43,70 @@ void note() noexcept
 #if BOOST_RDMA_TEST_OWN_MALLOC
 
 // Every function of stdlib.h and malloc.h that gives memory. operator new ends in one of them, too.
-extern "C"
-{
-  void* __libc_malloc(std::size_t);
-  void* __libc_calloc(std::size_t, std::size_t);
-  void* __libc_realloc(void*, std::size_t);
-  void* __libc_memalign(std::size_t, std::size_t);
-  void* __libc_valloc(std::size_t);
-  void* __libc_pvalloc(std::size_t);
+extern "C" {
+void* __libc_malloc(std::size_t);
+void* __libc_calloc(std::size_t, std::size_t);
+void* __libc_realloc(void*, std::size_t);
+void* __libc_memalign(std::size_t, std::size_t);
+void* __libc_valloc(std::size_t);
+void* __libc_pvalloc(std::size_t);
 
-  void* malloc(std::size_t size)
+void* malloc(std::size_t size)
+{
+  note();
+  return __libc_malloc(size);
+}
+void* calloc(std::size_t n, std::size_t size)
+{
+  note();
+  return __libc_calloc(n, size);
+}
+void* realloc(void* p, std::size_t size)
+{
+  note();
+  return __libc_realloc(p, size);
+}
+void* aligned_alloc(std::size_t alignment, std::size_t size)
+{
+  note();
+  return __libc_memalign(alignment, size);
+}
+void* memalign(std::size_t alignment, std::size_t size)
+{
+  note();
+  return __libc_memalign(alignment, size);
+}
+int posix_memalign(void** to, std::size_t alignment, std::size_t size)
+{
+  note();
+  if (alignment % sizeof(void*) != 0 || !std::has_single_bit(alignment))
+    return EINVAL;
+  void* p = __libc_memalign(alignment, size);
+  if (p == nullptr)
+    return ENOMEM;
+  *to = p;
+  return 0;
+}
+void* valloc(std::size_t size)
+{
+  note();
+  return __libc_valloc(size);
+}
+void* pvalloc(std::size_t size)
+{
+  note();
+  return __libc_pvalloc(size);
+}
+void* reallocarray(void* p, std::size_t n, std::size_t size)
+{
+  note();
+  if (size != 0 && n > std::numeric_limits<std::size_t>::max() / size)
   {
-    note();
-    return __libc_malloc(size);
+    errno = ENOMEM;
+    return nullptr;
   }
-  void* calloc(std::size_t n, std::size_t size)
-  {
-    note();
-    return __libc_calloc(n, size);
-  }
-  void* realloc(void* p, std::size_t size)
-  {
-    note();
-    return __libc_realloc(p, size);
-  }
-  void* aligned_alloc(std::size_t alignment, std::size_t size)
-  {
-    note();
-    return __libc_memalign(alignment, size);
-  }
-  void* memalign(std::size_t alignment, std::size_t size)
-  {
-    note();
-    return __libc_memalign(alignment, size);
-  }
-  int posix_memalign(void** to, std::size_t alignment, std::size_t size)
-  {
-    note();
-    if (alignment % sizeof(void*) != 0 || !std::has_single_bit(alignment))
-      return EINVAL;
-    void* p = __libc_memalign(alignment, size);
-    if (p == nullptr)
-      return ENOMEM;
-    *to = p;
-    return 0;
-  }
-  void* valloc(std::size_t size)
-  {
-    note();
-    return __libc_valloc(size);
-  }
-  void* pvalloc(std::size_t size)
-  {
-    note();
-    return __libc_pvalloc(size);
-  }
-  void* reallocarray(void* p, std::size_t n, std::size_t size)
-  {
-    note();
-    if (size != 0 && n > std::numeric_limits<std::size_t>::max() / size)
-    {
-      errno = ENOMEM;
-      return nullptr;
-    }
-    return __libc_realloc(p, n * size);
-  }
+  return __libc_realloc(p, n * size);
+}
 }
 
 #else
@@ -148,8 +147,8 @@ void* operator new[](std::size_t size, const std::nothrow_t& how) noexcept
 {
   return ::operator new(size, how);
 }
-void* operator new[](std::size_t size, std::align_val_t alignment,
-                     const std::nothrow_t& how) noexcept
+void* operator new[](
+  std::size_t size, std::align_val_t alignment, const std::nothrow_t& how) noexcept
 {
   return ::operator new(size, alignment, how);
 }

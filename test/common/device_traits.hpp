@@ -43,8 +43,8 @@ enum class feature
 /// The device under test: what BOOST_RDMA_TEST_DEVICE names, or the software device.
 const std::string& device_name();
 
-/// Whether everything is some twenty times as slow as it would be: tests that repeat something thousands of
-/// times repeat it less often. test/vm/run_cases says so by BOOST_RDMA_TEST_EMULATED.
+/// Whether everything is some twenty times as slow as it would be: tests that repeat something
+/// thousands of times repeat it less often. test/vm/run_cases says so by BOOST_RDMA_TEST_EMULATED.
 bool emulated();
 
 /// Why the device under test lacks this; empty when it does not.
@@ -58,8 +58,8 @@ void need(feature wanted);
 
 } // namespace test
 
-/// Ends a test case that needs what the device under test lacks. With test::need(), the only way to skip
-/// a test; and test::has() is the only way to leave out a part of one.
+/// Ends a test case that needs what the device under test lacks. With test::need(), the only way to
+/// skip a test; and test::has() is the only way to leave out a part of one.
 #define BOOST_RDMA_TEST_NEEDS(wanted)                                                              \
   do                                                                                               \
   {                                                                                                \

@@ -19,7 +19,8 @@
 
 namespace test {
 
-/// A queue pair without a peer, whose receives complete on `queue`, or on a queue of one entry of its own.
+/// A queue pair without a peer, whose receives complete on `queue`, or on a queue of one entry of
+/// its own.
 class troublemaker
 {
 public:

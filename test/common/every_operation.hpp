@@ -14,8 +14,8 @@
 #include <utility>
 #include <variant>
 
-// Each asynchronous operation as a type: what must be there before it, what its peer must do for it to
-// succeed, how it is started with any token or none, and what it must have done.
+// Each asynchronous operation as a type: what must be there before it, what its peer must do for it
+// to succeed, how it is started with any token or none, and what it must have done.
 
 namespace test {
 
@@ -27,16 +27,18 @@ struct batch_holder
 
 /// What an operation works on. `QueuePair` is the type whose operations are started.
 template <class QueuePair>
-struct operation_fixture : batch_holder, basic_link<QueuePair>
+struct operation_fixture
+  : batch_holder
+  , basic_link<QueuePair>
 {
   explicit operation_fixture(
     const rdma::queue_pair_options& near_options = rdma::queue_pair_options())
-      : basic_link<QueuePair>(near_options)
-      , region(this->far_context, 64, exposed)
-      , own_region(this->near_context, 64, rdma::access::local_write | rdma::access::window_bind)
-      , local(this->near_context.allocate(16))
-      , remote(region.remote())
-      , peer_buffer(this->far_context.allocate(64))
+    : basic_link<QueuePair>(near_options)
+    , region(this->far_context, 64, exposed)
+    , own_region(this->near_context, 64, rdma::access::local_write | rdma::access::window_bind)
+    , local(this->near_context.allocate(16))
+    , remote(region.remote())
+    , peer_buffer(this->far_context.allocate(64))
   {
     fill(local, "0123456789abcdef");
   }
@@ -139,8 +141,8 @@ struct send_with_invalidate_operation : send_operation
   template <class Fixture, class... Token>
   static auto start(Fixture& f, Token&&... token)
   {
-    return f.near.async_send_with_invalidate(f.local, f.window->key(),
-                                             std::forward<Token>(token)...);
+    return f.near.async_send_with_invalidate(
+      f.local, f.window->key(), std::forward<Token>(token)...);
   }
   template <class Fixture>
   static void check(Fixture& f, std::size_t n)
@@ -354,7 +356,7 @@ struct bind_window_operation : any_operation
   static auto start(Fixture& f, Token&&... token)
   {
     return f.near.async_bind_window(*f.window, f.own_region.slice(8, 16), rdma::access::remote_read,
-                                    std::forward<Token>(token)...);
+      std::forward<Token>(token)...);
   }
   template <class Fixture>
   static void check(Fixture& f, const rdma::remote_buffer& bound)

@@ -47,7 +47,7 @@ class move_only_handler
 {
 public:
   explicit move_only_handler(result<Value>& target)
-      : target_(std::make_unique<result<Value>*>(&target))
+    : target_(std::make_unique<result<Value>*>(&target))
   {
   }
   move_only_handler() = delete;
@@ -70,16 +70,16 @@ class throwing_copy_handler
 {
 public:
   explicit throwing_copy_handler(result<Value>& target)
-      : target_(&target)
+    : target_(&target)
   {
   }
   throwing_copy_handler() = delete;
   throwing_copy_handler(throwing_copy_handler&& other) noexcept
-      : target_(other.target_)
+    : target_(other.target_)
   {
   }
   throwing_copy_handler(const throwing_copy_handler& other)
-      : target_(other.target_)
+    : target_(other.target_)
   {
     throw std::logic_error("a handler was copied");
   }
@@ -121,14 +121,14 @@ struct counting_allocator
   using value_type = T;
 
   explicit counting_allocator(int& allocations, int& live) noexcept
-      : allocations_(&allocations)
-      , live_(&live)
+    : allocations_(&allocations)
+    , live_(&live)
   {
   }
   template <class U>
   counting_allocator(const counting_allocator<U>& other) noexcept
-      : allocations_(other.allocations_)
-      , live_(other.live_)
+    : allocations_(other.allocations_)
+    , live_(other.live_)
   {
   }
   T* allocate(std::size_t n)
@@ -161,12 +161,12 @@ public:
   using return_type = std::shared_ptr<test::result<Value>>;
 
   template <class Initiation, class... InitArguments>
-  static return_type initiate(Initiation initiation, test::watched_t<Value>,
-                              InitArguments&&... arguments)
+  static return_type initiate(
+    Initiation initiation, test::watched_t<Value>, InitArguments&&... arguments)
   {
     auto outcome = std::make_shared<test::result<Value>>();
     std::move(initiation)([outcome](Arguments... a) { outcome->set(std::move(a)...); },
-                          std::forward<InitArguments>(arguments)...);
+      std::forward<InitArguments>(arguments)...);
     return outcome;
   }
 };

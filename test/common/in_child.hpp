@@ -61,9 +61,9 @@ inline std::optional<std::map<std::string, std::string>> sleeping_threads()
 }
 
 /// Waits until every other thread of this process sleeps. The address sanitizer does not hold its
-/// allocator's locks over fork(), so that a child whose parent had a thread in malloc() finds them locked
-/// for ever (github.com/google/sanitizers/issues/774). Asleep twice, and not awake in between, they all
-/// slept at the same time.
+/// allocator's locks over fork(), so that a child whose parent had a thread in malloc() finds them
+/// locked for ever (github.com/google/sanitizers/issues/774). Asleep twice, and not awake in
+/// between, they all slept at the same time.
 inline void wait_for_sleeping_threads()
 {
   for (auto before = sleeping_threads();; std::this_thread::yield())

@@ -27,7 +27,8 @@ struct inventory
   /// Threads, but for those that are ending: one that was joined is listed for a moment longer.
   static std::size_t count_threads()
   {
-    constexpr unsigned long ending = 0x4; // PF_EXITING (include/linux/sched.h), set before whoever joins is told
+    constexpr unsigned long ending =
+      0x4; // PF_EXITING (include/linux/sched.h), set before whoever joins is told
     std::size_t found = 0;
     for (const auto& each : std::filesystem::directory_iterator("/proc/self/task"))
     {
@@ -50,7 +51,8 @@ struct inventory
 
   static std::size_t count(const char* directory)
   {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(directory), {}));
+    return static_cast<std::size_t>(
+      std::distance(std::filesystem::directory_iterator(directory), {}));
   }
 
   std::size_t descriptors = count("/proc/self/fd");

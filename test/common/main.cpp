@@ -38,8 +38,8 @@ namespace {
 
 /// Adds a line for each test case to the file that BOOST_RDMA_TEST_REPORT names.
 /**
- * The assertions that passed, those that failed, and what was left out for which reason, separated by
- * tabs. Catch's exit code does not tell a test case that was skipped from one that passed.
+ * The assertions that passed, those that failed, and what was left out for which reason, separated
+ * by tabs. Catch's exit code does not tell a test case that was skipped from one that passed.
  */
 class report : public listener_base
 {
@@ -75,8 +75,8 @@ private:
   {
     for (const Catch::MessageInfo& each : stats.infoMessages)
       if (each.type == Catch::ResultWas::Warning
-          && (each.message.rfind("skipped on ", 0) == 0 || each.message.rfind("left out on ", 0) == 0)
-          && std::find(reasons_.begin(), reasons_.end(), each.message) == reasons_.end())
+        && (each.message.rfind("skipped on ", 0) == 0 || each.message.rfind("left out on ", 0) == 0)
+        && std::find(reasons_.begin(), reasons_.end(), each.message) == reasons_.end())
         reasons_.push_back(each.message);
   }
 

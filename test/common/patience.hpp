@@ -12,8 +12,8 @@
 
 namespace test {
 
-/// How long a test waits for what must come: longer than anything here takes, on any machine. What must not come is shown
-/// by what comes instead.
+/// How long a test waits for what must come: longer than anything here takes, on any machine. What
+/// must not come is shown by what comes instead.
 inline constexpr std::chrono::seconds patience{60};
 
 } // namespace test

@@ -93,9 +93,9 @@ template <class QueuePair = rdma::queue_pair>
 struct basic_link
 {
   explicit basic_link(const rdma::queue_pair_options& near_options = {},
-                      const rdma::queue_pair_options& far_options = {})
-      : near(io, near_context, near_options)
-      , far(io, far_context, far_options)
+    const rdma::queue_pair_options& far_options = {})
+    : near(io, near_context, near_options)
+    , far(io, far_context, far_options)
   {
     connect(near, far);
   }

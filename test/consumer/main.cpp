@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Sends a message to itself and back, over whatever device is the best here, and says which version of the library and
-// which device that was.
+// Sends a message to itself and back, over whatever device is the best here, and says which version
+// of the library and which device that was.
 
 #include <boost_rdma.hpp>
 #include <boost_rdma/version.hpp>
@@ -54,7 +54,8 @@ asio::awaitable<void> greet(rdma::context& rdma, tcp::endpoint server)
   if (std::string_view(reinterpret_cast<const char*>(buffer.data()), size) != greeting)
     throw std::runtime_error("something else came back");
   std::cout << "boost_rdma " << BOOST_RDMA_VERSION_MAJOR << '.' << BOOST_RDMA_VERSION_MINOR << '.'
-            << BOOST_RDMA_VERSION_PATCH << " on " << peer.transport().device << ": " << greeting << '\n';
+            << BOOST_RDMA_VERSION_PATCH << " on " << peer.transport().device << ": " << greeting
+            << '\n';
   co_await peer.async_shutdown(asio::use_awaitable);
 }
 

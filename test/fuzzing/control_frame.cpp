@@ -30,7 +30,7 @@ struct outcome
 {
   std::vector<std::uint8_t> types; // of the frames
   std::vector<std::string> payloads;
-  bool malformed = false;          // after them
+  bool malformed = false; // after them
 
   bool operator==(const outcome&) const = default;
 };
@@ -50,10 +50,11 @@ outcome expected(bytes stream)
     if (stream.size() < frame_header_size + payload)
       break;
     result.types.push_back(stream[0]);
-    const bytes kept = stream.subspan(frame_header_size, std::min<std::size_t>(payload, frame_payload_kept_max));
+    const bytes kept =
+      stream.subspan(frame_header_size, std::min<std::size_t>(payload, frame_payload_kept_max));
     const auto type = static_cast<frame_type>(stream[0]);
-    const bool keeps = type == frame_type::unconfirmed || type == frame_type::endpoint || type == frame_type::lane
-      || type == frame_type::lane_over;
+    const bool keeps = type == frame_type::unconfirmed || type == frame_type::endpoint
+      || type == frame_type::lane || type == frame_type::lane_over;
     result.payloads.emplace_back(kept.begin(), keeps ? kept.end() : kept.begin());
     stream = stream.subspan(frame_header_size + payload);
   }

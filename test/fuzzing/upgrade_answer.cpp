@@ -54,7 +54,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     require(answer.peer == introduction(), "an error names no peer");
   else
   {
-    require(answer.peer.endpoints.size() == (answer.peer.software_next ? 0u : 1u), "there is one way to go on");
+    require(answer.peer.endpoints.size() == (answer.peer.software_next ? 0u : 1u),
+      "there is one way to go on");
     test::require_bounds(answer.peer);
   }
   require(std::all_of(

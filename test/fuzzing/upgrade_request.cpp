@@ -55,7 +55,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   else
     check_refusal(verdict);
 
-  // Why it is refused may depend on the pieces: Beast judges half a header only if that comes at once.
+  // Why it is refused may depend on the pieces: Beast judges half a header only if that comes at
+  // once.
   const upgrade_verdict same = judge({data, size}, test::crumbs);
   require(same.accepted() == verdict.accepted() && same.client == verdict.client,
     "whether a request is accepted does not depend on the pieces that it arrives in");

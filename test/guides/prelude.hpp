@@ -42,10 +42,10 @@ using asio::ip::tcp;
 using namespace std::chrono_literals;
 
 /// The parameters of the coroutine that a block is put in.
-#define BOOST_RDMA_GUIDE_NAMES                                                                                    \
-  [[maybe_unused]] asio::io_context &io, [[maybe_unused]] rdma::context &rdma,                                    \
-    [[maybe_unused]] rdma::queue_pair &peer, [[maybe_unused]] rdma::acceptor &acceptor,                           \
-    [[maybe_unused]] rdma::registered_buffer &buffer, [[maybe_unused]] rdma::remote_buffer &remote,               \
-    [[maybe_unused]] boost::system::error_code &ec
+#define BOOST_RDMA_GUIDE_NAMES                                                                     \
+  [[maybe_unused]] asio::io_context &io, [[maybe_unused]] rdma::context &rdma,                     \
+    [[maybe_unused]] rdma::queue_pair &peer, [[maybe_unused]] rdma::acceptor &acceptor,            \
+    [[maybe_unused]] rdma::registered_buffer &buffer,                                              \
+    [[maybe_unused]] rdma::remote_buffer &remote, [[maybe_unused]] boost::system::error_code &ec
 
 #endif // BOOST_RDMA_TEST_GUIDES_PRELUDE_HPP

@@ -5,9 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// lease_holder DEVICE PORT COUNT: COUNT connections to a server on this host, each with leases of the server's memory, with
-// memory of its own that the server has leases of, lent and granted, and with what the server lends. Writes a line when all of that is so, and
-// does nothing else until it is killed.
+// lease_holder DEVICE PORT COUNT: COUNT connections to a server on this host, each with leases of
+// the server's memory, with memory of its own that the server has leases of, lent and granted, and
+// with what the server lends. Writes a line when all of that is so, and does nothing else until it
+// is killed.
 
 #include <boost_rdma/agent.hpp>
 #include <boost_rdma/context.hpp>

@@ -5,8 +5,9 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Prints what came of looking for the system's libibverbs and librdmacm. A process finds them once, so each choice
-// that BOOST_RDMA_LIBIBVERBS and BOOST_RDMA_LIBRDMACM offer needs a process of its own.
+// Prints what came of looking for the system's libibverbs and librdmacm. A process finds them once,
+// so each choice that BOOST_RDMA_LIBIBVERBS and BOOST_RDMA_LIBRDMACM offer needs a process of its
+// own.
 
 #include "verbs/api.hpp"
 #include "verbs/cm_api.hpp"
@@ -22,11 +23,16 @@ void print_cm()
   int missing = 0;
   if (library.functions != nullptr)
   {
-#define BOOST_RDMA_CM_COUNT(member, function) missing += library.functions->member == nullptr ? 1 : 0;
+#define BOOST_RDMA_CM_COUNT(member, function)                                                      \
+  missing += library.functions->member == nullptr ? 1 : 0;
     BOOST_RDMA_CM_FUNCTIONS(BOOST_RDMA_CM_COUNT)
 #undef BOOST_RDMA_CM_COUNT
   }
-  std::cout << "cm_functions=" << (library.functions == nullptr ? "none" : missing == 0 ? "all" : "some") << '\n';
+  std::cout << "cm_functions="
+            << (library.functions == nullptr ? "none"
+                   : missing == 0            ? "all"
+                                             : "some")
+            << '\n';
 }
 
 } // namespace

@@ -5,9 +5,9 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// still_peer DEVICE [PORT]: a server that accepts every client or, with PORT, a client that connects to it on this host. It
-// exposes 4096 bytes to its peer, and does nothing else until it is killed. Its first line is the port that it listens on
-// or is about to connect to.
+// still_peer DEVICE [PORT]: a server that accepts every client or, with PORT, a client that
+// connects to it on this host. It exposes 4096 bytes to its peer, and does nothing else until it is
+// killed. Its first line is the port that it listens on or is about to connect to.
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/memory_region.hpp>
@@ -44,12 +44,13 @@ void accept_all(rdma::acceptor& acceptor, std::list<rdma::queue_pair>& accepted)
     });
 }
 
-void serve(asio::io_context& io, const rdma::context& context, const rdma::queue_pair_options& queue_pair,
-  const std::string& data)
+void serve(asio::io_context& io, const rdma::context& context,
+  const rdma::queue_pair_options& queue_pair, const std::string& data)
 {
   rdma::acceptor_options options;
   options.queue_pair = queue_pair;
-  options.authorise = [&](const rdma::upgrade_request_view&) { return rdma::authorisation::accept(data); };
+  options.authorise = [&](const rdma::upgrade_request_view&)
+  { return rdma::authorisation::accept(data); };
   rdma::acceptor acceptor(io, context, {asio::ip::address_v4::loopback(), 0}, options);
   std::list<rdma::queue_pair> accepted;
   accept_all(acceptor, accepted);
@@ -57,8 +58,8 @@ void serve(asio::io_context& io, const rdma::context& context, const rdma::queue
   io.run();
 }
 
-void connect(asio::io_context& io, const rdma::context& context, const rdma::queue_pair_options& queue_pair,
-  const std::string& data, std::uint16_t port)
+void connect(asio::io_context& io, const rdma::context& context,
+  const rdma::queue_pair_options& queue_pair, const std::string& data, std::uint16_t port)
 {
   rdma::connect_options options;
   options.data = data;

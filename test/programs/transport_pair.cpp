@@ -7,18 +7,21 @@
 
 // transport_pair serve|connect ADDRESS PORT [OPTION...]
 //
-// One side of a connection, for test/vm/fallback: tells what carries it and why nothing better does, and passes a message each way.
+// One side of a connection, for test/vm/fallback: tells what carries it and why nothing better
+// does, and passes a message each way.
 //
 //   --device NAME   queue_pair_options::device
 //   --no-fall-back  queue_pair_options::fall_back is off
-//   --until-lost    has a receive outstanding and writes without end, until the connection ends; heartbeat_limit is 1 s
-//   --impatient     heartbeat_limit and confirm_timeout are 1 s, and connecting may take 3 s; a server whose connection does not
+//   --until-lost    has a receive outstanding and writes without end, until the connection ends;
+//   heartbeat_limit is 1 s
+//   --impatient     heartbeat_limit and confirm_timeout are 1 s, and connecting may take 3 s; a
+//   server whose connection does not
 //                   end as it should waits for another client
 //   --patient       a path has 10 s to carry a message, and connecting takes 30 s at most
 //
-// Each line is a name, a colon and what there is to say. Exit codes: 0 when the messages have arrived and the
-// connection ended as it should, 1 when not, 2 for wrong arguments. A server waits for a client whose handshake
-// succeeds; of others its log tells.
+// Each line is a name, a colon and what there is to say. Exit codes: 0 when the messages have
+// arrived and the connection ended as it should, 1 when not, 2 for wrong arguments. A server waits
+// for a client whose handshake succeeds; of others its log tells.
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/context.hpp>
@@ -49,7 +52,8 @@ namespace {
 class party
 {
 public:
-  party(asio::io_context& io, const rdma::context& context, bool serves, bool until_lost, bool impatient)
+  party(asio::io_context& io, const rdma::context& context, bool serves, bool until_lost,
+    bool impatient)
     : io_(io)
     , serves_(serves)
     , until_lost_(until_lost)
@@ -64,18 +68,21 @@ public:
     std::ranges::copy(std::as_bytes(std::span(name())), out_.data() + handle.size());
   }
 
-  void serve(const rdma::context& context, const tcp::endpoint& endpoint, const rdma::queue_pair_options& options)
+  void serve(const rdma::context& context, const tcp::endpoint& endpoint,
+    const rdma::queue_pair_options& options)
   {
     rdma::acceptor_options accepting;
     accepting.queue_pair = options;
-    if (options.connect_timeout != rdma::queue_pair_options().connect_timeout) // it was told how patient to be
+    if (options.connect_timeout
+      != rdma::queue_pair_options().connect_timeout) // it was told how patient to be
       accepting.handshake_timeout = options.connect_timeout;
     acceptor_.emplace(io_, context, endpoint, accepting);
     accept();
     say("listening on", std::to_string(acceptor_->local_endpoint().port()));
   }
 
-  void connect(const rdma::context& context, const tcp::endpoint& endpoint, const rdma::queue_pair_options& options)
+  void connect(const rdma::context& context, const tcp::endpoint& endpoint,
+    const rdma::queue_pair_options& options)
   {
     peer_.emplace(io_, context, options);
     receive(); // before it is known by which device
@@ -93,7 +100,8 @@ public:
   [[nodiscard]] bool succeeded() const { return succeeded_; }
 
 private:
-  /// A handler of the present connection; when the last of them has been called, there may be a next connection.
+  /// A handler of the present connection; when the last of them has been called, there may be a
+  /// next connection.
   class completion
   {
   public:
@@ -118,9 +126,15 @@ private:
     party& of_;
   };
 
-  [[nodiscard]] std::string_view name() const { return serves_ ? "the server's message" : "the client's message"; }
+  [[nodiscard]] std::string_view name() const
+  {
+    return serves_ ? "the server's message" : "the client's message";
+  }
 
-  static void say(std::string_view what, std::string_view text) { std::cout << what << ": " << text << std::endl; }
+  static void say(std::string_view what, std::string_view text)
+  {
+    std::cout << what << ": " << text << std::endl;
+  }
 
   void accept()
   {
@@ -159,7 +173,8 @@ private:
       });
   }
 
-  // All handlers of a connection have been called, in whatever order: the last message may be heard of after the end.
+  // All handlers of a connection have been called, in whatever order: the last message may be heard
+  // of after the end.
   void judge()
   {
     const rdma::error_code wanted = until_lost_ ? rdma::error::peer_lost
@@ -230,7 +245,8 @@ private:
 
 int wrong()
 {
-  std::cerr << "transport_pair serve|connect ADDRESS PORT [--device NAME] [--no-fall-back] [--until-lost] [--impatient] [--patient]\n";
+  std::cerr << "transport_pair serve|connect ADDRESS PORT [--device NAME] [--no-fall-back] "
+               "[--until-lost] [--impatient] [--patient]\n";
   return 2;
 }
 
@@ -273,7 +289,8 @@ try
     else
       return wrong();
 
-  const auto logger = spdlog::stdout_logger_mt("boost_rdma"); // where a server hears of clients that fail
+  const auto logger =
+    spdlog::stdout_logger_mt("boost_rdma"); // where a server hears of clients that fail
   logger->set_pattern("log: %v");
   logger->flush_on(spdlog::level::trace);
   asio::io_context io;

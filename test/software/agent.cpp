@@ -129,7 +129,10 @@ TEST_CASE("more requests than fit are answered all, each with its own memory")
   for (std::size_t i = 0; i != count; ++i)
     agent.async_allocate(1 + i, granted[i].handler());
   CHECK_FALSE(granted.front().done()); // not inside the initiating function
-  REQUIRE(run_until(f.io, [&] { return std::all_of(granted.begin(), granted.end(), [](auto& each) { return each.done(); }); }));
+  REQUIRE(run_until(f.io,
+    [&] {
+      return std::all_of(granted.begin(), granted.end(), [](auto& each) { return each.done(); });
+    }));
   std::set<std::uint64_t> addresses;
   for (std::size_t i = 0; i != count; ++i)
   {
@@ -389,9 +392,10 @@ TEST_CASE("more is not lent than the peer has room for")
   bytes_record never;
   f.client.async_receive(f.client_context.allocate(8), never.handler());
   memory_record first;
-  REQUIRE(run_until(f.io, [&] { return std::all_of(lent.begin(), lent.end(), [](auto& each) { return each.done(); }); }));
-  const auto refused =
-    std::count_if(lent.begin(), lent.end(), [](auto& each) { return each.ec == error::inbox_full; });
+  REQUIRE(run_until(f.io,
+    [&] { return std::all_of(lent.begin(), lent.end(), [](auto& each) { return each.done(); }); }));
+  const auto refused = std::count_if(
+    lent.begin(), lent.end(), [](auto& each) { return each.ec == error::inbox_full; });
   CHECK(refused == 6);
   for (const loan_record& each : lent)
     CHECK(each.value.is_out() == !each.ec);
@@ -416,11 +420,13 @@ TEST_CASE("what cannot be lent is refused at once")
   };
   std::array<char, 64> plain{};
   CHECK(outcome(own.first(0), rdma::access::remote_read) == error::empty_buffer);
-  CHECK(outcome(rdma::mutable_buffer(asio::buffer(plain)), rdma::access::remote_read) == error::not_registered);
+  CHECK(outcome(rdma::mutable_buffer(asio::buffer(plain)), rdma::access::remote_read)
+    == error::not_registered);
   CHECK(outcome(f.server_context.allocate(64), rdma::access::remote_read) == error::wrong_context);
   CHECK(outcome(own, rdma::access::local_read) == error::bad_access);
   CHECK(outcome(own, rdma::access::local_write) == error::bad_access);
-  const rdma::memory_region unwritable(f.client_context, 64, rdma::access::remote_read | rdma::access::window_bind);
+  const rdma::memory_region unwritable(
+    f.client_context, 64, rdma::access::remote_read | rdma::access::window_bind);
   CHECK(outcome(unwritable, rdma::access::remote_write) == error::bad_access);
   CHECK(f.client.is_connected());
 }
@@ -506,7 +512,8 @@ TEST_CASE("who hands something over hears of it, also when the peer ends the con
   }
 }
 
-TEST_CASE("who waits for what is handed over gets it, also when the peer ends the connection at once")
+TEST_CASE(
+  "who waits for what is handed over gets it, also when the peer ends the connection at once")
 {
   for (int i = 0; i != (emulated() ? 3 : 20); ++i)
   {
@@ -602,10 +609,12 @@ TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
     options.time_limit = std::chrono::milliseconds::max();
     asio::cancellation_signal signal;
     memory_record granted;
-    f.server->agent().async_allocate(8, options, asio::bind_cancellation_slot(signal.slot(), granted.handler()));
+    f.server->agent().async_allocate(
+      8, options, asio::bind_cancellation_slot(signal.slot(), granted.handler()));
     f.io.poll();
     CHECK_FALSE(granted.done());
-    signal.emit(GENERATE(asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total));
+    signal.emit(GENERATE(asio::cancellation_type::terminal, asio::cancellation_type::partial,
+      asio::cancellation_type::total));
     CHECK_FALSE(granted.done());
     REQUIRE(run_until(f.io, [&] { return granted.done(); }));
     CHECK(granted.ec == asio::error::operation_aborted);
@@ -616,8 +625,10 @@ TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
     asio::cancellation_signal signals[2];
     memory_record remote;
     buffer_record local;
-    f.server->agent().async_receive_remote(asio::bind_cancellation_slot(signals[0].slot(), remote.handler()));
-    f.server->agent().async_receive_local(asio::bind_cancellation_slot(signals[1].slot(), local.handler()));
+    f.server->agent().async_receive_remote(
+      asio::bind_cancellation_slot(signals[0].slot(), remote.handler()));
+    f.server->agent().async_receive_local(
+      asio::bind_cancellation_slot(signals[1].slot(), local.handler()));
     f.io.poll();
     for (auto& each : signals)
       each.emit(asio::cancellation_type::total);
@@ -636,7 +647,8 @@ TEST_CASE("what a cancelled request is granted goes back")
   {
     asio::cancellation_signal signal;
     memory_record granted;
-    f.client.agent().async_allocate(64, asio::bind_cancellation_slot(signal.slot(), granted.handler()));
+    f.client.agent().async_allocate(
+      64, asio::bind_cancellation_slot(signal.slot(), granted.handler()));
     for (int turn = 0; turn != i % 7; ++turn)
       f.io.poll_one();
     signal.emit(asio::cancellation_type::terminal);
@@ -680,13 +692,14 @@ TEST_CASE("every end of a connection ends its leases, and gives back the memory"
   {
     bytes_record failed;
     f.client.async_write(buffer_of(f.client_context, "x"),
-      rdma::remote_buffer(f.client.transport().device == "soft0" ? rdma::device_kind::software : rdma::device_kind::nic, 4096,
-        4096, 0x12345678),
+      rdma::remote_buffer(f.client.transport().device == "soft0" ? rdma::device_kind::software
+                                                                 : rdma::device_kind::nic,
+        4096, 4096, 0x12345678),
       failed.handler());
     REQUIRE(run_until(f.io, [&] { return failed.done(); }));
     CHECK(failed.ec);
     at_client = failed.ec;
-    f.server->close(); // a queue pair in the error state tells its peer nothing
+    f.server->close();        // a queue pair in the error state tells its peer nothing
     at_server = error_code(); // which may be its own device's word
   }
   REQUIRE(run_until(f.io, [&] { return waits.done() && back.done(); }));
@@ -850,7 +863,8 @@ TEST_CASE("an agent is used by many threads at once")
             rdma::allocation_options options;
             options.lifetime = (turn % 5 == 0) ? 1ms : 1h;
             rdma::remote_memory memory =
-              borrower.async_allocate(64 + static_cast<std::size_t>(i), options, asio::use_future).get();
+              borrower.async_allocate(64 + static_cast<std::size_t>(i), options, asio::use_future)
+                .get();
             failures += memory.size() == 0;
             if (turn % 3 == 0)
               borrower.async_release(std::move(memory), [](const error_code&) {});

@@ -19,7 +19,8 @@
 #include <random>
 #include <vector>
 
-// Peers that try to reach what was not granted to them, to take more than their share, or to break the other side's agent.
+// Peers that try to reach what was not granted to them, to take more than their share, or to break
+// the other side's agent.
 
 namespace {
 
@@ -31,7 +32,8 @@ using rdma::detail::queue_pair_core;
 
 bool is_access_error(const error_code& ec)
 {
-  return has(feature::exact_statuses) ? ec == rdma::wc_status::remote_access_error : static_cast<bool>(ec);
+  return has(feature::exact_statuses) ? ec == rdma::wc_status::remote_access_error
+                                      : static_cast<bool>(ec);
 }
 
 // A server with an honest client, who has something to lose, and attackers as many as wanted.
@@ -113,7 +115,9 @@ public:
   bool send(std::span<const std::byte> bytes)
   {
     bytes_record sent;
-    lane_.async_send(buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}), sent.handler());
+    lane_.async_send(
+      buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
+      sent.handler());
     REQUIRE(run_until(f_.io, [&] { return sent.done(); }));
     return !sent.ec;
   }
@@ -123,7 +127,8 @@ public:
   void post(const agent_message& message)
   {
     const auto bytes = message.encode();
-    lane_.async_send(buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
+    lane_.async_send(
+      buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
       [](const error_code&, std::size_t) {});
   }
 
@@ -131,7 +136,8 @@ public:
   std::optional<agent_message> ask(const agent_message& message)
   {
     const std::size_t before = answers_.size();
-    if (!send(message) || !run_until(f_.io, [&] { return answers_.size() != before || over(); }) || over())
+    if (!send(message) || !run_until(f_.io, [&] { return answers_.size() != before || over(); })
+      || over())
       return std::nullopt;
     return answers_.back();
   }
@@ -140,7 +146,10 @@ public:
   agent_message await(message_type type)
   {
     const auto found = [&]
-    { return std::find_if(answers_.begin(), answers_.end(), [&](const agent_message& each) { return each.type == type; }); };
+    {
+      return std::find_if(answers_.begin(), answers_.end(),
+        [&](const agent_message& each) { return each.type == type; });
+    };
     REQUIRE(run_until(f_.io, [&] { return found() != answers_.end(); }));
     return *found();
   }
@@ -170,11 +179,15 @@ public:
 private:
   struct source final : rdma::detail::companion_source
   {
-    std::shared_ptr<rdma::detail::companion> make(const std::shared_ptr<queue_pair_core>&) override { return lane; }
+    std::shared_ptr<rdma::detail::companion> make(const std::shared_ptr<queue_pair_core>&) override
+    {
+      return lane;
+    }
     std::shared_ptr<raw_lane> lane;
   };
 
-  // The queue pair keeps its companion, which therefore keeps no queue pair: on_end() would have to let go of it.
+  // The queue pair keeps its companion, which therefore keeps no queue pair: on_end() would have to
+  // let go of it.
   void connect(queue_pair_core& beside)
   {
     source of;
@@ -198,13 +211,15 @@ private:
 
   void receive(std::size_t place)
   {
-    const auto bytes = room_.slice(place * agent_message::encoded_size, agent_message::encoded_size);
+    const auto bytes =
+      room_.slice(place * agent_message::encoded_size, agent_message::encoded_size);
     lane_.async_receive(bytes,
       [this, place, bytes, kept = weak_from_this()](const error_code& ec, std::size_t size)
       {
         if (kept.expired() || ec)
           return;
-        if (const auto said = agent_message::decode({static_cast<const std::byte*>(bytes.data()), size}))
+        if (const auto said =
+              agent_message::decode({static_cast<const std::byte*>(bytes.data()), size}))
           answers_.push_back(*said);
         receive(place);
       });
@@ -246,7 +261,8 @@ agent_message message_of(message_type type, std::uint32_t id)
 
 TEST_CASE("a key that was granted to one queue pair is of no use to another")
 {
-  BOOST_RDMA_TEST_NEEDS(window_bounds); // else leases are registrations, which any queue pair of the domain could use
+  BOOST_RDMA_TEST_NEEDS(
+    window_bounds); // else leases are registrations, which any queue pair of the domain could use
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   attacked_fixture f;
   attacker eve(f);
@@ -261,7 +277,8 @@ TEST_CASE("a key that was guessed opens nothing")
   const rdma::remote_buffer& target = f.treasure;
   std::mt19937 random(20261122);
   std::vector<std::uint32_t> keys{1, 2, ~0u};
-  const std::uint32_t known = target.key(has(feature::software_device) ? rdma::device_kind::software : rdma::device_kind::nic);
+  const std::uint32_t known = target.key(
+    has(feature::software_device) ? rdma::device_kind::software : rdma::device_kind::nic);
   for (const std::uint32_t step : {1u, 256u, 65536u, 1u << 24})
   {
     keys.push_back(known + step);
@@ -273,7 +290,8 @@ TEST_CASE("a key that was guessed opens nothing")
   {
     CAPTURE(key, known);
     attacker eve(f);
-    CHECK(is_access_error(eve.tries({target.address(), target.size(), {key, key}, rdma::remote_access})));
+    CHECK(is_access_error(
+      eve.tries({target.address(), target.size(), {key, key}, rdma::remote_access})));
   }
   f.check_unharmed();
 }
@@ -289,7 +307,8 @@ TEST_CASE("a lease ends at its last byte")
     const rdma::remote_memory own = f.allocate(eve.own, 64);
     // Its neighbours are others' leases: of the same size, and the pool is dense.
     const std::uint64_t address = own.buffer().address() + static_cast<std::uint64_t>(offset);
-    CHECK(is_access_error(f.write(eve.own, std::string(size, 'x'), {address, size, own.buffer().keys(), own.rights()})));
+    CHECK(is_access_error(f.write(
+      eve.own, std::string(size, 'x'), {address, size, own.buffer().keys(), own.rights()})));
   }
   f.check_unharmed();
 }
@@ -310,14 +329,16 @@ TEST_CASE("leases of a connection that has ended are reached by nobody, however 
   f.check_unharmed();
 }
 
-TEST_CASE("rights that were not granted are refused by the owner's device, whatever the handle says")
+TEST_CASE(
+  "rights that were not granted are refused by the owner's device, whatever the handle says")
 {
   attacked_fixture f;
   rdma::allocation_options options;
   options.rights = rdma::access::remote_read;
   attacker eve(f);
   const rdma::remote_memory own = f.allocate(eve.own, 64, options);
-  const rdma::remote_buffer forged(own.buffer().address(), 64, own.buffer().keys(), rdma::remote_access);
+  const rdma::remote_buffer forged(
+    own.buffer().address(), 64, own.buffer().keys(), rdma::remote_access);
   CHECK(is_access_error(f.write(eve.own, "forged", forged)));
   f.check_unharmed();
 }
@@ -335,7 +356,10 @@ TEST_CASE("a peer that asks for all there is gets its share, and the others thei
   agent.time_limit(patience);
   for (std::size_t i = 0; i != granted.size(); ++i)
     agent.async_allocate(i % 3 == 0 ? 1 << 16 : 1, granted[i].handler());
-  REQUIRE(run_until(f.io, [&] { return std::all_of(granted.begin(), granted.end(), [](auto& each) { return each.done(); }); }));
+  REQUIRE(run_until(f.io,
+    [&] {
+      return std::all_of(granted.begin(), granted.end(), [](auto& each) { return each.done(); });
+    }));
   std::size_t bytes = 0;
   std::size_t regions = 0;
   for (const memory_record& each : granted)
@@ -362,9 +386,18 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
   CHECK(f.lessor.statistics().regions == 2);
 
   std::vector<std::byte> bytes;
-  SECTION("too short") { bytes.assign(63, std::byte(1)); }
-  SECTION("too long") { bytes.assign(65, std::byte(1)); }
-  SECTION("of zeros") { bytes.assign(64, std::byte(0)); }
+  SECTION("too short")
+  {
+    bytes.assign(63, std::byte(1));
+  }
+  SECTION("too long")
+  {
+    bytes.assign(65, std::byte(1));
+  }
+  SECTION("of zeros")
+  {
+    bytes.assign(64, std::byte(0));
+  }
   SECTION("an answer to what was not asked")
   {
     agent_message m = message_of(message_type::done, 77);
@@ -389,7 +422,8 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
   {
     agent_message m = message_of(message_type::lend, 77);
     const bool software = has(feature::software_device);
-    m.memory = rdma::remote_buffer(4096, 32, {software ? 7u : 0u, software ? 0u : 7u}, rdma::remote_access);
+    m.memory =
+      rdma::remote_buffer(4096, 32, {software ? 7u : 0u, software ? 0u : 7u}, rdma::remote_access);
     const auto encoded = m.encode();
     bytes.assign(encoded.begin(), encoded.end());
   }
@@ -405,7 +439,8 @@ TEST_CASE("leases that are not the sender's are as if there were none")
   attacked_fixture f;
   attacker eve(f);
   const auto lane = raw_lane::open(eve);
-  for (const message_type type : {message_type::renew, message_type::release, message_type::hand_over})
+  for (const message_type type :
+    {message_type::renew, message_type::release, message_type::hand_over})
     for (const std::uint64_t lease : {std::uint64_t{1}, std::uint64_t{2}, UINT64_MAX})
     {
       agent_message m = message_of(type, 5);
@@ -482,7 +517,9 @@ TEST_CASE("a peer that takes no answers gets no more than its share of work done
     for (int i = 0; i != 20; ++i)
       f.check_unharmed();
     // Beside what the honest client is giving back at this moment.
-    CHECK(run_until(f.io, [&] { return f.lessor.statistics().regions <= 1 + f.lessor.options().regions_per_peer_max; }));
+    CHECK(run_until(f.io,
+      [&]
+      { return f.lessor.statistics().regions <= 1 + f.lessor.options().regions_per_peer_max; }));
     eve.own.close();
   }
   REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));

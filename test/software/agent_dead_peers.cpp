@@ -53,8 +53,10 @@ public:
     std::string device = device_name();
     std::string port = std::to_string(server.port());
     std::string count = std::to_string(peers);
-    std::array<char*, 5> arguments{program.data(), device.data(), port.data(), count.data(), nullptr};
-    const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ);
+    std::array<char*, 5> arguments{
+      program.data(), device.data(), port.data(), count.data(), nullptr};
+    const int error =
+      ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
     output_.assign(ends[0]);
@@ -149,19 +151,22 @@ TEST_CASE("peers that are killed with leases out leave nothing behind, ten thous
     REQUIRE(run_until(io,
       [&]
       {
-        return std::all_of(
-          all.begin(), all.end(), [](const served& each) { return each.lent.done() && each.borrowed.done() && each.granted.done(); });
+        return std::all_of(all.begin(), all.end(),
+          [](const served& each)
+          { return each.lent.done() && each.borrowed.done() && each.granted.done(); });
       }));
     REQUIRE(lessor.statistics().regions == 2 * peers);
     for (const served& each : all)
-      REQUIRE((each.lent.value.is_out() && each.borrowed.value.is_valid() && each.granted.value.is_valid()));
+      REQUIRE((each.lent.value.is_out() && each.borrowed.value.is_valid()
+        && each.granted.value.is_valid()));
 
     process.kill();
     REQUIRE(run_until(io,
       [&]
       {
         return lessor.statistics().regions == 0
-          && std::all_of(all.begin(), all.end(), [](const served& each) { return each.back.done(); });
+          && std::all_of(
+            all.begin(), all.end(), [](const served& each) { return each.back.done(); });
       }));
     for (const served& each : all)
     {

@@ -78,8 +78,8 @@ struct callback_rounds
   rdma::registered_buffer into = l.near_context.allocate(4096); // nothing else uses it meanwhile
   rdma::registered_buffer theirs = l.far_context.allocate(4096);
   rdma::memory_region target{l.far_context, 4096, exposed};
-  rdma::memory_region behind_windows{l.far_context, 64,
-                                     rdma::access::local_write | rdma::access::window_bind};
+  rdma::memory_region behind_windows{
+    l.far_context, 64, rdma::access::local_write | rdma::access::window_bind};
   rdma::remote_buffer remote = target.remote();
   bool atomics = has(feature::atomics);
   bool windows = has(feature::memory_windows);
@@ -94,7 +94,7 @@ struct callback_rounds
   bool failed = false;
 
   explicit callback_rounds(basic_link<QueuePair>& link)
-      : l(link)
+    : l(link)
   {
     batch.write(mine.first(100), remote).write(mine.slice(100, 1000), remote).send(mine.first(8));
     for (int i = 0; i < 3; ++i)
@@ -133,7 +133,8 @@ struct callback_rounds
 
   void receive()
   {
-    const rdma::mutable_buffer place = theirs.slice(512 * static_cast<std::size_t>(receives++), 512);
+    const rdma::mutable_buffer place =
+      theirs.slice(512 * static_cast<std::size_t>(receives++), 512);
     if (receives % 2 == 0)
       far.async_receive(place, ended());
     else
@@ -142,8 +143,8 @@ struct callback_rounds
 
   void start()
   {
-    // A slot makes room for a batch when it first has one, and which slots batches get is chance. So
-    // the first round is one of more batches than any other has operations.
+    // A slot makes room for a batch when it first has one, and which slots batches get is chance.
+    // So the first round is one of more batches than any other has operations.
     if (rounds.rounds == 0)
     {
       for (int i = 0; i < 32; ++i)
@@ -179,26 +180,25 @@ struct callback_rounds
   {
     pending += 2;
     far.async_bind_window(*peer_invalidates, behind_windows, rdma::access::remote_read,
-                          [this](error_code ec, const rdma::remote_buffer&)
-                          {
-                            note(ec);
-                            receive();
-                            near.async_send_with_invalidate(mine.first(8), peer_invalidates->key(),
-                                                            ended());
-                            finish_one();
-                          });
+      [this](error_code ec, const rdma::remote_buffer&)
+      {
+        note(ec);
+        receive();
+        near.async_send_with_invalidate(mine.first(8), peer_invalidates->key(), ended());
+        finish_one();
+      });
     far.async_bind_window(*owner_invalidates, behind_windows, rdma::access::remote_read,
-                          [this](error_code ec, const rdma::remote_buffer&)
-                          {
-                            note(ec);
-                            far.async_invalidate(owner_invalidates->key(), asio::deferred)(ended());
-                            finish_one();
-                          });
+      [this](error_code ec, const rdma::remote_buffer&)
+      {
+        note(ec);
+        far.async_invalidate(owner_invalidates->key(), asio::deferred)(ended());
+        finish_one();
+      });
   }
 };
 
-rdma::queue_pair_options in_mode(asio::io_context& io, const rdma::context& context,
-                                 rdma::completion_mode mode)
+rdma::queue_pair_options in_mode(
+  asio::io_context& io, const rdma::context& context, rdma::completion_mode mode)
 {
   rdma::queue_pair_options options;
   options.completions.emplace(io, context, rdma::completion_queue_options{.mode = mode});
@@ -224,12 +224,11 @@ void count_callbacks(rdma::completion_mode mode, Rebuild rebuild)
 TEST_CASE("operations with callbacks take nothing from the heap in steady state")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
-                             rdma::completion_mode::busy_poll);
+    rdma::completion_mode::busy_poll);
   CAPTURE(static_cast<int>(mode));
   SECTION("on any_io_executor")
   {
-    count_callbacks<rdma::queue_pair>(
-      mode,
+    count_callbacks<rdma::queue_pair>(mode,
       [](auto& l, auto m)
       {
         l.near = rdma::queue_pair(l.io, l.near_context, in_mode(l.io, l.near_context, m));
@@ -239,8 +238,7 @@ TEST_CASE("operations with callbacks take nothing from the heap in steady state"
   SECTION("on io_context::executor_type")
   {
     using queue_pair = rdma::basic_queue_pair<asio::io_context::executor_type>;
-    count_callbacks<queue_pair>(
-      mode,
+    count_callbacks<queue_pair>(mode,
       [](auto& l, auto m)
       {
         l.near = queue_pair(l.io, l.near_context, in_mode(l.io, l.near_context, m));
@@ -249,8 +247,7 @@ TEST_CASE("operations with callbacks take nothing from the heap in steady state"
   }
   SECTION("on a strand")
   {
-    count_callbacks<rdma::queue_pair>(
-      mode,
+    count_callbacks<rdma::queue_pair>(mode,
       [](auto& l, auto m)
       {
         auto strand = asio::make_strand(l.io);
@@ -290,7 +287,7 @@ TEST_CASE("receives of a shared queue take nothing from the heap in steady state
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
-                             rdma::completion_mode::busy_poll);
+    rdma::completion_mode::busy_poll);
   CAPTURE(static_cast<int>(mode));
   asio::io_context io;
   rdma::context context = make_context();
@@ -336,7 +333,7 @@ TEST_CASE("receives of a shared queue take nothing from the heap in steady state
 TEST_CASE("operations awaited by coroutines take nothing from the heap in steady state")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
-                             rdma::completion_mode::busy_poll);
+    rdma::completion_mode::busy_poll);
   CAPTURE(static_cast<int>(mode));
   linked_pair l;
   l.near = rdma::queue_pair(l.io, l.near_context, in_mode(l.io, l.near_context, mode));
@@ -360,8 +357,8 @@ TEST_CASE("operations awaited by coroutines take nothing from the heap in steady
     rdma::registered_buffer buffer = l.near_context.allocate(4096);
     rdma::memory_region target(l.far_context, 4096, exposed);
     const rdma::remote_buffer remote = target.remote();
-    rdma::memory_region behind_window(l.near_context, 64,
-                                      rdma::access::local_write | rdma::access::window_bind);
+    rdma::memory_region behind_window(
+      l.near_context, 64, rdma::access::local_write | rdma::access::window_bind);
     std::optional<rdma::memory_window> window;
     if (windows)
       window.emplace(l.near_context);
@@ -383,8 +380,8 @@ TEST_CASE("operations awaited by coroutines take nothing from the heap in steady
       }
       if (windows)
       {
-        co_await l.near.async_bind_window(*window, behind_window, rdma::access::remote_read,
-                                          asio::use_awaitable);
+        co_await l.near.async_bind_window(
+          *window, behind_window, rdma::access::remote_read, asio::use_awaitable);
         co_await l.near.async_invalidate(window->key(), asio::use_awaitable);
       }
     } while (rounds.next());

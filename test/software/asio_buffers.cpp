@@ -30,8 +30,8 @@ rdma::queue_pair_options soon_given_up()
 }
 
 // The same range with other bounds or keys than its owner gave out.
-rdma::remote_buffer forged(const rdma::remote_buffer& real, std::uint64_t address,
-                           std::uint64_t size)
+rdma::remote_buffer forged(
+  const rdma::remote_buffer& real, std::uint64_t address, std::uint64_t size)
 {
   return {address, size, real.keys(), real.rights()};
 }
@@ -42,13 +42,13 @@ rdma::remote_buffer claimed(const rdma::remote_buffer& real)
   return {real.address(), real.size(), real.keys(), rdma::remote_access};
 }
 
-// What a request that the peer's device refuses comes to, at both ends. Made before the request; the
-// far end wants nothing but messages without bytes, and gets none.
+// What a request that the peer's device refuses comes to, at both ends. Made before the request;
+// the far end wants nothing but messages without bytes, and gets none.
 class refusal
 {
 public:
   explicit refusal(linked_pair& link)
-      : l_(link)
+    : l_(link)
   {
     l_.far.async_receive(rdma::no_data, far_receive_.handler());
     l_.near.async_receive(rdma::no_data, near_receive_.handler());
@@ -239,9 +239,8 @@ TEST_CASE("empty pieces among others are skipped")
   linked_pair l;
   rdma::registered_buffer text = buffer_of(l.near_context, "abcd");
   rdma::registered_buffer into = l.far_context.allocate(8);
-  const std::array<rdma::const_buffer, 6> pieces{text.first(0), text.first(2),
-                                                 text.first(0), rdma::const_buffer(),
-                                                 text.slice(2), text.first(0)};
+  const std::array<rdma::const_buffer, 6> pieces{text.first(0), text.first(2), text.first(0),
+    rdma::const_buffer(), text.slice(2), text.first(0)};
   bytes_record sent;
   bytes_record received;
   l.far.async_receive(into, received.handler());
@@ -314,8 +313,8 @@ TEST_CASE("pieces are gathered and scattered in order, in every kind of sequence
   }
   SECTION("array of registered_buffer")
   {
-    std::array<rdma::registered_buffer, 3> owners{std::move(a), std::move(b),
-                                                  buffer_of(l.near_context, "ninetynine")};
+    std::array<rdma::registered_buffer, 3> owners{
+      std::move(a), std::move(b), buffer_of(l.near_context, "ninetynine")};
     l.near.async_send(owners, sent.handler());
   }
   SECTION("span of registered_buffer")
@@ -328,14 +327,14 @@ TEST_CASE("pieces are gathered and scattered in order, in every kind of sequence
   }
   // Scattered over pieces that end elsewhere.
   l.far.async_receive(std::array<rdma::mutable_buffer, 4>{into.slice(40, 5), into.first(1),
-                                                          into.slice(10, 20), into.slice(50)},
-                      received.handler());
+                        into.slice(10, 20), into.slice(50)},
+    received.handler());
   REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
   CHECK(sent.ec == error_code());
   CHECK(sent.value() == 21);
   CHECK(received.value() == 21);
-  CHECK(text_of(into.slice(40, 5)) + text_of(into.first(1)) + text_of(into.slice(10, 15)) ==
-        "onefourteenninetynine");
+  CHECK(text_of(into.slice(40, 5)) + text_of(into.first(1)) + text_of(into.slice(10, 15))
+    == "onefourteenninetynine");
 }
 
 TEST_CASE("large sequences are written and read as they are gathered and scattered")
@@ -354,12 +353,12 @@ TEST_CASE("large sequences are written and read as they are gathered and scatter
   l.near.async_write(parts, target.remote(), written.handler());
   rdma::memory_region back(l.near_context, 3 * size);
   l.near.async_read(std::array<rdma::mutable_buffer, 2>{back.slice(size), back.first(size)},
-                    target.remote(), read.handler());
+    target.remote(), read.handler());
   REQUIRE(run_until(l.io, [&] { return written.done() && read.done(); }));
   CHECK(written.value() == 3 * size);
   CHECK(read.value() == 3 * size);
-  CHECK(text_of(target) ==
-        std::string(size, 'p') + std::string(size, 'q') + std::string(size, 'r'));
+  CHECK(
+    text_of(target) == std::string(size, 'p') + std::string(size, 'q') + std::string(size, 'r'));
   CHECK(text_of(back) == std::string(size, 'r') + std::string(size, 'p') + std::string(size, 'q'));
 }
 
@@ -565,8 +564,8 @@ TEST_CASE("a forged remote range is refused by the peer's device and touches not
     rdma::detail::device_keys keys = real.keys();
     for (auto& key : keys)
       key ^= 0x5500;
-    l.near.async_write(buffer, rdma::remote_buffer(real.address(), 4096, keys, real.rights()),
-                       r.handler());
+    l.near.async_write(
+      buffer, rdma::remote_buffer(real.address(), 4096, keys, real.rights()), r.handler());
   }
   SECTION("atomic past the end")
   {
@@ -638,8 +637,9 @@ TEST_CASE("memory without the right to be written is not read or received into")
     l.near.async_receive(constant.first(3), r.handler());
     l.far.async_send(target.first(3), sent.handler());
     REQUIRE(run_until(l.io, [&] { return r.done() && sent.done(); }));
-    CHECK(r.ec == (has(feature::local_statuses) ? rdma::wc_status::local_protection_error
-                                                : rdma::wc_status::local_qp_operation_error));
+    CHECK(r.ec
+      == (has(feature::local_statuses) ? rdma::wc_status::local_protection_error
+                                       : rdma::wc_status::local_qp_operation_error));
     CHECK(sent.ec == rdma::wc_status::remote_operation_error);
     CHECK_FALSE(l.far.is_connected());
   }
@@ -674,13 +674,13 @@ TEST_CASE("a window opens part of a region, until it is closed")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   linked_pair l;
-  rdma::memory_region region(l.far_context, 4096,
-                             rdma::access::local_write | rdma::access::window_bind);
+  rdma::memory_region region(
+    l.far_context, 4096, rdma::access::local_write | rdma::access::window_bind);
   CHECK_THROWS_AS(region.remote(), rdma::system_error); // it is exposed by windows only
   rdma::memory_window window(l.far_context);
   remote_record bound;
   l.far.async_bind_window(window, region.slice(100, 50),
-                          rdma::access::remote_write | rdma::access::remote_read, bound.handler());
+    rdma::access::remote_write | rdma::access::remote_read, bound.handler());
   REQUIRE(run_until(l.io, [&] { return bound.done(); }));
   REQUIRE(bound.ec == error_code());
   const rdma::remote_buffer remote = bound.value();
@@ -708,8 +708,8 @@ TEST_CASE("a window opens part of a region, until it is closed")
   {
     message_record told;
     l.far.async_receive_message(rdma::no_data, told.handler());
-    l.near.async_send_with_invalidate(rdma::no_data, remote.key(remote.key(0) != 0 ? 0 : 1),
-                                      [](error_code, std::size_t) {});
+    l.near.async_send_with_invalidate(
+      rdma::no_data, remote.key(remote.key(0) != 0 ? 0 : 1), [](error_code, std::size_t) {});
     REQUIRE(run_until(l.io, [&] { return told.done(); }));
     if (has(feature::completion_details))
       CHECK(told.value().invalidated_key == window.key());
@@ -720,8 +720,8 @@ TEST_CASE("a window opens part of a region, until it is closed")
     l.far.async_invalidate(window.key(), closed.handler());
     remote_record again;
     REQUIRE(run_until(l.io, [&] { return closed.done(); }));
-    l.far.async_bind_window(window, region.slice(200, 50), rdma::access::remote_read,
-                            again.handler());
+    l.far.async_bind_window(
+      window, region.slice(200, 50), rdma::access::remote_read, again.handler());
     REQUIRE(run_until(l.io, [&] { return again.done(); }));
     REQUIRE(again.ec == error_code());
     bytes_record read;
@@ -745,8 +745,8 @@ TEST_CASE("a window is not bound to what has no right to it, nor by a stranger")
   linked_pair l;
   rdma::memory_window window(l.near_context);
   rdma::memory_region unbindable(l.near_context, 64);
-  rdma::memory_region bindable(l.near_context, 64,
-                               rdma::access::local_write | rdma::access::window_bind);
+  rdma::memory_region bindable(
+    l.near_context, 64, rdma::access::local_write | rdma::access::window_bind);
   remote_record r;
   SECTION("a region without window_bind")
   {
@@ -875,8 +875,8 @@ TEST_CASE("atomics without a key are refused")
   value_record r;
   l.near.async_fetch_add(rdma::remote_buffer(64, 8, {}, rdma::remote_access), 1, r.handler());
   bytes_record w;
-  l.near.async_write(l.near_context.allocate(8),
-                     rdma::remote_buffer(64, 8, {}, rdma::remote_access), w.handler());
+  l.near.async_write(
+    l.near_context.allocate(8), rdma::remote_buffer(64, 8, {}, rdma::remote_access), w.handler());
   REQUIRE(run_until(l.io, [&] { return r.done() && w.done(); }));
   CHECK(r.ec == rdma::error::no_remote_key);
   CHECK(w.ec == rdma::error::no_remote_key);
@@ -892,11 +892,11 @@ TEST_CASE("many atomics at once count right")
   std::vector<std::uint64_t> before;
   for (int i = 0; i < 100; ++i)
     l.near.async_fetch_add(target.remote(), 3,
-                           [&](error_code ec, std::uint64_t value)
-                           {
-                             CHECK(ec == error_code());
-                             before.push_back(value);
-                           });
+      [&](error_code ec, std::uint64_t value)
+      {
+        CHECK(ec == error_code());
+        before.push_back(value);
+      });
   value_record missed;
   l.near.async_compare_exchange(target.remote(), 1, 2, missed.handler());
   REQUIRE(run_until(l.io, [&] { return missed.done(); }));
@@ -923,13 +923,13 @@ TEST_CASE("a receive too small for the message fails on both sides and flushes t
   l.far.async_receive(into.slice(32), next.handler());
   l.near.async_send(text, sent.handler());
   l.near.async_send(text, sent_next.handler());
-  REQUIRE(run_until(l.io, [&]
-                    { return small.done() && next.done() && sent.done() && sent_next.done(); }));
+  REQUIRE(run_until(
+    l.io, [&] { return small.done() && next.done() && sent.done() && sent_next.done(); }));
   const bool exact = has(feature::local_statuses);
-  const error_code at_receiver = exact ? rdma::wc_status::local_length_error
-                                       : rdma::wc_status::local_qp_operation_error;
-  const error_code at_sender = exact ? rdma::wc_status::remote_invalid_request_error
-                                     : rdma::wc_status::remote_operation_error;
+  const error_code at_receiver =
+    exact ? rdma::wc_status::local_length_error : rdma::wc_status::local_qp_operation_error;
+  const error_code at_sender =
+    exact ? rdma::wc_status::remote_invalid_request_error : rdma::wc_status::remote_operation_error;
   CHECK(small.ec == at_receiver);
   CHECK(small.value() == 0);
   CHECK(next.ec == rdma::wc_status::flushed);
@@ -1031,13 +1031,13 @@ TEST_CASE("a shared receive queue serves several queue pairs and tells them apar
   int from_b = 0;
   for (std::size_t i = 0; i < 50; ++i)
     queue.async_receive_message(into.slice(i * 16, 16),
-                                [&](error_code ec, const rdma::message& m)
-                                {
-                                  CHECK(ec == error_code());
-                                  CHECK(m.size == 1);
-                                  from_a += m.queue_pair_number == a.number();
-                                  from_b += m.queue_pair_number == b.number();
-                                });
+      [&](error_code ec, const rdma::message& m)
+      {
+        CHECK(ec == error_code());
+        CHECK(m.size == 1);
+        from_a += m.queue_pair_number == a.number();
+        from_b += m.queue_pair_number == b.number();
+      });
   rdma::registered_buffer text = buffer_of(context, "x");
   for (int i = 0; i < 50; ++i)
     (i % 5 < 2 ? peer_a : peer_b)

@@ -55,15 +55,13 @@ rdma::queue_pair_options attentive()
 
 // Whether the operation has memory of the near context's pool: f.local, or the room for its answer.
 template <class Operation>
-constexpr bool has_pool_memory =
-  !std::is_same_v<Operation,
-    bind_window_operation> && !std::is_same_v<Operation, invalidate_operation>;
+constexpr bool has_pool_memory = !std::is_same_v<Operation, bind_window_operation>
+  && !std::is_same_v<Operation, invalidate_operation>;
 
 // Room for the answers of atomics stays for as long as the queue pair does.
 template <class Operation>
-constexpr bool is_atomic =
-  std::is_same_v<Operation,
-    fetch_add_operation> || std::is_same_v<Operation, compare_exchange_operation>;
+constexpr bool is_atomic = std::is_same_v<Operation, fetch_add_operation>
+  || std::is_same_v<Operation, compare_exchange_operation>;
 
 // An operation that does not end by itself, and all that is needed to see how it does.
 template <class Operation>
@@ -93,8 +91,8 @@ struct outstanding
     }
   };
 
-  explicit outstanding(place where, bool by_handshake = false,
-                       const rdma::queue_pair_options& options = shallow())
+  explicit outstanding(
+    place where, bool by_handshake = false, const rdma::queue_pair_options& options = shallow())
     : f(std::in_place, options)
     , near_context(f->near_context)
     , far_context(f->far_context)

@@ -41,10 +41,10 @@ rdma::queue_pair_options of_depth(std::uint32_t depth)
 struct mode_link
 {
   explicit mode_link(rdma::completion_mode mode)
-      : completions_a(io, context, {.mode = mode})
-      , completions_b(io, context, {.mode = mode})
-      , a(io, context, with(completions_a))
-      , b(io, context, with(completions_b))
+    : completions_a(io, context, {.mode = mode})
+    , completions_b(io, context, {.mode = mode})
+    , a(io, context, with(completions_a))
+    , b(io, context, with(completions_b))
   {
     connect(a, b);
   }
@@ -72,8 +72,9 @@ struct mode_link
     return done();
   }
 
-  /// Runs hardly any handler for a while, be it not at once: strangers who try the software device's port, as
-  /// other tests' devices may while they look for a peer that has gone, wake who waits.
+  /// Runs hardly any handler for a while, be it not at once: strangers who try the software
+  /// device's port, as other tests' devices may while they look for a peer that has gone, wake who
+  /// waits.
   [[nodiscard]] bool comes_to_rest()
   {
     const auto limit = std::chrono::steady_clock::now() + patience;
@@ -99,7 +100,7 @@ struct mode_link
 // Sends n numbered messages all at once; checks that they arrive and complete in order.
 template <class Run>
 void bulk(rdma::queue_pair& from, rdma::queue_pair& to, const rdma::context& context,
-          std::uint32_t n, Run run)
+  std::uint32_t n, Run run)
 {
   rdma::registered_buffer out = context.allocate(std::size_t{4} * n);
   rdma::registered_buffer in = context.allocate(std::size_t{4} * n);
@@ -109,10 +110,12 @@ void bulk(rdma::queue_pair& from, rdma::queue_pair& to, const rdma::context& con
   for (std::uint32_t i = 0; i < n; ++i)
   {
     std::memcpy(out.data() + std::size_t{4} * i, &i, 4);
-    to.async_receive(in.slice(std::size_t{4} * i, 4), [&, i](error_code ec, std::size_t size)
-                     { in_order = in_order && !ec && size == 4 && received++ == i; });
-    from.async_send(out.slice(std::size_t{4} * i, 4), [&, i](error_code ec, std::size_t size)
-                    { in_order = in_order && !ec && size == 4 && sent++ == i; });
+    to.async_receive(in.slice(std::size_t{4} * i, 4),
+      [&, i](error_code ec, std::size_t size)
+      { in_order = in_order && !ec && size == 4 && received++ == i; });
+    from.async_send(out.slice(std::size_t{4} * i, 4),
+      [&, i](error_code ec, std::size_t size)
+      { in_order = in_order && !ec && size == 4 && sent++ == i; });
   }
   REQUIRE(run([&] { return !in_order || (sent == n && received == n); }));
   CHECK(in_order);
@@ -166,8 +169,10 @@ TEST_CASE("What arrived before the end is heard of before what waits for its tur
   std::uint32_t far_done = 0;
   for (std::uint32_t i = 0; i < operations; ++i)
   {
-    near.async_receive(buffer.slice(1 + i, 1), [&](error_code ec, std::size_t) { received.push_back(ec); });
-    far.async_receive(buffer.slice(17 + i, 1), [&](error_code ec, std::size_t) { far_done += ec ? 0 : 1; });
+    near.async_receive(
+      buffer.slice(1 + i, 1), [&](error_code ec, std::size_t) { received.push_back(ec); });
+    far.async_receive(
+      buffer.slice(17 + i, 1), [&](error_code ec, std::size_t) { far_done += ec ? 0 : 1; });
   }
   for (std::uint32_t i = 0; i < operations; ++i)
     near.async_send(buffer.first(1), [&](error_code ec, std::size_t) { sent.push_back(ec); });
@@ -175,17 +180,22 @@ TEST_CASE("What arrived before the end is heard of before what waits for its tur
     far.async_send(buffer.first(1), [&](error_code ec, std::size_t) { far_done += ec ? 0 : 1; });
   REQUIRE(run_until(io, [&] { return far_done == 2 * messages; }));
 
-  SECTION("the user closes the queue pair") { near.close(); }
+  SECTION("the user closes the queue pair")
+  {
+    near.close();
+  }
   SECTION("it ends by itself")
   {
     near.core()->disconnect(rdma::error::peer_closed);
     // What is started now is behind all that, too, as it would be on the device.
-    near.async_receive(buffer.slice(33, 1), [&](error_code ec, std::size_t) { received.push_back(ec); });
+    near.async_receive(
+      buffer.slice(33, 1), [&](error_code ec, std::size_t) { received.push_back(ec); });
     near.async_send(buffer.first(1), [&](error_code ec, std::size_t) { sent.push_back(ec); });
   }
   const std::size_t started = near.is_open() ? operations + 1 : operations;
   const auto limit = std::chrono::steady_clock::now() + patience;
-  while ((received.size() < started || sent.size() < started) && std::chrono::steady_clock::now() < limit)
+  while ((received.size() < started || sent.size() < started)
+    && std::chrono::steady_clock::now() < limit)
   {
     completions.poll();
     io.restart();
@@ -220,11 +230,11 @@ TEST_CASE("more operations than can be told apart are refused, and the others co
   int refused = 0;
   for (int i = 0; i < n; ++i)
     l.near.async_receive(rdma::no_data,
-                         [&](error_code ec, std::size_t)
-                         {
-                           ++ended;
-                           refused += ec == rdma::error::queue_too_deep;
-                         });
+      [&](error_code ec, std::size_t)
+      {
+        ++ended;
+        refused += ec == rdma::error::queue_too_deep;
+      });
   REQUIRE(run_until(l.io, [&] { return ended == n - 32'768; }));
   CHECK(refused == ended);
   l.near.close();
@@ -265,12 +275,12 @@ TEST_CASE("batches wait for room as a whole and keep their place")
   int received = 0;
   for (std::size_t i = 0; i < 22; ++i)
     l.far.async_receive(into.slice(i, 1),
-                        [&](error_code ec, std::size_t n)
-                        {
-                          CHECK(ec == error_code());
-                          CHECK(n == 1);
-                          ++received;
-                        });
+      [&](error_code ec, std::size_t n)
+      {
+        CHECK(ec == error_code());
+        CHECK(n == 1);
+        ++received;
+      });
   rdma::batch three;
   three.send(text.slice(0, 1)).send(text.slice(1, 1)).send_with_immediate(text.slice(2, 1), 9);
   rdma::batch four;
@@ -348,12 +358,13 @@ TEST_CASE(
   CHECK(l.near_context.pool_statistics().buffers == 1);
 }
 
-TEST_CASE("a batch of hundreds that fails at its first operation completes in every completion mode")
+TEST_CASE(
+  "a batch of hundreds that fails at its first operation completes in every completion mode")
 {
   // Its flushed operations fill several rounds of completions in which nothing completes.
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
-                             rdma::completion_mode::adaptive);
+    rdma::completion_mode::adaptive);
   CAPTURE(static_cast<int>(mode));
   asio::io_context io;
   rdma::context context = make_context();
@@ -383,7 +394,7 @@ TEST_CASE("a batch of hundreds that fails at its first operation completes in ev
 TEST_CASE("ping-pong and bulk run in every completion mode")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
-                             rdma::completion_mode::adaptive, rdma::completion_mode::manual);
+    rdma::completion_mode::adaptive, rdma::completion_mode::manual);
   CAPTURE(static_cast<int>(mode));
   mode_link l(mode);
   CHECK(l.completions_a.mode() == mode);
@@ -401,8 +412,7 @@ TEST_CASE("the completion mode changes while operations are under way")
   asio::co_spawn(l.io, ping(l.a, l.context, 300, left), asio::detached);
   asio::co_spawn(l.io, pong(l.b, l.context, 300, left), asio::detached);
   const rdma::completion_mode modes[] = {rdma::completion_mode::busy_poll,
-                                         rdma::completion_mode::event,
-                                         rdma::completion_mode::adaptive};
+    rdma::completion_mode::event, rdma::completion_mode::adaptive};
   std::size_t turns = 0;
   REQUIRE(l.run(
     [&]
@@ -424,7 +434,8 @@ TEST_CASE("the completion mode changes while operations are under way")
 TEST_CASE("a queue that only waits uses no processor time and still ends what comes")
 {
   mode_link l(rdma::completion_mode::event);
-  // First a message each way: the software device connects with the first of them, and that wakes us.
+  // First a message each way: the software device connects with the first of them, and that wakes
+  // us.
   bytes_record first;
   bytes_record back;
   l.a.async_receive(rdma::no_data, first.handler());

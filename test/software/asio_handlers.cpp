@@ -99,14 +99,14 @@ TEST_CASE("a handler does not run inside the initiating call when its message is
   {
     initiation mark;
     l.near.async_receive(buffer,
-                         [&](error_code ec, std::size_t n)
-                         {
-                           CHECK_FALSE(initiating);
-                           CHECK(ec == error_code());
-                           CHECK(n == 0);
-                           if (++received < 8)
-                             receive();
-                         });
+      [&](error_code ec, std::size_t n)
+      {
+        CHECK_FALSE(initiating);
+        CHECK(ec == error_code());
+        CHECK(n == 0);
+        if (++received < 8)
+          receive();
+      });
   };
   receive();
   CHECK(received == 0);
@@ -124,14 +124,14 @@ TEST_CASE("handlers do not nest, whatever they start")
   {
     l.far.async_receive(far_buffer, [&](error_code, std::size_t) {});
     l.near.async_send(buffer,
-                      [&](error_code ec, std::size_t)
-                      {
-                        CHECK(ec == error_code());
-                        CHECK(++depth == 1);
-                        if (--left != 0)
-                          go();
-                        --depth;
-                      });
+      [&](error_code ec, std::size_t)
+      {
+        CHECK(ec == error_code());
+        CHECK(++depth == 1);
+        if (--left != 0)
+          go();
+        --depth;
+      });
   };
   go();
   REQUIRE(run_until(l.io, [&] { return left == 0; }));
@@ -166,12 +166,13 @@ TEST_CASE("a handler runs on the executor that it is bound to")
   {
     auto strand = asio::make_strand(l.io);
     bool ran = false;
-    l.near.async_receive(buffer, asio::bind_executor(strand,
-                                                     [&](error_code, std::size_t)
-                                                     {
-                                                       CHECK(strand.running_in_this_thread());
-                                                       ran = true;
-                                                     }));
+    l.near.async_receive(buffer,
+      asio::bind_executor(strand,
+        [&](error_code, std::size_t)
+        {
+          CHECK(strand.running_in_this_thread());
+          ran = true;
+        }));
     l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
     REQUIRE(run_until(l.io, [&] { return ran; }));
   }
@@ -180,12 +181,12 @@ TEST_CASE("a handler runs on the executor that it is bound to")
     asio::io_context other;
     bool ran = false;
     l.near.async_receive(buffer,
-                         asio::bind_executor(other,
-                                             [&](error_code, std::size_t)
-                                             {
-                                               CHECK(other.get_executor().running_in_this_thread());
-                                               ran = true;
-                                             }));
+      asio::bind_executor(other,
+        [&](error_code, std::size_t)
+        {
+          CHECK(other.get_executor().running_in_this_thread());
+          ran = true;
+        }));
     other.run_for(std::chrono::milliseconds(5));
     CHECK_FALSE(other.stopped());
     l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
@@ -199,7 +200,7 @@ TEST_CASE("a handler runs on the executor that it is bound to")
     asio::io_context other;
     error_code result;
     l.near.async_send(buffer.first(0),
-                      asio::bind_executor(other, [&](error_code ec, std::size_t) { result = ec; }));
+      asio::bind_executor(other, [&](error_code ec, std::size_t) { result = ec; }));
     REQUIRE(run_out(l.io));
     CHECK(result == error_code());
     REQUIRE(run_out(other));
@@ -210,8 +211,8 @@ TEST_CASE("a handler runs on the executor that it is bound to")
     asio::thread_pool pool(1);
     std::promise<std::thread::id> promise;
     l.near.async_receive(buffer,
-                         asio::bind_executor(pool, [&](error_code, std::size_t)
-                                             { promise.set_value(std::this_thread::get_id()); }));
+      asio::bind_executor(
+        pool, [&](error_code, std::size_t) { promise.set_value(std::this_thread::get_id()); }));
     l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
     REQUIRE(run_out(l.io));
     pool.join(); // not before the handler ran
@@ -257,12 +258,12 @@ TEST_CASE("a queue pair on a completion queue of another io_context keeps to its
   connect(a, b);
   bool ran = false;
   a.async_receive(rdma::no_data,
-                  [&](error_code ec, std::size_t)
-                  {
-                    CHECK(ec == error_code());
-                    CHECK(io.get_executor().running_in_this_thread());
-                    ran = true;
-                  });
+    [&](error_code ec, std::size_t)
+    {
+      CHECK(ec == error_code());
+      CHECK(io.get_executor().running_in_this_thread());
+      ran = true;
+    });
   io.run_for(std::chrono::milliseconds(5));
   CHECK_FALSE(io.stopped()); // the handler will run here
   b.async_send(rdma::no_data, [](error_code, std::size_t) {});
@@ -314,8 +315,8 @@ TEST_CASE("the allocator that a handler is bound to is used for it, and given ba
     CHECK(live == 0);
     ++ran;
   };
-  l.near.async_receive(buffer,
-                       asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
+  l.near.async_receive(
+    buffer, asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
   CHECK(allocations == 1);
   CHECK(live == 1);
   l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
@@ -323,13 +324,13 @@ TEST_CASE("the allocator that a handler is bound to is used for it, and given ba
   CHECK(live == 0);
 
   // also for an operation that comes to nothing
-  l.near.async_send(buffer.first(0),
-                    asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
+  l.near.async_send(
+    buffer.first(0), asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
   REQUIRE(run_until(l.io, [&] { return ran == 2; }));
   CHECK(live == 0);
 
-  l.near.async_receive(buffer,
-                       asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
+  l.near.async_receive(
+    buffer, asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
   l.near.close();
   REQUIRE(run_until(l.io, [&] { return ran == 3; }));
   CHECK(live == 0);
@@ -343,12 +344,12 @@ TEST_CASE("a handler's exception leaves run(), and nothing is lost")
   constexpr int messages = 40;
   for (int i = 0; i < messages; ++i)
     l.near.async_receive(rdma::no_data,
-                         [&](error_code ec, std::size_t)
-                         {
-                           CHECK(ec == error_code());
-                           if (++received % 3 == 0)
-                             throw std::runtime_error("thrown by a handler");
-                         });
+      [&](error_code ec, std::size_t)
+      {
+        CHECK(ec == error_code());
+        if (++received % 3 == 0)
+          throw std::runtime_error("thrown by a handler");
+      });
   int sent = 0;
   for (int i = 0; i < messages; ++i)
     l.far.async_send(rdma::no_data, [&](error_code, std::size_t) { ++sent; });
@@ -375,11 +376,11 @@ TEST_CASE("an io_context that was stopped goes on where it was when it is restar
   for (int i = 0; i < 20; ++i)
   {
     l.near.async_receive(rdma::no_data,
-                         [&](error_code, std::size_t)
-                         {
-                           ++received;
-                           l.io.stop();
-                         });
+      [&](error_code, std::size_t)
+      {
+        ++received;
+        l.io.stop();
+      });
     l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
   }
   const auto limit = std::chrono::steady_clock::now() + patience;

@@ -35,8 +35,8 @@ public:
   };
 
   explicit posting_watch(const rdma::queue_pair& of)
-      : context_(of.native_handle()->context)
-      , post_send_(context_->ops.post_send)
+    : context_(of.native_handle()->context)
+    , post_send_(context_->ops.post_send)
   {
     current = this;
     context_->ops.post_send = &look;
@@ -116,8 +116,8 @@ void check_inline(linked_pair& l, std::size_t size, bool expected)
     REQUIRE(run_until(l.io, [&] { return r.done() && (!receives || m.done()); }));
     CHECK(r.ec == error_code());
     CHECK(r.value() == size);
-    CHECK(arrived(receives && !m.value().written ? rdma::const_buffer(into)
-                                                   : rdma::const_buffer(target)));
+    CHECK(arrived(
+      receives && !m.value().written ? rdma::const_buffer(into) : rdma::const_buffer(target)));
     r = {};
     m = {};
   };

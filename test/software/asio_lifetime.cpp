@@ -74,12 +74,12 @@ struct outcomes
 struct witness
 {
   explicit witness(int& alive)
-      : alive_(&alive)
+    : alive_(&alive)
   {
     ++*alive_;
   }
   witness(const witness& other) noexcept
-      : alive_(other.alive_)
+    : alive_(other.alive_)
   {
     ++*alive_;
   }
@@ -95,14 +95,14 @@ private:
 TEST_CASE("a waiting operation is withdrawn by any cancellation, and the others keep their order")
 {
   const auto type = GENERATE(asio::cancellation_type::partial, asio::cancellation_type::total,
-                             asio::cancellation_type::terminal);
+    asio::cancellation_type::terminal);
   linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(64);
   outcomes o;
   asio::cancellation_signal signals[8];
   for (int i = 0; i < 8; ++i) // two are posted, six wait
     l.near.async_receive(buffer.slice(static_cast<std::size_t>(i), 1),
-                         asio::bind_cancellation_slot(signals[i].slot(), o.handler(i)));
+      asio::bind_cancellation_slot(signals[i].slot(), o.handler(i)));
   signals[4].emit(type); // in the middle
   signals[7].emit(type); // the last
   signals[2].emit(type); // the first that waits
@@ -122,8 +122,8 @@ TEST_CASE("a waiting operation is withdrawn by any cancellation, and the others 
   {
     CHECK(o.list[3 + i].id == order[i]);
     CHECK(o.list[3 + i].ec == error_code());
-    CHECK(text_of(buffer.slice(static_cast<std::size_t>(order[i]), 1)) ==
-          text_of(text.slice(i, 1)));
+    CHECK(
+      text_of(buffer.slice(static_cast<std::size_t>(order[i]), 1)) == text_of(text.slice(i, 1)));
   }
 }
 
@@ -135,8 +135,8 @@ TEST_CASE("waiting sends are withdrawn, too, and the rest arrive")
   outcomes o;
   asio::cancellation_signal signals[6];
   for (std::size_t i = 0; i < 6; ++i)
-    l.near.async_send(text.slice(i, 1), asio::bind_cancellation_slot(
-                                          signals[i].slot(), o.handler(static_cast<int>(i))));
+    l.near.async_send(text.slice(i, 1),
+      asio::bind_cancellation_slot(signals[i].slot(), o.handler(static_cast<int>(i))));
   signals[3].emit(asio::cancellation_type::total);
   int received = 0;
   for (std::size_t i = 0; i < 5; ++i)
@@ -240,11 +240,11 @@ TEST_CASE("cancelling from within a handler works on what waits and on what is p
   l.near.async_receive(buffer, o.handler(1));
   l.near.async_receive(buffer, asio::bind_cancellation_slot(waiting.slot(), o.handler(2)));
   asio::post(l.io,
-             [&]
-             {
-               waiting.emit(asio::cancellation_type::partial);
-               posted.emit(asio::cancellation_type::terminal);
-             });
+    [&]
+    {
+      waiting.emit(asio::cancellation_type::partial);
+      posted.emit(asio::cancellation_type::terminal);
+    });
   REQUIRE(run_until(l.io, [&] { return o.list.size() == 3; }));
   CHECK(o.each_once(3));
   CHECK(o.of(0) == asio::error::operation_aborted);
@@ -266,8 +266,8 @@ TEST_CASE("a coroutine waits for a message or a timer, whichever is first")
     [&]() -> asio::awaitable<void>
     {
       asio::steady_timer timer(l.io, std::chrono::milliseconds(1));
-      auto result = co_await (l.near.async_receive(buffer, asio::use_awaitable) ||
-                              timer.async_wait(asio::use_awaitable));
+      auto result = co_await (
+        l.near.async_receive(buffer, asio::use_awaitable) || timer.async_wait(asio::use_awaitable));
       timed_out = result.index() == 1;
     },
     asio::detached);
@@ -322,12 +322,12 @@ TEST_CASE("a queue pair can be destroyed by a handler of its own")
   rdma::registered_buffer buffer = l.near_context.allocate(8);
   outcomes o;
   mortal->async_receive(buffer,
-                        [&](error_code ec, std::size_t)
-                        {
-                          CHECK(ec == error_code());
-                          mortal.reset();
-                          o.list.push_back({0, ec});
-                        });
+    [&](error_code ec, std::size_t)
+    {
+      CHECK(ec == error_code());
+      mortal.reset();
+      o.list.push_back({0, ec});
+    });
   mortal->async_receive(buffer, o.handler(1));
   mortal->async_receive(buffer, o.handler(2));
   l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
@@ -365,8 +365,8 @@ TEST_CASE("a handler of a closed queue pair that is never run is destroyed with 
     rdma::context context = make_context();
     rdma::queue_pair closed(io, context);
     closed.close();
-    closed.async_send(rdma::no_data,
-                      [w = witness(alive)](error_code, std::size_t) { FAIL("called"); });
+    closed.async_send(
+      rdma::no_data, [w = witness(alive)](error_code, std::size_t) { FAIL("called"); });
     CHECK(alive == 1);
   }
   CHECK(alive == 0);
@@ -563,8 +563,8 @@ TEST_CASE(
   outcomes o;
   asio::cancellation_signal signals[2];
   for (int i = 0; i < 2; ++i)
-    queue.async_receive_message(rdma::no_data,
-                                asio::bind_cancellation_slot(signals[i].slot(), o.handler(i)));
+    queue.async_receive_message(
+      rdma::no_data, asio::bind_cancellation_slot(signals[i].slot(), o.handler(i)));
   signals[0].emit(asio::cancellation_type::all);
   signals[1].emit(asio::cancellation_type::all);
   REQUIRE(run_until(io, [&] { return o.list.size() == 1; }));

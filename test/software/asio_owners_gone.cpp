@@ -39,21 +39,26 @@ TEST_CASE("messages that came by a queue pair which is then closed complete thei
   std::size_t received = 0;
   std::size_t ended = 0;
   for (int i = 0; i < 4; ++i)
-    shared.async_receive_message(room, [&](error_code ec, const rdma::message& m) {
-      ++ended;
-      if (!ec && m.queue_pair_number == far.number())
-        ++received;
-      far.close(); // with the others, or some of them, in the completion queue
-    });
+    shared.async_receive_message(room,
+      [&](error_code ec, const rdma::message& m)
+      {
+        ++ended;
+        if (!ec && m.queue_pair_number == far.number())
+          ++received;
+        far.close(); // with the others, or some of them, in the completion queue
+      });
   bytes_record sent[4];
   for (bytes_record& each : sent)
     near.async_send(buffer_of(near_context, "one of four"), each.handler());
-  REQUIRE(run_until(io, [&] {
-    return std::all_of(std::begin(sent), std::end(sent), [](const bytes_record& r) { return r.done(); });
-  }));
+  REQUIRE(run_until(io,
+    [&]
+    {
+      return std::all_of(
+        std::begin(sent), std::end(sent), [](const bytes_record& r) { return r.done(); });
+    }));
   // What the device had taken is handed out; what it had not is there for the other queue pair.
-  const auto taken = static_cast<std::size_t>(std::count_if(
-    std::begin(sent), std::end(sent), [](const bytes_record& r) { return !r.ec; }));
+  const auto taken = static_cast<std::size_t>(
+    std::count_if(std::begin(sent), std::end(sent), [](const bytes_record& r) { return !r.ec; }));
   CHECK(taken != 0);
   bytes_record last[4];
   for (std::size_t i = taken; i < 4; ++i)
@@ -106,7 +111,8 @@ TEST_CASE("a region stays registered for a window whose bind ended otherwise tha
   auto region = std::make_optional<rdma::memory_region>(
     l.near_context, 4096, rdma::access::local_write | rdma::access::window_bind);
   rdma::memory_window window(l.near_context);
-  // The device has carried the bind out, but says so only when the send before it is through: never.
+  // The device has carried the bind out, but says so only when the send before it is through:
+  // never.
   bytes_record sent;
   l.near.async_send(rdma::no_data, sent.handler());
   remote_record bound;

@@ -67,8 +67,8 @@ asio::awaitable<void> echo(rdma::queue_pair peer, std::atomic<int>& ended)
   ++ended;
 }
 
-asio::awaitable<void> ask(rdma::queue_pair peer, int rounds, std::atomic<int>& right,
-                          std::atomic<int>& ended)
+asio::awaitable<void> ask(
+  rdma::queue_pair peer, int rounds, std::atomic<int>& right, std::atomic<int>& ended)
 {
   rdma::registered_buffer buffer = peer.context().allocate(256);
   try
@@ -76,8 +76,8 @@ asio::awaitable<void> ask(rdma::queue_pair peer, int rounds, std::atomic<int>& r
     for (int i = 0; i < rounds; ++i)
     {
       *buffer.as<int>() = i;
-      co_await peer.async_send(buffer.first(4 + static_cast<std::size_t>(i % 200)),
-                               asio::use_awaitable);
+      co_await peer.async_send(
+        buffer.first(4 + static_cast<std::size_t>(i % 200)), asio::use_awaitable);
       const std::size_t n = co_await peer.async_receive(buffer, asio::use_awaitable);
       right += n == 4 + static_cast<std::size_t>(i % 200) && *buffer.as<int>() == i;
     }
@@ -94,7 +94,7 @@ asio::awaitable<void> ask(rdma::queue_pair peer, int rounds, std::atomic<int>& r
 TEST_CASE("queue pairs on strands work in an io_context that four threads run")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
-                             rdma::completion_mode::adaptive);
+    rdma::completion_mode::adaptive);
   CAPTURE(static_cast<int>(mode));
   asio::io_context io;
   rdma::context context = make_context();
@@ -119,11 +119,11 @@ TEST_CASE("queue pairs on strands work in an io_context that four threads run")
     const auto limit = std::chrono::steady_clock::now() + patience;
     thread_group group;
     group.start(4,
-                [&]
-                {
-                  while (asked != pairs && std::chrono::steady_clock::now() < limit)
-                    io.run_one_for(std::chrono::milliseconds(50));
-                });
+      [&]
+      {
+        while (asked != pairs && std::chrono::steady_clock::now() < limit)
+          io.run_one_for(std::chrono::milliseconds(50));
+      });
   }
   CHECK(asked == pairs);
   CHECK(right == pairs * rounds);
@@ -187,29 +187,29 @@ TEST_CASE("queue pairs are destroyed under load while others go on")
     auto peer = std::make_shared<rdma::queue_pair>(far_strand, context, hasty);
     connect(*doomed, *peer);
     asio::post(far_strand,
-               [peer, &called]
-               {
-                 for (int k = 0; k < doomed_receives; ++k)
-                   peer->async_receive(rdma::no_data,
-                                       [peer, &called](error_code, std::size_t) { ++called; });
-               });
+      [peer, &called]
+      {
+        for (int k = 0; k < doomed_receives; ++k)
+          peer->async_receive(
+            rdma::no_data, [peer, &called](error_code, std::size_t) { ++called; });
+      });
     asio::post(strand,
-               [doomed, &called]
-               {
-                 for (int k = 0; k < doomed_sends; ++k)
-                   doomed->async_send(rdma::no_data,
-                                      [doomed, k, &called](error_code, std::size_t)
-                                      {
-                                        ++called;
-                                        if (k == 100)
-                                          doomed->close();
-                                      });
-               });
+      [doomed, &called]
+      {
+        for (int k = 0; k < doomed_sends; ++k)
+          doomed->async_send(rdma::no_data,
+            [doomed, k, &called](error_code, std::size_t)
+            {
+              ++called;
+              if (k == 100)
+                doomed->close();
+            });
+      });
     asio::post(far_strand, [peer] { peer->close(); });
   }
   const auto limit = std::chrono::steady_clock::now() + patience;
-  while ((asked != generations || ended != generations || called < doomed_handlers) &&
-         std::chrono::steady_clock::now() < limit)
+  while ((asked != generations || ended != generations || called < doomed_handlers)
+    && std::chrono::steady_clock::now() < limit)
     std::this_thread::yield();
   guard.reset();
   group.join(); // run() returns by itself: nothing is left
@@ -236,40 +236,40 @@ TEST_CASE("operations are cancelled from their strand while others complete")
   std::atomic<int> called{0};
   std::atomic<int> aborted{0};
   asio::post(strand,
-             [&]
-             {
-               for (std::size_t i = 0; i < n; ++i)
-                 a.async_receive(rdma::no_data, asio::bind_cancellation_slot(
-                                                  signals[i].slot(),
-                                                  [&](error_code ec, std::size_t)
-                                                  {
-                                                    ++called;
-                                                    aborted += ec == asio::error::operation_aborted;
-                                                  }));
-             });
+    [&]
+    {
+      for (std::size_t i = 0; i < n; ++i)
+        a.async_receive(rdma::no_data,
+          asio::bind_cancellation_slot(signals[i].slot(),
+            [&](error_code ec, std::size_t)
+            {
+              ++called;
+              aborted += ec == asio::error::operation_aborted;
+            }));
+    });
   for (std::size_t i = n; i-- > 0;)
     asio::post(strand,
-               [&, i]
-               {
-                 if (i % 2 == 1)
-                   signals[i].emit(asio::cancellation_type::total);
-               });
+      [&, i]
+      {
+        if (i % 2 == 1)
+          signals[i].emit(asio::cancellation_type::total);
+      });
   std::atomic<int> sent{0};
   asio::post(far_strand,
-             [&]
-             {
-               for (int i = 0; i < n / 2; ++i)
-                 b.async_send(rdma::no_data, [&](error_code, std::size_t) { ++sent; });
-             });
+    [&]
+    {
+      for (int i = 0; i < n / 2; ++i)
+        b.async_send(rdma::no_data, [&](error_code, std::size_t) { ++sent; });
+    });
   {
     const auto limit = std::chrono::steady_clock::now() + patience;
     thread_group group;
     group.start(4,
-                [&]
-                {
-                  while (sent != n / 2 && std::chrono::steady_clock::now() < limit)
-                    io.run_one_for(std::chrono::milliseconds(20));
-                });
+      [&]
+      {
+        while (sent != n / 2 && std::chrono::steady_clock::now() < limit)
+          io.run_one_for(std::chrono::milliseconds(20));
+      });
   }
   CHECK(sent == n / 2);
   a.close();
@@ -285,17 +285,17 @@ TEST_CASE("buffers of one pool are allocated and freed in many threads")
   {
     thread_group group;
     group.start(4,
-                [&]
-                {
-                  std::vector<rdma::registered_buffer> held;
-                  for (std::size_t i = 0; i < 2000; ++i)
-                  {
-                    held.push_back(context.allocate(1 + i * 37 % 3000));
-                    *held.back().data() = std::byte{1};
-                    if (held.size() > 20)
-                      held.erase(held.begin(), held.begin() + 10);
-                  }
-                });
+      [&]
+      {
+        std::vector<rdma::registered_buffer> held;
+        for (std::size_t i = 0; i < 2000; ++i)
+        {
+          held.push_back(context.allocate(1 + i * 37 % 3000));
+          *held.back().data() = std::byte{1};
+          if (held.size() > 20)
+            held.erase(held.begin(), held.begin() + 10);
+        }
+      });
   }
   CHECK(context.pool_statistics().buffers == 0);
   CHECK(context.pool_statistics().bytes_allocated == 0);
@@ -309,28 +309,29 @@ TEST_CASE("queue pairs are made and destroyed in many threads on one io_context"
   {
     thread_group group;
     group.start(4,
-                [&]
-                {
-                  for (int i = 0; i < 25; ++i)
-                  {
-                    rdma::queue_pair a(io, context);
-                    rdma::queue_pair b(io, context);
-                    connect(a, b);
-                    a.async_receive(rdma::no_data, [](error_code, std::size_t) {});
-                    b.async_send(rdma::no_data, [](error_code, std::size_t) {});
-                    ++made;
-                  }
-                });
-    // For as long as any are made: those that are not yet flushed take room in the completion queue.
+      [&]
+      {
+        for (int i = 0; i < 25; ++i)
+        {
+          rdma::queue_pair a(io, context);
+          rdma::queue_pair b(io, context);
+          connect(a, b);
+          a.async_receive(rdma::no_data, [](error_code, std::size_t) {});
+          b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+          ++made;
+        }
+      });
+    // For as long as any are made: those that are not yet flushed take room in the completion
+    // queue.
     group.start(1,
-                [&]
-                {
-                  while (made != 100)
-                  {
-                    io.restart();
-                    io.run_for(std::chrono::milliseconds(200));
-                  }
-                });
+      [&]
+      {
+        while (made != 100)
+        {
+          io.restart();
+          io.run_for(std::chrono::milliseconds(200));
+        }
+      });
   }
   CHECK(made == 100);
   REQUIRE(run_out(io));

@@ -38,8 +38,8 @@ using awaiting_queue_pair = asio::use_awaitable_t<>::as_default_on_t<rdma::queue
 using io_queue_pair = rdma::basic_queue_pair<asio::io_context::executor_type>;
 
 template <class Operation, class Fixture, class... Token>
-asio::awaitable<void> await_into(Fixture& f, result<typename Operation::result>& into,
-                                 Token... token)
+asio::awaitable<void> await_into(
+  Fixture& f, result<typename Operation::result>& into, Token... token)
 {
   if constexpr (std::is_same_v<typename Operation::result, std::monostate>)
   {
@@ -92,121 +92,115 @@ void with_every_token()
 {
   using value = typename Operation::result;
 
-  carry_out<Operation>("callback", [](auto& f, auto& r)
-                       { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
+  carry_out<Operation>("callback",
+    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
 
-  carry_out<Operation, io_queue_pair>(
-    "callback on io_context::executor_type",
+  carry_out<Operation, io_queue_pair>("callback on io_context::executor_type",
     [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
 
   carry_out<Operation>("move-only handler",
-                       [](auto& f, auto& r) { Operation::start(f, move_only_handler<value>(r)); });
+    [](auto& f, auto& r) { Operation::start(f, move_only_handler<value>(r)); });
 
-  carry_out<Operation>("handler that throws when copied", [](auto& f, auto& r)
-                       { Operation::start(f, throwing_copy_handler<value>(r)); });
-
-  carry_out<Operation>("large handler",
-                       [](auto& f, auto& r) { Operation::start(f, large_handler<value>{&r}); });
-
-  carry_out<Operation>("use_future",
-                       [](auto& f, auto& r)
-                       {
-                         auto future = Operation::start(f, asio::use_future);
-                         REQUIRE(run_until(f.io,
-                                           [&] {
-                                             return future.wait_for(std::chrono::seconds(0)) ==
-                                                    std::future_status::ready;
-                                           }));
-                         take(future, r);
-                       });
+  carry_out<Operation>("handler that throws when copied",
+    [](auto& f, auto& r) { Operation::start(f, throwing_copy_handler<value>(r)); });
 
   carry_out<Operation>(
-    "use_awaitable", [](auto& f, auto& r)
+    "large handler", [](auto& f, auto& r) { Operation::start(f, large_handler<value>{&r}); });
+
+  carry_out<Operation>("use_future",
+    [](auto& f, auto& r)
+    {
+      auto future = Operation::start(f, asio::use_future);
+      REQUIRE(run_until(f.io,
+        [&] { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
+      take(future, r);
+    });
+
+  carry_out<Operation>("use_awaitable",
+    [](auto& f, auto& r)
     { asio::co_spawn(f.io, await_into<Operation>(f, r, asio::use_awaitable), asio::detached); });
 
   carry_out<Operation>("as_tuple(use_awaitable)",
-                       [](auto& f, auto& r) {
-                         asio::co_spawn(f.io, await_tuple_into<Operation>(f, r), asio::detached);
-                       });
+    [](auto& f, auto& r)
+    { asio::co_spawn(f.io, await_tuple_into<Operation>(f, r), asio::detached); });
 
   carry_out<Operation, awaiting_queue_pair>("the queue pair's own default",
-                                            [](auto& f, auto& r)
-                                            {
-                                              // What checks the outcome uses callbacks all the
-                                              // same.
-                                              asio::co_spawn(f.io, await_into<Operation>(f, r),
-                                                             asio::detached);
-                                            });
+    [](auto& f, auto& r)
+    {
+      // What checks the outcome uses callbacks all the
+      // same.
+      asio::co_spawn(f.io, await_into<Operation>(f, r), asio::detached);
+    });
 
   carry_out<Operation>("deferred",
-                       [](auto& f, auto& r)
-                       {
-                         auto later = Operation::start(f, asio::deferred);
-                         std::move(later)([&r](auto... a) { r.set(std::move(a)...); });
-                       });
+    [](auto& f, auto& r)
+    {
+      auto later = Operation::start(f, asio::deferred);
+      std::move(later)([&r](auto... a) { r.set(std::move(a)...); });
+    });
 
-  carry_out<Operation>(
-    "deferred in a coroutine", [](auto& f, auto& r)
+  carry_out<Operation>("deferred in a coroutine",
+    [](auto& f, auto& r)
     { asio::co_spawn(f.io, await_into<Operation>(f, r, asio::deferred), asio::detached); });
 
   carry_out<Operation>("a token of the user's own",
-                       [](auto& f, auto& r)
-                       {
-                         auto watched = Operation::start(f, watched_t<value>());
-                         REQUIRE(run_until(f.io, [&] { return watched->calls != 0; }));
-                         r = *watched;
-                       });
+    [](auto& f, auto& r)
+    {
+      auto watched = Operation::start(f, watched_t<value>());
+      REQUIRE(run_until(f.io, [&] { return watched->calls != 0; }));
+      r = *watched;
+    });
 
   carry_out<Operation>("bind_executor",
-                       [](auto& f, auto& r)
-                       {
-                         auto strand = asio::make_strand(f.io);
-                         Operation::start(
-                           f, asio::bind_executor(strand,
-                                                  [&r, strand](auto... a)
-                                                  {
-                                                    CHECK(strand.running_in_this_thread());
-                                                    r.set(std::move(a)...);
-                                                  }));
-                       });
+    [](auto& f, auto& r)
+    {
+      auto strand = asio::make_strand(f.io);
+      Operation::start(f,
+        asio::bind_executor(strand,
+          [&r, strand](auto... a)
+          {
+            CHECK(strand.running_in_this_thread());
+            r.set(std::move(a)...);
+          }));
+    });
 
   int allocations = 0;
   int live = 0;
   carry_out<Operation>("bind_allocator",
-                       [&](auto& f, auto& r)
-                       {
-                         Operation::start(
-                           f, asio::bind_allocator(counting_allocator<void*>(allocations, live),
-                                                   move_only_handler<value>(r)));
-                         CHECK(live == 1);
-                       });
+    [&](auto& f, auto& r)
+    {
+      Operation::start(f,
+        asio::bind_allocator(
+          counting_allocator<void*>(allocations, live), move_only_handler<value>(r)));
+      CHECK(live == 1);
+    });
   CHECK(allocations >= 1);
   CHECK(live == 0);
 
   asio::cancellation_signal signal;
   carry_out<Operation>("bind_cancellation_slot",
-                       [&](auto& f, auto& r)
-                       {
-                         Operation::start(
-                           f, asio::bind_cancellation_slot(signal.slot(), [&r](auto... a)
-                                                           { r.set(std::move(a)...); }));
-                         CHECK(signal.slot().has_handler());
-                       });
+    [&](auto& f, auto& r)
+    {
+      Operation::start(f,
+        asio::bind_cancellation_slot(signal.slot(), [&r](auto... a) { r.set(std::move(a)...); }));
+      CHECK(signal.slot().has_handler());
+    });
   signal.emit(asio::cancellation_type::all); // long after: must find nothing
 
   carry_out<Operation>("consign",
-                       [](auto& f, auto& r)
-                       {
-                         auto guarded = std::make_shared<int>(1);
-                         std::weak_ptr<int> watch = guarded;
-                         Operation::start(f, asio::consign(
-                                               [&r, watch](auto... a)
-                                               {
-                                                 CHECK_FALSE(watch.expired());
-                                                 r.set(std::move(a)...);
-                                               },
-                                               std::move(guarded)));
-                       });
+    [](auto& f, auto& r)
+    {
+      auto guarded = std::make_shared<int>(1);
+      std::weak_ptr<int> watch = guarded;
+      Operation::start(f,
+        asio::consign(
+          [&r, watch](auto... a)
+          {
+            CHECK_FALSE(watch.expired());
+            r.set(std::move(a)...);
+          },
+          std::move(guarded)));
+    });
 
   {
     INFO("token: detached");

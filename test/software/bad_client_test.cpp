@@ -35,7 +35,10 @@ private:
   rdma::queue_pair queue_pair_;
 };
 
-std::string status_of(const std::string& answer) { return answer.substr(0, 12); }
+std::string status_of(const std::string& answer)
+{
+  return answer.substr(0, 12);
+}
 
 rdma::acceptor_options hurried()
 {
@@ -51,8 +54,8 @@ TEST_CASE("a bad request is answered, ends, and fails no accept")
   connect_fixture f;
   bad_client client(f);
   rdma::endpoint_description other = client.endpoint();
-  other.kind = other.kind == rdma::device_kind::nic ? rdma::device_kind::software
-                                                    : rdma::device_kind::nic;
+  other.kind =
+    other.kind == rdma::device_kind::nic ? rdma::device_kind::software : rdma::device_kind::nic;
   std::string version = good_request(client.endpoint());
   version.replace(version.find("boost-rdma/1"), 12, "boost-rdma/9");
   std::string broken = good_request(client.endpoint());
@@ -61,7 +64,8 @@ TEST_CASE("a bad request is answered, ends, and fails no accept")
   // By a byte. Beast does not count the start line when it arrives in one piece.
   std::string large = good_request(client.endpoint());
   large.insert(large.size() - 2,
-    "X: " + std::string(rdma::detail::upgrade_header_size_max + 1 - large.size() - 5, 'x') + "\r\n");
+    "X: " + std::string(rdma::detail::upgrade_header_size_max + 1 - large.size() - 5, 'x')
+      + "\r\n");
 
   const std::vector<std::pair<std::string, std::string>> cases{
     {"GET / HTTP/1.1\r\nHost: h\r\n\r\n", "HTTP/1.1 426"},

@@ -60,8 +60,8 @@ TEST_CASE("the client maps what a server answers to an error that tells")
   const auto refusal = [](boost::beast::http::status status)
   { return http_text(rdma::detail::make_upgrade_refusal(status, "why not")); };
   rdma::endpoint_description other = probe.endpoint();
-  other.kind = other.kind == rdma::device_kind::nic ? rdma::device_kind::software
-                                                    : rdma::device_kind::nic;
+  other.kind =
+    other.kind == rdma::device_kind::nic ? rdma::device_kind::software : rdma::device_kind::nic;
   std::string malformed = good;
   malformed.replace(malformed.find("gid="), 4, "gid=!");
 
@@ -149,7 +149,8 @@ TEST_CASE("frames that come at once are not lost")
   auto buffer = v.context.allocate(64);
   v.client->async_receive(buffer, received.handler());
   plain_peer peer = server.accept();
-  CHECK(confirm_as_server(peer, v.stranger, peer.read_header(), rdma::detail::encode_frame(frame_type::bye)));
+  CHECK(confirm_as_server(
+    peer, v.stranger, peer.read_header(), rdma::detail::encode_frame(frame_type::bye)));
   REQUIRE(v.done());
   CHECK(!v.connected.ec);
   REQUIRE(run_until(v.io, [&] { return received.done(); }));
@@ -236,7 +237,8 @@ TEST_CASE("cancelling after the connection stands leaves it alone")
   REQUIRE(v.done());
   REQUIRE(!v.connected.ec);
   signal.emit(asio::cancellation_type::terminal);
-  // The farewell of a close that comes after the cancellation arrives: so nothing had ended before it.
+  // The farewell of a close that comes after the cancellation arrives: so nothing had ended before
+  // it.
   v.client->close();
   CHECK(peer.read_frames() == std::vector{frame_type::bye});
 }

@@ -50,7 +50,8 @@ TEST_CASE("RDMA-CM says that the software device has none")
   CHECK_THROWS_AS(rdma::cm::acceptor(io, context, somewhere), rdma::system_error);
 
   bool called = false;
-  acceptor.async_accept([&](error_code result, rdma::queue_pair)
+  acceptor.async_accept(
+    [&](error_code result, rdma::queue_pair)
     {
       called = true;
       CHECK(result == rdma::error::closed);

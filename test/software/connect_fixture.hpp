@@ -93,8 +93,8 @@ struct connect_fixture
   rdma::acceptor acceptor;
 };
 
-/// A peer that speaks plain TCP, and only what it is told to. It blocks, as nothing that it waits for
-/// needs this thread, but not for ever.
+/// A peer that speaks plain TCP, and only what it is told to. It blocks, as nothing that it waits
+/// for needs this thread, but not for ever.
 class plain_peer
 {
 public:
@@ -235,7 +235,8 @@ inline rdma::detail::introduction introduction_of(const rdma::endpoint_descripti
 inline std::string good_request(const rdma::endpoint_description& endpoint)
 {
   error_code ec;
-  return http_text(rdma::detail::make_upgrade_request("localhost", {}, introduction_of(endpoint), ec));
+  return http_text(
+    rdma::detail::make_upgrade_request("localhost", {}, introduction_of(endpoint), ec));
 }
 
 inline std::string good_answer(const rdma::endpoint_description& endpoint)
@@ -267,8 +268,10 @@ inline void connect_as_server(rdma::queue_pair& own, const rdma::endpoint_descri
     throw rdma::system_error(ec);
 }
 
-/// Plays the client that has got this answer, up to where the acceptor's queue pair is connected with `own`.
-[[nodiscard]] inline bool confirm_as_client(plain_peer& peer, rdma::queue_pair& own, const std::string& answer)
+/// Plays the client that has got this answer, up to where the acceptor's queue pair is connected
+/// with `own`.
+[[nodiscard]] inline bool confirm_as_client(
+  plain_peer& peer, rdma::queue_pair& own, const std::string& answer)
 {
   using rdma::detail::frame_type;
   connect_as_client(own, endpoint_in(answer));

@@ -83,8 +83,8 @@ TEST_CASE("a client connects to an acceptor, and a message goes each way")
   client.async_receive(told, got.handler());
   client.async_send(request, sent.handler());
   server.peer->async_send(answer, replied.handler());
-  REQUIRE(run_until(f.io,
-    [&] { return received.done() && sent.done() && replied.done() && got.done(); }));
+  REQUIRE(run_until(
+    f.io, [&] { return received.done() && sent.done() && replied.done() && got.done(); }));
   CHECK(!sent.ec);
   CHECK(!replied.ec);
   CHECK(text_of(rdma::mutable_buffer(heard).first(received.value())) == "question");
@@ -189,8 +189,8 @@ TEST_CASE("an io_context with several threads accepts many clients at once")
   for (int i = 0; i < count; ++i)
   {
     auto client = std::make_shared<rdma::queue_pair>(asio::make_strand(f.io), f.client_context);
-    client->async_connect(f.acceptor.local_endpoint(),
-      [&, client](error_code ec) { ec ? ++failed : ++connected; });
+    client->async_connect(
+      f.acceptor.local_endpoint(), [&, client](error_code ec) { ec ? ++failed : ++connected; });
   }
   CHECK(eventually([&] { return connected + accepted + failed == 2 * count; }));
   CHECK(failed == 0);
@@ -213,7 +213,8 @@ TEST_CASE("connecting works with coroutines, deferred operations and tokens of a
 {
   connect_fixture f;
   int done = 0;
-  asio::co_spawn(f.io,
+  asio::co_spawn(
+    f.io,
     [&]() -> asio::awaitable<void>
     {
       for (int i = 0; i < 2; ++i)
@@ -225,7 +226,8 @@ TEST_CASE("connecting works with coroutines, deferred operations and tokens of a
     },
     asio::detached);
   auto outcome = std::shared_ptr<result<std::monostate>>();
-  asio::co_spawn(f.io,
+  asio::co_spawn(
+    f.io,
     [&]() -> asio::awaitable<void>
     {
       rdma::queue_pair first(f.io, f.client_context);
@@ -249,7 +251,8 @@ TEST_CASE("a coroutine's accept and connect compile with an executor whose defau
   connect_fixture f;
   rdma::basic_acceptor<executor> acceptor(f.io, f.server_context, loopback());
   bool done = false;
-  asio::co_spawn(f.io,
+  asio::co_spawn(
+    f.io,
     [&]() -> asio::awaitable<void>
     {
       rdma::basic_queue_pair<executor> client(f.io, f.client_context);
@@ -278,14 +281,15 @@ TEST_CASE("handlers of connecting run on their associated executors")
 {
   connect_fixture f;
   asio::thread_pool pool(1);
-  const auto pool_thread = asio::post(pool, asio::use_future([] { return std::this_thread::get_id(); })).get();
+  const auto pool_thread =
+    asio::post(pool, asio::use_future([] { return std::this_thread::get_id(); })).get();
   std::atomic<int> there{0};
   rdma::queue_pair client(f.io, f.client_context);
   f.acceptor.async_accept(asio::bind_executor(pool.get_executor(),
     [&](error_code, rdma::queue_pair) { there += std::this_thread::get_id() == pool_thread; }));
   client.async_connect(f.acceptor.local_endpoint(),
-    asio::bind_executor(
-      pool.get_executor(), [&](error_code) { there += std::this_thread::get_id() == pool_thread; }));
+    asio::bind_executor(pool.get_executor(),
+      [&](error_code) { there += std::this_thread::get_id() == pool_thread; }));
   CHECK(run_out(f.io));
   pool.join(); // which both handlers kept going
   CHECK(there == 2);
@@ -427,8 +431,14 @@ TEST_CASE("connecting that fails at once says so after the initiating call, wher
     busy.async_connect(f.acceptor.local_endpoint(), note);
     initiating = false;
   };
-  SECTION("outside of run()") { start(); }
-  SECTION("in a handler") { asio::post(f.io, start); }
+  SECTION("outside of run()")
+  {
+    start();
+  }
+  SECTION("in a handler")
+  {
+    asio::post(f.io, start);
+  }
   REQUIRE(run_until(f.io, [&] { return outcomes.size() == 4; }));
   CHECK(outcomes
     == std::vector<error_code>{
@@ -529,7 +539,10 @@ TEST_CASE("a queue pair that was closed or moved from has no endpoint and connec
     other.close();
     refusing = &other;
   }
-  SECTION("moved from") { refusing = &near; }
+  SECTION("moved from")
+  {
+    refusing = &near;
+  }
 
   error_code ec;
   refusing->connect(remote, ec);
@@ -559,7 +572,8 @@ TEST_CASE("two hundred connections leave no descriptor behind")
   {
     REQUIRE(f.serves_a_good_client());
     if (i == 0)
-      after_first = open_descriptors() + 8; // lazily opened ones, and connections that are just closing
+      after_first =
+        open_descriptors() + 8; // lazily opened ones, and connections that are just closing
   }
   CHECK(eventually([&] { return open_descriptors() <= after_first; }));
 }
@@ -575,10 +589,11 @@ TEST_CASE("what waits to connect or to be accepted goes uncalled with the io_con
     auto client = std::make_shared<rdma::queue_pair>(f->io, f->client_context);
     acceptor->async_accept([acceptor, witness](error_code, rdma::queue_pair) { FAIL("called"); });
     client->async_connect(silent.endpoint(), [client, witness](error_code) { FAIL("called"); });
-    asio::co_spawn(f->io,
-      [](rdma::acceptor owned, std::shared_ptr<int>) -> asio::awaitable<void>
-      { co_await owned.async_accept(asio::use_awaitable); }(
-        rdma::acceptor(f->io, f->server_context, loopback()), witness),
+    asio::co_spawn(
+      f->io,
+      [](rdma::acceptor owned, std::shared_ptr<int>) -> asio::awaitable<void> {
+        co_await owned.async_accept(asio::use_awaitable);
+      }(rdma::acceptor(f->io, f->server_context, loopback()), witness),
       asio::detached);
     f->io.poll();
     acceptor.reset();
@@ -605,11 +620,13 @@ TEST_CASE("an io_context may be shut down more than once")
   const rdma::context context = make_context();
   {
     shut_down_twice io;
-    // What outstanding operations own goes with the first time, in whatever order: timers after what connects.
+    // What outstanding operations own goes with the first time, in whatever order: timers after
+    // what connects.
     io.after_first = [&] { CHECK(witness.use_count() == 1); };
     auto acceptor = std::make_shared<rdma::acceptor>(io, context, loopback());
     auto client = std::make_shared<rdma::queue_pair>(io, context);
-    client->async_connect(acceptor->local_endpoint(), [client, witness](error_code ec) { CHECK(!ec); });
+    client->async_connect(
+      acceptor->local_endpoint(), [client, witness](error_code ec) { CHECK(!ec); });
     std::optional<rdma::queue_pair> server;
     acceptor->async_accept(
       [&](error_code ec, rdma::queue_pair peer)
@@ -618,7 +635,8 @@ TEST_CASE("an io_context may be shut down more than once")
         server.emplace(std::move(peer));
       });
     REQUIRE(run_until(io, [&] { return server && witness.use_count() == 1; }));
-    server->async_receive(asio::mutable_buffer(), [witness](error_code, std::size_t) { FAIL("called"); });
+    server->async_receive(
+      asio::mutable_buffer(), [witness](error_code, std::size_t) { FAIL("called"); });
     server.reset();
     acceptor->async_accept([acceptor, witness](error_code, rdma::queue_pair) { FAIL("called"); });
     const auto timer = std::make_shared<asio::steady_timer>(io, std::chrono::hours(1));
@@ -656,8 +674,8 @@ TEST_CASE("queue pairs connect by descriptions that the user exchanged")
   rdma::queue_pair direct(io, here);
   static_cast<void>(direct.local_endpoint());
   rdma::endpoint_description other = far.local_endpoint();
-  other.kind = other.kind == rdma::device_kind::nic ? rdma::device_kind::software
-                                                    : rdma::device_kind::nic;
+  other.kind =
+    other.kind == rdma::device_kind::nic ? rdma::device_kind::software : rdma::device_kind::nic;
   direct.connect(other, ec);
   CHECK(ec == error::no_common_transport);
   late.connect(far.local_endpoint(), ec);

@@ -82,12 +82,14 @@ private:
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
     std::string program = BOOST_RDMA_TEST_PROGRAMS "/still_peer";
     std::string device = device_name();
-    std::array<char*, 4> arguments{
-      program.data(), device.data(), port_of_server.empty() ? nullptr : port_of_server.data(), nullptr};
-    const int error = ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ);
+    std::array<char*, 4> arguments{program.data(), device.data(),
+      port_of_server.empty() ? nullptr : port_of_server.data(), nullptr};
+    const int error =
+      ::posix_spawn(&pid_, program.c_str(), &actions, nullptr, arguments.data(), environ);
     ::posix_spawn_file_actions_destroy(&actions);
     ::close(ends[1]);
-    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(::fdopen(ends[0], "r"), &std::fclose);
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> output(
+      ::fdopen(ends[0], "r"), &std::fclose);
     REQUIRE(error == 0);
     unsigned port = 0;
     REQUIRE(std::fscanf(output.get(), "%u", &port) == 1);
@@ -98,7 +100,8 @@ private:
   tcp::endpoint endpoint_;
 };
 
-/// Far more than heartbeat_limit below, far less than what anything else would take that might end a connection.
+/// Far more than heartbeat_limit below, far less than what anything else would take that might end
+/// a connection.
 constexpr std::chrono::seconds soon{20};
 
 /// The limits are short, and of a peer that is stopped nothing but the lack of heartbeats tells.
@@ -158,13 +161,19 @@ public:
     CHECK_FALSE(own_.is_connected());
   }
 
-  [[nodiscard]] std::size_t size() const { return bytes_.size() + numbers_.size() + messages_.size() + bound_.size() + plain_.size(); }
+  [[nodiscard]] std::size_t size() const
+  {
+    return bytes_.size() + numbers_.size() + messages_.size() + bound_.size() + plain_.size();
+  }
 
   /// How many handlers were called so often.
   [[nodiscard]] std::size_t count(int calls) const
   {
     const auto among = [&](const auto& records)
-    { return static_cast<std::size_t>(std::ranges::count(records, calls, [](const auto& each) { return each.calls; })); };
+    {
+      return static_cast<std::size_t>(
+        std::ranges::count(records, calls, [](const auto& each) { return each.calls; }));
+    };
     return among(bytes_) + among(numbers_) + among(messages_) + among(bound_) + among(plain_);
   }
 
@@ -194,13 +203,14 @@ private:
       own_.async_fetch_add(remote_.first(8), 1, numbers_.emplace_back().handler());
       own_.async_compare_exchange(remote_.first(8), 0, 1, numbers_.emplace_back().handler());
     }
-    // Where a queue pair cannot go before its windows do, one that is bound again and again as the send before it is
-    // repeated holds its destruction up for a minute.
+    // Where a queue pair cannot go before its windows do, one that is bound again and again as the
+    // send before it is repeated holds its destruction up for a minute.
     if (has(feature::memory_windows) && has(feature::unbinds_on_destroy))
     {
       bindable_.emplace(own_.context(), 64, rdma::access::local_write | rdma::access::window_bind);
       window_.emplace(own_.context());
-      own_.async_bind_window(*window_, *bindable_, rdma::access::remote_read, bound_.emplace_back().handler());
+      own_.async_bind_window(
+        *window_, *bindable_, rdma::access::remote_read, bound_.emplace_back().handler());
       own_.async_invalidate(window_->key(), plain_.emplace_back().handler());
       own_.async_send_with_invalidate(buffer_.first(8), remote_.key(0), next());
     }
@@ -269,7 +279,8 @@ public:
     accept();
   }
 
-  /// A client that is neither killed nor stopped comes, is the `number`th good one to be accepted, and goes.
+  /// A client that is neither killed nor stopped comes, is the `number`th good one to be accepted,
+  /// and goes.
   [[nodiscard]] bool serve_another(connect_fixture& f, std::size_t number)
   {
     plain_record connected;
@@ -277,7 +288,8 @@ public:
     client.async_connect(acceptor_.local_endpoint(), connected.handler());
     const auto served = [&]
     { return static_cast<std::size_t>(std::ranges::count_if(all_, &customer::good)) == number; };
-    return run_until(f.io, [&] { return connected.done() && (connected.ec || served()); }) && !connected.ec;
+    return run_until(f.io, [&] { return connected.done() && (connected.ec || served()); })
+      && !connected.ec;
   }
 
   [[nodiscard]] bool is_last_lost() const { return !all_.empty() && !all_.back().good(); }
@@ -314,7 +326,8 @@ private:
   int failures_ = 0;
 };
 
-/// Moments after the beginning of connecting, from at once to long after its end, however fast this machine is.
+/// Moments after the beginning of connecting, from at once to long after its end, however fast this
+/// machine is.
 class moments
 {
 public:
@@ -331,7 +344,8 @@ private:
 
 } // namespace
 
-TEST_CASE("a server that is killed or stopped ends every kind of operation, once, and leaves nothing behind")
+TEST_CASE("a server that is killed or stopped ends every kind of operation, once, and leaves "
+          "nothing behind")
 {
   need(feature::endpoint_descriptions);
   const int number = GENERATE(SIGKILL, SIGSTOP);
@@ -361,7 +375,8 @@ TEST_CASE("a server that is killed or stopped ends every kind of operation, once
   }
 }
 
-TEST_CASE("a client that is killed or stopped ends every kind of operation, once, and leaves nothing behind")
+TEST_CASE("a client that is killed or stopped ends every kind of operation, once, and leaves "
+          "nothing behind")
 {
   const int number = GENERATE(SIGKILL, SIGSTOP);
   CAPTURE(number);
@@ -434,7 +449,8 @@ TEST_CASE("a peer that is stopped is lost to who set a limit to its silence, and
   CHECK(tells_of_loss(of_unlimited.ended.ec, SIGKILL));
 }
 
-TEST_CASE("a server that is killed or stopped at any moment of connecting ends it, or the connection, once")
+TEST_CASE(
+  "a server that is killed or stopped at any moment of connecting ends it, or the connection, once")
 {
   need(feature::endpoint_descriptions);
   const int number = GENERATE(SIGKILL, SIGSTOP);
@@ -457,7 +473,8 @@ TEST_CASE("a server that is killed or stopped at any moment of connecting ends i
     const auto from = std::chrono::steady_clock::now();
     REQUIRE(run_until(io, [&] { return connected.done() && of_client.done(); }));
     CHECK(std::chrono::steady_clock::now() - from < soon);
-    INFO("after " << moment.count() << " us: " << connected.ec.message() << ", then: " << of_client.ended.ec.message());
+    INFO("after " << moment.count() << " us: " << connected.ec.message()
+                  << ", then: " << of_client.ended.ec.message());
     CHECK(of_client.received.ec);
     if (connected.ec)
       CHECK(of_client.ended.ec == connected.ec);
@@ -470,7 +487,8 @@ TEST_CASE("a server that is killed or stopped at any moment of connecting ends i
   }
 }
 
-TEST_CASE("a client that is killed or stopped at any moment of connecting fails no accept, and leaves nothing behind")
+TEST_CASE("a client that is killed or stopped at any moment of connecting fails no accept, and "
+          "leaves nothing behind")
 {
   const int number = GENERATE(SIGKILL, SIGSTOP);
   CAPTURE(number);

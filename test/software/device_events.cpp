@@ -8,8 +8,8 @@
 #include "common/catch.hpp"
 #include "common/device_trouble.hpp"
 #include "common/rdma_fixture.hpp"
-#include "software/asio_tokens.hpp"
 #include "completion/shared_receive_core.hpp"
+#include "software/asio_tokens.hpp"
 #include "verbs/software/software.hpp"
 
 #include <boost_rdma/device_events.hpp>
@@ -138,7 +138,8 @@ TEST_CASE("what a listener cannot keep is counted, and the newest is kept")
   std::deque<troublemaker> troubles;
   for (int i = 0; i < 5; ++i)
     troubles.emplace_back(device_of(context)).overrun();
-  // `all` was made first and hears first: when it has heard of all, one more wait of it tells that `few` has, too.
+  // `all` was made first and hears first: when it has heard of all, one more wait of it tells that
+  // `few` has, too.
   for (int i = 0; i < 5; ++i)
   {
     event_record heard;
@@ -171,7 +172,7 @@ TEST_CASE("a wait for events is withdrawn by every kind of cancellation, and no 
   rdma::context context = make_context();
   rdma::device_events events(io, context);
   for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
-                          asio::cancellation_type::total})
+         asio::cancellation_type::total})
   {
     asio::cancellation_signal signal;
     event_record cancelled;
@@ -257,7 +258,8 @@ TEST_CASE("a wait for events goes uncalled with its io_context, also when events
   }
 }
 
-TEST_CASE("a completion queue that overran ends what completes on it, on every queue pair, with an error")
+TEST_CASE(
+  "a completion queue that overran ends what completes on it, on every queue pair, with an error")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -288,7 +290,8 @@ TEST_CASE("a completion queue that overran ends what completes on it, on every q
   trouble.overrun();
   REQUIRE(run_until(io, [&] { return heard.done(); }));
   CHECK(heard.value().type == device_event_type::completion_queue_error);
-  REQUIRE(run_until(io, [&] { return std::all_of(ended.begin(), ended.end(), [](auto& r) { return r.done(); }); }));
+  REQUIRE(run_until(
+    io, [&] { return std::all_of(ended.begin(), ended.end(), [](auto& r) { return r.done(); }); }));
   for (const bytes_record& each : ended)
   {
     CHECK(each.calls == 1);
@@ -336,8 +339,9 @@ TEST_CASE("a failed shared receive queue ends its receives and its queue pairs, 
 
 TEST_CASE("a queue pair that the device reports as failed ends its operations")
 {
-  const auto type = GENERATE(device_event_type::queue_pair_fatal, device_event_type::queue_pair_request_error,
-                             device_event_type::queue_pair_access_error, device_event_type::path_migration_error);
+  const auto type =
+    GENERATE(device_event_type::queue_pair_fatal, device_event_type::queue_pair_request_error,
+      device_event_type::queue_pair_access_error, device_event_type::path_migration_error);
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(64);
   bytes_record received;
@@ -433,7 +437,8 @@ TEST_CASE("a device that is removed ends everything that is outstanding on it wi
   rdma::software::remove_device(device_of(d.context).native());
   const auto begin = std::chrono::steady_clock::now();
   REQUIRE(run_until(d.io, [&] { return d.ended.size() == d.started && second.done(); }));
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)); // no flush is waited for
+  CHECK(
+    std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)); // no flush is waited for
   for (const error_code& each : d.ended)
     CHECK(each == rdma::error::device_lost);
   CHECK(first.ec == error_code());
@@ -451,8 +456,8 @@ TEST_CASE("a device that is removed ends everything that is outstanding on it wi
   d.shared->async_receive_message(d.buffer, late_shared.handler());
   events.async_wait_event(late_event.handler());
   unconnected.async_connect({asio::ip::address_v4::loopback(), 1}, late_connect.handler());
-  REQUIRE(run_until(
-    d.io, [&] { return late.done() && late_shared.done() && late_event.done() && late_connect.done(); }));
+  REQUIRE(run_until(d.io,
+    [&] { return late.done() && late_shared.done() && late_event.done() && late_connect.done(); }));
   CHECK(late.ec == rdma::error::device_lost);
   CHECK(late_shared.ec == rdma::error::device_lost);
   CHECK(late_event.ec == rdma::error::device_lost);
@@ -526,8 +531,12 @@ TEST_CASE("a queue pair gives back every receive that it took from the shared qu
   for (std::size_t i = 0; i < receives; ++i)
   {
     buffers.push_back(context.allocate(size));
-    shared.async_receive_message(buffers.back(), [&](error_code ec, const rdma::message&)
-                                 { ++ended; good += ec ? 0 : 1; });
+    shared.async_receive_message(buffers.back(),
+      [&](error_code ec, const rdma::message&)
+      {
+        ++ended;
+        good += ec ? 0 : 1;
+      });
   }
   rdma::registered_buffer from = far_context.allocate(size);
   while (ended < receives)
@@ -560,7 +569,8 @@ TEST_CASE("objects are made and destroyed while their events come in")
         rdma::device_events events(io, context);
         troublemaker trouble(device_of(context));
         plain_record heard;
-        events.async_wait_event([&](error_code ec, const rdma::device_event&) { heard.handler()(ec); });
+        events.async_wait_event(
+          [&](error_code ec, const rdma::device_event&) { heard.handler()(ec); });
         trouble.overrun();
         if (i % 2 == 0 && !run_until(io, [&] { return heard.done(); }))
           ++failures;

@@ -64,12 +64,13 @@ struct receives
   }
   [[nodiscard]] bool done() const
   {
-    return std::all_of(records.begin(), records.end(), [](const bytes_record& each) { return each.done(); });
+    return std::all_of(
+      records.begin(), records.end(), [](const bytes_record& each) { return each.done(); });
   }
   [[nodiscard]] auto count(const error_code& ec) const
   {
-    return std::count_if(
-      records.begin(), records.end(), [&](const bytes_record& each) { return each.calls == 1 && each.ec == ec; });
+    return std::count_if(records.begin(), records.end(),
+      [&](const bytes_record& each) { return each.calls == 1 && each.ec == ec; });
   }
   rdma::registered_buffer buffer;
   std::deque<bytes_record> records;
@@ -87,8 +88,8 @@ struct sends
   }
   [[nodiscard]] auto count(const error_code& ec) const
   {
-    return std::count_if(
-      records.begin(), records.end(), [&](const bytes_record& each) { return each.calls == 1 && each.ec == ec; });
+    return std::count_if(records.begin(), records.end(),
+      [&](const bytes_record& each) { return each.calls == 1 && each.ec == ec; });
   }
   rdma::registered_buffer buffer;
   std::deque<bytes_record> records;
@@ -120,7 +121,11 @@ TEST_CASE("a shutdown ends the connection when all that was sent has arrived, on
   CHECK(shut.calls == 0);
   sends too_late(f.client, 2);
   REQUIRE(run_until(f.io,
-    [&] { return shut.done() && client_ended.done() && server_ended.done() && at_server.done() && at_client.done(); }));
+    [&]
+    {
+      return shut.done() && client_ended.done() && server_ended.done() && at_server.done()
+        && at_client.done();
+    }));
   CHECK(shut.ec == error_code());
   CHECK(from_client.count({}) == count);
   CHECK(from_server.count({}) == count);
@@ -167,7 +172,8 @@ TEST_CASE("both sides may shut down at once, and more than once")
     CHECK(each->ec == error_code());
 }
 
-TEST_CASE("a shutdown that comes when the peer's has ended the connection already finds that all has arrived")
+TEST_CASE("a shutdown that comes when the peer's has ended the connection already finds that all "
+          "has arrived")
 {
   pair_fixture f;
   plain_record first, ended, second;
@@ -233,8 +239,8 @@ TEST_CASE("a shutdown says why it could not be one")
 
 TEST_CASE("a shutdown and a wait for the end are withdrawn by each type of cancellation")
 {
-  for (const auto type :
-    {asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total})
+  for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
+         asio::cancellation_type::total})
   {
     pair_fixture f;
     asio::cancellation_signal shut_signal;
@@ -293,12 +299,14 @@ TEST_CASE("the end of a connection is told to all who wait for it, with its reas
   CHECK(at_server.calls == 1);
 }
 
-TEST_CASE("a device that reports an idle queue pair as failed ends waits and shutdowns, on both sides")
+TEST_CASE(
+  "a device that reports an idle queue pair as failed ends waits and shutdowns, on both sides")
 {
   pair_fixture f;
   plain_record ended, here, there;
   f.client.async_wait_close(ended.handler());
-  f.client.core()->on_device_event({rdma::device_event_type::queue_pair_fatal, 0, f.client.number()});
+  f.client.core()->on_device_event(
+    {rdma::device_event_type::queue_pair_fatal, 0, f.client.number()});
   f.client.async_shutdown(here.handler());
   f.server().async_shutdown(there.handler());
   REQUIRE(run_until(f.io, [&] { return ended.done() && here.done() && there.done(); }));
@@ -345,7 +353,8 @@ TEST_CASE("ending works with futures, coroutines, deferred operations, and in a 
     {
       asio::steady_timer timer(co_await asio::this_coro::executor, 1ms);
       // The connection goes on: the timer is first, and the wait is withdrawn.
-      const auto first = co_await (timer.async_wait(asio::use_awaitable) || f.client.async_wait_close(asio::use_awaitable));
+      const auto first = co_await (
+        timer.async_wait(asio::use_awaitable) || f.client.async_wait_close(asio::use_awaitable));
       timed_out = first.index() == 0;
       co_await f.client.async_shutdown(asio::use_awaitable);
     },
@@ -443,7 +452,8 @@ TEST_CASE("a peer hears as often as it asked to, and not at all if it did not")
     for (int i = 0; i < 5; ++i)
       CHECK(peer.await(frame_type::heartbeat));
   else
-    std::this_thread::sleep_for(10 * options.heartbeat_interval); // which would be as many heartbeats
+    std::this_thread::sleep_for(
+      10 * options.heartbeat_interval); // which would be as many heartbeats
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   client.close();
   std::vector<frame_type> types;

@@ -37,7 +37,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What a child of fork() finds. It reports through a pipe and leaves by _exit: Catch's own state is the parent's.
+// What a child of fork() finds. It reports through a pipe and leaves by _exit: Catch's own state is
+// the parent's.
 
 using namespace test;
 
@@ -108,7 +109,8 @@ TEST_CASE("a program that this one starts gets none of the library's descriptors
     if (before.contains(each) || flags < 0) // that of the directory is gone
       continue;
     std::error_code ec;
-    INFO(each << " is " << std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(each), ec));
+    INFO(
+      each << " is " << std::filesystem::read_symlink("/proc/self/fd/" + std::to_string(each), ec));
     CHECK((flags & FD_CLOEXEC) != 0);
   }
 }
@@ -124,8 +126,7 @@ TEST_CASE("in a child of fork() everything that the parent made says so, and the
   std::optional<rdma::shared_receive_queue> shared;
   if (missing(feature::shared_receive_queues).empty())
     shared.emplace(l.io, l.near_context);
-  rdma::acceptor acceptor(l.io, l.near_context,
-                          {asio::ip::make_address("127.0.0.1"), 0});
+  rdma::acceptor acceptor(l.io, l.near_context, {asio::ip::make_address("127.0.0.1"), 0});
   rdma::queue_pair unconnected(l.io, l.near_context);
   exchange(l);
 
@@ -163,12 +164,15 @@ TEST_CASE("in a child of fork() everything that the parent made says so, and the
       f.expect_forked("connect()", ec);
       f.expect_forked("local_endpoint()", code_of([&] { (void)unconnected.local_endpoint(); }));
       f.expect_forked("queue_pair", code_of([&] { rdma::queue_pair(l.io, l.near_context); }));
-      f.expect_forked("completion_queue", code_of([&] { rdma::completion_queue(l.io, l.near_context); }));
-      f.expect_forked("shared_receive_queue", code_of([&] { rdma::shared_receive_queue(l.io, l.near_context); }));
+      f.expect_forked(
+        "completion_queue", code_of([&] { rdma::completion_queue(l.io, l.near_context); }));
+      f.expect_forked(
+        "shared_receive_queue", code_of([&] { rdma::shared_receive_queue(l.io, l.near_context); }));
       f.expect_forked("device_events", code_of([&] { rdma::device_events(l.io, l.near_context); }));
       f.expect_forked("memory_region", code_of([&] { rdma::memory_region(l.near_context, 64); }));
       f.expect_forked("memory_window", code_of([&] { rdma::memory_window(l.near_context); }));
-      f.expect_forked("protection_domain", code_of([&] { (void)rdma::protection_domain::make(l.near_context); }));
+      f.expect_forked(
+        "protection_domain", code_of([&] { (void)rdma::protection_domain::make(l.near_context); }));
       f.expect_forked("allocate", code_of([&] { (void)l.near_context.allocate(8); }));
       return f.wrong;
     });
@@ -228,7 +232,8 @@ TEST_CASE("a child that destroys what its parent made does not harm the parent")
   CHECK(received.ec == asio::error::operation_aborted);
 }
 
-TEST_CASE("a child of fork() gets nothing from its parent's pools, and may destroy what it has of them")
+TEST_CASE(
+  "a child of fork() gets nothing from its parent's pools, and may destroy what it has of them")
 {
   BOOST_RDMA_TEST_FORKS();
   rdma::context context = make_context();
@@ -280,7 +285,9 @@ TEST_CASE("a child of fork() gets nothing from its parent's pools, and may destr
       small = rdma::registered_buffer();
       large = rdma::registered_buffer();
       pool.reset();
-      std::thread([&] { f.expect_forked("in a thread", code_of([&] { (void)context.allocate(100); })); }).join();
+      std::thread(
+        [&] { f.expect_forked("in a thread", code_of([&] { (void)context.allocate(100); })); })
+        .join();
       context = make_context(); // the last handle to the parent's
       std::pmr::vector<int> own(1000, &context.pool());
       return f.wrong;
@@ -303,7 +310,8 @@ TEST_CASE("what a child of fork() writes to memory of its parent's is its own")
 {
   linked_pair l;
   rdma::registered_buffer buffer = buffer_of(l.near_context, "mine");
-  rdma::memory_region region(l.near_context, 8192, rdma::access::local_write | rdma::access::remote_write);
+  rdma::memory_region region(
+    l.near_context, 8192, rdma::access::local_write | rdma::access::remote_write);
   auto* const first = reinterpret_cast<char*>(region.data());
   first[0] = 'p';
   const auto text = [](const void* data) { return std::string(static_cast<const char*>(data), 4); };
@@ -319,7 +327,9 @@ TEST_CASE("what a child of fork() writes to memory of its parent's is its own")
       found += in_child(
         [&]
         {
-          return std::string(text(buffer.data()) == "hers" && first[0] == 'c' ? "" : "not the child's, in its own child; ");
+          return std::string(text(buffer.data()) == "hers" && first[0] == 'c'
+              ? ""
+              : "not the child's, in its own child; ");
         });
       if (text(buffer.data()) != "hers" || first[0] != 'c')
         found += "not what was written; ";
@@ -383,7 +393,8 @@ TEST_CASE("a child that goes on with the io_context connects there with a contex
   linked_pair parents;
   exchange(parents); // the threads have nothing left to do
   // The parent's background thread for connections is not the child's.
-  rdma::acceptor parents_acceptor(parents.io, parents.near_context, {asio::ip::make_address("127.0.0.1"), 0});
+  rdma::acceptor parents_acceptor(
+    parents.io, parents.near_context, {asio::ip::make_address("127.0.0.1"), 0});
   parents.io.notify_fork(asio::execution_context::fork_prepare);
   const std::string wrong = in_child(
     [&]
@@ -394,11 +405,14 @@ TEST_CASE("a child that goes on with the io_context connects there with a contex
       rdma::queue_pair client(parents.io, own);
       plain_record connected;
       plain_record accepted;
-      acceptor.async_accept([&](error_code ec, const rdma::queue_pair&) { accepted.handler()(ec); });
+      acceptor.async_accept(
+        [&](error_code ec, const rdma::queue_pair&) { accepted.handler()(ec); });
       client.async_connect(acceptor.local_endpoint(), connected.handler());
       if (!run_until(parents.io, [&] { return connected.done() && accepted.done(); }))
         return std::string("not connected");
-      return connected.ec ? connected.ec.message() : accepted.ec ? accepted.ec.message() : std::string();
+      return connected.ec ? connected.ec.message()
+        : accepted.ec     ? accepted.ec.message()
+                          : std::string();
     });
   parents.io.notify_fork(asio::execution_context::fork_parent);
   CHECK(wrong == "");
@@ -428,7 +442,8 @@ TEST_CASE("a child makes contexts and queue pairs of its own")
   exchange(parents);
 }
 
-TEST_CASE("a child that goes on with the io_context leaves streams that were upgraded to the parent")
+TEST_CASE(
+  "a child that goes on with the io_context leaves streams that were upgraded to the parent")
 {
   BOOST_RDMA_TEST_FORKS();
   need(feature::endpoint_descriptions);

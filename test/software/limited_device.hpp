@@ -61,7 +61,8 @@ struct registrations
   }
 };
 
-/// A context of the software device, as `registrations` lets it be. All of them have one limit, as those of a process have.
+/// A context of the software device, as `registrations` lets it be. All of them have one limit, as
+/// those of a process have.
 inline rdma::context counted_context()
 {
   static const rdma::verbs::api table = []

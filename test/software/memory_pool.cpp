@@ -26,14 +26,15 @@
 
 #include <unistd.h>
 
-// The pool as a memory_resource, its limits, and its figures. Threads: memory_pool_threads.cpp; a device that refuses:
-// memory_pool_failures.cpp.
+// The pool as a memory_resource, its limits, and its figures. Threads: memory_pool_threads.cpp; a
+// device that refuses: memory_pool_failures.cpp.
 
 using namespace test;
 
 namespace {
 
-error_code code_of_allocation(std::pmr::memory_resource& from, std::size_t bytes, std::size_t alignment, std::string* text = nullptr)
+error_code code_of_allocation(std::pmr::memory_resource& from, std::size_t bytes,
+  std::size_t alignment, std::string* text = nullptr)
 {
   try
   {
@@ -49,8 +50,7 @@ error_code code_of_allocation(std::pmr::memory_resource& from, std::size_t bytes
 }
 
 template <class Range>
-concept can_be_viewed = requires(rdma::memory_pool& pool, Range&& range, error_code& ec)
-{
+concept can_be_viewed = requires(rdma::memory_pool& pool, Range&& range, error_code& ec) {
   pool.buffer(std::forward<Range>(range));
   pool.buffer(std::forward<Range>(range), ec);
 };
@@ -140,7 +140,8 @@ TEST_CASE("memory is aligned as asked up to 4 KiB, and refused beyond")
   };
   std::vector<taken> all;
   for (std::size_t alignment = 1; alignment <= 4096; alignment *= 2)
-    for (std::size_t size : {0, 1, 17, 100, 1000, 4095, 5000, 10'000, 14'000, 65'536, 65'537, 1'000'000})
+    for (std::size_t size :
+      {0, 1, 17, 100, 1000, 4095, 5000, 10'000, 14'000, 65'536, 65'537, 1'000'000})
     {
       void* const data = pool.allocate(size, alignment);
       CHECK(reinterpret_cast<std::uintptr_t>(data) % alignment == 0);
@@ -218,9 +219,11 @@ TEST_CASE("a pool at its limit says so, with figures and what to do")
   std::string text;
   CHECK(code_of_allocation(pool, 2u << 20, 16, &text) == rdma::error::pool_exhausted);
   CAPTURE(text);
-  for (const char* part : {"2097152 bytes", "1048576", "memory_pool_options::size_max", "registered bytes are in use"})
+  for (const char* part :
+    {"2097152 bytes", "1048576", "memory_pool_options::size_max", "registered bytes are in use"})
     CHECK(text.find(part) != std::string::npos);
-  for (volatile std::size_t size : {std::size_t{1} << 62, SIZE_MAX}) // volatile: GCC warns of sizes that it knows
+  for (volatile std::size_t size :
+    {std::size_t{1} << 62, SIZE_MAX}) // volatile: GCC warns of sizes that it knows
     CHECK_THROWS_AS(pool.allocate(size), std::bad_alloc);
   CHECK(pool.statistics().bytes_registered == 0);
   CHECK(pool.statistics().failures == 3);
@@ -347,7 +350,8 @@ TEST_CASE("statistics add up")
 TEST_CASE("huge pages are asked for as the options say, and are never required")
 {
   rdma::context context = make_context();
-  for (const rdma::huge_pages huge : {rdma::huge_pages::off, rdma::huge_pages::transparent, rdma::huge_pages::reserved})
+  for (const rdma::huge_pages huge :
+    {rdma::huge_pages::off, rdma::huge_pages::transparent, rdma::huge_pages::reserved})
   {
     rdma::memory_pool_options options;
     options.huge = huge;
@@ -550,7 +554,8 @@ TEST_CASE("memory of the pool takes nothing from the heap in steady state")
       each.size = 1 + i * 7919 % 70'000;
       each.data = pool.allocate(each.size);
       each.buffer = context.allocate(1 + i * 104'729 % 70'000);
-      const rdma::mutable_buffer view = pool.buffer(std::span(static_cast<std::byte*>(each.data), each.size));
+      const rdma::mutable_buffer view =
+        pool.buffer(std::span(static_cast<std::byte*>(each.data), each.size));
       if (view.data() != each.data)
         FAIL("another view");
     }

@@ -47,14 +47,14 @@ public:
   template <class First>
   explicit lasting_thread(First first)
     : thread_(
-        [this, first]
-        {
-          first();
-          ready_.count_down();
-          end_.wait();
-          if (last_)
-            last_();
-        })
+      [this, first]
+      {
+        first();
+        ready_.count_down();
+        end_.wait();
+        if (last_)
+          last_();
+      })
   {
     ready_.wait();
   }
@@ -81,7 +81,8 @@ class fence_of_kernel
 {
 public:
   explicit fence_of_kernel(bool wanted)
-    : before_(std::exchange(rdma::detail::has_process_fence, wanted && rdma::detail::has_process_fence))
+    : before_(
+      std::exchange(rdma::detail::has_process_fence, wanted && rdma::detail::has_process_fence))
   {
   }
   ~fence_of_kernel() { rdma::detail::has_process_fence = before_; }
@@ -94,7 +95,8 @@ private:
 
 } // namespace
 
-TEST_CASE("threads allocate, hand over and free what others allocated, and nobody's memory is another's")
+TEST_CASE(
+  "threads allocate, hand over and free what others allocated, and nobody's memory is another's")
 {
   const fence_of_kernel fence(GENERATE(true, false));
   rdma::context context = make_context();
@@ -112,7 +114,7 @@ TEST_CASE("threads allocate, hand over and free what others allocated, and nobod
   std::atomic<int> spoiled{0};
   const auto free = [&](block& b)
   {
-    for (std::size_t i = 0; i < b.size; i += b.size - 1 > 0 ? b.size - 1 : 1)
+    for (std::size_t i = 0; i<b.size; i += b.size - 1> 0 ? b.size - 1 : 1)
       spoiled += b.data[i] != b.mark;
     if (b.buffer.size() == 0 && b.data != nullptr)
       pool.deallocate(b.data, b.size);
@@ -242,7 +244,8 @@ TEST_CASE("a cache that was emptied from outside goes on working for its thread"
   CHECK(pool.statistics().arenas == 0);
 }
 
-TEST_CASE("where the kernel refuses its fence after all, threads keep what they have, and give it back when they end")
+TEST_CASE("where the kernel refuses its fence after all, threads keep what they have, and give it "
+          "back when they end")
 {
   BOOST_RDMA_TEST_FORKS();
   if (!rdma::detail::has_process_fence)
@@ -294,7 +297,8 @@ TEST_CASE("addresses are looked up while arenas come and go")
   options.idle_bytes_high = options.idle_bytes_low = 0;
   options.thread_cache_bytes_max = GENERATE(0, 100'000);
   rdma::memory_pool pool(context, options);
-  std::array<std::atomic<std::byte*>, 2> last{}; // of each thread that allocates: what is there, or is not any more
+  std::array<std::atomic<std::byte*>, 2>
+    last{}; // of each thread that allocates: what is there, or is not any more
   std::atomic<int> not_found{0};
   std::atomic<int> running{2};
   std::vector<std::thread> threads;
@@ -308,7 +312,8 @@ TEST_CASE("addresses are looked up while arenas come and go")
           auto* const block = static_cast<std::byte*>(pool.allocate(size));
           last[t] = block;
           error_code ec;
-          if (!pool.owns(block, size) || pool.buffer(std::span(block, size), ec).data() != block || ec)
+          if (!pool.owns(block, size) || pool.buffer(std::span(block, size), ec).data() != block
+            || ec)
             ++not_found;
           pool.deallocate(block, size);
         }
@@ -418,7 +423,8 @@ TEST_CASE("a thread uses more pools than it has places for")
   }
 }
 
-TEST_CASE("pools that live at one time keep their quick way in a thread, however many came and went between")
+TEST_CASE("pools that live at one time keep their quick way in a thread, however many came and "
+          "went between")
 {
   rdma::context context = make_context();
   rdma::memory_pool first(context);

@@ -41,10 +41,12 @@ std::string request_of(const introduction& self)
   return http_text(rdma::detail::make_upgrade_request("h", {}, self, ec));
 }
 
-bool names(const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
+bool names(
+  const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
 {
   for (const rdma::declined_transport& each : choice.declined)
-    if (each.transport.find(transport) != std::string::npos && each.reason.find(reason) != std::string::npos)
+    if (each.transport.find(transport) != std::string::npos
+      && each.reason.find(reason) != std::string::npos)
       return true;
   return false;
 }
@@ -123,7 +125,8 @@ TEST_CASE("both sides tell why they do not share memory")
   CHECK(names(server.peer->transport(), "shared memory", "the peer's device does not offer it"));
 }
 
-TEST_CASE("each side learns the other's depths, timers and retries, and both agree on the longer timeout")
+TEST_CASE(
+  "each side learns the other's depths, timers and retries, and both agree on the longer timeout")
 {
   rdma::queue_pair_options at_client;
   at_client.send_depth = 33;
@@ -147,7 +150,8 @@ TEST_CASE("each side learns the other's depths, timers and retries, and both agr
   a.connect(f);
   REQUIRE(run_until(f.io, [&] { return a.connected.done() && a.server.calls != 0; }));
   REQUIRE(!a.connected.ec);
-  const auto check = [](const rdma::transport_choice& choice, const rdma::queue_pair_options& of_peer)
+  const auto check =
+    [](const rdma::transport_choice& choice, const rdma::queue_pair_options& of_peer)
   {
     CHECK(choice.peer_send_depth == of_peer.send_depth);
     CHECK(choice.peer_receive_depth == of_peer.receive_depth);
@@ -170,7 +174,8 @@ TEST_CASE("options that no packet has room for end connecting with their name")
   a.connect(f);
   REQUIRE(run_until(f.io, [&] { return a.connected.done(); }));
   CHECK(a.connected.ec == asio::error::invalid_argument);
-  CHECK(a.client.diagnose().reason.find("queue_pair_options::rnr_retry_count") != std::string::npos);
+  CHECK(
+    a.client.diagnose().reason.find("queue_pair_options::rnr_retry_count") != std::string::npos);
   CHECK(a.server.calls == 0);
 }
 
@@ -207,7 +212,8 @@ TEST_CASE("data goes along both ways, and the server's program decides by all th
   std::string seen;
   options.authorise = [&](const rdma::upgrade_request_view& request)
   {
-    seen = std::string(request.target()) + '|' + std::string(request.field("authorization").value_or("none")) + '|'
+    seen = std::string(request.target()) + '|'
+      + std::string(request.field("authorization").value_or("none")) + '|'
       + std::string(request.data()) + '|' + request.remote_endpoint().address().to_string();
     if (request.field("Authorization") != "Bearer good")
       return rdma::authorisation::refuse(401, "a token, please");
@@ -268,7 +274,8 @@ TEST_CASE("an authorisation that throws, or answers nonsense, refuses that clien
     case 2:
       return rdma::authorisation::refuse(200);
     case 3:
-      return rdma::authorisation::accept(std::string(rdma::connect_options::data_size_max + 1, 'x'));
+      return rdma::authorisation::accept(
+        std::string(rdma::connect_options::data_size_max + 1, 'x'));
     default:
       return rdma::authorisation::accept();
     }
@@ -287,7 +294,8 @@ TEST_CASE("an authorisation that throws, or answers nonsense, refuses that clien
   CHECK(f.serves_a_good_client(server));
 }
 
-TEST_CASE("a client with a NIC that this side lacks is told why, and goes on on the software device")
+TEST_CASE(
+  "a client with a NIC that this side lacks is told why, and goes on on the software device")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   connect_fixture f;
@@ -348,7 +356,8 @@ TEST_CASE("a client with a NIC that this side lacks is told why, and goes on on 
   }
 }
 
-TEST_CASE("a path that carries nothing is given up by both sides, and neither handler says connected")
+TEST_CASE(
+  "a path that carries nothing is given up by both sides, and neither handler says connected")
 {
   rdma::queue_pair_options options;
   options.confirm_timeout = 100ms;
@@ -390,7 +399,8 @@ TEST_CASE("a path that carries nothing is given up by both sides, and neither ha
     peer.send(rdma::detail::encode_frame(frame_type::unconfirmed, "the firewall\n"));
     REQUIRE(run_until(io, [&] { return connected.done(); }));
     CHECK(connected.ec == error::path_not_confirmed);
-    CHECK(client.diagnose().reason.find("the peer says \"the firewall\\x0a\"") != std::string::npos);
+    CHECK(
+      client.diagnose().reason.find("the peer says \"the firewall\\x0a\"") != std::string::npos);
   }
   SECTION("the server finds out")
   {
@@ -433,7 +443,8 @@ TEST_CASE("connecting needs no thread of either io_context but for the handlers"
   CHECK(accepted.ec == error_code());
 }
 
-TEST_CASE("a handler that computes for longer than a path may take to be confirmed keeps no client out")
+TEST_CASE(
+  "a handler that computes for longer than a path may take to be confirmed keeps no client out")
 {
   asio::io_context server_io;
   rdma::context server_context = make_context();
@@ -480,7 +491,8 @@ TEST_CASE("a handler that computes for longer than a path may take to be confirm
   CHECK(second.ec == error_code());
 }
 
-TEST_CASE("more clients at once than handshakes are allowed wait for their turn, and all are served")
+TEST_CASE(
+  "more clients at once than handshakes are allowed wait for their turn, and all are served")
 {
   constexpr int count = 40;
   rdma::acceptor_options options;
@@ -493,12 +505,15 @@ TEST_CASE("more clients at once than handshakes are allowed wait for their turn,
   for (auto& each : servers)
     f.acceptor.async_accept(each.handler());
   for (plain_record& each : connected)
-    clients.emplace_back(f.io, f.client_context).async_connect(f.acceptor.local_endpoint(), each.handler());
+    clients.emplace_back(f.io, f.client_context)
+      .async_connect(f.acceptor.local_endpoint(), each.handler());
   REQUIRE(run_until(f.io,
     [&]
     {
-      return std::all_of(connected.begin(), connected.end(), [](const auto& each) { return each.done(); })
-        && std::all_of(servers.begin(), servers.end(), [](const auto& each) { return each.calls != 0; });
+      return std::all_of(
+               connected.begin(), connected.end(), [](const auto& each) { return each.done(); })
+        && std::all_of(
+          servers.begin(), servers.end(), [](const auto& each) { return each.calls != 0; });
     }));
   for (const plain_record& each : connected)
     CHECK(each.ec == error_code());
@@ -506,7 +521,8 @@ TEST_CASE("more clients at once than handshakes are allowed wait for their turn,
     CHECK(each.ec == error_code());
 }
 
-TEST_CASE("an address that has all its handshakes is hung up on, until one of them has been silent for long")
+TEST_CASE("an address that has all its handshakes is hung up on, until one of them has been silent "
+          "for long")
 {
   rdma::acceptor_options options;
   options.handshakes_per_address_max = 2;

@@ -375,7 +375,8 @@ TEST_CASE("operations on plain memory take nothing from the heap in steady state
   };
   REQUIRE(run(50));
   bool ran = true;
-  // The other end lets this one into its memory when its device's thread comes to it, once, which takes something.
+  // The other end lets this one into its memory when its device's thread comes to it, once, which
+  // takes something.
   const std::size_t allocations = allocations_of_each([&] { ran = ran && run(200); });
   REQUIRE(ran);
   CHECK_FALSE(failed);

@@ -96,7 +96,8 @@ TEST_CASE("a shared receive queue can be as deep as the device allows, and not d
   for (const std::uint32_t depth : {most + 1, absurd})
     CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(depth)); })
       == rdma::error::queue_too_deep);
-  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(most)); }) == error_code());
+  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(most)); })
+    == error_code());
   REQUIRE(run_out(io));
 }
 

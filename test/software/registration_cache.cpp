@@ -81,8 +81,8 @@ public:
     std::fill_n(there_.begin() + static_cast<std::ptrdiff_t>(first), pages, false);
   }
 
-  /// Other memory where nothing is. False when another thread was quicker, the library's or the sanitizer's, whose
-  /// memory it is then.
+  /// Other memory where nothing is. False when another thread was quicker, the library's or the
+  /// sanitizer's, whose memory it is then.
   [[nodiscard]] bool map_where_nothing_is(std::size_t first, std::size_t pages)
   {
     void* const made = ::mmap(at(first), pages * page, PROT_READ | PROT_WRITE,
@@ -281,8 +281,8 @@ TEST_CASE("the bounds are kept: the one used least recently goes, and none that 
 TEST_CASE("with bounds of nothing every operation registers for itself")
 {
   using bounds = rdma::registration_cache_options;
-  const cache_user user(
-    GENERATE(bounds{.bytes_max = 0}, bounds{.entries_max = 0}, bounds{.bytes_max = 0, .entries_max = 0}));
+  const cache_user user(GENERATE(
+    bounds{.bytes_max = 0}, bounds{.entries_max = 0}, bounds{.bytes_max = 0, .entries_max = 0}));
   const std::size_t threads = inventory::count_threads();
   CHECK_FALSE(user.statistics().keeps);
   CHECK(user.statistics().why_not.find("registration_cache_options") != std::string::npos);
@@ -302,7 +302,8 @@ TEST_CASE("with bounds of nothing every operation registers for itself")
   CHECK(s.bytes == 0);
 }
 
-TEST_CASE("when no more memory may be locked, what any domain keeps unused makes room, and what is in use stays")
+TEST_CASE("when no more memory may be locked, what any domain keeps unused makes room, and what is "
+          "in use stays")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   registrations limit;
@@ -347,7 +348,8 @@ TEST_CASE("domains may go while others take back what they keep")
       for (std::size_t i = 0; i < 16; i += 4)
       {
         error_code ec;
-        const held made(user.context.impl()->cache().acquire(memory.at(from + i), 4 * page, true, ec));
+        const held made(
+          user.context.impl()->cache().acquire(memory.at(from + i), 4 * page, true, ec));
         if (!made && ec != error_code(ENOMEM, boost::system::system_category()))
           ++wrong;
       }
@@ -676,7 +678,8 @@ TEST_CASE("without userfaultfd every operation registers for itself, and the sta
             })
       == "");
   }
-#if !BOOST_RDMA_TEST_ADDRESS_SANITIZER // which, with UBSan, looks at exceptions through a pipe of its own
+#if !BOOST_RDMA_TEST_ADDRESS_SANITIZER // which, with UBSan, looks at exceptions through a pipe of
+                                       // its own
   SECTION("without a descriptor left")
   {
     CHECK(in_child(

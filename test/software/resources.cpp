@@ -91,8 +91,8 @@ TEST_CASE("pool buffers have the size asked for, are aligned and do not overlap"
 {
   rdma::context context = make_context();
   std::vector<rdma::registered_buffer> buffers;
-  const std::size_t sizes[] = {1,    2,    63,   64,    65,      100,     128,
-                               1000, 4096, 4097, 65536, 262'144, 262'145, 3'000'000};
+  const std::size_t sizes[] = {
+    1, 2, 63, 64, 65, 100, 128, 1000, 4096, 4097, 65536, 262'144, 262'145, 3'000'000};
   for (std::size_t size : sizes)
     for (int i = 0; i < 3; ++i)
     {
@@ -106,7 +106,7 @@ TEST_CASE("pool buffers have the size asked for, are aligned and do not overlap"
   {
     const auto wanted = std::byte(static_cast<unsigned char>(i + 1));
     CHECK(std::all_of(buffers[i].bytes().begin(), buffers[i].bytes().end(),
-                      [wanted](std::byte b) { return b == wanted; }));
+      [wanted](std::byte b) { return b == wanted; }));
   }
   CHECK(context.pool_statistics().buffers == buffers.size());
 }
@@ -182,7 +182,7 @@ TEST_CASE("a pool has a limit")
   CHECK(context.allocate(16384, ec).size() == 16384);
   CHECK(ec == error_code());
   for (std::size_t size : {std::size_t{5 * 65536}, std::numeric_limits<std::size_t>::max(),
-                           std::numeric_limits<std::size_t>::max() / 2 + 2})
+         std::numeric_limits<std::size_t>::max() / 2 + 2})
   {
     CHECK(context.allocate(size, ec).size() == 0);
     CHECK(ec == rdma::error::pool_exhausted);
@@ -196,8 +196,8 @@ TEST_CASE("a pool without a limit survives absurd sizes")
   rdma::context context = make_context(options);
   error_code ec;
   for (std::size_t size :
-       {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() - 4095,
-        std::numeric_limits<std::size_t>::max() / 2 + 2})
+    {std::numeric_limits<std::size_t>::max(), std::numeric_limits<std::size_t>::max() - 4095,
+      std::numeric_limits<std::size_t>::max() / 2 + 2})
   {
     CHECK(context.allocate(size, ec).size() == 0);
     CHECK(ec);
@@ -218,8 +218,8 @@ TEST_CASE("a region is zeroed, aligned to a page and tells its rights")
   rdma::memory_region region(context, 10'000, exposed);
   CHECK(region.size() == 10'000);
   CHECK(reinterpret_cast<std::uintptr_t>(region.data()) % 4096 == 0);
-  CHECK(std::all_of(region.bytes().begin(), region.bytes().end(),
-                    [](std::byte b) { return b == std::byte(0); }));
+  CHECK(std::all_of(
+    region.bytes().begin(), region.bytes().end(), [](std::byte b) { return b == std::byte(0); }));
   CHECK(region.rights() == exposed);
   const rdma::remote_buffer remote = region.remote();
   CHECK(remote.size() == 10'000);
@@ -246,7 +246,7 @@ TEST_CASE("a region cannot have no bytes, nor rights that contradict each other"
   rdma::memory_region(context, nullptr, 8, rdma::access::local_write, ec);
   CHECK(ec == rdma::error::empty_buffer);
   for (rdma::access rights : {rdma::access::remote_write, rdma::access::remote_atomic,
-                              rdma::access::remote_read | rdma::access::remote_write})
+         rdma::access::remote_read | rdma::access::remote_write})
   {
     rdma::memory_region(context, 8, rights, ec);
     CHECK(ec == rdma::error::bad_access);

@@ -81,8 +81,7 @@ private:
 /// A queue pair that waits for a peer which a test plays. The smaller name connects: the test's.
 struct victim
 {
-  explicit victim(const rdma::software::connection_secret* secret = nullptr,
-                  unsigned receives = 8)
+  explicit victim(const rdma::software::connection_secret* secret = nullptr, unsigned receives = 8)
     : m(device, 4096)
     , e(device)
   {
@@ -126,9 +125,9 @@ struct victim
   bool welcome(const stranger& s, const protocol::hello& h) const
   {
     const auto answer = greet(s, h);
-    if (answer.size() != protocol::hello_size ||
-        !protocol::decode_hello(
-          std::span<const std::byte, protocol::hello_size>(answer.data(), protocol::hello_size)))
+    if (answer.size() != protocol::hello_size
+      || !protocol::decode_hello(
+        std::span<const std::byte, protocol::hello_size>(answer.data(), protocol::hello_size)))
       return false;
     const protocol::hello_bytes heard = protocol::confirmation();
     s.say(heard.data(), heard.size());

@@ -20,8 +20,8 @@
 #include <functional>
 #include <memory>
 
-// Time limits on every operation of connecting and ending, as programs write them: what loses the race ends, and leaves no
-// object, no thread and no half-open peer behind.
+// Time limits on every operation of connecting and ending, as programs write them: what loses the
+// race ends, and leaves no object, no thread and no half-open peer behind.
 
 namespace {
 
@@ -29,7 +29,10 @@ using namespace test;
 using namespace std::chrono_literals;
 using namespace asio::experimental::awaitable_operators;
 
-auto into(error_code& ec) { return asio::redirect_error(asio::use_awaitable, ec); }
+auto into(error_code& ec)
+{
+  return asio::redirect_error(asio::use_awaitable, ec);
+}
 
 /// A peer that accepts TCP and then says nothing, and a pair that is connected.
 struct scene : connect_fixture
@@ -123,7 +126,8 @@ TEST_CASE("every operation may lose a race with a timer, and leaves nothing behi
     }
 }
 
-TEST_CASE("operations of connecting run side by side in a parallel group, and those that are too many end")
+TEST_CASE(
+  "operations of connecting run side by side in a parallel group, and those that are too many end")
 {
   connect_fixture f;
   plain_server silent;
@@ -134,7 +138,8 @@ TEST_CASE("operations of connecting run side by side in a parallel group, and th
   int calls = 0;
   std::array<std::size_t, 2> order{};
   error_code to_good, to_bad;
-  asio::experimental::make_parallel_group(good.async_connect(f.acceptor.local_endpoint(), asio::deferred),
+  asio::experimental::make_parallel_group(
+    good.async_connect(f.acceptor.local_endpoint(), asio::deferred),
     bad.async_connect(silent.endpoint(), asio::deferred))
     .async_wait(asio::experimental::wait_for_one(),
       [&](std::array<std::size_t, 2> completed, error_code first, error_code second)
@@ -166,7 +171,8 @@ TEST_CASE("both sides of a connection are made and ended by one co_await each")
     {
       auto server = co_await (f.acceptor.async_accept(asio::use_awaitable)
         && client.async_connect(f.acceptor.local_endpoint(), asio::use_awaitable));
-      co_await (server.async_shutdown(asio::use_awaitable) && client.async_shutdown(asio::use_awaitable));
+      co_await (
+        server.async_shutdown(asio::use_awaitable) && client.async_shutdown(asio::use_awaitable));
       done = true;
     },
     [&](std::exception_ptr e) { problem = e; });

@@ -22,7 +22,8 @@ namespace test {
 /// Makes it a server's context with a certificate of its own, for an hour.
 inline void certify(boost::asio::ssl::context& context)
 {
-  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(EVP_EC_gen("P-256"), &EVP_PKEY_free);
+  const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
+    EVP_EC_gen("P-256"), &EVP_PKEY_free);
   const std::unique_ptr<X509, decltype(&X509_free)> certificate(X509_new(), &X509_free);
   X509* const made = certificate.get();
   ASN1_INTEGER_set(X509_get_serialNumber(made), 1);

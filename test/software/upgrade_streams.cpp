@@ -45,7 +45,8 @@
 #include <thread>
 #include <vector>
 
-// The bootstrap on streams of the user's: an HTTP server of Beast's, TLS, and what else is a stream.
+// The bootstrap on streams of the user's: an HTTP server of Beast's, TLS, and what else is a
+// stream.
 
 namespace {
 
@@ -172,7 +173,8 @@ struct web_site
   void upgrade(plain_record& done) { upgrade(done, listener.local_endpoint()); }
   void upgrade(plain_record& done, tcp::endpoint to)
   {
-    asio::co_spawn(io,
+    asio::co_spawn(
+      io,
       [this, &done, to]() -> asio::awaitable<void>
       {
         stream connection = co_await connect(to);
@@ -185,7 +187,8 @@ struct web_site
   // A client that asks for RDMA and then says no more; its stream is kept.
   void ask_and_be_silent()
   {
-    asio::co_spawn(io,
+    asio::co_spawn(
+      io,
       [this]() -> asio::awaitable<void>
       {
         silent.emplace(co_await connect());
@@ -201,7 +204,8 @@ struct web_site
     plain_record connected;
     serve();
     upgrade(connected);
-    return run_until(io, [&] { return connected.done() && accepts == 1; }) && !connected.ec && !accepted;
+    return run_until(io, [&] { return connected.done() && accepts == 1; }) && !connected.ec
+      && !accepted;
   }
 
   Streams streams;
@@ -212,7 +216,9 @@ struct web_site
   rdma::upgrade_options options;
   bool answers_upgrades;
   // The program's answer to who is turned away.
-  std::function<std::optional<http::response<http::string_body>>(const http::request<http::string_body>&)> decide;
+  std::function<std::optional<http::response<http::string_body>>(
+    const http::request<http::string_body>&)>
+    decide;
   asio::cancellation_signal signal;
   asio::cancellation_signal client_signal;
   std::optional<stream> silent;
@@ -236,14 +242,16 @@ bool messages_go_each_way(Site& site, rdma::queue_pair& a, rdma::queue_pair& b)
   a.async_receive(told, got.handler());
   a.async_send(question, sent.handler());
   b.async_send(answer, replied.handler());
-  return run_until(site.io, [&] { return received.done() && sent.done() && replied.done() && got.done(); })
+  return run_until(
+           site.io, [&] { return received.done() && sent.done() && replied.done() && got.done(); })
     && text_of(rdma::mutable_buffer(heard).first(received.value())) == "question"
     && text_of(rdma::mutable_buffer(told).first(got.value())) == "the answer";
 }
 
 } // namespace
 
-TEMPLATE_TEST_CASE("a Beast server has pages and queue pairs on one port", "", plain, bare_socket, tls, asio_tls)
+TEMPLATE_TEST_CASE(
+  "a Beast server has pages and queue pairs on one port", "", plain, bare_socket, tls, asio_tls)
 {
   web_site<TestType> site;
   std::string page;
@@ -263,7 +271,9 @@ TEMPLATE_TEST_CASE("a Beast server has pages and queue pairs on one port", "", p
   REQUIRE(run_until(site.io, [&] { return !page.empty(); }));
 }
 
-TEMPLATE_TEST_CASE("a server's program reads what a client asks for, and its refusal reaches the client", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "a server's program reads what a client asks for, and its refusal reaches the client", "", plain,
+  tls)
 {
   web_site<TestType> site;
   std::vector<std::string> heard;
@@ -290,7 +300,8 @@ TEMPLATE_TEST_CASE("a server's program reads what a client asks for, and its ref
   CHECK(heard == std::vector<std::string>{"hello", site.wishes.data});
 }
 
-TEST_CASE("async_connect hears a program's refusal, and takes an answer of a web server for what it is")
+TEST_CASE(
+  "async_connect hears a program's refusal, and takes an answer of a web server for what it is")
 {
   const bool by_us = GENERATE(true, false);
   web_site<plain> site;
@@ -310,7 +321,8 @@ TEST_CASE("async_connect hears a program's refusal, and takes an answer of a web
   CHECK((site.client.diagnose().reason.find("not authorised") != std::string::npos) == by_us);
 }
 
-TEST_CASE("a program's refusal is an answer that closes, with a status that refuses and one line of text")
+TEST_CASE(
+  "a program's refusal is an answer that closes, with a status that refuses and one line of text")
 {
   const auto refusal = rdma::refuse_upgrade(http::status::service_unavailable, "full,\r\nsorry");
   CHECK(refusal.result() == http::status::service_unavailable);
@@ -319,7 +331,8 @@ TEST_CASE("a program's refusal is an answer that closes, with a status that refu
   CHECK_FALSE(refusal.keep_alive());
   CHECK(refusal.has_content_length());
   CHECK(rdma::refuse_upgrade().result() == http::status::forbidden);
-  for (const http::status none : {http::status::ok, http::status::switching_protocols, http::status(600), http::status(0)})
+  for (const http::status none :
+    {http::status::ok, http::status::switching_protocols, http::status(600), http::status(0)})
     CHECK(rdma::refuse_upgrade(none, "why").result() == http::status::internal_server_error);
 }
 
@@ -332,8 +345,11 @@ TEST_CASE("a request's data are read, or said to be malformed")
   request.set("Rdma-Data", "68656C6c6f");
   CHECK(rdma::upgrade_data(request, ec) == "hello");
   CHECK(!ec);
-  CHECK(rdma::upgrade_data(http::request<http::empty_body, http::basic_fields<asio::recycling_allocator<char>>>(), ec).empty());
-  for (const std::string& bad : {std::string("6"), std::string("hello"), std::string(2 * 1024 + 2, '0')})
+  CHECK(rdma::upgrade_data(
+    http::request<http::empty_body, http::basic_fields<asio::recycling_allocator<char>>>(), ec)
+          .empty());
+  for (const std::string& bad :
+    {std::string("6"), std::string("hello"), std::string(2 * 1024 + 2, '0')})
   {
     request.set("Rdma-Data", bad);
     CHECK(rdma::upgrade_data(request, ec).empty());
@@ -411,7 +427,8 @@ TEMPLATE_TEST_CASE("both sides of an upgraded stream shut down in order", "", pl
   CHECK(!there.ec);
 }
 
-TEMPLATE_TEST_CASE("an upgraded stream keeps run() from returning until its queue pair is closed", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "an upgraded stream keeps run() from returning until its queue pair is closed", "", plain, tls)
 {
   web_site<TestType> site;
   REQUIRE(site.connects());
@@ -434,7 +451,8 @@ TEST_CASE("async_connect reaches a Beast server")
   CHECK(messages_go_each_way(site, site.client, *site.peer));
 }
 
-TEST_CASE("a program that computes for longer than its limit does not take the peer of an upgraded stream for dead")
+TEST_CASE("a program that computes for longer than its limit does not take the peer of an upgraded "
+          "stream for dead")
 {
   web_site<plain> site;
   site.options.queue_pair.heartbeat_limit = std::chrono::milliseconds(100);
@@ -466,7 +484,8 @@ TEST_CASE("a stream of the client's reaches an acceptor")
   CHECK(messages_go_each_way(site, site.client, *server.peer));
 }
 
-TEMPLATE_TEST_CASE("an upgrade whose peer is silent ends with the time limit, on either side", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "an upgrade whose peer is silent ends with the time limit, on either side", "", plain, tls)
 {
   SECTION("the server's")
   {
@@ -492,7 +511,8 @@ TEMPLATE_TEST_CASE("an upgrade whose peer is silent ends with the time limit, on
   }
 }
 
-TEMPLATE_TEST_CASE("a peer that falls silent after an upgrade is lost within the limit", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "a peer that falls silent after an upgrade is lost within the limit", "", plain, tls)
 {
   web_site<TestType> site;
   site.options.queue_pair.heartbeat_limit = std::chrono::milliseconds(300);
@@ -505,7 +525,8 @@ TEMPLATE_TEST_CASE("a peer that falls silent after an upgrade is lost within the
       const std::string request = good_request(site.client.local_endpoint());
       co_await asio::async_write(*site.silent, asio::buffer(request), asio::use_awaitable);
       std::string answer;
-      co_await asio::async_read_until(*site.silent, asio::dynamic_buffer(answer), "\r\n\r\n", asio::use_awaitable);
+      co_await asio::async_read_until(
+        *site.silent, asio::dynamic_buffer(answer), "\r\n\r\n", asio::use_awaitable);
       connect_as_client(site.client, endpoint_in(answer));
       const std::string confirmed = rdma::detail::encode_frame(rdma::detail::frame_type::confirmed);
       co_await asio::async_write(*site.silent, asio::buffer(confirmed), asio::use_awaitable);
@@ -523,7 +544,9 @@ TEMPLATE_TEST_CASE("a peer that falls silent after an upgrade is lost within the
   CHECK(ended.ec == error::peer_lost);
 }
 
-TEMPLATE_TEST_CASE("an upgrade that loses a race with a timer leaves no half-open peer, on either side", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "an upgrade that loses a race with a timer leaves no half-open peer, on either side", "", plain,
+  tls)
 {
   using namespace asio::experimental::awaitable_operators;
   const bool at_server = GENERATE(true, false);
@@ -540,7 +563,8 @@ TEMPLATE_TEST_CASE("an upgrade that loses a race with a timer leaves no half-ope
   {
     std::array<char, 64> data;
     while (!to_peer)
-      co_await site.silent->async_read_some(asio::buffer(data), asio::redirect_error(asio::use_awaitable, to_peer));
+      co_await site.silent->async_read_some(
+        asio::buffer(data), asio::redirect_error(asio::use_awaitable, to_peer));
   };
   asio::co_spawn(
     site.io,
@@ -549,17 +573,20 @@ TEMPLATE_TEST_CASE("an upgrade that loses a race with a timer leaves no half-ope
       if (at_server)
       {
         site.ask_and_be_silent();
-        auto stream = site.streams.make(co_await site.listener.async_accept(asio::use_awaitable), true);
+        auto stream =
+          site.streams.make(co_await site.listener.async_accept(asio::use_awaitable), true);
         co_await site.streams.shake_hands(stream, ssl::stream_base::server);
         beast::flat_buffer buffer;
         http::request<http::string_body> request;
         co_await http::async_read(stream, buffer, request, asio::use_awaitable);
-        co_await race(rdma::async_upgrade(std::move(stream), request, site.server_context, asio::use_awaitable));
+        co_await race(rdma::async_upgrade(
+          std::move(stream), request, site.server_context, asio::use_awaitable));
       }
       else
       {
         site.serve();
-        co_await race(rdma::async_upgrade(co_await site.connect(), site.client, asio::use_awaitable));
+        co_await race(
+          rdma::async_upgrade(co_await site.connect(), site.client, asio::use_awaitable));
       }
       co_await hear_end();
     },
@@ -569,10 +596,11 @@ TEMPLATE_TEST_CASE("an upgrade that loses a race with a timer leaves no half-ope
   CHECK(run_out(site.io));
 }
 
-TEMPLATE_TEST_CASE("an upgrade is cancelled by each type of cancellation, on either side", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "an upgrade is cancelled by each type of cancellation, on either side", "", plain, tls)
 {
-  const auto type = GENERATE(
-    asio::cancellation_type::terminal, asio::cancellation_type::partial, asio::cancellation_type::total);
+  const auto type = GENERATE(asio::cancellation_type::terminal, asio::cancellation_type::partial,
+    asio::cancellation_type::total);
   SECTION("the server's")
   {
     web_site<TestType> site;
@@ -602,7 +630,8 @@ TEMPLATE_TEST_CASE("an upgrade is cancelled by each type of cancellation, on eit
   }
 }
 
-TEMPLATE_TEST_CASE("a queue pair that is closed while its stream is upgraded ends that", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "a queue pair that is closed while its stream is upgraded ends that", "", plain, tls)
 {
   web_site<TestType> site(false);
   plain_record connected;
@@ -660,7 +689,8 @@ TEMPLATE_TEST_CASE("upgrades go uncalled with the io_context, wherever they are"
   }
 }
 
-TEMPLATE_TEST_CASE("many clients upgrade at once on an io_context with several threads", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "many clients upgrade at once on an io_context with several threads", "", plain, tls)
 {
   using stream = typename TestType::stream;
   constexpr int count = 24;
@@ -685,8 +715,8 @@ TEMPLATE_TEST_CASE("many clients upgrade at once on an io_context with several t
       beast::flat_buffer buffer;
       http::request<http::string_body> request;
       co_await http::async_read(connection, buffer, request, asio::use_awaitable);
-      rdma::queue_pair peer =
-        co_await rdma::async_upgrade(std::move(connection), request, server_context, asio::use_awaitable);
+      rdma::queue_pair peer = co_await rdma::async_upgrade(
+        std::move(connection), request, server_context, asio::use_awaitable);
       auto memory = server_context.allocate(64);
       co_await peer.async_receive(memory, asio::use_awaitable);
       co_await peer.async_send(memory, asio::use_awaitable);
@@ -727,7 +757,8 @@ TEMPLATE_TEST_CASE("many clients upgrade at once on an io_context with several t
   CHECK(failed == 0);
 }
 
-TEST_CASE("upgrades work with futures, deferred operations, handlers that can only be moved, and tokens of a user's own")
+TEST_CASE("upgrades work with futures, deferred operations, handlers that can only be moved, and "
+          "tokens of a user's own")
 {
   web_site<plain> site;
   tcp::acceptor listener(site.io, loopback());
@@ -767,7 +798,8 @@ TEST_CASE("upgrades work with futures, deferred operations, handlers that can on
       rdma::async_upgrade(std::move(stream), request, site.server_context, {}, asio::use_future);
     REQUIRE(run_until(site.io, [&] { return moved.calls == 1; }));
     CHECK(!moved.ec);
-    REQUIRE(run_until(site.io, [&] { return server.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
+    REQUIRE(run_until(site.io,
+      [&] { return server.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
     CHECK(server.get().is_connected());
   }
   {
@@ -775,7 +807,8 @@ TEST_CASE("upgrades work with futures, deferred operations, handlers that can on
     plain_record connected;
     result<std::optional<rdma::queue_pair>> accepted;
     auto [stream, request] = asked(client, connected.handler());
-    auto operation = rdma::async_upgrade(std::move(stream), request, site.server_context, {}, asio::deferred);
+    auto operation =
+      rdma::async_upgrade(std::move(stream), request, site.server_context, {}, asio::deferred);
     request = {}; // it was copied
     std::move(operation)(move_only_handler<std::optional<rdma::queue_pair>>(accepted));
     REQUIRE(run_until(site.io, [&] { return connected.done() && accepted.calls == 1; }));
@@ -797,7 +830,8 @@ TEST_CASE("a request of another version is refused in the server's name")
   web_site<plain> site;
   site.serve();
   plain_peer client = plain_peer::connect(site.io, site.listener.local_endpoint());
-  client.send("GET /rdma HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: boost-rdma/9\r\n\r\n");
+  client.send("GET /rdma HTTP/1.1\r\nHost: x\r\nConnection: keep-alive, Upgrade\r\nUpgrade: "
+              "boost-rdma/9\r\n\r\n");
   std::string header;
   std::jthread reader(
     [&]
@@ -847,7 +881,8 @@ TEMPLATE_TEST_CASE("streams that are no network's are upgraded, too", "", beast:
     asio::local::connect_pair(near, far);
   plain_record connected;
   rdma::async_upgrade(std::move(near), site.client, {}, connected.handler());
-  asio::co_spawn(site.io,
+  asio::co_spawn(
+    site.io,
     [&]() -> asio::awaitable<void>
     {
       beast::flat_buffer buffer;

@@ -29,10 +29,8 @@ using namespace test;
 namespace {
 
 template <class Range>
-concept can_be_registered = requires(const rdma::context& c, Range&& range)
-{
-  rdma::register_buffer(c, std::forward<Range>(range));
-};
+concept can_be_registered = requires(
+  const rdma::context& c, Range&& range) { rdma::register_buffer(c, std::forward<Range>(range)); };
 
 static_assert(can_be_registered<std::vector<int>&>);
 static_assert(can_be_registered<const std::vector<int>&>);

@@ -64,10 +64,9 @@ TEST_CASE("a work request too small for the message fails on both sides and flus
     std::size_t receive;
     std::size_t placed; // of the frames before the one that is too much
   };
-  const auto [message, receive, placed] =
-    GENERATE(sizes{65, 64, 0}, sizes{1, 0, 0}, sizes{300'000, 64, 0},
-             sizes{2 * frame_bytes, frame_bytes + 1, frame_bytes},
-             sizes{4 * frame_bytes + 1, 4 * frame_bytes, 4 * frame_bytes});
+  const auto [message, receive, placed] = GENERATE(sizes{65, 64, 0}, sizes{1, 0, 0},
+    sizes{300'000, 64, 0}, sizes{2 * frame_bytes, frame_bytes + 1, frame_bytes},
+    sizes{4 * frame_bytes + 1, 4 * frame_bytes, 4 * frame_bytes});
   CAPTURE(message, receive);
   connected c;
   failure_scene s(c.a, c.b);
@@ -140,7 +139,8 @@ TEST_CASE("a local key that does not permit it fails the request, after those be
   CHECK(first.holds(sent_byte));
 }
 
-TEST_CASE("a receive whose key does not permit it is a local error there, and the sender's remote one")
+TEST_CASE(
+  "a receive whose key does not permit it is a local error there, and the sender's remote one")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -233,7 +233,7 @@ TEST_CASE("a refused write with immediate data does not use up a receive")
   failure_scene s(c.a, c.b);
   request r(IBV_WR_RDMA_WRITE_WITH_IMM, {s.near.sge()});
   s.check(r.remote(s.far.address(1), s.far.key()),
-          refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+    refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
 }
 
 TEST_CASE("what the queue pair does not allow is an invalid request")
@@ -249,7 +249,7 @@ TEST_CASE("what the queue pair does not allow is an invalid request")
   far.fill(kept_byte);
   s.guard(far);
   const auto opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ,
-                               IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP);
+    IBV_WR_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_CMP_AND_SWP);
   CAPTURE(opcode);
   request r(opcode, {near.sge()});
   if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD || opcode == IBV_WR_ATOMIC_CMP_AND_SWP)
@@ -278,7 +278,7 @@ TEST_CASE("an atomic must be aligned, and its result have eight bytes")
   {
     BOOST_RDMA_TEST_NEEDS(argument_checks); // or it is refused when it is posted
     s.check(add.atomic(far.address(4), far.key(), 1),
-            refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
+      refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
   }
   SECTION("too long a result")
   {
@@ -289,12 +289,12 @@ TEST_CASE("an atomic must be aligned, and its result have eight bytes")
   SECTION("past the end")
   {
     s.check(add.atomic(far.address(16), far.key(), 1),
-            refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+      refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
   SECTION("no such right")
   {
     s.check(add.atomic(plain.address(), plain.key(), 1),
-            refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+      refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
 }
 
@@ -466,7 +466,8 @@ TEST_CASE("a peer that goes fails no request before what it sent to other queue 
   other_b.destroy();
   check_error(a.sent(), 3, IBV_WC_RETRY_EXC_ERR);
   const auto after = std::chrono::steady_clock::now();
-  // 0.1 s, or less where a NIC would give up sooner: 4.096 us * 2^timeout * (retries + 1) is 0.13 s here.
+  // 0.1 s, or less where a NIC would give up sooner: 4.096 us * 2^timeout * (retries + 1) is 0.13 s
+  // here.
   CHECK(after - before >= std::chrono::milliseconds(100));
   const std::optional<ibv_wc> received = other_a.received().poll();
   REQUIRE(received.has_value());
@@ -558,8 +559,7 @@ TEST_CASE("a region that is deregistered is out of reach for requests that come 
     REQUIRE(again != nullptr);
     CHECK(again->rkey != key);
   }
-  const auto opcode =
-    GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD);
+  const auto opcode = GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_FETCH_AND_ADD);
   request r(opcode, {s.near.sge(0, 8)});
   if (opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
     r.atomic(far.address(), key, 1);

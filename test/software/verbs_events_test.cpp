@@ -214,7 +214,8 @@ private:
 
 TEST_CASE("no wake-up is lost by those who watch the channel edge-triggered")
 {
-  // Keys that the peer has not seen before: on some wires more goes to and fro for them than messages.
+  // Keys that the peer has not seen before: on some wires more goes to and fro for them than
+  // messages.
   const bool shows_keys = GENERATE(false, true);
   CAPTURE(shows_keys);
   verbs_device near;
@@ -339,7 +340,8 @@ TEST_CASE("a sender that waits for its completion does not wait for the receiver
   connected c;
   memory near(c.near, 8);
   memory far(c.far, 8);
-  // Did it wait, each message would take the poller's time; the machine may be busy with something else once.
+  // Did it wait, each message would take the poller's time; the machine may be busy with something
+  // else once.
   auto quickest = std::chrono::steady_clock::duration::max();
   for (int attempt = 0; attempt < 5; ++attempt)
   {
@@ -435,11 +437,11 @@ TEST_CASE("queue pairs of one device are used from many threads at once")
       for (unsigned i = 0; i < 200; ++i)
       {
         const std::size_t size = (i * 977 + seed) % 50'000;
-        if (b.receive(i, into.sge()) != 0 || a.send(i, m.sge(0, size)) != 0 ||
-            a.read(i, m.sge(0, size), into.address(), into.key()) != 0)
+        if (b.receive(i, into.sge()) != 0 || a.send(i, m.sge(0, size)) != 0
+          || a.read(i, m.sge(0, size), into.address(), into.key()) != 0)
           ++failures;
-        if (b.received().next().byte_len != size || a.sent().next().status != IBV_WC_SUCCESS ||
-            a.sent().next().status != IBV_WC_SUCCESS)
+        if (b.received().next().byte_len != size || a.sent().next().status != IBV_WC_SUCCESS
+          || a.sent().next().status != IBV_WC_SUCCESS)
           ++failures;
       }
       if (round == 1)
@@ -495,8 +497,8 @@ TEST_CASE("one queue pair takes posts from several threads while others poll and
     while (done < 2 * each && !failed)
       c.near.api().query_qp(c.a.qp(), &attr, 0, &init);
   };
-  std::thread threads[] = {std::thread(post), std::thread(post), std::thread(poll),
-                           std::thread(poll), std::thread(ask)};
+  std::thread threads[] = {
+    std::thread(post), std::thread(post), std::thread(poll), std::thread(poll), std::thread(ask)};
   for (std::thread& t : threads)
     t.join();
   CHECK_FALSE(failed);

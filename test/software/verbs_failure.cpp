@@ -103,8 +103,8 @@ void failure_scene::guard(const memory& m)
   guarded_.emplace_back(&m, m.bytes());
 }
 
-void failure_scene::check(request& failing, const failure& expected,
-                          std::initializer_list<std::uint64_t> before)
+void failure_scene::check(
+  request& failing, const failure& expected, std::initializer_list<std::uint64_t> before)
 {
   post_spare_receives(a_, spare_near_);
   if (expected.status != IBV_WC_RNR_RETRY_EXC_ERR) // which wants no receive there
@@ -119,8 +119,8 @@ void failure_scene::check(request& failing, const failure& expected,
     CHECK((m->bytes() == was)); // in brackets: not to be printed
 }
 
-void failure_scene::check_failing_end(std::uint64_t id, const failure& expected,
-                                      std::initializer_list<std::uint64_t> before)
+void failure_scene::check_failing_end(
+  std::uint64_t id, const failure& expected, std::initializer_list<std::uint64_t> before)
 {
   for (const std::uint64_t each : before)
   {

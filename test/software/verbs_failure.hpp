@@ -75,16 +75,16 @@ public:
 
   /// Posts the request with a write behind it, and checks all that becomes of both ends:
   /**
-   * those `before` it succeed; the request's status; nothing that was posted behind it happens; all four
-   * queues are flushed in order and stay so; the asynchronous events; the memory under guard.
+   * those `before` it succeed; the request's status; nothing that was posted behind it happens; all
+   * four queues are flushed in order and stay so; the asynchronous events; the memory under guard.
    * A far end that hears nothing keeps its state and its receives, until it finds its peer gone.
    */
-  void check(request& failing, const failure& expected,
-             std::initializer_list<std::uint64_t> before = {});
+  void check(
+    request& failing, const failure& expected, std::initializer_list<std::uint64_t> before = {});
 
 private:
-  void check_failing_end(std::uint64_t id, const failure& expected,
-                         std::initializer_list<std::uint64_t> before);
+  void check_failing_end(
+    std::uint64_t id, const failure& expected, std::initializer_list<std::uint64_t> before);
   void check_other_end(const failure& expected);
 
   const endpoint& a_;

@@ -114,7 +114,8 @@ verbs_device::~verbs_device()
 std::uint16_t verbs_device::lid() const
 {
   ibv_port_attr attr{};
-  must(api_.query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&attr)) == 0, "query_port");
+  must(api_.query_port(context_, 1, reinterpret_cast<_compat_ibv_port_attr*>(&attr)) == 0,
+    "query_port");
   return attr.lid;
 }
 
@@ -292,8 +293,10 @@ int endpoint::to_ready_to_receive(const end_name& peer) const
   attr.ah_attr.grh.hop_limit = 1;
   attr.ah_attr.dlid = peer.lid;
   attr.ah_attr.port_num = 1;
-  const int reliable = options_.service == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
-  return modify(attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | reliable);
+  const int reliable =
+    options_.service == IBV_QPT_RC ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER : 0;
+  return modify(
+    attr, IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN | reliable);
 }
 
 int endpoint::to_ready_to_send() const
@@ -306,8 +309,8 @@ int endpoint::to_ready_to_send() const
   attr.rnr_retry = options_.rnr_retry;
   attr.max_rd_atomic = options_.max_read_atomic;
   const int reliable = options_.service == IBV_QPT_RC
-                         ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-                         : 0;
+    ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+    : 0;
   return modify(attr, IBV_QP_STATE | IBV_QP_SQ_PSN | reliable);
 }
 
@@ -331,15 +334,15 @@ int endpoint::send(std::uint64_t id, const ibv_sge& what, unsigned flags) const
   return post(r.flags(flags).wr);
 }
 
-int endpoint::write(std::uint64_t id, const ibv_sge& what, std::uint64_t to, std::uint32_t key,
-                    unsigned flags) const
+int endpoint::write(
+  std::uint64_t id, const ibv_sge& what, std::uint64_t to, std::uint32_t key, unsigned flags) const
 {
   request r(IBV_WR_RDMA_WRITE, {what}, id);
   return post(r.remote(to, key).flags(flags).wr);
 }
 
 int endpoint::read(std::uint64_t id, const ibv_sge& into, std::uint64_t from, std::uint32_t key,
-                   unsigned flags) const
+  unsigned flags) const
 {
   request r(IBV_WR_RDMA_READ, {into}, id);
   return post(r.remote(from, key).flags(flags).wr);

@@ -90,9 +90,8 @@ private:
   std::uint8_t gid_index_;
 };
 
-inline constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE |
-                                  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC |
-                                  IBV_ACCESS_MW_BIND;
+inline constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+  | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
 /// What sources are filled with and what targets are, so that a byte that strays shows.
 inline constexpr std::uint8_t sent_byte = 0xa5;
@@ -102,8 +101,7 @@ inline constexpr std::uint8_t kept_byte = 0x3c;
 class memory
 {
 public:
-  memory(const verbs_device& on, std::size_t size, int access = all_access,
-         ibv_pd* in = nullptr);
+  memory(const verbs_device& on, std::size_t size, int access = all_access, ibv_pd* in = nullptr);
   ~memory();
   memory(const memory&) = delete;
   memory& operator=(const memory&) = delete;
@@ -143,7 +141,8 @@ private:
 class completions
 {
 public:
-  explicit completions(const verbs_device& on, int depth = 256, ibv_comp_channel* channel = nullptr);
+  explicit completions(
+    const verbs_device& on, int depth = 256, ibv_comp_channel* channel = nullptr);
   ~completions();
   completions(const completions&) = delete;
   completions& operator=(const completions&) = delete;
@@ -217,9 +216,9 @@ public:
   int post(ibv_send_wr& wr) const;
   int send(std::uint64_t id, const ibv_sge& what, unsigned flags = 0) const;
   int write(std::uint64_t id, const ibv_sge& what, std::uint64_t to, std::uint32_t key,
-            unsigned flags = 0) const;
+    unsigned flags = 0) const;
   int read(std::uint64_t id, const ibv_sge& into, std::uint64_t from, std::uint32_t key,
-           unsigned flags = 0) const;
+    unsigned flags = 0) const;
   int receive(std::uint64_t id, const ibv_sge& into) const;
   int receive(std::uint64_t id, std::vector<ibv_sge> into) const;
 
@@ -278,8 +277,8 @@ struct request
     wr.wr.rdma.rkey = key;
     return *this;
   }
-  request& atomic(std::uint64_t address, std::uint32_t key, std::uint64_t compare_add,
-                  std::uint64_t swap = 0)
+  request& atomic(
+    std::uint64_t address, std::uint32_t key, std::uint64_t compare_add, std::uint64_t swap = 0)
   {
     wr.wr.atomic.remote_addr = address;
     wr.wr.atomic.rkey = key;

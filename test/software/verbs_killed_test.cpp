@@ -38,7 +38,8 @@ rdma::software::device_settings on_loopback()
 {
   rdma::software::device_settings s;
   s.addresses = {"127.0.0.1"};
-  s.retry_time_min = std::chrono::milliseconds(50); // for those that are killed before they have connected
+  s.retry_time_min =
+    std::chrono::milliseconds(50); // for those that are killed before they have connected
   return s;
 }
 
@@ -93,7 +94,8 @@ void be_killed(const out_of_band& line, int connected)
   }
 }
 
-/// Makes a process for each round, and kills it some moment after it has connected. It opens no device itself.
+/// Makes a process for each round, and kills it some moment after it has connected. It opens no
+/// device itself.
 bool kill_them(const out_of_band& line, unsigned rounds, unsigned seed)
 {
   std::minstd_rand random(seed);
@@ -152,7 +154,8 @@ holdings what_is_held()
 } // namespace
 
 // [long]: not once more where devices are compared (test/vm/suite).
-TEST_CASE("ten thousand peers are killed at any moment, and the survivor goes on with the others", "[long]")
+TEST_CASE(
+  "ten thousand peers are killed at any moment, and the survivor goes on with the others", "[long]")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const unsigned seed = std::random_device{}();
@@ -176,8 +179,8 @@ TEST_CASE("ten thousand peers are killed at any moment, and the survivor goes on
       bool good = e.receive(0, m.sge()) == 0;
       line.meet();
       for (unsigned i = 0; i != rounds && good; ++i)
-        good = e.received().next().status == IBV_WC_SUCCESS && e.receive(0, m.sge()) == 0 && e.send(0, m.sge()) == 0 &&
-               e.sent().next().status == IBV_WC_SUCCESS;
+        good = e.received().next().status == IBV_WC_SUCCESS && e.receive(0, m.sge()) == 0
+          && e.send(0, m.sge()) == 0 && e.sent().next().status == IBV_WC_SUCCESS;
       line.meet();
       return good;
     });
@@ -245,7 +248,8 @@ TEST_CASE("ten thousand peers are killed at any moment, and the survivor goes on
       before = what_is_held();
   }
   holdings after{};
-  CHECK(until([&] { return (after = what_is_held()) == before; })); // what lingers does so for a second at most
+  CHECK(until([&]
+    { return (after = what_is_held()) == before; })); // what lingers does so for a second at most
   CHECK(after.descriptors == before.descriptors);
   CHECK(after.shared_mappings == before.shared_mappings);
   other.line().meet();

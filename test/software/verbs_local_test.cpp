@@ -31,10 +31,12 @@ void bind(endpoint& e, ibv_mw* window, std::uint32_t key, const memory& m)
 
 } // namespace
 
-TEST_CASE("two ends that write to each other's windows and invalidate their own do not wait for each other")
+TEST_CASE(
+  "two ends that write to each other's windows and invalidate their own do not wait for each other")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
-  BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy); // of a queue pair that was refused before its invalidation
+  BOOST_RDMA_TEST_NEEDS(
+    unbinds_on_destroy); // of a queue pair that was refused before its invalidation
   constexpr std::size_t size = 256 * 1024;
   verbs_device near_device;
   verbs_device far_device;
@@ -46,7 +48,8 @@ TEST_CASE("two ends that write to each other's windows and invalidate their own 
   std::atomic<unsigned> wrong{0};
   for (unsigned round = 0; round != rounds; ++round)
   {
-    ibv_mw* const near_window = near_device.context()->ops.alloc_mw(near_device.pd(), IBV_MW_TYPE_2);
+    ibv_mw* const near_window =
+      near_device.context()->ops.alloc_mw(near_device.pd(), IBV_MW_TYPE_2);
     ibv_mw* const far_window = far_device.context()->ops.alloc_mw(far_device.pd(), IBV_MW_TYPE_2);
     REQUIRE(near_window != nullptr);
     REQUIRE(far_window != nullptr);
@@ -66,7 +69,8 @@ TEST_CASE("two ends that write to each other's windows and invalidate their own 
         REQUIRE(b.write(i, far.sge(), near_open.address(), near_key) == 0);
         REQUIRE(b.sent().next().status == IBV_WC_SUCCESS);
       }
-      const auto end = [&wrong](endpoint& e, const memory& from, std::uint64_t to, std::uint32_t key, std::uint32_t own)
+      const auto end = [&wrong](endpoint& e, const memory& from, std::uint64_t to,
+                         std::uint32_t key, std::uint32_t own)
       {
         request w(IBV_WR_RDMA_WRITE, {from.sge()}, 1);
         request i(IBV_WR_LOCAL_INV, {}, 2);
@@ -84,9 +88,13 @@ TEST_CASE("two ends that write to each other's windows and invalidate their own 
       {
         const ibv_wc_status written = e->sent().next().status;
         const ibv_wc_status invalidated = e->sent().next().status;
-        const bool through = written == IBV_WC_SUCCESS || written == IBV_WC_REM_ACCESS_ERR || written == IBV_WC_WR_FLUSH_ERR
-          || written == IBV_WC_RETRY_EXC_ERR; // the other end was refused, and gone before this one's was answered
-        if (!through || (written == IBV_WC_SUCCESS && invalidated != IBV_WC_SUCCESS && invalidated != IBV_WC_WR_FLUSH_ERR))
+        const bool through = written == IBV_WC_SUCCESS || written == IBV_WC_REM_ACCESS_ERR
+          || written == IBV_WC_WR_FLUSH_ERR
+          || written == IBV_WC_RETRY_EXC_ERR; // the other end was refused, and gone before this
+                                              // one's was answered
+        if (!through
+          || (written == IBV_WC_SUCCESS && invalidated != IBV_WC_SUCCESS
+            && invalidated != IBV_WC_WR_FLUSH_ERR))
           ++wrong;
       }
     }
@@ -124,7 +132,8 @@ TEST_CASE("more than one call carries goes on although nobody polls")
       REQUIRE(d.a.write(i, near.sge(), far[i]->address(), far[i]->key()) == 0);
     for (unsigned i = 0; i != far.size(); ++i)
       REQUIRE(d.a.sent().next().status == IBV_WC_SUCCESS);
-    CHECK(std::all_of(far.begin(), far.end(), [](const auto& each) { return each->holds(sent_byte); }));
+    CHECK(
+      std::all_of(far.begin(), far.end(), [](const auto& each) { return each->holds(sent_byte); }));
   }
   SECTION("large writes, one after the other, and after a reset once more")
   {
@@ -176,7 +185,8 @@ TEST_CASE("memory that is taken back is not touched any more by a peer that writ
       {
         while (!stop)
         {
-          if (c.a.write(1, near.sge(), address, key) == 0 && c.a.sent().next().status != IBV_WC_SUCCESS)
+          if (c.a.write(1, near.sge(), address, key) == 0
+            && c.a.sent().next().status != IBV_WC_SUCCESS)
             return;
           ++written;
         }

@@ -53,8 +53,8 @@ TEST_CASE("a send of any size arrives whole in the receive that was posted first
     CHECK(got.src_qp == c.a.qp()->qp_num);
   CHECK(flags_of(got) == 0);
   check_success(c.a.sent().next(), 3, IBV_WC_SEND);
-  CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
-                   into.bytes().begin()));
+  CHECK(std::equal(
+    from.bytes().begin(), from.bytes().begin() + static_cast<long>(size), into.bytes().begin()));
   CHECK(std::count(into.bytes().end() - 16, into.bytes().end(), 0) == 16);
 }
 
@@ -84,10 +84,11 @@ TEST_CASE("messages gather from and scatter into element lists, empty elements s
   memory from(c.near, 300'000);
   memory into(c.far, 300'000);
   fill(from, 5);
-  REQUIRE(c.b.receive(1, {into.sge(0, 10), {0, 0, 12345}, into.sge(10, 70'000),
-                          into.sge(70'010, 229'990)}) == 0);
-  request r(IBV_WR_SEND, {from.sge(0, 1), {0, 0, 99}, from.sge(1, 269'999),
-                          from.sge(270'000, 30'000)});
+  REQUIRE(c.b.receive(
+            1, {into.sge(0, 10), {0, 0, 12345}, into.sge(10, 70'000), into.sge(70'010, 229'990)})
+    == 0);
+  request r(
+    IBV_WR_SEND, {from.sge(0, 1), {0, 0, 99}, from.sge(1, 269'999), from.sge(270'000, 30'000)});
   REQUIRE(c.a.post(r.wr) == 0);
   CHECK(c.b.received().next().byte_len == 300'000);
   check_success(c.a.sent().next(), 1, IBV_WC_SEND);
@@ -107,8 +108,8 @@ TEST_CASE("inline data is taken when it is posted")
   CHECK(std::memcmp(into.bytes().data(), "hello", 5) == 0);
   check_success(c.a.sent().next(), 1, IBV_WC_SEND);
   std::array<char, 300> much{};
-  CHECK(c.a.send(1, {reinterpret_cast<std::uint64_t>(much.data()), 257, 0}, IBV_SEND_INLINE) ==
-        EINVAL);
+  CHECK(
+    c.a.send(1, {reinterpret_cast<std::uint64_t>(much.data()), 257, 0}, IBV_SEND_INLINE) == EINVAL);
 }
 
 TEST_CASE("immediate data comes with sends and writes, in network order")
@@ -137,8 +138,8 @@ TEST_CASE("immediate data comes with sends and writes, in network order")
   CHECK(wc.byte_len == size);
   check_success(c.a.sent().next(), 1, IBV_WC_SEND);
   check_success(c.a.sent().next(), 2, IBV_WC_RDMA_WRITE);
-  CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
-                   into.bytes().begin()));
+  CHECK(std::equal(
+    from.bytes().begin(), from.bytes().begin() + static_cast<long>(size), into.bytes().begin()));
 }
 
 TEST_CASE("a write is in the peer's memory when it completes, without its program taking part")
@@ -151,7 +152,7 @@ TEST_CASE("a write is in the peer's memory when it completes, without its progra
   REQUIRE(c.a.write(4, from.sge(0, size), into.address(5), into.key()) == 0);
   check_success(c.a.sent().next(), 4, IBV_WC_RDMA_WRITE);
   CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
-                   into.bytes().begin() + 5));
+    into.bytes().begin() + 5));
   CHECK(into[4] == 0);
   CHECK(into[size + 5] == 0);
 }
@@ -175,7 +176,7 @@ TEST_CASE("a read brings the peer's memory, more of them than may be under way")
     check_success(wc, i, IBV_WC_RDMA_READ);
     CHECK(wc.byte_len == size);
     CHECK(std::equal(from.bytes().begin(), from.bytes().begin() + static_cast<long>(size),
-                     into[i]->bytes().begin()));
+      into[i]->bytes().begin()));
   }
 }
 

@@ -25,8 +25,8 @@ constexpr std::uint32_t segment_bytes = 256 * 1024;
 constexpr std::uint32_t unheard_bytes = std::uint32_t{64} << 20;
 
 /// The headers of the n-th frame that the stranger sends.
-protocol::header frame(const victim& v, protocol::opcode op, std::uint32_t n,
-                       std::uint32_t payload = 0)
+protocol::header frame(
+  const victim& v, protocol::opcode op, std::uint32_t n, std::uint32_t payload = 0)
 {
   protocol::header h;
   h.op = op;
@@ -147,7 +147,8 @@ TEST_CASE("a region that goes while it is read is read no further, and ends both
   CHECK_FALSE(v.device.has_event());
 }
 
-TEST_CASE("a refusal that cannot be told because the peer has gone ends the queue pair all the same")
+TEST_CASE(
+  "a refusal that cannot be told because the peer has gone ends the queue pair all the same")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -157,7 +158,8 @@ TEST_CASE("a refusal that cannot be told because the peer has gone ends the queu
   REQUIRE(v.welcome(s, v.hello()));
   // The refusal has to wait behind an answer that nobody takes.
   ask_for_all(s, v, region);
-  auto h = frame(v, protocol::opcode::write_only, protocol::frame_count(unheard_bytes, segment_bytes), 8);
+  auto h =
+    frame(v, protocol::opcode::write_only, protocol::frame_count(unheard_bytes, segment_bytes), 8);
   h.address = region.address();
   h.key = region.key() ^ 0x10000;
   h.length = 8;

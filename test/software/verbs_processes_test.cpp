@@ -38,8 +38,8 @@ TEST_CASE("two processes exchange messages and reach into each other's memory")
       bool good = true;
       for (unsigned i = 0; i < rounds && good; ++i)
       {
-        good = e.received().next().status == IBV_WC_SUCCESS && e.receive(0, small.sge()) == 0 &&
-               e.send(0, small.sge()) == 0 && e.sent().next().status == IBV_WC_SUCCESS;
+        good = e.received().next().status == IBV_WC_SUCCESS && e.receive(0, small.sge()) == 0
+          && e.send(0, small.sge()) == 0 && e.sent().next().status == IBV_WC_SUCCESS;
       }
       line.meet();
       return good;
@@ -166,11 +166,10 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
       const auto text = static_cast<std::uint8_t>(random());
       out.fill(text);
       request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {count.sge()}, 1);
-      good = e.post(add.atomic(peer.address, peer.key, 1).wr) == 0 && e.send(2, out.sge()) == 0 &&
-             e.sent().next().status == IBV_WC_SUCCESS && *count.word() < processes * rounds &&
-             e.sent().next().status == IBV_WC_SUCCESS &&
-             e.received().next().status == IBV_WC_SUCCESS && in.holds(text) &&
-             e.receive(0, in.sge()) == 0;
+      good = e.post(add.atomic(peer.address, peer.key, 1).wr) == 0 && e.send(2, out.sge()) == 0
+        && e.sent().next().status == IBV_WC_SUCCESS && *count.word() < processes * rounds
+        && e.sent().next().status == IBV_WC_SUCCESS && e.received().next().status == IBV_WC_SUCCESS
+        && in.holds(text) && e.receive(0, in.sge()) == 0;
     }
     line.meet();
     return good;

@@ -91,8 +91,8 @@ TEST_CASE("a path needs a global route, a port and a peer other than itself")
   attr.ah_attr.grh.dgid = d.gid();
   attr.ah_attr.dlid = 9;
   attr.ah_attr.port_num = 1;
-  constexpr int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
-                       IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
+  constexpr int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
+    | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
   CHECK(a.modify(attr, mask) == EINVAL);
   attr.ah_attr.is_global = 1;
   attr.ah_attr.grh.sgid_index = 9;

@@ -32,8 +32,8 @@ public:
   ibv_mw* get() const noexcept { return mw_; }
 
   /// Makes `r` the request that binds it.
-  request& describe(request& r, const memory& to, std::size_t offset, std::size_t size,
-                    unsigned access) const
+  request& describe(
+    request& r, const memory& to, std::size_t offset, std::size_t size, unsigned access) const
   {
     r.wr.bind_mw.mw = mw_;
     r.wr.bind_mw.rkey = ibv_inc_rkey(mw_->rkey);
@@ -45,8 +45,8 @@ public:
   }
 
   /// Binds it on `e`, and keeps its new key.
-  void bind(const endpoint& e, const memory& to, std::size_t offset, std::size_t size,
-            unsigned access)
+  void bind(
+    const endpoint& e, const memory& to, std::size_t offset, std::size_t size, unsigned access)
   {
     request r(IBV_WR_BIND_MW, {}, 1000);
     REQUIRE(e.post(describe(r, to, offset, size, access).flags(IBV_SEND_SIGNALED).wr) == 0);
@@ -110,8 +110,10 @@ TEST_CASE("a window is checked as a region is: bounds, rights and whose it is")
   write.remote(far.address(what == 1 ? 15 : 16), what == 3 ? ibv_inc_rkey(key) : key);
   read.remote(far.address(16), key);
   add.atomic(far.address(16), key, 1);
-  s.check(what == 2 ? read : what == 5 ? add : write,
-          refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+  s.check(what == 2 ? read
+      : what == 5   ? add
+                    : write,
+    refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   if (what == 4)
   {
     // Whose it is may use it.
@@ -410,8 +412,8 @@ TEST_CASE("a message waits for a receive in the shared queue")
     REQUIRE(ends[2 * i]->send(1, messages.back()->sge()) == 0);
   }
   const auto later = std::chrono::steady_clock::now() + std::chrono::milliseconds(10);
-  CHECK(until([&]
-              { return std::chrono::steady_clock::now() > later || ends[1]->received().poll(); }));
+  CHECK(
+    until([&] { return std::chrono::steady_clock::now() > later || ends[1]->received().poll(); }));
   CHECK(into.holds(kept_byte));
   for (unsigned i = 0; i < 3; ++i)
     REQUIRE(q.post(i, into.sge(i * 8, 8)) == 0);

@@ -77,8 +77,8 @@ TEST_CASE("an agenda gives out in time whoever was set, owed or removed before")
       all.set(each[which], alarms[which]);
       break;
     }
-    const auto first = std::min_element(
-      alarms.begin(), alarms.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+    const auto first = std::min_element(alarms.begin(), alarms.end(),
+      [](const auto& a, const auto& b) { return a.second < b.second; });
     REQUIRE(all.next() == (!owed.empty() ? 1 : first == alarms.end() ? 0 : first->second));
   }
 }

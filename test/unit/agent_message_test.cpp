@@ -35,7 +35,8 @@ constexpr std::size_t at_address = at_memory + 16;
 constexpr std::size_t at_size = at_memory + 24;
 
 const remote_buffer wanted(0, 4096, {0, 0}, access::remote_read | access::remote_write);
-const remote_buffer exposed(0x1122334455667788, 4096, {0xaabbccdd, 0x01020304}, access::remote_read);
+const remote_buffer exposed(
+  0x1122334455667788, 4096, {0xaabbccdd, 0x01020304}, access::remote_read);
 
 constexpr std::uint32_t id = 0x0a0b0c0d;
 constexpr std::uint64_t lease = 0x2122232425262728;
@@ -52,8 +53,9 @@ agent_message make(message_type type)
 std::vector<agent_message> every_kind()
 {
   std::vector<agent_message> all;
-  const auto add = [&](message_type type, std::uint64_t of, std::uint64_t ms, std::uint32_t alignment,
-                     const remote_buffer& memory, std::uint32_t number = id)
+  const auto add = [&](message_type type, std::uint64_t of, std::uint64_t ms,
+                     std::uint32_t alignment, const remote_buffer& memory,
+                     std::uint32_t number = id)
   {
     agent_message m = make(type);
     m.id = number;
@@ -83,8 +85,14 @@ agent_message one(message_type type)
   return *std::ranges::find(all, type, &agent_message::type);
 }
 
-bool refused(std::span<const std::byte> bytes) { return !agent_message::decode(bytes); }
-bool refused(const agent_message& m) { return refused(m.encode()); }
+bool refused(std::span<const std::byte> bytes)
+{
+  return !agent_message::decode(bytes);
+}
+bool refused(const agent_message& m)
+{
+  return refused(m.encode());
+}
 
 agent_message::encoded changed(const agent_message& m, std::size_t at, int value)
 {
@@ -120,11 +128,11 @@ TEST_CASE("every message of agents survives being encoded and decoded")
 TEST_CASE("a message of agents is big-endian and has its fields where they are documented")
 {
   const unsigned char granted[agent_message::encoded_size] = {
-    1, 8, 0, 0, 0x0a, 0x0b, 0x0c, 0x0d,                                        // version, type, status, id
-    0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,                            // lease
-    0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,                            // lifetime
-    0, 0, 0, 0, 0, 0, 0, 0,                                                    // alignment, zero
-    0, 1, 0, 4, 0xaa, 0xbb, 0xcc, 0xdd, 1, 2, 3, 4, 0, 0, 0, 0,                // remote_buffer
+    1, 8, 0, 0, 0x0a, 0x0b, 0x0c, 0x0d,                         // version, type, status, id
+    0x21, 0x22, 0x23, 0x24, 0x25, 0x26, 0x27, 0x28,             // lease
+    0x31, 0x32, 0x33, 0x34, 0x35, 0x36, 0x37, 0x38,             // lifetime
+    0, 0, 0, 0, 0, 0, 0, 0,                                     // alignment, zero
+    0, 1, 0, 4, 0xaa, 0xbb, 0xcc, 0xdd, 1, 2, 3, 4, 0, 0, 0, 0, // remote_buffer
     0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0, 0, 0, 0, 0, 0, 0x10, 0, // address, size
   };
   const agent_message::encoded bytes = one(message_type::granted).encode();
@@ -141,13 +149,14 @@ TEST_CASE("a message of agents is big-endian and has its fields where they are d
 TEST_CASE("types and statuses of agents have the numbers that are documented")
 {
   int number = 0;
-  for (const message_type type : {message_type::allocate, message_type::renew, message_type::release,
-         message_type::hand_over, message_type::lend, message_type::recall, message_type::done, message_type::granted,
-         message_type::refused})
+  for (const message_type type : {message_type::allocate, message_type::renew,
+         message_type::release, message_type::hand_over, message_type::lend, message_type::recall,
+         message_type::done, message_type::granted, message_type::refused})
     CHECK(static_cast<int>(type) == ++number);
   number = -1;
-  for (const refusal_status status : {refusal_status::none, refusal_status::no_lessor, refusal_status::quota_exceeded,
-         refusal_status::pool_exhausted, refusal_status::bad_alignment, refusal_status::right_not_granted,
+  for (const refusal_status status : {refusal_status::none, refusal_status::no_lessor,
+         refusal_status::quota_exceeded, refusal_status::pool_exhausted,
+         refusal_status::bad_alignment, refusal_status::right_not_granted,
          refusal_status::unknown_lease, refusal_status::inbox_full, refusal_status::failed})
     CHECK(static_cast<int>(status) == ++number);
   CHECK(static_cast<int>(refusal_status_last) == number);
@@ -158,8 +167,8 @@ TEST_CASE("requests want answers, and releases without an id and recalls do not"
   for (const agent_message& m : every_kind())
   {
     CAPTURE(static_cast<int>(m.type), m.id);
-    const bool answer =
-      m.type == message_type::done || m.type == message_type::granted || m.type == message_type::refused;
+    const bool answer = m.type == message_type::done || m.type == message_type::granted
+      || m.type == message_type::refused;
     CHECK(m.is_answer() == answer);
     CHECK(m.is_request() == (!answer && m.id != 0));
   }
@@ -173,7 +182,8 @@ TEST_CASE("a message of agents of another size, version or type is refused")
     const agent_message::encoded bytes = m.encode();
     for (std::size_t n = 0; n < bytes.size(); ++n)
     {
-      const std::vector<std::byte> exact(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
+      const std::vector<std::byte> exact(
+        bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(n));
       CHECK(refused(exact));
     }
     std::vector<std::byte> longer(bytes.begin(), bytes.end());
@@ -224,9 +234,10 @@ TEST_CASE("a message of agents with a field that is not its type's is refused")
   for (const agent_message& m : every_kind())
   {
     CAPTURE(static_cast<int>(m.type), m.id);
-    const auto has = [&](std::initializer_list<message_type> types) { return std::ranges::count(types, m.type) != 0; };
-    const bool takes_lifetime = has({message_type::allocate, message_type::renew, message_type::lend, message_type::done,
-      message_type::granted});
+    const auto has = [&](std::initializer_list<message_type> types)
+    { return std::ranges::count(types, m.type) != 0; };
+    const bool takes_lifetime = has({message_type::allocate, message_type::renew,
+      message_type::lend, message_type::done, message_type::granted});
     const bool is_exposed = has({message_type::lend, message_type::granted});
 
     agent_message more = m;
@@ -234,7 +245,8 @@ TEST_CASE("a message of agents with a field that is not its type's is refused")
     CHECK(refused(more) == has({message_type::recall}));
     more = m;
     more.lease = 1;
-    CHECK(refused(more) == has({message_type::allocate, message_type::done, message_type::refused}));
+    CHECK(
+      refused(more) == has({message_type::allocate, message_type::done, message_type::refused}));
     more = m;
     more.lifetime = 1;
     CHECK(refused(more) == !takes_lifetime);
@@ -266,7 +278,8 @@ TEST_CASE("what is zero in messages of agents stays zero")
 
 TEST_CASE("memory in messages of agents is a remote buffer, with remote rights only")
 {
-  for (const message_type type : {message_type::allocate, message_type::lend, message_type::granted})
+  for (const message_type type :
+    {message_type::allocate, message_type::lend, message_type::granted})
   {
     const agent_message m = one(type);
     CAPTURE(static_cast<int>(type));
@@ -281,7 +294,8 @@ TEST_CASE("memory in messages of agents is a remote buffer, with remote rights o
   agent_message m = one(message_type::granted);
   m.memory = {UINT64_MAX - 7, 7, {1, 0}, access::remote_write};
   CHECK_FALSE(refused(m));
-  m.memory = {UINT64_MAX - 7, 8, {1, 0}, access::remote_write}; // passes the end of the address space
+  m.memory = {
+    UINT64_MAX - 7, 8, {1, 0}, access::remote_write}; // passes the end of the address space
   CHECK(refused(m));
   m.memory = {0, 1, {0, 1}, access::remote_write}; // address 0 is one where regions are zero-based
   CHECK_FALSE(refused(m));
@@ -322,7 +336,8 @@ TEST_CASE("lifetimes go to the peer in milliseconds, and none that is too long f
   CHECK(from_wire(agent_message::no_limit) == longest);
   CHECK(from_wire(agent_message::no_limit - 1) == longest);
   CHECK(from_wire(std::uint64_t{1} << 63) == longest);
-  for (const std::uint64_t ms : {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{86'400'000}, agent_message::no_limit})
+  for (const std::uint64_t ms :
+    {std::uint64_t{0}, std::uint64_t{1}, std::uint64_t{86'400'000}, agent_message::no_limit})
     CHECK(to_wire(from_wire(ms)) == ms);
 }
 

@@ -122,8 +122,8 @@ TEST_CASE("buffer_size adds up a sequence")
   CHECK(rdma::buffer_size(rdma::registered_buffer()) == 0);
   CHECK(rdma::buffer_size(rdma::memory_region()) == 0);
   CHECK(rdma::buffer_size(std::vector<const_buffer>()) == 0);
-  CHECK(rdma::buffer_size(std::array<mutable_buffer, 3>{all(), all().first(5), mutable_buffer()}) ==
-        105);
+  CHECK(rdma::buffer_size(std::array<mutable_buffer, 3>{all(), all().first(5), mutable_buffer()})
+    == 105);
 }
 
 TEST_CASE("plain memory becomes a view that no registration belongs to")
@@ -174,8 +174,8 @@ TEST_CASE("a batch notes its operations in order and can be used again")
     .read(all().first(5), remote);
   REQUIRE(batch.size() == 5);
   using kind = rdma::detail::request_kind;
-  const kind kinds[] = {kind::send, kind::send_with_immediate, kind::write,
-                        kind::write_with_immediate, kind::read};
+  const kind kinds[] = {
+    kind::send, kind::send_with_immediate, kind::write, kind::write_with_immediate, kind::read};
   const std::uint32_t first[] = {0, 1, 3, 4, 4};
   const std::uint32_t count[] = {1, 2, 1, 0, 1};
   for (std::size_t i = 0; i < 5; ++i)

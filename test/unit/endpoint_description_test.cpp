@@ -82,8 +82,8 @@ TEST_CASE("fields may come in any order")
 {
   std::string text = sample().text();
   const std::size_t cut = text.find("lid=");
-  CHECK(rdma::endpoint_description::parse(text.substr(cut) + ";" + text.substr(0, cut - 1)) ==
-        sample());
+  CHECK(rdma::endpoint_description::parse(text.substr(cut) + ";" + text.substr(0, cut - 1))
+    == sample());
 }
 
 TEST_CASE("values out of range make a description malformed")
@@ -93,8 +93,8 @@ TEST_CASE("values out of range make a description malformed")
     {"v", {"0", "2", "", "one", "1 "}},
     {"device", {"", "NIC", "hardware", "nic "}},
     {"gid",
-     {"", "00", "00112233445566778899aabbccddeeff0", "00112233445566778899aabbccddeef",
-      "g0112233445566778899aabbccddeeff"}},
+      {"", "00", "00112233445566778899aabbccddeeff0", "00112233445566778899aabbccddeef",
+        "g0112233445566778899aabbccddeeff"}},
     {"lid", {"", "-1", "65536", "0x1", "+1", "1.0", "99999999999999999999"}},
     {"qpn", {"16777216", "-1", ""}},
     {"psn", {"16777216", "4294967296", ""}},
@@ -165,8 +165,8 @@ TEST_CASE("what is no description is malformed")
   for (const char* text : {"", ";", "=", "v", "v=1", "hello", "v=1;;", "\n", "v=1;device=nic"})
     CHECK(malformed(text));
   CHECK(malformed(sample().text() + ";junk"));
-  CHECK(malformed(sample().text() +
-                  ";x=" + std::string(rdma::endpoint_description::text_size_max, 'x')));
+  CHECK(malformed(
+    sample().text() + ";x=" + std::string(rdma::endpoint_description::text_size_max, 'x')));
   CHECK(malformed(std::string(1u << 20, ';')));
   CHECK(malformed(sample().text() + std::string(1, '\0')));
   CHECK_THROWS_AS(rdma::endpoint_description::parse("nonsense"), rdma::system_error);
@@ -174,7 +174,8 @@ TEST_CASE("what is no description is malformed")
 
 TEST_CASE("a description cut short anywhere is malformed, and none is read past its end")
 {
-  rdma::endpoint_description earliest = sample(); // what came later may be cut off, and is made up for
+  rdma::endpoint_description earliest =
+    sample(); // what came later may be cut off, and is made up for
   earliest.wire = rdma::wire::unknown;
   earliest.receive_depth = 0;
   earliest.device.clear();

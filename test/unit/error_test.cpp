@@ -44,11 +44,10 @@ TEST_CASE("every completion status has a message of its own")
     CHECK(messages.insert(ec.message()).second);
   }
   CHECK(rdma::error_code(200, rdma::wc_category()).message() == "unknown work completion status");
-  for (rdma::wc_status status :
-       {rdma::wc_status::local_length_error, rdma::wc_status::local_protection_error,
-        rdma::wc_status::flushed, rdma::wc_status::remote_access_error,
-        rdma::wc_status::retry_exceeded, rdma::wc_status::rnr_retry_exceeded,
-        rdma::wc_status::remote_invalid_request_error})
+  for (rdma::wc_status status : {rdma::wc_status::local_length_error,
+         rdma::wc_status::local_protection_error, rdma::wc_status::flushed,
+         rdma::wc_status::remote_access_error, rdma::wc_status::retry_exceeded,
+         rdma::wc_status::rnr_retry_exceeded, rdma::wc_status::remote_invalid_request_error})
     CHECK_FALSE(rdma::likely_cause(status).empty());
 }
 
@@ -56,10 +55,10 @@ TEST_CASE("a flushed operation counts as cancelled, and no other status does")
 {
   const rdma::error_code flushed = rdma::wc_status::flushed;
   CHECK(flushed == boost::system::errc::operation_canceled);
-  CHECK(flushed !=
-        boost::asio::error::make_error_code(boost::asio::error::operation_aborted)); // as codes
-  CHECK(rdma::error_code(rdma::wc_status::retry_exceeded) !=
-        boost::system::errc::operation_canceled);
+  CHECK(flushed
+    != boost::asio::error::make_error_code(boost::asio::error::operation_aborted)); // as codes
+  CHECK(
+    rdma::error_code(rdma::wc_status::retry_exceeded) != boost::system::errc::operation_canceled);
   CHECK(rdma::error_code(rdma::error::closed) != boost::system::errc::operation_canceled);
 }
 
@@ -90,7 +89,7 @@ TEST_CASE("a diagnosis says what failed, where and why")
   d.vendor_error = 0x81;
   const std::string text = d.text();
   for (const char* part :
-       {"send", "mlx5_0", "port 2", "77", "RNR retry counter exceeded", "129", "receive"})
+    {"send", "mlx5_0", "port 2", "77", "RNR retry counter exceeded", "129", "receive"})
   {
     CAPTURE(text, part);
     CHECK(text.find(part) != std::string::npos);

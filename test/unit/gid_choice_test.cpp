@@ -33,7 +33,7 @@ ibv_gid gid_of(const char* text)
 }
 
 gid_entry place(int index, const char* address, gid_kind kind = gid_kind::roce_v2, int port = 1,
-                bool active = true, unsigned interface_index = 0)
+  bool active = true, unsigned interface_index = 0)
 {
   gid_entry entry;
   entry.port = static_cast<std::uint8_t>(port);
@@ -82,9 +82,12 @@ const choice none{0, -1, rdma::error::no_local_gid};
 
 // As a RoCE NIC's: every address once for each version, link-local first.
 const std::vector<gid_entry> one_port{
-  place(0, "fe80::1", gid_kind::roce_v1), place(1, "fe80::1"),
-  place(2, "10.0.0.1", gid_kind::roce_v1), place(3, "10.0.0.1"),
-  place(4, "10.0.0.9"),                    place(5, "2001:db8::1"),
+  place(0, "fe80::1", gid_kind::roce_v1),
+  place(1, "fe80::1"),
+  place(2, "10.0.0.1", gid_kind::roce_v1),
+  place(3, "10.0.0.1"),
+  place(4, "10.0.0.9"),
+  place(5, "2001:db8::1"),
   place(7, "192.168.7.1", gid_kind::roce_v1),
 };
 
@@ -129,8 +132,8 @@ TEST_CASE("without an address the GID is one that other networks reach, IPv4 bef
   CHECK(chosen(one_port, "0.0.0.0") == choice{1, 3, {}});
   CHECK(chosen({place(0, "fe80::1"), place(1, "2001:db8::1")}, nullptr) == choice{1, 1, {}});
   CHECK(chosen({place(0, "127.0.0.1"), place(1, "10.0.0.1")}, nullptr) == choice{1, 1, {}});
-  CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v1), place(1, "2001:db8::1")}, nullptr) ==
-        choice{1, 1, {}});
+  CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v1), place(1, "2001:db8::1")}, nullptr)
+    == choice{1, 1, {}});
   CHECK(chosen({place(0, "fe80::1")}, nullptr) == choice{1, 0, {}}); // better than nothing
   CHECK(chosen({}, nullptr) == none);
 }
@@ -171,8 +174,10 @@ TEST_CASE("the port is the one that has the address, and an active one where sev
   CHECK(chosen(ports, "10.0.3.1") == choice{3, 0, {}});
   CHECK(chosen(ports, "10.0.0.1") == choice{1, 0, {}}); // down, but no other network leads there
   CHECK(chosen(ports, nullptr) == choice{2, 0, {}});
-  CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v2, 1, false), place(3, "10.0.0.1", gid_kind::roce_v2, 2)},
-               "10.0.0.1") == choice{2, 3, {}});
+  CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v2, 1, false),
+                 place(3, "10.0.0.1", gid_kind::roce_v2, 2)},
+          "10.0.0.1")
+    == choice{2, 3, {}});
 }
 
 TEST_CASE("InfiniBand's GIDs are no addresses: any address leads to the first of an active port")

@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <string>
 
-// A host without libibverbs, or without the device that was asked for: what the user is told. What is loaded stays
-// loaded, so that each case is a process of its own.
+// A host without libibverbs, or without the device that was asked for: what the user is told. What
+// is loaded stays loaded, so that each case is a process of its own.
 
 namespace {
 
@@ -46,21 +46,25 @@ void says(const std::string& text, std::initializer_list<const char*> parts)
 
 TEST_CASE("without libibverbs a program has the software device, and is told what to install")
 {
-  const std::string text = print_devices("-u BOOST_RDMA_DEVICE BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1");
-  says(text, {"device=soft0", "library=cannot load /nowhere/libibverbs.so.1", "libibverbs1", "opened=soft0"});
+  const std::string text =
+    print_devices("-u BOOST_RDMA_DEVICE BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1");
+  says(text,
+    {"device=soft0", "library=cannot load /nowhere/libibverbs.so.1", "libibverbs1",
+      "opened=soft0"});
 }
 
 TEST_CASE("a NIC that is asked for without libibverbs is refused with the library's reason")
 {
   const std::string settings = "BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1";
   says(print_devices("-u BOOST_RDMA_DEVICE " + settings, "mlx5_0"),
-       {"refused=cannot open the RDMA device 'mlx5_0'", "cannot load /nowhere/libibverbs.so.1", "libibverbs1",
-        "cause=", "list_devices()"});
-  says(print_devices("BOOST_RDMA_DEVICE=mlx5_0 " + settings), {"refused=cannot open the RDMA device 'mlx5_0'"});
+    {"refused=cannot open the RDMA device 'mlx5_0'", "cannot load /nowhere/libibverbs.so.1",
+      "libibverbs1", "cause=", "list_devices()"});
+  says(print_devices("BOOST_RDMA_DEVICE=mlx5_0 " + settings),
+    {"refused=cannot open the RDMA device 'mlx5_0'"});
 }
 
 TEST_CASE("a name that no device has is refused with the names that there are")
 {
   says(print_devices("-u BOOST_RDMA_DEVICE", "no_such_device"),
-       {"refused=cannot open the RDMA device 'no_such_device'", "soft0", "cause="});
+    {"refused=cannot open the RDMA device 'no_such_device'", "soft0", "cause="});
 }

@@ -32,10 +32,11 @@ TEST_CASE("a size class is the smallest that holds a size, and at most a fifth o
   for (std::size_t bytes = 1; bytes <= largest_class_bytes; ++bytes)
   {
     const std::size_t index = class_of(bytes);
-    const bool right =
-      index < class_count && class_bytes[index] >= bytes && (index == 0 || class_bytes[index - 1] < bytes);
+    const bool right = index < class_count && class_bytes[index] >= bytes
+      && (index == 0 || class_bytes[index - 1] < bytes);
     const std::size_t lost = class_bytes[index] - bytes;
-    if (!right || (bytes > 128 && lost * 5 > class_bytes[index]) || (bytes <= 128 && lost >= quantum_bytes))
+    if (!right || (bytes > 128 && lost * 5 > class_bytes[index])
+      || (bytes <= 128 && lost >= quantum_bytes))
     {
       CAPTURE(bytes, index, class_bytes[index]);
       FAIL("wrong class");
@@ -79,7 +80,8 @@ TEST_CASE("a slab gives out each of its blocks once, and takes them back in any 
 {
   std::mt19937 random(Catch::rngSeed());
   auto made = std::make_unique<slab>();
-  std::byte* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 30); // nothing looks there
+  std::byte* const base =
+    reinterpret_cast<std::byte*>(std::uintptr_t{1} << 30); // nothing looks there
   for (std::size_t i = 0; i < class_count; ++i)
   {
     if (!is_slab_class(i))
@@ -191,9 +193,11 @@ TEST_CASE("the kernel's fence in all threads works where it was announced")
   CHECK(process_fence() == has_process_fence);
 }
 
-TEST_CASE("pools that live at one time share no place in threads while there is one left, and no id ever")
+TEST_CASE(
+  "pools that live at one time share no place in threads while there is one left, and no id ever")
 {
-  const auto place = [](const std::optional<pool_id>& id) { return id->value() % thread_slot_count; };
+  const auto place = [](const std::optional<pool_id>& id)
+  { return id->value() % thread_slot_count; };
   std::array<std::optional<pool_id>, thread_slot_count> alive;
   std::set<std::uint64_t> ids;
   for (std::size_t i = 0; i < 100; ++i)

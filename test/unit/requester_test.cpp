@@ -131,7 +131,8 @@ TEST_CASE("a refused request's completion is told when nothing of it is being se
   CHECK(s.told.completions[1].status == IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE("a request that was refused with RNR while the queue drains is repeated, and no other begun")
+TEST_CASE(
+  "a request that was refused with RNR while the queue drains is repeated, and no other begun")
 {
   sender s;
   s.post(IBV_WR_SEND, 10);

@@ -28,10 +28,7 @@ struct pair
 };
 
 template <class Buffer, class T>
-concept can_be = requires(const Buffer& b)
-{
-  b.template as<T>();
-};
+concept can_be = requires(const Buffer& b) { b.template as<T>(); };
 
 static_assert(can_be<mutable_buffer, pair>);
 static_assert(can_be<rdma::registered_buffer, const pair>);

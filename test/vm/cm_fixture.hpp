@@ -26,8 +26,8 @@ using asio::ip::tcp;
 using rdma::error;
 namespace cm = rdma::cm;
 
-/// The address of the interface that has the device under test: BOOST_RDMA_TEST_ADDRESS, or where the machine
-/// of tools/rdma_vm has it.
+/// The address of the interface that has the device under test: BOOST_RDMA_TEST_ADDRESS, or where
+/// the machine of tools/rdma_vm has it.
 inline asio::ip::address device_address()
 {
   if (const char* wanted = std::getenv("BOOST_RDMA_TEST_ADDRESS"); wanted != nullptr)
@@ -35,7 +35,10 @@ inline asio::ip::address device_address()
   return asio::ip::make_address(device_name() == "siw0" ? "10.0.1.1" : "10.0.0.1");
 }
 
-inline bool is_iwarp() { return device_name().rfind("siw", 0) == 0; }
+inline bool is_iwarp()
+{
+  return device_name().rfind("siw", 0) == 0;
+}
 
 using data_record = record<cm::private_data>;
 
@@ -77,7 +80,8 @@ struct cm_fixture
     data_record connected;
     acceptor.async_get_request(asked.handler());
     cm::async_connect(client, acceptor.local_endpoint(),
-      cm::connect_options{.data = cm::private_data(from_client), .source = {}}, connected.handler());
+      cm::connect_options{.data = cm::private_data(from_client), .source = {}},
+      connected.handler());
     REQUIRE(run_until(io, [&] { return asked.done() || connected.done(); }));
     REQUIRE(connected.ec == error_code());
     REQUIRE(asked.ec == error_code());

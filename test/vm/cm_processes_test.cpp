@@ -20,8 +20,8 @@ namespace {
 
 using namespace test;
 
-// A process that listens, accepts one client, holds still until it is killed, and can do so at once: forked
-// before this process has opened a device.
+// A process that listens, accepts one client, holds still until it is killed, and can do so at
+// once: forked before this process has opened a device.
 class still_server
 {
 public:
@@ -79,7 +79,8 @@ private:
     auto buffer = context.allocate(64);
     std::optional<cm::connection_request> held;
     peer.async_receive(buffer, [&](error_code, std::size_t) { say(1); });
-    acceptor.async_get_request([&](error_code, cm::connection_request request)
+    acceptor.async_get_request(
+      [&](error_code, cm::connection_request request)
       {
         held.emplace(std::move(request));
         if (accepts)

@@ -81,7 +81,8 @@ TEST_CASE("RDMA-CM connects queue pairs, with private data both ways")
     CHECK(choice.gid != std::array<std::uint8_t, 16>{});
     CHECK(choice.gid == choice.peer_gid); // both are on this host
     CHECK(choice.features != rdma::device_features::unknown);
-    CHECK((missing(feature::endpoint_descriptions).empty() ? choice.path_mtu >= 256 : choice.wire == rdma::wire::iwarp));
+    CHECK((missing(feature::endpoint_descriptions).empty() ? choice.path_mtu >= 256
+                                                           : choice.wire == rdma::wire::iwarp));
   }
 
   REQUIRE(send(f.io, f.client, buffer_of(f.client_context, "there")) == error_code());
@@ -112,7 +113,8 @@ TEST_CASE("one-sided operations go over a connection of RDMA-CM")
   CHECK(text_of(target.first(7)) == "written");
 }
 
-TEST_CASE("an acceptor of RDMA-CM serves as many clients as there are accepts, and keeps the others waiting")
+TEST_CASE("an acceptor of RDMA-CM serves as many clients as there are accepts, and keeps the "
+          "others waiting")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm::acceptor_options options;
@@ -125,9 +127,13 @@ TEST_CASE("an acceptor of RDMA-CM serves as many clients as there are accepts, a
   for (std::size_t i = 0; i < 2; ++i)
     f.acceptor.async_accept(accepted[i].handler());
   for (data_record& each : connected)
-    cm::async_connect(clients.emplace_back(f.io, f.client_context), f.acceptor.local_endpoint(), each.handler());
+    cm::async_connect(
+      clients.emplace_back(f.io, f.client_context), f.acceptor.local_endpoint(), each.handler());
   const auto count = [](const auto& records)
-  { return std::count_if(records.begin(), records.end(), [](const auto& each) { return each.done(); }); };
+  {
+    return std::count_if(
+      records.begin(), records.end(), [](const auto& each) { return each.done(); });
+  };
   REQUIRE(run_until(f.io, [&] { return count(accepted) == 2 && count(connected) == 2; }));
   f.acceptor.async_accept(accepted[2].handler());
   REQUIRE(run_until(f.io, [&] { return count(accepted) == 3 && count(connected) == 3; }));
@@ -269,9 +275,11 @@ TEST_CASE("RDMA-CM takes no way by another device than the context's")
   const std::string other = is_iwarp() ? "10.0.0.1" : "10.0.1.1";
   const auto devices = rdma::list_devices();
   const std::string other_name = is_iwarp() ? "rxe0" : "siw0";
-  if (std::none_of(devices.begin(), devices.end(), [&](const auto& each) { return each.name == other_name; }))
+  if (std::none_of(
+        devices.begin(), devices.end(), [&](const auto& each) { return each.name == other_name; }))
   {
-    WARN("skipped on " << device_name() << ": this machine has no " << other_name << " (rdma_vm --device both)");
+    WARN("skipped on " << device_name() << ": this machine has no " << other_name
+                       << " (rdma_vm --device both)");
     return;
   }
   cm_fixture f;
@@ -317,7 +325,8 @@ TEST_CASE("closing a queue pair that RDMA-CM connected ends the peer's operation
   CHECK(at_server.outcome.ec == error_code());
 
   (by_client ? f.client : f.server).close();
-  REQUIRE(run_until(f.io, [&] { return at_client.outcome.done() && second_at_server.outcome.done(); }));
+  REQUIRE(
+    run_until(f.io, [&] { return at_client.outcome.done() && second_at_server.outcome.done(); }));
   const error_code closer = asio::error::operation_aborted;
   CHECK(at_client.outcome.ec == (by_client ? closer : error_code(error::peer_closed)));
   CHECK(second_at_server.outcome.ec == (by_client ? error_code(error::peer_closed) : closer));
@@ -406,9 +415,13 @@ TEST_CASE("an acceptor of RDMA-CM takes no more requests than it has room for")
   std::vector<rdma::queue_pair> clients;
   clients.reserve(connected.size());
   for (data_record& each : connected)
-    cm::async_connect(clients.emplace_back(f.io, f.client_context), f.acceptor.local_endpoint(), each.handler());
+    cm::async_connect(
+      clients.emplace_back(f.io, f.client_context), f.acceptor.local_endpoint(), each.handler());
   const auto refused = [&]
-  { return std::count_if(connected.begin(), connected.end(), [](const auto& each) { return each.done(); }); };
+  {
+    return std::count_if(
+      connected.begin(), connected.end(), [](const auto& each) { return each.done(); });
+  };
   // The kernel's own list is as long, and drops what comes beyond: those clients ask again.
   REQUIRE(run_until(f.io, [&] { return refused() >= 1; }));
   accept_record accepted;
@@ -449,7 +462,8 @@ TEST_CASE("a request that RDMA-CM delivered to nobody goes with its io_context")
   asio::io_context client_io;
   {
     cm_fixture f;
-    f.acceptor.async_get_request([](error_code, cm::connection_request) { FAIL("must not be called"); });
+    f.acceptor.async_get_request(
+      [](error_code, cm::connection_request) { FAIL("must not be called"); });
     rdma::queue_pair_options options;
     options.connect_timeout = std::chrono::milliseconds(300);
     rdma::queue_pair client(client_io, f.client_context, options);
@@ -501,7 +515,8 @@ TEST_CASE("a queue pair that ended before it was connected by RDMA-CM says so")
   signal.emit(asio::cancellation_type::terminal);
   REQUIRE(run_until(f.io, [&] { return cancelled.done(); }));
   f.client.async_receive(buffer, late.handler());
-  REQUIRE(run_until(f.io, [&] { return late.done(); })); // where the device does not end it, the queue pair goes
+  REQUIRE(run_until(
+    f.io, [&] { return late.done(); })); // where the device does not end it, the queue pair goes
   CHECK(late.ec);
   CHECK(connect_error(f, f.acceptor.local_endpoint()));
 }

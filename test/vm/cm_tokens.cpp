@@ -36,7 +36,8 @@ struct connecting_fixture
   void wait_for_request()
   {
     start_connecting();
-    acceptor.async_get_request([this](error_code ec, request_type asked)
+    acceptor.async_get_request(
+      [this](error_code ec, request_type asked)
       {
         if (!ec)
           request.emplace(std::move(asked));

@@ -35,7 +35,7 @@ std::string as_nobody(const std::function<std::string()>& body)
   {
     std::string said = "cannot become another user";
     if (::setgroups(0, nullptr) == 0 && ::setresgid(nobody, nobody, nobody) == 0
-        && ::setresuid(nobody, nobody, nobody) == 0)
+      && ::setresuid(nobody, nobody, nobody) == 0)
       try
       {
         said = body();
@@ -77,7 +77,7 @@ TEST_CASE("a device that the user may not open is named, with its file, the user
   afterwards back("chmod 666 /dev/infiniband/uverbs0");
   shell("chmod 600 /dev/infiniband/uverbs0");
   says(as_nobody([] { return make_context().default_device().name(); }),
-       {"rxe0", "/dev/infiniband/uverbs0", "user 65534", "Permission denied", "group", "udev"});
+    {"rxe0", "/dev/infiniband/uverbs0", "user 65534", "Permission denied", "group", "udev"});
   says(as_nobody(
          []
          {
@@ -86,9 +86,11 @@ TEST_CASE("a device that the user may not open is named, with its file, the user
                return each.remark;
            return std::string("not listed");
          }),
-       {"/dev/infiniband/uverbs0", "user 65534", "Permission denied", "group", "udev"});
+    {"/dev/infiniband/uverbs0", "user 65534", "Permission denied", "group", "udev"});
   // Nobody asked for that device: another one serves, the software one if there is no other.
-  says(as_nobody([] { return rdma::context().default_device().name() == "rxe0" ? "rxe0" : "another"; }), {"another"});
+  says(as_nobody(
+         [] { return rdma::context().default_device().name() == "rxe0" ? "rxe0" : "another"; }),
+    {"another"});
 }
 
 TEST_CASE("a device whose file is missing, as in a container, is named with the remedy")
@@ -97,10 +99,11 @@ TEST_CASE("a device whose file is missing, as in a container, is named with the 
   afterwards back("mv /dev/infiniband/kept /dev/infiniband/uverbs0");
   shell("mv /dev/infiniband/uverbs0 /dev/infiniband/kept");
   says(as_nobody([] { return make_context().default_device().name(); }),
-       {"rxe0", "/dev/infiniband/uverbs0", "container", "--device"});
+    {"rxe0", "/dev/infiniband/uverbs0", "container", "--device"});
 }
 
-TEST_CASE("memory beyond the limit on locked memory is refused with the limit, the need and the remedy")
+TEST_CASE(
+  "memory beyond the limit on locked memory is refused with the limit, the need and the remedy")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   auto limited = [](const std::function<void(const rdma::context&)>& body)
@@ -117,10 +120,12 @@ TEST_CASE("memory beyond the limit on locked memory is refused with the limit, t
       });
   };
   says(limited([](const rdma::context& context) { rdma::memory_region(context, 1 << 20); }),
-       {"1048576 bytes", "64 KiB", "RLIMIT_MEMLOCK", "ulimit -l", "/etc/security/limits.d", "LimitMEMLOCK="});
+    {"1048576 bytes", "64 KiB", "RLIMIT_MEMLOCK", "ulimit -l", "/etc/security/limits.d",
+      "LimitMEMLOCK="});
   says(limited([](const rdma::context& context) { (void)context.allocate(64); }),
-       {"cannot allocate", "bytes", "64 KiB", "ulimit -l", "LimitMEMLOCK="});
-  says(limited([](const rdma::context& context) { rdma::memory_region(context, 4096); }), {"registered"});
+    {"cannot allocate", "bytes", "64 KiB", "ulimit -l", "LimitMEMLOCK="});
+  says(limited([](const rdma::context& context) { rdma::memory_region(context, 4096); }),
+    {"registered"});
 }
 
 TEST_CASE("a device without atomics, windows or immediate data says so where they are asked for")
@@ -147,13 +152,15 @@ TEST_CASE("a device without atomics, windows or immediate data says so where the
     }
     return std::string("nothing");
   };
-  says(complaint([&] { const rdma::memory_window window(context); }), {"siw0", "type 2 memory window"});
+  says(complaint([&] { const rdma::memory_window window(context); }),
+    {"siw0", "type 2 memory window"});
 
   rdma::queue_pair pair(io, context);
   CHECK(complaint([&] { (void)pair.local_endpoint(); }) != "nothing");
   says(pair.diagnose().text(), {"siw0", "RDMA-CM"});
 
-  pair.core()->note_connected({}, {}); // as a connection manager does: refusals do not reach the peer
+  pair.core()->note_connected(
+    {}, {}); // as a connection manager does: refusals do not reach the peer
   rdma::registered_buffer buffer = context.allocate(64);
   rdma::memory_region region(context, 64, exposed);
   value_record added;

@@ -24,7 +24,8 @@ namespace {
 std::string address_of(const rdma::endpoint_description& description)
 {
   const asio::ip::address_v6 v6(description.gid);
-  return v6.is_v4_mapped() ? asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_string() : v6.to_string();
+  return v6.is_v4_mapped() ? asio::ip::make_address_v4(asio::ip::v4_mapped, v6).to_string()
+                           : v6.to_string();
 }
 
 error_code endpoint_error(rdma::queue_pair& pair, const char* address)
@@ -96,13 +97,15 @@ void connect_by(asio::ip::address address, const rdma::queue_pair_options& optio
 
 } // namespace
 
-TEST_CASE("each address of the interface has its GID, IPv4, IPv6 and link-local, and carries messages")
+TEST_CASE(
+  "each address of the interface has its GID, IPv4, IPv6 and link-local, and carries messages")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   more_addresses more;
   const std::string local = link_local();
   REQUIRE_FALSE(local.empty());
-  for (const std::string& each : {std::string("10.0.0.1"), std::string("10.0.0.9"), std::string("fd00::1"), local})
+  for (const std::string& each :
+    {std::string("10.0.0.1"), std::string("10.0.0.9"), std::string("fd00::1"), local})
   {
     CAPTURE(each);
     asio::io_context io;
@@ -156,7 +159,8 @@ TEST_CASE("addresses are looked up when they are needed, not when the device is 
   CHECK(endpoint_error(pair, "10.0.0.9") == rdma::error::no_local_gid);
 }
 
-TEST_CASE("an address of another interface is refused with a reason, unless the RDMA address is said")
+TEST_CASE(
+  "an address of another interface is refused with a reason, unless the RDMA address is said")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   shell("ip addr show dev veth1 | grep -q 10.0.1.1/24 || ip addr add 10.0.1.1/24 dev veth1");

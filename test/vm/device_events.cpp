@@ -21,7 +21,8 @@ using rdma::device_event_type;
 namespace {
 
 /// The next event of this type; others may come before it.
-bool hears(asio::io_context& io, rdma::device_events& events, device_event_type type, std::uint8_t port)
+bool hears(
+  asio::io_context& io, rdma::device_events& events, device_event_type type, std::uint8_t port)
 {
   for (;;)
   {
@@ -98,11 +99,13 @@ TEST_CASE("every context that has the device open hears of its port")
   CHECK(hears(io, of_one, device_event_type::port_active, 1));
 }
 
-// Linux 6.1's rxe cannot be taken from those who use it: deleting it waits for them, and reports nothing.
+// Linux 6.1's rxe cannot be taken from those who use it: deleting it waits for them, and reports
+// nothing.
 TEST_CASE("a device that is to be deleted goes when the last context lets go of it")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
-  afterwards back("rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev veth0");
+  afterwards back(
+    "rdma link show rxe0/1 >/dev/null 2>&1 || rdma link add rxe0 type rxe netdev veth0");
   std::atomic<bool> deleted{false};
   std::thread deleting;
   int ended = 0;

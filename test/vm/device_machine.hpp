@@ -55,7 +55,8 @@ private:
   {                                                                                                \
     if (::test::device_name() != device)                                                           \
     {                                                                                              \
-      WARN("skipped on " << ::test::device_name() << ": it is about " device " in the machine of tools/rdma_vm");                                      \
+      WARN("skipped on " << ::test::device_name()                                                  \
+                         << ": it is about " device " in the machine of tools/rdma_vm");           \
       return;                                                                                      \
     }                                                                                              \
     REQUIRE(::geteuid() == 0);                                                                     \

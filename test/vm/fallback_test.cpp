@@ -11,8 +11,8 @@
 #include <array>
 #include <string>
 
-// Queue pairs made on a NIC that go on on the software device, as the peer lacks what the NIC offers. Hosts
-// that differ, and cables that do not carry everything, are in test/vm/fallback.
+// Queue pairs made on a NIC that go on on the software device, as the peer lacks what the NIC
+// offers. Hosts that differ, and cables that do not carry everything, are in test/vm/fallback.
 
 namespace {
 
@@ -34,10 +34,12 @@ rdma::queue_pair_options nic_only()
   return options;
 }
 
-bool names(const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
+bool names(
+  const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
 {
   for (const rdma::declined_transport& each : choice.declined)
-    if (each.transport.find(transport) != std::string::npos && each.reason.find(reason) != std::string::npos)
+    if (each.transport.find(transport) != std::string::npos
+      && each.reason.find(reason) != std::string::npos)
       return true;
   return false;
 }
@@ -72,7 +74,8 @@ void exchange(asio::io_context& io, rdma::queue_pair& a, rdma::queue_pair& b)
   }
 }
 
-/// Plays the client that goes on on the software device with the acceptor's queue pair; how that is carried then.
+/// Plays the client that goes on on the software device with the acceptor's queue pair; how that is
+/// carried then.
 rdma::transport_choice fall_back_as_client(
   connect_fixture& f, connect_fixture::accepted& server, plain_peer& peer, rdma::queue_pair& own)
 {
@@ -90,8 +93,8 @@ rdma::transport_choice fall_back_as_client(
 }
 
 /// Plays the server that does so with a client that connects.
-rdma::transport_choice fall_back_as_server(
-  asio::io_context& io, rdma::queue_pair& client, plain_record& connected, plain_peer& peer, rdma::queue_pair& own)
+rdma::transport_choice fall_back_as_server(asio::io_context& io, rdma::queue_pair& client,
+  plain_record& connected, plain_peer& peer, rdma::queue_pair& own)
 {
   REQUIRE(peer.await(frame_type::endpoint));
   const std::string described = own.local_endpoint().text();
@@ -116,7 +119,8 @@ rdma::acceptor_options accepting(const rdma::queue_pair_options& options)
 
 } // namespace
 
-TEST_CASE("receives that wait for a connection move to the software device with their queue pair, in order")
+TEST_CASE(
+  "receives that wait for a connection move to the software device with their queue pair, in order")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   constexpr std::size_t count = 5;
@@ -131,7 +135,8 @@ TEST_CASE("receives that wait for a connection move to the software device with 
     client.async_receive(to.slice(8 * i, 8), received[i].handler());
   // Memory of the user's own as well.
   std::string own(8, '-');
-  const rdma::memory_region region(f.client_context, own.data(), own.size(), rdma::access::local_write);
+  const rdma::memory_region region(
+    f.client_context, own.data(), own.size(), rdma::access::local_write);
   bytes_record received_by_own;
   client.async_receive(region, received_by_own.handler());
 
@@ -149,15 +154,18 @@ TEST_CASE("receives that wait for a connection move to the software device with 
   INFO(choice.text());
   CHECK(choice.kind == rdma::device_kind::software);
   CHECK(choice.wire == rdma::wire::shared_memory);
-  CHECK(names(choice, "RDMA NIC", "the peer says \"the queue pair was made for the software device\""));
-  CHECK(names(server.peer->transport(), "RDMA NIC", "the queue pair was made for the software device"));
+  CHECK(
+    names(choice, "RDMA NIC", "the peer says \"the queue pair was made for the software device\""));
+  CHECK(
+    names(server.peer->transport(), "RDMA NIC", "the queue pair was made for the software device"));
   for (const bytes_record& each : received)
     CHECK_FALSE(each.done());
 
   for (std::size_t i = 0; i <= count; ++i)
   {
     bytes_record sent;
-    server.peer->async_send(buffer_of(f.server_context, "number " + std::to_string(i)), sent.handler());
+    server.peer->async_send(
+      buffer_of(f.server_context, "number " + std::to_string(i)), sent.handler());
     REQUIRE(run_until(f.io, [&] { return sent.done(); }));
     CHECK(sent.ec == error_code());
   }
@@ -171,7 +179,8 @@ TEST_CASE("receives that wait for a connection move to the software device with 
   CHECK(own == "number 5");
 }
 
-TEST_CASE("a server of another RoCE version than the client says so, and both go on on the software device")
+TEST_CASE(
+  "a server of another RoCE version than the client says so, and both go on on the software device")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   connect_fixture f;
@@ -277,7 +286,8 @@ TEST_CASE("a client whose message gets through falls back all the same when the 
   CHECK(names(choice, "RoCE v2 on rxe0", "the peer says \"a firewall\""));
 }
 
-TEST_CASE("a server whose message does not get through falls back, whatever the client says of its own")
+TEST_CASE(
+  "a server whose message does not get through falls back, whatever the client says of its own")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   connect_fixture f;
@@ -321,7 +331,8 @@ TEST_CASE("a queue pair that must not fall back, or names its NIC, keeps to it a
     CHECK(received.calls == 1);
     INFO(client.diagnose().text());
     CHECK(client.diagnose().code == error::no_common_transport);
-    CHECK(client.diagnose().reason.find("the queue pair was made for the software device") != std::string::npos);
+    CHECK(client.diagnose().reason.find("the queue pair was made for the software device")
+      != std::string::npos);
   }
   CHECK(f.serves_a_good_client(server));
 }
@@ -339,6 +350,7 @@ TEST_CASE("a server that must not fall back tells a client without a NIC, in ful
   CHECK(connected.ec == error::no_common_transport);
   INFO(client.diagnose().text());
   CHECK(client.diagnose().reason.find("queue_pair_options::fall_back is off") != std::string::npos);
-  CHECK(client.diagnose().reason.find("offers none") == std::string::npos); // the client has said why: no echo
+  CHECK(client.diagnose().reason.find("offers none")
+    == std::string::npos); // the client has said why: no echo
   CHECK(f.serves_a_good_client(server));
 }

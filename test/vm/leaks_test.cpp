@@ -23,11 +23,13 @@ using namespace test;
 
 constexpr int times = 1000;
 
-// What the kernel says that the device has: `rdma resource`, e.g. "0: rxe0: pd 1 cq 1 qp 1 cm_id 0 mr 0 ...". Not
-// how often it is open (ctx): librdmacm keeps the devices that it has met open for as long as the process lives.
+// What the kernel says that the device has: `rdma resource`, e.g. "0: rxe0: pd 1 cq 1 qp 1 cm_id 0
+// mr 0 ...". Not how often it is open (ctx): librdmacm keeps the devices that it has met open for
+// as long as the process lives.
 std::map<std::string, int> kernel_objects()
 {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(::popen("rdma resource", "r"), ::pclose);
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(
+    ::popen("rdma resource", "r"), ::pclose);
   REQUIRE(pipe);
   std::string all;
   std::array<char, 256> part{};

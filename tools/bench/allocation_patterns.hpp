@@ -21,7 +21,8 @@
 #include <thread>
 #include <vector>
 
-// How programs allocate: what is measured is the time from one allocation with its deallocation to the next.
+// How programs allocate: what is measured is the time from one allocation with its deallocation to
+// the next.
 
 namespace bench {
 
@@ -51,7 +52,8 @@ public:
   explicit draws(std::size_t size, unsigned seed)
   {
     std::mt19937 random(seed);
-    std::uniform_int_distribution<std::uint32_t> sizes(static_cast<std::uint32_t>(size / 2 + 1), static_cast<std::uint32_t>(size));
+    std::uniform_int_distribution<std::uint32_t> sizes(
+      static_cast<std::uint32_t>(size / 2 + 1), static_cast<std::uint32_t>(size));
     for (one& each : all_)
       each = {static_cast<std::uint32_t>(random()), sizes(random)};
   }
@@ -77,7 +79,8 @@ inline std::size_t window_size(std::size_t size)
 inline constexpr std::size_t burst_size = 32;
 inline constexpr std::size_t steps_between_looks = 64; // at the clock
 
-/// Nanoseconds that this thread was ready to run and had no processor (Documentation/scheduler/sched-stats of Linux).
+/// Nanoseconds that this thread was ready to run and had no processor
+/// (Documentation/scheduler/sched-stats of Linux).
 inline double waited_for_processor()
 {
   std::ifstream file("/proc/thread-self/schedstat");
@@ -87,12 +90,14 @@ inline double waited_for_processor()
   return waited;
 }
 
-/// Steps until the time is over; the nanoseconds of one, without what others had the processor. Waiting for a lock counts.
+/// Steps until the time is over; the nanoseconds of one, without what others had the processor.
+/// Waiting for a lock counts.
 template <class Step>
 double timed(std::chrono::nanoseconds duration, Step step)
 {
   using clock = std::chrono::steady_clock;
-  const auto start = clock::now(); // outside the two other looks, so that no waiting is taken off that is not in it
+  const auto start =
+    clock::now(); // outside the two other looks, so that no waiting is taken off that is not in it
   const double waited = waited_for_processor();
   std::size_t steps = 0;
   for (;;)
@@ -109,7 +114,8 @@ double timed(std::chrono::nanoseconds duration, Step step)
 }
 
 template <class Allocator>
-double run_window(typename Allocator::user& user, const draws& random, std::size_t size, std::chrono::nanoseconds duration)
+double run_window(typename Allocator::user& user, const draws& random, std::size_t size,
+  std::chrono::nanoseconds duration)
 {
   std::vector<typename Allocator::block> live(window_size(size));
   for (std::size_t i = 0; i < live.size(); ++i)
@@ -129,7 +135,8 @@ double run_window(typename Allocator::user& user, const draws& random, std::size
 }
 
 template <class Allocator>
-double run_bursts(typename Allocator::user& user, const draws& random, std::chrono::nanoseconds duration)
+double run_bursts(
+  typename Allocator::user& user, const draws& random, std::chrono::nanoseconds duration)
 {
   std::vector<typename Allocator::block> live(burst_size);
   const auto step = [&](std::size_t i)
@@ -151,7 +158,8 @@ public:
   bool push(Block&& block)
   {
     const std::size_t at = written_.load(std::memory_order_relaxed);
-    if (at - seen_read_ == places_.size() && at - (seen_read_ = read_.load(std::memory_order_acquire)) == places_.size())
+    if (at - seen_read_ == places_.size()
+      && at - (seen_read_ = read_.load(std::memory_order_acquire)) == places_.size())
       return false;
     places_[at % places_.size()] = std::move(block);
     written_.store(at + 1, std::memory_order_release);
@@ -178,7 +186,8 @@ private:
 
 /// Nanoseconds of an allocation with its deallocation: the slowest thread's.
 template <class Allocator>
-double measure(const Allocator& allocator, const allocation_case& what, std::chrono::nanoseconds duration)
+double measure(
+  const Allocator& allocator, const allocation_case& what, std::chrono::nanoseconds duration)
 {
   std::vector<std::thread> threads;
   std::vector<double> results(what.threads);

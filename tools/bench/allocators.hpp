@@ -21,8 +21,8 @@
 #include <unordered_map>
 #include <utility>
 
-// The ways to come by memory that are compared. Each has a type `block` and, made in the thread that uses it, a
-// `user` that takes and gives blocks.
+// The ways to come by memory that are compared. Each has a type `block` and, made in the thread
+// that uses it, a `user` that takes and gives blocks.
 
 namespace bench {
 
@@ -191,7 +191,10 @@ private:
     gone = std::move(regions_.at(memory));
     regions_.erase(memory);
   }
-  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override { return this == &other; }
+  bool do_is_equal(const std::pmr::memory_resource& other) const noexcept override
+  {
+    return this == &other;
+  }
 
   rdma::context context_;
   std::mutex mutex_;

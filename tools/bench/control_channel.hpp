@@ -33,12 +33,18 @@ public:
 
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  void send(const T& value) { write(&value, sizeof(value)); }
+  void send(const T& value)
+  {
+    write(&value, sizeof(value));
+  }
 
   // False when the other process has closed its end.
   template <class T>
     requires std::is_trivially_copyable_v<T>
-  bool receive(T& value) { return read(&value, sizeof(value)); }
+  bool receive(T& value)
+  {
+    return read(&value, sizeof(value));
+  }
 
   void send_text(const std::string& text)
   {

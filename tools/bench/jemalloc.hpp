@@ -21,15 +21,16 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
-// jemalloc beside the process's own malloc, loaded with its names kept to itself; and an arena of it whose memory
-// is registered.
+// jemalloc beside the process's own malloc, loaded with its names kept to itself; and an arena of
+// it whose memory is registered.
 
 namespace bench {
 
 /// extent_hooks_t of jemalloc 5 (jemalloc(3), "arena.<i>.extent_hooks").
 struct extent_hooks
 {
-  void* (*alloc)(extent_hooks*, void* at, std::size_t, std::size_t alignment, bool* zero, bool* commit, unsigned);
+  void* (*alloc)(extent_hooks*, void* at, std::size_t, std::size_t alignment, bool* zero,
+    bool* commit, unsigned);
   bool (*dalloc)(extent_hooks*, void*, std::size_t, bool, unsigned);
   void (*destroy)(extent_hooks*, void*, std::size_t, bool, unsigned);
   bool (*commit)(extent_hooks*, void*, std::size_t, std::size_t, std::size_t, unsigned);
@@ -71,7 +72,9 @@ public:
   {
     unsigned result = 0;
     std::size_t size = sizeof result;
-    if (mallctl(name, &result, &size, hooks != nullptr ? &hooks : nullptr, hooks != nullptr ? sizeof hooks : 0) != 0)
+    if (mallctl(name, &result, &size, hooks != nullptr ? &hooks : nullptr,
+          hooks != nullptr ? sizeof hooks : 0)
+      != 0)
       throw std::runtime_error(std::string("jemalloc refuses ") + name);
     return result;
   }
@@ -104,11 +107,13 @@ public:
     : context_(context)
   {
     hooks_.self = this;
-    hooks_.alloc = [](extent_hooks* h, void* at, std::size_t size, std::size_t alignment, bool* zero, bool* commit, unsigned)
+    hooks_.alloc = [](extent_hooks* h, void* at, std::size_t size, std::size_t alignment,
+                     bool* zero, bool* commit, unsigned)
     { return at != nullptr ? nullptr : of(h).map(size, alignment, zero, commit); };
     // Kept and used again: it opts out of giving back.
     hooks_.dalloc = [](extent_hooks*, void*, std::size_t, bool, unsigned) { return true; };
-    hooks_.split = [](extent_hooks*, void*, std::size_t, std::size_t, std::size_t, bool, unsigned) { return false; };
+    hooks_.split = [](extent_hooks*, void*, std::size_t, std::size_t, std::size_t, bool, unsigned)
+    { return false; };
     // Not across two registrations.
     hooks_.merge = [](extent_hooks* h, void* a, std::size_t, void* b, std::size_t, bool, unsigned)
     { return !of(h).same_region(a, b); };
@@ -122,7 +127,10 @@ private:
   {
     registered_extents* self = nullptr;
   };
-  static registered_extents& of(extent_hooks* hooks) { return *static_cast<hooks_with_owner*>(hooks)->self; }
+  static registered_extents& of(extent_hooks* hooks)
+  {
+    return *static_cast<hooks_with_owner*>(hooks)->self;
+  }
 
   void* map(std::size_t size, std::size_t alignment, bool* zero, bool* commit)
   {
@@ -130,7 +138,8 @@ private:
       ::mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (mapped == MAP_FAILED)
       return nullptr;
-    const auto address = (reinterpret_cast<std::uintptr_t>(mapped) + alignment - 1) / alignment * alignment;
+    const auto address =
+      (reinterpret_cast<std::uintptr_t>(mapped) + alignment - 1) / alignment * alignment;
     auto* const data = reinterpret_cast<std::byte*>(address); // what is left over stays mapped
     rdma::error_code ec;
     rdma::memory_region region(context_, data, size, rdma::access::local_write, ec);

@@ -34,7 +34,7 @@ struct limit
 #define BOOST_RDMA_INFO_LIMIT(member)                                                              \
   limit                                                                                            \
   {                                                                                                \
-#member, [](const ibv_device_attr& from) { return static_cast<std::uint64_t>(from.member); }   \
+    #member, [](const ibv_device_attr& from) { return static_cast<std::uint64_t>(from.member); }   \
   }
 constexpr std::array limits{
   BOOST_RDMA_INFO_LIMIT(max_qp),

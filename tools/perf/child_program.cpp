@@ -115,7 +115,8 @@ child_program::child_program(const std::vector<std::string>& arguments,
   // A group of its own: programs that were started through others end with them.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   ::posix_spawnattr_setpgroup(&attributes, 0);
-  // Where this process is killed, its children are to end, too (PR_SET_PDEATHSIG, for which posix_spawn has no word).
+  // Where this process is killed, its children are to end, too (PR_SET_PDEATHSIG, for which
+  // posix_spawn has no word).
   std::vector<std::string> command;
   if (!find_program("setpriv").empty())
     command = {"setpriv", "--pdeathsig", "KILL", "--"};
@@ -123,8 +124,8 @@ child_program::child_program(const std::vector<std::string>& arguments,
   int error = 0;
   {
     const on_processor here(processor);
-    error = ::posix_spawnp(&id_, command.front().c_str(), &actions, &attributes, pointers(command).data(),
-      pointers(variables).data());
+    error = ::posix_spawnp(&id_, command.front().c_str(), &actions, &attributes,
+      pointers(command).data(), pointers(variables).data());
   }
   ::posix_spawn_file_actions_destroy(&actions);
   ::posix_spawnattr_destroy(&attributes);

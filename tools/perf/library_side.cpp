@@ -34,7 +34,8 @@ public:
   ~library_side() override
   {
     link_.close();
-    // Else the handlers' frames are gone, and what they would throw is only what the failure took with it.
+    // Else the handlers' frames are gone, and what they would throw is only what the failure took
+    // with it.
     if (std::uncaught_exceptions() == 0)
     {
       io_.restart();

@@ -168,7 +168,8 @@ private:
       pairs_.front()->send_cq, static_cast<int>(completions_.size()), completions_.data());
     if (count < 0)
       fail(EIO, "ibv_poll_cq");
-    // As the library does, and as often: a peer of the software device may need this very processor to answer.
+    // As the library does, and as often: a peer of the software device may need this very processor
+    // to answer.
     if (count == 0 && software_ && ++in_vain_ % 8 == 0)
       std::this_thread::yield();
     const std::span<const ibv_wc> found(completions_.data(), static_cast<std::size_t>(count));

@@ -40,14 +40,16 @@ public:
   using queue_pair_type = basic_queue_pair<Executor>;
 
   /// For the library itself.
-  basic_connection_request(const executor_type& executor, std::shared_ptr<detail::request_core> core)
+  basic_connection_request(
+    const executor_type& executor, std::shared_ptr<detail::request_core> core)
     : executor_(executor)
     , core_(std::move(core))
   {
   }
 
   /// The one that was moved from is as one that was answered.
-  // The executor is copied: operations on an object that was moved from still complete, with an error.
+  // The executor is copied: operations on an object that was moved from still complete, with an
+  // error.
   basic_connection_request(basic_connection_request&& other) noexcept
     : executor_(other.executor_)
     , core_(std::move(other.core_))
@@ -89,10 +91,10 @@ public:
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
-   * The queue pair is made as the acceptor's options say, and connected. With an error it is as one that was
-   * moved from: error::peer_lost when the client did not wait, error::handshake_timeout,
-   * error::other_device, error::message_too_large, error::closed when answered before, or what making
-   * the queue pair said.
+   * The queue pair is made as the acceptor's options say, and connected. With an error it is as one
+   * that was moved from: error::peer_lost when the client did not wait, error::handshake_timeout,
+   * error::other_device, error::message_too_large, error::closed when answered before, or what
+   * making the queue pair said.
    *
    * @par Per-operation cancellation
    * terminal, partial and total reject the client; operation_aborted.
@@ -103,17 +105,18 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, queue_pair_type)>(
-      rdma::detail::initiate_object<queue_pair_type, executor_type, detail::request_core, start_accept>(
-        executor_, std::move(core_), {answer}),
+      rdma::detail::initiate_object<queue_pair_type, executor_type, detail::request_core,
+        start_accept>(executor_, std::move(core_), {answer}),
       token);
   }
 
   /// As above, into a queue pair that the program made: receives may be posted before.
   /**
-   * iWARP wants that: it has no RNR NAK, and ends a connection whose peer sends before a receive is posted.
+   * iWARP wants that: it has no RNR NAK, and ends a connection whose peer sends before a receive is
+   * posted.
    *
-   * @param queue_pair On the same device that the client came by, and not connected. It must stay until the
-   * handler is called. After a failure it can only be closed.
+   * @param queue_pair On the same device that the client came by, and not connected. It must stay
+   * until the handler is called. After a failure it can only be closed.
    * @param answer See above.
    * @param token A completion token for the signature below.
    *
@@ -134,8 +137,10 @@ public:
       start_accept_into{executor_, std::move(core_), queue_pair.core()}, token, answer);
   }
 
-  /// Sends the client away, with a reason (rdma_reject(3)). Of a request that was answered: nothing.
-  /** @param reason At most private_data::reject_size_max bytes but on iWARP; what is more is cut. */
+  /// Sends the client away, with a reason (rdma_reject(3)). Of a request that was answered:
+  /// nothing.
+  /** @param reason At most private_data::reject_size_max bytes but on iWARP; what is more is cut.
+   */
   void reject(const private_data& reason = private_data())
   {
     if (core_)
@@ -149,7 +154,8 @@ private:
     private_data answer;
 
     template <class Handler>
-    void operator()(detail::request_core* core, const executor_type& executor, Handler&& handler) const
+    void operator()(
+      detail::request_core* core, const executor_type& executor, Handler&& handler) const
     {
       if (core != nullptr)
         core->accept(executor, answer, std::forward<Handler>(handler));

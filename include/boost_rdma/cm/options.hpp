@@ -19,10 +19,11 @@
 
 namespace rdma::cm {
 
-/// How cm::async_connect goes about it. Depths, retries and the time limit are the queue pair's options.
+/// How cm::async_connect goes about it. Depths, retries and the time limit are the queue pair's
+/// options.
 /**
- * RDMA-CM chooses the GID, the port and the path MTU by the route, so that queue_pair_options::path_mtu_max
- * has no say.
+ * RDMA-CM chooses the GID, the port and the path MTU by the route, so that
+ * queue_pair_options::path_mtu_max has no say.
  */
 struct connect_options
 {
@@ -48,7 +49,8 @@ struct acceptor_options
   /// Requests that wait for an async_accept or async_get_request; more are rejected.
   std::size_t requests_max = 64;
 
-  /// Whether the address may be used again at once after the program has ended (RDMA_OPTION_ID_REUSEADDR).
+  /// Whether the address may be used again at once after the program has ended
+  /// (RDMA_OPTION_ID_REUSEADDR).
   bool reuse_address = true;
 };
 

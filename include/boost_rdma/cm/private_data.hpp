@@ -17,10 +17,11 @@
 
 namespace rdma::cm {
 
-/// The few bytes that go along when RDMA-CM connects, accepts or rejects; what they mean is the program's.
+/// The few bytes that go along when RDMA-CM connects, accepts or rejects; what they mean is the
+/// program's.
 /**
- * What a peer sent is not to be trusted. On InfiniBand and RoCE it arrives filled up with zeros to the most
- * that fits, so that its size says nothing (IBA 12.6); on iWARP the size is the sender's.
+ * What a peer sent is not to be trusted. On InfiniBand and RoCE it arrives filled up with zeros to
+ * the most that fits, so that its size says nothing (IBA 12.6); on iWARP the size is the sender's.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -31,7 +32,8 @@ public:
   /// Bytes that RDMA-CM can hand over at all.
   static constexpr std::size_t size_max = 255;
 
-  /// Bytes of a connect that fit on InfiniBand and RoCE (IBA 12.6.5, of whose 92 Annex A11 takes 36).
+  /// Bytes of a connect that fit on InfiniBand and RoCE (IBA 12.6.5, of whose 92 Annex A11 takes
+  /// 36).
   static constexpr std::size_t connect_size_max = 56;
   /// Bytes of an accept that fit there (IBA 12.6.8).
   static constexpr std::size_t accept_size_max = 196;
@@ -56,7 +58,10 @@ public:
   }
 
   /// All of them; valid for as long as this object is, and as it is.
-  [[nodiscard]] std::span<const std::byte> bytes() const noexcept { return {bytes_.data(), bytes_.size()}; }
+  [[nodiscard]] std::span<const std::byte> bytes() const noexcept
+  {
+    return {bytes_.data(), bytes_.size()};
+  }
 
   /// The bytes up to the first zero, as text; valid as bytes() is.
   [[nodiscard]] std::string_view text() const noexcept

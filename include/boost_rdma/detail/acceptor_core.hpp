@@ -32,8 +32,9 @@ public:
 
   // `inner` is inside strands; same_context says that there were none.
   static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
-    bool same_context, const protection_domain& domain, const boost::asio::ip::tcp::endpoint& endpoint,
-    const acceptor_options& options, error_code& ec);
+    bool same_context, const protection_domain& domain,
+    const boost::asio::ip::tcp::endpoint& endpoint, const acceptor_options& options,
+    error_code& ec);
 
   virtual ~acceptor_core() = default;
   [[nodiscard]] virtual boost::asio::ip::tcp::endpoint local_endpoint() const = 0;

@@ -35,23 +35,28 @@ public:
   using handler_of = boost::asio::any_completion_handler<void(error_code, Results...)>;
   using io_executor = boost::asio::any_io_executor;
 
-  // The agent of that queue pair: made when it is first asked for. Null, and why, when it cannot have one.
-  static std::shared_ptr<agent_core> of(const std::shared_ptr<queue_pair_core>& core, error_code& ec);
+  // The agent of that queue pair: made when it is first asked for. Null, and why, when it cannot
+  // have one.
+  static std::shared_ptr<agent_core> of(
+    const std::shared_ptr<queue_pair_core>& core, error_code& ec);
 
   virtual ~agent_core() = default;
-  virtual void allocate(
-    const io_executor& executor, std::size_t size, const allocation_options& options, handler_of<remote_memory> handler) = 0;
+  virtual void allocate(const io_executor& executor, std::size_t size,
+    const allocation_options& options, handler_of<remote_memory> handler) = 0;
   virtual void renew(const io_executor& executor, const std::shared_ptr<held_lease>& lease,
-    std::chrono::milliseconds lifetime, std::chrono::milliseconds time_limit, handler_of<> handler) = 0;
+    std::chrono::milliseconds lifetime, std::chrono::milliseconds time_limit,
+    handler_of<> handler) = 0;
   virtual void release(const io_executor& executor, std::shared_ptr<held_lease> lease,
     std::chrono::milliseconds time_limit, handler_of<> handler) = 0;
   virtual void hand_over(const io_executor& executor, std::shared_ptr<held_lease> lease,
     std::chrono::milliseconds time_limit, handler_of<> handler) = 0;
-  virtual void lend(
-    const io_executor& executor, const mutable_buffer& region, const lend_options& options, handler_of<loan> handler) = 0;
-  virtual void wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lease, handler_of<> handler) = 0;
+  virtual void lend(const io_executor& executor, const mutable_buffer& region,
+    const lend_options& options, handler_of<loan> handler) = 0;
+  virtual void wait_return(const io_executor& executor, const std::shared_ptr<lent_lease>& lease,
+    handler_of<> handler) = 0;
   virtual void receive_remote(const io_executor& executor, handler_of<remote_memory> handler) = 0;
-  virtual void receive_local(const io_executor& executor, handler_of<registered_buffer> handler) = 0;
+  virtual void receive_local(
+    const io_executor& executor, handler_of<registered_buffer> handler) = 0;
 
   // Nobody waits for it.
   virtual void drop(held_lease& lease) noexcept = 0;
@@ -60,23 +65,27 @@ public:
 
 // Ends an operation that no agent is there for.
 template <class... Results>
-void refuse_request(
-  const agent_core::io_executor& executor, const error_code& ec, agent_core::handler_of<Results...> handler);
-extern template void refuse_request(const agent_core::io_executor&, const error_code&, agent_core::handler_of<>);
-extern template void refuse_request(const agent_core::io_executor&, const error_code&, agent_core::handler_of<remote_memory>);
-extern template void refuse_request(const agent_core::io_executor&, const error_code&, agent_core::handler_of<loan>);
+void refuse_request(const agent_core::io_executor& executor, const error_code& ec,
+  agent_core::handler_of<Results...> handler);
+extern template void refuse_request(
+  const agent_core::io_executor&, const error_code&, agent_core::handler_of<>);
+extern template void refuse_request(
+  const agent_core::io_executor&, const error_code&, agent_core::handler_of<remote_memory>);
+extern template void refuse_request(
+  const agent_core::io_executor&, const error_code&, agent_core::handler_of<loan>);
 extern template void refuse_request(
   const agent_core::io_executor&, const error_code&, agent_core::handler_of<registered_buffer>);
 
-// The initiation of every operation of an agent: `start` is called with the agent, the executor and the handler.
+// The initiation of every operation of an agent: `start` is called with the agent, the executor and
+// the handler.
 template <class IoExecutor, class Start, class... Results>
 class initiate_request
 {
 public:
   using executor_type = IoExecutor;
 
-  initiate_request(
-    const IoExecutor& executor, std::shared_ptr<agent_core> core, const error_code& why_none, Start start)
+  initiate_request(const IoExecutor& executor, std::shared_ptr<agent_core> core,
+    const error_code& why_none, Start start)
     : executor_(executor)
     , core_(std::move(core))
     , why_none_(why_none)

@@ -22,7 +22,8 @@
 
 namespace rdma::detail {
 
-/// What acceptors have in common, whatever their clients connect by: how they are opened, and where they listen.
+/// What acceptors have in common, whatever their clients connect by: how they are opened, and where
+/// they listen.
 template <class Executor, class Core, class Options>
 class basic_listener : public io_object<Executor, Core>
 {
@@ -75,12 +76,14 @@ public:
   {
   }
 
-  /// As above, with the executor of an execution context and a context's own domain. Throws system_error.
+  /// As above, with the executor of an execution context and a context's own domain. Throws
+  /// system_error.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_listener(ExecutionContext& owner, const rdma::context& context,
     const endpoint_type& endpoint, const Options& options = Options())
-    : basic_listener(executor_type(owner.get_executor()), protection_domain(context), endpoint, options)
+    : basic_listener(
+      executor_type(owner.get_executor()), protection_domain(context), endpoint, options)
   {
   }
 
@@ -90,7 +93,7 @@ public:
   basic_listener(ExecutionContext& owner, const rdma::context& context,
     const endpoint_type& endpoint, const Options& options, error_code& ec)
     : basic_listener(
-        executor_type(owner.get_executor()), protection_domain(context), endpoint, options, ec)
+      executor_type(owner.get_executor()), protection_domain(context), endpoint, options, ec)
   {
   }
 

@@ -17,15 +17,16 @@ namespace rdma::detail {
 
 class queue_pair_core;
 
-// What companions tell each other by the control channel: which queue pair their own messages go by.
+// What companions tell each other by the control channel: which queue pair their own messages go
+// by.
 enum class lane_word
 {
   offer, // my queue pair; the text describes it
   over,  // no more; the text says why
 };
 
-// What a higher floor keeps beside a queue pair, for as long as that is connected. Owned by the queue pair, which it
-// refers to weakly.
+// What a higher floor keeps beside a queue pair, for as long as that is connected. Owned by the
+// queue pair, which it refers to weakly.
 class companion
 {
 public:

@@ -22,11 +22,12 @@ namespace rdma::detail {
 
 class queue_pair_core;
 
-// Connecting belongs to floor 3, which defines this function; async_connect is a member of the queue pair
-// because that is where a user of Asio looks for it. `core` may be null (a queue pair moved from).
-void start_connect(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
-  boost::asio::any_completion_handler<void(error_code)> handler);
+// Connecting belongs to floor 3, which defines this function; async_connect is a member of the
+// queue pair because that is where a user of Asio looks for it. `core` may be null (a queue pair
+// moved from).
+void start_connect(const boost::asio::any_io_executor& executor,
+  std::shared_ptr<queue_pair_core> core, const boost::asio::ip::tcp::endpoint& peer,
+  const connect_options& options, boost::asio::any_completion_handler<void(error_code)> handler);
 
 template <class IoExecutor>
 class initiate_connect
@@ -43,8 +44,8 @@ public:
   executor_type get_executor() const noexcept { return executor_; }
 
   template <class Handler>
-  void operator()(
-    Handler&& handler, const boost::asio::ip::tcp::endpoint& peer, const connect_options& options) const
+  void operator()(Handler&& handler, const boost::asio::ip::tcp::endpoint& peer,
+    const connect_options& options) const
   {
     start_connect(executor_, core_, peer, options, std::forward<Handler>(handler));
   }

@@ -18,9 +18,9 @@
 
 namespace rdma::detail {
 
-// What carries the handshake, and then the control frames: TCP, or whatever stream the user has. Used by the connection
-// service's thread alone. One read and one write may be outstanding; their handlers are not called inside the
-// call, and on the service's thread.
+// What carries the handshake, and then the control frames: TCP, or whatever stream the user has.
+// Used by the connection service's thread alone. One read and one write may be outstanding; their
+// handlers are not called inside the call, and on the service's thread.
 class control_stream
 {
 public:
@@ -30,8 +30,8 @@ public:
   virtual void read_some(const boost::asio::mutable_buffer& to, handler_type handler) = 0;
   virtual void write_some(const boost::asio::const_buffer& from, handler_type handler) = 0;
 
-  // Whether what arrives is read by somebody else's threads, who may be busy; then `handler` is called when they have got
-  // round to us.
+  // Whether what arrives is read by somebody else's threads, who may be busy; then `handler` is
+  // called when they have got round to us.
   virtual bool probe(handler_type handler) = 0;
 
   // Nothing more will be written; the peer may read what was.
@@ -40,8 +40,8 @@ public:
   // Outstanding reads and writes end.
   virtual void close() = 0;
 
-  // In a child process that goes on with the user's execution context. The stream is the parent's: nothing may read from
-  // it here, or keep run() from returning.
+  // In a child process that goes on with the user's execution context. The stream is the parent's:
+  // nothing may read from it here, or keep run() from returning.
   virtual void end_in_child() = 0;
 
   // Addresses of the hosts; unspecified where they are not known.

@@ -43,7 +43,8 @@ public:
 };
 
 // wait() for a null core: the object was moved from.
-void refuse_wait(const boost::asio::any_io_executor& executor, device_events_core::handler_type handler);
+void refuse_wait(
+  const boost::asio::any_io_executor& executor, device_events_core::handler_type handler);
 
 template <class Executor>
 class initiate_wait_event

@@ -61,9 +61,9 @@ struct plain_result
 
 // The handler's own allocator; without one, the slot's storage or Asio's recycling allocator.
 template <class Handler>
-using handler_allocator_t = std::conditional_t<
-  std::is_same_v<asio::associated_allocator_t<Handler>, std::allocator<void>>,
-  asio::recycling_allocator<void>, asio::associated_allocator_t<Handler>>;
+using handler_allocator_t =
+  std::conditional_t<std::is_same_v<asio::associated_allocator_t<Handler>, std::allocator<void>>,
+    asio::recycling_allocator<void>, asio::associated_allocator_t<Handler>>;
 
 template <class Handler>
 handler_allocator_t<Handler> handler_allocator(const Handler& handler)
@@ -74,11 +74,13 @@ handler_allocator_t<Handler> handler_allocator(const Handler& handler)
     return asio::get_associated_allocator(handler);
 }
 
-// Whether a handler's executor is the I/O object's for certain, as it names none. Asked of a name that Asio keeps for itself:
-// where there is none the executors are compared, which costs a copy of each.
+// Whether a handler's executor is the I/O object's for certain, as it names none. Asked of a name
+// that Asio keeps for itself: where there is none the executors are compared, which costs a copy of
+// each.
 template <class Handler, class IoExecutor>
 inline constexpr bool names_no_executor = requires {
-  typename asio::associated_executor<Handler, IoExecutor>::asio_associated_executor_is_unspecialised;
+  typename asio::associated_executor<Handler,
+    IoExecutor>::asio_associated_executor_is_unspecialised;
 };
 
 // A handler in waiting, with what keeps its executor's context running.
@@ -87,8 +89,8 @@ class pending_handler
 {
 public:
   using executor_type = asio::associated_executor_t<Handler, IoExecutor>;
-  using allocator_type =
-    typename std::allocator_traits<handler_allocator_t<Handler>>::template rebind_alloc<pending_handler>;
+  using allocator_type = typename std::allocator_traits<
+    handler_allocator_t<Handler>>::template rebind_alloc<pending_handler>;
 
   template <class H>
   pending_handler(H&& handler, const IoExecutor& io_executor, vicinity where)
@@ -138,17 +140,20 @@ public:
     auto arguments = Result::arguments(op->result);
     if (invoke && op->bounced)
       work_source::deliver(op);
-    if (invoke && in_context && op->source->executor() == vicinity::same_executor && self->on_io_executor())
+    if (invoke && in_context && op->source->executor() == vicinity::same_executor
+      && self->on_io_executor())
     {
       Handler handler(std::move(self->handler_));
       remove(self, handler);
-      op->source->release(op); // before the handler runs, so that what it starts finds the slot free
+      op->source->release(
+        op); // before the handler runs, so that what it starts finds the slot free
       std::apply(std::move(handler), std::move(arguments));
       return;
     }
     pending_handler moved(std::move(*self));
     remove(self, moved.handler_);
-    // From elsewhere: the completion queue's count ends with the slot, the handler is yet to be queued.
+    // From elsewhere: the completion queue's count ends with the slot, the handler is yet to be
+    // queued.
     if (invoke && !in_context && !moved.work_)
       moved.work_.emplace(asio::get_associated_executor(moved.handler_, moved.io_executor_));
     op->source->release(op);
@@ -201,7 +206,8 @@ private:
 class operation_canceller
 {
 public:
-  operation_canceller(std::weak_ptr<work_source> source, std::uint32_t index, std::uint32_t generation)
+  operation_canceller(
+    std::weak_ptr<work_source> source, std::uint32_t index, std::uint32_t generation)
     : source_(std::move(source))
     , index_(index)
     , generation_(generation)
@@ -242,7 +248,8 @@ public:
     if (source_ == nullptr || source_->forked())
     {
       // Of the parent's mutexes one may be locked for ever: nothing of it is touched.
-      refuse<handler_type>(std::forward<H>(handler), source_ == nullptr ? error::closed : error::forked);
+      refuse<handler_type>(
+        std::forward<H>(handler), source_ == nullptr ? error::closed : error::forked);
       return;
     }
     operation* op = source_->claim();
@@ -254,7 +261,8 @@ public:
     auto slot = asio::get_associated_cancellation_slot(handler);
     try
     {
-      pending_handler<handler_type, IoExecutor, Result>::place(op, std::forward<H>(handler), executor_);
+      pending_handler<handler_type, IoExecutor, Result>::place(
+        op, std::forward<H>(handler), executor_);
     }
     catch (...)
     {
@@ -265,7 +273,8 @@ public:
     if (slot.is_connected())
       try
       {
-        slot.template emplace<operation_canceller>(source_->weak_from_this(), op->index, op->generation());
+        slot.template emplace<operation_canceller>(
+          source_->weak_from_this(), op->index, op->generation());
       }
       catch (...)
       {
@@ -276,8 +285,8 @@ public:
   }
 
 private:
-  // Without a slot: the object was moved from, is another process's, or has more operations than can be told
-  // apart.
+  // Without a slot: the object was moved from, is another process's, or has more operations than
+  // can be told apart.
   template <class Handler, class H>
   void refuse(H&& handler, error why) const
   {
@@ -285,7 +294,8 @@ private:
     o.ec = make_error_code(why);
     auto executor = asio::get_associated_executor(handler, executor_);
     auto allocator = handler_allocator(handler);
-    auto call = [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable
+    auto call =
+      [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable
     { std::apply(std::move(handler), std::move(arguments)); };
     // Through the I/O executor: a type-erased associated executor need not be able to post.
     asio::post(executor_,

@@ -20,8 +20,8 @@
 namespace rdma::detail {
 
 // A queue pair that was moved from has no core to ask.
-void refuse_ending(
-  const boost::asio::any_io_executor& executor, boost::asio::any_completion_handler<void(error_code)> handler);
+void refuse_ending(const boost::asio::any_io_executor& executor,
+  boost::asio::any_completion_handler<void(error_code)> handler);
 
 // Initiates what ends a connection, or waits for its end.
 template <class IoExecutor>
@@ -29,9 +29,11 @@ class initiate_ending
 {
 public:
   using executor_type = IoExecutor;
-  using operation_type = void (queue_pair_core::*)(const boost::asio::any_io_executor&, queue_pair_core::end_handler);
+  using operation_type = void (queue_pair_core::*)(
+    const boost::asio::any_io_executor&, queue_pair_core::end_handler);
 
-  initiate_ending(const IoExecutor& executor, std::shared_ptr<queue_pair_core> core, operation_type operation)
+  initiate_ending(
+    const IoExecutor& executor, std::shared_ptr<queue_pair_core> core, operation_type operation)
     : executor_(executor)
     , core_(std::move(core))
     , operation_(operation)

@@ -13,8 +13,8 @@
 
 namespace rdma::detail {
 
-/// What I/O objects have in common: an executor, and a core that does the work and knows neither the executor's nor
-/// the handlers' types.
+/// What I/O objects have in common: an executor, and a core that does the work and knows neither
+/// the executor's nor the handlers' types.
 template <class Executor, class Core>
 class io_object
 {
@@ -22,7 +22,8 @@ public:
   /// Whose handlers they are.
   using executor_type = Executor;
 
-  /// Takes over what the other is, its outstanding operations too. Operations on the other then complete with an error.
+  /// Takes over what the other is, its outstanding operations too. Operations on the other then
+  /// complete with an error.
   io_object(io_object&& other) noexcept
     : executor_(other.executor_)
     , core_(std::move(other.core_))
@@ -47,7 +48,8 @@ public:
   /// Neither closed nor moved from.
   [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
 
-  /// Outstanding operations complete with operation_aborted. What they waited for is kept for those to come.
+  /// Outstanding operations complete with operation_aborted. What they waited for is kept for those
+  /// to come.
   void cancel()
     requires requires(Core& core) { core.cancel(); }
   {
@@ -55,7 +57,8 @@ public:
       core_->cancel();
   }
 
-  /// Ends the object's work (a queue pair's: the connection), as its destruction does. Outstanding operations complete with operation_aborted.
+  /// Ends the object's work (a queue pair's: the connection), as its destruction does. Outstanding
+  /// operations complete with operation_aborted.
   void close()
   {
     if (core_)

@@ -18,7 +18,8 @@
 
 namespace rdma::detail {
 
-// Calls a handler that wants Object, an I/O object on this executor, with the core that came instead.
+// Calls a handler that wants Object, an I/O object on this executor, with the core that came
+// instead.
 template <class Object, class Executor, class Handler>
 class object_handler
 {
@@ -42,8 +43,8 @@ private:
   Executor executor_;
 };
 
-// Initiates an operation of a core whose handler wants an Object. Operation is called with what of the core
-// there is: nullptr of an object that was moved from.
+// Initiates an operation of a core whose handler wants an Object. Operation is called with what of
+// the core there is: nullptr of an object that was moved from.
 template <class Object, class Executor, class Core, class Operation>
 class initiate_object
 {
@@ -63,7 +64,8 @@ public:
   void operator()(Handler&& handler)
   {
     operation_(core_.get(), executor_,
-      object_handler<Object, Executor, std::decay_t<Handler>>(executor_, std::forward<Handler>(handler)));
+      object_handler<Object, Executor, std::decay_t<Handler>>(
+        executor_, std::forward<Handler>(handler)));
   }
 
 private:
@@ -77,8 +79,8 @@ private:
 // The wrapped handler's executor, allocator and cancellation slot are the handler's own.
 template <template <class, class> class Associator, class Object, class Executor, class Handler,
   class Candidate>
-struct boost::asio::associator<Associator, rdma::detail::object_handler<Object, Executor, Handler>, Candidate>
-  : Associator<Handler, Candidate>
+struct boost::asio::associator<Associator, rdma::detail::object_handler<Object, Executor, Handler>,
+  Candidate> : Associator<Handler, Candidate>
 {
   using wrapped_type = rdma::detail::object_handler<Object, Executor, Handler>;
 

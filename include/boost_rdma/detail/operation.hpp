@@ -101,8 +101,9 @@ private:
   bool no_data_ = false;
 };
 
-// A buffer sequence as an initiation keeps it until it is started: what use_awaitable puts into a coroutine
-// frame. Asio recycles frames of up to 1 KiB, which a buffer_list would not leave room in.
+// A buffer sequence as an initiation keeps it until it is started: what use_awaitable puts into a
+// coroutine frame. Asio recycles frames of up to 1 KiB, which a buffer_list would not leave room
+// in.
 template <const_buffer_sequence Buffers>
 auto pieces_of(const Buffers& buffers)
 {
@@ -123,7 +124,10 @@ std::array<const_buffer, N> pieces_of(const std::array<T, N>& buffers)
   return pieces;
 }
 
-inline const buffer_list& as_list(const buffer_list& list) noexcept { return list; }
+inline const buffer_list& as_list(const buffer_list& list) noexcept
+{
+  return list;
+}
 
 template <const_buffer_sequence Pieces>
 buffer_list as_list(const Pieces& pieces)
@@ -141,9 +145,9 @@ struct outcome
 };
 
 // An operation in its slot. The slot belongs to a work_source (a queue pair or a shared receive
-// queue); the handler lies in `storage` or where its allocator put it. The function pointer knows the
-// handler's type: it moves the handler out, gives the slot back and then, where `invoke` says so,
-// calls the handler, directly when `in_context` says that this thread runs the I/O executor.
+// queue); the handler lies in `storage` or where its allocator put it. The function pointer knows
+// the handler's type: it moves the handler out, gives the slot back and then, where `invoke` says
+// so, calls the handler, directly when `in_context` says that this thread runs the I/O executor.
 struct operation
 {
   using complete_function = void (*)(operation*, bool invoke, bool in_context);
@@ -160,13 +164,16 @@ struct operation
 
   static constexpr std::size_t storage_size = 256;
 
-  // relaxed: `waiting`, `posted` and `flushed` come and go with the source's mutex held, and who looks for those holds it;
-  // the others change where nobody else has the slot.
+  // relaxed: `waiting`, `posted` and `flushed` come and go with the source's mutex held, and who
+  // looks for those holds it; the others change where nobody else has the slot.
   [[nodiscard]] state stage() const noexcept { return stage_.load(std::memory_order_relaxed); }
   void stage(state entered) noexcept { stage_.store(entered, std::memory_order_relaxed); }
 
   // Tells this use of the slot from earlier and later ones. As above.
-  [[nodiscard]] std::uint32_t generation() const noexcept { return generation_.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint32_t generation() const noexcept
+  {
+    return generation_.load(std::memory_order_relaxed);
+  }
   void generation(std::uint32_t use) noexcept { generation_.store(use, std::memory_order_relaxed); }
 
   complete_function complete = nullptr;
@@ -176,19 +183,20 @@ struct operation
   operation* previous = nullptr;
   outcome result;
   request what;
-  ibv_sge* pieces = nullptr;                // room for the source's max_sge
-  registration** registrations = nullptr;   // one a piece; null for plain inline data
-  void** origins = nullptr;                 // where a piece's bytes are to be copied to at the end, or null
+  ibv_sge* pieces = nullptr;              // room for the source's max_sge
+  registration** registrations = nullptr; // one a piece; null for plain inline data
+  void** origins = nullptr; // where a piece's bytes are to be copied to at the end, or null
   std::size_t bytes = 0;
   std::uint32_t index = 0;
-  std::uint32_t credits = 0;    // work requests that it occupies in the queue
+  std::uint32_t credits = 0; // work requests that it occupies in the queue
   std::uint16_t piece_count = 0;
   std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
-  bool retains = false; // the registrations
-  bool bounced = false; // some origin is not null
-  bool at_once = false; // the handler is the library's and waits for no other's
-  std::vector<registration*> batch_registrations; // retained; the batch itself may be gone at the end
-  std::atomic<std::uint16_t> next_vacant{0};      // see work_source::claim()
+  bool retains = false;   // the registrations
+  bool bounced = false;   // some origin is not null
+  bool at_once = false;   // the handler is the library's and waits for no other's
+  std::vector<registration*>
+    batch_registrations;                     // retained; the batch itself may be gone at the end
+  std::atomic<std::uint16_t> next_vacant{0}; // see work_source::claim()
   alignas(std::max_align_t) std::byte storage[storage_size];
 
 private:

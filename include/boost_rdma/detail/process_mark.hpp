@@ -16,8 +16,8 @@ namespace rdma::detail {
 // How many fork()s lie between the start of the program and this process.
 extern std::atomic<std::uint32_t> fork_count;
 
-// The process that made an object. What verbs gave belongs to it for good: the kernel refuses a child's
-// calls, and the software device's threads are not there.
+// The process that made an object. What verbs gave belongs to it for good: the kernel refuses a
+// child's calls, and the software device's threads are not there.
 class process_mark
 {
 public:

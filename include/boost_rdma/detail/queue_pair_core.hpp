@@ -36,25 +36,26 @@ namespace rdma::detail {
 class device_impl;
 class shared_receive_core;
 
-// What keeps an eye on the peer for as long as the queue pair is connected (floor 3). close() ends it,
-// telling the peer; it calls queue_pair_core::disconnect() when the peer is gone. Destroyed after the verbs
-// queue pair, as librdmacm wants it (rdma_destroy_id(3)).
+// What keeps an eye on the peer for as long as the queue pair is connected (floor 3). close() ends
+// it, telling the peer; it calls queue_pair_core::disconnect() when the peer is gone. Destroyed
+// after the verbs queue pair, as librdmacm wants it (rdma_destroy_id(3)).
 class connection_guard
 {
 public:
   virtual ~connection_guard() = default;
   virtual void close() noexcept = 0;
 
-  // Tells the peer that all has arrived which this side sent, and that no more comes. queue_pair_core::end_orderly()
-  // follows, when the peer has said the same where there are words for that. The queue pair's mutex is held.
+  // Tells the peer that all has arrived which this side sent, and that no more comes.
+  // queue_pair_core::end_orderly() follows, when the peer has said the same where there are words
+  // for that. The queue pair's mutex is held.
   virtual void finish() noexcept = 0;
 
   // A word for the peer's companion; false where there is no channel for it.
   virtual bool send_lane(lane_word, const std::string&) { return false; }
 };
 
-// What a connection manager wants of a transition (rdma_init_qp_attr(3)): fills in the attributes for
-// attributes.qp_state and the mask of those that count. An errno value, or 0.
+// What a connection manager wants of a transition (rdma_init_qp_attr(3)): fills in the attributes
+// for attributes.qp_state and the mask of those that count. An errno value, or 0.
 class transition_source
 {
 public:
@@ -92,9 +93,10 @@ public:
   [[nodiscard]] bool is_connected() const;
   [[nodiscard]] rdma::diagnosis diagnose() const;
 
-  // What the peer needs; `local` is the address that the peer reaches this host by. From here on the queue pair
-  // stays on its device.
-  endpoint_description local_endpoint(const std::optional<boost::asio::ip::address>& local, error_code& ec);
+  // What the peer needs; `local` is the address that the peer reaches this host by. From here on
+  // the queue pair stays on its device.
+  endpoint_description local_endpoint(
+    const std::optional<boost::asio::ip::address>& local, error_code& ec);
 
   // INIT -> RTR -> RTS. What brought the descriptions to both sides may know who is ready first.
   enum class side
@@ -105,18 +107,22 @@ public:
   };
   void connect(const endpoint_description& remote, error_code& ec, side which = side::unknown);
 
-  // What floor 3 offers to a peer: the same for one wire of the device, and the queue pair may move yet.
+  // What floor 3 offers to a peer: the same for one wire of the device, and the queue pair may move
+  // yet.
   endpoint_description offer(const boost::asio::ip::address& local, wire by, error_code& ec);
 
-  // As connect(), but the queue pair is the library's until confirmed(): receives wait, sends are refused.
+  // As connect(), but the queue pair is the library's until confirmed(): receives wait, sends are
+  // refused.
   void connect_unconfirmed(const endpoint_description& remote, side which, error_code& ec);
 
-  // A message to the peer's device that it acknowledges and its program does not notice: an RDMA write of no bytes.
-  // `done` is called once, on any thread, but not in here; not at all when the io_context goes before.
+  // A message to the peer's device that it acknowledges and its program does not notice: an RDMA
+  // write of no bytes. `done` is called once, on any thread, but not in here; not at all when the
+  // io_context goes before.
   using confirmation_handler = std::function<void(error_code)>;
   void confirm(confirmation_handler done);
 
-  // Looks whether confirm()'s message got through, where the threads that run the queue pair's io_context are busy.
+  // Looks whether confirm()'s message got through, where the threads that run the queue pair's
+  // io_context are busy.
   void look_for_confirmation();
 
   // The path carries messages both ways: connected.
@@ -128,11 +134,13 @@ public:
   // Why the queue pair cannot be moved to the software device; empty when it can.
   [[nodiscard]] std::string why_not_move() const;
 
-  // Not connected yet, or not confirmed: goes on on the software device, with the receives that wait.
+  // Not connected yet, or not confirmed: goes on on the software device, with the receives that
+  // wait.
   void move_to_software(error_code& ec);
 
   [[nodiscard]] transport_choice transport() const;
-  // Of the software device's wires; empty where it is the one, or there are none. transport() tells from then on.
+  // Of the software device's wires; empty where it is the one, or there are none. transport() tells
+  // from then on.
   [[nodiscard]] std::string why_not_shared_memory();
 
   // What the peer's program gave along with connecting.
@@ -146,30 +154,31 @@ public:
   // The device itself made the last transitions, as iWARP's do when the manager connects.
   void note_connected(const boost::asio::ip::address& own, const boost::asio::ip::address& peer);
 
-  // Takes over what connects and then watches the peer. False, and the guard is gone, when the queue
-  // pair has one already or can no more be connected.
+  // Takes over what connects and then watches the peer. False, and the guard is gone, when the
+  // queue pair has one already or can no more be connected.
   bool attach(std::shared_ptr<connection_guard> guard);
 
   // Why it has ended; operation_aborted when it was closed.
   [[nodiscard]] error_code end_reason() const;
 
-  // What a higher floor keeps beside it: the one that there is, or, while connected, what `source` makes. Null, and why,
-  // otherwise.
+  // What a higher floor keeps beside it: the one that there is, or, while connected, what `source`
+  // makes. Null, and why, otherwise.
   std::shared_ptr<companion> companion_by(companion_source& source, error_code& ec);
 
   // To the peer's companion, and from it. May throw std::bad_alloc.
   bool send_lane(lane_word word, const std::string& text);
   void hear_of_lane(lane_word word, const std::string& text);
 
-  // Another queue pair to the same peer: on the same device and port, by the same wire. Before it is connected.
+  // Another queue pair to the same peer: on the same device and port, by the same wire. Before it
+  // is connected.
   [[nodiscard]] queue_pair_options options_of_sibling() const;
   endpoint_description describe_sibling(queue_pair_core& sibling, error_code& ec) const;
 
   // Whether the device has sends, writes or other requests whose outcome is not known yet.
   [[nodiscard]] bool sends_in_flight() const;
 
-  // The peer is gone: operations end with `reason`, those to come as well. Only the first reason counts. `why` is for
-  // diagnose().
+  // The peer is gone: operations end with `reason`, those to come as well. Only the first reason
+  // counts. `why` is for diagnose().
   void disconnect(const error_code& reason, const std::string& why = std::string());
 
   // By the user: operations end with operation_aborted, those to come with error::closed.
@@ -191,7 +200,8 @@ public:
 
   void submit(operation* op, const buffer_list& buffers) override;
   void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
-  void fail(const error_code& reason, const char* what, const work_source* through) noexcept override;
+  void fail(
+    const error_code& reason, const char* what, const work_source* through) noexcept override;
   void end_in_child() noexcept override;
   void on_device_event(const device_news& news) noexcept override;
   void stop() noexcept override;
@@ -274,7 +284,7 @@ private:
   ibv_qp* native_ = nullptr;
   std::uint32_t number_ = 0;
   std::atomic<std::uint32_t> inline_max_{0}; // changes only before the queue pair is connected
-  std::uint32_t reserved_ = 0; // completions
+  std::uint32_t reserved_ = 0;               // completions
 
   lifecycle lifecycle_ = lifecycle::open;
   error_code reason_;
@@ -285,18 +295,19 @@ private:
   std::vector<declined_transport> declined_;
   std::string peer_data_;
   std::uint8_t gid_index_ = 0;
-  std::uint8_t port_ = 0; // that the queue pair is on
-  bool by_ethernet_ = false; // that port is RoCE's
+  std::uint8_t port_ = 0;       // that the queue pair is on
+  bool by_ethernet_ = false;    // that port is RoCE's
   bool ever_connected_ = false; // reached RTR
-  bool described_ = false; // local_ is filled in
+  bool described_ = false;      // local_ is filled in
   bool error_state_ = false;
-  std::uint64_t confirmation_ = 0; // wr_id of the message that confirms the path
-  bool holds_receives_ = false; // until the device is known for certain
-  error_code device_reason_;        // what the device reported of this queue pair
+  std::uint64_t confirmation_ = 0;         // wr_id of the message that confirms the path
+  bool holds_receives_ = false;            // until the device is known for certain
+  error_code device_reason_;               // what the device reported of this queue pair
   bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   std::shared_ptr<connection_guard> guard_;
   std::shared_ptr<companion> companion_;
-  std::optional<std::pair<lane_word, std::string>> lane_word_; // of the peer's, when there is no companion yet
+  std::optional<std::pair<lane_word, std::string>>
+    lane_word_; // of the peer's, when there is no companion yet
   std::optional<boost::asio::ip::address> described_by_; // describe_self()'s
 
   std::uint32_t sends_posted_ = 0; // credits in use
@@ -315,10 +326,10 @@ private:
   boost::asio::steady_timer flush_timer_;
   bool flush_timer_runs_ = false;
 
-  struct endings; // who waits for the end
+  struct endings;                    // who waits for the end
   std::unique_ptr<endings> endings_; // made when somebody does
   std::optional<error_code> ended_;  // the connection has, so
-  error_code refused_sends_;    // what sends end with that come after a shutdown, the peer's or ours
+  error_code refused_sends_; // what sends end with that come after a shutdown, the peer's or ours
   bool shut_down_here_ = false; // by this side's user
   bool told_finished_ = false;  // the guard told the peer that all has arrived
   bool orderly_ = false;        // so did the peer

@@ -28,8 +28,9 @@ using device_keys = std::array<std::uint32_t, device_count_max>;
 class domain_impl;
 
 // Registered memory as an operation sees it: the keys, and a count of who needs it registered. The
-// owner (memory_region, registered_buffer) holds one reference and every operation in flight another,
-// so that memory is neither deregistered nor given out again while a device may still touch it.
+// owner (memory_region, registered_buffer) holds one reference and every operation in flight
+// another, so that memory is neither deregistered nor given out again while a device may still
+// touch it.
 struct registration
 {
   device_keys local_keys{};
@@ -53,8 +54,8 @@ struct registration
       destroy(this);
   }
 
-  // The owner's way, where no registration is found by address: a count of one is its own then, which nobody can be about to
-  // add to, so that there is nothing to subtract.
+  // The owner's way, where no registration is found by address: a count of one is its own then,
+  // which nobody can be about to add to, so that there is nothing to subtract.
   void release_owned() noexcept
   {
     // acquire: as above

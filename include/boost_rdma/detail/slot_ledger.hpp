@@ -13,8 +13,8 @@
 
 namespace rdma::detail {
 
-// Which slots of a work source are vacant, how many are claimed, and what it means that they are: in one word, so that
-// claiming and releasing a slot cost one atomic operation each, and no mutex.
+// Which slots of a work source are vacant, how many are claimed, and what it means that they are:
+// in one word, so that claiming and releasing a slot cost one atomic operation each, and no mutex.
 //
 // Vacant slots are a stack, linked through operation::next_vacant.
 class slot_ledger
@@ -25,7 +25,10 @@ public:
   public:
     // The vacant slot on top, as its index plus one; 0 when there is none.
     [[nodiscard]] std::uint16_t top() const noexcept { return static_cast<std::uint16_t>(bits_); }
-    [[nodiscard]] std::uint32_t claimed() const noexcept { return static_cast<std::uint16_t>(bits_ >> claimed_shift); }
+    [[nodiscard]] std::uint32_t claimed() const noexcept
+    {
+      return static_cast<std::uint16_t>(bits_ >> claimed_shift);
+    }
 
     // Slots are claimed and released with the source's mutex held.
     [[nodiscard]] bool guarded() const noexcept { return (bits_ & guarded_bit) != 0; }
@@ -42,9 +45,18 @@ public:
     {
       return entry((bits_ & ~top_mask) - (std::uint64_t{1} << claimed_shift) + tag_step + top);
     }
-    [[nodiscard]] entry with_more(std::uint16_t top) const noexcept { return entry((bits_ & ~top_mask) + tag_step + top); }
-    [[nodiscard]] entry with_guarded(bool yes) const noexcept { return entry(yes ? bits_ | guarded_bit : bits_ & ~guarded_bit); }
-    [[nodiscard]] entry with_counts(bool yes) const noexcept { return entry(yes ? bits_ | counts_bit : bits_ & ~counts_bit); }
+    [[nodiscard]] entry with_more(std::uint16_t top) const noexcept
+    {
+      return entry((bits_ & ~top_mask) + tag_step + top);
+    }
+    [[nodiscard]] entry with_guarded(bool yes) const noexcept
+    {
+      return entry(yes ? bits_ | guarded_bit : bits_ & ~guarded_bit);
+    }
+    [[nodiscard]] entry with_counts(bool yes) const noexcept
+    {
+      return entry(yes ? bits_ | counts_bit : bits_ & ~counts_bit);
+    }
 
   private:
     friend class slot_ledger;
@@ -59,8 +71,8 @@ public:
 
   [[nodiscard]] entry read() const noexcept { return entry(word_.load(std::memory_order_acquire)); }
 
-  // acq_rel: who claims a slot sees what was done by who released it; who finds the ledger not guarded sees what the
-  // source was made into before.
+  // acq_rel: who claims a slot sees what was done by who released it; who finds the ledger not
+  // guarded sees what the source was made into before.
   bool replace(entry& expected, entry next) noexcept
   {
     return word_.compare_exchange_weak(
@@ -72,8 +84,9 @@ private:
   static constexpr std::uint64_t top_mask = 0xffff;
   static constexpr std::uint64_t guarded_bit = std::uint64_t{1} << 32;
   static constexpr std::uint64_t counts_bit = std::uint64_t{1} << 33;
-  // Changes with the stack, so that a slot that was claimed and released meanwhile is not taken for what it was: 30 bits
-  // that come round after a thousand million changes, within one compare_exchange.
+  // Changes with the stack, so that a slot that was claimed and released meanwhile is not taken for
+  // what it was: 30 bits that come round after a thousand million changes, within one
+  // compare_exchange.
   static constexpr std::uint64_t tag_step = std::uint64_t{1} << 34;
 
   std::atomic<std::uint64_t> word_{guarded_bit | counts_bit};

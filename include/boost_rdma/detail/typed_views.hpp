@@ -22,12 +22,13 @@ template <class T>
 concept viewable = std::is_object_v<T> && std::is_trivially_copyable_v<T>;
 
 /// For the library itself.
-// A namespace of its own: that of a base class is searched for functions of its descendants' arguments.
+// A namespace of its own: that of a base class is searched for functions of its descendants'
+// arguments.
 namespace typed {
 
 /// Looking at registered memory as objects: what every buffer, view and region offers.
-// `Writable` says whether Buffer gives access to change the memory; one that is const inside gives only const
-// objects.
+// `Writable` says whether Buffer gives access to change the memory; one that is const inside gives
+// only const objects.
 template <class Buffer, bool Writable>
 class typed_views
 {

@@ -70,8 +70,8 @@ void start_upgrade(upgradable_stream stream, upgrade_answer answer,
   boost::asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)> handler);
 
 // `executor` is the queue pair's, whose core may be null.
-void start_upgrade(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  upgradable_stream stream, const connect_options& options,
+void start_upgrade(const boost::asio::any_io_executor& executor,
+  std::shared_ptr<queue_pair_core> core, upgradable_stream stream, const connect_options& options,
   boost::asio::any_completion_handler<void(error_code)> handler);
 
 template <class QueuePair>
@@ -95,7 +95,8 @@ public:
     const bool same_context = inner == boost::asio::any_io_executor(executor_);
     start_upgrade(make_upgradable(std::move(stream)),
       upgrade_answer{inner, same_context, domain, std::move(request), options},
-      object_handler<QueuePair, executor_type, std::decay_t<Handler>>(executor_, std::forward<Handler>(handler)));
+      object_handler<QueuePair, executor_type, std::decay_t<Handler>>(
+        executor_, std::forward<Handler>(handler)));
   }
 
 private:
@@ -119,8 +120,8 @@ public:
   template <class Handler, class Stream>
   void operator()(Handler&& handler, Stream stream, const connect_options& options) const
   {
-    start_upgrade(
-      executor_, core_, make_upgradable(std::move(stream)), options, std::forward<Handler>(handler));
+    start_upgrade(executor_, core_, make_upgradable(std::move(stream)), options,
+      std::forward<Handler>(handler));
   }
 
 private:

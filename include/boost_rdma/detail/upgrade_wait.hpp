@@ -23,14 +23,17 @@
 
 namespace rdma::detail {
 
-// An operation of the connection service's that waits for one on another executor. On the service's thread only.
+// An operation of the connection service's that waits for one on another executor. On the service's
+// thread only.
 //
-// The handler owns the connection, and that owns us. As with a socket's operation, the circle is broken by the service's
-// io_context, which destroys the handlers that it has when it goes: this one is a timer's, which never expires.
+// The handler owns the connection, and that owns us. As with a socket's operation, the circle is
+// broken by the service's io_context, which destroys the handlers that it has when it goes: this
+// one is a timer's, which never expires.
 class upgrade_wait : public std::enable_shared_from_this<upgrade_wait>
 {
 public:
-  // What goes through the other executor's operation: it may outlast the connection and its buffers.
+  // What goes through the other executor's operation: it may outlast the connection and its
+  // buffers.
   using transfer = std::array<char, 1024>;
 
   explicit upgrade_wait(boost::asio::io_context& io)
@@ -44,7 +47,8 @@ public:
     to_ = to;
     waits_ = true;
     timer_.expires_at(std::chrono::steady_clock::time_point::max());
-    timer_.async_wait([self = shared_from_this(), handler = std::move(handler)](const error_code&) mutable
+    timer_.async_wait(
+      [self = shared_from_this(), handler = std::move(handler)](const error_code&) mutable
       { std::move(handler)(self->ec_, self->count_); });
   }
 
@@ -63,7 +67,8 @@ public:
 private:
   using clock = std::chrono::steady_clock;
 
-  boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>, boost::asio::io_context::executor_type>
+  boost::asio::basic_waitable_timer<clock, boost::asio::wait_traits<clock>,
+    boost::asio::io_context::executor_type>
     timer_;
   boost::asio::mutable_buffer to_;
   bool waits_ = false;

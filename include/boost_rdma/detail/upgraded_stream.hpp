@@ -30,7 +30,8 @@
 
 namespace rdma::detail {
 
-// What is at the bottom of a user's stream, as far as it has what sockets have. On the stream's executor.
+// What is at the bottom of a user's stream, as far as it has what sockets have. On the stream's
+// executor.
 template <class Stream>
 class stream_bottom
 {
@@ -50,14 +51,20 @@ public:
       lowest_.expires_never();
     if constexpr (requires { socket().set_option(boost::asio::ip::tcp::no_delay(true), ignored); })
       socket().set_option(boost::asio::ip::tcp::no_delay(true), ignored);
-    if constexpr (requires { socket().set_option(boost::asio::socket_base::keep_alive(true), ignored); })
+    if constexpr (requires {
+                    socket().set_option(boost::asio::socket_base::keep_alive(true), ignored);
+                  })
       socket().set_option(boost::asio::socket_base::keep_alive(true), ignored);
   }
 
   [[nodiscard]] endpoint_type local_endpoint()
   {
     error_code ec;
-    if constexpr (requires { { socket().local_endpoint(ec) } -> std::convertible_to<endpoint_type>; })
+    if constexpr (requires {
+                    {
+                      socket().local_endpoint(ec)
+                    } -> std::convertible_to<endpoint_type>;
+                  })
       return socket().local_endpoint(ec);
     else
       return {};
@@ -66,7 +73,11 @@ public:
   [[nodiscard]] endpoint_type remote_endpoint()
   {
     error_code ec;
-    if constexpr (requires { { socket().remote_endpoint(ec) } -> std::convertible_to<endpoint_type>; })
+    if constexpr (requires {
+                    {
+                      socket().remote_endpoint(ec)
+                    } -> std::convertible_to<endpoint_type>;
+                  })
       return socket().remote_endpoint(ec);
     else
       return {};
@@ -104,22 +115,27 @@ private:
 
 // A user's stream as a control stream.
 //
-// Two executors meet here. We live on the service's thread, like the connection that owns us. The user's stream is touched
-// on its own executor only, in a strand of ours, for that executor may have many threads; nothing of the user's runs there
-// any more, as the stream was given away. Each operation goes there by a post, and its outcome comes back by another.
+// Two executors meet here. We live on the service's thread, like the connection that owns us. The
+// user's stream is touched on its own executor only, in a strand of ours, for that executor may
+// have many threads; nothing of the user's runs there any more, as the stream was given away. Each
+// operation goes there by a post, and its outcome comes back by another.
 //
 // Who may go before whom:
-// - The connection, with its buffers and handlers, goes when it is over or with the service, while the operation on the
-//   user's stream is still in flight. That operation owns the stream and the bytes (upgrade_wait::transfer), refers to
-//   who waits for it weakly, and looks whether it is there on the service's thread alone.
-// - The service's io_context goes when the user's execution context is shut down, in which no handler is called from then
-//   on, but only destroyed: an operation that is called may therefore post to the service. One that is destroyed touches
-//   nothing of the service's.
-// - The user's stream goes with its last operation. We post the last of ours, which closes it, so it is destroyed in its
+// - The connection, with its buffers and handlers, goes when it is over or with the service, while
+// the operation on the
+//   user's stream is still in flight. That operation owns the stream and the bytes
+//   (upgrade_wait::transfer), refers to who waits for it weakly, and looks whether it is there on
+//   the service's thread alone.
+// - The service's io_context goes when the user's execution context is shut down, in which no
+// handler is called from then
+//   on, but only destroyed: an operation that is called may therefore post to the service. One that
+//   is destroyed touches nothing of the service's.
+// - The user's stream goes with its last operation. We post the last of ours, which closes it, so
+// it is destroyed in its
 //   strand, or by the end of the execution context, when no thread runs there.
 //
-// There is no TLS farewell (close_notify): control frames say by themselves where they end, and what follows frame_type::bye
-// is of no interest.
+// There is no TLS farewell (close_notify): control frames say by themselves where they end, and
+// what follows frame_type::bye is of no interest.
 template <class Stream>
 class upgraded_stream final : public control_stream
 {
@@ -157,8 +173,10 @@ public:
           return; // what comes is for the parent
         Stream& target = *stream;
         const boost::asio::mutable_buffer room(then.bytes->data(), size);
-        target.async_read_some(room, boost::asio::bind_executor(then.strand,
-          [stream = std::move(stream), then](const error_code& ec, std::size_t count) { then.deliver(ec, count); }));
+        target.async_read_some(room,
+          boost::asio::bind_executor(then.strand,
+            [stream = std::move(stream), then](const error_code& ec, std::size_t count)
+            { then.deliver(ec, count); }));
       });
   }
 
@@ -177,8 +195,10 @@ public:
           return; // the parent writes it
         Stream& target = *stream;
         const boost::asio::const_buffer data(then.bytes->data(), size);
-        target.async_write_some(data, boost::asio::bind_executor(then.strand,
-          [stream = std::move(stream), then](const error_code& ec, std::size_t count) { then.deliver(ec, count); }));
+        target.async_write_some(data,
+          boost::asio::bind_executor(then.strand,
+            [stream = std::move(stream), then](const error_code& ec, std::size_t count)
+            { then.deliver(ec, count); }));
       });
   }
 
@@ -187,7 +207,8 @@ public:
     if (!stream_)
       return false;
     probing_->start({}, std::move(handler));
-    boost::asio::post(strand_, [then = arrival(probing_, nullptr, nullptr)] { then.deliver({}, 0); });
+    boost::asio::post(
+      strand_, [then = arrival(probing_, nullptr, nullptr)] { then.deliver({}, 0); });
     return true;
   }
 
@@ -204,8 +225,9 @@ public:
 
   void close() override { end(); }
 
-  // Closing here closes nothing of the parent's; the operation in flight ends. At once, before what the parent's thread has
-  // posted: while io_context::notify_fork() runs, nothing else uses the stream.
+  // Closing here closes nothing of the parent's; the operation in flight ends. At once, before what
+  // the parent's thread has posted: while io_context::notify_fork() runs, nothing else uses the
+  // stream.
   void end_in_child() override
   {
     if (const auto stream = in_child_.lock())
@@ -246,8 +268,8 @@ private:
     return {strand_, io_, waiting, std::move(bytes), read, process_mark()};
   }
 
-  // The strand keeps the order, so this is the last to reach the stream. Who waits need not wait for it: the user's
-  // executor may be busy, or not run at all.
+  // The strand keeps the order, so this is the last to reach the stream. Who waits need not wait
+  // for it: the user's executor may be busy, or not run at all.
   void end()
   {
     if (!stream_)
@@ -255,12 +277,14 @@ private:
     reading_->finish(boost::asio::error::operation_aborted);
     writing_->finish(boost::asio::error::operation_aborted);
     probing_->finish(boost::asio::error::operation_aborted);
-    boost::asio::post(strand_, [stream = std::move(stream_)] { stream_bottom<Stream>(*stream).close(); });
+    boost::asio::post(
+      strand_, [stream = std::move(stream_)] { stream_bottom<Stream>(*stream).close(); });
     work_.reset();
   }
 
   boost::asio::io_context::executor_type io_;
-  // Their types erased: executor_work_guard, which streams use as well, does not take strand<any_io_executor> (Boost 1.81).
+  // Their types erased: executor_work_guard, which streams use as well, does not take
+  // strand<any_io_executor> (Boost 1.81).
   boost::asio::any_io_executor strand_;
   // Between two operations the user's context must not run out of work.
   boost::asio::executor_work_guard<boost::asio::any_io_executor> work_;
@@ -268,7 +292,8 @@ private:
   std::shared_ptr<upgrade_wait> writing_;
   std::shared_ptr<upgrade_wait> probing_;
   std::shared_ptr<Stream> stream_; // until closed
-  const std::weak_ptr<Stream> in_child_; // the same, whatever a thread of the parent's was doing to it
+  const std::weak_ptr<Stream>
+    in_child_; // the same, whatever a thread of the parent's was doing to it
   boost::asio::ip::tcp::endpoint local_;
   boost::asio::ip::tcp::endpoint remote_;
 };

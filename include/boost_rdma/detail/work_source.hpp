@@ -41,7 +41,8 @@ struct work_request_name
 
   [[nodiscard]] constexpr std::uint64_t packed() const noexcept
   {
-    return (std::uint64_t{source} << 48) | (std::uint64_t{slot} << 33) | (std::uint64_t{last} << 32) | generation;
+    return (std::uint64_t{source} << 48) | (std::uint64_t{slot} << 33) | (std::uint64_t{last} << 32)
+      | generation;
   }
   [[nodiscard]] static constexpr std::uint32_t source_of(std::uint64_t id) noexcept
   {
@@ -49,8 +50,8 @@ struct work_request_name
   }
   [[nodiscard]] static constexpr work_request_name of(std::uint64_t id) noexcept
   {
-    return {source_of(id), static_cast<std::uint32_t>(id >> 33) & (slots_max - 1), ((id >> 32) & 1) != 0,
-      static_cast<std::uint32_t>(id)};
+    return {source_of(id), static_cast<std::uint32_t>(id >> 33) & (slots_max - 1),
+      ((id >> 32) & 1) != 0, static_cast<std::uint32_t>(id)};
   }
 };
 
@@ -67,8 +68,9 @@ class work_source : public std::enable_shared_from_this<work_source>
 {
 public:
   // Plain pieces of up to copy_max bytes are copied.
-  work_source(std::shared_ptr<completion_queue_impl> completions, std::shared_ptr<domain_impl> domain,
-    std::uint32_t max_sge, std::size_t copy_max, vicinity executor);
+  work_source(std::shared_ptr<completion_queue_impl> completions,
+    std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, std::size_t copy_max,
+    vicinity executor);
   virtual ~work_source();
   work_source(const work_source&) = delete;
   work_source& operator=(const work_source&) = delete;
@@ -85,34 +87,37 @@ public:
   // Gives the slot back. The source may be gone afterwards; the caller keeps its completion queue.
   void release(operation* op) noexcept;
 
-  // Whether its operations keep the execution context running, as they do from the beginning. Those that do not are
-  // noticed when others on the same completion queue are waited for.
+  // Whether its operations keep the execution context running, as they do from the beginning. Those
+  // that do not are noticed when others on the same completion queue are waited for.
   void count_as_work(bool counts) noexcept;
 
   // Copies what has arrived to the plain memory that it is for, before the handler hears of it.
   static void deliver(operation* op) noexcept;
 
-  // Asks the device for what op->what says; from here on op completes exactly once. Does not throw: what
-  // is found wrong, want of memory too, is op's outcome. The source may be gone when this returns.
+  // Asks the device for what op->what says; from here on op completes exactly once. Does not throw:
+  // what is found wrong, want of memory too, is op's outcome. The source may be gone when this
+  // returns.
   virtual void submit(operation* op, const buffer_list& buffers) = 0;
 
   // As far as `type` permits: a waiting operation is withdrawn, a posted one ended by `terminal`.
   // Does nothing when the slot is used otherwise by now.
   void cancel(std::uint32_t index, std::uint32_t generation, boost::asio::cancellation_type type);
 
-  // Appends the operations that these completions of its work requests end, with their outcome filled in. A completion
-  // that is stale, or not the last of its batch, ends none.
+  // Appends the operations that these completions of its work requests end, with their outcome
+  // filled in. A completion that is stale, or not the last of its batch, ends none.
   virtual void take(const ibv_wc* completions, std::size_t count, operation_list& ended) = 0;
 
-  // The device gave up the completion queue, or itself, or, where `through` is given, that shared receive queue:
-  // operations end with `reason` at once, as no completion will come.
-  virtual void fail(const error_code& reason, const char* what, const work_source* through) noexcept = 0;
+  // The device gave up the completion queue, or itself, or, where `through` is given, that shared
+  // receive queue: operations end with `reason` at once, as no completion will come.
+  virtual void fail(
+    const error_code& reason, const char* what, const work_source* through) noexcept = 0;
 
-  // In a child process: what its parent had outstanding ends with error::forked. The device is not touched.
+  // In a child process: what its parent had outstanding ends with error::forked. The device is not
+  // touched.
   virtual void end_in_child() noexcept;
 
-  // The io_context is going: first every source's device lets go of its memory (queue pairs before the
-  // shared receive queues that they use), then handlers are destroyed uncalled.
+  // The io_context is going: first every source's device lets go of its memory (queue pairs before
+  // the shared receive queues that they use), then handlers are destroyed uncalled.
   virtual void stop() noexcept {}
   virtual void abandon() noexcept = 0;
 
@@ -125,9 +130,10 @@ protected:
   // Called with the mutex held or not.
   void finish(operation* op, const error_code& ec);
 
-  // Checks the buffers and stores them in op with their keys. The mutex is held. retain_buffers() is to follow while the
-  // caller still has them, unless the device is done with them by then.
-  bool adopt(operation* op, const provided_buffers& buffers, std::size_t device_index, error_code& ec);
+  // Checks the buffers and stores them in op with their keys. The mutex is held. retain_buffers()
+  // is to follow while the caller still has them, unless the device is done with them by then.
+  bool adopt(
+    operation* op, const provided_buffers& buffers, std::size_t device_index, error_code& ec);
 
   static void retain_buffers(operation* op) noexcept;
 
@@ -142,8 +148,9 @@ protected:
   [[nodiscard]] std::uint32_t claimed() const noexcept { return ledger_.read().claimed(); }
   [[nodiscard]] bool is_work() const noexcept { return ledger_.read().is_work(); }
 
-  // Whether slots are claimed and released with the mutex held. So it is from the beginning, and wherever drained() has
-  // something to do, the completion queue may be exchanged, or the source has left it. The mutex is held.
+  // Whether slots are claimed and released with the mutex held. So it is from the beginning, and
+  // wherever drained() has something to do, the completion queue may be exchanged, or the source
+  // has left it. The mutex is held.
   void guard_slots(bool yes) noexcept;
 
   // Destroys all handlers uncalled.
@@ -153,8 +160,8 @@ protected:
   virtual void unlink(operation* op) = 0;
   virtual void terminate() = 0;
 
-  // The last claimed slot was released, where slots are guarded; the mutex is held. Returns true when the source is to
-  // leave its completion queue, which then may be the end of it.
+  // The last claimed slot was released, where slots are guarded; the mutex is held. Returns true
+  // when the source is to leave its completion queue, which then may be the end of it.
   virtual bool drained() = 0;
 
   std::shared_ptr<domain_impl> domain_;
@@ -162,7 +169,8 @@ protected:
   mutable std::mutex mutex_;
   std::uint32_t source_index_ = 0;
   bool registered_ = false; // with the completion queue, which then keeps this alive
-  std::shared_ptr<work_source> self_; // while operations are claimed that nothing else keeps this alive for
+  std::shared_ptr<work_source>
+    self_; // while operations are claimed that nothing else keeps this alive for
   const std::uint32_t max_sge_;
   const std::size_t copy_max_;
 

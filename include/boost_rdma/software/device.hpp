@@ -29,8 +29,9 @@ struct device_settings
   /// Empty: every address of the host that is up, loopback first, without IPv6 link-local ones.
   std::vector<std::string> addresses;
 
-  /// The wires that queue pairs may use: "local" (shared memory, between processes of one host and user) and
-  /// "tcp". Empty: what the environment variable BOOST_RDMA_WIRES lists, separated by commas, or both.
+  /// The wires that queue pairs may use: "local" (shared memory, between processes of one host and
+  /// user) and "tcp". Empty: what the environment variable BOOST_RDMA_WIRES lists, separated by
+  /// commas, or both.
   /** The device uses "local" wherever it can. EINVAL for a name that is none of these. */
   std::vector<std::string> wires;
 
@@ -52,9 +53,9 @@ struct device_settings
   /// Shortest time that the device keeps trying before IBV_WC_RETRY_EXC_ERR.
   /**
    * The InfiniBand timer (4.096 us * 2^timeout, retry_cnt + 1 times, and up to four times that:
-   * IBA 9.7.6.1.3) is meant for silicon that always answers. A peer in software shares its processor
-   * with others; the device waits at least this long for it. A connection that is known to be gone
-   * is reported after 100 ms, or after the InfiniBand timer where that is shorter.
+   * IBA 9.7.6.1.3) is meant for silicon that always answers. A peer in software shares its
+   * processor with others; the device waits at least this long for it. A connection that is known
+   * to be gone is reported after 100 ms, or after the InfiniBand timer where that is shorter.
    */
   std::chrono::milliseconds retry_time_min{3000};
 

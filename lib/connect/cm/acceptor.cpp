@@ -62,8 +62,9 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   try
   {
     const auto& receives = options.queue_pair.receives;
-    const auto& device = receives ? receives->completions().device()
-                                  : domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
+    const auto& device = receives
+      ? receives->completions().device()
+      : domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
     if (device.kind() == device_kind::software)
     {
       ec = error::no_connection_manager;
@@ -74,7 +75,8 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
     if (channel == nullptr)
       return nullptr;
     auto made = std::make_shared<acceptor_impl>(
-      std::make_shared<const acceptor_settings>(acceptor_settings{inner, same_context, domain, options, device}),
+      std::make_shared<const acceptor_settings>(
+        acceptor_settings{inner, same_context, domain, options, device}),
       *channel);
     service.add(made);
     made->listen(endpoint, ec);
@@ -89,7 +91,8 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   return nullptr;
 }
 
-acceptor_impl::acceptor_impl(std::shared_ptr<const acceptor_settings> settings, event_channel& channel)
+acceptor_impl::acceptor_impl(
+  std::shared_ptr<const acceptor_settings> settings, event_channel& channel)
   : settings_(std::move(settings))
   , channel_(channel)
 {
@@ -114,7 +117,9 @@ void acceptor_impl::try_listen(const tcp::endpoint& endpoint, error_code& ec)
     return;
   int reuse = settings_->options.reuse_address ? 1 : 0;
   errno = 0;
-  if (id_.api().set_option(id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof reuse) != 0)
+  if (id_.api().set_option(
+        id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof reuse)
+    != 0)
     ec = last_cm_error();
   tcp::endpoint wanted = endpoint; // librdmacm wants it writable
   if (!ec && id_.api().bind_addr(id_.get(), wanted.data()) != 0)
@@ -140,7 +145,8 @@ void acceptor_impl::assign_slot(Handler& handler, std::uint64_t number)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   if (slot.is_connected())
-    slot.assign([weak = weak_from_this(), number](asio::cancellation_type type)
+    slot.assign(
+      [weak = weak_from_this(), number](asio::cancellation_type type)
       {
         if (const auto self = weak.lock(); self && type != asio::cancellation_type::none)
           self->withdraw(number);
@@ -150,7 +156,8 @@ void acceptor_impl::assign_slot(Handler& handler, std::uint64_t number)
 void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler_type handler)
 {
   if (process_.foreign()) // before the mutex: the parent's thread may have held it
-    return waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler)).complete(error::forked, nullptr);
+    return waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
+      .complete(error::forked, nullptr);
   std::unique_lock lock(mutex_);
   const std::uint64_t number = ++last_number_;
   // Before anybody else can see the accept: slots are for the thread that initiates.
@@ -177,7 +184,8 @@ void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler
 void acceptor_impl::get_request(const asio::any_io_executor& executor, request_handler_type handler)
 {
   if (process_.foreign())
-    return waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler)).complete(error::forked, nullptr);
+    return waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler))
+      .complete(error::forked, nullptr);
   std::unique_lock lock(mutex_);
   const std::uint64_t number = ++last_number_;
   assign_slot(handler, number);
@@ -225,7 +233,8 @@ void acceptor_impl::end_waiting(std::unique_lock<std::mutex>& lock, const error_
 
 void acceptor_impl::end_in_child()
 {
-  // The parent's thread may have held it, which is not here to free it. The operations then end with the io_context.
+  // The parent's thread may have held it, which is not here to free it. The operations then end
+  // with the io_context.
   std::unique_lock lock(mutex_, std::try_to_lock);
   if (lock)
     end_waiting(lock, error::forked);
@@ -289,8 +298,8 @@ void acceptor_impl::on_event(const event& what)
   }
   if (link)
   {
-    log_line(spdlog::level::info, "RDMA-CM: too many requests on port {}: rejected {}", local_.port(),
-      link->peer().address().to_string());
+    log_line(spdlog::level::info, "RDMA-CM: too many requests on port {}: rejected {}",
+      local_.port(), link->peer().address().to_string());
     return link->reject({});
   }
   serve();
@@ -347,7 +356,8 @@ void acceptor_impl::finished(unclaimed_queue_pair queue_pair, const error_code& 
     return; // closed: so is the queue pair
   auto waiting = accepts_.take_front();
   if (waiting.empty())
-    return finished_.push_back(std::move(queue_pair)); // its accept was withdrawn; at most as many as those
+    return finished_.push_back(
+      std::move(queue_pair)); // its accept was withdrawn; at most as many as those
   lock.unlock();
   std::move(waiting.front().handler).complete(error_code{}, queue_pair.release());
 }

@@ -9,11 +9,11 @@
 #define BOOST_RDMA_LIB_CONNECT_CM_ACCEPTOR_IMPL_HPP
 
 #include "boost_rdma/cm/detail/cm_core.hpp"
+#include "completion/waiting_list.hpp"
 #include "connect/cm/connection.hpp"
 #include "connect/cm/held_request.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/unclaimed_queue_pair.hpp"
-#include "completion/waiting_list.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -23,9 +23,9 @@
 
 namespace rdma::cm::detail {
 
-// Listens on an rdma_cm_id, accepts those who ask while somebody wants a queue pair, and hands requests to
-// those who want to decide. What can be called from the user's threads takes the mutex; the rest runs on the
-// service's thread.
+// Listens on an rdma_cm_id, accepts those who ask while somebody wants a queue pair, and hands
+// requests to those who want to decide. What can be called from the user's threads takes the mutex;
+// the rest runs on the service's thread.
 class acceptor_impl final
   : public acceptor_core
   , public rdma::detail::abandonable
@@ -49,7 +49,8 @@ public:
 
   void on_event(const event& what) override;
 
-  // A client was accepted for the accept that waits the longest, or the next to come; or could not be.
+  // A client was accepted for the accept that waits the longest, or the next to come; or could not
+  // be.
   void finished(rdma::detail::unclaimed_queue_pair queue_pair, const error_code& ec);
 
 private:
@@ -62,7 +63,8 @@ private:
   void serve();
 
   const std::shared_ptr<const acceptor_settings> settings_;
-  event_channel& channel_; // goes before an acceptor may that something owns which the io_context destroys last
+  event_channel&
+    channel_; // goes before an acceptor may that something owns which the io_context destroys last
   boost::asio::ip::tcp::endpoint local_;
 
   const rdma::detail::process_mark process_;
@@ -71,8 +73,8 @@ private:
   std::uint64_t last_number_ = 0;
   rdma::detail::waiting_list<std::shared_ptr<queue_pair_core>> accepts_;
   rdma::detail::waiting_list<std::shared_ptr<request_core>> requests_;
-  std::deque<std::shared_ptr<connection>> asking_; // not answered yet
-  std::size_t accepting_ = 0;                      // being accepted
+  std::deque<std::shared_ptr<connection>> asking_;          // not answered yet
+  std::size_t accepting_ = 0;                               // being accepted
   std::deque<rdma::detail::unclaimed_queue_pair> finished_; // only while nobody waits
 };
 

@@ -6,8 +6,8 @@
 //
 
 #include "boost_rdma/cm/detail/cm_core.hpp"
-#include "connect/cm/connection.hpp"
 #include "completion/waiting_handler.hpp"
+#include "connect/cm/connection.hpp"
 #include "resource/device_impl.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -85,7 +85,8 @@ void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_
   if (!link)
     return std::move(waiting).complete(ec, {});
   if (slot.is_connected())
-    slot.assign([weak = std::weak_ptr(link)](asio::cancellation_type type)
+    slot.assign(
+      [weak = std::weak_ptr(link)](asio::cancellation_type type)
       {
         if (type != asio::cancellation_type::none)
           connection::post_cancel(weak);
@@ -107,7 +108,8 @@ void refuse_accept(
   waiting_handler<>(executor, std::move(handler)).complete(error::closed);
 }
 
-void refuse_request(const asio::any_io_executor& executor, acceptor_core::request_handler_type handler)
+void refuse_request(
+  const asio::any_io_executor& executor, acceptor_core::request_handler_type handler)
 {
   waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler))
     .complete(error::closed, nullptr);

@@ -32,8 +32,8 @@ namespace {
 constexpr std::chrono::milliseconds farewell_time_max{250};
 constexpr std::chrono::milliseconds farewell_step{2};
 
-// How long an id stays for the peer's answer to our disconnecting: without the id nobody repeats a lost DREQ
-// (IBA 12.9.8).
+// How long an id stays for the peer's answer to our disconnecting: without the id nobody repeats a
+// lost DREQ (IBA 12.9.8).
 constexpr std::chrono::seconds linger_time_max{1};
 
 } // namespace
@@ -171,8 +171,8 @@ rdma_conn_param connection::parameters(const queue_pair_core& core) const
   return result;
 }
 
-void connection::connect(
-  const tcp::endpoint& peer, const connect_options& options, std::unique_ptr<connection_outcome> outcome)
+void connection::connect(const tcp::endpoint& peer, const connect_options& options,
+  std::unique_ptr<connection_outcome> outcome)
 {
   const auto core = core_.lock();
   if (released_ || !core)
@@ -299,7 +299,8 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
   if (!ec)
   {
     rdma_conn_param granted = parameters(*core);
-    // The request says it from our side: what the client will ask of us, and serve (rdma_get_cm_event(3)).
+    // The request says it from our side: what the client will ask of us, and serve
+    // (rdma_get_cm_event(3)).
     granted.initiator_depth = std::min(granted.initiator_depth, asked_.initiator_depth);
     granted.responder_resources = std::min(granted.responder_resources, asked_.responder_resources);
     errno = 0;

@@ -23,8 +23,9 @@ namespace rdma::cm::detail {
 
 using rdma::detail::queue_pair_core;
 
-// How many ports of RDMA-CM's own choice are tried. Its port space is not TCP's, of which iWARP uses the ports: a
-// choice may be taken there (drivers/infiniband/core/cma.c; siw binds its TCP socket to the port it is given).
+// How many ports of RDMA-CM's own choice are tried. Its port space is not TCP's, of which iWARP
+// uses the ports: a choice may be taken there (drivers/infiniband/core/cma.c; siw binds its TCP
+// socket to the port it is given).
 inline constexpr int port_attempts_max = 32;
 
 // Whom the outcome of connecting, or of accepting, is told to; once.
@@ -35,10 +36,12 @@ public:
   virtual void done(const error_code& ec, const private_data& data) = 0;
 };
 
-// One rdma_cm_id, on either side, from the first step of connecting until its queue pair is destroyed.
+// One rdma_cm_id, on either side, from the first step of connecting until its queue pair is
+// destroyed.
 //
 // Lives on the service's thread, where all members run unless they say otherwise. The event channel
-// holds it. The queue pair has a guard that refers to it, and it refers to the queue pair, both weakly.
+// holds it. The queue pair has a guard that refers to it, and it refers to the queue pair, both
+// weakly.
 class connection final
   : public event_sink
   , public std::enable_shared_from_this<connection>
@@ -107,8 +110,9 @@ private:
   std::weak_ptr<queue_pair_core> core_;
   std::unique_ptr<connection_outcome> outcome_;
   stage stage_ = stage::idle;
-  bool released_ = false;  // the queue pair is gone, or there will be none
-  bool answer_due_ = false; // the device is in the middle of connecting, and lets go of the id only then
+  bool released_ = false; // the queue pair is gone, or there will be none
+  bool answer_due_ =
+    false; // the device is in the middle of connecting, and lets go of the id only then
   std::chrono::steady_clock::time_point deadline_;
   private_data data_; // ours as a client, the client's as a listener
   rdma_conn_param asked_{};

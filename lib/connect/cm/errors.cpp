@@ -69,8 +69,8 @@ error_code error_of_failure(const event& what)
 error_code error_of_resolving()
 {
   const error_code ec = last_cm_error();
-  const bool no_way = errno == ENODEV || errno == ENETUNREACH || errno == EHOSTUNREACH
-    || errno == EADDRNOTAVAIL;
+  const bool no_way =
+    errno == ENODEV || errno == ENETUNREACH || errno == EHOSTUNREACH || errno == EADDRNOTAVAIL;
   return no_way ? error_code(error::unreachable) : ec;
 }
 

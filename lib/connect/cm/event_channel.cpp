@@ -57,9 +57,10 @@ void event_channel::open(error_code& ec)
   if (made == nullptr)
   {
     ec = last_cm_error();
-    rdma::detail::log_line(
-      spdlog::level::warn, "RDMA-CM: cannot open an event channel (/dev/infiniband/rdma_cm): {}", ec.message());
-    // Whom the device is not open to is told so; otherwise it, or the kernel's module, is not there.
+    rdma::detail::log_line(spdlog::level::warn,
+      "RDMA-CM: cannot open an event channel (/dev/infiniband/rdma_cm): {}", ec.message());
+    // Whom the device is not open to is told so; otherwise it, or the kernel's module, is not
+    // there.
     if (ec != boost::system::errc::permission_denied
       && ec != boost::system::errc::too_many_files_open)
       ec = error::no_connection_manager;
@@ -123,7 +124,8 @@ void event_channel::take_events()
     if (bytes != nullptr)
       copy.data = private_data(std::span(bytes, found->param.conn.private_data_len));
     copy.parameters.private_data = nullptr;
-    // At once: an id cannot be destroyed while an event of its is not acknowledged (rdma_destroy_id(3)).
+    // At once: an id cannot be destroyed while an event of its is not acknowledged
+    // (rdma_destroy_id(3)).
     native_->api().ack_cm_event(found);
     try
     {
@@ -132,11 +134,13 @@ void event_channel::take_events()
     catch (const std::exception& e)
     {
       // For want of memory: that connection is lost, the others go on.
-      rdma::detail::log_line(spdlog::level::err, "RDMA-CM: {}: {}", native_->api().event_str(copy.type), e.what());
+      rdma::detail::log_line(
+        spdlog::level::err, "RDMA-CM: {}: {}", native_->api().event_str(copy.type), e.what());
     }
   }
   if (errno != EAGAIN)
-    rdma::detail::log_line(spdlog::level::err, "RDMA-CM: no more events: {}", last_cm_error().message());
+    rdma::detail::log_line(
+      spdlog::level::err, "RDMA-CM: no more events: {}", last_cm_error().message());
 }
 
 } // namespace rdma::cm::detail

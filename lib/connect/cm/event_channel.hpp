@@ -73,8 +73,9 @@ private:
   const rdma::detail::process_mark process_;
 };
 
-// Owns an rdma_cm_id. Destroying it on another thread than the service's is safe only when no event can be
-// on its way to the sink. In a child process the id is the parent's, whose descriptor the child shares: it stays.
+// Owns an rdma_cm_id. Destroying it on another thread than the service's is safe only when no event
+// can be on its way to the sink. In a child process the id is the parent's, whose descriptor the
+// child shares: it stays.
 class unique_id
 {
 public:
@@ -130,7 +131,10 @@ public:
   [[nodiscard]] boost::asio::io_context& io() noexcept { return io_; }
 
   // For words from threads that the service's end may overtake.
-  [[nodiscard]] const std::shared_ptr<rdma::detail::inbox>& words() const noexcept { return words_; }
+  [[nodiscard]] const std::shared_ptr<rdma::detail::inbox>& words() const noexcept
+  {
+    return words_;
+  }
 
   // This process is a child of the one that has the service's thread: nothing here will run.
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }

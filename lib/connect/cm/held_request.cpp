@@ -8,8 +8,8 @@
 #include "connect/cm/held_request.hpp"
 
 #include "completion/shared_receive_core.hpp"
-#include "connect/cm/event_channel.hpp"
 #include "completion/waiting_handler.hpp"
+#include "connect/cm/event_channel.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -30,7 +30,8 @@ namespace {
 class request_outcome final : public connection_outcome
 {
 public:
-  request_outcome(unclaimed_queue_pair queue_pair, waiting_handler<std::shared_ptr<queue_pair_core>> handler)
+  request_outcome(
+    unclaimed_queue_pair queue_pair, waiting_handler<std::shared_ptr<queue_pair_core>> handler)
     : queue_pair_(std::move(queue_pair))
     , handler_(std::move(handler))
   {
@@ -53,7 +54,10 @@ public:
     : handler_(std::move(handler))
   {
   }
-  void done(const error_code& ec, const private_data&) override { std::move(handler_).complete(ec); }
+  void done(const error_code& ec, const private_data&) override
+  {
+    std::move(handler_).complete(ec);
+  }
 
 private:
   waiting_handler<> handler_;
@@ -64,7 +68,8 @@ void assign_slot(Handler& handler, const std::shared_ptr<connection>& link)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   if (link && slot.is_connected())
-    slot.assign([weak = std::weak_ptr(link)](asio::cancellation_type type)
+    slot.assign(
+      [weak = std::weak_ptr(link)](asio::cancellation_type type)
       {
         if (type != asio::cancellation_type::none)
           connection::post_cancel(weak);
@@ -77,7 +82,8 @@ unclaimed_queue_pair acceptor_settings::make_queue_pair(error_code& ec) const
 {
   try
   {
-    return unclaimed_queue_pair(queue_pair_core::make(inner, same_context, domain, options.queue_pair));
+    return unclaimed_queue_pair(
+      queue_pair_core::make(inner, same_context, domain, options.queue_pair));
   }
   catch (const system_error& e)
   {
@@ -113,8 +119,10 @@ void held_request::accept(
   assign_slot(handler, link);
   waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
   if (!link || channel_.forked())
-    return std::move(waiting).complete(
-      link ? error::forked : answered ? error::closed : error::peer_lost, nullptr);
+    return std::move(waiting).complete(link ? error::forked
+        : answered                          ? error::closed
+                                            : error::peer_lost,
+      nullptr);
   asio::post(channel_.io(),
     [link, answer, settings = settings_, waiting = std::move(waiting)]() mutable
     {
@@ -131,8 +139,9 @@ void held_request::accept(
     });
 }
 
-void held_request::accept(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  const private_data& answer, asio::any_completion_handler<void(error_code)> handler)
+void held_request::accept(const asio::any_io_executor& executor,
+  std::shared_ptr<queue_pair_core> core, const private_data& answer,
+  asio::any_completion_handler<void(error_code)> handler)
 {
   const bool answered = std::exchange(answered_, true);
   const auto link = take_link();

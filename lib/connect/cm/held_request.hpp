@@ -20,7 +20,8 @@ class device_impl;
 
 namespace rdma::cm::detail {
 
-// How queue pairs are made for those who ask; outlives the acceptor with the requests that somebody holds.
+// How queue pairs are made for those who ask; outlives the acceptor with the requests that somebody
+// holds.
 struct acceptor_settings
 {
   boost::asio::any_io_executor inner; // inside strands
@@ -37,8 +38,8 @@ struct acceptor_settings
 class held_request final : public request_core
 {
 public:
-  held_request(const std::shared_ptr<connection>& link, std::shared_ptr<const acceptor_settings> settings,
-    event_channel& channel);
+  held_request(const std::shared_ptr<connection>& link,
+    std::shared_ptr<const acceptor_settings> settings, event_channel& channel);
   ~held_request() override;
 
   [[nodiscard]] const private_data& data() const noexcept override { return data_; }

@@ -49,8 +49,8 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* to, std::size_t mos
     // Entries may be larger than the ones that are known here.
     auto* const at = reinterpret_cast<std::byte*>(to) + i * entry_size;
     ibv_gid_entry entry;
-    if (const int error =
-          query_gid_ex(context, port_number, static_cast<std::uint32_t>(i), &entry, 0, sizeof entry);
+    if (const int error = query_gid_ex(
+          context, port_number, static_cast<std::uint32_t>(i), &entry, 0, sizeof entry);
         error != 0)
       return -error;
     std::memset(at, 0, entry_size);

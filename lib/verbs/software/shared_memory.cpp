@@ -21,7 +21,8 @@
 
 namespace rdma::software {
 
-// In a list that only grows: a child of fork() reads it without a lock, which another of the parent's threads may have held.
+// In a list that only grows: a child of fork() reads it without a lock, which another of the
+// parent's threads may have held.
 struct shared_memory::mapping
 {
   std::atomic<bool> taken{true};
@@ -39,7 +40,8 @@ std::atomic<shared_memory::mapping*> mappings{nullptr};
 // The registry's mutex is held. Throws bad_alloc.
 shared_memory::mapping& take_mapping()
 {
-  for (shared_memory::mapping* each = mappings.load(std::memory_order_relaxed); each != nullptr; each = each->next)
+  for (shared_memory::mapping* each = mappings.load(std::memory_order_relaxed); each != nullptr;
+       each = each->next)
     if (!each->taken.load(std::memory_order_acquire))
     {
       each->taken.store(true, std::memory_order_relaxed);
@@ -55,7 +57,8 @@ shared_memory::mapping& take_mapping()
 void keep_from_parent(shared_memory::mapping& m) noexcept
 {
   if (m.in_use.exchange(false, std::memory_order_acquire)
-    && ::mmap(m.base, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, m.fd, 0) == MAP_FAILED)
+    && ::mmap(m.base, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, m.fd, 0)
+      == MAP_FAILED)
     ::mprotect(m.base, m.size, PROT_NONE);
 }
 
@@ -64,15 +67,16 @@ struct registry
   std::mutex mutex;
   std::map<std::uintptr_t, std::weak_ptr<shared_memory>> by_base;
 
-  // Also used by threads that outlive main(). A child of fork() begins one of its own: what its parent had is not what the
-  // descriptors show any more, and the mutex may be held for ever.
+  // Also used by threads that outlive main(). A child of fork() begins one of its own: what its
+  // parent had is not what the descriptors show any more, and the mutex may be held for ever.
   static registry& of_process()
   {
     registry* one = current.load(std::memory_order_acquire);
     if (one == nullptr)
     {
       auto made = std::make_unique<registry>();
-      if (current.compare_exchange_strong(one, made.get(), std::memory_order_acq_rel, std::memory_order_acquire))
+      if (current.compare_exchange_strong(
+            one, made.get(), std::memory_order_acq_rel, std::memory_order_acquire))
         one = made.release();
     }
     return *one;
@@ -85,13 +89,15 @@ struct registry
   []
   {
     registry::current.store(nullptr, std::memory_order_relaxed);
-    for (shared_memory::mapping* each = mappings.load(std::memory_order_acquire); each != nullptr; each = each->next)
+    for (shared_memory::mapping* each = mappings.load(std::memory_order_acquire); each != nullptr;
+         each = each->next)
       keep_from_parent(*each);
   });
 
 } // namespace
 
-std::shared_ptr<shared_memory> shared_memory::map_over(void* at, std::size_t size, unsigned flags) noexcept
+std::shared_ptr<shared_memory> shared_memory::map_over(
+  void* at, std::size_t size, unsigned flags) noexcept
 {
   const int fd = ::memfd_create("boost_rdma memory", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (fd < 0)
@@ -112,7 +118,8 @@ std::shared_ptr<shared_memory> shared_memory::map_over(void* at, std::size_t siz
       throw;
     }
     std::weak_ptr<shared_memory>& found_as = all.by_base[reinterpret_cast<std::uintptr_t>(at)];
-    // Of fixed size: a peer that has it mapped must not be able to cut it off under us, nor we under the peer.
+    // Of fixed size: a peer that has it mapped must not be able to cut it off under us, nor we
+    // under the peer.
     if (::ftruncate(fd, static_cast<off_t>(size)) != 0
       || ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0
       || ::mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
@@ -144,7 +151,8 @@ std::shared_ptr<shared_memory> shared_memory::find(const void* at, std::size_t s
   if (found == all->by_base.begin())
     return nullptr;
   std::shared_ptr<shared_memory> that = (--found)->second.lock();
-  if (!that || address - found->first > that->size() || size > that->size() - (address - found->first))
+  if (!that || address - found->first > that->size()
+    || size > that->size() - (address - found->first))
     return nullptr;
   return that;
 }
@@ -159,8 +167,8 @@ void shared_memory::withdraw() noexcept
     if (found != all->by_base.end() && found->second.lock().get() == this) // not a child's own
       all->by_base.erase(found);
   }
-  // Peers may keep it mapped until their links end: not at the expense of this host's memory. A child of fork() has the
-  // same memory, and is not the one to give it up.
+  // Peers may keep it mapped until their links end: not at the expense of this host's memory. A
+  // child of fork() has the same memory, and is not the one to give it up.
   if (owner_ == ::getpid())
     ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_));
 }

@@ -15,15 +15,18 @@
 
 namespace rdma::software {
 
-/// Memory of this process that was made to be shared: a peer that has a key to some of it may map it and reach it
-/// without this process' or the kernel's help. Until then it is as private as any other, also from children of fork(): they
-/// find what was there, and what they write is theirs. (What they have not written yet may still change with the parent's.)
+/// Memory of this process that was made to be shared: a peer that has a key to some of it may map
+/// it and reach it without this process' or the kernel's help. Until then it is as private as any
+/// other, also from children of fork(): they find what was there, and what they write is theirs.
+/// (What they have not written yet may still change with the parent's.)
 class shared_memory
 {
 public:
-  /// Maps new memory over [at, at + size), which the caller has reserved. `flags` are more for memfd_create(2), as
-  /// MFD_HUGETLB. Null with errno set on failure; then nothing has changed there.
-  static std::shared_ptr<shared_memory> map_over(void* at, std::size_t size, unsigned flags) noexcept;
+  /// Maps new memory over [at, at + size), which the caller has reserved. `flags` are more for
+  /// memfd_create(2), as MFD_HUGETLB. Null with errno set on failure; then nothing has changed
+  /// there.
+  static std::shared_ptr<shared_memory> map_over(
+    void* at, std::size_t size, unsigned flags) noexcept;
 
   /// That which [at, at + size) is inside of, or null.
   static std::shared_ptr<shared_memory> find(const void* at, std::size_t size) noexcept;
@@ -44,7 +47,8 @@ public:
   shared_memory(const shared_memory&) = delete;
   shared_memory& operator=(const shared_memory&) = delete;
 
-  /// Not found by find() any more. Peers that have it mapped keep it; nobody reads what they write there.
+  /// Not found by find() any more. Peers that have it mapped keep it; nobody reads what they write
+  /// there.
   void withdraw() noexcept;
 
   std::byte* base() const noexcept { return base_; }

@@ -41,25 +41,29 @@ enum class wire_end
   waits,
 };
 
-/// For who knows more: the end that is ready last connects best. Both ends must say so, and the opposite.
+/// For who knows more: the end that is ready last connects best. Both ends must say so, and the
+/// opposite.
 /** To be called before the queue pair goes to RTR. 0, or EINVAL when it is past INIT. */
 int set_wire_end(ibv_qp* qp, wire_end which);
 
 /// Has the device behave as a NIC that is pulled, or fails for good.
 /**
- * IBV_EVENT_DEVICE_FATAL is raised. From here on nothing completes and nothing is flushed; what would make or
- * change an object says EIO. Objects can still be destroyed, and let go of memory thereby.
+ * IBV_EVENT_DEVICE_FATAL is raised. From here on nothing completes and nothing is flushed; what
+ * would make or change an object says EIO. Objects can still be destroyed, and let go of memory
+ * thereby.
  */
 void remove_device(ibv_context* context);
 
 /// For programs that close a device and leave objects in it, which close_device() refuses (EBUSY).
 /**
- * As when a driver's file is closed under them: queue pairs are reset, so that their peers lose them and nobody reaches
- * memory through them, and nothing completes. Objects may still be destroyed, but the context stays in memory. 0, or ENOMEM.
+ * As when a driver's file is closed under them: queue pairs are reset, so that their peers lose
+ * them and nobody reaches memory through them, and nothing completes. Objects may still be
+ * destroyed, but the context stays in memory. 0, or ENOMEM.
  */
 int abandon_device(ibv_context* context);
 
-/// The wire that the queue pair's peer is reached by ("local", "tcp"); "" while the two have not met.
+/// The wire that the queue pair's peer is reached by ("local", "tcp"); "" while the two have not
+/// met.
 const char* wire_name(const ibv_qp* qp);
 
 /// Why that is not "local", for people; empty when it is.

@@ -23,7 +23,8 @@ inline void require_bounds(const rdma::detail::introduction& peer)
   require(peer.endpoints.size() <= introduction::endpoints_max, "endpoints are bounded");
   require(peer.declined.size() <= introduction::declined_max, "reasons are bounded");
   require(peer.data.size() <= rdma::connect_options::data_size_max, "data is bounded");
-  require(peer.heartbeat_limit == rdma::detail::bounded_heartbeat_limit(peer.heartbeat_limit), "limits are bounded");
+  require(peer.heartbeat_limit == rdma::detail::bounded_heartbeat_limit(peer.heartbeat_limit),
+    "limits are bounded");
   boost::beast::http::fields fields;
   write_introduction(peer, fields);
   rdma::error_code ec;

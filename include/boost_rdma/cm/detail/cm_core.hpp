@@ -25,8 +25,9 @@ namespace rdma::cm::detail {
 using rdma::detail::queue_pair_core;
 
 // `core` may be null (a queue pair moved from).
-void start_connect(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
+void start_connect(const boost::asio::any_io_executor& executor,
+  std::shared_ptr<queue_pair_core> core, const boost::asio::ip::tcp::endpoint& peer,
+  const connect_options& options,
   boost::asio::any_completion_handler<void(error_code, private_data)> handler);
 
 // A client that asked and has not been answered; rejected when it is dropped.
@@ -41,8 +42,9 @@ public:
   [[nodiscard]] virtual const boost::asio::ip::tcp::endpoint& remote_endpoint() const noexcept = 0;
   virtual void accept(const boost::asio::any_io_executor& executor, const private_data& answer,
     handler_type handler) = 0;
-  virtual void accept(const boost::asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-    const private_data& answer, boost::asio::any_completion_handler<void(error_code)> handler) = 0;
+  virtual void accept(const boost::asio::any_io_executor& executor,
+    std::shared_ptr<queue_pair_core> core, const private_data& answer,
+    boost::asio::any_completion_handler<void(error_code)> handler) = 0;
   virtual void reject(const private_data& answer) = 0;
 };
 
@@ -58,23 +60,28 @@ public:
 
   // `inner` is inside strands; same_context says that there were none.
   static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
-    bool same_context, const protection_domain& domain, const boost::asio::ip::tcp::endpoint& endpoint,
-    const acceptor_options& options, error_code& ec);
+    bool same_context, const protection_domain& domain,
+    const boost::asio::ip::tcp::endpoint& endpoint, const acceptor_options& options,
+    error_code& ec);
 
   virtual ~acceptor_core() = default;
   [[nodiscard]] virtual boost::asio::ip::tcp::endpoint local_endpoint() const = 0;
   [[nodiscard]] virtual bool is_open() const = 0;
-  virtual void accept(const boost::asio::any_io_executor& executor, accept_handler_type handler) = 0;
-  virtual void get_request(const boost::asio::any_io_executor& executor, request_handler_type handler) = 0;
+  virtual void accept(
+    const boost::asio::any_io_executor& executor, accept_handler_type handler) = 0;
+  virtual void get_request(
+    const boost::asio::any_io_executor& executor, request_handler_type handler) = 0;
   virtual void cancel() = 0;
   virtual void close() = 0;
 };
 
 // For a null core: the object was moved from, or could not be opened.
-void refuse_accept(const boost::asio::any_io_executor& executor, request_core::handler_type handler);
+void refuse_accept(
+  const boost::asio::any_io_executor& executor, request_core::handler_type handler);
 void refuse_accept(const boost::asio::any_io_executor& executor,
   boost::asio::any_completion_handler<void(error_code)> handler);
-void refuse_request(const boost::asio::any_io_executor& executor, acceptor_core::request_handler_type handler);
+void refuse_request(
+  const boost::asio::any_io_executor& executor, acceptor_core::request_handler_type handler);
 
 template <class Executor>
 class initiate_connect
@@ -91,8 +98,8 @@ public:
   executor_type get_executor() const noexcept { return executor_; }
 
   template <class Handler>
-  void operator()(
-    Handler&& handler, const boost::asio::ip::tcp::endpoint& peer, const connect_options& options) const
+  void operator()(Handler&& handler, const boost::asio::ip::tcp::endpoint& peer,
+    const connect_options& options) const
   {
     start_connect(executor_, core_, peer, options, std::forward<Handler>(handler));
   }

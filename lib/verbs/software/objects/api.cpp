@@ -24,7 +24,7 @@ namespace {
 
 ibv_device** get_device_list(int* count)
 {
-  auto** list = new (std::nothrow) ibv_device*[2]{the_device(), nullptr};
+  auto** list = new (std::nothrow) ibv_device* [2] { the_device(), nullptr };
   if (list == nullptr)
     errno = ENOMEM;
   if (count != nullptr)
@@ -32,13 +32,25 @@ ibv_device** get_device_list(int* count)
   return list;
 }
 
-void free_device_list(ibv_device** list) { delete[] list; }
+void free_device_list(ibv_device** list)
+{
+  delete[] list;
+}
 
-const char* get_device_name(ibv_device* device) { return device->name; }
+const char* get_device_name(ibv_device* device)
+{
+  return device->name;
+}
 
-__be64 get_device_guid(ibv_device*) { return host_guid(); }
+__be64 get_device_guid(ibv_device*)
+{
+  return host_guid();
+}
 
-ibv_context* open_default(ibv_device*) { return open_device(device_settings{}); }
+ibv_context* open_default(ibv_device*)
+{
+  return open_device(device_settings{});
+}
 
 const char* wc_status_str(ibv_wc_status status)
 {

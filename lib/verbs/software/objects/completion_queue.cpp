@@ -24,12 +24,14 @@ namespace {
 // The channel that this thread looks into right now: what it queues there itself needs no signal.
 thread_local const completion_channel* looking_into = nullptr;
 
-// Who waits for one of the first channels is woken by the sockets themselves and does the work; for the
-// others the engine does. Linux follows a file through 500 epoll sets of sets at most, 100 where those are in
-// sets again (path_limits in fs/eventpoll.c), and refuses to watch another socket beyond.
+// Who waits for one of the first channels is woken by the sockets themselves and does the work; for
+// the others the engine does. Linux follows a file through 500 epoll sets of sets at most, 100
+// where those are in sets again (path_limits in fs/eventpoll.c), and refuses to watch another
+// socket beyond.
 constexpr std::uint32_t channels_on_sockets_max = 32;
 
-// So many looks in vain in a row are a program that spins, rather than one that empties a queue before it waits.
+// So many looks in vain in a row are a program that spins, rather than one that empties a queue
+// before it waits.
 constexpr std::uint32_t spins_min = 16;
 
 constexpr std::uint32_t look_although_busy_every = 256;
@@ -60,15 +62,15 @@ void completion_channel::notify(completion_queue& queue) noexcept
 void completion_channel::raise() noexcept
 {
   const std::uint64_t one = 1;
-  if (!std::exchange(raised, true))
-    [[maybe_unused]] const ssize_t n = ::write(signal.get(), &one, sizeof one);
+  if (!std::exchange(raised, true)) [[maybe_unused]]
+    const ssize_t n = ::write(signal.get(), &one, sizeof one);
 }
 
 void completion_channel::lower() noexcept
 {
   std::uint64_t count;
-  if (std::exchange(raised, false))
-    [[maybe_unused]] const ssize_t n = ::read(signal.get(), &count, sizeof count);
+  if (std::exchange(raised, false)) [[maybe_unused]]
+    const ssize_t n = ::read(signal.get(), &count, sizeof count);
 }
 
 completion_queue* completion_channel::take() noexcept
@@ -110,14 +112,17 @@ bool completion_queue::push(
       device_context::of(context).events.raise(event);
       return false;
     }
-    const std::size_t end = head + count < depth ? head + count : head + count - depth; // a division costs more than the rest
+    const std::size_t end = head + count < depth
+      ? head + count
+      : head + count - depth; // a division costs more than the rest
     entries[end] = {wc, sent ? owner : nullptr, next};
     if (stamps != nullptr)
       stamps[end] = wire::now();
     held.store(count + 1, std::memory_order_release);
     hint.store(wc.qp_num, std::memory_order_relaxed);
     // An unsuccessful completion counts as solicited (ibv_req_notify_cq(3)).
-    if (armed == arming::any || (armed == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))
+    if (armed == arming::any
+      || (armed == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))
     {
       armed = arming::off;
       tell = true;
@@ -165,7 +170,8 @@ int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
   }
   else if (look % look_although_busy_every == 0)
   {
-    // Who completes by itself what it posts, in the memory of a peer on this host, is to hear of the peer's end all the same.
+    // Who completes by itself what it posts, in the memory of a peer on this host, is to hear of
+    // the peer's end all the same.
     owner.engine.poll(0, 0, false);
   }
   return take(count, to, stamp);
@@ -278,7 +284,8 @@ int destroy_comp_channel(ibv_comp_channel* channel)
   return 0;
 }
 
-ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector)
+ibv_cq* create_cq(
+  ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector)
 {
   device_context& owner = device_context::of(context);
   if (owner.removed)
@@ -293,8 +300,10 @@ ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel*
     return nullptr;
   }
   std::unique_ptr<completion_queue> made(new (std::nothrow) completion_queue);
-  if (!made || (made->entries.reset(new (std::nothrow) completion_queue::entry[static_cast<std::size_t>(depth)]),
-                 !made->entries))
+  if (!made
+    || (made->entries.reset(
+          new (std::nothrow) completion_queue::entry[static_cast<std::size_t>(depth)]),
+      !made->entries))
   {
     errno = ENOMEM;
     return nullptr;
@@ -318,7 +327,8 @@ ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel*
 
 int resize_cq(ibv_cq* cq, int depth)
 {
-  if (depth < 1 || static_cast<std::uint32_t>(depth) > device_context::of(cq->context).settings.max_completions)
+  if (depth < 1
+    || static_cast<std::uint32_t>(depth) > device_context::of(cq->context).settings.max_completions)
     return EINVAL;
   return static_cast<completion_queue*>(cq)->resize(static_cast<std::uint32_t>(depth));
 }
@@ -361,7 +371,10 @@ int destroy_cq(ibv_cq* cq)
   return 0;
 }
 
-int poll_cq(ibv_cq* cq, int count, ibv_wc* to) { return static_cast<completion_queue*>(cq)->poll(count, to); }
+int poll_cq(ibv_cq* cq, int count, ibv_wc* to)
+{
+  return static_cast<completion_queue*>(cq)->poll(count, to);
+}
 
 int req_notify_cq(ibv_cq* cq, int solicited_only)
 {

@@ -70,7 +70,8 @@ struct completion_queue : extensible_completion_queue
   };
 
   /// Adds a completion; false when there is no room: the queue is broken then (IBA 10.8.3.1).
-  bool push(const ibv_wc& wc, queue_pair_base* owner, bool sent, std::uint64_t next, bool solicited);
+  bool push(
+    const ibv_wc& wc, queue_pair_base* owner, bool sent, std::uint64_t next, bool solicited);
 
   /// Forgets the completions of a queue pair, as on reset or destruction (IBA 10.3.1).
   void clean(const queue_pair_base& owner) noexcept;
@@ -84,7 +85,8 @@ struct completion_queue : extensible_completion_queue
 
   short_lock guard;
   std::unique_ptr<entry[]> entries;
-  std::unique_ptr<std::int64_t[]> stamps; ///< of the entries, by the monotonic clock; where asked for
+  std::unique_ptr<std::int64_t[]>
+    stamps; ///< of the entries, by the monotonic clock; where asked for
   std::size_t depth = 0;
   std::size_t head = 0;
   std::atomic<std::size_t> held{0}; ///< written under the mutex
@@ -96,8 +98,8 @@ struct completion_queue : extensible_completion_queue
   } armed = arming::off;
   bool overrun = false;
 
-  std::atomic<std::uint32_t> hint{0}; ///< the queue pair that completed something last
-  std::atomic<std::uint32_t> turn{0}; ///< counts looks for work
+  std::atomic<std::uint32_t> hint{0};  ///< the queue pair that completed something last
+  std::atomic<std::uint32_t> turn{0};  ///< counts looks for work
   std::atomic<std::uint32_t> spins{0}; ///< looks in vain since it was armed; see poll()
   std::atomic<std::uint32_t> users{0}; ///< queue pairs
 
@@ -114,7 +116,8 @@ struct completion_queue : extensible_completion_queue
 
 ibv_comp_channel* create_comp_channel(ibv_context* context);
 int destroy_comp_channel(ibv_comp_channel* channel);
-ibv_cq* create_cq(ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector);
+ibv_cq* create_cq(
+  ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector);
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with);
 int resize_cq(ibv_cq* cq, int depth);
 int destroy_cq(ibv_cq* cq);

@@ -33,7 +33,10 @@ namespace {
 
 constexpr std::size_t gids_max = 255; // what a sgid_index can name, less one
 
-bool same(const ibv_gid& a, const ibv_gid& b) { return std::memcmp(a.raw, b.raw, sizeof a.raw) == 0; }
+bool same(const ibv_gid& a, const ibv_gid& b)
+{
+  return std::memcmp(a.raw, b.raw, sizeof a.raw) == 0;
+}
 
 bool parse(const std::string& text, ibv_gid& to)
 {
@@ -80,7 +83,8 @@ int host_gids(std::vector<ibv_gid>& to)
       else
         continue;
       const ibv_gid gid = wire::to_gid(at);
-      const bool link_local = at.storage.ss_family == AF_INET6 && gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+      const bool link_local =
+        at.storage.ss_family == AF_INET6 && gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
       if (link_local || to.size() == gids_max
         || std::any_of(to.begin(), to.end(), [&](const ibv_gid& g) { return same(g, gid); }))
         continue;
@@ -120,7 +124,8 @@ int choose_wires(device_settings& settings)
     : EINVAL;
 }
 
-int query_port_attributes(ibv_context* context, std::uint8_t port, ibv_port_attr* to, std::size_t size)
+int query_port_attributes(
+  ibv_context* context, std::uint8_t port, ibv_port_attr* to, std::size_t size)
 {
   const device_context& owner = device_context::of(context);
   if (owner.removed)
@@ -136,7 +141,7 @@ int query_port_attributes(ibv_context* context, std::uint8_t port, ibv_port_attr
   attributes.pkey_tbl_len = 1;
   attributes.lid = owner.engine.port();
   attributes.max_vl_num = 1;
-  attributes.active_width = 2; // 4X
+  attributes.active_width = 2;  // 4X
   attributes.active_speed = 32; // EDR; there is no such thing to tell
   attributes.phys_state = 5;    // LinkUp
   attributes.link_layer = IBV_LINK_LAYER_ETHERNET;
@@ -150,8 +155,9 @@ int query_port_attributes(ibv_context* context, std::uint8_t port, ibv_port_attr
 
 ibv_device* the_device() noexcept
 {
-  // Programs may ask libraries of providers whether the device is theirs (mlx5dv_is_supported): those look at a pointer
-  // behind it, where libibverbs' own devices have their driver's functions, and are to find that there are none.
+  // Programs may ask libraries of providers whether the device is theirs (mlx5dv_is_supported):
+  // those look at a pointer behind it, where libibverbs' own devices have their driver's functions,
+  // and are to find that there are none.
   struct listed : ibv_device
   {
     void* no_driver[8];
@@ -273,8 +279,8 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->page_size_cap = 4096;
   to->max_qp = 1 << 20;
   to->max_qp_wr = static_cast<int>(s.max_work_requests);
-  to->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_BAD_QKEY_CNTR | IBV_DEVICE_MEM_WINDOW
-    | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN;
+  to->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_BAD_QKEY_CNTR
+    | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN;
   to->max_sge = to->max_sge_rd = static_cast<int>(s.max_sge);
   to->max_cq = 1 << 20;
   to->max_cqe = static_cast<int>(s.max_completions);
@@ -297,7 +303,8 @@ int query_device(ibv_context* context, ibv_device_attr* to)
 int query_device_ex(
   ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* to, std::size_t size)
 {
-  // The rest has no equal here, and is zero: paging on demand, segmentation, hashing, tags, device memory.
+  // The rest has no equal here, and is zero: paging on demand, segmentation, hashing, tags, device
+  // memory.
   ibv_device_attr_ex attributes{};
   if (size < sizeof attributes.orig_attr)
     return EINVAL;
@@ -350,7 +357,8 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, 
   std::uint32_t flags, std::size_t size)
 {
   const device_context& owner = device_context::of(context);
-  if (port != port_number || flags != 0 || index >= owner.gids.size() || size < sizeof(ibv_gid_entry))
+  if (port != port_number || flags != 0 || index >= owner.gids.size()
+    || size < sizeof(ibv_gid_entry))
     return EINVAL;
   *to = {};
   to->gid = owner.gids[index];

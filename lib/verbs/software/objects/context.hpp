@@ -49,16 +49,17 @@ struct device_context : verbs_context
   std::vector<ibv_gid> gids;
   std::atomic<bool> removed{false};       ///< as a NIC that was pulled: see remove_device()
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
-  std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion channels; those beyond a number are not
+  std::atomic<std::uint32_t> channels_on_sockets{
+    0}; ///< completion channels; those beyond a number are not
   std::atomic<std::uint32_t> key_violations{0}; ///< datagrams with a wrong Q_Key
-  wire::udp_ports datagrams;              ///< one for each of gids
-  wire::engine engine;                    ///< last: its thread serves what the others hold
+  wire::udp_ports datagrams;                    ///< one for each of gids
+  wire::engine engine;                          ///< last: its thread serves what the others hold
 };
 
 int close_device(ibv_context* context);
 int query_device(ibv_context* context, ibv_device_attr* to);
-int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input, ibv_device_attr_ex* to,
-  std::size_t size);
+int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
+  ibv_device_attr_ex* to, std::size_t size);
 int query_rt_values(ibv_context* context, ibv_values_ex* values);
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to);
 int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to);

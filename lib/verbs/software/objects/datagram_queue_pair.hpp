@@ -77,7 +77,8 @@ private:
   void flush_receives();
 
   void raise(ibv_event_type type) noexcept;
-  /// From wherever: to the error state, of which the program is told when it is `fatal`; the engine flushes.
+  /// From wherever: to the error state, of which the program is told when it is `fatal`; the engine
+  /// flushes.
   void break_down(bool fatal = false) noexcept;
 
   std::mutex modifying;

@@ -103,10 +103,10 @@ void event_queue::acknowledge(const ibv_async_event& event)
 void event_queue::forget(const void* object, event_count& count)
 {
   std::unique_lock lock(mutex_);
-  auto forgotten = std::erase_if(
-    waiting_, [object](const ibv_async_event& event) { return subject_of(event).object == object; });
-  // Or the descriptor would announce what is not there any more. Never waiting: somebody in get() may have
-  // taken the count already, who then finds nothing and waits on.
+  auto forgotten = std::erase_if(waiting_,
+    [object](const ibv_async_event& event) { return subject_of(event).object == object; });
+  // Or the descriptor would announce what is not there any more. Never waiting: somebody in get()
+  // may have taken the count already, who then finds nothing and waits on.
   for (; forgotten != 0; --forgotten)
   {
     std::uint64_t one;

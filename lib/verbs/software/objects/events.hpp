@@ -19,7 +19,8 @@
 
 namespace rdma::software {
 
-/// How many of an object's events were handed out and how many acknowledged. Guarded by the queue's mutex.
+/// How many of an object's events were handed out and how many acknowledged. Guarded by the queue's
+/// mutex.
 struct event_count
 {
   std::uint32_t given = 0;

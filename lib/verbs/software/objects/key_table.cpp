@@ -27,8 +27,8 @@ std::uint32_t random_word()
 bool covers(const key_slot& slot, std::uint64_t address, std::uint64_t length) noexcept
 {
   // Written so that no sum can overflow, whatever a peer asks for.
-  return address >= slot.address && address - slot.address <= slot.length &&
-         length <= slot.length - (address - slot.address);
+  return address >= slot.address && address - slot.address <= slot.length
+    && length <= slot.length - (address - slot.address);
 }
 
 } // namespace
@@ -71,17 +71,18 @@ key_slot* key_table::allocate(std::uint32_t& key)
     return nullptr;
   const std::size_t all = chunks_used_ * chunk_slots;
   std::size_t index = random() % all;
-  while (chunks_[index / chunk_slots].load(std::memory_order_relaxed)
-           ->slots[index % chunk_slots].taken)
+  while (
+    chunks_[index / chunk_slots].load(std::memory_order_relaxed)->slots[index % chunk_slots].taken)
     index = (index + 1) % all;
-  key_slot& slot = chunks_[index / chunk_slots].load(std::memory_order_relaxed)
-                     ->slots[index % chunk_slots];
+  key_slot& slot =
+    chunks_[index / chunk_slots].load(std::memory_order_relaxed)->slots[index % chunk_slots];
   // Bits 8..25 say the slot, all others are free to be random; zero means "none".
   do
   {
     const std::uint32_t noise = random();
-    key = (noise & ~(static_cast<std::uint32_t>(capacity - 1) << 8)) |
-          (((static_cast<std::uint32_t>(index) ^ secret_) & static_cast<std::uint32_t>(capacity - 1)) << 8);
+    key = (noise & ~(static_cast<std::uint32_t>(capacity - 1) << 8))
+      | (((static_cast<std::uint32_t>(index) ^ secret_) & static_cast<std::uint32_t>(capacity - 1))
+        << 8);
   } while (key == 0);
   slot.taken = true;
   slot.windows.store(0, std::memory_order_relaxed);
@@ -101,7 +102,8 @@ void key_table::revoke(key_slot& slot) noexcept
   slot.key.store(0, std::memory_order_seq_cst);
   while (slot.pins.load(std::memory_order_seq_cst) != 0)
     std::this_thread::yield();
-  // Whoever let a peer in had a pin. acquire is not needed: the book is older than the context's first key.
+  // Whoever let a peer in had a pin. acquire is not needed: the book is older than the context's
+  // first key.
   if (wire::grant_book* const book = slot.book.exchange(nullptr, std::memory_order_relaxed))
     book->revoke(slot);
 }
@@ -133,21 +135,20 @@ key_slot* key_table::pin(std::uint32_t key) noexcept
 }
 
 key_slot* key_table::pin_local(std::uint32_t key, const ibv_pd* pd, std::uint64_t address,
-                               std::uint64_t length, unsigned access) noexcept
+  std::uint64_t length, unsigned access) noexcept
 {
   key_slot* slot = pin(key);
   if (slot == nullptr)
     return nullptr;
-  if (!slot->window && slot->pd == pd && (slot->access & access) == access &&
-      covers(*slot, address, length))
+  if (!slot->window && slot->pd == pd && (slot->access & access) == access
+    && covers(*slot, address, length))
     return slot;
   unpin(*slot);
   return nullptr;
 }
 
 key_slot* key_table::pin_remote(std::uint32_t key, const ibv_pd* pd, std::uint32_t qp,
-                                std::uint64_t address, std::uint64_t length,
-                                unsigned access) noexcept
+  std::uint64_t address, std::uint64_t length, unsigned access) noexcept
 {
   key_slot* slot = pin(key);
   if (slot == nullptr)

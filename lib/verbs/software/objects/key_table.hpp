@@ -27,8 +27,8 @@ class grant_book;
 /** The plain members are written only while `key` is zero and nobody has a pin. */
 struct key_slot
 {
-  std::atomic<std::uint32_t> key{0};  ///< zero: nobody gets in
-  std::atomic<std::uint32_t> pins{0}; ///< those who may be touching the memory right now
+  std::atomic<std::uint32_t> key{0};     ///< zero: nobody gets in
+  std::atomic<std::uint32_t> pins{0};    ///< those who may be touching the memory right now
   std::atomic<std::uint32_t> windows{0}; ///< memory windows bound to this region
 
   std::atomic<wire::grant_book*> book{nullptr}; ///< peers on this host have been let in, by this
@@ -38,22 +38,22 @@ struct key_slot
   std::uint64_t length = 0;
   unsigned access = 0;
   const ibv_pd* pd = nullptr;
-  std::uint32_t owner_qp = 0;     ///< type 2 windows: the only queue pair that may use it
-  bool shared = false; ///< regions: in shared_memory
+  std::uint32_t owner_qp = 0; ///< type 2 windows: the only queue pair that may use it
+  bool shared = false;        ///< regions: in shared_memory
   bool window = false;
-  bool type2 = false;             ///< windows
-  std::uint32_t first_key = 0;    ///< windows: all their keys differ from it in the low 8 bits at most
-  bool bound = false;             ///< windows: whether it gives access at all
-  bool taken = false;             ///< under the table's mutex
-  key_slot* region = nullptr;     ///< windows: what it is bound to
+  bool type2 = false;          ///< windows
+  std::uint32_t first_key = 0; ///< windows: all their keys differ from it in the low 8 bits at most
+  bool bound = false;          ///< windows: whether it gives access at all
+  bool taken = false;          ///< under the table's mutex
+  key_slot* region = nullptr;  ///< windows: what it is bound to
 };
 
 /// The regions and windows of one context, found by their keys without a lock.
 /**
  * A user of a key pins the slot and then looks whether the key is still there; whoever takes a key
- * away clears it and then waits for the pins to go. Both orders are sequentially consistent, so that
- * one of them sees the other (Dekker), and no byte is touched after ibv_dereg_mr has returned. Pins
- * are held for a copy or one system call that does not block, never longer.
+ * away clears it and then waits for the pins to go. Both orders are sequentially consistent, so
+ * that one of them sees the other (Dekker), and no byte is touched after ibv_dereg_mr has returned.
+ * Pins are held for a copy or one system call that does not block, never longer.
  */
 class key_table
 {
@@ -88,11 +88,11 @@ public:
 
   /// A local key's memory: the region, pinned, when all of [address, address + length) may be used.
   key_slot* pin_local(std::uint32_t key, const ibv_pd* pd, std::uint64_t address,
-                      std::uint64_t length, unsigned access) noexcept;
+    std::uint64_t length, unsigned access) noexcept;
 
   /// A remote key's memory, as pin_local, for requests that arrive at queue pair `qp`.
   key_slot* pin_remote(std::uint32_t key, const ibv_pd* pd, std::uint32_t qp, std::uint64_t address,
-                       std::uint64_t length, unsigned access) noexcept;
+    std::uint64_t length, unsigned access) noexcept;
 
   /// Held while a window is bound, invalidated or freed.
   std::mutex binding;

@@ -18,9 +18,9 @@
 namespace rdma::software {
 namespace {
 
-constexpr int known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
-  | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED | IBV_ACCESS_HUGETLB
-  | IBV_ACCESS_RELAXED_ORDERING;
+constexpr int known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+  | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED
+  | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
 
 template <class T>
 T* fail(int error)
@@ -29,7 +29,8 @@ T* fail(int error)
   return nullptr;
 }
 
-bool may_be_registered(const void* address, std::size_t length, std::uint64_t iova, int access) noexcept
+bool may_be_registered(
+  const void* address, std::size_t length, std::uint64_t iova, int access) noexcept
 {
   const bool needs_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   return length != 0 && length <= UINT64_MAX - reinterpret_cast<std::uintptr_t>(address)
@@ -38,7 +39,8 @@ bool may_be_registered(const void* address, std::size_t length, std::uint64_t io
 }
 
 // All but the key, which makes it reachable.
-void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access)
+void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
+  int access)
 {
   slot.memory = static_cast<std::byte*>(address);
   slot.address = iova;
@@ -104,7 +106,8 @@ ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
 }
 
 // Of optional rights (ibv_reg_mr(3)) those that a device does not know go without saying.
-ibv_mr* reg_mr_iova2(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access)
+ibv_mr* reg_mr_iova2(
+  ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access)
 {
   constexpr unsigned unknown = IBV_ACCESS_OPTIONAL_RANGE & ~static_cast<unsigned>(known_access);
   return reg_mr_iova(pd, address, length, iova, static_cast<int>(access & ~unknown));
@@ -127,12 +130,12 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   const std::size_t new_length = moves ? length : mr->length;
   const int new_access =
     (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : static_cast<int>(old.access);
-  const std::uint64_t iova = !moves ? old.address
-    : (new_access & IBV_ACCESS_ZERO_BASED) != 0
-    ? 0
-    : reinterpret_cast<std::uintptr_t>(address);
+  const std::uint64_t iova = !moves             ? old.address
+    : (new_access & IBV_ACCESS_ZERO_BASED) != 0 ? 0
+                                                : reinterpret_cast<std::uintptr_t>(address);
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || new_pd == nullptr
-    || new_pd->context != mr->context || !may_be_registered(new_address, new_length, iova, new_access))
+    || new_pd->context != mr->context
+    || !may_be_registered(new_address, new_length, iova, new_access))
     return refuse(EINVAL, IBV_REREG_MR_ERR_INPUT);
   std::uint32_t key = 0;
   key_slot* const slot = keys.allocate(key);
@@ -197,7 +200,8 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
   made->pd = pd;
   made->rkey = made->first_key = key;
   {
-    const std::lock_guard lock(device_context::of(pd->context).keys.binding); // who binds looks for it
+    const std::lock_guard lock(
+      device_context::of(pd->context).keys.binding); // who binds looks for it
     slot->first_key = key;
   }
   made->handle = 0;

@@ -24,8 +24,8 @@ class progress_lock
 public:
   bool try_lock() noexcept
   {
-    return !held_.load(std::memory_order_seq_cst) &&
-           !held_.exchange(true, std::memory_order_seq_cst);
+    return !held_.load(std::memory_order_seq_cst)
+      && !held_.exchange(true, std::memory_order_seq_cst);
   }
 
   /// As try_lock(), for about a microsecond: so long a small message takes the holder.

@@ -18,8 +18,8 @@
 #include <memory>
 #include <new>
 
-// A queue pair's queues: posting, creating and destroying. How it moves is in queue_pair_progress.cpp,
-// its states are in queue_pair_states.cpp.
+// A queue pair's queues: posting, creating and destroying. How it moves is in
+// queue_pair_progress.cpp, its states are in queue_pair_states.cpp.
 
 namespace rdma::software {
 namespace {
@@ -196,7 +196,8 @@ int queue_pair::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
     return ENOMEM;
   }
   const int error = fill(receives, cap.max_recv_sge, wr, bad);
-  // seq_cst, here and in move(): either the message's holder sees the receive or we see that it holds.
+  // seq_cst, here and in move(): either the message's holder sees the receive or we see that it
+  // holds.
   if (held.load(std::memory_order_seq_cst) || current() == IBV_QPS_ERR)
     serve(wire::mover::poller); // delivers the message, or flushes the receive
   return error;

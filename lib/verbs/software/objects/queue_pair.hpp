@@ -30,12 +30,16 @@ struct device_context;
 
 /// A connection's queue pair, reliable or not: its queues, its two state machines and its link.
 /**
- * Locks: `sends.mutex` and `receives.mutex` are for those who post. `progress` is held by whoever moves
- * the state machines; who only posts or polls tries it, and when somebody else has it leaves a note
- * (`called`) that the holder looks at after letting go. `modifying` is for ibv_modify_qp and ibv_query_qp and is
- * taken before `progress`.
+ * Locks: `sends.mutex` and `receives.mutex` are for those who post. `progress` is held by whoever
+ * moves the state machines; who only posts or polls tries it, and when somebody else has it leaves
+ * a note
+ * (`called`) that the holder looks at after letting go. `modifying` is for ibv_modify_qp and
+ * ibv_query_qp and is taken before `progress`.
  */
-struct queue_pair final : queue_pair_base, protocol::host, wire::station
+struct queue_pair final
+  : queue_pair_base
+  , protocol::host
+  , wire::station
 {
   queue_pair(device_context& owner, const ibv_qp_init_attr& with);
 
@@ -95,15 +99,16 @@ private:
   std::mutex modifying;
   progress_lock progress;
   std::atomic<bool> called{false};
-  std::atomic<bool> room{false}; ///< with `called`: the socket has room again
-  std::atomic<bool> told{false}; ///< with `called`: the socket has something
-  std::atomic<bool> pressed{false}; ///< with `called`: by the engine
-  std::atomic<bool> wanted{false}; ///< with `called`: to receive, not only to send
+  std::atomic<bool> room{false};     ///< with `called`: the socket has room again
+  std::atomic<bool> told{false};     ///< with `called`: the socket has something
+  std::atomic<bool> pressed{false};  ///< with `called`: by the engine
+  std::atomic<bool> wanted{false};   ///< with `called`: to receive, not only to send
   std::atomic<bool> indebted{false}; ///< the engine will come for what this owes
   std::atomic<bool> owes{false};     ///< an acknowledgement, or the rest of what a call has begun
   std::atomic<std::uint64_t> begun_below{0};   ///< the requester's, for those who post
   std::atomic<std::uint64_t> through_below{0}; ///< likewise
-  std::atomic<bool> held{false}; ///< a message waits for a receive; set before the last look for one
+  std::atomic<bool> held{
+    false}; ///< a message waits for a receive; set before the last look for one
   std::atomic<ibv_qp_state> state_now{IBV_QPS_RESET};
   ibv_qp_attr attributes{};
   protocol::parameters with_;
@@ -112,12 +117,12 @@ private:
   wire::tcp_link link;
 
   // Under `progress`.
-  bool broken = false;          ///< a completion queue had no room
-  bool owing = false;           ///< an acknowledgement waits for an answer to ride along with
-  bool draining = false;        ///< SQD, and the event is still to come
-  std::int64_t resume_at = 0;   ///< end of an RNR wait
+  bool broken = false;            ///< a completion queue had no room
+  bool owing = false;             ///< an acknowledgement waits for an answer to ride along with
+  bool draining = false;          ///< SQD, and the event is still to come
+  std::int64_t resume_at = 0;     ///< end of an RNR wait
   std::int64_t waiting_since = 0; ///< the peer owes us an answer, and has been silent since
-  std::int64_t lost_until = 0;  ///< the connection is gone; from here on requests fail for it
+  std::int64_t lost_until = 0;    ///< the connection is gone; from here on requests fail for it
   std::atomic<std::int64_t> alarm_at{0}; ///< written under `progress`
   std::int64_t give_up_at = 0; ///< unreliable: when what waits for a connection is as good as lost
   std::uint32_t announced = 0; ///< the link's number of the message that is held

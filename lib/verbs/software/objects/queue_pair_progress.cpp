@@ -21,18 +21,20 @@ namespace {
 std::int64_t silence_max(const ibv_qp_attr& attributes, std::chrono::milliseconds at_least)
 {
   if (attributes.timeout == 0)
-    return 0; // waits for ever
+    return 0;                                                         // waits for ever
   const std::int64_t once = std::int64_t{4096} << attributes.timeout; // 4.096 us * 2^timeout
   return std::max<std::int64_t>(
     4 * once * (attributes.retry_cnt + 1), std::chrono::nanoseconds(at_least).count());
 }
 
-// How long requests to a peer that is gone stay unanswered: as a NIC leaves them at least, which tries on in vain. What other
-// queue pairs have from that peer, sent before it went, is read in the meantime, and is not overtaken by the failure.
+// How long requests to a peer that is gone stay unanswered: as a NIC leaves them at least, which
+// tries on in vain. What other queue pairs have from that peer, sent before it went, is read in the
+// meantime, and is not overtaken by the failure.
 std::int64_t patience_with_the_lost(const ibv_qp_attr& attributes)
 {
   constexpr std::int64_t most = 100'000'000;
-  const std::int64_t tries = (std::int64_t{4096} << attributes.timeout) * (attributes.retry_cnt + 1);
+  const std::int64_t tries =
+    (std::int64_t{4096} << attributes.timeout) * (attributes.retry_cnt + 1);
   return attributes.timeout != 0 && tries < most ? tries : most;
 }
 
@@ -63,7 +65,8 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
         pressed.store(true, std::memory_order_relaxed);
       if (by != wire::mover::poster)
         wanted.store(true, std::memory_order_relaxed);
-      // The note is left before the lock is tried again: either the holder sees it, or it has let go and we get the lock.
+      // The note is left before the lock is tried again: either the holder sees it, or it has let
+      // go and we get the lock.
       called.store(true, std::memory_order_seq_cst);
       if (!progress.try_lock())
         return;
@@ -144,10 +147,10 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
     flush();
     return;
   }
-  // Messages on the local wire do without the clock, and without working out what is due: while that is nothing but the
-  // alarm, for which the engine comes.
-  bool calm = by != wire::mover::engine && with_.kind == protocol::service_rc && link.is_local() && !link.held()
-    && resume_at == 0;
+  // Messages on the local wire do without the clock, and without working out what is due: while
+  // that is nothing but the alarm, for which the engine comes.
+  bool calm = by != wire::mover::engine && with_.kind == protocol::service_rc && link.is_local()
+    && !link.held() && resume_at == 0;
   std::int64_t now = 0;
   if (!calm)
   {
@@ -165,8 +168,10 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
     if (writable)
       link.writable();
     link.receive(now, readable);
-    // Another message than before is announced anew: the shared receive queue forgets a holder it has told.
-    while (link.held() && (!held.exchange(true, std::memory_order_seq_cst) || announced != link.hold_number()))
+    // Another message than before is announced anew: the shared receive queue forgets a holder it
+    // has told.
+    while (link.held()
+      && (!held.exchange(true, std::memory_order_seq_cst) || announced != link.hold_number()))
     {
       announced = link.hold_number();
       if (shared != nullptr)
@@ -176,9 +181,10 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
     if (!link.held())
       held.store(false, std::memory_order_relaxed);
   }
-  // A poller that finds a message may answer it at once, and the acknowledgement rides along; so it waits
-  // for one more call, but not when it has been waiting already. On the local wire it is cheap by itself: it waits
-  // for the answer to one message of a program that polls, and not for what becomes of many.
+  // A poller that finds a message may answer it at once, and the acknowledgement rides along; so it
+  // waits for one more call, but not when it has been waiting already. On the local wire it is
+  // cheap by itself: it waits for the answer to one message of a program that polls, and not for
+  // what becomes of many.
   const std::uint32_t received = responder.receives() - receives_before;
   const bool may_ride = by == wire::mover::poller && !owing
     && (link.is_local() ? received == 1 && link.is_looked_at() : received != 0);
@@ -187,10 +193,11 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
   if (link.deaf())
     link.receive(now, true);
   owing = responder.acknowledgement_wanted();
-  const bool expects_without_alarm = alarm_at.load(std::memory_order_relaxed) == 0 && requester.expecting();
+  const bool expects_without_alarm =
+    alarm_at.load(std::memory_order_relaxed) == 0 && requester.expecting();
   if (calm
-    && (!link.is_local() || link.held() || link.malformed() || broken || draining || requester.failed() || requester.waiting()
-      || responder.failed() || expects_without_alarm))
+    && (!link.is_local() || link.held() || link.malformed() || broken || draining
+      || requester.failed() || requester.waiting() || responder.failed() || expects_without_alarm))
   {
     calm = false;
     now = wire::now();
@@ -217,7 +224,8 @@ void queue_pair::look_for_the_end(std::int64_t now)
     return look_for_the_end_unreliable();
   if (link.lost() && lost_until == 0)
     lost_until = now + patience_with_the_lost(attributes);
-  if (lost_until != 0 && now >= lost_until && !link.malformed() && requester.expecting() && !requester.failed())
+  if (lost_until != 0 && now >= lost_until && !link.malformed() && requester.expecting()
+    && !requester.failed())
     requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_connection_lost);
   const bool fatal = link.malformed() || broken;
   // A refusal that the connection cannot carry any more ends this side all the same.

@@ -32,7 +32,8 @@ int queue_pair::modify(const ibv_qp_attr& to, int mask)
   {
     ibv_qp::state = current();
     // What has just begun to connect has nothing to read, or the socket says so.
-    const bool connecting = before != current() && (before == IBV_QPS_INIT || before == IBV_QPS_RTR);
+    const bool connecting =
+      before != current() && (before == IBV_QPS_INIT || before == IBV_QPS_RTR);
     move(connecting ? wire::mover::poster : wire::mover::engine, false, false);
   }
   let_go();
@@ -140,7 +141,8 @@ int queue_pair::enter_ready_to_receive()
   with_.rq_psn = attributes.rq_psn;
   with_.max_peer_read_atomic = attributes.max_dest_rd_atomic;
   with_.signal_all = signal_all;
-  if (const int error = context_of.engine.listen(mine, attributes.ah_attr.grh.sgid_index); error != 0)
+  if (const int error = context_of.engine.listen(mine, attributes.ah_attr.grh.sgid_index);
+      error != 0)
     return error;
   try
   {
@@ -152,7 +154,9 @@ int queue_pair::enter_ready_to_receive()
   }
   responder.announce(true);
   link.open(hello,
-    end_of_wire == wire_end::connects || (end_of_wire == wire_end::by_name && hello.from < hello.to), wire::now());
+    end_of_wire == wire_end::connects
+      || (end_of_wire == wire_end::by_name && hello.from < hello.to),
+    wire::now());
   return 0;
 }
 
@@ -217,7 +221,8 @@ const char* wire_name(const ibv_qp* qp)
 
 const char* why_not_local(const ibv_qp* qp)
 {
-  return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->why_not_local() : "datagrams go by UDP";
+  return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->why_not_local()
+                                   : "datagrams go by UDP";
 }
 
 } // namespace rdma::software

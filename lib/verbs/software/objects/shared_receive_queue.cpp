@@ -16,7 +16,8 @@
 
 namespace rdma::software {
 
-int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept
+int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr,
+  ibv_recv_wr** bad) noexcept
 {
   const std::lock_guard lock(queue.mutex);
   for (; wr != nullptr; wr = wr->next)
@@ -115,13 +116,16 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
 // Of its types the basic one: no XRC, no tag matching.
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* with)
 {
-  const bool basic = (with->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || with->srq_type == IBV_SRQT_BASIC;
-  if (!basic || (with->comp_mask & ~std::uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0)
+  const bool basic =
+    (with->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || with->srq_type == IBV_SRQT_BASIC;
+  if (!basic
+    || (with->comp_mask & ~std::uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0)
   {
     errno = EOPNOTSUPP;
     return nullptr;
   }
-  if ((with->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || with->pd == nullptr || with->pd->context != context)
+  if ((with->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || with->pd == nullptr
+    || with->pd->context != context)
   {
     errno = EINVAL;
     return nullptr;

@@ -40,7 +40,8 @@ struct shared_receive_queue : ibv_srq
 };
 
 /// Copies receives into a queue; what ibv_post_recv and ibv_post_srq_recv return.
-int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr, ibv_recv_wr** bad) noexcept;
+int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr,
+  ibv_recv_wr** bad) noexcept;
 
 /// Takes the oldest receive; false when there is none. With the mutex held.
 bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept;

@@ -16,8 +16,9 @@ namespace rdma::software {
 
 /// A mutex for a few dozen instructions on the way of every message.
 /**
- * Letting go is a plain store, where std::mutex has a locked instruction and two calls into the C library; that is
- * half the price. What it lacks is a queue of those who wait: they look again and again.
+ * Letting go is a plain store, where std::mutex has a locked instruction and two calls into the C
+ * library; that is half the price. What it lacks is a queue of those who wait: they look again and
+ * again.
  */
 class short_lock
 {
@@ -30,7 +31,8 @@ public:
 
   bool try_lock() noexcept
   {
-    return !held_.load(std::memory_order_relaxed) && !held_.exchange(true, std::memory_order_acquire);
+    return !held_.load(std::memory_order_relaxed)
+      && !held_.exchange(true, std::memory_order_acquire);
   }
 
   void unlock() noexcept { held_.store(false, std::memory_order_release); }
@@ -50,8 +52,8 @@ private:
         std::this_thread::yield();
         continue;
       }
-      // The holder has lost its processor. If that is to this thread, of a real-time class perhaps, yielding alone does not
-      // give it back.
+      // The holder has lost its processor. If that is to this thread, of a real-time class perhaps,
+      // yielding alone does not give it back.
       constexpr timespec moment{0, 20'000};
       ::nanosleep(&moment, nullptr);
     }

@@ -12,7 +12,8 @@
 namespace rdma::software {
 namespace {
 
-constexpr unsigned remote_rights = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
+constexpr unsigned remote_rights =
+  IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
 bool inside(const protocol::window_binding& what, const key_slot& region) noexcept
 {
@@ -51,8 +52,9 @@ bool bind_window(key_table& keys, const protocol::window_binding& what, std::uin
     return true;
   }
   key_slot* const region = keys.find(what.region);
-  if (what.region == 0 || region == nullptr || region->key.load(std::memory_order_acquire) != what.region
-    || region->window || region->pd != pd)
+  if (what.region == 0 || region == nullptr
+    || region->key.load(std::memory_order_acquire) != what.region || region->window
+    || region->pd != pd)
     return false;
   const bool writes = (what.access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if ((region->access & IBV_ACCESS_MW_BIND) == 0 || (what.access & ~remote_rights) != 0
@@ -71,12 +73,13 @@ bool bind_window(key_table& keys, const protocol::window_binding& what, std::uin
   return true;
 }
 
-bool invalidate_window(key_table& keys, std::uint32_t rkey, const ibv_pd* pd, std::uint32_t qp) noexcept
+bool invalidate_window(
+  key_table& keys, std::uint32_t rkey, const ibv_pd* pd, std::uint32_t qp) noexcept
 {
   const std::lock_guard lock(keys.binding); // a window is not freed meanwhile
   key_slot* slot = keys.find(rkey);
-  if (rkey == 0 || slot == nullptr || slot->key.load(std::memory_order_acquire) != rkey || !slot->window
-    || !slot->bound || slot->owner_qp != qp || slot->pd != pd)
+  if (rkey == 0 || slot == nullptr || slot->key.load(std::memory_order_acquire) != rkey
+    || !slot->window || !slot->bound || slot->owner_qp != qp || slot->pd != pd)
     return false;
   unbind(*slot);
   return true;

@@ -20,12 +20,12 @@ namespace rdma::software {
 /// Binds a window for queue pair `qp` of `pd`, under the key `rkey` (IBA 10.6.6.2, 11.4.1.10).
 /** A type 2 window belongs to the queue pair from then on, a type 1 window to its domain. */
 bool bind_window(key_table& keys, const protocol::window_binding& what, std::uint32_t rkey,
-                 const ibv_pd* pd, std::uint32_t qp) noexcept;
+  const ibv_pd* pd, std::uint32_t qp) noexcept;
 
 /// Takes a type 2 window's binding away, for LOCAL_INV and SEND_WITH_INV (IBA 10.6.6.3.2).
 /** False when the key is none of a window that this queue pair bound. */
-bool invalidate_window(key_table& keys, std::uint32_t rkey, const ibv_pd* pd,
-                       std::uint32_t qp) noexcept;
+bool invalidate_window(
+  key_table& keys, std::uint32_t rkey, const ibv_pd* pd, std::uint32_t qp) noexcept;
 
 } // namespace rdma::software
 

@@ -12,7 +12,8 @@
 
 namespace rdma::software::protocol {
 
-/// A wire that can carry out writes, reads and atomics itself, in the peer's memory and without the peer.
+/// A wire that can carry out writes, reads and atomics itself, in the peer's memory and without the
+/// peer.
 class direct_path
 {
 public:
@@ -23,7 +24,8 @@ public:
     no,   ///< not this way (now): send frames, and the peer will say what is wrong, if anything is
   };
 
-  /// All requests before this one are through. Checks everything: the local keys and what the peer has permitted.
+  /// All requests before this one are through. Checks everything: the local keys and what the peer
+  /// has permitted.
   virtual outcome run(send_request& what) noexcept = 0;
 
   /// Touches nothing any more, until the next run().

@@ -75,18 +75,18 @@ enum detail : std::uint32_t
 {
   detail_none = 0,
   detail_flushed = 1,
-  detail_remote_nak = 2,       ///< the peer refused the request
-  detail_connection_lost = 3,  ///< the connection ended with requests outstanding
-  detail_no_answer = 4,        ///< nobody answered in time
-  detail_local_key = 5,        ///< a scatter/gather element's key does not permit it
-  detail_local_fault = 6,      ///< registered, but not (any more) mapped memory
-  detail_message_length = 7,   ///< longer than max_msg_sz, or an atomic not of 8 bytes
-  detail_receive_length = 8,   ///< the receive is too small for the message
+  detail_remote_nak = 2,         ///< the peer refused the request
+  detail_connection_lost = 3,    ///< the connection ended with requests outstanding
+  detail_no_answer = 4,          ///< nobody answered in time
+  detail_local_key = 5,          ///< a scatter/gather element's key does not permit it
+  detail_local_fault = 6,        ///< registered, but not (any more) mapped memory
+  detail_message_length = 7,     ///< longer than max_msg_sz, or an atomic not of 8 bytes
+  detail_receive_length = 8,     ///< the receive is too small for the message
   detail_no_initiator_depth = 9, ///< max_rd_atomic is 0
-  detail_response = 10,        ///< the peer's response makes no sense
-  detail_rnr = 11,             ///< the peer posted no receive
-  detail_window = 12,          ///< the window may not be bound or invalidated like this
-  detail_malformed = 13,       ///< what the peer sent is not this protocol
+  detail_response = 10,          ///< the peer's response makes no sense
+  detail_rnr = 11,               ///< the peer posted no receive
+  detail_window = 12,            ///< the window may not be bound or invalidated like this
+  detail_malformed = 13,         ///< what the peer sent is not this protocol
 };
 
 /// What is to be done with a frame whose headers have arrived.

@@ -103,9 +103,15 @@ hello_bytes only_kind(kind what) noexcept
 
 } // namespace
 
-hello_bytes not_ready() noexcept { return only_kind(kind_not_ready); }
+hello_bytes not_ready() noexcept
+{
+  return only_kind(kind_not_ready);
+}
 
-hello_bytes confirmation() noexcept { return only_kind(kind_confirmation); }
+hello_bytes confirmation() noexcept
+{
+  return only_kind(kind_confirmation);
+}
 
 bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept
 {

@@ -34,9 +34,9 @@ struct hello
 {
   endpoint_name from;
   endpoint_name to;
-  std::uint32_t expected_psn = 0;          ///< the sender's rq_psn
-  std::optional<std::uint32_t> first_psn;  ///< the sender's sq_psn, which it knows from RTS on
-  std::uint32_t segment = 0;               ///< bytes of a full frame's payload
+  std::uint32_t expected_psn = 0;         ///< the sender's rq_psn
+  std::optional<std::uint32_t> first_psn; ///< the sender's sq_psn, which it knows from RTS on
+  std::uint32_t segment = 0;              ///< bytes of a full frame's payload
   connection_secret secret{};
 };
 

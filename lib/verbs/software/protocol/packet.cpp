@@ -70,9 +70,10 @@ constexpr std::array<std::uint8_t, opcodes> make_sizes()
   {
     const unsigned t = traits_table[op];
     if (t != 0)
-      sizes[op] = static_cast<std::uint8_t>(base_header_size + (t & trait_reth ? 16 : 0) + (t & trait_aeth ? 4 : 0)
-        + (t & trait_atomic ? 28 : 0) + (t & trait_atomic_ack ? 8 : 0) + (t & trait_immediate ? 4 : 0)
-        + (t & trait_invalidate ? 4 : 0) + (t & trait_deth ? 8 : 0));
+      sizes[op] = static_cast<std::uint8_t>(base_header_size + (t & trait_reth ? 16 : 0)
+        + (t & trait_aeth ? 4 : 0) + (t & trait_atomic ? 28 : 0) + (t & trait_atomic_ack ? 8 : 0)
+        + (t & trait_immediate ? 4 : 0) + (t & trait_invalidate ? 4 : 0)
+        + (t & trait_deth ? 8 : 0));
   }
   return sizes;
 }
@@ -158,9 +159,8 @@ std::optional<header> decode(std::span<const std::byte> from) noexcept
   h.payload = in.get32();
   // Fields that this protocol leaves at one value are checked, so that there is one way to say a
   // thing and room for a later version to mean something by them.
-  if ((flags & ~std::uint32_t{solicited_bit}) != 0 || pkey != default_pkey ||
-      h.dest_qp > psn_mask || (ack & ~std::uint32_t{ack_request_bit}) != 0 ||
-      (!(t & trait_payload) && h.payload != 0))
+  if ((flags & ~std::uint32_t{solicited_bit}) != 0 || pkey != default_pkey || h.dest_qp > psn_mask
+    || (ack & ~std::uint32_t{ack_request_bit}) != 0 || (!(t & trait_payload) && h.payload != 0))
     return std::nullopt;
   h.solicited = flags != 0;
   h.ack_request = ack != 0;
@@ -201,9 +201,9 @@ std::optional<header> decode(std::span<const std::byte> from) noexcept
 std::int64_t rnr_wait(std::uint8_t timer) noexcept
 {
   // In units of 10 us; code 0 is the longest.
-  static constexpr std::array<std::int32_t, 32> table = {
-    65536, 1,   2,   3,   4,    6,    8,    12,   16,   24,   32,    48,    64,    96,    128,   192,
-    256,   384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288, 16384, 24576, 32768, 49152};
+  static constexpr std::array<std::int32_t, 32> table = {65536, 1, 2, 3, 4, 6, 8, 12, 16, 24, 32,
+    48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 12288,
+    16384, 24576, 32768, 49152};
   return std::int64_t{table[timer & 0x1f]} * 10'000;
 }
 

@@ -24,9 +24,13 @@ enum service : std::uint8_t
   service_ud = 0x60,
 };
 
-constexpr service service_of(std::uint8_t op) noexcept { return static_cast<service>(op & 0xe0); }
+constexpr service service_of(std::uint8_t op) noexcept
+{
+  return static_cast<service>(op & 0xe0);
+}
 
-/// Reliable connection opcodes (IBA 9.2.1, table "OpCode field"), of which the other services have some, too.
+/// Reliable connection opcodes (IBA 9.2.1, table "OpCode field"), of which the other services have
+/// some, too.
 enum class opcode : std::uint8_t
 {
   send_first = 0x00,
@@ -108,9 +112,9 @@ struct header
   std::uint64_t swap_add = 0; ///< AtomicETH; AtomicAckETH: the original value
   std::uint64_t compare = 0;  ///< AtomicETH
 
-  std::uint8_t syndrome = 0;    ///< AETH
-  std::uint32_t msn = 0;        ///< AETH
-  std::uint32_t immediate = 0;  ///< ImmDt, in network order as the verbs have it
+  std::uint8_t syndrome = 0;   ///< AETH
+  std::uint32_t msn = 0;       ///< AETH
+  std::uint32_t immediate = 0; ///< ImmDt, in network order as the verbs have it
 };
 
 /// BTH and the payload's length, which a datagram would tell by itself.

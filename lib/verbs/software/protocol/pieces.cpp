@@ -12,8 +12,8 @@
 namespace rdma::software::protocol {
 
 bool add_elements(pieces& to, std::span<const ibv_sge> list, std::uint64_t offset,
-                  std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
-                  std::uint64_t& done) noexcept
+  std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
+  std::uint64_t& done) noexcept
 {
   done = 0;
   for (const ibv_sge& element : list)
@@ -38,15 +38,12 @@ bool add_elements(pieces& to, std::span<const ibv_sge> list, std::uint64_t offse
   return true;
 }
 
-bool permitted(std::span<const ibv_sge> list, unsigned access, key_table& keys,
-               const ibv_pd* pd) noexcept
+bool permitted(
+  std::span<const ibv_sge> list, unsigned access, key_table& keys, const ibv_pd* pd) noexcept
 {
   return std::all_of(list.begin(), list.end(),
-                     [&](const ibv_sge& e)
-                     {
-                       return e.length == 0 ||
-                              key_pin(keys.pin_local(e.lkey, pd, e.addr, e.length, access));
-                     });
+    [&](const ibv_sge& e)
+    { return e.length == 0 || key_pin(keys.pin_local(e.lkey, pd, e.addr, e.length, access)); });
 }
 
 } // namespace rdma::software::protocol

@@ -32,12 +32,14 @@ public:
   std::size_t room() const noexcept { return capacity - count_; }
   std::size_t count() const noexcept { return count_; }
   iovec* data() noexcept { return vectors_.data(); }
-  /// Whether a stretch is memory that was made to be shared, and so is there for as long as it is registered.
+  /// Whether a stretch is memory that was made to be shared, and so is there for as long as it is
+  /// registered.
   bool is_shared(std::size_t i) const noexcept { return pins_[i] == nullptr || pins_[i]->shared; }
 
   std::span<const iovec> view() const noexcept { return {vectors_.data(), count_}; }
 
-  /// A peer writes to these or reads them by itself: nothing orders that with what else happens there.
+  /// A peer writes to these or reads them by itself: nothing orders that with what else happens
+  /// there.
   bool unordered() const noexcept { return unordered_; }
   void set_unordered() noexcept { unordered_ = true; }
 
@@ -69,16 +71,16 @@ private:
 
 /// Adds what the scatter/gather list holds of [offset, offset + size), as far as there is room.
 /**
- * `done` is set to the bytes added. False: a local key does not permit it (IBA 10.6.3.1). Elements of
- * no length are skipped, whatever their key.
+ * `done` is set to the bytes added. False: a local key does not permit it (IBA 10.6.3.1). Elements
+ * of no length are skipped, whatever their key.
  */
 bool add_elements(pieces& to, std::span<const ibv_sge> list, std::uint64_t offset,
-                  std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
-                  std::uint64_t& done) noexcept;
+  std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
+  std::uint64_t& done) noexcept;
 
 /// Whether every element's key permits the access to all of it.
-bool permitted(std::span<const ibv_sge> list, unsigned access, key_table& keys,
-               const ibv_pd* pd) noexcept;
+bool permitted(
+  std::span<const ibv_sge> list, unsigned access, key_table& keys, const ibv_pd* pd) noexcept;
 
 } // namespace rdma::software::protocol
 

@@ -96,8 +96,8 @@ bool requester::next(frame& to) noexcept
 
 requester::beginning requester::begin(send_request& r) noexcept
 {
-  // A fence waits for the reads and atomics before it (IBA 10.8.3.3). One that had begun when a drain did,
-  // and was refused with RNR, is repeated.
+  // A fence waits for the reads and atomics before it (IBA 10.8.3.3). One that had begun when a
+  // drain did, and was refused with RNR, is repeated.
   if ((draining_ && sending_ >= drain_end_) || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
     return beginning::wait;
   if (r.is_local())
@@ -115,7 +115,8 @@ requester::beginning requester::begin(send_request& r) noexcept
     return beginning::wait;
   }
   // In its turn only: what the peer may still refuse comes first.
-  if (direct_ != nullptr && acked_ == sending_ && with_.kind == service_rc && (r.opcode == IBV_WR_RDMA_WRITE || r.is_read_or_atomic()))
+  if (direct_ != nullptr && acked_ == sending_ && with_.kind == service_rc
+    && (r.opcode == IBV_WR_RDMA_WRITE || r.is_read_or_atomic()))
   {
     if (const beginning what = run_direct(r); what != beginning::send)
       return what;
@@ -160,12 +161,13 @@ requester::beginning requester::run_local(send_request& r) noexcept
 {
   if (!r.done)
   {
-    // Whoever takes memory back waits for those who touch some: two who do both at once would wait for each other.
+    // Whoever takes memory back waits for those who touch some: two who do both at once would wait
+    // for each other.
     if (direct_ != nullptr)
       direct_->let_go();
     r.done = r.opcode == IBV_WR_LOCAL_INV
-               ? invalidate_window(*with_.keys, r.immediate, with_.pd, with_.qp)
-               : bind_window(*with_.keys, r.bind, r.rkey, with_.pd, with_.qp);
+      ? invalidate_window(*with_.keys, r.immediate, with_.pd, with_.qp)
+      : bind_window(*with_.keys, r.bind, r.rkey, with_.pd, with_.qp);
     if (!r.done)
     {
       // IBA 10.6.6.2: either is reported as a bind error.
@@ -255,7 +257,7 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
 }
 
 bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
-                       std::uint64_t& done) noexcept
+  std::uint64_t& done) noexcept
 {
   send_request& r = queue_[from.request];
   if ((r.flags & IBV_SEND_INLINE) == 0)
@@ -346,10 +348,9 @@ void requester::advance() noexcept
   while (!failed_ && acked_ < sending_)
   {
     send_request& r = queue_[acked_];
-    const bool through =
-      r.is_local() || r.is_read_or_atomic()
-        ? r.done
-        : psn_distance(acked_psn_, psn_add(r.first_psn, r.frames - 1)) >= 0;
+    const bool through = r.is_local() || r.is_read_or_atomic()
+      ? r.done
+      : psn_distance(acked_psn_, psn_add(r.first_psn, r.frames - 1)) >= 0;
     if (!through || (stopped_ && acked_ == stop_slot_))
       break;
     complete(r, IBV_WC_SUCCESS, detail_none);

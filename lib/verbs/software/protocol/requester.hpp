@@ -20,8 +20,8 @@ namespace rdma::software::protocol {
 /// The requester of a reliable connection (IBA 9.7): turns send work requests into frames and what
 /// the peer answers into completions.
 /**
- * No I/O and no clock: the caller carries frames, and tells when a wait that this asked for is over.
- * One thread at a time, except that send_queue is filled by others.
+ * No I/O and no clock: the caller carries frames, and tells when a wait that this asked for is
+ * over. One thread at a time, except that send_queue is filled by others.
  */
 class requester
 {
@@ -44,7 +44,8 @@ public:
   /// Whether next() is worth a call.
   bool has_next() const noexcept
   {
-    return running_ && !waiting_ && !stopped_ && !failed_ && sending_ != queue_.posted.load(std::memory_order_acquire);
+    return running_ && !waiting_ && !stopped_ && !failed_
+      && sending_ != queue_.posted.load(std::memory_order_acquire);
   }
 
   /// The next frame to send, if there is one that may be sent now.
@@ -52,7 +53,7 @@ public:
 
   /// Adds the payload of a frame from `done` on; false when local protection forbids it.
   bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
-              std::uint64_t& done) noexcept;
+    std::uint64_t& done) noexcept;
 
   /// A frame's headers have left: the peer may refuse it, while its payload is still on its way.
   void begun(const frame& which) noexcept;
@@ -73,7 +74,8 @@ public:
     unfinished_ = unfinished_ && way != nullptr;
   }
 
-  /// A request has been carried out in part, and nothing but another call of next() is needed for the rest.
+  /// A request has been carried out in part, and nothing but another call of next() is needed for
+  /// the rest.
   bool unfinished() const noexcept { return unfinished_; }
 
   /// SQD: begin no further request.
@@ -144,7 +146,8 @@ public:
   /// Send queue error to ready to send: goes on with what is posted from now on.
   void recover() noexcept;
 
-  /// Completes everything that is left, in order: the one that failed, the others with IBV_WC_WR_FLUSH_ERR.
+  /// Completes everything that is left, in order: the one that failed, the others with
+  /// IBV_WC_WR_FLUSH_ERR.
   void flush() noexcept;
 
 private:

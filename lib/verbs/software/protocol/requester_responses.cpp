@@ -87,8 +87,8 @@ verdict requester::not_ready(const header& h) noexcept
     return verdict::discard;
   send_request& r = queue_[acked_];
   const std::int32_t frame = psn_distance(h.psn, r.first_psn);
-  if (r.is_read_or_atomic() || r.is_local() || frame < 0 ||
-      frame >= static_cast<std::int32_t>(r.frames))
+  if (r.is_read_or_atomic() || r.is_local() || frame < 0
+    || frame >= static_cast<std::int32_t>(r.frames))
     return bad_response();
   if (with_.rnr_retry != 7) // 7: for ever (IBA 9.7.5.2.8)
   {
@@ -126,8 +126,8 @@ verdict requester::response(const header& h) noexcept
   send_request& r = queue_[acked_];
   const bool read = r.opcode == IBV_WR_RDMA_READ;
   const auto index = static_cast<std::uint32_t>(r.received / with_.segment);
-  if (!r.is_read_or_atomic() || r.done || h.psn != psn_add(r.first_psn, index) ||
-      read != (h.op != opcode::atomic_acknowledge))
+  if (!r.is_read_or_atomic() || r.done || h.psn != psn_add(r.first_psn, index)
+    || read != (h.op != opcode::atomic_acknowledge))
     return bad_response();
   const unsigned traits = traits_of(h.op);
   if ((traits & trait_aeth) != 0 && !is_ack(h.syndrome))
@@ -144,12 +144,12 @@ verdict requester::response(const header& h) noexcept
   return verdict::accept;
 }
 
-bool requester::place(std::uint32_t offset, std::uint32_t size, pieces& to,
-                      std::uint64_t& done) noexcept
+bool requester::place(
+  std::uint32_t offset, std::uint32_t size, pieces& to, std::uint64_t& done) noexcept
 {
   send_request& r = queue_[acked_];
-  return add_elements(to, r.list(), r.received + offset, size, IBV_ACCESS_LOCAL_WRITE, *with_.keys,
-                      with_.pd, done);
+  return add_elements(
+    to, r.list(), r.received + offset, size, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done);
 }
 
 void requester::unplaceable(detail why) noexcept
@@ -174,8 +174,8 @@ verdict requester::finish() noexcept
     }
     for (const iovec& v : to.view())
     {
-      std::memcpy(v.iov_base, reinterpret_cast<const std::byte*>(&arriving_.swap_add) + copied,
-                  v.iov_len);
+      std::memcpy(
+        v.iov_base, reinterpret_cast<const std::byte*>(&arriving_.swap_add) + copied, v.iov_len);
       copied += v.iov_len;
     }
   }

@@ -97,8 +97,8 @@ verdict responder::receive(const header& h) noexcept
     ack_due_ = ack_wanted_ = true;
     return verdict::discard;
   }
-  // After an RNR refusal come those that were on their way already: dropped in silence, the requester
-  // knows where to go on (IBA 9.7.5.1.3).
+  // After an RNR refusal come those that were on their way already: dropped in silence, the
+  // requester knows where to go on (IBA 9.7.5.1.3).
   if (ahead > 0 || refusal_ == refusal::not_ready)
     return verdict::discard;
   if (announce_)
@@ -110,13 +110,13 @@ verdict responder::receive(const header& h) noexcept
   const bool starts = (traits & trait_starts) != 0;
   const bool ends = (traits & trait_ends) != 0;
   // First, Middle, Last: in this order, of one kind, each of its size (IBA 9.7.4.1.1, 9.7.4.1.7).
-  const message kind = (traits & trait_send) != 0    ? message::send
-                       : (traits & trait_write) != 0 ? message::write
-                                                     : message::none;
+  const message kind = (traits & trait_send) != 0 ? message::send
+    : (traits & trait_write) != 0                 ? message::write
+                                                  : message::none;
   if (starts ? message_ != message::none : (message_ != kind || kind == message::none))
     return verdict::malformed;
-  if (h.payload > with_.segment || (!ends && h.payload != with_.segment) ||
-      (ends && !starts && h.payload == 0))
+  if (h.payload > with_.segment || (!ends && h.payload != with_.segment)
+    || (ends && !starts && h.payload == 0))
     return verdict::malformed;
   if ((traits & trait_send) != 0)
     return begin_send(h, traits);
@@ -153,8 +153,9 @@ verdict responder::begin_write(const header& h, unsigned traits) noexcept
   {
     if (!allowed(h, IBV_ACCESS_REMOTE_WRITE))
       return verdict::discard;
-    if (h.length != 0 && !key_pin(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address,
-                                                         h.length, IBV_ACCESS_REMOTE_WRITE)))
+    if (h.length != 0
+      && !key_pin(with_.keys->pin_remote(
+        h.key, with_.pd, with_.qp, h.address, h.length, IBV_ACCESS_REMOTE_WRITE)))
       return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
     done_ = 0;
     write_address_ = h.address;
@@ -192,8 +193,9 @@ verdict responder::take_read(const header& h) noexcept
     return verdict::discard;
   if (job_count_ >= with_.max_peer_read_atomic)
     return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
-  if (h.length != 0 && !key_pin(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address,
-                                                       h.length, IBV_ACCESS_REMOTE_READ)))
+  if (h.length != 0
+    && !key_pin(with_.keys->pin_remote(
+      h.key, with_.pd, with_.qp, h.address, h.length, IBV_ACCESS_REMOTE_READ)))
     return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
   push({true, h.psn, frame_count(h.length, with_.segment), 0, h.key, h.length, h.address});
   return verdict::discard;
@@ -207,8 +209,8 @@ verdict responder::take_atomic(const header& h) noexcept
     return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
   std::uint64_t value = 0;
   {
-    const key_pin memory(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, 8,
-                                                IBV_ACCESS_REMOTE_ATOMIC));
+    const key_pin memory(
+      with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, 8, IBV_ACCESS_REMOTE_ATOMIC));
     if (!memory)
       return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
     std::byte* at = memory.at(h.address);
@@ -222,24 +224,24 @@ verdict responder::take_atomic(const header& h) noexcept
     else
     {
       value = h.compare;
-      __atomic_compare_exchange_n(word, &value, h.swap_add, false, __ATOMIC_SEQ_CST,
-                                  __ATOMIC_SEQ_CST);
+      __atomic_compare_exchange_n(
+        word, &value, h.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
   }
   push({false, h.psn, 1, 0, 0, 0, value});
   return verdict::discard;
 }
 
-bool responder::place(std::uint32_t offset, std::uint32_t size, pieces& to,
-                      std::uint64_t& done) noexcept
+bool responder::place(
+  std::uint32_t offset, std::uint32_t size, pieces& to, std::uint64_t& done) noexcept
 {
   if (message_ == message::send)
     return add_elements(to, receive_.list(), done_ + offset, size, IBV_ACCESS_LOCAL_WRITE,
-                        *with_.keys, with_.pd, done);
+      *with_.keys, with_.pd, done);
   // Looked up anew for every stretch: the region may have gone since the message began.
   const std::uint64_t address = write_address_ + done_ + offset;
-  key_slot* slot = with_.keys->pin_remote(write_key_, with_.pd, with_.qp, address, size,
-                                          IBV_ACCESS_REMOTE_WRITE);
+  key_slot* slot =
+    with_.keys->pin_remote(write_key_, with_.pd, with_.qp, address, size, IBV_ACCESS_REMOTE_WRITE);
   if (slot == nullptr)
     return false;
   to.add(slot->memory + (address - slot->address), size, slot);
@@ -278,8 +280,8 @@ verdict responder::finish() noexcept
   {
     const bool send = message_ == message::send;
     message_ = message::none;
-    if ((traits & trait_invalidate) != 0 &&
-        !invalidate_window(*with_.keys, h.key, with_.pd, with_.qp))
+    if ((traits & trait_invalidate) != 0
+      && !invalidate_window(*with_.keys, h.key, with_.pd, with_.qp))
     {
       // IBA 9.9.3, class J: the receive ends with the error.
       complete_receive(IBV_WC_REM_INV_REQ_ERR, detail_window, nullptr);

@@ -21,9 +21,9 @@ namespace rdma::software::protocol {
 /// The responder of a reliable connection (IBA 9.7): checks what the peer asks for, carries it out
 /// and answers.
 /**
- * No I/O and no clock; one thread at a time. Everything in a header is the peer's word and is checked
- * here. Answers leave in the order of the requests (IBA 9.7.5.1): reads and atomics wait in a queue of
- * max_dest_rd_atomic, and an acknowledgement or a refusal waits for those before it.
+ * No I/O and no clock; one thread at a time. Everything in a header is the peer's word and is
+ * checked here. Answers leave in the order of the requests (IBA 9.7.5.1): reads and atomics wait in
+ * a queue of max_dest_rd_atomic, and an acknowledgement or a refusal waits for those before it.
  */
 class responder
 {
@@ -41,8 +41,9 @@ public:
 
   /// How long a message that meets no posted receive may be held before it is refused (RNR).
   /**
-   * A program that posts its receive when its own send has completed is a moment late: its completion
-   * and the message may have arrived together. Refusing at once would cost it the RNR timer.
+   * A program that posts its receive when its own send has completed is a moment late: its
+   * completion and the message may have arrived together. Refusing at once would cost it the RNR
+   * timer.
    */
   std::int64_t patience() const noexcept;
 
@@ -77,22 +78,26 @@ public:
   /** `wanted`: only when the peer asked for it; otherwise whenever it tells the peer something. */
   bool next_acknowledgement(frame& to, bool wanted) noexcept;
 
-  /// The same without a frame: the last PSN that has been carried out, when that tells the peer something.
+  /// The same without a frame: the last PSN that has been carried out, when that tells the peer
+  /// something.
   std::optional<std::uint32_t> take_acknowledgement() noexcept;
 
   bool acknowledgement_wanted() const noexcept { return ack_wanted_ && job_count_ == 0; }
 
   /// Adds the memory of a read response.
   bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
-              std::uint64_t& done) noexcept;
+    std::uint64_t& done) noexcept;
 
-  /// A read response's memory is gone; the read is refused. Its unsent frames are the caller's to drop.
+  /// A read response's memory is gone; the read is refused. Its unsent frames are the caller's to
+  /// drop.
   void unreadable(const frame& which, detail why) noexcept;
 
-  /// What the peer may do by itself in this queue pair's memory: nothing before the first message was announced.
+  /// What the peer may do by itself in this queue pair's memory: nothing before the first message
+  /// was announced.
   unsigned direct_rights() const noexcept
   {
-    constexpr unsigned remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+    constexpr unsigned remote =
+      IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     return running_ && !announce_ && refusal_ == refusal::none ? with_.access & remote : 0;
   }
 
@@ -107,8 +112,12 @@ public:
   /// As failed(), but for a refusal that is still to be given out, which a lost connection cannot.
   bool refusing() const noexcept { return refusal_ == refusal::final_due; }
 
-  /// What the program hears of a refusal once the queue pair is in the error state, and not before; then nothing.
-  std::optional<ibv_event_type> take_event() noexcept { return std::exchange(event_, std::nullopt); }
+  /// What the program hears of a refusal once the queue pair is in the error state, and not before;
+  /// then nothing.
+  std::optional<ibv_event_type> take_event() noexcept
+  {
+    return std::exchange(event_, std::nullopt);
+  }
 
   /// Completes the receive that a message had begun to fill, for the error state.
   void flush() noexcept;
@@ -124,8 +133,8 @@ private:
   enum class refusal : std::uint8_t
   {
     none,
-    not_ready,  ///< RNR; the requester will come again
-    final_due,  ///< the end, when the answers before it have left
+    not_ready, ///< RNR; the requester will come again
+    final_due, ///< the end, when the answers before it have left
     final_sent,
   };
 

@@ -42,8 +42,8 @@ bool responder::next(frame& to) noexcept
       const std::uint64_t offset = std::uint64_t{j.frame} * with_.segment;
       const bool first = j.frame == 0;
       last = j.frame + 1 == j.frames;
-      h.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment,
-                                                                    j.length - offset));
+      h.payload =
+        static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment, j.length - offset));
       h.op = first ? (last ? opcode::read_response_only : opcode::read_response_first)
                    : (last ? opcode::read_response_last : opcode::read_response_middle);
       encode_answer(h, to);
@@ -99,11 +99,11 @@ std::optional<std::uint32_t> responder::take_acknowledgement() noexcept
 }
 
 bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
-                       std::uint64_t& done) noexcept
+  std::uint64_t& done) noexcept
 {
   const std::uint64_t address = from.offset + offset;
-  key_slot* slot = with_.keys->pin_remote(from.key, with_.pd, with_.qp, address, size,
-                                          IBV_ACCESS_REMOTE_READ);
+  key_slot* slot =
+    with_.keys->pin_remote(from.key, with_.pd, with_.qp, address, size, IBV_ACCESS_REMOTE_READ);
   if (slot == nullptr)
     return false;
   to.add(slot->memory + (address - slot->address), size, slot);

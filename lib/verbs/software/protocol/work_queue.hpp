@@ -59,13 +59,10 @@ struct send_request
 
   bool is_read_or_atomic() const noexcept
   {
-    return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP ||
-           opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+    return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP
+      || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
-  bool is_local() const noexcept
-  {
-    return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV;
-  }
+  bool is_local() const noexcept { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
 
   std::byte* inline_bytes() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
   ibv_sge* elements_begin() noexcept { return reinterpret_cast<ibv_sge*>(this + 1); }
@@ -86,9 +83,10 @@ struct receive_request
 
 /// A ring of requests of fixed depth, each with bytes behind it.
 /**
- * A request has a place from enter() to leave(), and the place that was left last is taken next. So a queue's
- * memory is that of the requests which it ever held at once, however deep it is, and stays warm: 128 sends of
- * 384 bytes on each of thousands of connections would be more than all the rest of them.
+ * A request has a place from enter() to leave(), and the place that was left last is taken next. So
+ * a queue's memory is that of the requests which it ever held at once, however deep it is, and
+ * stays warm: 128 sends of 384 bytes on each of thousands of connections would be more than all the
+ * rest of them.
  */
 template <class Request>
 class request_ring
@@ -116,7 +114,8 @@ public:
   /// What has been entered and has not left.
   Request& operator[](std::uint64_t index) noexcept { return *places_[index & (slots_ - 1)]; }
 
-  /// A place for the request `index`, of which at most depth() are there; null when memory is short.
+  /// A place for the request `index`, of which at most depth() are there; null when memory is
+  /// short.
   Request* enter(std::uint64_t index) noexcept
   {
     if (vacant_ == nullptr && !grow())
@@ -144,7 +143,8 @@ private:
   // As many again as there are: a deep queue that is used to its depth asks for memory seldom.
   bool grow() noexcept
   {
-    const std::uint64_t count = std::min(std::max(made_, first_places), std::max(slots_ - made_, std::uint64_t{1}));
+    const std::uint64_t count =
+      std::min(std::max(made_, first_places), std::max(slots_ - made_, std::uint64_t{1}));
     void* const memory =
       ::operator new(sizeof(chunk) + count * stride_, std::align_val_t{alignment}, std::nothrow);
     if (memory == nullptr)
@@ -173,8 +173,8 @@ struct send_queue : request_ring<send_request>
 {
   using request_ring::request_ring;
 
-  short_lock mutex;                     ///< among those who post
-  std::atomic<std::uint64_t> posted{0}; ///< requests below it belong to the requester
+  short_lock mutex;                      ///< among those who post
+  std::atomic<std::uint64_t> posted{0};  ///< requests below it belong to the requester
   std::atomic<std::uint64_t> retired{0}; ///< slots below it are free: their completion was polled
   std::uint64_t left = 0;                ///< of which those below it have been; under the mutex
 

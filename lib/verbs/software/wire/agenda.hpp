@@ -17,8 +17,8 @@ namespace rdma::software::wire {
 
 /// Who is to be served when, and who soon. Its user locks.
 /**
- * Alarms are a binary heap whose entries know their places, debts a list through its entries: nothing here looks
- * at all of them, and nothing but add() takes memory.
+ * Alarms are a binary heap whose entries know their places, debts a list through its entries:
+ * nothing here looks at all of them, and nothing but add() takes memory.
  */
 class agenda
 {

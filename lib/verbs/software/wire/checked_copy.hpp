@@ -15,10 +15,12 @@ namespace rdma::software::wire {
 /// Up to here bytes are copied by hand.
 inline constexpr std::size_t checked_copy_by_hand_max = 8 * 1024;
 
-/// Copies from or to memory that the program has registered and may have unmapped since: false where it has.
+/// Copies from or to memory that the program has registered and may have unmapped since: false
+/// where it has.
 /**
- * The kernel notices (process_vm_readv(2), on this very process). Small copies are made by hand, for the system call
- * would cost more than they do; there, memory that is gone is a fault of the program's.
+ * The kernel notices (process_vm_readv(2), on this very process). Small copies are made by hand,
+ * for the system call would cost more than they do; there, memory that is gone is a fault of the
+ * program's.
  */
 bool checked_copy(void* to, const void* from, std::size_t size) noexcept;
 

@@ -48,12 +48,13 @@ struct area_registry
 
 unsigned right_of(const protocol::send_request& what) noexcept
 {
-  return what.opcode == IBV_WR_RDMA_WRITE  ? IBV_ACCESS_REMOTE_WRITE
-    : what.opcode == IBV_WR_RDMA_READ ? IBV_ACCESS_REMOTE_READ
-                                      : IBV_ACCESS_REMOTE_ATOMIC;
+  return what.opcode == IBV_WR_RDMA_WRITE ? IBV_ACCESS_REMOTE_WRITE
+    : what.opcode == IBV_WR_RDMA_READ     ? IBV_ACCESS_REMOTE_READ
+                                          : IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-// The last bytes last: programs that look for them take the others for there (as on NICs, if by custom alone).
+// The last bytes last: programs that look for them take the others for there (as on NICs, if by
+// custom alone).
 void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexcept
 {
   if (size <= sizeof(std::uint64_t))
@@ -69,7 +70,10 @@ void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexc
 
 } // namespace
 
-mapped_area::~mapped_area() { ::munmap(memory_, size_); }
+mapped_area::~mapped_area()
+{
+  ::munmap(memory_, size_);
+}
 
 std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
 {
@@ -78,7 +82,8 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
   {
   };
   if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_size <= 0
-    || (::fcntl(fd.get(), F_GET_SEALS) & fixed_size) != fixed_size) // else it could be cut off under us
+    || (::fcntl(fd.get(), F_GET_SEALS) & fixed_size)
+      != fixed_size) // else it could be cut off under us
     return nullptr;
   area_registry& all = area_registry::of_process();
   const std::lock_guard lock(all.mutex);
@@ -150,8 +155,8 @@ std::optional<std::uint32_t> direct_access::take_wanted() noexcept
 
 direct_access::access* direct_access::find(std::uint32_t key) noexcept
 {
-  const auto found =
-    std::find_if(accesses_.begin(), accesses_.end(), [key](const access& a) { return a.by.key == key; });
+  const auto found = std::find_if(
+    accesses_.begin(), accesses_.end(), [key](const access& a) { return a.by.key == key; });
   if (found == accesses_.end())
     return nullptr;
   if (found != accesses_.begin())
@@ -175,16 +180,20 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
   access* const a = find(what.rkey);
   if (a == nullptr)
   {
-    if (!wanted_ && what.length != 0 && std::find(shown_.begin(), shown_.end(), what.rkey) == shown_.end())
+    if (!wanted_ && what.length != 0
+      && std::find(shown_.begin(), shown_.end(), what.rkey) == shown_.end())
       wanted_ = what.rkey;
     return outcome::no;
   }
   const unsigned right = right_of(what);
   const std::uint64_t offset = what.remote - a->by.address;
   const bool reads = right != IBV_ACCESS_REMOTE_WRITE;
-  if (what.length == 0 || (a->by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) == 0
-    || what.remote < a->by.address || offset > a->by.length || what.length > a->by.length - offset
-    // Who may ask for more than the peer takes is refused when it does, which only the peer can tell.
+  if (what.length == 0
+    || (a->by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) == 0
+    || what.remote < a->by.address || offset > a->by.length
+    || what.length > a->by.length - offset
+    // Who may ask for more than the peer takes is refused when it does, which only the peer can
+    // tell.
     || (reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed)))
     return outcome::no;
   if (!enter(*a))
@@ -214,7 +223,8 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
   return what.received == what.length ? outcome::done : outcome::part;
 }
 
-bool direct_access::move(access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept
+bool direct_access::move(
+  access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept
 {
   const bool write = what.opcode == IBV_WR_RDMA_WRITE;
   protocol::pieces here;
@@ -223,8 +233,8 @@ bool direct_access::move(access& a, protocol::send_request& what, std::uint64_t 
     here.add(what.inline_bytes() + what.received, size);
     done = size;
   }
-  else if (!protocol::add_elements(
-             here, what.list(), what.received, size, write ? 0 : IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done))
+  else if (!protocol::add_elements(here, what.list(), what.received, size,
+             write ? 0 : IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done))
   {
     return false;
   }
@@ -258,12 +268,13 @@ bool direct_access::move(access& a, protocol::send_request& what, std::uint64_t 
   return true;
 }
 
-bool direct_access::move_by_kernel(
-  access& a, std::span<const iovec> here, std::uint64_t there, std::uint64_t size, bool write) noexcept
+bool direct_access::move_by_kernel(access& a, std::span<const iovec> here, std::uint64_t there,
+  std::uint64_t size, bool write) noexcept
 {
   if (!is_connected(socket_))
     return false; // the number of a process that is gone may be another's
-  const iovec remote{reinterpret_cast<void*>(there), size}; // NOLINT(performance-no-int-to-ptr): of another process
+  const iovec remote{
+    reinterpret_cast<void*>(there), size}; // NOLINT(performance-no-int-to-ptr): of another process
   const ssize_t n = write ? ::process_vm_writev(peer_, here.data(), here.size(), &remote, 1, 0)
                           : ::process_vm_readv(peer_, here.data(), here.size(), &remote, 1, 0);
   if (n == static_cast<ssize_t>(size))
@@ -276,19 +287,23 @@ bool direct_access::move_by_kernel(
 bool direct_access::atomic(const access& a, protocol::send_request& what) noexcept
 {
   const std::uint64_t offset = what.remote - a.by.address;
-  if (a.memory == nullptr || what.remote % 8 != 0 || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
+  if (a.memory == nullptr || what.remote % 8 != 0
+    || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
     return false;
   // The place for the answer first: an atomic is not undone.
   protocol::pieces here;
   std::uint64_t done = 0;
-  if (!protocol::add_elements(here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done) || done != 8)
+  if (!protocol::add_elements(
+        here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done)
+    || done != 8)
     return false;
   auto* const word = reinterpret_cast<std::uint64_t*>(a.memory + offset);
   std::uint64_t before = what.compare_add;
   if (what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
     before = __atomic_fetch_add(word, what.compare_add, __ATOMIC_SEQ_CST);
   else
-    __atomic_compare_exchange_n(word, &before, what.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
+    __atomic_compare_exchange_n(
+      word, &before, what.swap, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
   const auto* from = reinterpret_cast<const std::byte*>(&before);
   for (const iovec& v : here.view())
   {
@@ -301,8 +316,9 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
 void direct_access::grant(const grant_message& what) noexcept
 {
   // Only what was asked for, and only within what is there.
-  if (std::find(shown_.begin(), shown_.end(), what.key) == shown_.end() || what.index >= segment_side::grants_max
-    || what.length > protocol::max_message * 1024 * 1024 || what.address + what.length < what.address)
+  if (std::find(shown_.begin(), shown_.end(), what.key) == shown_.end()
+    || what.index >= segment_side::grants_max || what.length > protocol::max_message * 1024 * 1024
+    || what.address + what.length < what.address)
     return;
   access a;
   a.by = what;
@@ -319,7 +335,8 @@ void direct_access::grant(const grant_message& what) noexcept
   }
   else if (same_process)
   {
-    a.memory = reinterpret_cast<std::byte*>(what.place); // NOLINT(performance-no-int-to-ptr): our own word
+    a.memory =
+      reinterpret_cast<std::byte*>(what.place); // NOLINT(performance-no-int-to-ptr): our own word
   }
   else if (peer_ == 0)
   {

@@ -31,11 +31,12 @@ struct grant_message
   std::uint32_t key = 0;
   std::uint32_t index = 0; ///< of segment_side::grants
   std::uint32_t generation = 0;
-  std::uint32_t rights = 0; ///< IBV_ACCESS_REMOTE_*
+  std::uint32_t rights = 0;  ///< IBV_ACCESS_REMOTE_*
   std::uint64_t address = 0; ///< what the first byte is called by those who use the key
   std::uint64_t length = 0;
-  std::uint64_t area = 0;   ///< the shared memory that it lies in, or no_area: memory of the process alone
-  std::uint64_t place = 0;  ///< in the area; in no area, the address in the owner's process
+  std::uint64_t area =
+    0; ///< the shared memory that it lies in, or no_area: memory of the process alone
+  std::uint64_t place = 0; ///< in the area; in no area, the address in the owner's process
 
   static constexpr std::uint64_t no_area = ~std::uint64_t{0};
 };
@@ -53,7 +54,8 @@ public:
   mapped_area(const mapped_area&) = delete;
   mapped_area& operator=(const mapped_area&) = delete;
 
-  /// Maps what the peer has sent; once in this process for all links. Null when it is not what it should be.
+  /// Maps what the peer has sent; once in this process for all links. Null when it is not what it
+  /// should be.
   static std::shared_ptr<mapped_area> map(const descriptor& fd) noexcept;
 
   std::byte* at(std::uint64_t place, std::uint64_t length) const noexcept
@@ -68,9 +70,9 @@ private:
 
 /// Writes, reads and atomics of one link, in the peer's memory by this end's own thread.
 /**
- * A key is shown to the peer once, by a message; until the peer has answered with a grant its requests travel as frames.
- * A grant that does not hold any more, or was never given, sends the request that way, too: the peer's responder then
- * says what is wrong. One thread at a time.
+ * A key is shown to the peer once, by a message; until the peer has answered with a grant its
+ * requests travel as frames. A grant that does not hold any more, or was never given, sends the
+ * request that way, too: the peer's responder then says what is wrong. One thread at a time.
  */
 class direct_access final : public protocol::direct_path
 {
@@ -89,7 +91,8 @@ public:
   void let_go() noexcept override
   {
     if (touched_ != 0)
-      mine_->touching.store(touched_ = 0, std::memory_order_release); // what was copied was copied before
+      mine_->touching.store(
+        touched_ = 0, std::memory_order_release); // what was copied was copied before
   }
 
   bool wants() const noexcept { return wanted_.has_value(); }
@@ -123,8 +126,10 @@ private:
   access* find(std::uint32_t key) noexcept;
   bool enter(const access& a) noexcept;
   bool atomic(const access& a, protocol::send_request& what) noexcept;
-  bool move(access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;
-  bool move_by_kernel(access& a, std::span<const iovec> here, std::uint64_t there, std::uint64_t size, bool write) noexcept;
+  bool move(
+    access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;
+  bool move_by_kernel(access& a, std::span<const iovec> here, std::uint64_t there,
+    std::uint64_t size, bool write) noexcept;
 
   protocol::parameters& with_;
   segment_side* mine_ = nullptr;
@@ -133,8 +138,8 @@ private:
   int socket_ = -1;
   std::uint64_t moved_ = 0;
   std::uint32_t touched_ = 0;
-  std::vector<access> accesses_;      // the one that was used last is in front
-  std::vector<std::uint32_t> shown_;  // keys that the peer has been asked for
+  std::vector<access> accesses_;     // the one that was used last is in front
+  std::vector<std::uint32_t> shown_; // keys that the peer has been asked for
   std::optional<std::uint32_t> wanted_;
   std::unordered_map<std::uint64_t, std::shared_ptr<mapped_area>> areas_;
   std::uint64_t budget_ = 0; ///< bytes that this call of the link's may still move

@@ -46,8 +46,8 @@ enum kind : std::uint64_t
   kind_local_listener,
 };
 
-// epoll_pwait2 came with Linux 5.11, and not with every sandbox (some say EPERM to what they do not know);
-// milliseconds do there, rounded up.
+// epoll_pwait2 came with Linux 5.11, and not with every sandbox (some say EPERM to what they do not
+// know); milliseconds do there, rounded up.
 int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexcept
 {
   static std::atomic<bool> precise{true};
@@ -66,7 +66,8 @@ int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexce
 
 bool permits(const device_settings& settings, std::string_view wire)
 {
-  return settings.wires.empty() || std::find(settings.wires.begin(), settings.wires.end(), wire) != settings.wires.end();
+  return settings.wires.empty()
+    || std::find(settings.wires.begin(), settings.wires.end(), wire) != settings.wires.end();
 }
 
 } // namespace
@@ -193,13 +194,15 @@ void engine::unwatch(int fd) noexcept
 void engine::wake() noexcept
 {
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(wake_.get(), &one, sizeof one); // fails when it is full: awake
+  [[maybe_unused]] const ssize_t n =
+    ::write(wake_.get(), &one, sizeof one); // fails when it is full: awake
 }
 
 void engine::drain_wake() noexcept
 {
   std::uint64_t count;
-  [[maybe_unused]] const ssize_t n = ::read(wake_.get(), &count, sizeof count); // empty: woken before
+  [[maybe_unused]] const ssize_t n =
+    ::read(wake_.get(), &count, sizeof count); // empty: woken before
 }
 
 template <class Change>
@@ -224,7 +227,10 @@ void engine::owe(station& s) noexcept
 
 void engine::alarm(station& s, std::int64_t at) noexcept
 {
-  remind([&] { agenda_.set(s.due_, at); }); // also later than before: what was due then, the caller has seen to
+  remind(
+    [&] {
+      agenda_.set(s.due_, at);
+    }); // also later than before: what was due then, the caller has seen to
 }
 
 void engine::serve_due() noexcept
@@ -366,7 +372,7 @@ void engine::run()
         return;
     }
     awake_.store(false, std::memory_order_seq_cst);
-    look_away(); // after awake_: who begins to look from here on wakes us
+    look_away();                           // after awake_: who begins to look from here on wakes us
     const std::int64_t wait = next_wait(); // after awake_: sees debts of those who saw it true
     const bool sockets = round(wait);
     awake_.store(true, std::memory_order_seq_cst);
@@ -512,7 +518,8 @@ bool engine::watch_listener(int fd, bool is_local) noexcept
 {
   epoll_event event{};
   event.events = EPOLLIN;
-  event.data.u64 = (is_local ? kind_local_listener : kind_listener) << kind_shift | static_cast<std::uint32_t>(fd);
+  event.data.u64 =
+    (is_local ? kind_local_listener : kind_listener) << kind_shift | static_cast<std::uint32_t>(fd);
   return ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 

@@ -72,9 +72,10 @@ private:
 
 /// The sockets of one opened device, and the thread that makes progress when nobody polls.
 /**
- * Whoever polls makes progress, by poll(). The thread sleeps until a socket has something; when programs
- * have been polling of late (attend()) it leaves the work to them for a moment, looks every millisecond
- * whether something is left, and goes back to sleep when they have been quiet for a while.
+ * Whoever polls makes progress, by poll(). The thread sleeps until a socket has something; when
+ * programs have been polling of late (attend()) it leaves the work to them for a moment, looks
+ * every millisecond whether something is left, and goes back to sleep when they have been quiet for
+ * a while.
  */
 class engine
 {
@@ -85,7 +86,8 @@ public:
   engine& operator=(const engine&) = delete;
 
   /// Binds one port on all addresses and starts the thread; 0 or an errno.
-  /** With `all` unset, addresses that the host lists but cannot use (yet) are left out of `gids`. */
+  /** With `all` unset, addresses that the host lists but cannot use (yet) are left out of `gids`.
+   */
   int start(std::vector<ibv_gid>& gids, bool all);
 
   /// The TCP port, which is the device's LID.
@@ -107,7 +109,8 @@ public:
   /// A queue pair goes; nobody serves it any more when this returns.
   void remove(station& s) noexcept;
 
-  /// Calls visit(station&) for each queue pair that is there now. May throw std::bad_alloc, before the first call.
+  /// Calls visit(station&) for each queue pair that is there now. May throw std::bad_alloc, before
+  /// the first call.
   template <class Visit>
   void visit_all(Visit visit)
   {
@@ -130,12 +133,13 @@ public:
 
   /// A user's thread looks for work: at the connection that had some last, now and then at all.
   /**
-   * `spins`: the thread does nothing but look, and says when it stops (look_away()). Whether several had some: then
-   * it is better to look at all again.
+   * `spins`: the thread does nothing but look, and says when it stops (look_away()). Whether
+   * several had some: then it is better to look at all again.
    */
   bool poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept;
 
-  /// Nobody looks at the memory of local links all the time any more: their peers are to tell when there is something.
+  /// Nobody looks at the memory of local links all the time any more: their peers are to tell when
+  /// there is something.
   void look_away() noexcept;
 
   /// The same for the link of one queue pair, which is about to go.
@@ -167,7 +171,8 @@ public:
   bool rewatch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
   void unwatch(int fd) noexcept;
 
-  /// Serve this queue pair at this time (or earlier: it knows itself what is due) instead of an earlier call's.
+  /// Serve this queue pair at this time (or earlier: it knows itself what is due) instead of an
+  /// earlier call's.
   void alarm(station& s, std::int64_t at) noexcept;
 
   /// Serve this queue pair soon, if nobody else does.
@@ -246,7 +251,8 @@ private:
 
   waiting_room room_;
 
-  // Local links whose memory somebody looks at all the time, the one that had something last at the end.
+  // Local links whose memory somebody looks at all the time, the one that had something last at the
+  // end.
   static constexpr std::size_t looked_at_max = 16;
   short_lock look_mutex_;
   std::array<station*, looked_at_max> looked_at_{};
@@ -264,7 +270,8 @@ private:
   // The thread's own.
   std::vector<greeter> greeters_;
   std::vector<leaver> leavers_;
-  std::vector<std::pair<int, bool>> resting_; // listeners that could not accept, and whether they are local ones
+  std::vector<std::pair<int, bool>>
+    resting_; // listeners that could not accept, and whether they are local ones
   std::int64_t rest_until_ = 0;
   std::uint64_t seen_ = 0;
   std::thread thread_;

@@ -30,7 +30,8 @@ bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
     if ((served || hint_is_there) && turn % look_at_sockets_every != 0)
       return false;
     if (served)
-      return serve_sockets(mover::poller) > 1; // links that always have something are not all that there is
+      return serve_sockets(mover::poller)
+        > 1; // links that always have something are not all that there is
     if (hint_is_there)
       return serve_sockets(mover::poller) > 1;
   }
@@ -41,7 +42,8 @@ bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
   return serve_sockets(mover::poller) > 1;
 }
 
-// What those who look at memory all the time do instead of a system call. Whether there was something.
+// What those who look at memory all the time do instead of a system call. Whether there was
+// something.
 bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept
 {
   std::array<station*, looked_at_max> found;
@@ -81,7 +83,8 @@ void engine::look_at(std::uint32_t qp) noexcept
     const std::lock_guard lock(look_mutex_);
     const auto begin = looked_at_.begin();
     const auto end = begin + static_cast<std::ptrdiff_t>(looked_at_count_);
-    // Once more, as it may have lost its link meanwhile: end_local() says so before it asks for this mutex.
+    // Once more, as it may have lost its link meanwhile: end_local() says so before it asks for
+    // this mutex.
     if (s->is_local() && std::find(begin, end, s) == end)
     {
       first = looked_at_count_ == 0;

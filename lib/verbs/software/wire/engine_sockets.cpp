@@ -15,8 +15,8 @@
 
 #include <sys/epoll.h>
 
-// The engine's sockets that belong to no queue pair: those that have not said yet whom they want, and
-// those of queue pairs that are gone.
+// The engine's sockets that belong to no queue pair: those that have not said yet whom they want,
+// and those of queue pairs that are gone.
 
 namespace rdma::software::wire {
 namespace {
@@ -37,7 +37,8 @@ void engine::accept_from(int listener, bool is_local)
   {
     address from;
     from.size = sizeof from.storage;
-    // Without Nagle's delay, as the listener is (make_socket(), tcp_create_openreq_child() in the kernel).
+    // Without Nagle's delay, as the listener is (make_socket(), tcp_create_openreq_child() in the
+    // kernel).
     descriptor fd(::accept4(listener, from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd)
     {
@@ -106,8 +107,8 @@ bool engine::hear(greeter& g)
   return true;
 }
 
-// Closing alone is not enough: a child of fork() may have the socket, too, so that it stays connected and,
-// out of our reach, in the epoll set.
+// Closing alone is not enough: a child of fork() may have the socket, too, so that it stays
+// connected and, out of our reach, in the epoll set.
 void engine::hang_up(descriptor& fd) noexcept
 {
   if (!fd)
@@ -123,14 +124,17 @@ void engine::introduce(greeter& g)
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
   const auto theirs = protocol::decode_hello(g.bytes);
   // Who says that it is at this address must come from there.
-  // (Within the host nothing but the secret would keep it from that: the user's own processes are believed.)
-  const bool admitted =
-    theirs && (g.is_local || std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw));
+  // (Within the host nothing but the secret would keep it from that: the user's own processes are
+  // believed.)
+  const bool admitted = theirs
+    && (g.is_local || std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw));
   station* const s = admitted ? pin(theirs->to.qp) : nullptr;
   if (s == nullptr)
     return refuse(g.fd);
-  // It may get ready at any moment. Either it finds the visitor then, or is ready when it is told here.
-  if (auto oldest = room_.add({std::move(g.fd), *theirs, now() + greeting_time, g.is_local, std::move(g.memory)}))
+  // It may get ready at any moment. Either it finds the visitor then, or is ready when it is told
+  // here.
+  if (auto oldest = room_.add(
+        {std::move(g.fd), *theirs, now() + greeting_time, g.is_local, std::move(g.memory)}))
     refuse(oldest->fd);
   s->meet();
   unpin(*s);
@@ -140,7 +144,8 @@ void engine::refuse(descriptor& fd) noexcept
 {
   const protocol::hello_bytes answer = protocol::not_ready();
   // A fresh socket has room for it; a peer that is gone does not need it.
-  [[maybe_unused]] const ssize_t sent = ::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  [[maybe_unused]] const ssize_t sent =
+    ::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
   ::shutdown(fd.get(), SHUT_RDWR); // as in hang_up()
   fd.reset();
 }
@@ -211,8 +216,8 @@ void engine::take_leavers() noexcept
 
 void engine::see_off(int fd) noexcept
 {
-  const auto found =
-    std::find_if(leavers_.begin(), leavers_.end(), [fd](const leaver& l) { return l.fd.get() == fd; });
+  const auto found = std::find_if(
+    leavers_.begin(), leavers_.end(), [fd](const leaver& l) { return l.fd.get() == fd; });
   if (found == leavers_.end() || !leave(*found))
     return;
   hang_up(found->fd);
@@ -220,14 +225,14 @@ void engine::see_off(int fd) noexcept
   leavers_.pop_back();
 }
 
-// Whether it is over. Closing with unread bytes would reset the connection, and with it what the peer
-// has not read yet: so read to the end.
+// Whether it is over. Closing with unread bytes would reset the connection, and with it what the
+// peer has not read yet: so read to the end.
 bool engine::leave(leaver& l) noexcept
 {
   while (l.sent < l.bytes.size())
   {
-    const ssize_t n =
-      ::send(l.fd.get(), l.bytes.data() + l.sent, l.bytes.size() - l.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = ::send(
+      l.fd.get(), l.bytes.data() + l.sent, l.bytes.size() - l.sent, MSG_DONTWAIT | MSG_NOSIGNAL);
     if (n < 0 && errno != EAGAIN && errno != EINTR)
       return true;
     if (n < 0)

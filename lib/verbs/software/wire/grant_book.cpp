@@ -18,7 +18,8 @@ namespace rdma::software::wire {
 
 std::optional<grant_book::grant> grant_book::give(page& to, key_slot& what) noexcept
 {
-  // Not while somebody waits for a peer: this one's links are not to wait as well. Its requests go as frames.
+  // Not while somebody waits for a peer: this one's links are not to wait as well. Its requests go
+  // as frames.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock)
     return std::nullopt;
@@ -38,7 +39,8 @@ std::optional<grant_book::grant> grant_book::give(page& to, key_slot& what) noex
     return std::nullopt;
   }
   *free = true;
-  const std::uint32_t generation = ++to.generations[index] != 0 ? to.generations[index] : ++to.generations[index];
+  const std::uint32_t generation =
+    ++to.generations[index] != 0 ? to.generations[index] : ++to.generations[index];
   what.book.store(this, std::memory_order_relaxed); // the caller's pin orders it before revoke()
   to.mine->grants[index].store(generation, std::memory_order_release);
   return grant{index, generation};
@@ -47,8 +49,8 @@ std::optional<grant_book::grant> grant_book::give(page& to, key_slot& what) noex
 void grant_book::revoke(const key_slot& what) noexcept
 {
   const std::lock_guard lock(mutex_);
-  const auto first =
-    std::partition(entries_.begin(), entries_.end(), [&what](const entry& each) { return each.what != &what; });
+  const auto first = std::partition(
+    entries_.begin(), entries_.end(), [&what](const entry& each) { return each.what != &what; });
   for (auto i = first; i != entries_.end(); ++i)
     i->where->mine->grants[i->index].store(0, std::memory_order_seq_cst);
   for (auto i = first; i != entries_.end(); ++i)
@@ -72,12 +74,13 @@ void grant_book::close(page& of) noexcept
   std::erase_if(entries_, [&of](const auto& each) { return each.where == &of; });
 }
 
-// A copy of a mebibyte at most, unless the peer has been stopped in the midst of it; then it may go on at any time, and
-// there is nothing to do but wait for it, or for its end.
+// A copy of a mebibyte at most, unless the peer has been stopped in the midst of it; then it may go
+// on at any time, and there is nothing to do but wait for it, or for its end.
 void grant_book::wait(const page& of, std::uint32_t index) noexcept
 {
   constexpr unsigned looks_before_asking = 256;
-  for (unsigned looks = 1; of.theirs->touching.load(std::memory_order_seq_cst) == index + 1; ++looks)
+  for (unsigned looks = 1; of.theirs->touching.load(std::memory_order_seq_cst) == index + 1;
+       ++looks)
   {
     if (looks % looks_before_asking == 0 && !is_connected(of.socket))
       return;

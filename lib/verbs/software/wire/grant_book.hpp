@@ -24,10 +24,11 @@ namespace wire {
 
 /// Who of the peers on this host has been let into which region or window, to take it back.
 /**
- * A grant is a word in the memory of a link, which the peer looks at after it has said what it touches (segment_side::
- * touching); who takes a grant back clears the word and then waits until the peer touches something else. Both
- * are sequentially consistent, so that one of the two sees the other, as with the pins of key_table. A peer
- * that is gone touches nothing: its socket tells. Any thread.
+ * A grant is a word in the memory of a link, which the peer looks at after it has said what it
+ * touches (segment_side:: touching); who takes a grant back clears the word and then waits until
+ * the peer touches something else. Both are sequentially consistent, so that one of the two sees
+ * the other, as with the pins of key_table. A peer that is gone touches nothing: its socket tells.
+ * Any thread.
  */
 class grant_book
 {
@@ -38,7 +39,8 @@ public:
     segment_side* mine = nullptr;         ///< the words
     const segment_side* theirs = nullptr; ///< what is touched
     int socket = -1;
-    std::array<std::uint32_t, segment_side::grants_max> generations{}; ///< of the words, ever; zero: none yet
+    std::array<std::uint32_t, segment_side::grants_max>
+      generations{}; ///< of the words, ever; zero: none yet
     std::array<bool, segment_side::grants_max> used{};
   };
 
@@ -72,7 +74,8 @@ private:
   static void wait(const page& of, std::uint32_t index) noexcept;
 
   std::mutex mutex_;
-  std::vector<entry> entries_; // few: what is granted is what peers on this host have written to or read
+  std::vector<entry>
+    entries_; // few: what is granted is what peers on this host have written to or read
 };
 
 } // namespace wire

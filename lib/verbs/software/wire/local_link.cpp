@@ -20,7 +20,8 @@ namespace rdma::software::wire {
 
 namespace {
 
-// The body of a record, at most. Several fit into a ring, so that one side writes while the other reads.
+// The body of a record, at most. Several fit into a ring, so that one side writes while the other
+// reads.
 constexpr std::size_t body_max = 16 * 1024 - ring::head_size;
 
 // What is left to answers without payload: a refusal must get through although nobody reads.
@@ -37,11 +38,14 @@ void local_link::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   mine_ = &s.side(end);
   theirs_ = &s.side(1 - end);
   socket_ = socket;
-  requests_in_ = ring::reader(s.requests_of(1 - end), segment::request_ring_size, mine_->requests_taken);
-  responses_in_ = ring::reader(s.responses_of(1 - end), segment::response_ring_size, mine_->responses_taken);
-  requests_out_ = ring::writer(s.requests_of(end), segment::request_ring_size, theirs_->requests_taken, 0);
-  responses_out_ =
-    ring::writer(s.responses_of(end), segment::response_ring_size, theirs_->responses_taken, response_reserve);
+  requests_in_ =
+    ring::reader(s.requests_of(1 - end), segment::request_ring_size, mine_->requests_taken);
+  responses_in_ =
+    ring::reader(s.responses_of(1 - end), segment::response_ring_size, mine_->responses_taken);
+  requests_out_ =
+    ring::writer(s.requests_of(end), segment::request_ring_size, theirs_->requests_taken, 0);
+  responses_out_ = ring::writer(
+    s.responses_of(end), segment::response_ring_size, theirs_->responses_taken, response_reserve);
   request_in_ = response_in_ = {};
   request_out_.pending = response_out_.pending = false;
   acknowledged_seen_.store(0, std::memory_order_relaxed);
@@ -97,12 +101,14 @@ void local_link::take_acknowledgement(std::uint32_t word)
   h.op = protocol::opcode::acknowledge;
   h.syndrome = protocol::syndrome_ack;
   h.psn = word & protocol::psn_mask;
-  if ((word & segment_side::acknowledged_bit) == 0 || requester_.receive(h) == protocol::verdict::malformed)
+  if ((word & segment_side::acknowledged_bit) == 0
+    || requester_.receive(h) == protocol::verdict::malformed)
     malformed_ = true;
   ++moved_;
 }
 
-// Whether the record that it came with may be taken now. What rides along is believed after the responses before it.
+// Whether the record that it came with may be taken now. What rides along is believed after the
+// responses before it.
 bool local_link::take_rider(std::uint32_t rider)
 {
   if (rider == 0 || rider == rider_seen_)
@@ -122,7 +128,8 @@ bool local_link::receive_the_rest(std::int64_t now)
   ending_ = true;
   std::uint64_t before = ~moved_;
   // What was in the rings when the peer went; who goes on writing then is not heard.
-  constexpr unsigned rounds_max = (segment::request_ring_size + segment::response_ring_size) / ring::line / records_max + 2;
+  constexpr unsigned rounds_max =
+    (segment::request_ring_size + segment::response_ring_size) / ring::line / records_max + 2;
   for (unsigned round = 0; round != rounds_max && moved_ != before; ++round)
   {
     before = moved_;
@@ -160,8 +167,8 @@ bool local_link::take_requests(std::int64_t now)
     if (take_record(requests_in_, request_in_, true))
     {
       hold_again_ = false;
-      // Whoever looks again soon does not look for a next one now: that word is still on the writer's processor, and fetching
-      // it costs as much as all that was done for the message.
+      // Whoever looks again soon does not look for a next one now: that word is still on the
+      // writer's processor, and fetching it costs as much as all that was done for the message.
       if (one_at_a_time_ && responder_.receives() != before)
         return true;
       continue;
@@ -319,7 +326,8 @@ bool local_link::transmit(bool acknowledge_too)
   publish_rights();
   if (acknowledge_too)
     acknowledge();
-  owes_.store(responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
+  owes_.store(
+    responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
   notify();
   return good;
 }
@@ -342,8 +350,8 @@ bool local_link::send_record(ring::writer& to, departure& what, bool request, bo
   }
   const std::size_t headers = starts ? f.header_size : 0;
   const std::uint32_t offset = starts ? 0 : f.sent - f.header_size;
-  const auto part = static_cast<std::uint32_t>(
-    std::min<std::size_t>(f.source == protocol::frame::origin::none ? 0 : f.payload - offset, body_max - headers));
+  const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(
+    f.source == protocol::frame::origin::none ? 0 : f.payload - offset, body_max - headers));
   const std::size_t body = headers + part;
   std::byte* const at = room(to, body, !request && f.payload == 0, request);
   if (at == nullptr)
@@ -380,7 +388,8 @@ std::byte* local_link::room(ring::writer& to, std::size_t body, bool urgent, boo
   std::byte* at = to.begin(body, urgent);
   if (at == nullptr && !ending_)
   {
-    // seq_cst, here and in notify(): either we see the room or the other end sees that we wait for it.
+    // seq_cst, here and in notify(): either we see the room or the other end sees that we wait for
+    // it.
     mine_->blocked.store(1, std::memory_order_seq_cst);
     std::atomic_thread_fence(std::memory_order_seq_cst);
     at = to.begin(body, urgent);
@@ -397,16 +406,17 @@ std::byte* local_link::room(ring::writer& to, std::size_t body, bool urgent, boo
   return at;
 }
 
-bool local_link::gather(
-  std::byte* to, const protocol::frame& from, std::uint32_t offset, std::uint32_t size, protocol::detail& why)
+bool local_link::gather(std::byte* to, const protocol::frame& from, std::uint32_t offset,
+  std::uint32_t size, protocol::detail& why)
 {
   std::uint32_t copied = 0;
   while (copied != size)
   {
     protocol::pieces some;
     std::uint64_t done = 0;
-    const bool permitted = from.response ? responder_.gather(from, offset + copied, size - copied, some, done)
-                                         : requester_.gather(from, offset + copied, size - copied, some, done);
+    const bool permitted = from.response
+      ? responder_.gather(from, offset + copied, size - copied, some, done)
+      : requester_.gather(from, offset + copied, size - copied, some, done);
     if (!permitted || done == 0)
     {
       why = protocol::detail_local_key;
@@ -427,7 +437,8 @@ bool local_link::gather(
   return true;
 }
 
-// Zero when there is nothing to acknowledge. The responses before it are in their ring: it is shown after them.
+// Zero when there is nothing to acknowledge. The responses before it are in their ring: it is shown
+// after them.
 std::uint32_t local_link::next_acknowledgement() noexcept
 {
   if (response_out_.pending)
@@ -460,7 +471,8 @@ void local_link::notify() noexcept
 {
   if (!news_ && !took_)
     return;
-  // seq_cst, here, in arm() and in room(): either the other end sees the news or we see that it does not look.
+  // seq_cst, here, in arm() and in room(): either the other end sees the news or we see that it
+  // does not look.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool told = news_ || theirs_->blocked.load(std::memory_order_relaxed) != 0;
   news_ = took_ = false;
@@ -468,8 +480,10 @@ void local_link::notify() noexcept
     || theirs_->asleep.exchange(0, std::memory_order_relaxed) == 0)
     return;
   const std::byte poke{};
-  // A socket that is full has enough to wake it up; one whose other end is gone says so when it is read.
-  [[maybe_unused]] const ssize_t sent = ::send(socket_, &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL);
+  // A socket that is full has enough to wake it up; one whose other end is gone says so when it is
+  // read.
+  [[maybe_unused]] const ssize_t sent =
+    ::send(socket_, &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
 } // namespace rdma::software::wire

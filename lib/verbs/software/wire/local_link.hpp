@@ -32,19 +32,19 @@ namespace rdma::software::wire {
 
 /// Carries frames between two processes of one host, through memory that they share.
 /**
- * Requests and responses have a ring each way, so that neither waits for the other; an acknowledgement is a word, which
- * rides along with a request where there is one. A
- * frame's payload follows its headers in one record or several. What the other end writes is checked before it is
+ * Requests and responses have a ring each way, so that neither waits for the other; an
+ * acknowledgement is a word, which rides along with a request where there is one. A frame's payload
+ * follows its headers in one record or several. What the other end writes is checked before it is
  * believed, and copied out of the shared memory before it is checked.
  *
- * One thread at a time, but for ready(), arm() and disarm(). An end that is not looking has said so in `asleep`, and is
- * told by a byte through the socket, whose end is also the end of the peer.
+ * One thread at a time, but for ready(), arm() and disarm(). An end that is not looking has said so
+ * in `asleep`, and is told by a byte through the socket, whose end is also the end of the peer.
  */
 class local_link
 {
 public:
-  local_link(protocol::parameters& with, protocol::requester& requests, protocol::responder& responses,
-    grant_book& grants) noexcept
+  local_link(protocol::parameters& with, protocol::requester& requests,
+    protocol::responder& responses, grant_book& grants) noexcept
     : with_(with)
     , requester_(requests)
     , responder_(responses)
@@ -68,11 +68,14 @@ public:
   /// Whether receive() or transmit() would find something to do.
   bool ready() const noexcept
   {
-    const bool found = requests_in_.ready() || responses_in_.ready() || owes_.load(std::memory_order_relaxed)
-      || theirs_->acknowledged.load(std::memory_order_relaxed) != acknowledged_seen_.load(std::memory_order_relaxed)
+    const bool found = requests_in_.ready() || responses_in_.ready()
+      || owes_.load(std::memory_order_relaxed)
+      || theirs_->acknowledged.load(std::memory_order_relaxed)
+        != acknowledged_seen_.load(std::memory_order_relaxed)
       || blocked_.load(std::memory_order_relaxed) || unfinished_.load(std::memory_order_relaxed);
     if (!found && !idle_.load(std::memory_order_relaxed))
-      idle_.store(true, std::memory_order_relaxed); // neither exact nor in order: it is a guess at what comes
+      idle_.store(
+        true, std::memory_order_relaxed); // neither exact nor in order: it is a guess at what comes
     return found;
   }
 
@@ -80,7 +83,8 @@ public:
   void arm() noexcept
   {
     mine_->asleep.store(1, std::memory_order_relaxed);
-    std::atomic_thread_fence(std::memory_order_seq_cst); // before the look at what has come meanwhile: see notify()
+    std::atomic_thread_fence(
+      std::memory_order_seq_cst); // before the look at what has come meanwhile: see notify()
   }
 
   /// Somebody looks all the time.
@@ -88,8 +92,8 @@ public:
 
   // --- carrying ---
 
-  /// Takes what has arrived. False when the other end does not keep to the protocol. `looked_at`: if there is more,
-  /// ready() is asked soon.
+  /// Takes what has arrived. False when the other end does not keep to the protocol. `looked_at`:
+  /// if there is more, ready() is asked soon.
   bool receive(std::int64_t now, bool looked_at);
 
   /// Takes the rest, of a peer that is gone.
@@ -102,15 +106,16 @@ public:
 
   /// Sends what there is to send. False when a frame had begun whose payload cannot follow.
   /**
-   * An acknowledgement rides along with a request; else it is made when `acknowledge`, and owed when not: ready() tells
-   * of that until it has been made.
+   * An acknowledgement rides along with a request; else it is made when `acknowledge`, and owed
+   * when not: ready() tells of that until it has been made.
    */
   bool transmit(bool acknowledge);
 
   /// What the other end has sent through the socket; false when that was its end.
   bool hear() noexcept;
 
-  /// Whether something was heard since this was asked last: the other end does not tell again before arm().
+  /// Whether something was heard since this was asked last: the other end does not tell again
+  /// before arm().
   bool take_heard() noexcept { return std::exchange(heard_, false); }
   bool has_heard() const noexcept { return heard_; }
 
@@ -182,14 +187,14 @@ private:
   std::uint32_t rider_seen_ = 0;
   std::atomic<bool> owes_{false}; // an acknowledgement
   std::atomic<bool> blocked_{false};
-  std::atomic<bool> unfinished_{false}; // for ready()
+  std::atomic<bool> unfinished_{false};   // for ready()
   mutable std::atomic<bool> idle_{false}; // ready() has looked in vain since the last receive()
   bool one_at_a_time_ = false;
   bool news_ = false; // records or an acknowledgement that the other end has not been told of
   bool requests_blocked_ = false;
   bool responses_blocked_ = false;
   bool responses_first_ = false; // what rides along with a request waits for them
-  bool took_ = false; // there is room that it has not been told of
+  bool took_ = false;            // there is room that it has not been told of
   bool more_to_take_ = false;
   bool more_to_send_ = false;
   bool heard_ = false;

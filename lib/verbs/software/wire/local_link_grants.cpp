@@ -5,7 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The half of a local link that lets the other end into this end's memory, and asks to be let into the other's.
+// The half of a local link that lets the other end into this end's memory, and asks to be let into
+// the other's.
 
 #include "verbs/software/objects/key_table.hpp"
 #include "verbs/software/shared_memory.hpp"
@@ -108,12 +109,14 @@ bool local_link::take_note(std::span<const std::byte> body) noexcept
 
 void local_link::answer(std::uint32_t key) noexcept
 {
-  // What a request with this key would have to show (key_table::pin_remote()), but for the place, which is checked where
-  // it is used.
+  // What a request with this key would have to show (key_table::pin_remote()), but for the place,
+  // which is checked where it is used.
   const key_pin pinned(with_.keys->pin(key));
-  constexpr unsigned remote = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  constexpr unsigned remote =
+    IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   if (!pinned || pinned->pd != with_.pd || (pinned->access & remote) == 0
-    || (pinned->window && (!pinned->bound || (pinned->owner_qp != 0 && pinned->owner_qp != with_.qp))))
+    || (pinned->window
+      && (!pinned->bound || (pinned->owner_qp != 0 && pinned->owner_qp != with_.qp))))
     return;
   grant_note note;
   note.what.key = key;
@@ -170,13 +173,15 @@ bool local_link::send_area(const shared_memory& what, std::uint64_t& name) noexc
 
 bool local_link::hear() noexcept
 {
-  // Of wake-ups the other end sends one at a time, for it takes our word of being asleep; who sends more is heard later.
+  // Of wake-ups the other end sends one at a time, for it takes our word of being asleep; who sends
+  // more is heard later.
   constexpr unsigned messages_max = 16;
   for (unsigned i = 0; i != messages_max; ++i)
   {
     area_note note;
     descriptor with;
-    const ssize_t n = receive_with_descriptor(socket_, std::as_writable_bytes(std::span(&note, 1)), with);
+    const ssize_t n =
+      receive_with_descriptor(socket_, std::as_writable_bytes(std::span(&note, 1)), with);
     if (n < 0)
       return errno == EAGAIN || errno == EINTR;
     if (n == 0)

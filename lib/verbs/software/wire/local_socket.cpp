@@ -43,7 +43,8 @@ address to_local_address(const ibv_gid& gid, std::uint16_t port) noexcept
   at += std::snprintf(at, room(), "/%u", static_cast<unsigned>(port));
   address to;
   std::memcpy(&to.storage, &un, sizeof un);
-  to.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + static_cast<std::size_t>(at - un.sun_path));
+  to.size = static_cast<socklen_t>(
+    offsetof(sockaddr_un, sun_path) + static_cast<std::size_t>(at - un.sun_path));
   return to;
 }
 
@@ -104,9 +105,11 @@ ssize_t receive_with_descriptor(int socket, std::span<std::byte> bytes, descript
   const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0)
     return n;
-  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr; header = CMSG_NXTHDR(&message, header))
+  for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
+       header = CMSG_NXTHDR(&message, header))
   {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS || header->cmsg_len < CMSG_LEN(sizeof(int)))
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS
+      || header->cmsg_len < CMSG_LEN(sizeof(int)))
       continue;
     const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
     for (std::size_t i = 0; i != count; ++i)

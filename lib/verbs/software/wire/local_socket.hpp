@@ -20,13 +20,16 @@ namespace rdma::software::wire {
 bool is_of_this_host(const ibv_gid& gid) noexcept;
 
 /// Where the device of this address and port takes connections from its own host.
-/** An abstract name (unix(7)): it belongs to the network namespace, as the port does, and leaves no file behind. */
+/** An abstract name (unix(7)): it belongs to the network namespace, as the port does, and leaves no
+ * file behind. */
 address to_local_address(const ibv_gid& gid, std::uint16_t port) noexcept;
 
-/// A unix socket that keeps messages apart, does not block and is closed by exec; or none, with errno set.
+/// A unix socket that keeps messages apart, does not block and is closed by exec; or none, with
+/// errno set.
 descriptor make_local_socket() noexcept;
 
-/// Whether the other end is a process of the same user: anyone may connect to an abstract name, or take it first.
+/// Whether the other end is a process of the same user: anyone may connect to an abstract name, or
+/// take it first.
 bool is_same_user(int socket) noexcept;
 
 /// As send(2) and recv(2), with a descriptor that goes along.

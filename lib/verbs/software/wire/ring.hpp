@@ -19,21 +19,27 @@ namespace rdma::software::wire {
 
 /// Records in memory that two processes share, from one writer to one reader.
 /**
- * A record begins on a cache line with a word that is zero until the record is there, so that it arrives with the
- * line that the reader looks at. The writer clears the word behind a record before it shows the record: the reader
- * never takes old bytes for a record. Nothing is locked, and whichever side is killed leaves the other a ring that
- * works. Neither side believes what the other one wrote: what a record says of its size is checked against the ring,
- * and so is how far the reader claims to have come.
+ * A record begins on a cache line with a word that is zero until the record is there, so that it
+ * arrives with the line that the reader looks at. The writer clears the word behind a record before
+ * it shows the record: the reader never takes old bytes for a record. Nothing is locked, and
+ * whichever side is killed leaves the other a ring that works. Neither side believes what the other
+ * one wrote: what a record says of its size is checked against the ring, and so is how far the
+ * reader claims to have come.
  */
 namespace ring {
 
 inline constexpr std::size_t line = 64;
-inline constexpr std::size_t head_size = 8; ///< of a record: the word, and four bytes that ride along
+inline constexpr std::size_t head_size =
+  8; ///< of a record: the word, and four bytes that ride along
 
-/// The word: the record's bytes, a multiple of `line`; with this bit, nothing follows up to the ring's end.
+/// The word: the record's bytes, a multiple of `line`; with this bit, nothing follows up to the
+/// ring's end.
 inline constexpr std::uint32_t skip_bit = 1;
 
-constexpr std::size_t record_size(std::size_t body) noexcept { return (head_size + body + line - 1) / line * line; }
+constexpr std::size_t record_size(std::size_t body) noexcept
+{
+  return (head_size + body + line - 1) / line * line;
+}
 
 inline std::atomic<std::uint32_t>& word_at(std::byte* at) noexcept
 {
@@ -50,7 +56,8 @@ public:
   writer() = default;
 
   /// `size` is a power of two; `reserve` bytes are left to records that are urgent.
-  writer(std::byte* memory, std::size_t size, const progress& consumed, std::size_t reserve) noexcept
+  writer(
+    std::byte* memory, std::size_t size, const progress& consumed, std::size_t reserve) noexcept
     : memory_(memory)
     , size_(size)
     , consumed_(&consumed)
@@ -71,7 +78,8 @@ public:
     {
       word_at(memory_).store(0, std::memory_order_relaxed);
       // release: the reader finds the ring's first word cleared
-      word_at(memory_ + offset).store(static_cast<std::uint32_t>(skipped) | skip_bit, std::memory_order_release);
+      word_at(memory_ + offset)
+        .store(static_cast<std::uint32_t>(skipped) | skip_bit, std::memory_order_release);
       at_ += skipped;
     }
     return memory_ + place() + head_size;
@@ -141,11 +149,13 @@ public:
     return *this;
   }
 
-  /// Whether something is there. Also while another thread reads: then it is a hint about where that one was, and a
-  /// writer that goes on may be writing there, so that ThreadSanitizer is told not to mind.
+  /// Whether something is there. Also while another thread reads: then it is a hint about where
+  /// that one was, and a writer that goes on may be writing there, so that ThreadSanitizer is told
+  /// not to mind.
   [[gnu::no_sanitize_thread]] bool ready() const noexcept
   {
-    const auto* const word = reinterpret_cast<const volatile std::uint32_t*>(next_.load(std::memory_order_relaxed));
+    const auto* const word =
+      reinterpret_cast<const volatile std::uint32_t*>(next_.load(std::memory_order_relaxed));
     return *word != 0;
   }
 
@@ -169,7 +179,8 @@ public:
         record_ = record;
         return {memory_ + offset + head_size, record - head_size};
       }
-      if (record != size_ - offset || offset == 0) // a writer skips the rest of a ring, never all of it
+      if (record != size_ - offset
+        || offset == 0) // a writer skips the rest of a ring, never all of it
       {
         broken_ = true;
         return {};
@@ -186,7 +197,8 @@ public:
     return rider;
   }
 
-  /// What rides along with the last record that is there and has some. It stays there, as those before it.
+  /// What rides along with the last record that is there and has some. It stays there, as those
+  /// before it.
   std::uint32_t last_rider() const noexcept
   {
     std::uint32_t last = 0;

@@ -28,7 +28,8 @@ static_assert(2 * sizeof(segment_side) <= rings_at - sides_at);
 // Its size cannot change any more: memory that is cut off would be a fault for who reads it.
 constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// The segments that this process has made, by inode: where the other end is here as well, the two share one mapping.
+// The segments that this process has made, by inode: where the other end is here as well, the two
+// share one mapping.
 struct registry
 {
   std::mutex mutex;
@@ -71,8 +72,8 @@ std::shared_ptr<segment> segment::create(descriptor& fd) noexcept
   struct stat status
   {
   };
-  if (!fd || ::ftruncate(fd.get(), segment_size) != 0 || ::fcntl(fd.get(), F_ADD_SEALS, fixed_size) != 0
-    || ::fstat(fd.get(), &status) != 0)
+  if (!fd || ::ftruncate(fd.get(), segment_size) != 0
+    || ::fcntl(fd.get(), F_ADD_SEALS, fixed_size) != 0 || ::fstat(fd.get(), &status) != 0)
     return nullptr;
   std::shared_ptr<segment> made = own(map_memory(fd));
   if (!made)
@@ -115,15 +116,25 @@ std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
   return own(map_memory(fd));
 }
 
-segment::~segment() { ::munmap(memory_, segment_size); }
+segment::~segment()
+{
+  ::munmap(memory_, segment_size);
+}
 
 segment_side& segment::side(unsigned end) noexcept
 {
-  return *std::launder(reinterpret_cast<segment_side*>(memory_ + sides_at + end * sizeof(segment_side)));
+  return *std::launder(
+    reinterpret_cast<segment_side*>(memory_ + sides_at + end * sizeof(segment_side)));
 }
 
-std::byte* segment::requests_of(unsigned end) noexcept { return memory_ + rings_at + end * end_size; }
+std::byte* segment::requests_of(unsigned end) noexcept
+{
+  return memory_ + rings_at + end * end_size;
+}
 
-std::byte* segment::responses_of(unsigned end) noexcept { return requests_of(end) + request_ring_size; }
+std::byte* segment::responses_of(unsigned end) noexcept
+{
+  return requests_of(end) + request_ring_size;
+}
 
 } // namespace rdma::software::wire

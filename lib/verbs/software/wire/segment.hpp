@@ -19,28 +19,31 @@
 
 namespace rdma::software::wire {
 
-/// What one end of a local link tells the other, besides records. Written by that end, unless it says otherwise.
+/// What one end of a local link tells the other, besides records. Written by that end, unless it
+/// says otherwise.
 struct segment_side
 {
-  /// Everything up to this PSN has been carried out; no acknowledgement until `acknowledged_bit` is set. What rides along
-  /// with a request's record says the same, of a later moment perhaps.
+  /// Everything up to this PSN has been carried out; no acknowledgement until `acknowledged_bit` is
+  /// set. What rides along with a request's record says the same, of a later moment perhaps.
   alignas(ring::line) std::atomic<std::uint32_t> acknowledged{0};
 
   /// How far this end has read the other one's rings.
   alignas(ring::line) ring::progress requests_taken{0};
   ring::progress responses_taken{0};
 
-  /// This end is not looking: tell it by the socket. Taken back by the other end when it does, so that it does once.
+  /// This end is not looking: tell it by the socket. Taken back by the other end when it does, so
+  /// that it does once.
   alignas(ring::line) std::atomic<std::uint32_t> asleep{1};
 
   /// This end waits for room in a ring of its own.
   std::atomic<std::uint32_t> blocked{0};
 
-  /// The place in the other end's `grants` that this end is copying to or from, and one; zero when it is not.
+  /// The place in the other end's `grants` that this end is copying to or from, and one; zero when
+  /// it is not.
   alignas(ring::line) std::atomic<std::uint32_t> touching{0};
 
-  /// What the other end may do in this end's memory by itself (IBV_ACCESS_REMOTE_*), with which grant to what, and how
-  /// many reads and atomics it may have under way.
+  /// What the other end may do in this end's memory by itself (IBV_ACCESS_REMOTE_*), with which
+  /// grant to what, and how many reads and atomics it may have under way.
   alignas(ring::line) std::atomic<std::uint32_t> rights{0};
   std::atomic<std::uint32_t> read_depth{0};
   static constexpr std::uint32_t grants_max = 256;
@@ -49,7 +52,8 @@ struct segment_side
   static constexpr std::uint32_t acknowledged_bit = 1u << 31;
 };
 
-/// The memory that the two ends of a local link share. It stays mapped for as long as either end wants it.
+/// The memory that the two ends of a local link share. It stays mapped for as long as either end
+/// wants it.
 class segment
 {
 public:
@@ -59,8 +63,8 @@ public:
   /// New shared memory, with the descriptor that lets another process map it; null with errno set.
   static std::shared_ptr<segment> create(descriptor& fd) noexcept;
 
-  /// What another end has made; null unless it is exactly that, and of fixed size. Within a process both ends have
-  /// the same mapping.
+  /// What another end has made; null unless it is exactly that, and of fixed size. Within a process
+  /// both ends have the same mapping.
   static std::shared_ptr<segment> map(const descriptor& fd) noexcept;
 
   explicit segment(std::byte* memory) noexcept

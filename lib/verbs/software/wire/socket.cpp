@@ -110,7 +110,7 @@ void set_no_pacing(int fd) noexcept
 std::int64_t now() noexcept
 {
   return std::chrono::duration_cast<std::chrono::nanoseconds>(
-           std::chrono::steady_clock::now().time_since_epoch())
+    std::chrono::steady_clock::now().time_since_epoch())
     .count();
 }
 

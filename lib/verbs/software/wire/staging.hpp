@@ -17,15 +17,16 @@
 
 namespace rdma::software::wire {
 
-/// Where bytes lie between a socket and their places. Links have one while they read, and while a message is held or
-/// a header is incomplete: an idle link has none.
+/// Where bytes lie between a socket and their places. Links have one while they read, and while a
+/// message is held or a header is incomplete: an idle link has none.
 using staging = std::unique_ptr<std::byte[]>;
 
 /// A size that takes many small messages at once.
 inline constexpr std::size_t staging_size = 64 * 1024;
 
 /// The staging buffers that no link has, but for one that each thread keeps for itself. Any thread.
-/** One for the process: threads serve the links of several devices, and would carry buffers from one to another. */
+/** One for the process: threads serve the links of several devices, and would carry buffers from
+ * one to another. */
 class staging_pool
 {
 public:
@@ -62,7 +63,8 @@ public:
       // acquire, and release below: whoever gave it back is done with it
       if (spare.load(std::memory_order_relaxed) == nullptr)
         continue;
-      if (std::byte* const found = spare.exchange(nullptr, std::memory_order_acquire); found != nullptr)
+      if (std::byte* const found = spare.exchange(nullptr, std::memory_order_acquire);
+          found != nullptr)
         return staging(found);
     }
     return staging(new (std::nothrow) std::byte[staging_size]);
@@ -94,7 +96,8 @@ private:
     {
       std::byte* none = nullptr;
       if (spare.load(std::memory_order_relaxed) == nullptr
-        && spare.compare_exchange_strong(none, used.get(), std::memory_order_release, std::memory_order_relaxed))
+        && spare.compare_exchange_strong(
+          none, used.get(), std::memory_order_release, std::memory_order_relaxed))
       {
         static_cast<void>(used.release());
         return;
@@ -102,7 +105,8 @@ private:
     }
   }
 
-  std::array<std::atomic<std::byte*>, 16> spares_{}; // held messages bring them from one thread to another
+  std::array<std::atomic<std::byte*>, 16>
+    spares_{}; // held messages bring them from one thread to another
 };
 
 } // namespace rdma::software::wire

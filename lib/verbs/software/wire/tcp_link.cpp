@@ -39,7 +39,10 @@ ibv_gid gid_of(const protocol::endpoint_name& name)
 
 } // namespace
 
-tcp_link::~tcp_link() { hang_up(); }
+tcp_link::~tcp_link()
+{
+  hang_up();
+}
 
 // Closing alone is not enough: a child of fork() may have the socket, too.
 void tcp_link::hang_up() noexcept
@@ -109,9 +112,9 @@ void tcp_link::connect(std::int64_t now)
   if (fd_ && (peer_is_here_ || mine_.from.gid == mine_.to.gid))
     set_no_pacing(fd_.get());
   // From the address that the GID names: the peer admits no other.
-  if (!fd_ || local.storage.ss_family != remote.storage.ss_family ||
-      ::bind(fd_.get(), local.get(), local.size) != 0 ||
-      (::connect(fd_.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS))
+  if (!fd_ || local.storage.ss_family != remote.storage.ss_family
+    || ::bind(fd_.get(), local.get(), local.size) != 0
+    || (::connect(fd_.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS))
   {
     retry(now);
     return;
@@ -122,7 +125,8 @@ void tcp_link::connect(std::int64_t now)
 // Whether there is a listener that may be the peer's. The hello takes the memory along.
 bool tcp_link::connect_locally(std::int64_t now)
 {
-  // Now and then the other wire: whatever is in the way of this one, the two may still reach each other.
+  // Now and then the other wire: whatever is in the way of this one, the two may still reach each
+  // other.
   constexpr unsigned other_wire_every = 8;
   if (!peer_is_here_ || (attempts_ % other_wire_every == 0 && engine_.has_tcp_wire()))
     return false;
@@ -183,7 +187,8 @@ void tcp_link::say_hello(std::int64_t now, bool watched)
   heard_size_ = 0;
   retry_at_ = now + greeting_wait;
   const std::uint32_t events = said ? EPOLLIN : EPOLLOUT;
-  if (watched ? said && !engine_.rewatch(fd_.get(), with_.qp, events) : !engine_.watch(fd_.get(), with_.qp, events))
+  if (watched ? said && !engine_.rewatch(fd_.get(), with_.qp, events)
+              : !engine_.watch(fd_.get(), with_.qp, events))
     retry(now);
 }
 
@@ -206,7 +211,8 @@ bool tcp_link::say(const protocol::hello_bytes& bytes, bool more_follows) noexce
 // Whether there is something to say to what was heard: all of it, or the end.
 bool tcp_link::hear() noexcept
 {
-  const ssize_t n = ::recv(fd_.get(), heard_.data() + heard_size_, heard_.size() - heard_size_, MSG_DONTWAIT);
+  const ssize_t n =
+    ::recv(fd_.get(), heard_.data() + heard_size_, heard_.size() - heard_size_, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return false;
   if (n > 0)
@@ -220,9 +226,9 @@ void tcp_link::read_greeting(std::int64_t now)
     return;
   const auto theirs = heard_size_ == heard_.size() ? protocol::decode_hello(heard_) : std::nullopt;
   const bool more_follows = !segment_ && requester_.outstanding();
-  if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from ||
-      !protocol::equal(theirs->secret, mine_.secret) || theirs->segment < segment_min ||
-      theirs->segment > mine_.segment || !say(protocol::confirmation(), more_follows))
+  if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from
+    || !protocol::equal(theirs->secret, mine_.secret) || theirs->segment < segment_min
+    || theirs->segment > mine_.segment || !say(protocol::confirmation(), more_follows))
   {
     // Not ready yet, or not the one: the peer may be about to leave RESET, so go on trying. What is
     // waiting for it is bounded by the retry timer of the queue pair.
@@ -233,7 +239,8 @@ void tcp_link::read_greeting(std::int64_t now)
   establish();
   if (!more_follows)
     return;
-  // What waits leaves in one segment with the confirmation: transmit() comes next. Unless it is no message after all.
+  // What waits leaves in one segment with the confirmation: transmit() comes next. Unless it is no
+  // message after all.
   fill(false);
   if (outbox_count_ == 0)
     push();
@@ -266,10 +273,10 @@ bool tcp_link::adopt(visitor& who)
   if (state_ == state::confirming)
     read_confirmation(); // which may be there
   // All that is known must agree; the PSNs are known to this end when it is in RTS.
-  if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to ||
-      theirs.to != mine_.from || !protocol::equal(theirs.secret, mine_.secret) || theirs.segment < segment_min ||
-      (theirs.first_psn && *theirs.first_psn != mine_.expected_psn) ||
-      (mine_.first_psn && *mine_.first_psn != theirs.expected_psn))
+  if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to
+    || theirs.to != mine_.from || !protocol::equal(theirs.secret, mine_.secret)
+    || theirs.segment < segment_min || (theirs.first_psn && *theirs.first_psn != mine_.expected_psn)
+    || (mine_.first_psn && *mine_.first_psn != theirs.expected_psn))
     return false;
   std::shared_ptr<segment> memory;
   if (who.is_local && (!peer_is_here_ || (memory = segment::map(who.memory)) == nullptr))
@@ -291,7 +298,8 @@ bool tcp_link::adopt(visitor& who)
     state_ = state::waiting;
     return true;
   }
-  // It may have given this connection up already, for we were slow: nothing is sent before it is sure.
+  // It may have given this connection up already, for we were slow: nothing is sent before it is
+  // sure.
   state_ = state::confirming;
   return true;
 }
@@ -363,10 +371,12 @@ void tcp_link::read_local(std::int64_t now, bool told)
   bool good = true;
   do
   {
-    // Before the memory is looked at: what comes later is told again. Taking a grant listens to the socket as well.
+    // Before the memory is looked at: what comes later is told again. Taking a grant listens to the
+    // socket as well.
     if (local_.take_heard() && !looked_at_.load(std::memory_order_seq_cst))
       local_.arm();
-    good = ended ? local_.receive_the_rest(now) : local_.receive(now, looked_at_.load(std::memory_order_seq_cst));
+    good = ended ? local_.receive_the_rest(now)
+                 : local_.receive(now, looked_at_.load(std::memory_order_seq_cst));
   } while (good && !ended && local_.has_heard());
   if (!good)
     abandon_malformed();
@@ -447,8 +457,8 @@ bool tcp_link::append(protocol::frame& from, std::vector<std::byte>& to)
     protocol::pieces some;
     std::uint64_t done = 0;
     const bool ok = from.response
-                      ? responder_.gather(from, offset, from.payload - offset, some, done)
-                      : requester_.gather(from, offset, from.payload - offset, some, done);
+      ? responder_.gather(from, offset, from.payload - offset, some, done)
+      : requester_.gather(from, offset, from.payload - offset, some, done);
     if (!ok || done == 0)
       return false;
     for (const iovec& v : some.view())

@@ -36,7 +36,7 @@ public:
   static constexpr std::uint32_t segment_bytes = 256 * 1024;
 
   tcp_link(engine& by, protocol::parameters& with, protocol::requester& requests,
-           protocol::responder& responses, grant_book& grants) noexcept
+    protocol::responder& responses, grant_book& grants) noexcept
     : engine_(by)
     , with_(with)
     , requester_(requests)
@@ -69,7 +69,8 @@ public:
 
   // --- carrying ---
 
-  /// Reads what has arrived and gives it to requester and responder. `told`: the socket has something.
+  /// Reads what has arrived and gives it to requester and responder. `told`: the socket has
+  /// something.
   void receive(std::int64_t now, bool told);
 
   /// A message waits for a receive to be posted; tell receive() when one was.
@@ -113,8 +114,12 @@ public:
 
   const local_link& local() const noexcept { return local_; }
 
-  /// Whether somebody looks at its memory all the time. What local_link::ready() tells is not missed then.
-  bool is_looked_at() const noexcept { return is_local() && looked_at_.load(std::memory_order_seq_cst); }
+  /// Whether somebody looks at its memory all the time. What local_link::ready() tells is not
+  /// missed then.
+  bool is_looked_at() const noexcept
+  {
+    return is_local() && looked_at_.load(std::memory_order_seq_cst);
+  }
 
   /// Somebody looks at the memory all the time, or not any more. Under the engine's lock.
   void look(bool on) noexcept
@@ -233,8 +238,8 @@ private:
   std::size_t begin_ = 0;
   std::size_t end_ = 0;
   bool in_frame_ = false;
-  bool placing_ = false;  // of the frame's payload; else it is skipped
-  bool request_ = false;  // the frame is for the responder
+  bool placing_ = false; // of the frame's payload; else it is skipped
+  bool request_ = false; // the frame is for the responder
   std::uint32_t payload_done_ = 0;
   std::uint32_t payload_left_ = 0;
 

@@ -256,8 +256,9 @@ void tcp_link::read_behind_held()
   take_answers_behind_held();
 }
 
-// The program may post the receive when its own send completes, and the answer that completes it may be
-// behind the message. Requests and answers do not depend on each other: only each kind keeps its order.
+// The program may post the receive when its own send completes, and the answer that completes it
+// may be behind the message. Requests and answers do not depend on each other: only each kind keeps
+// its order.
 void tcp_link::take_answers_behind_held()
 {
   std::size_t at = begin_;
@@ -314,9 +315,8 @@ bool tcp_link::place_staged(std::uint32_t size)
   {
     protocol::pieces to;
     std::uint64_t done = 0;
-    const bool ok = request_
-                      ? responder_.place(payload_done_ + copied, size - copied, to, done)
-                      : requester_.place(payload_done_ + copied, size - copied, to, done);
+    const bool ok = request_ ? responder_.place(payload_done_ + copied, size - copied, to, done)
+                             : requester_.place(payload_done_ + copied, size - copied, to, done);
     if (!ok || done == 0)
       return false;
     const unordered_access overlooked(to.unordered());

@@ -61,8 +61,8 @@ bool tcp_link::fill_one()
 {
   frame& to = box(outbox_count_);
   turn_ = !turn_;
-  const bool found = turn_ ? responder_.next(to) || requester_.next(to)
-                           : requester_.next(to) || responder_.next(to);
+  const bool found =
+    turn_ ? responder_.next(to) || requester_.next(to) : requester_.next(to) || responder_.next(to);
   if (found)
     ++outbox_count_;
   return found;
@@ -77,8 +77,8 @@ void tcp_link::fill(bool acknowledge)
   while (outbox_count_ + 1 < outbox_size && bytes < batch_bytes && fill_one())
     bytes += box(outbox_count_ - 1).size();
   // One that is due rides along with anything else; alone it leaves when the caller says so.
-  if (outbox_count_ != outbox_size && (outbox_count_ != 0 || acknowledge) &&
-      responder_.next_acknowledgement(box(outbox_count_), outbox_count_ == 0))
+  if (outbox_count_ != outbox_size && (outbox_count_ != 0 || acknowledge)
+    && responder_.next_acknowledgement(box(outbox_count_), outbox_count_ == 0))
     ++outbox_count_;
 }
 
@@ -140,7 +140,8 @@ bool tcp_link::send_batch()
     total = gather_batch(from, outbox_count_, blocked_by_key);
     if (total != 0)
     {
-      // gather_batch() may have added pieces of a frame that is not to leave: count bytes, not pieces.
+      // gather_batch() may have added pieces of a frame that is not to leave: count bytes, not
+      // pieces.
       std::size_t vectors = 0;
       for (std::size_t bytes = 0; bytes < total; ++vectors)
         bytes += from.view()[vectors].iov_len;
@@ -197,7 +198,8 @@ void tcp_link::consume(std::size_t n) noexcept
 
 bool tcp_link::find_fault()
 {
-  // Memory that is registered but not mapped. The kernel does not say whose; frame by frame it does.
+  // Memory that is registered but not mapped. The kernel does not say whose; frame by frame it
+  // does.
   while (outbox_count_ != 0)
   {
     protocol::pieces from;

@@ -34,10 +34,11 @@ namespace rdma::software::wire {
 
 /// While one lives, ThreadSanitizer does not mind what this thread reads and writes.
 /**
- * For the target's memory of one-sided operations. They come when the peer likes: two peers may write
- * to the same place, and the program may look at it meanwhile. A NIC does not order them either, and
- * the sanitizer does not see a NIC. Not for what the program has lent to its own requests, from
- * posting to completion: that the device keeps to this is for the sanitizer to check.
+ * For the target's memory of one-sided operations. They come when the peer likes: two peers may
+ * write to the same place, and the program may look at it meanwhile. A NIC does not order them
+ * either, and the sanitizer does not see a NIC. Not for what the program has lent to its own
+ * requests, from posting to completion: that the device keeps to this is for the sanitizer to
+ * check.
  */
 class unordered_access
 {

@@ -31,7 +31,8 @@ struct visitor
   descriptor memory;     ///< what came along
 };
 
-/// Visitors whose queue pair has not met them yet: of two that connect, one is ready first. Any thread.
+/// Visitors whose queue pair has not met them yet: of two that connect, one is ready first. Any
+/// thread.
 class waiting_room
 {
 public:
@@ -66,7 +67,9 @@ public:
   std::int64_t until() const
   {
     const std::lock_guard lock(mutex_);
-    return visitors_.empty() ? 0 : visitors_.front().until; // all stay as long, and leave in their order
+    return visitors_.empty()
+      ? 0
+      : visitors_.front().until; // all stay as long, and leave in their order
   }
 
 private:
