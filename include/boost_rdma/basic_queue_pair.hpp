@@ -400,7 +400,7 @@ public:
    *
    * @pre Connected; error::not_connected before that.
    *
-   * @param buffers What to send; at most options().max_send_sge pieces, and
+   * @param buffers What to send; at most options().max_send_sge buffers, and
    * device::max_message_size() bytes. rdma::no_data sends a message without bytes; buffers without
    * bytes are error::empty_buffer.
    * @param token A completion token for the signature below.
@@ -488,7 +488,7 @@ public:
    * they were initiated. operation_not_supported where receives come from a shared receive queue:
    * receive on that.
    *
-   * @param buffers Where to; at most options().max_receive_sge pieces. A message that is larger
+   * @param buffers Where to; at most options().max_receive_sge buffers. A message that is larger
    * than the buffers takes both sides to the error state. rdma::no_data takes messages without
    * bytes, and the immediate data of writes.
    * @param token A completion token for the signature below.
@@ -543,7 +543,7 @@ public:
    *
    * @pre Connected; error::not_connected before that.
    *
-   * @param local What to write; at most options().max_send_sge pieces.
+   * @param local What to write; at most options().max_send_sge buffers.
    * @param remote Where to, from its beginning. error::remote_range_too_small when it holds fewer
    * bytes than `local`; error::remote_right_missing without access::remote_write.
    * @param token A completion token for the signature below.
@@ -609,7 +609,7 @@ public:
    *
    * @pre Connected; error::not_connected before that.
    *
-   * @param local Where to; at most options().max_send_sge pieces, in memory with
+   * @param local Where to; at most options().max_send_sge buffers, in memory with
    * access::local_write (wc_status::local_protection_error otherwise).
    * @param remote Where from: as many bytes as `local` holds, from its beginning.
    * error::remote_range_too_small when it holds fewer; error::remote_right_missing without
@@ -802,7 +802,7 @@ private:
   {
     return boost::asio::async_initiate<CompletionToken, Signature>(
       detail::initiate_operation<Result, executor_type>(core_.get(), executor_), token,
-      std::move(what), detail::pieces_of(buffers));
+      std::move(what), detail::kept_buffers(buffers));
   }
 
   using base::core_;

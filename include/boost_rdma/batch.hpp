@@ -84,38 +84,38 @@ public:
   void clear() noexcept
   {
     entries_.clear();
-    pieces_.clear();
+    buffers_.clear();
   }
 
   /// One operation; for the library itself.
   struct entry
   {
-    detail::request what;      ///< what is asked of the device, beside the buffers
-    std::uint32_t first_piece; ///< the place of its first buffer in pieces()
-    std::uint32_t piece_count; ///< how many are its own
-    bool overflow;             ///< the sequence had more buffers than any queue pair takes
-    bool no_data;              ///< rdma::no_data was given
+    detail::request what;       ///< what is asked of the device, beside the buffers
+    std::uint32_t first_buffer; ///< the place of its first buffer in pieces()
+    std::uint32_t sge_count;    ///< how many are its own
+    bool overflow;              ///< the sequence had more buffers than any queue pair takes
+    bool no_data;               ///< rdma::no_data was given
   };
 
   /// The operations in order; for the library itself.
   [[nodiscard]] const std::vector<entry>& entries() const noexcept { return entries_; }
   /// The buffers of all operations in order; for the library itself.
-  [[nodiscard]] const std::vector<const_buffer>& pieces() const noexcept { return pieces_; }
+  [[nodiscard]] const std::vector<const_buffer>& buffers() const noexcept { return buffers_; }
 
 private:
   template <const_buffer_sequence Buffers>
   batch& add(detail::request what, const Buffers& buffers)
   {
     const detail::buffer_list list(buffers);
-    const auto first = static_cast<std::uint32_t>(pieces_.size());
-    pieces_.insert(pieces_.end(), list.begin(), list.end());
+    const auto first = static_cast<std::uint32_t>(buffers_.size());
+    buffers_.insert(buffers_.end(), list.begin(), list.end());
     entries_.push_back({std::move(what), first, static_cast<std::uint32_t>(list.size()),
       list.overflow(), list.no_data()});
     return *this;
   }
 
   std::vector<entry> entries_;
-  std::vector<const_buffer> pieces_;
+  std::vector<const_buffer> buffers_;
 };
 
 } // namespace rdma

@@ -226,8 +226,8 @@ template <const_buffer_sequence Buffers>
   else
   {
     std::size_t total = 0;
-    for (const const_buffer piece : buffers)
-      total += piece.size();
+    for (const const_buffer buffer : buffers)
+      total += buffer.size();
     return total;
   }
 }

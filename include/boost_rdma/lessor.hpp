@@ -20,7 +20,7 @@
 namespace rdma {
 
 namespace detail {
-class companion_source;
+class agent_attachment_source;
 class lessor_core;
 } // namespace detail
 
@@ -97,7 +97,7 @@ public:
   [[nodiscard]] memory_pool& pool() const noexcept;
 
   /// For the library itself: queue_pair_options::grant_from() takes it.
-  [[nodiscard]] std::shared_ptr<detail::companion_source> source() const;
+  [[nodiscard]] std::shared_ptr<detail::agent_attachment_source> source() const;
 
 private:
   std::shared_ptr<detail::lessor_core> core_;

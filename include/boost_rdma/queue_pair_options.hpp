@@ -22,7 +22,7 @@
 namespace rdma {
 
 namespace detail {
-class companion_source;
+class agent_attachment_source;
 class shared_receive_core;
 } // namespace detail
 
@@ -50,7 +50,7 @@ struct queue_pair_options
   /// larger pieces are registered.
   /**
    * What is sent is copied by the initiating call, and what is received just before the handler is
-   * called, through memory of the context's pool that the operation holds. Larger pieces are
+   * called, through memory of the context's pool that the operation holds. Larger buffers are
    * registered, and found again for as long as the context's registration_cache_options permit. Not
    * for what travels inside the work request (max_inline_data). 0: nothing is copied. The default
    * is what tools/rdma_copy_threshold measures (doc/user_memory.md).
@@ -159,7 +159,7 @@ struct queue_pair_options
   }
 
   /// Set by grant_from().
-  std::shared_ptr<detail::companion_source> lessor;
+  std::shared_ptr<detail::agent_attachment_source> lessor;
 
   /// The peer may lease memory from this lessor (<boost_rdma/lessor.hpp>), within its quotas.
   /** The lessor's domain is to be the queue pair's: the peer is told error::no_lessor otherwise. */

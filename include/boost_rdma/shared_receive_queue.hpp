@@ -149,7 +149,7 @@ public:
    * May be called before there are queue pairs. Errors are those of
    * basic_queue_pair::async_receive(); error::closed after close().
    *
-   * @param buffers Where to; at most shared_receive_queue_options::max_sge pieces. rdma::no_data
+   * @param buffers Where to; at most shared_receive_queue_options::max_sge buffers. rdma::no_data
    * takes messages without bytes.
    * @param token A completion token for the signature below.
    *
@@ -171,7 +171,7 @@ public:
     return boost::asio::async_initiate<CompletionToken, void(error_code, message)>(
       detail::initiate_operation<detail::message_result, executor_type>(
         detail::as_work_source(core_), executor_),
-      token, detail::request{.kind = detail::request_kind::receive}, detail::pieces_of(buffers));
+      token, detail::request{.kind = detail::request_kind::receive}, detail::kept_buffers(buffers));
   }
 
   /// For the library itself.

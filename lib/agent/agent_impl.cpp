@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <exception>
 
-// An agent's life: its lane, its timer, its end.
+// An agent's life: its agent_channel, its timer, its end.
 
 namespace rdma::detail {
 
@@ -24,7 +24,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-// When the lane fails, the connection mostly has, too, and is about to say so.
+// When the agent_channel fails, the connection mostly has, too, and is about to say so.
 constexpr std::chrono::milliseconds verdict_time{500};
 
 // Soft-RoCE, which its vendor id tells, keeps a peer to the bounds of a window's region rather than
@@ -37,10 +37,10 @@ bool keeps_to_regions_only(const device_impl& device)
 }
 
 // For queue pairs without a lessor.
-class plain_source final : public companion_source
+class plain_source final : public agent_attachment_source
 {
 public:
-  std::shared_ptr<companion> make(const std::shared_ptr<queue_pair_core>& beside) override
+  std::shared_ptr<agent_attachment> make(const std::shared_ptr<queue_pair_core>& beside) override
   {
     return std::make_shared<agent_impl>(beside, nullptr);
   }
@@ -58,9 +58,9 @@ std::shared_ptr<agent_core> agent_core::of(
   if (ec)
     return nullptr;
   plain_source plain;
-  companion_source& source = core->options().lessor ? *core->options().lessor : plain;
-  // The only kind of companion that there is.
-  return std::static_pointer_cast<agent_impl>(core->companion_by(source, ec));
+  agent_attachment_source& source = core->options().lessor ? *core->options().lessor : plain;
+  // The only kind of agent_attachment that there is.
+  return std::static_pointer_cast<agent_impl>(core->attachment_by(source, ec));
 }
 
 template <class... Results>
@@ -92,8 +92,8 @@ agent_impl::agent_impl(
 
 agent_impl::~agent_impl()
 {
-  if (lane_)
-    lane_->close();
+  if (channel_)
+    channel_->close();
   tell_ended(held_, owned_);
 }
 
@@ -115,38 +115,38 @@ error_code agent_impl::obstacle() const
 }
 
 // The mutex is held. May throw.
-void agent_impl::open_lane()
+void agent_impl::open_channel()
 {
-  if (lane_)
+  if (channel_)
     return;
   const auto core = core_.lock();
   if (!core)
     throw system_error(error::closed);
-  lane_ = lane::open(*core, weak_from_this());
+  channel_ = agent_channel::open(*core, weak_from_this());
   update();
 }
 
 // The mutex is held. May throw: operation_not_supported where there is no control channel.
-void agent_impl::offer_lane()
+void agent_impl::offer_channel()
 {
   if (offered_)
     return;
-  open_lane();
+  open_channel();
   const auto core = core_.lock();
-  if (!core || !core->send_lane(lane_word::offer, lane_->description()))
+  if (!core || !core->send_agent_channel(agent_channel_event::offer, channel_->description()))
   {
-    std::exchange(lane_, nullptr)->close();
+    std::exchange(channel_, nullptr)->close();
     throw system_error(asio::error::operation_not_supported);
   }
   offered_ = true;
 }
 
-void agent_impl::hear_of_lane(lane_word word, const std::string& text)
+void agent_impl::on_agent_channel(agent_channel_event word, const std::string& text)
 {
   lock_type lock(mutex_);
   if (ended_)
     return;
-  if (word == lane_word::over)
+  if (word == agent_channel_event::over)
   {
     log_line(spdlog::level::info, "the peer's agent has ended: {}",
       untrusted(text, untrusted_reason_size_max));
@@ -158,10 +158,10 @@ void agent_impl::hear_of_lane(lane_word word, const std::string& text)
   error_code ec;
   try
   {
-    open_lane();
-    lane_->connect(text, ec);
+    open_channel();
+    channel_->connect(text, ec);
     if (!ec)
-      offer_lane(); // connected first: what the peer sends at once is to find a queue pair
+      offer_channel(); // connected first: what the peer sends at once is to find a queue pair
   }
   catch (const system_error& e)
   {
@@ -173,11 +173,11 @@ void agent_impl::hear_of_lane(lane_word word, const std::string& text)
   }
   if (ec)
     return break_off(lock, "no queue pair for the agents: " + ec.message());
-  lane_ready();
+  channel_ready();
 }
 
 // The mutex is held.
-void agent_impl::lane_ready()
+void agent_impl::channel_ready()
 {
   ready_ = true;
   ask_next();
@@ -189,7 +189,7 @@ void agent_impl::break_off(lock_type& lock, const std::string& why)
   log_line(spdlog::level::info, "an agent ends: {}", why);
   lock.unlock();
   if (const auto core = core_.lock())
-    core->send_lane(lane_word::over, why);
+    core->send_agent_channel(agent_channel_event::over, why);
   end(error::agent_ended);
 }
 
@@ -202,19 +202,19 @@ void agent_impl::on_malformed()
     break_off(lock, "the peer sent what is no message");
 }
 
-void agent_impl::on_lane_failed(const lane& which, const error_code& ec)
+void agent_impl::on_channel_failed(const agent_channel& which, const error_code& ec)
 {
   if (process_.foreign())
     return;
   const std::lock_guard lock(mutex_);
-  if (ended_ || lane_.get() != &which)
+  if (ended_ || channel_.get() != &which)
     return;
   log_line(spdlog::level::debug, "the agents' queue pair failed: {}", ec.message());
   broken_off_at_ = clock::now() + verdict_time;
   update();
 }
 
-void agent_impl::on_message(const agent_message& message, std::uint32_t ticket)
+void agent_impl::on_message(const agent_message& message, std::uint32_t receive_index)
 {
   if (process_.foreign())
     return;
@@ -224,32 +224,33 @@ void agent_impl::on_message(const agent_message& message, std::uint32_t ticket)
   switch (message.type)
   {
   case message_type::allocate:
-    return on_allocate(lock, message, ticket);
+    return on_allocate(lock, message, receive_index);
   case message_type::renew:
-    return on_renew(lock, message, ticket);
+    return on_renew(lock, message, receive_index);
   case message_type::release:
-    return on_release(lock, message, ticket);
+    return on_release(lock, message, receive_index);
   case message_type::hand_over:
-    return on_hand_over(lock, message, ticket);
+    return on_hand_over(lock, message, receive_index);
   case message_type::lend:
-    return on_lend(lock, message, ticket);
+    return on_lend(lock, message, receive_index);
   case message_type::recall:
-    return on_recall(lock, message, ticket);
+    return on_recall(lock, message, receive_index);
   case message_type::done:
   case message_type::granted:
   case message_type::refused:
-    return on_answer(lock, message, ticket);
+    return on_answer(lock, message, receive_index);
   }
 }
 
 // The mutex is held.
-void agent_impl::answer(const agent_message& question, std::uint32_t ticket, refusal_status status)
+void agent_impl::answer(
+  const agent_message& question, std::uint32_t receive_index, refusal_status status)
 {
   agent_message said;
   said.type = status == refusal_status::none ? message_type::done : message_type::refused;
   said.status = status;
   said.id = question.id;
-  lane_->send(said, ticket);
+  channel_->send(said, receive_index);
 }
 
 // When something is to be done next; max() when nothing waits for a time. The mutex is held.
@@ -263,15 +264,15 @@ agent_impl::clock::time_point agent_impl::next_time() const noexcept
   return next;
 }
 
-// Whether the lane keeps the execution context running, and what the timer waits for. The mutex is
-// held.
+// Whether the agent_channel keeps the execution context running, and what the timer waits for. The
+// mutex is held.
 void agent_impl::update()
 {
   if (ended_ || !timer_)
     return;
-  if (lane_)
-    lane_->count_as_work(lessor_ || !deadlines_.empty() || !owned_.empty() || !waits_remote_.empty()
-      || !waits_local_.empty());
+  if (channel_)
+    channel_->count_as_work(lessor_ || !deadlines_.empty() || !owned_.empty()
+      || !waits_remote_.empty() || !waits_local_.empty());
   const clock::time_point next = next_time();
   if (next >= timer_at_ && timer_at_ != clock::time_point::max()
     && next != clock::time_point::max())
@@ -378,15 +379,15 @@ void agent_impl::on_end(const error_code& reason) noexcept
 // which the peer closed.
 void agent_impl::end_in_turn(const error_code& reason, int attempts)
 {
-  std::shared_ptr<lane> open;
+  std::shared_ptr<agent_channel> open;
   if (!process_.foreign())
   {
     const std::lock_guard lock(mutex_);
-    open = lane_;
+    open = channel_;
   }
   try
   {
-    if (open && !open->hear_out() && attempts != 0)
+    if (open && !open->deliver_received() && attempts != 0)
     {
       asio::post(executor_,
         [self = shared_from_this(), reason, attempts] { self->end_in_turn(reason, attempts - 1); });
@@ -413,7 +414,7 @@ void agent_impl::end(const error_code& reason)
   ended_ = reason;
   if (timer_)
     timer_->cancel();
-  const auto ended_lane = std::exchange(lane_, nullptr);
+  const auto ended_channel = std::exchange(channel_, nullptr);
   auto exchanges = std::exchange(exchanges_, {});
   unsent_.clear();
   deadlines_.clear();
@@ -424,7 +425,7 @@ void agent_impl::end(const error_code& reason)
     close(each); // before anybody hears of it
   lease_ends_.clear();
   // The program's already, whatever the connection's end.
-  for (auto& [ticket, each] : std::exchange(handing_over_, {}))
+  for (auto& [receive_index, each] : std::exchange(handing_over_, {}))
     handed_to_us_.push_back(std::move(each));
   auto remote = waits_remote_.take_all();
   auto local = waits_local_.take_all();
@@ -444,8 +445,8 @@ void agent_impl::end(const error_code& reason)
   lock.unlock();
 
   tell_ended(held, {});
-  if (ended_lane)
-    ended_lane->close();
+  if (ended_channel)
+    ended_channel->close();
   const error_code outcome = reason;
   for (auto& [id, each] : owned)
     conclude(std::move(each), outcome);
@@ -470,7 +471,7 @@ void agent_impl::abandon() noexcept
     lock.lock();
   ended_ = asio::error::operation_aborted;
   timer_.reset();
-  const auto ended_lane = std::exchange(lane_, nullptr);
+  const auto ended_channel = std::exchange(channel_, nullptr);
   const auto exchanges = std::exchange(exchanges_, {});
   unsent_.clear();
   deadlines_.clear();

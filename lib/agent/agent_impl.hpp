@@ -8,12 +8,12 @@
 #ifndef BOOST_RDMA_LIB_AGENT_AGENT_IMPL_HPP
 #define BOOST_RDMA_LIB_AGENT_AGENT_IMPL_HPP
 
-#include "agent/lane.hpp"
+#include "agent/agent_channel.hpp"
 #include "agent/leases.hpp"
 #include "agent/lessor_core.hpp"
 #include "agent/message.hpp"
+#include "boost_rdma/detail/agent_attachment.hpp"
 #include "boost_rdma/detail/agent_core.hpp"
-#include "boost_rdma/detail/companion.hpp"
 #include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/detail/queue_pair_core.hpp"
 
@@ -40,13 +40,13 @@ namespace rdma::detail {
 // The agent of one queue pair: what this side asks of the peer (agent_requests.cpp), and the leases
 // of this side's memory that the peer has (agent_leases.cpp).
 //
-// The queue pair owns it. It refers to the queue pair weakly, and to its lane, whose receives refer
-// to it weakly. The mutex comes before those of queue pairs; no handler is called, and no lease
-// destroyed, with it held.
+// The queue pair owns it. It refers to the queue pair weakly, and to its agent_channel, whose
+// receives refer to it weakly. The mutex comes before those of queue pairs; no handler is called,
+// and no lease destroyed, with it held.
 class agent_impl final
   : public agent_core
-  , public companion
-  , public lane_listener
+  , public agent_attachment
+  , public agent_channel_listener
   , public std::enable_shared_from_this<agent_impl>
 {
 public:
@@ -71,14 +71,14 @@ public:
   void drop(held_lease& lease) noexcept override;
   void take_back(lent_lease& lease) noexcept override;
 
-  void hear_of_lane(lane_word word, const std::string& text) override;
+  void on_agent_channel(agent_channel_event word, const std::string& text) override;
   void on_end(const error_code& reason) noexcept override;
   void abandon() noexcept override;
 
-  void on_message(const agent_message& message, std::uint32_t ticket) override;
-  void on_answered(std::uint32_t ticket) override;
+  void on_message(const agent_message& message, std::uint32_t receive_index) override;
+  void on_answered(std::uint32_t receive_index) override;
   void on_malformed() override;
-  void on_lane_failed(const lane& which, const error_code& ec) override;
+  void on_channel_failed(const agent_channel& which, const error_code& ec) override;
 
 private:
   using clock = lease_clock;
@@ -112,14 +112,14 @@ private:
   void ask_next();
   void give_up(lock_type& lock, std::uint32_t id, const error_code& ec);
   void withdraw(std::uint32_t id);
-  void on_answer(lock_type& lock, const agent_message& answer, std::uint32_t ticket);
+  void on_answer(lock_type& lock, const agent_message& answer, std::uint32_t receive_index);
   [[nodiscard]] std::shared_ptr<held_lease> hold(
     const agent_message& told, clock::time_point since);
   void give_back(held_lease& lease);
   void end_held(const std::shared_ptr<held_lease>& lease, message_type how,
     const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<> handler);
-  void on_lend(lock_type& lock, const agent_message& message, std::uint32_t ticket);
-  void on_recall(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  void on_lend(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
+  void on_recall(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   template <class... Results>
   void assign_slot(handler_of<Results...>& handler, std::uint32_t id);
 
@@ -128,25 +128,25 @@ private:
   void expose(std::uint64_t id, owned_lease lease, exposed_handler handler);
   void expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler);
-  void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   [[nodiscard]] refusal_status obstacle_to(const agent_message& message) const;
-  void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket,
+  void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t receive_index,
     const error_code& ec, const remote_buffer& exposed);
   void on_lendable(
     std::uint32_t id, std::uint64_t number, const error_code& ec, const remote_buffer& exposed);
-  void on_renew(lock_type& lock, const agent_message& message, std::uint32_t ticket);
-  void on_release(lock_type& lock, const agent_message& message, std::uint32_t ticket);
-  void on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t ticket);
+  void on_renew(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
+  void on_release(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
+  void on_hand_over(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   [[nodiscard]] std::optional<owned_lease> take(std::uint64_t id);
   void start_lifetime(std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime);
   static void close(owned_lease& lease) noexcept;
   static void conclude(owned_lease over, const error_code& ec);
   void recall(std::uint64_t id, const owned_lease& lease);
 
-  void answer(const agent_message& question, std::uint32_t ticket, refusal_status status);
-  void open_lane();
-  void offer_lane();
-  void lane_ready();
+  void answer(const agent_message& question, std::uint32_t receive_index, refusal_status status);
+  void open_channel();
+  void offer_channel();
+  void channel_ready();
   void break_off(lock_type& lock, const std::string& why);
   void end_in_turn(const error_code& reason, int attempts);
   void end(const error_code& reason);
@@ -169,11 +169,11 @@ private:
 
   std::mutex mutex_;
   std::optional<error_code> ended_;
-  std::shared_ptr<lane> lane_;
+  std::shared_ptr<agent_channel> channel_;
   bool offered_ = false;
-  bool ready_ = false; // the lane is connected
+  bool ready_ = false; // the agent_channel is connected
   clock::time_point broken_off_at_ =
-    clock::time_point::max(); // the lane failed; the connection has until then to say why
+    clock::time_point::max(); // the agent_channel failed; the connection has until then to say why
   std::optional<boost::asio::steady_timer> timer_;
   clock::time_point timer_at_ = clock::time_point::max();
   bool timer_stops_ =
@@ -198,7 +198,7 @@ private:
     registered_buffer block;
   };
   std::deque<std::pair<std::uint32_t, handed_over>>
-    handing_over_; // with the answer's ticket, until the peer has it
+    handing_over_; // with the answer's receive_index, until the peer has it
   std::deque<handed_over> handed_to_us_;
   waiting_list<registered_buffer> waits_local_;
 };
@@ -229,7 +229,7 @@ void agent_impl::begin(const io_executor& executor, std::chrono::milliseconds ti
   if (!ec)
     try
     {
-      offer_lane();
+      offer_channel();
     }
     catch (const system_error& e)
     {

@@ -98,7 +98,8 @@ refusal_status agent_impl::obstacle_to(const agent_message& message) const
 }
 
 // The mutex is held, and freed.
-void agent_impl::on_allocate(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+void agent_impl::on_allocate(
+  lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   const std::uint64_t id = ++last_lease_;
   lock.unlock();
@@ -123,7 +124,7 @@ void agent_impl::on_allocate(lock_type& lock, const agent_message& message, std:
     if (lessor_)
       lessor_->count_refusal();
     lock.lock();
-    return ended_ ? void() : answer(message, ticket, why);
+    return ended_ ? void() : answer(message, receive_index, why);
   }
   std::memset(
     lease.block.data(), 0, lease.block.size()); // what others left there is not this peer's to read
@@ -131,12 +132,12 @@ void agent_impl::on_allocate(lock_type& lock, const agent_message& message, std:
   lease.rights = message.memory.rights();
   lease.lifetime = std::min(from_wire(message.lifetime), lessor_->options().lifetime_max);
   expose(id, std::move(lease),
-    [self = shared_from_this(), message, id, ticket](const error_code& ec,
-      const remote_buffer& exposed) { self->on_granted(message, id, ticket, ec, exposed); });
+    [self = shared_from_this(), message, id, receive_index](const error_code& ec,
+      const remote_buffer& exposed) { self->on_granted(message, id, receive_index, ec, exposed); });
 }
 
-void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t ticket,
-  const error_code& ec, const remote_buffer& exposed)
+void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
+  std::uint32_t receive_index, const error_code& ec, const remote_buffer& exposed)
 {
   if (process_.foreign())
     return;
@@ -149,7 +150,7 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::u
     log_line(spdlog::level::warn, "no lease for the peer: {}", ec.message());
     lessor_->count_refusal();
     failed = take(id);
-    return answer(asked, ticket, refusal_status::failed);
+    return answer(asked, receive_index, refusal_status::failed);
   }
   lessor_->count_grant();
   owned_lease& lease =
@@ -162,7 +163,7 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id, std::u
   said.lease = id;
   said.lifetime = to_wire(lease.lifetime);
   said.memory = exposed;
-  lane_->send(said, ticket);
+  channel_->send(said, receive_index);
   update();
 }
 
@@ -215,33 +216,34 @@ void agent_impl::conclude(owned_lease over, const error_code& ec)
 // The mutex is held.
 void agent_impl::recall(std::uint64_t id, const owned_lease& lease)
 {
-  if (!lease.exposed || !lane_)
+  if (!lease.exposed || !channel_)
     return;
   agent_message said;
   said.type = message_type::recall;
   said.lease = id;
-  lane_->send(said);
+  channel_->send(said);
 }
 
 // The mutex is held.
-void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_t ticket)
+void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_t receive_index)
 {
   const auto found = owned_.find(message.lease);
   // What was lent has the lifetime that the program gave it.
   if (found == owned_.end() || !found->second.exposed || !found->second.charge)
-    return answer(message, ticket, refusal_status::unknown_lease);
+    return answer(message, receive_index, refusal_status::unknown_lease);
   start_lifetime(found->first, found->second,
     std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
   agent_message said;
   said.type = message_type::done;
   said.id = message.id;
   said.lifetime = to_wire(found->second.lifetime);
-  lane_->send(said, ticket);
+  channel_->send(said, receive_index);
   update();
 }
 
 // The mutex is held, and freed.
-void agent_impl::on_release(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+void agent_impl::on_release(
+  lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   const auto found = owned_.find(message.lease);
   std::optional<owned_lease> lease;
@@ -253,31 +255,32 @@ void agent_impl::on_release(lock_type& lock, const agent_message& message, std::
     conclude(*std::move(lease), {});
   lock.lock();
   if (!ended_ && message.id == 0)
-    lane_->give_back(ticket);
+    channel_->give_back(receive_index);
   else if (!ended_)
-    answer(message, ticket, known ? refusal_status::none : refusal_status::unknown_lease);
+    answer(message, receive_index, known ? refusal_status::none : refusal_status::unknown_lease);
 }
 
 // The mutex is held.
-void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uint32_t ticket)
+void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uint32_t receive_index)
 {
   const auto found = owned_.find(message.lease);
   if (found == owned_.end() || !found->second.exposed || !found->second.charge)
-    return answer(message, ticket, refusal_status::unknown_lease);
+    return answer(message, receive_index, refusal_status::unknown_lease);
   owned_lease lease = *take(message.lease);
   // The program has it when the peer has the answer: what it does then, such as ending the
   // connection, would come before.
-  handing_over_.emplace_back(ticket, handed_over{std::move(lease.charge), std::move(lease.block)});
-  answer(message, ticket, refusal_status::none);
+  handing_over_.emplace_back(
+    receive_index, handed_over{std::move(lease.charge), std::move(lease.block)});
+  answer(message, receive_index, refusal_status::none);
 }
 
-void agent_impl::on_answered(std::uint32_t ticket)
+void agent_impl::on_answered(std::uint32_t receive_index)
 {
   if (process_.foreign())
     return;
   lock_type lock(mutex_);
   const auto found = std::find_if(handing_over_.begin(), handing_over_.end(),
-    [ticket](const auto& each) { return each.first == ticket; });
+    [receive_index](const auto& each) { return each.first == receive_index; });
   if (found == handing_over_.end())
     return;
   handed_over taken = std::move(found->second);

@@ -53,7 +53,7 @@ void agent_impl::ask(std::uint32_t id, agent_message question)
 // The mutex is held.
 void agent_impl::ask_next()
 {
-  while (ready_ && lane_ && in_flight_ != in_flight_max && !unsent_.empty())
+  while (ready_ && channel_ && in_flight_ != in_flight_max && !unsent_.empty())
   {
     const auto found = exchanges_.find(unsent_.front());
     unsent_.pop_front();
@@ -68,7 +68,7 @@ void agent_impl::ask_next()
       lent->second.exposed = true;
       start_lifetime(lent->first, lent->second, lent->second.lifetime);
     }
-    lane_->send(question);
+    channel_->send(question);
   }
   update();
 }
@@ -117,9 +117,10 @@ void agent_impl::withdraw(std::uint32_t id)
 }
 
 // The mutex is held, and freed.
-void agent_impl::on_answer(lock_type& lock, const agent_message& answer, std::uint32_t ticket)
+void agent_impl::on_answer(
+  lock_type& lock, const agent_message& answer, std::uint32_t receive_index)
 {
-  lane_->give_back(ticket);
+  channel_->give_back(receive_index);
   const auto found = exchanges_.find(answer.id);
   if (found == exchanges_.end() || !found->second.sent)
     return break_off(lock, "the peer answered what it was not asked");
@@ -153,7 +154,7 @@ void agent_impl::on_answer(lock_type& lock, const agent_message& answer, std::ui
     agent_message back;
     back.type = message_type::release;
     back.lease = answer.lease;
-    lane_->send(back);
+    channel_->send(back);
   }
   update();
   if (!over.given_up)
@@ -297,7 +298,7 @@ void agent_impl::give_back(held_lease& lease)
   agent_message back;
   back.type = message_type::release;
   back.lease = lease.id;
-  lane_->send(back);
+  channel_->send(back);
 }
 
 void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_memory> handler)
@@ -324,15 +325,15 @@ void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_m
 }
 
 // The mutex is held, and may be freed.
-void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   if (held_.contains(message.lease) || message.memory.key(device_index_) == 0)
     return break_off(lock, "the peer lent what cannot be lent");
   auto waiting = waits_remote_.take_front();
   if (waiting.empty() && lent_to_us_.size() >= lent_to_us_max)
-    return answer(message, ticket, refusal_status::inbox_full);
+    return answer(message, receive_index, refusal_status::inbox_full);
   auto lease = hold(message, clock::now());
-  answer(message, ticket, refusal_status::none);
+  answer(message, receive_index, refusal_status::none);
   if (waiting.empty())
   {
     lent_to_us_.push_back(std::move(lease));
@@ -344,9 +345,10 @@ void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uin
 }
 
 // The peer has ended a lease of its memory. The mutex is held.
-void agent_impl::on_recall(lock_type& lock, const agent_message& message, std::uint32_t ticket)
+void agent_impl::on_recall(
+  lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
-  lane_->give_back(ticket);
+  channel_->give_back(receive_index);
   const auto found = held_.find(message.lease);
   if (found == held_.end())
     return; // it was on its way while ours ended it

@@ -19,7 +19,7 @@ lessor_core::lessor_core(const protection_domain& domain, const lessor_options& 
 {
 }
 
-std::shared_ptr<companion> lessor_core::make(const std::shared_ptr<queue_pair_core>& beside)
+std::shared_ptr<agent_attachment> lessor_core::make(const std::shared_ptr<queue_pair_core>& beside)
 {
   return std::make_shared<agent_impl>(beside, shared_from_this());
 }
@@ -115,7 +115,7 @@ memory_pool& lessor::pool() const noexcept
   return core_->pool();
 }
 
-std::shared_ptr<detail::companion_source> lessor::source() const
+std::shared_ptr<detail::agent_attachment_source> lessor::source() const
 {
   return core_;
 }

@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_LIB_AGENT_LESSOR_CORE_HPP
 #define BOOST_RDMA_LIB_AGENT_LESSOR_CORE_HPP
 
-#include "boost_rdma/detail/companion.hpp"
+#include "boost_rdma/detail/agent_attachment.hpp"
 #include "boost_rdma/lessor.hpp"
 
 #include <cstddef>
@@ -20,13 +20,13 @@ namespace rdma::detail {
 
 // What all queue pairs of a lessor share: the pool, and what has been granted from it in total.
 class lessor_core final
-  : public companion_source
+  : public agent_attachment_source
   , public std::enable_shared_from_this<lessor_core>
 {
 public:
   lessor_core(const protection_domain& domain, const lessor_options& options);
 
-  std::shared_ptr<companion> make(const std::shared_ptr<queue_pair_core>& beside) override;
+  std::shared_ptr<agent_attachment> make(const std::shared_ptr<queue_pair_core>& beside) override;
 
   [[nodiscard]] const lessor_options& options() const noexcept { return options_; }
   [[nodiscard]] const protection_domain& domain() const noexcept { return domain_; }

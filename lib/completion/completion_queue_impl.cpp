@@ -100,15 +100,16 @@ void completion_queue_impl::mode(completion_mode mode) noexcept
   wake(); // a waiting chain takes notice
 }
 
-vicinity completion_queue_impl::vicinity_of(
+executor_relation completion_queue_impl::executor_relation_of(
   const boost::asio::any_io_executor& executor, bool bare) const
 {
   namespace execution = boost::asio::execution;
   if (mode() == completion_mode::manual // which keeps nothing running
     || &boost::asio::query(executor, execution::context)
       != &boost::asio::query(executor_, execution::context))
-    return vicinity::elsewhere;
-  return bare && executor == executor_ ? vicinity::same_executor : vicinity::same_context;
+    return executor_relation::elsewhere;
+  return bare && executor == executor_ ? executor_relation::same_executor
+                                       : executor_relation::same_context;
 }
 
 void completion_queue_impl::reserve(std::uint32_t completions, error_code& ec)
@@ -456,7 +457,7 @@ void completion_queue_impl::fail_all(
     source->fail(reason, what, through);
 }
 
-void completion_queue_impl::on_device_event(const device_news& news) noexcept
+void completion_queue_impl::on_device_event(const async_event& news) noexcept
 {
   if (news.type != device_event_type::completion_queue_error)
     return;

@@ -58,7 +58,8 @@ public:
   void mode(completion_mode mode) noexcept;
 
   // How an I/O object's executor relates to this queue; `bare` says that it is in no strand.
-  [[nodiscard]] vicinity vicinity_of(const boost::asio::any_io_executor& executor, bool bare) const;
+  [[nodiscard]] executor_relation executor_relation_of(
+    const boost::asio::any_io_executor& executor, bool bare) const;
 
   // Makes room for more completions; error::queue_too_deep beyond the device's limit.
   void reserve(std::uint32_t completions, error_code& ec);
@@ -103,7 +104,7 @@ public:
 
   // Every source of this queue ends its operations; see work_source::fail.
   void fail_all(const error_code& reason, const char* what, const work_source* through) noexcept;
-  void on_device_event(const device_news& news) noexcept override;
+  void on_device_event(const async_event& news) noexcept override;
 
   // This process is a child of the one that made it.
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }

@@ -47,7 +47,7 @@ public:
   [[nodiscard]] bool is_open() const override;
   void cancel() override;
   void close() override;
-  void on_device_event(const device_news& news) noexcept override;
+  void on_device_event(const async_event& news) noexcept override;
   void abandon() noexcept override;
   void end_in_child() override;
 
@@ -156,7 +156,7 @@ void device_events_impl::close()
   cancel();
 }
 
-void device_events_impl::on_device_event(const device_news& news) noexcept
+void device_events_impl::on_device_event(const async_event& news) noexcept
 {
   // Handlers are queued with the mutex held: once abandon() has it, nothing more goes to the
   // execution context.

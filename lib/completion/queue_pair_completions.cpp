@@ -52,7 +52,7 @@ void queue_pair_core::fill_success(operation* op, const ibv_wc& wc)
     device_keys keys{};
     keys[device_index_] = window->rkey;
     result.bound =
-      remote_buffer(op->pieces[0].addr, op->pieces[0].length, keys, op->what.window_rights);
+      remote_buffer(op->sges[0].addr, op->sges[0].length, keys, op->what.window_rights);
     return;
   }
   default:

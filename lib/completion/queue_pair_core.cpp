@@ -64,7 +64,7 @@ std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io
   if (!completions || &completions->device() != device)
     throw system_error(error::wrong_context, "queue pair on a completion queue of another context");
 
-  const vicinity where = completions->vicinity_of(executor, same_context);
+  const executor_relation where = completions->executor_relation_of(executor, same_context);
   auto core = std::make_shared<queue_pair_core>(
     executor, where, domain, options, std::move(completions), *device);
   core->reserved_ = reserved;
@@ -72,8 +72,8 @@ std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io
   return core;
 }
 
-queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor, vicinity where,
-  const protection_domain& domain, const queue_pair_options& options,
+queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor,
+  executor_relation where, const protection_domain& domain, const queue_pair_options& options,
   std::shared_ptr<completion_queue_impl> completions, device_impl& device)
   : work_source(std::move(completions), domain.impl(),
     std::max({options.max_send_sge, options.max_receive_sge, 1u}), options.copy_max, where)
@@ -109,11 +109,11 @@ void queue_pair_core::open_native()
 {
   const ibv_device_attr& limits = device_->attributes();
   const auto most_requests = static_cast<std::uint32_t>(limits.max_qp_wr);
-  const auto most_pieces = static_cast<std::uint32_t>(limits.max_sge);
+  const auto sge_count_max = static_cast<std::uint32_t>(limits.max_sge);
   const bool fits = options_.send_depth <= most_requests
     && (receives_ || options_.receive_depth <= most_requests)
-    && options_.max_send_sge <= most_pieces
-    && (receives_ || options_.max_receive_sge <= most_pieces) && max_sge_ <= pieces_max
+    && options_.max_send_sge <= sge_count_max
+    && (receives_ || options_.max_receive_sge <= sge_count_max) && max_sge_ <= sge_max
     && options_.send_depth <= std::numeric_limits<std::uint16_t>::max(); // atomics' cells
   if (!fits)
     throw system_error(error::queue_too_deep, "cannot create a queue pair");
@@ -368,8 +368,9 @@ bool queue_pair_core::drained()
 // for the time that this takes.
 bool queue_pair_core::takes_more() const noexcept
 {
-  return receives_ && executor() != vicinity::elsewhere && native_ != nullptr && ever_connected_
-    && !last_work_request_reached_ && device_->tells_last_work_request() && !device_->state();
+  return receives_ && executor() != executor_relation::elsewhere && native_ != nullptr
+    && ever_connected_ && !last_work_request_reached_ && device_->tells_last_work_request()
+    && !device_->state();
 }
 
 void queue_pair_core::start_flush_timer()
@@ -472,7 +473,7 @@ void queue_pair_core::fail(
     completions_->remove(source_index_);
 }
 
-void queue_pair_core::on_device_event(const device_news& news) noexcept
+void queue_pair_core::on_device_event(const async_event& news) noexcept
 {
   bool leave = false;
   switch (news.type)
@@ -547,11 +548,11 @@ void queue_pair_core::abandon() noexcept
 {
   const auto keep = shared_from_this();
   std::unique_ptr<endings> waiting;
-  std::shared_ptr<companion> beside;
+  std::shared_ptr<agent_attachment> beside;
   {
     const std::lock_guard lock(mutex_);
     waiting = std::move(endings_);
-    beside = std::move(companion_);
+    beside = std::move(attachment_);
   }
   destroy_operations();
   if (beside)

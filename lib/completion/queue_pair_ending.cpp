@@ -148,8 +148,8 @@ void queue_pair_core::note_end(const error_code& reason)
   if (ended_)
     return;
   ended_ = orderly_ && shut_down_here_ ? error_code() : reason;
-  if (companion_)
-    companion_->on_end(reason);
+  if (attachment_)
+    attachment_->on_end(reason);
   if (!endings_)
     return;
   const std::unique_ptr<endings> waiting = std::move(endings_);

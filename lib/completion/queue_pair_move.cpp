@@ -40,7 +40,7 @@ void queue_pair_core::confirm(confirmation_handler done)
   op->what.kind = request_kind::write; // of no bytes, which needs no memory and no key there
                                        // (IBA 9.7.4.1.2, C9-88)
   op->credits = 1;
-  op->piece_count = 0;
+  op->sge_count = 0;
   op->bytes = 0;
   std::unique_lock lock(mutex_);
   if (lifecycle_ == lifecycle::abandoned)
@@ -174,8 +174,8 @@ try
     first_failure_ = refusal_ = {};
     device_reason_ = {};
     for (operation* op = waiting_receives_.front(); op != nullptr; op = op->next)
-      for (std::uint16_t i = 0; i < op->piece_count; ++i)
-        op->pieces[i].lkey = op->registrations[i]->local_keys[device_index_];
+      for (std::uint16_t i = 0; i < op->sge_count; ++i)
+        op->sges[i].lkey = op->registrations[i]->local_keys[device_index_];
     try
     {
       open_native();

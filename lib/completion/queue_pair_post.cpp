@@ -8,10 +8,10 @@
 #include "boost_rdma/batch.hpp"
 #include "boost_rdma/detail/queue_pair_core.hpp"
 #include "completion/completion_queue_impl.hpp"
-#include "completion/provided_buffers.hpp"
 #include "completion/queue_pair_scratch.hpp"
 #include "completion/request_kinds.hpp"
 #include "completion/shared_receive_core.hpp"
+#include "completion/user_buffers.hpp"
 #include "resource/window_impl.hpp"
 
 #include <boost/asio/error.hpp>
@@ -115,22 +115,22 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   for (const batch::entry& each : all.entries())
   {
     std::size_t bytes = 0;
-    std::uint32_t pieces = 0;
-    for (std::uint32_t i = 0; i < each.piece_count; ++i)
+    std::uint32_t buffers = 0;
+    for (std::uint32_t i = 0; i < each.sge_count; ++i)
     {
-      const const_buffer& piece = all.pieces()[each.first_piece + i];
-      if (piece.size() == 0)
+      const const_buffer& buffer = all.buffers()[each.first_buffer + i];
+      if (buffer.size() == 0)
         continue;
-      if (piece.registration() == nullptr)
+      if (buffer.registration() == nullptr)
         ec = error::not_registered;
-      else if (piece.registration()->domain != domain_.get())
+      else if (buffer.registration()->domain != domain_.get())
         ec = error::wrong_context;
-      else if (piece.registration()->read_only && receives_into(each.what.kind))
+      else if (buffer.registration()->read_only && receives_into(each.what.kind))
         ec = error::read_only;
-      bytes += piece.size();
-      ++pieces;
+      bytes += buffer.size();
+      ++buffers;
     }
-    if (each.overflow || pieces > options_.max_send_sge)
+    if (each.overflow || buffers > options_.max_send_sge)
       ec = error::too_many_buffers;
     else if (bytes > device_->port().max_msg_sz)
       ec = error::message_too_large;
@@ -147,13 +147,13 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   // All room that is needed, here, where the want of it is only this operation's: posting does not
   // throw.
   scratch_->requests.reserve(all.size());
-  scratch_->pieces.reserve(all.pieces().size());
-  op->batch_registrations.reserve(all.pieces().size());
+  scratch_->sges.reserve(all.buffers().size());
+  op->batch_registrations.reserve(all.buffers().size());
   registration* last = nullptr; // most batches are of pieces of one region
-  for (const const_buffer& piece : all.pieces())
-    if (piece.size() != 0 && piece.registration() != last)
+  for (const const_buffer& buffer : all.buffers())
+    if (buffer.size() != 0 && buffer.registration() != last)
     {
-      last = piece.registration();
+      last = buffer.registration();
       last->retain();
       op->batch_registrations.push_back(last);
     }
@@ -161,11 +161,11 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   return true;
 }
 
-bool queue_pair_core::admit(operation* op, const provided_buffers& buffers, error_code& ec)
+bool queue_pair_core::admit(operation* op, const user_buffers& buffers, error_code& ec)
 {
   const request_kind kind = op->what.kind;
   op->credits = 1;
-  op->piece_count = 0;
+  op->sge_count = 0;
   op->bytes = 0;
   switch (kind)
   {
@@ -183,7 +183,7 @@ bool queue_pair_core::admit(operation* op, const provided_buffers& buffers, erro
       ec = error::closed; // moved from
     else if (op->what.window->device != device_ || op->what.window->domain != domain_)
       ec = error::wrong_context;
-    else if (op->piece_count != 1)
+    else if (op->sge_count != 1)
       ec = error::too_many_buffers;
     else if (op->registrations[0]->natives[device_index_] == nullptr
       || !permits(op->registrations[0]->rights, access::window_bind))
@@ -194,7 +194,7 @@ bool queue_pair_core::admit(operation* op, const provided_buffers& buffers, erro
   case request_kind::receive:
     if (receives_)
       ec = boost::asio::error::operation_not_supported; // they come from the shared receive queue
-    else if (adopt(op, buffers, device_index_, ec) && op->piece_count > options_.max_receive_sge)
+    else if (adopt(op, buffers, device_index_, ec) && op->sge_count > options_.max_receive_sge)
       ec = error::too_many_buffers;
     return !ec;
   default:
@@ -203,7 +203,7 @@ bool queue_pair_core::admit(operation* op, const provided_buffers& buffers, erro
     // Where it was decided that this goes inline, the queue pair was on another device yet.
     if (buffers.inlined() && op->bytes > inline_max_)
       ec = error::not_registered;
-    else if (op->piece_count > options_.max_send_sge)
+    else if (op->sge_count > options_.max_send_sge)
       ec = error::too_many_buffers;
     else if (is_one_sided(kind))
       adopt_remote(op->what, op->bytes, ec);
@@ -221,19 +221,19 @@ bool queue_pair_core::admit_plain(operation* op, const buffer_list& buffers)
   if (lifecycle_ != lifecycle::connected || native_ == nullptr || refused_sends_
     || buffers.size() != 1 || (!sends && (kind != request_kind::receive || receives_)))
     return false;
-  const const_buffer& piece = *buffers.begin();
-  registration* const owner = piece.registration();
+  const const_buffer& buffer = *buffers.begin();
+  registration* const owner = buffer.registration();
   error_code ec;
-  if (piece.size() == 0 || owner == nullptr || owner->domain != domain_.get()
-    || (owner->read_only && receives_into(kind)) || piece.size() > device_->port().max_msg_sz
-    || (kind != request_kind::send && sends && !adopt_remote(op->what, piece.size(), ec)))
+  if (buffer.size() == 0 || owner == nullptr || owner->domain != domain_.get()
+    || (owner->read_only && receives_into(kind)) || buffer.size() > device_->port().max_msg_sz
+    || (kind != request_kind::send && sends && !adopt_remote(op->what, buffer.size(), ec)))
     return false;
   op->credits = 1;
-  op->piece_count = 1;
-  op->bytes = piece.size();
+  op->sge_count = 1;
+  op->bytes = buffer.size();
   op->registrations[0] = owner;
-  op->pieces[0] = {reinterpret_cast<std::uintptr_t>(piece.data()),
-    static_cast<std::uint32_t>(piece.size()), owner->local_keys[device_index_]};
+  op->sges[0] = {reinterpret_cast<std::uintptr_t>(buffer.data()),
+    static_cast<std::uint32_t>(buffer.size()), owner->local_keys[device_index_]};
   op->origins[0] = nullptr;
   return true;
 }
@@ -248,7 +248,7 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
   // Without the mutex: registering takes its time. What may go inline may do so from anywhere.
   const std::size_t inline_max =
     may_go_inline(op->what.kind) ? inline_max_.load(std::memory_order_relaxed) : 0;
-  const provided_buffers provided(*domain_, op->what.kind, buffers, inline_max, copy_max_);
+  const user_buffers provided(*domain_, op->what.kind, buffers, inline_max, copy_max_);
   std::unique_lock lock(mutex_);
   if (lifecycle_ == lifecycle::abandoned)
   {
@@ -375,8 +375,8 @@ int queue_pair_core::post_receive(operation* op)
 {
   ibv_recv_wr wr{};
   wr.wr_id = work_request_id(op, true);
-  wr.sg_list = op->pieces;
-  wr.num_sge = op->piece_count;
+  wr.sg_list = op->sges;
+  wr.num_sge = op->sge_count;
   ibv_recv_wr* bad = nullptr;
   return ibv_post_recv(native_, &wr, &bad);
 }
@@ -386,8 +386,8 @@ int queue_pair_core::post_single(operation* op)
   const request& what = op->what;
   ibv_send_wr wr{};
   wr.wr_id = work_request_id(op, true);
-  wr.sg_list = op->pieces;
-  wr.num_sge = op->piece_count;
+  wr.sg_list = op->sges;
+  wr.num_sge = op->sge_count;
   wr.send_flags = IBV_SEND_SIGNALED;
   describe(wr, what, device_index_);
   ibv_sge cell;
@@ -407,8 +407,8 @@ int queue_pair_core::post_single(operation* op)
   {
     wr.bind_mw.mw = what.window->native;
     wr.bind_mw.rkey = ibv_inc_rkey(what.window->native->rkey);
-    wr.bind_mw.bind_info = {op->registrations[0]->natives[device_index_], op->pieces[0].addr,
-      op->pieces[0].length, static_cast<unsigned>(what.window_rights)};
+    wr.bind_mw.bind_info = {op->registrations[0]->natives[device_index_], op->sges[0].addr,
+      op->sges[0].length, static_cast<unsigned>(what.window_rights)};
     wr.num_sge = 0;
   }
   else if (goes_inline(op))
@@ -424,10 +424,10 @@ int queue_pair_core::post_batch(operation* op)
 {
   const batch& all = *op->what.batch;
   auto& requests = scratch_->requests;
-  auto& pieces = scratch_->pieces;
+  auto& sges = scratch_->sges;
   requests.clear();
   requests.resize(all.size());
-  pieces.clear(); // admit_batch() saw to the room, so that pointers into it stay
+  sges.clear(); // admit_batch() saw to the room, so that pointers into it stay
   for (std::size_t i = 0; i < all.size(); ++i)
   {
     const batch::entry& each = all.entries()[i];
@@ -436,16 +436,17 @@ int queue_pair_core::post_batch(operation* op)
     wr.wr_id = work_request_id(op, last);
     wr.next = last ? nullptr : &requests[i + 1];
     wr.send_flags = last ? IBV_SEND_SIGNALED : 0;
-    wr.sg_list = pieces.data() + pieces.size();
+    wr.sg_list = sges.data() + sges.size();
     std::size_t bytes = 0;
-    for (std::uint32_t k = 0; k < each.piece_count; ++k)
+    for (std::uint32_t k = 0; k < each.sge_count; ++k)
     {
-      const const_buffer& piece = all.pieces()[each.first_piece + k];
-      if (piece.size() == 0)
+      const const_buffer& buffer = all.buffers()[each.first_buffer + k];
+      if (buffer.size() == 0)
         continue;
-      pieces.push_back({reinterpret_cast<std::uintptr_t>(piece.data()),
-        static_cast<std::uint32_t>(piece.size()), piece.registration()->local_keys[device_index_]});
-      bytes += piece.size();
+      sges.push_back(
+        {reinterpret_cast<std::uintptr_t>(buffer.data()), static_cast<std::uint32_t>(buffer.size()),
+          buffer.registration()->local_keys[device_index_]});
+      bytes += buffer.size();
       wr.num_sge++;
     }
     describe(wr, each.what, device_index_);

@@ -19,7 +19,7 @@ namespace rdma::detail {
 struct queue_pair_core::scratch
 {
   std::vector<ibv_send_wr> requests;
-  std::vector<ibv_sge> pieces;
+  std::vector<ibv_sge> sges;
 };
 
 } // namespace rdma::detail

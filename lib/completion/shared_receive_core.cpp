@@ -8,7 +8,7 @@
 #include "completion/shared_receive_core.hpp"
 
 #include "completion/completion_service.hpp"
-#include "completion/provided_buffers.hpp"
+#include "completion/user_buffers.hpp"
 
 #include <boost/asio/error.hpp>
 #include <boost/endian/conversion.hpp>
@@ -31,7 +31,8 @@ void fill_message(outcome& result, const ibv_wc& wc)
 }
 
 shared_receive_core::shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
-  std::shared_ptr<domain_impl> domain, vicinity where, const shared_receive_queue_options& options)
+  std::shared_ptr<domain_impl> domain, executor_relation where,
+  const shared_receive_queue_options& options)
   : work_source(std::move(completions), std::move(domain), options.max_sge, options.copy_max, where)
   , depth_(std::max(options.depth, 1u))
 {
@@ -48,7 +49,7 @@ void shared_receive_core::open(error_code& ec)
   if (limits.max_srq <= 0)
     ec = boost::asio::error::operation_not_supported;
   else if (depth_ > static_cast<std::uint32_t>(limits.max_srq_wr)
-    || max_sge_ > static_cast<std::uint32_t>(limits.max_srq_sge) || max_sge_ > pieces_max)
+    || max_sge_ > static_cast<std::uint32_t>(limits.max_srq_sge) || max_sge_ > sge_max)
     ec = error::queue_too_deep;
   else
     completions_->reserve(depth_, ec);
@@ -106,7 +107,7 @@ void shared_receive_core::fail(
     completions_->remove(source_index_);
 }
 
-void shared_receive_core::on_device_event(const device_news& news) noexcept
+void shared_receive_core::on_device_event(const async_event& news) noexcept
 {
   if (news.type == device_event_type::device_fatal)
     fail(error::device_lost, describe(news.type), nullptr);
@@ -184,7 +185,7 @@ bool shared_receive_core::drained()
 
 void shared_receive_core::submit(operation* op, const buffer_list& buffers)
 {
-  const provided_buffers provided(*domain_, op->what.kind, buffers, 0, copy_max_);
+  const user_buffers provided(*domain_, op->what.kind, buffers, 0, copy_max_);
   std::unique_lock lock(mutex_);
   if (abandoned_)
   {
@@ -219,8 +220,8 @@ int shared_receive_core::post(operation* op)
 {
   ibv_recv_wr request{};
   request.wr_id = work_request_id(op, true);
-  request.sg_list = op->pieces;
-  request.num_sge = op->piece_count;
+  request.sg_list = op->sges;
+  request.num_sge = op->sge_count;
   ibv_recv_wr* bad = nullptr;
   const int error = ibv_post_srq_recv(native_, &request, &bad);
   if (error == 0)
@@ -302,7 +303,7 @@ std::shared_ptr<shared_receive_core> make_shared_receive_core(
   if (!completions || &completions->device() != device)
     throw system_error(
       error::wrong_context, "shared_receive_queue on a completion queue of another context");
-  const vicinity where = completions->vicinity_of(executor, same_context);
+  const executor_relation where = completions->executor_relation_of(executor, same_context);
   auto core =
     std::make_shared<shared_receive_core>(std::move(completions), domain.impl(), where, options);
   error_code ec;

@@ -21,7 +21,7 @@ class shared_receive_core final
 {
 public:
   shared_receive_core(std::shared_ptr<completion_queue_impl> completions,
-    std::shared_ptr<domain_impl> domain, vicinity where,
+    std::shared_ptr<domain_impl> domain, executor_relation where,
     const shared_receive_queue_options& options);
   ~shared_receive_core() override;
 
@@ -43,7 +43,7 @@ public:
   void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
   void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept override;
-  void on_device_event(const device_news& news) noexcept override;
+  void on_device_event(const async_event& news) noexcept override;
   void abandon() noexcept override;
 
 private:

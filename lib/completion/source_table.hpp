@@ -9,7 +9,7 @@
 #define BOOST_RDMA_LIB_COMPLETION_SOURCE_TABLE_HPP
 
 #include "boost_rdma/detail/work_source.hpp"
-#include "completion/doubling_place.hpp"
+#include "completion/chunk_position.hpp"
 
 #include <array>
 #include <atomic>
@@ -49,7 +49,7 @@ public:
   }
 
 private:
-  using place = doubling_place<16>;
+  using place = chunk_position<16>;
   static constexpr std::uint32_t chunks_max = place::chunks_for(size_max);
 
   struct entry

@@ -7,10 +7,10 @@
 
 #include "boost_rdma/detail/work_source.hpp"
 
+#include "completion/chunk_position.hpp"
 #include "completion/completion_queue_impl.hpp"
-#include "completion/doubling_place.hpp"
-#include "completion/provided_buffers.hpp"
 #include "completion/request_kinds.hpp"
+#include "completion/user_buffers.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -19,7 +19,7 @@
 namespace rdma::detail {
 namespace {
 
-using place = doubling_place<2>; // most of many connections have an operation or two under way
+using place = chunk_position<2>; // most of many connections have an operation or two under way
 
 } // namespace
 
@@ -28,21 +28,21 @@ struct work_source::chunk
 {
   chunk(std::uint32_t count, std::uint32_t max_sge)
     : slots(std::make_unique<operation[]>(count))
-    , pieces(std::make_unique<ibv_sge[]>(std::size_t{count} * max_sge))
+    , sges(std::make_unique<ibv_sge[]>(std::size_t{count} * max_sge))
     , registrations(std::make_unique<registration*[]>(std::size_t{count} * max_sge))
     , origins(std::make_unique<void*[]>(std::size_t{count} * max_sge))
   {
   }
 
   std::unique_ptr<operation[]> slots;
-  std::unique_ptr<ibv_sge[]> pieces;
+  std::unique_ptr<ibv_sge[]> sges;
   std::unique_ptr<registration*[]> registrations;
   std::unique_ptr<void*[]> origins;
 };
 
 work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
   std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, std::size_t copy_max,
-  vicinity executor)
+  executor_relation executor)
   : domain_(std::move(domain))
   , completions_(std::move(completions))
   , max_sge_(max_sge)
@@ -148,7 +148,7 @@ void work_source::grow()
     op.source = this;
     op.index = first + i;
     op.generation(epoch_);
-    op.pieces = &made->pieces[std::size_t{i} * max_sge_];
+    op.sges = &made->sges[std::size_t{i} * max_sge_];
     op.registrations = &made->registrations[std::size_t{i} * max_sge_];
     op.origins = &made->origins[std::size_t{i} * max_sge_];
     op.next_vacant.store(static_cast<std::uint16_t>(first + i + 2), std::memory_order_relaxed);
@@ -273,9 +273,9 @@ void work_source::finish(operation* op, const error_code& ec)
 }
 
 bool work_source::adopt(
-  operation* op, const provided_buffers& buffers, std::size_t device_index, error_code& ec)
+  operation* op, const user_buffers& buffers, std::size_t device_index, error_code& ec)
 {
-  op->piece_count = 0;
+  op->sge_count = 0;
   op->bytes = 0;
   if (buffers.overflow())
     ec = error::too_many_buffers;
@@ -285,31 +285,31 @@ bool work_source::adopt(
     return false;
   for (std::size_t i = 0; i < buffers.size(); ++i)
   {
-    const const_buffer& piece = buffers[i];
-    if (piece.size() == 0)
+    const const_buffer& buffer = buffers[i];
+    if (buffer.size() == 0)
       continue; // a length of 0 means 2^31 bytes to some devices
-    registration* owner = piece.registration();
+    registration* owner = buffer.registration();
     if (owner == nullptr ? !buffers.inlined() : owner->domain != domain_.get())
       ec = error::wrong_context;
     else if (owner != nullptr && owner->read_only && receives_into(op->what.kind))
       ec = error::read_only;
-    else if (op->piece_count == max_sge_)
+    else if (op->sge_count == max_sge_)
       ec = error::too_many_buffers;
-    else if (piece.size() > completions_->device().port().max_msg_sz - op->bytes)
+    else if (buffer.size() > completions_->device().port().max_msg_sz - op->bytes)
       ec = error::message_too_large;
     if (ec)
     {
       drop_buffers(op);
       return false;
     }
-    op->registrations[op->piece_count] = owner;
-    op->pieces[op->piece_count] = {reinterpret_cast<std::uintptr_t>(piece.data()),
-      static_cast<std::uint32_t>(piece.size()),
+    op->registrations[op->sge_count] = owner;
+    op->sges[op->sge_count] = {reinterpret_cast<std::uintptr_t>(buffer.data()),
+      static_cast<std::uint32_t>(buffer.size()),
       owner != nullptr ? owner->local_keys[device_index] : 0};
-    op->origins[op->piece_count] = buffers.origin(i);
+    op->origins[op->sge_count] = buffers.origin(i);
     op->bounced = op->bounced || buffers.origin(i) != nullptr;
-    op->piece_count++;
-    op->bytes += piece.size();
+    op->sge_count++;
+    op->bytes += buffer.size();
   }
   if (op->bytes == 0 && !buffers.no_data())
   {
@@ -323,7 +323,7 @@ void work_source::retain_buffers(operation* op) noexcept
 {
   if (std::exchange(op->retains, true))
     return;
-  for (std::uint16_t i = 0; i < op->piece_count; ++i)
+  for (std::uint16_t i = 0; i < op->sge_count; ++i)
     if (op->registrations[i] != nullptr)
       op->registrations[i]->retain();
 }
@@ -331,10 +331,10 @@ void work_source::retain_buffers(operation* op) noexcept
 void work_source::drop_buffers(operation* op) noexcept
 {
   if (std::exchange(op->retains, false))
-    for (std::uint16_t i = 0; i < op->piece_count; ++i)
+    for (std::uint16_t i = 0; i < op->sge_count; ++i)
       if (op->registrations[i] != nullptr)
         op->registrations[i]->release();
-  op->piece_count = 0;
+  op->sge_count = 0;
   for (registration* each : op->batch_registrations)
     each->release();
   op->batch_registrations.clear(); // its room stays for the next batch in this slot
@@ -346,11 +346,11 @@ void work_source::deliver(operation* op) noexcept
   if (result.ec || result.received.written) // what was written lies elsewhere
     return;
   std::size_t left = result.received.size;
-  for (std::uint16_t i = 0; i < op->piece_count && left != 0; ++i)
+  for (std::uint16_t i = 0; i < op->sge_count && left != 0; ++i)
   {
-    const std::size_t n = std::min<std::size_t>(left, op->pieces[i].length);
+    const std::size_t n = std::min<std::size_t>(left, op->sges[i].length);
     if (op->origins[i] != nullptr)
-      std::memcpy(op->origins[i], reinterpret_cast<const void*>(op->pieces[i].addr), n);
+      std::memcpy(op->origins[i], reinterpret_cast<const void*>(op->sges[i].addr), n);
     left -= n;
   }
 }

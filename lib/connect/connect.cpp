@@ -58,7 +58,7 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
 {
   connection& link = *client.link;
   error_code ec;
-  introduction self = way.offer(ec);
+  handshake_parameters self = way.offer(ec);
   if (ec)
     co_return link.failure(ec);
   self.data = client.options.data;
@@ -80,7 +80,7 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
     co_return link.failure(error_of_unreadable(ec));
   link.progress = connection::stage::negotiating;
 
-  introduction server = judge_answer(answer.get(), ec);
+  handshake_parameters server = judge_answer(answer.get(), ec);
   if (ec)
   {
     const std::string_view reason = refusal_reason(answer.get());

@@ -7,7 +7,7 @@
 
 #include "connect/connection.hpp"
 
-#include "connect/introduction.hpp"
+#include "connect/handshake_parameters.hpp"
 #include "connect/log.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -44,9 +44,9 @@ public:
   ~control_guard() override { link_.stop(); }
   void close() noexcept override { link_.stop(); }
   void finish() noexcept override { link_.finish(); }
-  bool send_lane(lane_word word, const std::string& text) override
+  bool send_agent_channel(agent_channel_event word, const std::string& text) override
   {
-    link_.send_lane(word, text);
+    link_.send_agent_channel(word, text);
     return true;
   }
 
@@ -199,11 +199,11 @@ void connection::stop(const error_code& why)
   if (progress != stage::established)
     return close();
   send(frame_type::bye);
-  say_goodbye();
+  send_close();
 }
 
 // All is said. Closes when the peer has read it, or does not in time.
-void connection::say_goodbye()
+void connection::send_close()
 {
   lingers_ = true;
   if (writing_.empty() || broken_)
@@ -257,7 +257,7 @@ void connection::end_orderly()
   if (held)
     held->end_orderly();
   why_ = held ? held->end_reason() : asio::error::operation_aborted;
-  say_goodbye();
+  send_close();
 }
 
 connection::handle::handle(connection& of)
@@ -297,24 +297,26 @@ void connection::handle::finish() const
   post([](connection& self) { self.finish(); });
 }
 
-void connection::handle::send_lane(lane_word word, std::string text) const
+void connection::handle::send_agent_channel(agent_channel_event word, std::string text) const
 {
   post(
     [word, text = std::move(text)](connection& self)
     {
       if (!self.stopped() && self.progress == stage::established)
-        self.send(word == lane_word::offer ? frame_type::lane : frame_type::lane_over, text);
+        self.send(
+          word == agent_channel_event::offer ? frame_type::agent_channel : frame_type::channel_over,
+          text);
     });
 }
 
-void connection::hear_of_lane(lane_word word)
+void connection::on_agent_channel(agent_channel_event word)
 {
   const auto held = core();
   if (!held || progress != stage::established)
     return; // nobody says so before
   try
   {
-    held->hear_of_lane(word, payload());
+    held->on_agent_channel(word, payload());
   }
   catch (const std::exception& e)
   {
@@ -371,8 +373,9 @@ asio::awaitable<error_code> connection::receive(frame_type one, frame_type other
       co_return error_code{};
     if (found == frame_type::bye)
       co_return error::peer_closed;
-    if (found == frame_type::lane || found == frame_type::lane_over)
-      hear_of_lane(found == frame_type::lane ? lane_word::offer : lane_word::over);
+    if (found == frame_type::agent_channel || found == frame_type::channel_over)
+      on_agent_channel(found == frame_type::agent_channel ? agent_channel_event::offer
+                                                          : agent_channel_event::over);
   }
 }
 

@@ -136,8 +136,8 @@ public:
   // Sent in order, in the background; what cannot be sent shows when reading.
   void send(frame_type type, std::string_view payload = {});
 
-  // Waits for a frame of this type, or of one of these two; words about the lane go to the queue
-  // pair, others are skipped. payload() is its payload.
+  // Waits for a frame of this type, or of one of these two; words about the agent_channel go to the
+  // queue pair, others are skipped. payload() is its payload.
   boost::asio::awaitable<error_code> receive(frame_type type);
   boost::asio::awaitable<error_code> receive(frame_type one, frame_type other, frame_type& found);
   [[nodiscard]] const std::string& payload() const noexcept { return frames_.payload(); }
@@ -158,8 +158,8 @@ public:
     // The peer is told that all has arrived.
     void finish() const;
 
-    // A word for the peer's companion of the queue pair.
-    void send_lane(lane_word word, std::string text) const;
+    // A word for the peer's agent_attachment of the queue pair.
+    void send_agent_channel(agent_channel_event word, std::string text) const;
 
   private:
     template <class Function>
@@ -183,9 +183,9 @@ private:
   boost::asio::awaitable<void> linger();
   void beat();
   void write_rest(std::size_t written);
-  void say_goodbye();
+  void send_close();
   void finish();
-  void hear_of_lane(lane_word word);
+  void on_agent_channel(agent_channel_event word);
   void end_orderly();
   void end(const error_code& why);
   void close();

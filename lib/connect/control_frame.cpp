@@ -29,8 +29,8 @@ bool frame_reader::keeps_payload() const noexcept
   {
   case frame_type::unconfirmed:
   case frame_type::endpoint:
-  case frame_type::lane:
-  case frame_type::lane_over:
+  case frame_type::agent_channel:
+  case frame_type::channel_over:
     return true;
   default:
     return false;

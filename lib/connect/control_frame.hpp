@@ -28,9 +28,9 @@ enum class frame_type : std::uint8_t
   unconfirmed = 4, // either: it did not; the payload says why
   endpoint =
     5, // either: my queue pair on the device that we fall back to; the payload describes it
-  finished = 6,  // either: all that I sent has arrived, and I send no more
-  lane = 7,      // either: my queue pair for the agents' messages; the payload describes it
-  lane_over = 8, // either: the agents talk no more; the payload says why
+  finished = 6,      // either: all that I sent has arrived, and I send no more
+  agent_channel = 7, // either: my queue pair for the agents' messages; the payload describes it
+  channel_over = 8,  // either: the agents talk no more; the payload says why
 };
 
 // type, flags, two reserved bytes, bytes of payload (big-endian)

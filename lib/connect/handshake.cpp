@@ -180,7 +180,7 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
   if (!ec)
   {
     path way(link, made.get(), link.stream().local_endpoint().address());
-    introduction self = way.choose(client.self, ec);
+    handshake_parameters self = way.choose(client.self, ec);
     if (ec)
       why = refusal_of(ec, way);
     // Closing a queue pair ends the connection that it was given, and a refusal needs that still.

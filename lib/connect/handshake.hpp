@@ -11,7 +11,7 @@
 #include "boost_rdma/authorisation.hpp"
 #include "boost_rdma/protection_domain.hpp"
 #include "connect/connection.hpp"
-#include "connect/introduction.hpp"
+#include "connect/handshake_parameters.hpp"
 #include "connect/unclaimed_queue_pair.hpp"
 #include "connect/upgrade.hpp"
 
@@ -39,7 +39,7 @@ struct server_settings
 // A request that may be let in.
 struct admitted_client
 {
-  introduction self;
+  handshake_parameters self;
   std::string answer; // data for the client's program
 };
 

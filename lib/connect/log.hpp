@@ -31,7 +31,7 @@ void log_line(
 // Text of a peer's as it may be shown: in quotes, without control characters, cut. What a person is
 // to learn the peer's reason from is cut later: there are sentences in it.
 constexpr std::size_t untrusted_size_max = 80;
-constexpr std::size_t untrusted_reason_size_max = 240; // introduction::declined_size_max
+constexpr std::size_t untrusted_reason_size_max = 240; // handshake_parameters::declined_size_max
 std::string untrusted(std::string_view text, std::size_t size_max = untrusted_size_max);
 
 } // namespace rdma::detail

@@ -71,7 +71,7 @@ std::string path::declined_text() const
   return result;
 }
 
-void path::introduce(introduction& self) const
+void path::introduce(handshake_parameters& self) const
 {
   self.falls_back =
     core_->device().kind() == device_kind::software || core_->why_not_move().empty();
@@ -79,7 +79,7 @@ void path::introduce(introduction& self) const
   self.declined = declined_;
 }
 
-void path::hear(const introduction& peer)
+void path::hear(const handshake_parameters& peer)
 {
   peer_falls_back_ = peer.falls_back;
   for (const declined_transport& each : peer.declined)
@@ -95,9 +95,9 @@ void path::leave_nic(error_code& ec)
   ec = error::no_common_transport;
 }
 
-introduction path::offer(error_code& ec)
+handshake_parameters path::offer(error_code& ec)
 {
-  introduction self;
+  handshake_parameters self;
   if (core_->device().kind() == device_kind::nic)
   {
     error_code last;
@@ -145,9 +145,9 @@ void path::connect(const endpoint_description& remote, error_code& ec)
     core_->connect_unconfirmed(remote, queue_pair_core::side::last, ec);
 }
 
-introduction path::choose(const introduction& client, error_code& ec)
+handshake_parameters path::choose(const handshake_parameters& client, error_code& ec)
 {
-  introduction self;
+  handshake_parameters self;
   const bool has_nic = core_->device().kind() == device_kind::nic;
   const bool offers_nic = std::any_of(client.endpoints.begin(), client.endpoints.end(), of_nic);
   if (!has_nic && offers_nic)
@@ -273,7 +273,7 @@ asio::awaitable<error_code> path::confirm()
   co_return *shared->result;
 }
 
-asio::awaitable<error_code> path::go_as_client(introduction server)
+asio::awaitable<error_code> path::go_as_client(handshake_parameters server)
 {
   hear(server);
   error_code ec;

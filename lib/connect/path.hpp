@@ -9,7 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_PATH_HPP
 
 #include "connect/connection.hpp"
-#include "connect/introduction.hpp"
+#include "connect/handshake_parameters.hpp"
 
 #include <boost/asio/ip/address.hpp>
 
@@ -19,9 +19,9 @@
 
 namespace rdma::detail {
 
-// Both sides' way from an introduction to a connected queue pair: they agree on a transport, let a
-// message through each way, and fall back together when none gets through (doc/upgrade_protocol.md,
-// "The path").
+// Both sides' way from an handshake_parameters to a connected queue pair: they agree on a
+// transport, let a message through each way, and fall back together when none gets through
+// (doc/upgrade_protocol.md, "The path").
 class path
 {
 public:
@@ -30,14 +30,14 @@ public:
     connection& link, std::shared_ptr<queue_pair_core> core, const boost::asio::ip::address& own);
 
   // What this side offers, for a request. It may have moved the queue pair to the software device.
-  [[nodiscard]] introduction offer(error_code& ec);
+  [[nodiscard]] handshake_parameters offer(error_code& ec);
 
   // What this side answers to a client's offers; its queue pair is connected if that can be.
-  [[nodiscard]] introduction choose(const introduction& client, error_code& ec);
+  [[nodiscard]] handshake_parameters choose(const handshake_parameters& client, error_code& ec);
 
   // The rest, after the answer. The result is path_not_confirmed, what went wrong with the
   // connection, or success.
-  boost::asio::awaitable<error_code> go_as_client(introduction server);
+  boost::asio::awaitable<error_code> go_as_client(handshake_parameters server);
   boost::asio::awaitable<error_code> go_as_server();
 
   // A transport, or the peer, was not taken for this reason.
@@ -51,8 +51,8 @@ public:
   [[nodiscard]] std::string declined_text() const;
 
 private:
-  void introduce(introduction& self) const;
-  void hear(const introduction& peer);
+  void introduce(handshake_parameters& self) const;
+  void hear(const handshake_parameters& peer);
   [[nodiscard]] std::string name_of_device(wire by) const;
   [[nodiscard]] bool may_change_over() const;
   void finish(error_code& ec);

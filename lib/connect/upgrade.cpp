@@ -162,8 +162,8 @@ void limit_header(std::size_t size, error_code& ec)
     ec = http::error::header_limit;
 }
 
-upgrade_request make_upgrade_request(
-  std::string_view host, const connect_options& options, const introduction& client, error_code& ec)
+upgrade_request make_upgrade_request(std::string_view host, const connect_options& options,
+  const handshake_parameters& client, error_code& ec)
 {
   if (!fits(options))
   {
@@ -176,7 +176,7 @@ upgrade_request make_upgrade_request(
                          : beast::string_view(options.host));
   request.set(http::field::connection, "Upgrade");
   announce(request);
-  write_introduction(client, request);
+  write_handshake_parameters(client, request);
   for (const auto& [name, value] : options.fields)
     request.insert(name, value);
   return request;
@@ -207,7 +207,7 @@ upgrade_verdict judge_upgrade(const http::request_header<>& request, std::string
     return refuse(http::status::bad_request, "the upgrade has no body");
   upgrade_verdict verdict;
   error_code ec;
-  verdict.client = read_introduction(request, ec);
+  verdict.client = read_handshake_parameters(request, ec);
   if (ec || verdict.client.endpoints.empty())
     return refuse(http::status::bad_request, "a field Rdma-... is missing or cannot be read");
   return verdict;
@@ -222,12 +222,12 @@ http::status status_of_unreadable(const error_code& ec)
   return http::status::bad_request;
 }
 
-upgrade_response make_upgrade_response(const introduction& server)
+upgrade_response make_upgrade_response(const handshake_parameters& server)
 {
   upgrade_response response(http::status::switching_protocols, http_1_1);
   response.set(http::field::connection, "Upgrade");
   announce(response);
-  write_introduction(server, response);
+  write_handshake_parameters(server, response);
   return response;
 }
 
@@ -256,7 +256,7 @@ std::string data_of_upgrade(const http::request_header<>& request, error_code& e
   return read_program_data(request, ec);
 }
 
-introduction judge_answer(const http::response_header<>& answer, error_code& ec)
+handshake_parameters judge_answer(const http::response_header<>& answer, error_code& ec)
 {
   const offered_protocols protocols = read_protocols(answer);
   if (!protocols.ours && !protocols.other_version)
@@ -269,7 +269,7 @@ introduction judge_answer(const http::response_header<>& answer, error_code& ec)
       ec = error::version_mismatch; // it chose one that was not offered
     else
     {
-      introduction server = read_introduction(answer, ec);
+      handshake_parameters server = read_handshake_parameters(answer, ec);
       // Exactly one way to go on.
       if (!ec && server.endpoints.size() + (server.software_next ? 1 : 0) == 1)
         return server;

@@ -10,7 +10,7 @@
 
 #include "boost_rdma/connect_options.hpp"
 #include "boost_rdma/error.hpp"
-#include "connect/introduction.hpp"
+#include "connect/handshake_parameters.hpp"
 
 #include <boost/beast/http/empty_body.hpp>
 #include <boost/beast/http/message.hpp>
@@ -43,14 +43,14 @@ void limit_header(std::size_t size, error_code& ec);
 // The client's request; invalid_argument for options that would not go into a request, or would
 // break it.
 upgrade_request make_upgrade_request(std::string_view host, const connect_options& options,
-  const introduction& client, error_code& ec);
+  const handshake_parameters& client, error_code& ec);
 
 // What the server thinks of a request.
 struct upgrade_verdict
 {
   boost::beast::http::status status = boost::beast::http::status::switching_protocols;
   std::string reason; // when it is another status
-  introduction client;
+  handshake_parameters client;
 
   [[nodiscard]] bool accepted() const noexcept
   {
@@ -65,7 +65,7 @@ upgrade_verdict judge_upgrade(
 // The status that answers a request which could not be read.
 boost::beast::http::status status_of_unreadable(const error_code& ec);
 
-upgrade_response make_upgrade_response(const introduction& server);
+upgrade_response make_upgrade_response(const handshake_parameters& server);
 upgrade_refusal make_upgrade_refusal(boost::beast::http::status status, std::string_view reason);
 
 // As bytes to send.
@@ -78,7 +78,8 @@ std::string text_of(const Message& message)
 }
 
 // What the client thinks of the answer: what the server says of itself, or an error.
-introduction judge_answer(const boost::beast::http::response_header<>& answer, error_code& ec);
+handshake_parameters judge_answer(
+  const boost::beast::http::response_header<>& answer, error_code& ec);
 
 // The server's reason for refusing, as it wrote it: show it through untrusted().
 std::string_view refusal_reason(const boost::beast::http::response_header<>& answer);

@@ -36,7 +36,7 @@ device_impl::device_impl(const verbs::api& api, ibv_context* context, device_kin
   try
   {
     static std::mutex mutex;
-    static std::map<std::string, std::atomic<telling>> known;
+    static std::map<std::string, std::atomic<last_wqe_reporting>> known;
     {
       const std::lock_guard lock(mutex);
       tells_last_work_request_ = &known[name()];

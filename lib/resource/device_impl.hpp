@@ -81,7 +81,7 @@ public:
   // Whether IBV_EVENT_QP_LAST_WQE_REACHED is worth waiting for. No attribute says so: it is until a
   // queue pair has waited in vain on a device of this name that never told, as rxe's before
   // Linux 6.11.
-  enum class telling
+  enum class last_wqe_reporting
   {
     unknown,
     yes,
@@ -89,17 +89,17 @@ public:
   };
   [[nodiscard]] bool tells_last_work_request() const noexcept
   {
-    return tells_last_work_request_->load(std::memory_order_relaxed) != telling::no;
+    return tells_last_work_request_->load(std::memory_order_relaxed) != last_wqe_reporting::no;
   }
   void last_work_request_told() noexcept
   {
-    tells_last_work_request_->store(telling::yes, std::memory_order_relaxed);
+    tells_last_work_request_->store(last_wqe_reporting::yes, std::memory_order_relaxed);
   }
   void last_work_request_missed() noexcept
   {
-    telling expected = telling::unknown;
+    last_wqe_reporting expected = last_wqe_reporting::unknown;
     tells_last_work_request_->compare_exchange_strong(
-      expected, telling::no, std::memory_order_relaxed);
+      expected, last_wqe_reporting::no, std::memory_order_relaxed);
   }
 
 private:
@@ -111,7 +111,8 @@ private:
   std::uint8_t port_number_ = 1;
   std::shared_ptr<event_hub> events_;
   const process_mark process_;
-  std::atomic<telling>* tells_last_work_request_; // of all opened devices of this name, for good
+  std::atomic<last_wqe_reporting>*
+    tells_last_work_request_; // of all opened devices of this name, for good
 };
 
 // Opens the device that `name` asks for (see context_options::device); null when the software

@@ -304,7 +304,7 @@ void event_hub::collect(const ibv_async_event& event, bool fatal)
   targets_.insert(targets_.end(), subscribers_.begin(), subscribers_.end());
 }
 
-void event_hub::tell(const device_news& news) noexcept
+void event_hub::tell(const async_event& news) noexcept
 {
   for (std::weak_ptr<device_listener>& each : targets_)
     if (const auto listener = each.lock())

@@ -59,7 +59,7 @@ public:
 private:
   void start();
   void collect(const ibv_async_event& event, bool fatal);
-  void tell(const device_news& news) noexcept;
+  void tell(const async_event& news) noexcept;
   void tell_lost() noexcept;
 
   const verbs::api& api_;

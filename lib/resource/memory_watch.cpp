@@ -271,7 +271,7 @@ void memory_watch::stop(const page_range& range) noexcept
   }
 }
 
-void memory_watch::bury(watched_registration& registration) noexcept
+void memory_watch::retire_later(watched_registration& registration) noexcept
 {
   buried_.push_back(registration);
   has_->buried.notify_one();

@@ -113,7 +113,7 @@ public:
   void stop(const page_range& range) noexcept;
 
   // Ends the reference that the client held, later.
-  void bury(watched_registration& registration) noexcept;
+  void retire_later(watched_registration& registration) noexcept;
 
 private:
   class descriptor

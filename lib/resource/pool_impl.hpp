@@ -106,7 +106,7 @@ private:
 
   [[nodiscard]] bool forked() const noexcept { return shell_->process.foreign(); }
   [[nodiscard]] bool check(std::size_t& size, std::size_t alignment, error_code& ec) noexcept;
-  void dress(
+  void describe_block(
     pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept;
 
   // The ways without a lock. T is std::byte or pool_block, as in the cache.

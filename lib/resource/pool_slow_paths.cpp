@@ -63,7 +63,7 @@ T* pool_impl::from_memory(std::byte* data, [[maybe_unused]] std::size_t class_in
     return data;
   else if (pool_block* const block = take_descriptor(ec))
   {
-    dress(*block, data, bytes, class_index);
+    describe_block(*block, data, bytes, class_index);
     return block;
   }
   to_store(class_index, bytes, data);
@@ -192,7 +192,7 @@ void pool_impl::give_back_descriptor(pool_block* block) noexcept
   --descriptors_taken_;
 }
 
-void pool_impl::dress(
+void pool_impl::describe_block(
   pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept
 {
   const arena& home = *store_.find(data);

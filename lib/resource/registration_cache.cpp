@@ -348,7 +348,7 @@ void registration_cache::forget(const page_range& range, bool gone) noexcept
       }
       else
         watch_->stop(each.range);
-      watch_->bury(each);
+      watch_->retire_later(each);
       count(invalidated_);
     }
 }

@@ -54,7 +54,7 @@ outcome expected(bytes stream)
       stream.subspan(frame_header_size, std::min<std::size_t>(payload, frame_payload_kept_max));
     const auto type = static_cast<frame_type>(stream[0]);
     const bool keeps = type == frame_type::unconfirmed || type == frame_type::endpoint
-      || type == frame_type::lane || type == frame_type::lane_over;
+      || type == frame_type::agent_channel || type == frame_type::channel_over;
     result.payloads.emplace_back(kept.begin(), keeps ? kept.end() : kept.begin());
     stream = stream.subspan(frame_header_size + payload);
   }
@@ -69,10 +69,10 @@ outcome read_in_pieces(bytes stream, bytes cuts)
   {
     // Nothing is a piece, too, but must not be the only one.
     const std::size_t cut = cuts.empty() ? stream.size() : cuts[turn % cuts.size()] + turn % 2;
-    bytes piece = stream.first(std::min(cut, stream.size()));
-    stream = stream.subspan(piece.size());
+    bytes buffer = stream.first(std::min(cut, stream.size()));
+    stream = stream.subspan(buffer.size());
     auto next = frame_reader::result::frame;
-    while ((next = reader.read(piece)) == frame_reader::result::frame)
+    while ((next = reader.read(buffer)) == frame_reader::result::frame)
     {
       result.types.push_back(reader.type());
       result.payloads.push_back(reader.payload());

@@ -25,15 +25,15 @@ using test::require;
 struct outcome
 {
   rdma::error_code ec;
-  introduction peer;
+  handshake_parameters peer;
   std::string reason;
 };
 
-outcome judge(std::span<const std::uint8_t> bytes, std::size_t piece)
+outcome judge(std::span<const std::uint8_t> bytes, std::size_t buffer)
 {
   http::response_parser<http::empty_body> parser;
   outcome result;
-  if (const rdma::error_code ec = test::read_header(bytes, piece, parser))
+  if (const rdma::error_code ec = test::read_header(bytes, buffer, parser))
   {
     result.ec = error_of_unreadable(ec);
     require(result.ec == rdma::error::peer_lost || result.ec == rdma::error::not_an_acceptor,
@@ -51,7 +51,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 {
   const outcome answer = judge({data, size}, test::whole);
   if (answer.ec)
-    require(answer.peer == introduction(), "an error names no peer");
+    require(answer.peer == handshake_parameters(), "an error names no peer");
   else
   {
     require(answer.peer.endpoints.size() == (answer.peer.software_next ? 0u : 1u),

@@ -20,10 +20,10 @@ namespace http = boost::beast::http;
 using namespace rdma::detail;
 using test::require;
 
-upgrade_verdict judge(std::span<const std::uint8_t> bytes, std::size_t piece)
+upgrade_verdict judge(std::span<const std::uint8_t> bytes, std::size_t buffer)
 {
   http::request_parser<http::empty_body> parser;
-  if (const rdma::error_code ec = test::read_header(bytes, piece, parser))
+  if (const rdma::error_code ec = test::read_header(bytes, buffer, parser))
     return {.status = status_of_unreadable(ec), .reason = "unreadable", .client = {}};
   return judge_upgrade(parser.get(), upgrade_target);
 }
@@ -33,7 +33,7 @@ void check_refusal(const upgrade_verdict& verdict)
 {
   require(http::to_status_class(verdict.status) == http::status_class::client_error,
     "a request that is refused is the client's error");
-  require(verdict.client == introduction(), "a refusal names no peer");
+  require(verdict.client == handshake_parameters(), "a refusal names no peer");
   const upgrade_refusal answer = make_upgrade_refusal(verdict.status, verdict.reason);
   rdma::error_code ec;
   judge_answer(answer, ec);

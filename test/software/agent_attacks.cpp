@@ -25,8 +25,8 @@
 namespace {
 
 using namespace test;
+using rdma::detail::agent_channel_event;
 using rdma::detail::agent_message;
-using rdma::detail::lane_word;
 using rdma::detail::message_type;
 using rdma::detail::queue_pair_core;
 
@@ -90,23 +90,23 @@ struct attacker
 };
 
 // An attacker's own end of the agents' queue pair, which sends whatever it likes.
-class raw_lane final
-  : public rdma::detail::companion
-  , public std::enable_shared_from_this<raw_lane>
+class raw_channel final
+  : public rdma::detail::agent_attachment
+  , public std::enable_shared_from_this<raw_channel>
 {
 public:
-  explicit raw_lane(attacker& by, std::size_t receives = 64)
+  explicit raw_channel(attacker& by, std::size_t receives = 64)
     : f_(by.f)
     , context_(by.context)
-    , lane_(f_.io, context_, by.own.core()->options_of_sibling())
+    , channel_(f_.io, context_, by.own.core()->options_of_sibling())
     , room_(context_.allocate(agent_message::encoded_size * receives))
     , receives_(receives)
   {
   }
 
-  static std::shared_ptr<raw_lane> open(attacker& by, std::size_t receives = 64)
+  static std::shared_ptr<raw_channel> open(attacker& by, std::size_t receives = 64)
   {
-    auto made = std::make_shared<raw_lane>(by, receives);
+    auto made = std::make_shared<raw_channel>(by, receives);
     made->connect(*by.own.core());
     return made;
   }
@@ -115,7 +115,7 @@ public:
   bool send(std::span<const std::byte> bytes)
   {
     bytes_record sent;
-    lane_.async_send(
+    channel_.async_send(
       buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
       sent.handler());
     REQUIRE(run_until(f_.io, [&] { return sent.done(); }));
@@ -127,7 +127,7 @@ public:
   void post(const agent_message& message)
   {
     const auto bytes = message.encode();
-    lane_.async_send(
+    channel_.async_send(
       buffer_of(context_, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}),
       [](const error_code&, std::size_t) {});
   }
@@ -164,10 +164,10 @@ public:
     return run_until(f_.io, [&] { return over(); });
   }
 
-  void hear_of_lane(lane_word word, const std::string& text) override
+  void on_agent_channel(agent_channel_event word, const std::string& text) override
   {
     const std::lock_guard lock(mutex_);
-    if (word == lane_word::offer)
+    if (word == agent_channel_event::offer)
       offer_ = text;
     else
       over_ = true;
@@ -177,28 +177,29 @@ public:
   void abandon() noexcept override {}
 
 private:
-  struct source final : rdma::detail::companion_source
+  struct source final : rdma::detail::agent_attachment_source
   {
-    std::shared_ptr<rdma::detail::companion> make(const std::shared_ptr<queue_pair_core>&) override
+    std::shared_ptr<rdma::detail::agent_attachment> make(
+      const std::shared_ptr<queue_pair_core>&) override
     {
-      return lane;
+      return agent_channel;
     }
-    std::shared_ptr<raw_lane> lane;
+    std::shared_ptr<raw_channel> agent_channel;
   };
 
-  // The queue pair keeps its companion, which therefore keeps no queue pair: on_end() would have to
-  // let go of it.
+  // The queue pair keeps its agent_attachment, which therefore keeps no queue pair: on_end() would
+  // have to let go of it.
   void connect(queue_pair_core& beside)
   {
     source of;
-    of.lane = shared_from_this();
+    of.agent_channel = shared_from_this();
     error_code ec;
-    REQUIRE(beside.companion_by(of, ec).get() == this);
-    const std::string own = beside.describe_sibling(*lane_.core(), ec).text();
+    REQUIRE(beside.attachment_by(of, ec).get() == this);
+    const std::string own = beside.describe_sibling(*channel_.core(), ec).text();
     REQUIRE(ec == error_code());
-    REQUIRE(beside.send_lane(lane_word::offer, own));
+    REQUIRE(beside.send_agent_channel(agent_channel_event::offer, own));
     REQUIRE(run_until(f_.io, [&] { return !offer().empty(); }));
-    lane_.connect(rdma::endpoint_description::parse(offer()));
+    channel_.connect(rdma::endpoint_description::parse(offer()));
     for (std::size_t i = 0; i != receives_; ++i)
       receive(i);
   }
@@ -213,7 +214,7 @@ private:
   {
     const auto bytes =
       room_.slice(place * agent_message::encoded_size, agent_message::encoded_size);
-    lane_.async_receive(bytes,
+    channel_.async_receive(bytes,
       [this, place, bytes, kept = weak_from_this()](const error_code& ec, std::size_t size)
       {
         if (kept.expired() || ec)
@@ -227,7 +228,7 @@ private:
 
   attacked_fixture& f_;
   const rdma::context context_;
-  rdma::queue_pair lane_;
+  rdma::queue_pair channel_;
   const rdma::registered_buffer room_;
   const std::size_t receives_;
   std::deque<agent_message> answers_;
@@ -379,8 +380,8 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
 {
   attacked_fixture f;
   attacker eve(f);
-  const auto lane = raw_lane::open(eve);
-  const auto granted = lane->ask(message_of(message_type::allocate, 1));
+  const auto agent_channel = raw_channel::open(eve);
+  const auto granted = agent_channel->ask(message_of(message_type::allocate, 1));
   REQUIRE(granted);
   REQUIRE(granted->type == message_type::granted);
   CHECK(f.lessor.statistics().regions == 2);
@@ -415,7 +416,7 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
   SECTION("the same lease lent twice")
   {
     const auto encoded = message_of(message_type::lend, 77).encode();
-    REQUIRE(lane->ask(message_of(message_type::lend, 76))->type == message_type::done);
+    REQUIRE(agent_channel->ask(message_of(message_type::lend, 76))->type == message_type::done);
     bytes.assign(encoded.begin(), encoded.end());
   }
   SECTION("a lease without a key")
@@ -427,8 +428,8 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
     const auto encoded = m.encode();
     bytes.assign(encoded.begin(), encoded.end());
   }
-  lane->send(bytes);
-  CHECK(lane->is_told_over());
+  agent_channel->send(bytes);
+  CHECK(agent_channel->is_told_over());
   REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
   CHECK(is_access_error(f.write(eve.own, "late", granted->memory)));
   f.check_unharmed();
@@ -438,23 +439,23 @@ TEST_CASE("leases that are not the sender's are as if there were none")
 {
   attacked_fixture f;
   attacker eve(f);
-  const auto lane = raw_lane::open(eve);
+  const auto agent_channel = raw_channel::open(eve);
   for (const message_type type :
     {message_type::renew, message_type::release, message_type::hand_over})
     for (const std::uint64_t lease : {std::uint64_t{1}, std::uint64_t{2}, UINT64_MAX})
     {
       agent_message m = message_of(type, 5);
       m.lease = lease;
-      const auto said = lane->ask(m);
+      const auto said = agent_channel->ask(m);
       REQUIRE(said);
       CHECK(said->type == message_type::refused);
       CHECK(said->status == rdma::detail::refusal_status::unknown_lease);
     }
   agent_message silent = message_of(message_type::release, 0);
-  CHECK(lane->send(silent));
+  CHECK(agent_channel->send(silent));
   silent.type = message_type::recall;
-  CHECK(lane->send(silent));
-  CHECK(lane->ask(message_of(message_type::allocate, 6))->type == message_type::granted);
+  CHECK(agent_channel->send(silent));
+  CHECK(agent_channel->ask(message_of(message_type::allocate, 6))->type == message_type::granted);
   f.check_unharmed();
 }
 
@@ -462,13 +463,13 @@ TEST_CASE("what is lent for no time at all keeps nobody from what is lent in ear
 {
   attacked_fixture f;
   attacker eve(f);
-  const auto lane = raw_lane::open(eve);
+  const auto agent_channel = raw_channel::open(eve);
   agent_message brief = message_of(message_type::lend, 1);
   for (const std::uint64_t lifetime : {0, 1, 2})
   {
     brief.lease = 10 + lifetime;
     brief.lifetime = lifetime;
-    REQUIRE(lane->ask(brief)->type == message_type::done);
+    REQUIRE(agent_channel->ask(brief)->type == message_type::done);
   }
   asio::steady_timer over(f.io, std::chrono::milliseconds(20));
   plain_record waited;
@@ -478,7 +479,7 @@ TEST_CASE("what is lent for no time at all keeps nobody from what is lent in ear
   eve.far->agent().async_receive_remote(borrowed.handler());
   brief.lease = 20;
   brief.lifetime = agent_message::no_limit;
-  REQUIRE(lane->send(brief)); // the answer may come behind the releases of the others
+  REQUIRE(agent_channel->send(brief)); // the answer may come behind the releases of the others
   REQUIRE(run_until(f.io, [&] { return borrowed.done(); }));
   CHECK(borrowed.ec == error_code());
   CHECK(borrowed.value.is_valid());
@@ -489,15 +490,15 @@ TEST_CASE("what is lent to a peer that says nothing is back when its time is ove
 {
   attacked_fixture f;
   attacker eve(f);
-  const auto lane = raw_lane::open(eve);
+  const auto agent_channel = raw_channel::open(eve);
   const rdma::registered_buffer region = buffer_of(f.server_context, "lent");
   rdma::lend_options options;
   options.lifetime = std::chrono::milliseconds(30);
   options.time_limit = std::chrono::milliseconds::max();
   loan_record lent;
   eve.far->agent().async_lend(region, options, lent.handler());
-  const rdma::remote_buffer memory = lane->await(message_type::lend).memory;
-  lane->await(message_type::recall);
+  const rdma::remote_buffer memory = agent_channel->await(message_type::lend).memory;
+  agent_channel->await(message_type::recall);
   error_code ec;
   CHECK(f.read(eve.own, memory, ec).empty());
   CHECK(is_access_error(ec));
@@ -509,10 +510,10 @@ TEST_CASE("a peer that takes no answers gets no more than its share of work done
   attacked_fixture f;
   {
     attacker eve(f);
-    const auto lane = raw_lane::open(eve, 1);
+    const auto agent_channel = raw_channel::open(eve, 1);
     constexpr int flood = 2000;
     for (int i = 1; i <= flood; ++i)
-      lane->post(message_of(message_type::allocate, static_cast<std::uint32_t>(i)));
+      agent_channel->post(message_of(message_type::allocate, static_cast<std::uint32_t>(i)));
     // Others are served meanwhile; the flood goes on as its one receive lets answers through.
     for (int i = 0; i != 20; ++i)
       f.check_unharmed();
@@ -533,15 +534,15 @@ TEST_CASE("messages at random do no harm")
   CAPTURE(seed);
   std::mt19937 random(seed);
   std::unique_ptr<attacker> eve;
-  std::shared_ptr<raw_lane> lane;
+  std::shared_ptr<raw_channel> agent_channel;
   const int count = emulated() ? 100 : 1000;
   for (int i = 0; i != count; ++i)
   {
-    if (!lane || lane->over())
+    if (!agent_channel || agent_channel->over())
     {
-      lane.reset();
+      agent_channel.reset();
       eve = std::make_unique<attacker>(f);
-      lane = raw_lane::open(*eve);
+      agent_channel = raw_channel::open(*eve);
     }
     agent_message m = message_of(static_cast<message_type>(1 + random() % 9), random() % 4);
     if (m.lease != 0)
@@ -549,10 +550,10 @@ TEST_CASE("messages at random do no harm")
     auto bytes = m.encode();
     if (random() % 8 == 0)
       bytes[random() % bytes.size()] ^= static_cast<std::byte>(1u << random() % 8);
-    lane->send(bytes);
+    agent_channel->send(bytes);
   }
   f.check_unharmed();
-  lane.reset();
+  agent_channel.reset();
   eve.reset();
   REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
 }

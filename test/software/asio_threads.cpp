@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-// Distinct objects in many threads, under load; most telling with the thread sanitizer.
+// Distinct objects in many threads, under load; most last_wqe_reporting with the thread sanitizer.
 
 using namespace test;
 

@@ -225,9 +225,10 @@ std::string http_text(const Message& message)
 }
 
 /// What a client or a server says that has this queue pair and nothing else to say.
-inline rdma::detail::introduction introduction_of(const rdma::endpoint_description& endpoint)
+inline rdma::detail::handshake_parameters handshake_parameters_of(
+  const rdma::endpoint_description& endpoint)
 {
-  rdma::detail::introduction self;
+  rdma::detail::handshake_parameters self;
   self.endpoints.push_back(endpoint);
   return self;
 }
@@ -236,12 +237,12 @@ inline std::string good_request(const rdma::endpoint_description& endpoint)
 {
   error_code ec;
   return http_text(
-    rdma::detail::make_upgrade_request("localhost", {}, introduction_of(endpoint), ec));
+    rdma::detail::make_upgrade_request("localhost", {}, handshake_parameters_of(endpoint), ec));
 }
 
 inline std::string good_answer(const rdma::endpoint_description& endpoint)
 {
-  return http_text(rdma::detail::make_upgrade_response(introduction_of(endpoint)));
+  return http_text(rdma::detail::make_upgrade_response(handshake_parameters_of(endpoint)));
 }
 
 /// The first endpoint in a request or an answer.

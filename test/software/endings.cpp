@@ -442,7 +442,7 @@ TEST_CASE("a peer hears as often as it asked to, and not at all if it did not")
   plain_peer peer = server.accept();
   const std::string request = peer.read_header();
   CHECK(request.find("heartbeat=0") != std::string::npos);
-  rdma::detail::introduction self = introduction_of(stranger.local_endpoint());
+  rdma::detail::handshake_parameters self = handshake_parameters_of(stranger.local_endpoint());
   self.heartbeat_limit = asks ? 200ms : 0ms;
   connect_as_server(stranger, endpoint_in(request));
   peer.send(http_text(rdma::detail::make_upgrade_response(self)));

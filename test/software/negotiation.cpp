@@ -21,7 +21,7 @@ namespace {
 using namespace test;
 using namespace std::chrono_literals;
 using rdma::detail::frame_type;
-using rdma::detail::introduction;
+using rdma::detail::handshake_parameters;
 
 // A NIC that nobody here has.
 rdma::endpoint_description nic_endpoint()
@@ -35,7 +35,7 @@ rdma::endpoint_description nic_endpoint()
   return endpoint;
 }
 
-std::string request_of(const introduction& self)
+std::string request_of(const handshake_parameters& self)
 {
   error_code ec;
   return http_text(rdma::detail::make_upgrade_request("h", {}, self, ec));
@@ -302,7 +302,7 @@ TEST_CASE(
   rdma::queue_pair software(f.io, f.client_context);
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
-  introduction self = introduction_of(nic_endpoint());
+  handshake_parameters self = handshake_parameters_of(nic_endpoint());
   plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
   SECTION("when it can")
   {

@@ -181,9 +181,9 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
 
   verbs_device d;
   memory count(d, 8);
-  struct station
+  struct progress_target
   {
-    explicit station(const verbs_device& on)
+    explicit progress_target(const verbs_device& on)
       : e(on)
       , text(on, size)
     {
@@ -192,11 +192,11 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
     memory text;
     unsigned answered = 0;
   };
-  std::vector<std::unique_ptr<station>> stations;
+  std::vector<std::unique_ptr<progress_target>> progress_targets;
   for (unsigned i = 0; i < processes; ++i)
   {
-    stations.push_back(std::make_unique<station>(d));
-    station& s = *stations.back();
+    progress_targets.push_back(std::make_unique<progress_target>(d));
+    progress_target& s = *progress_targets.back();
     connect_to(s.e, others[i]->line().exchange(s.e.name(count)));
     REQUIRE(s.e.receive(0, s.text.sge()) == 0);
   }
@@ -205,7 +205,7 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
   unsigned left = processes * rounds;
   const auto serve = [&]
   {
-    for (const auto& each : stations)
+    for (const auto& each : progress_targets)
     {
       const auto wc = each->e.received().poll();
       if (!wc)
@@ -225,7 +225,7 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
   // Each answer gets all the patience there is.
   while (left != 0)
     REQUIRE(until(serve));
-  for (const auto& each : stations)
+  for (const auto& each : progress_targets)
     CHECK(each->answered == rounds);
   CHECK(*count.word() == processes * rounds);
   for (const auto& each : others)

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/wire/agenda.hpp"
+#include "verbs/software/wire/timer_heap.hpp"
 
 #include "common/catch.hpp"
 
@@ -17,16 +17,16 @@
 #include <set>
 #include <vector>
 
-using rdma::software::wire::agenda;
+using rdma::software::wire::timer_heap;
 
-TEST_CASE("an agenda gives out in time whoever was set, owed or removed before")
+TEST_CASE("an timer_heap gives out in time whoever was set, owed or removed before")
 {
   constexpr std::uint32_t entries = 200;
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
   std::mt19937 random(seed);
-  agenda all;
-  std::vector<agenda::entry> each(entries);
+  timer_heap all;
+  std::vector<timer_heap::entry> each(entries);
   std::set<std::uint32_t> here;
   std::map<std::uint32_t, std::int64_t> alarms;
   std::set<std::uint32_t> owed;

@@ -147,15 +147,15 @@ TEST_CASE("plain memory becomes a view that no registration belongs to")
 TEST_CASE("a sequence becomes a list of views, in order, and one that is too long is noticed")
 {
   std::vector<const_buffer> pieces;
-  for (std::size_t i = 0; i < rdma::detail::pieces_max; ++i)
+  for (std::size_t i = 0; i < rdma::detail::sge_max; ++i)
     pieces.push_back(const_buffer(all()).slice(i, 1));
   const rdma::detail::buffer_list fits(pieces);
-  CHECK(fits.size() == rdma::detail::pieces_max);
+  CHECK(fits.size() == rdma::detail::sge_max);
   CHECK_FALSE(fits.overflow());
   CHECK_FALSE(fits.no_data());
   std::size_t i = 0;
-  for (const const_buffer& piece : fits)
-    CHECK(piece.data() == storage + i++);
+  for (const const_buffer& buffer : fits)
+    CHECK(buffer.data() == storage + i++);
   pieces.push_back(all());
   CHECK(rdma::detail::buffer_list(pieces).overflow());
   CHECK(rdma::detail::buffer_list(rdma::no_data).no_data());
@@ -182,7 +182,7 @@ TEST_CASE("a batch notes its operations in order and can be used again")
   {
     CHECK(batch.entries()[i].what.kind == kinds[i]);
     CHECK(batch.entries()[i].first_piece == first[i]);
-    CHECK(batch.entries()[i].piece_count == count[i]);
+    CHECK(batch.entries()[i].sge_count == count[i]);
     CHECK(batch.entries()[i].no_data == (i == 3));
   }
   CHECK(batch.entries()[1].what.immediate == 7);

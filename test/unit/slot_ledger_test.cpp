@@ -6,7 +6,7 @@
 //
 
 #include "boost_rdma/detail/slot_ledger.hpp"
-#include "completion/doubling_place.hpp"
+#include "completion/chunk_position.hpp"
 
 #include "common/catch.hpp"
 
@@ -17,7 +17,7 @@
 #include <thread>
 #include <vector>
 
-using rdma::detail::doubling_place;
+using rdma::detail::chunk_position;
 using rdma::detail::slot_ledger;
 
 namespace {
@@ -153,7 +153,7 @@ TEST_CASE("threads that claim and release at once never hold the same slot")
 
 TEST_CASE("every index has a place of its own in chunks that double")
 {
-  using place = doubling_place<16>;
+  using place = chunk_position<16>;
   std::uint32_t chunk = 0;
   std::uint32_t offset = 0;
   for (std::uint32_t index = 0; index != 1u << 16; ++index)

@@ -71,9 +71,9 @@ std::string request_text(const std::string& upgrade = "boost-rdma/1",
     + "\r\nRdma-Endpoint: " + example().text() + "\r\n" + more + "\r\n";
 }
 
-introduction introduce()
+handshake_parameters introduce()
 {
-  introduction self;
+  handshake_parameters self;
   self.endpoints = {example(), example()};
   self.endpoints[1].kind = rdma::device_kind::nic;
   self.endpoints[1].wire = rdma::wire::roce_v2;
@@ -85,7 +85,7 @@ introduction introduce()
   return self;
 }
 
-std::string request_of(const introduction& self, const rdma::connect_options& options = {})
+std::string request_of(const handshake_parameters& self, const rdma::connect_options& options = {})
 {
   error_code ec;
   const std::string text = text_of(make_upgrade_request("h", options, self, ec));
@@ -120,7 +120,7 @@ TEST_CASE("an upgrade request carries all that the client says of itself")
 
 TEST_CASE("an upgrade answer carries all that the server says of itself")
 {
-  introduction server = introduce();
+  handshake_parameters server = introduce();
   server.endpoints.pop_back();
   error_code ec;
   const auto header = parse<false>(text_of(make_upgrade_response(server)), ec);
@@ -204,7 +204,7 @@ TEST_CASE("what a side says of itself is bounded and checked")
 
 TEST_CASE("what this side declined fits into a line, whatever the system called it")
 {
-  introduction self = introduce();
+  handshake_parameters self = introduce();
   self.declined = {{"x", "two\r\nlines\xc3\xa4" + std::string(1000, 'x')}};
   const upgrade_verdict verdict = judge_upgrade(request_of(request_of(self)), upgrade_target);
   REQUIRE(verdict.accepted());
@@ -212,7 +212,7 @@ TEST_CASE("what this side declined fits into a line, whatever the system called 
   CHECK(verdict.client.declined[0].reason.substr(0, 12) == "two??lines??");
   self.declined.assign(20, {"a", "b"});
   CHECK(judge_upgrade(request_of(request_of(self)), upgrade_target).client.declined.size()
-    == introduction::declined_max);
+    == handshake_parameters::declined_max);
 }
 
 TEST_CASE("an upgrade request may hold fields, options and protocols of later versions")
@@ -341,14 +341,14 @@ TEST_CASE("frames are read whatever the pieces that they arrive in")
     + encode_frame(frame_type::bye);
   const std::vector<std::uint8_t> bytes(text.begin(), text.end());
 
-  for (std::size_t piece = 1; piece <= bytes.size(); ++piece)
+  for (std::size_t buffer = 1; buffer <= bytes.size(); ++buffer)
   {
     frame_reader reader;
     std::vector<int> types;
     std::string payloads;
-    for (std::size_t at = 0; at < bytes.size(); at += piece)
+    for (std::size_t at = 0; at < bytes.size(); at += buffer)
     {
-      std::span<const std::uint8_t> input(bytes.data() + at, std::min(piece, bytes.size() - at));
+      std::span<const std::uint8_t> input(bytes.data() + at, std::min(buffer, bytes.size() - at));
       while (reader.read(input) == frame_reader::result::frame)
       {
         types.push_back(reader.type());

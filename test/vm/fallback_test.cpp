@@ -18,7 +18,7 @@ namespace {
 
 using namespace test;
 using rdma::detail::frame_type;
-using rdma::detail::introduction;
+using rdma::detail::handshake_parameters;
 
 rdma::queue_pair_options software_only()
 {
@@ -187,7 +187,7 @@ TEST_CASE(
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
   rdma::queue_pair own(f.io, f.client_context, software_only());
-  introduction self = introduction_of(roce_v1_endpoint(own));
+  handshake_parameters self = handshake_parameters_of(roce_v1_endpoint(own));
   self.falls_back = true;
   error_code ec;
   plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
@@ -233,7 +233,7 @@ TEST_CASE("a client that is answered in another RoCE version than its own says s
     client.async_connect(server.endpoint(), connected.handler());
     plain_peer peer = server.accept();
     CHECK(peer.read_header().find("wire=roce2") != std::string::npos);
-    introduction self = introduction_of(roce_v1_endpoint(own));
+    handshake_parameters self = handshake_parameters_of(roce_v1_endpoint(own));
     self.falls_back = true;
     peer.send(http_text(rdma::detail::make_upgrade_response(self)));
     REQUIRE(peer.await(frame_type::unconfirmed));
@@ -249,7 +249,7 @@ TEST_CASE("a client that is answered in another RoCE version than its own says s
     client.async_connect(server.endpoint(), connected.handler());
     plain_peer peer = server.accept();
     (void)peer.read_header();
-    introduction self = introduction_of(roce_v1_endpoint(own));
+    handshake_parameters self = handshake_parameters_of(roce_v1_endpoint(own));
     self.falls_back = true;
     peer.send(http_text(rdma::detail::make_upgrade_response(self)));
     REQUIRE(run_until(io, [&] { return connected.done(); }));
@@ -275,7 +275,7 @@ TEST_CASE("a client whose message gets through falls back all the same when the 
   client.async_connect(server.endpoint(), connected.handler());
   plain_peer peer = server.accept();
   const std::string request = peer.read_header();
-  introduction self = introduction_of(stranger.local_endpoint());
+  handshake_parameters self = handshake_parameters_of(stranger.local_endpoint());
   self.falls_back = true;
   connect_as_server(stranger, endpoint_in(request));
   peer.send(http_text(rdma::detail::make_upgrade_response(self)));
@@ -295,7 +295,7 @@ TEST_CASE(
   f.acceptor.async_accept(server.handler());
   rdma::queue_pair deaf(f.io, f.client_context, nic_only()); // never connected: it answers nobody
   rdma::queue_pair own(f.io, f.client_context, software_only());
-  introduction self = introduction_of(deaf.local_endpoint());
+  handshake_parameters self = handshake_parameters_of(deaf.local_endpoint());
   self.falls_back = true;
   error_code ec;
   plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());

@@ -155,10 +155,10 @@ public:
     const std::uint32_t remote_key = remote.key(index_);
     const auto post = [&](std::uint64_t id)
     {
-      ibv_sge piece{reinterpret_cast<std::uint64_t>(memory_.data()), size, local_key};
+      ibv_sge buffer{reinterpret_cast<std::uint64_t>(memory_.data()), size, local_key};
       ibv_send_wr request{};
       request.wr_id = id;
-      request.sg_list = &piece;
+      request.sg_list = &buffer;
       request.num_sge = 1;
       request.opcode = IBV_WR_RDMA_WRITE;
       request.send_flags =

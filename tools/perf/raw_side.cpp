@@ -105,11 +105,11 @@ private:
   void receive(std::size_t pair, std::uint32_t size, std::uint64_t index = 0)
   {
     const std::size_t offset = link_.incoming() + index % what_.buffers * what_.size;
-    ibv_sge piece{
+    ibv_sge buffer{
       reinterpret_cast<std::uint64_t>(link_.memory().data() + offset), size, local_key_};
     ibv_recv_wr request{};
     request.wr_id = pair;
-    request.sg_list = &piece;
+    request.sg_list = &buffer;
     request.num_sge = size != 0 ? 1 : 0;
     ibv_recv_wr* bad = nullptr;
     if (const int error = ibv_post_recv(pairs_[pair], &request, &bad); error != 0)

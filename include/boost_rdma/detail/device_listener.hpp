@@ -15,7 +15,7 @@
 namespace rdma::detail {
 
 // An asynchronous event, already acknowledged: what it was about may be gone.
-struct device_news
+struct async_event
 {
   device_event_type type = device_event_type::device_fatal;
   std::uint8_t port = 0;
@@ -27,7 +27,7 @@ class device_listener
 {
 public:
   virtual ~device_listener() = default;
-  virtual void on_device_event(const device_news& news) noexcept = 0;
+  virtual void on_device_event(const async_event& news) noexcept = 0;
 };
 
 } // namespace rdma::detail

@@ -93,12 +93,12 @@ public:
     handler_allocator_t<Handler>>::template rebind_alloc<pending_handler>;
 
   template <class H>
-  pending_handler(H&& handler, const IoExecutor& io_executor, vicinity where)
+  pending_handler(H&& handler, const IoExecutor& io_executor, executor_relation where)
     : handler_(std::forward<H>(handler))
     , io_executor_(io_executor)
   {
     // The completion queue keeps its own context running; another one needs a guard.
-    if (where == vicinity::elsewhere || !on_io_executor())
+    if (where == executor_relation::elsewhere || !on_io_executor())
       work_.emplace(asio::get_associated_executor(handler_, io_executor_));
   }
 
@@ -140,7 +140,7 @@ public:
     auto arguments = Result::arguments(op->result);
     if (invoke && op->bounced)
       work_source::deliver(op);
-    if (invoke && in_context && op->source->executor() == vicinity::same_executor
+    if (invoke && in_context && op->source->executor() == executor_relation::same_executor
       && self->on_io_executor())
     {
       Handler handler(std::move(self->handler_));
@@ -241,8 +241,8 @@ public:
 
   executor_type get_executor() const noexcept { return executor_; }
 
-  template <class H, class Pieces>
-  void operator()(H&& handler, request what, const Pieces& pieces) const
+  template <class H, class Buffers>
+  void operator()(H&& handler, request what, const Buffers& buffers) const
   {
     using handler_type = std::decay_t<H>;
     if (source_ == nullptr || source_->forked())
@@ -281,7 +281,7 @@ public:
         op->complete(op, false, false);
         throw;
       }
-    source_->submit(op, as_list(pieces));
+    source_->submit(op, as_list(buffers));
   }
 
 private:

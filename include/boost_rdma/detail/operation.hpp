@@ -64,7 +64,7 @@ struct request
 };
 
 // Buffer sequences of more pieces than this are refused whatever the device's limit.
-inline constexpr std::size_t pieces_max = 32;
+inline constexpr std::size_t sge_max = 32;
 
 // A buffer sequence as views; what does not fit is noticed by overflow().
 class buffer_list
@@ -76,27 +76,30 @@ public:
     if constexpr (std::same_as<Buffers, no_data_t>)
       no_data_ = true;
     else if constexpr (std::convertible_to<const Buffers&, const_buffer>)
-      pieces_.push_back(buffers);
+      buffers_.push_back(buffers);
     else
-      for (const const_buffer piece : buffers)
+      for (const const_buffer buffer : buffers)
       {
-        if (pieces_.size() == pieces_max)
+        if (buffers_.size() == sge_max)
         {
           overflow_ = true;
           return;
         }
-        pieces_.push_back(piece);
+        buffers_.push_back(buffer);
       }
   }
 
-  [[nodiscard]] const const_buffer* begin() const noexcept { return pieces_.data(); }
-  [[nodiscard]] const const_buffer* end() const noexcept { return pieces_.data() + pieces_.size(); }
-  [[nodiscard]] std::size_t size() const noexcept { return pieces_.size(); }
+  [[nodiscard]] const const_buffer* begin() const noexcept { return buffers_.data(); }
+  [[nodiscard]] const const_buffer* end() const noexcept
+  {
+    return buffers_.data() + buffers_.size();
+  }
+  [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
   [[nodiscard]] bool overflow() const noexcept { return overflow_; }
   [[nodiscard]] bool no_data() const noexcept { return no_data_; }
 
 private:
-  boost::container::static_vector<const_buffer, pieces_max> pieces_;
+  boost::container::static_vector<const_buffer, sge_max> buffers_;
   bool overflow_ = false;
   bool no_data_ = false;
 };
@@ -105,7 +108,7 @@ private:
 // coroutine frame. Asio recycles frames of up to 1 KiB, which a buffer_list would not leave room
 // in.
 template <const_buffer_sequence Buffers>
-auto pieces_of(const Buffers& buffers)
+auto kept_buffers(const Buffers& buffers)
 {
   if constexpr (std::same_as<Buffers, no_data_t>)
     return buffers;
@@ -117,11 +120,11 @@ auto pieces_of(const Buffers& buffers)
 
 template <class T, std::size_t N>
   requires(N <= 8 && const_buffer_sequence<std::array<T, N>>)
-std::array<const_buffer, N> pieces_of(const std::array<T, N>& buffers)
+std::array<const_buffer, N> kept_buffers(const std::array<T, N>& buffers)
 {
-  std::array<const_buffer, N> pieces;
-  std::copy(buffers.begin(), buffers.end(), pieces.begin());
-  return pieces;
+  std::array<const_buffer, N> kept;
+  std::copy(buffers.begin(), buffers.end(), kept.begin());
+  return kept;
 }
 
 inline const buffer_list& as_list(const buffer_list& list) noexcept
@@ -129,10 +132,10 @@ inline const buffer_list& as_list(const buffer_list& list) noexcept
   return list;
 }
 
-template <const_buffer_sequence Pieces>
-buffer_list as_list(const Pieces& pieces)
+template <const_buffer_sequence Buffers>
+buffer_list as_list(const Buffers& buffers)
 {
-  return buffer_list(pieces);
+  return buffer_list(buffers);
 }
 
 // How an operation ended, for any kind of request.
@@ -183,13 +186,13 @@ struct operation
   operation* previous = nullptr;
   outcome result;
   request what;
-  ibv_sge* pieces = nullptr;              // room for the source's max_sge
+  ibv_sge* sges = nullptr;                // room for the source's max_sge
   registration** registrations = nullptr; // one a piece; null for plain inline data
   void** origins = nullptr; // where a piece's bytes are to be copied to at the end, or null
   std::size_t bytes = 0;
   std::uint32_t index = 0;
   std::uint32_t credits = 0; // work requests that it occupies in the queue
-  std::uint16_t piece_count = 0;
+  std::uint16_t sge_count = 0;
   std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
   bool retains = false;   // the registrations
   bool bounced = false;   // some origin is not null

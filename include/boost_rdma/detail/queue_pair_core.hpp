@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
 #define BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
 
-#include <boost_rdma/detail/companion.hpp>
+#include <boost_rdma/detail/agent_attachment.hpp>
 #include <boost_rdma/detail/device_listener.hpp>
 #include <boost_rdma/detail/work_source.hpp>
 #include <boost_rdma/diagnosis.hpp>
@@ -37,8 +37,8 @@ class device_impl;
 class shared_receive_core;
 
 // What keeps an eye on the peer for as long as the queue pair is connected (floor 3). close() ends
-// it, telling the peer; it calls queue_pair_core::disconnect() when the peer is gone. Destroyed
-// after the verbs queue pair, as librdmacm wants it (rdma_destroy_id(3)).
+// it, last_wqe_reporting the peer; it calls queue_pair_core::disconnect() when the peer is gone.
+// Destroyed after the verbs queue pair, as librdmacm wants it (rdma_destroy_id(3)).
 class connection_guard
 {
 public:
@@ -50,8 +50,8 @@ public:
   // for that. The queue pair's mutex is held.
   virtual void finish() noexcept = 0;
 
-  // A word for the peer's companion; false where there is no channel for it.
-  virtual bool send_lane(lane_word, const std::string&) { return false; }
+  // A word for the peer's agent_attachment; false where there is no channel for it.
+  virtual bool send_agent_channel(agent_channel_event, const std::string&) { return false; }
 };
 
 // What a connection manager wants of a transition (rdma_init_qp_attr(3)): fills in the attributes
@@ -76,7 +76,7 @@ public:
   static std::shared_ptr<queue_pair_core> make(const boost::asio::any_io_executor& executor,
     bool same_context, const protection_domain& domain, const queue_pair_options& options);
 
-  queue_pair_core(const boost::asio::any_io_executor& executor, vicinity where,
+  queue_pair_core(const boost::asio::any_io_executor& executor, executor_relation where,
     const protection_domain& domain, const queue_pair_options& options,
     std::shared_ptr<completion_queue_impl> completions, device_impl& device);
   ~queue_pair_core() override;
@@ -163,11 +163,11 @@ public:
 
   // What a higher floor keeps beside it: the one that there is, or, while connected, what `source`
   // makes. Null, and why, otherwise.
-  std::shared_ptr<companion> companion_by(companion_source& source, error_code& ec);
+  std::shared_ptr<agent_attachment> attachment_by(agent_attachment_source& source, error_code& ec);
 
-  // To the peer's companion, and from it. May throw std::bad_alloc.
-  bool send_lane(lane_word word, const std::string& text);
-  void hear_of_lane(lane_word word, const std::string& text);
+  // To the peer's agent_attachment, and from it. May throw std::bad_alloc.
+  bool send_agent_channel(agent_channel_event word, const std::string& text);
+  void on_agent_channel(agent_channel_event word, const std::string& text);
 
   // Another queue pair to the same peer: on the same device and port, by the same wire. Before it
   // is connected.
@@ -203,7 +203,7 @@ public:
   void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept override;
   void end_in_child() noexcept override;
-  void on_device_event(const device_news& news) noexcept override;
+  void on_device_event(const async_event& news) noexcept override;
   void stop() noexcept override;
   void abandon() noexcept override;
 
@@ -234,7 +234,7 @@ private:
   void note_transition(const ibv_qp_attr& attributes, int mask);
   bool admit_plain(operation* op, const buffer_list& buffers);
   void submit_admitted(operation* op);
-  bool admit(operation* op, const provided_buffers& buffers, error_code& ec);
+  bool admit(operation* op, const user_buffers& buffers, error_code& ec);
   bool admit_batch(operation* op, error_code& ec);
   bool admit_atomic(operation* op, error_code& ec);
   bool admit_immediate(request_kind kind, error_code& ec);
@@ -305,9 +305,9 @@ private:
   error_code device_reason_;               // what the device reported of this queue pair
   bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   std::shared_ptr<connection_guard> guard_;
-  std::shared_ptr<companion> companion_;
-  std::optional<std::pair<lane_word, std::string>>
-    lane_word_; // of the peer's, when there is no companion yet
+  std::shared_ptr<agent_attachment> attachment_;
+  std::optional<std::pair<agent_channel_event, std::string>>
+    agent_channel_event_; // of the peer's, when there is no agent_attachment yet
   std::optional<boost::asio::ip::address> described_by_; // describe_self()'s
 
   std::uint32_t sends_posted_ = 0; // credits in use

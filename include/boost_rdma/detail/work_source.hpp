@@ -26,7 +26,7 @@ namespace rdma::detail {
 class completion_queue_impl;
 class domain_impl;
 class operation_list;
-class provided_buffers;
+class user_buffers;
 
 // What a work request is known by when it completes: ibv_wc::wr_id.
 // source index (16) | slot index (15) | last of its operation (1) | generation (32)
@@ -56,7 +56,7 @@ struct work_request_name
 };
 
 // Where the I/O object's executor runs handlers, seen from the completion queue that it uses.
-enum class vicinity
+enum class executor_relation
 {
   same_executor, // handlers may be called directly by a thread that runs the completion queue
   same_context,  // in a strand; the completion queue keeps the context running
@@ -70,12 +70,12 @@ public:
   // Plain pieces of up to copy_max bytes are copied.
   work_source(std::shared_ptr<completion_queue_impl> completions,
     std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, std::size_t copy_max,
-    vicinity executor);
+    executor_relation executor);
   virtual ~work_source();
   work_source(const work_source&) = delete;
   work_source& operator=(const work_source&) = delete;
 
-  [[nodiscard]] vicinity executor() const noexcept { return executor_; }
+  [[nodiscard]] executor_relation executor() const noexcept { return executor_; }
   [[nodiscard]] completion_queue_impl& completions() const noexcept { return *completions_; }
 
   // This process is a child of the one that made it: nothing here is of any use.
@@ -132,8 +132,7 @@ protected:
 
   // Checks the buffers and stores them in op with their keys. The mutex is held. retain_buffers()
   // is to follow while the caller still has them, unless the device is done with them by then.
-  bool adopt(
-    operation* op, const provided_buffers& buffers, std::size_t device_index, error_code& ec);
+  bool adopt(operation* op, const user_buffers& buffers, std::size_t device_index, error_code& ec);
 
   static void retain_buffers(operation* op) noexcept;
 
@@ -190,7 +189,7 @@ private:
   void grow();
 
   const process_mark process_;
-  const vicinity executor_;
+  const executor_relation executor_;
   const std::uint32_t epoch_; // the first generation of each slot
   slot_ledger ledger_;
   std::array<std::atomic<chunk*>, chunks_max> chunks_{};

@@ -27,9 +27,9 @@ namespace test {
 class byte_stream
 {
 public:
-  byte_stream(std::span<const std::uint8_t> bytes, std::size_t piece) noexcept
+  byte_stream(std::span<const std::uint8_t> bytes, std::size_t buffer) noexcept
     : bytes_(bytes)
-    , piece_(piece)
+    , piece_(buffer)
   {
   }
 
@@ -61,10 +61,10 @@ private:
 
 // Reads a header as lib/connect/handshake.cpp and connect.cpp do, within their limits.
 template <bool is_request>
-rdma::error_code read_header(std::span<const std::uint8_t> bytes, std::size_t piece,
+rdma::error_code read_header(std::span<const std::uint8_t> bytes, std::size_t buffer,
   boost::beast::http::parser<is_request, boost::beast::http::empty_body>& parser)
 {
-  byte_stream stream(bytes, piece);
+  byte_stream stream(bytes, buffer);
   boost::beast::flat_buffer buffer;
   parser.header_limit(rdma::detail::upgrade_header_size_max);
   buffer.max_size(2 * rdma::detail::upgrade_header_size_max);

@@ -9,7 +9,7 @@
 #define BOOST_RDMA_TEST_FUZZING_COMMON_REQUIRE_BOUNDS_HPP
 
 #include "boost_rdma/connect_options.hpp"
-#include "connect/introduction.hpp"
+#include "connect/handshake_parameters.hpp"
 #include "fuzzing/common/require.hpp"
 
 #include <boost/beast/http/fields.hpp>
@@ -17,21 +17,21 @@
 namespace test {
 
 /// What a peer says of itself is bounded, and survives being said again.
-inline void require_bounds(const rdma::detail::introduction& peer)
+inline void require_bounds(const rdma::detail::handshake_parameters& peer)
 {
-  using rdma::detail::introduction;
-  require(peer.endpoints.size() <= introduction::endpoints_max, "endpoints are bounded");
-  require(peer.declined.size() <= introduction::declined_max, "reasons are bounded");
+  using rdma::detail::handshake_parameters;
+  require(peer.endpoints.size() <= handshake_parameters::endpoints_max, "endpoints are bounded");
+  require(peer.declined.size() <= handshake_parameters::declined_max, "reasons are bounded");
   require(peer.data.size() <= rdma::connect_options::data_size_max, "data is bounded");
   require(peer.heartbeat_limit == rdma::detail::bounded_heartbeat_limit(peer.heartbeat_limit),
     "limits are bounded");
   boost::beast::http::fields fields;
-  write_introduction(peer, fields);
+  write_handshake_parameters(peer, fields);
   rdma::error_code ec;
-  introduction again = rdma::detail::read_introduction(fields, ec);
+  handshake_parameters again = rdma::detail::read_handshake_parameters(fields, ec);
   require(!ec && again.endpoints == peer.endpoints && again.data == peer.data
       && again.declined.size() == peer.declined.size(),
-    "an introduction survives being written and read");
+    "an handshake_parameters survives being written and read");
 }
 
 } // namespace test

@@ -258,7 +258,7 @@ int abandon_device(ibv_context* context)
   gone.removed.store(true, std::memory_order_release);
   try
   {
-    gone.engine.visit_all([](wire::station& s) { s.leave(); });
+    gone.engine.visit_all([](wire::progress_target& s) { s.leave(); });
   }
   catch (const std::bad_alloc&)
   {

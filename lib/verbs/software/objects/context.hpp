@@ -12,7 +12,7 @@
 #include "verbs/software/objects/events.hpp"
 #include "verbs/software/objects/key_table.hpp"
 #include "verbs/software/wire/engine.hpp"
-#include "verbs/software/wire/grant_book.hpp"
+#include "verbs/software/wire/grant_table.hpp"
 #include "verbs/software/wire/udp_port.hpp"
 
 #include <infiniband/verbs.h>
@@ -43,7 +43,7 @@ struct device_context : verbs_context
   }
 
   const device_settings settings;
-  wire::grant_book grants; ///< before the keys, which take back what is granted
+  wire::grant_table grants; ///< before the keys, which take back what is granted
   key_table keys;
   event_queue events;
   std::vector<ibv_gid> gids;

@@ -31,12 +31,12 @@ namespace rdma::software {
  */
 struct datagram_queue_pair final
   : queue_pair_base
-  , wire::station
+  , wire::progress_target
   , wire::datagram_sink
 {
   datagram_queue_pair(device_context& owner, const ibv_qp_init_attr& with);
 
-  // wire::station
+  // wire::progress_target
   void serve(wire::mover by, std::uint32_t events = 0) override;
   void meet() override {}
   void leave() override;

@@ -9,7 +9,7 @@
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
-#include "verbs/software/protocol/pieces.hpp"
+#include "verbs/software/protocol/pinned_buffers.hpp"
 
 #include <array>
 #include <cerrno>
@@ -37,7 +37,7 @@ struct datagram_queue_pair::batch
   std::size_t count = 0;
   std::array<mmsghdr, most> messages{};
   std::array<protocol::header_bytes, most> headers;
-  protocol::pieces pieces;
+  protocol::pinned_buffers pinned;
   // What is wrong with the request behind them.
   ibv_wc_status status = IBV_WC_SUCCESS;
   protocol::detail why = protocol::detail_none;
@@ -81,7 +81,7 @@ void datagram_queue_pair::fill(batch& to)
     const address_handle& whom = handle_of(r);
     if (to.count != 0 && whom.gid_index != handle_of(sends[next_]).gid_index)
       return; // by another socket
-    if (to.pieces.room() < 2 + r.elements)
+    if (to.pinned.room() < 2 + r.elements)
       return;
     if (r.length > wire::datagram_payload_max)
     {
@@ -102,21 +102,21 @@ void datagram_queue_pair::fill(batch& to)
     h.source_qp = qp_num;
     h.immediate = r.immediate;
     msghdr& message = to.messages[to.count].msg_hdr;
-    message.msg_iov = to.pieces.data() + to.pieces.count();
-    const std::size_t before = to.pieces.count();
-    to.pieces.add(to.headers[to.count].data(), encode(h, to.headers[to.count]));
+    message.msg_iov = to.pinned.data() + to.pinned.count();
+    const std::size_t before = to.pinned.count();
+    to.pinned.add(to.headers[to.count].data(), encode(h, to.headers[to.count]));
     std::uint64_t done = 0;
     if ((r.flags & IBV_SEND_INLINE) != 0)
     {
-      to.pieces.add(r.inline_bytes(), r.length);
+      to.pinned.add(r.inline_bytes(), r.length);
     }
-    else if (!add_elements(to.pieces, r.list(), 0, r.length, 0, context_of.keys, pd, done))
+    else if (!add_elements(to.pinned, r.list(), 0, r.length, 0, context_of.keys, pd, done))
     {
       to.status = IBV_WC_LOC_PROT_ERR;
       to.why = protocol::detail_local_key;
       return;
     }
-    message.msg_iovlen = to.pieces.count() - before;
+    message.msg_iovlen = to.pinned.count() - before;
     message.msg_name = const_cast<sockaddr*>(whom.to.get());
     message.msg_namelen = whom.to.size;
   }
@@ -128,7 +128,7 @@ bool datagram_queue_pair::send(batch& what)
   int n = context_of.datagrams.at(handle_of(sends[next_]).gid_index)
             .send({what.messages.data(), what.count});
   const int error = n < 0 ? errno : 0;
-  what.pieces.clear();
+  what.pinned.clear();
   switch (error)
   {
   case 0:

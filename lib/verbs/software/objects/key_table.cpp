@@ -8,7 +8,7 @@
 #include "verbs/software/objects/key_table.hpp"
 
 #include "verbs/software/objects/random.hpp"
-#include "verbs/software/wire/grant_book.hpp"
+#include "verbs/software/wire/grant_table.hpp"
 
 #include <new>
 #include <thread>
@@ -104,7 +104,7 @@ void key_table::revoke(key_slot& slot) noexcept
     std::this_thread::yield();
   // Whoever let a peer in had a pin. acquire is not needed: the book is older than the context's
   // first key.
-  if (wire::grant_book* const book = slot.book.exchange(nullptr, std::memory_order_relaxed))
+  if (wire::grant_table* const book = slot.book.exchange(nullptr, std::memory_order_relaxed))
     book->revoke(slot);
 }
 

@@ -20,7 +20,7 @@
 namespace rdma::software {
 
 namespace wire {
-class grant_book;
+class grant_table;
 }
 
 /// What a key gives access to.
@@ -31,7 +31,7 @@ struct key_slot
   std::atomic<std::uint32_t> pins{0};    ///< those who may be touching the memory right now
   std::atomic<std::uint32_t> windows{0}; ///< memory windows bound to this region
 
-  std::atomic<wire::grant_book*> book{nullptr}; ///< peers on this host have been let in, by this
+  std::atomic<wire::grant_table*> book{nullptr}; ///< peers on this host have been let in, by this
 
   std::byte* memory = nullptr;
   std::uint64_t address = 0; ///< what the first byte is called by those who use the key

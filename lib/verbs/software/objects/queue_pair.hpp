@@ -39,11 +39,11 @@ struct device_context;
 struct queue_pair final
   : queue_pair_base
   , protocol::host
-  , wire::station
+  , wire::progress_target
 {
   queue_pair(device_context& owner, const ibv_qp_init_attr& with);
 
-  // wire::station
+  // wire::progress_target
   void serve(wire::mover by, std::uint32_t ready_for = 0) override;
   void come_due(std::int64_t now) override;
   bool is_local() const noexcept override { return link.is_local(); }

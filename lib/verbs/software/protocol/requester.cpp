@@ -256,8 +256,8 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
   }
 }
 
-bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
-  std::uint64_t& done) noexcept
+bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t size,
+  pinned_buffers& to, std::uint64_t& done) noexcept
 {
   send_request& r = queue_[from.request];
   if ((r.flags & IBV_SEND_INLINE) == 0)

@@ -10,7 +10,7 @@
 
 #include "verbs/software/protocol/direct_path.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
-#include "verbs/software/protocol/pieces.hpp"
+#include "verbs/software/protocol/pinned_buffers.hpp"
 #include "verbs/software/protocol/work_queue.hpp"
 
 #include <cstdint>
@@ -52,7 +52,7 @@ public:
   bool next(frame& to) noexcept;
 
   /// Adds the payload of a frame from `done` on; false when local protection forbids it.
-  bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
+  bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pinned_buffers& to,
     std::uint64_t& done) noexcept;
 
   /// A frame's headers have left: the peer may refuse it, while its payload is still on its way.
@@ -105,7 +105,8 @@ public:
   // --- responses: acknowledge, atomic_acknowledge, read_response_* ---
 
   verdict receive(const header& h) noexcept;
-  bool place(std::uint32_t offset, std::uint32_t size, pieces& to, std::uint64_t& done) noexcept;
+  bool place(
+    std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept;
   void unplaceable(detail why) noexcept;
   verdict finish() noexcept;
 

@@ -145,7 +145,7 @@ verdict requester::response(const header& h) noexcept
 }
 
 bool requester::place(
-  std::uint32_t offset, std::uint32_t size, pieces& to, std::uint64_t& done) noexcept
+  std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept
 {
   send_request& r = queue_[acked_];
   return add_elements(
@@ -164,7 +164,7 @@ verdict requester::finish() noexcept
   send_request& r = queue_[acked_];
   if (arriving_.op == opcode::atomic_acknowledge)
   {
-    pieces to;
+    pinned_buffers to;
     std::uint64_t done = 0;
     std::uint64_t copied = 0;
     if (!add_elements(to, r.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done))

@@ -233,7 +233,7 @@ verdict responder::take_atomic(const header& h) noexcept
 }
 
 bool responder::place(
-  std::uint32_t offset, std::uint32_t size, pieces& to, std::uint64_t& done) noexcept
+  std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept
 {
   if (message_ == message::send)
     return add_elements(to, receive_.list(), done_ + offset, size, IBV_ACCESS_LOCAL_WRITE,

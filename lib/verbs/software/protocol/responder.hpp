@@ -9,7 +9,7 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_RESPONDER_HPP
 
 #include "verbs/software/protocol/endpoint.hpp"
-#include "verbs/software/protocol/pieces.hpp"
+#include "verbs/software/protocol/pinned_buffers.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -56,7 +56,8 @@ public:
   // --- requests ---
 
   verdict receive(const header& h) noexcept;
-  bool place(std::uint32_t offset, std::uint32_t size, pieces& to, std::uint64_t& done) noexcept;
+  bool place(
+    std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept;
   void unplaceable(detail why) noexcept;
   verdict finish() noexcept;
 
@@ -85,7 +86,7 @@ public:
   bool acknowledgement_wanted() const noexcept { return ack_wanted_ && job_count_ == 0; }
 
   /// Adds the memory of a read response.
-  bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
+  bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pinned_buffers& to,
     std::uint64_t& done) noexcept;
 
   /// A read response's memory is gone; the read is refused. Its unsent frames are the caller's to

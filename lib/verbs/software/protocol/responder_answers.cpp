@@ -98,8 +98,8 @@ std::optional<std::uint32_t> responder::take_acknowledgement() noexcept
   return psn_add(expected_psn_, psn_mask);
 }
 
-bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size, pieces& to,
-  std::uint64_t& done) noexcept
+bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size,
+  pinned_buffers& to, std::uint64_t& done) noexcept
 {
   const std::uint64_t address = from.offset + offset;
   key_slot* slot =

@@ -7,7 +7,7 @@
 
 #include "verbs/software/wire/direct_access.hpp"
 
-#include "verbs/software/protocol/pieces.hpp"
+#include "verbs/software/protocol/pinned_buffers.hpp"
 #include "verbs/software/wire/checked_copy.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
@@ -170,7 +170,7 @@ bool direct_access::enter(const access& a) noexcept
   if (touched_ != a.by.index + 1)
   {
     touched_ = a.by.index + 1;
-    mine_->touching.store(touched_, std::memory_order_seq_cst); // before the look: see grant_book
+    mine_->touching.store(touched_, std::memory_order_seq_cst); // before the look: see grant_table
   }
   return theirs_->grants[a.by.index].load(std::memory_order_seq_cst) == a.by.generation;
 }
@@ -227,7 +227,7 @@ bool direct_access::move(
   access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept
 {
   const bool write = what.opcode == IBV_WR_RDMA_WRITE;
-  protocol::pieces here;
+  protocol::pinned_buffers here;
   if ((what.flags & IBV_SEND_INLINE) != 0)
   {
     here.add(what.inline_bytes() + what.received, size);
@@ -291,7 +291,7 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
     || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
     return false;
   // The place for the answer first: an atomic is not undone.
-  protocol::pieces here;
+  protocol::pinned_buffers here;
   std::uint64_t done = 0;
   if (!protocol::add_elements(
         here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done)

@@ -41,8 +41,8 @@ enum kind : std::uint64_t
   kind_sockets,
   kind_wake,
   kind_listener,
-  kind_greeter,
-  kind_leaver,
+  kind_accepted,
+  kind_closing,
   kind_local_listener,
 };
 
@@ -89,46 +89,46 @@ engine::~engine()
   }
 }
 
-station* engine::pin(std::uint32_t qp) noexcept
+progress_target* engine::pin(std::uint32_t qp) noexcept
 {
-  const std::lock_guard lock(stations_mutex_);
-  const auto found = stations_.find(qp);
-  if (found == stations_.end())
+  const std::lock_guard lock(targets_mutex_);
+  const auto found = targets_.find(qp);
+  if (found == targets_.end())
     return nullptr;
   found->second->users_.fetch_add(1, std::memory_order_relaxed); // under the mutex, as in remove()
   return found->second;
 }
 
-std::uint32_t engine::add(station& s)
+std::uint32_t engine::add(progress_target& s)
 {
-  const std::lock_guard lock(stations_mutex_);
+  const std::lock_guard lock(targets_mutex_);
   // 24 bits; 0 and 1 are the management queue pairs (IBA 3.5.3).
   do
     next_number_ = (next_number_ + 1) & 0xffffff;
-  while (next_number_ < 2 || stations_.contains(next_number_));
+  while (next_number_ < 2 || targets_.contains(next_number_));
   s.number_ = next_number_;
-  stations_.emplace(next_number_, &s);
+  targets_.emplace(next_number_, &s);
   try
   {
     const std::lock_guard due(due_mutex_);
-    agenda_.add(s.due_, next_number_);
+    timer_heap_.add(s.due_, next_number_);
   }
   catch (...)
   {
-    stations_.erase(next_number_);
+    targets_.erase(next_number_);
     throw;
   }
   return next_number_;
 }
 
-void engine::remove(station& s) noexcept
+void engine::remove(progress_target& s) noexcept
 {
   {
-    const std::lock_guard lock(stations_mutex_);
-    stations_.erase(s.number_);
+    const std::lock_guard lock(targets_mutex_);
+    targets_.erase(s.number_);
   }
-  while (auto visitor = room_.take(s.number_))
-    refuse(visitor->fd);
+  while (auto pending_hello = room_.take(s.number_))
+    refuse(pending_hello->fd);
   // A use is a few system calls that do not block. acquire: what the last user did comes before.
   const auto wait_for_users = [&s]
   {
@@ -139,12 +139,12 @@ void engine::remove(station& s) noexcept
   look_away(s.number_);
   wait_for_users(); // who looked at it before that
   const std::lock_guard lock(due_mutex_);
-  agenda_.remove(s.due_);
+  timer_heap_.remove(s.due_);
 }
 
 bool engine::serve(std::uint32_t qp, mover by, std::uint32_t events) noexcept
 {
-  station* s = pin(qp);
+  progress_target* s = pin(qp);
   if (s == nullptr)
     return false;
   s->serve(by, events);
@@ -211,25 +211,26 @@ void engine::remind(Change change) noexcept
   bool earlier = false;
   {
     const std::lock_guard lock(due_mutex_);
-    const std::int64_t before = agenda_.next();
+    const std::int64_t before = timer_heap_.next();
     change();
-    earlier = before == 0 || agenda_.next() < before;
+    earlier = before == 0 || timer_heap_.next() < before;
   }
   // seq_cst, here and in run(): either the thread sees it or we see that it is to be woken.
   if (earlier && !awake_.load(std::memory_order_seq_cst))
     wake();
 }
 
-void engine::owe(station& s) noexcept
+void engine::owe(progress_target& s) noexcept
 {
-  remind([&] { agenda_.owe(s.due_); });
+  remind([&] { timer_heap_.owe(s.due_); });
 }
 
-void engine::alarm(station& s, std::int64_t at) noexcept
+void engine::alarm(progress_target& s, std::int64_t at) noexcept
 {
   remind(
-    [&] {
-      agenda_.set(s.due_, at);
+    [&]
+    {
+      timer_heap_.set(s.due_, at);
     }); // also later than before: what was due then, the caller has seen to
 }
 
@@ -242,14 +243,14 @@ void engine::serve_due() noexcept
     std::int64_t at = 0;
     {
       const std::lock_guard lock(due_mutex_);
-      if (agenda_.next() == 0)
+      if (timer_heap_.next() == 0)
         return;
       at = now();
-      count = agenda_.take(at, due);
+      count = timer_heap_.take(at, due);
     }
     for (std::size_t i = 0; i < count; ++i)
     {
-      station* const s = pin(due[i]);
+      progress_target* const s = pin(due[i]);
       if (s == nullptr)
         continue;
       s->come_due(at);
@@ -268,16 +269,16 @@ std::int64_t engine::next_wait() noexcept
   };
   {
     const std::lock_guard lock(due_mutex_);
-    if (!arriving_leavers_.empty())
+    if (!arriving_closing_sockets_.empty())
       return 0;
-    if (const std::int64_t due = agenda_.next(); due != 0)
+    if (const std::int64_t due = timer_heap_.next(); due != 0)
       earlier(due);
   }
-  for (const greeter& g : greeters_)
+  for (const accepted_socket& g : accepted_sockets_)
     earlier(g.until);
-  if (const std::int64_t visitors = room_.until(); visitors != 0)
-    earlier(visitors);
-  for (const leaver& l : leavers_)
+  if (const std::int64_t pending_hellos = room_.until(); pending_hellos != 0)
+    earlier(pending_hellos);
+  for (const closing_socket& l : closing_sockets_)
     earlier(l.until);
   if (!resting_.empty())
     earlier(rest_until_);
@@ -319,15 +320,15 @@ bool engine::round(std::int64_t wait) noexcept
     case kind_local_listener:
       accept_from(fd, true);
       break;
-    case kind_greeter:
+    case kind_accepted:
       greet(fd);
       break;
-    case kind_leaver:
+    case kind_closing:
       see_off(fd);
       break;
     }
   }
-  take_leavers();
+  take_closing_sockets();
   expire(now());
   return sockets;
 }
@@ -367,8 +368,8 @@ void engine::run()
     if (stop_.load(std::memory_order_relaxed))
     {
       // What was carried out is still to be told to peers, and they have a second to hear it.
-      take_leavers();
-      if (leavers_.empty())
+      take_closing_sockets();
+      if (closing_sockets_.empty())
         return;
     }
     awake_.store(false, std::memory_order_seq_cst);
@@ -454,7 +455,7 @@ int engine::start(std::vector<ibv_gid>& gids, bool all)
   if (const int error = bind(gids, all); error != 0)
     return error;
   listening_.assign(bound_.size(), false);
-  greeters_.reserve(64);
+  accepted_sockets_.reserve(64);
   resting_.reserve(2 * bound_.size());
   local_listeners_.reserve(bound_.size());
   fill_random(&next_number_, sizeof next_number_);

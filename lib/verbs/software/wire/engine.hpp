@@ -11,9 +11,9 @@
 #include "boost_rdma/software/device.hpp"
 #include "verbs/software/objects/short_lock.hpp"
 #include "verbs/software/protocol/hello.hpp"
-#include "verbs/software/wire/agenda.hpp"
+#include "verbs/software/wire/pending_hellos.hpp"
 #include "verbs/software/wire/socket.hpp"
-#include "verbs/software/wire/waiting_room.hpp"
+#include "verbs/software/wire/timer_heap.hpp"
 
 #include <array>
 #include <atomic>
@@ -36,7 +36,7 @@ enum class mover
 };
 
 /// A queue pair as the engine sees it.
-class station
+class progress_target
 {
 public:
   /// Moves what can be moved now. Any thread. `events`: what epoll(7) says of its socket.
@@ -61,13 +61,13 @@ public:
   virtual void leave() {}
 
 protected:
-  ~station() = default;
+  ~progress_target() = default;
 
 private:
   friend class engine;
   std::atomic<unsigned> users_{0};
   std::uint32_t number_ = 0;
-  agenda::entry due_; // under the engine's due_mutex_
+  timer_heap::entry due_; // under the engine's due_mutex_
 };
 
 /// The sockets of one opened device, and the thread that makes progress when nobody polls.
@@ -104,27 +104,27 @@ public:
   bool has_tcp_wire() const noexcept { return has_tcp_wire_; }
 
   /// A queue pair comes, under a number of the engine's choice. May throw std::bad_alloc.
-  std::uint32_t add(station& s);
+  std::uint32_t add(progress_target& s);
 
   /// A queue pair goes; nobody serves it any more when this returns.
-  void remove(station& s) noexcept;
+  void remove(progress_target& s) noexcept;
 
-  /// Calls visit(station&) for each queue pair that is there now. May throw std::bad_alloc, before
-  /// the first call.
+  /// Calls visit(progress_target&) for each queue pair that is there now. May throw std::bad_alloc,
+  /// before the first call.
   template <class Visit>
   void visit_all(Visit visit)
   {
-    std::vector<station*> there;
+    std::vector<progress_target*> there;
     {
-      const std::lock_guard lock(stations_mutex_);
-      there.reserve(stations_.size());
-      for (const auto& [number, s] : stations_)
+      const std::lock_guard lock(targets_mutex_);
+      there.reserve(targets_.size());
+      for (const auto& [number, s] : targets_)
       {
         s->users_.fetch_add(1, std::memory_order_relaxed); // under the mutex, as in pin()
         there.push_back(s);
       }
     }
-    for (station* const s : there)
+    for (progress_target* const s : there)
     {
       visit(*s);
       unpin(*s);
@@ -162,7 +162,7 @@ public:
   bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
 
   /// Connections that have said hello.
-  waiting_room& room() noexcept { return room_; }
+  pending_hellos& room() noexcept { return room_; }
 
   /// Says "not ready" to one of them, and closes it.
   static void refuse(descriptor& fd) noexcept;
@@ -173,16 +173,16 @@ public:
 
   /// Serve this queue pair at this time (or earlier: it knows itself what is due) instead of an
   /// earlier call's.
-  void alarm(station& s, std::int64_t at) noexcept;
+  void alarm(progress_target& s, std::int64_t at) noexcept;
 
   /// Serve this queue pair soon, if nobody else does.
-  void owe(station& s) noexcept;
+  void owe(progress_target& s) noexcept;
 
   /// Sends the rest, says that this was all, and waits for the peer to see it: at most a second.
   void linger(descriptor fd, std::vector<std::byte> bytes);
 
 private:
-  struct greeter
+  struct accepted_socket
   {
     descriptor fd;
     ibv_gid from{};
@@ -193,7 +193,7 @@ private:
     protocol::hello_bytes bytes{};
   };
 
-  struct leaver
+  struct closing_socket
   {
     descriptor fd;
     std::int64_t until = 0;
@@ -203,8 +203,11 @@ private:
     bool unwatched = false; // it could not be watched
   };
 
-  station* pin(std::uint32_t qp) noexcept;
-  static void unpin(station& s) noexcept { s.users_.fetch_sub(1, std::memory_order_release); }
+  progress_target* pin(std::uint32_t qp) noexcept;
+  static void unpin(progress_target& s) noexcept
+  {
+    s.users_.fetch_sub(1, std::memory_order_release);
+  }
   int serve_sockets(mover by) noexcept;
   bool serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept;
   void look_at(std::uint32_t qp) noexcept;
@@ -224,12 +227,12 @@ private:
   void accept_from(int listener, bool is_local);
   void rest(int listener, bool is_local) noexcept;
   void greet(int fd);
-  bool hear(greeter& g);
-  void introduce(greeter& g);
+  bool hear(accepted_socket& g);
+  void introduce(accepted_socket& g);
   void expire(std::int64_t at) noexcept;
-  bool leave(leaver& l) noexcept;
+  bool leave(closing_socket& l) noexcept;
   void see_off(int fd) noexcept;
-  void take_leavers() noexcept;
+  void take_closing_sockets() noexcept;
   void hang_up(descriptor& fd) noexcept;
 
   const device_settings settings_;
@@ -249,27 +252,27 @@ private:
   std::atomic<bool> awake_{false};
   std::atomic<bool> stop_{false};
 
-  waiting_room room_;
+  pending_hellos room_;
 
   // Local links whose memory somebody looks at all the time, the one that had something last at the
   // end.
   static constexpr std::size_t looked_at_max = 16;
   short_lock look_mutex_;
-  std::array<station*, looked_at_max> looked_at_{};
+  std::array<progress_target*, looked_at_max> looked_at_{};
   std::size_t looked_at_count_ = 0; // under the mutex
   std::atomic<bool> looks_{false};  // a hint: there are some
 
-  std::mutex stations_mutex_;
-  std::unordered_map<std::uint32_t, station*> stations_;
+  std::mutex targets_mutex_;
+  std::unordered_map<std::uint32_t, progress_target*> targets_;
   std::uint32_t next_number_ = 0;
 
   std::mutex due_mutex_;
-  agenda agenda_;
-  std::vector<leaver> arriving_leavers_;
+  timer_heap timer_heap_;
+  std::vector<closing_socket> arriving_closing_sockets_;
 
   // The thread's own.
-  std::vector<greeter> greeters_;
-  std::vector<leaver> leavers_;
+  std::vector<accepted_socket> accepted_sockets_;
+  std::vector<closing_socket> closing_sockets_;
   std::vector<std::pair<int, bool>>
     resting_; // listeners that could not accept, and whether they are local ones
   std::int64_t rest_until_ = 0;

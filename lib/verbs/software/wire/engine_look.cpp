@@ -46,7 +46,7 @@ bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
 // something.
 bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept
 {
-  std::array<station*, looked_at_max> found;
+  std::array<progress_target*, looked_at_max> found;
   std::size_t count = 0;
   {
     const std::unique_lock lock(look_mutex_, std::try_to_lock);
@@ -54,7 +54,7 @@ bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) 
       return false; // another thread is looking, or stops
     for (std::size_t i = 0; i != looked_at_count_; ++i)
     {
-      station& s = *looked_at_[i];
+      progress_target& s = *looked_at_[i];
       hint_is_there = hint_is_there || s.number_ == hint;
       if (!s.ready())
         continue;
@@ -73,10 +73,10 @@ bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) 
 // The one that is looked at for longest makes room.
 void engine::look_at(std::uint32_t qp) noexcept
 {
-  station* const s = pin(qp);
+  progress_target* const s = pin(qp);
   if (s == nullptr)
     return;
-  station* dropped = nullptr;
+  progress_target* dropped = nullptr;
   bool first = false;
   if (s->is_local())
   {
@@ -116,13 +116,13 @@ void engine::look_away() noexcept
 {
   if (!looks_.load(std::memory_order_seq_cst)) // as awake_: see run()
     return;
-  std::array<station*, looked_at_max> left;
+  std::array<progress_target*, looked_at_max> left;
   std::size_t count = 0;
   {
     const std::lock_guard lock(look_mutex_);
     for (std::size_t i = 0; i != looked_at_count_; ++i)
     {
-      station& s = *looked_at_[i];
+      progress_target& s = *looked_at_[i];
       s.look(false);
       if (!s.ready()) // what comes from here on is told
         continue;
@@ -144,7 +144,8 @@ void engine::look_away(std::uint32_t qp) noexcept
   const std::lock_guard lock(look_mutex_);
   const auto begin = looked_at_.begin();
   const auto end = begin + static_cast<std::ptrdiff_t>(looked_at_count_);
-  const auto found = std::find_if(begin, end, [qp](const station* s) { return s->number_ == qp; });
+  const auto found =
+    std::find_if(begin, end, [qp](const progress_target* s) { return s->number_ == qp; });
   if (found == end)
     return;
   (*found)->look(false);

@@ -23,11 +23,11 @@ namespace {
 
 constexpr std::int64_t greeting_time = 2'000'000'000;
 constexpr std::int64_t leaving_time = 1'000'000'000;
-constexpr std::size_t greeters_max = 64;
+constexpr std::size_t accepted_max = 64;
 constexpr unsigned accepts_max = 64;
 constexpr std::int64_t rest_time = 100'000'000;
-constexpr std::uint64_t tag_greeter = std::uint64_t{3} << 32;
-constexpr std::uint64_t tag_leaver = std::uint64_t{4} << 32;
+constexpr std::uint64_t tag_accepted = std::uint64_t{3} << 32;
+constexpr std::uint64_t tag_closing = std::uint64_t{4} << 32;
 
 } // namespace
 
@@ -48,7 +48,7 @@ void engine::accept_from(int listener, bool is_local)
         rest(listener, is_local);
       return;
     }
-    greeter g;
+    accepted_socket g;
     g.fd = std::move(fd);
     g.is_local = is_local;
     if (!is_local)
@@ -60,15 +60,15 @@ void engine::accept_from(int listener, bool is_local)
     g.until = now() + greeting_time;
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = tag_greeter | static_cast<std::uint32_t>(g.fd.get());
+    event.data.u64 = tag_accepted | static_cast<std::uint32_t>(g.fd.get());
     if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, g.fd.get(), &event) != 0)
       continue;
-    if (greeters_.size() == greeters_max)
+    if (accepted_sockets_.size() == accepted_max)
     {
-      hang_up(greeters_.front().fd); // the oldest
-      greeters_.erase(greeters_.begin());
+      hang_up(accepted_sockets_.front().fd); // the oldest
+      accepted_sockets_.erase(accepted_sockets_.begin());
     }
-    greeters_.push_back(std::move(g));
+    accepted_sockets_.push_back(std::move(g));
   }
 }
 
@@ -82,16 +82,16 @@ void engine::rest(int listener, bool is_local) noexcept
 
 void engine::greet(int fd)
 {
-  const auto found = std::find_if(
-    greeters_.begin(), greeters_.end(), [fd](const greeter& g) { return g.fd.get() == fd; });
-  if (found == greeters_.end() || !hear(*found))
+  const auto found = std::find_if(accepted_sockets_.begin(), accepted_sockets_.end(),
+    [fd](const accepted_socket& g) { return g.fd.get() == fd; });
+  if (found == accepted_sockets_.end() || !hear(*found))
     return;
-  hang_up(found->fd); // unless it has become a visitor
-  greeters_.erase(found);
+  hang_up(found->fd); // unless it has become a pending_hello
+  accepted_sockets_.erase(found);
 }
 
 // Whether all is said.
-bool engine::hear(greeter& g)
+bool engine::hear(accepted_socket& g)
 {
   const std::span left = std::span(g.bytes).subspan(g.size);
   const ssize_t n = g.is_local ? receive_with_descriptor(g.fd.get(), left, g.memory)
@@ -118,7 +118,7 @@ void engine::hang_up(descriptor& fd) noexcept
   fd.reset();
 }
 
-void engine::introduce(greeter& g)
+void engine::introduce(accepted_socket& g)
 {
   if (g.until != 0)
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
@@ -128,11 +128,11 @@ void engine::introduce(greeter& g)
   // believed.)
   const bool admitted = theirs
     && (g.is_local || std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw));
-  station* const s = admitted ? pin(theirs->to.qp) : nullptr;
+  progress_target* const s = admitted ? pin(theirs->to.qp) : nullptr;
   if (s == nullptr)
     return refuse(g.fd);
-  // It may get ready at any moment. Either it finds the visitor then, or is ready when it is told
-  // here.
+  // It may get ready at any moment. Either it finds the pending_hello then, or is ready when it is
+  // told here.
   if (auto oldest = room_.add(
         {std::move(g.fd), *theirs, now() + greeting_time, g.is_local, std::move(g.memory)}))
     refuse(oldest->fd);
@@ -152,8 +152,8 @@ void engine::refuse(descriptor& fd) noexcept
 
 void engine::expire(std::int64_t at) noexcept
 {
-  std::erase_if(greeters_,
-    [&](greeter& g)
+  std::erase_if(accepted_sockets_,
+    [&](accepted_socket& g)
     {
       if (g.until > at)
         return false;
@@ -162,8 +162,8 @@ void engine::expire(std::int64_t at) noexcept
     });
   while (auto late = room_.take_late(at))
     refuse(late->fd);
-  std::erase_if(leavers_,
-    [&](leaver& l)
+  std::erase_if(closing_sockets_,
+    [&](closing_socket& l)
     {
       if (l.until > at && !(l.unwatched && leave(l)))
         return false;
@@ -179,7 +179,7 @@ void engine::expire(std::int64_t at) noexcept
 
 void engine::linger(descriptor fd, std::vector<std::byte> bytes)
 {
-  leaver l;
+  closing_socket l;
   l.fd = std::move(fd);
   l.bytes = std::move(bytes);
   l.until = now() + leaving_time;
@@ -187,47 +187,47 @@ void engine::linger(descriptor fd, std::vector<std::byte> bytes)
     return;
   {
     const std::lock_guard lock(due_mutex_);
-    arriving_leavers_.push_back(std::move(l));
+    arriving_closing_sockets_.push_back(std::move(l));
   }
   wake();
 }
 
-void engine::take_leavers() noexcept
+void engine::take_closing_sockets() noexcept
 {
   const std::lock_guard lock(due_mutex_);
-  for (leaver& l : arriving_leavers_)
+  for (closing_socket& l : arriving_closing_sockets_)
   {
     epoll_event event{};
     event.events = EPOLLIN | (l.ended ? 0u : static_cast<std::uint32_t>(EPOLLOUT));
-    event.data.u64 = tag_leaver | static_cast<std::uint32_t>(l.fd.get());
+    event.data.u64 = tag_closing | static_cast<std::uint32_t>(l.fd.get());
     // Then it is looked at whenever something else happens, and at its end.
     l.unwatched = ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, l.fd.get(), &event) != 0;
     try
     {
-      leavers_.push_back(std::move(l));
+      closing_sockets_.push_back(std::move(l));
     }
     catch (const std::bad_alloc&)
     {
       break; // the rest is closed as it is
     }
   }
-  arriving_leavers_.clear();
+  arriving_closing_sockets_.clear();
 }
 
 void engine::see_off(int fd) noexcept
 {
-  const auto found = std::find_if(
-    leavers_.begin(), leavers_.end(), [fd](const leaver& l) { return l.fd.get() == fd; });
-  if (found == leavers_.end() || !leave(*found))
+  const auto found = std::find_if(closing_sockets_.begin(), closing_sockets_.end(),
+    [fd](const closing_socket& l) { return l.fd.get() == fd; });
+  if (found == closing_sockets_.end() || !leave(*found))
     return;
   hang_up(found->fd);
-  std::swap(*found, leavers_.back());
-  leavers_.pop_back();
+  std::swap(*found, closing_sockets_.back());
+  closing_sockets_.pop_back();
 }
 
 // Whether it is over. Closing with unread bytes would reset the connection, and with it what the
 // peer has not read yet: so read to the end.
-bool engine::leave(leaver& l) noexcept
+bool engine::leave(closing_socket& l) noexcept
 {
   while (l.sent < l.bytes.size())
   {
@@ -245,7 +245,7 @@ bool engine::leave(leaver& l) noexcept
     ::shutdown(l.fd.get(), SHUT_WR);
     epoll_event event{};
     event.events = EPOLLIN;
-    event.data.u64 = tag_leaver | static_cast<std::uint32_t>(l.fd.get());
+    event.data.u64 = tag_closing | static_cast<std::uint32_t>(l.fd.get());
     ::epoll_ctl(events_.get(), EPOLL_CTL_MOD, l.fd.get(), &event); // when it is watched already
   }
   constexpr unsigned reads_max = 64;

@@ -49,7 +49,7 @@ void local_link::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   request_in_ = response_in_ = {};
   request_out_.pending = response_out_.pending = false;
   acknowledged_seen_.store(0, std::memory_order_relaxed);
-  rider_seen_ = 0;
+  piggybacked_ack_seen_ = 0;
   idle_.store(false, std::memory_order_relaxed);
   owes_.store(false, std::memory_order_relaxed);
   blocked_.store(false, std::memory_order_relaxed);
@@ -109,17 +109,17 @@ void local_link::take_acknowledgement(std::uint32_t word)
 
 // Whether the record that it came with may be taken now. What rides along is believed after the
 // responses before it.
-bool local_link::take_rider(std::uint32_t rider)
+bool local_link::take_piggybacked_ack(std::uint32_t piggybacked_ack)
 {
-  if (rider == 0 || rider == rider_seen_)
+  if (piggybacked_ack == 0 || piggybacked_ack == piggybacked_ack_seen_)
     return true;
   if (!take_responses())
   {
     responses_first_ = true;
     return false;
   }
-  rider_seen_ = rider;
-  take_acknowledgement(rider);
+  piggybacked_ack_seen_ = piggybacked_ack;
+  take_acknowledgement(piggybacked_ack);
   return !malformed_;
 }
 
@@ -177,7 +177,7 @@ bool local_link::take_requests(std::int64_t now)
     {
       hold();
       // Answers are not to wait for a receive: who is to post it may be waiting for them.
-      take_rider(requests_in_.last_rider());
+      take_piggybacked_ack(requests_in_.last_piggybacked_ack());
     }
     hold_again_ = false;
     return !std::exchange(responses_first_, false);
@@ -202,7 +202,7 @@ bool local_link::take_record(ring::reader& from, arrival& of, bool request)
     malformed_ = malformed_ || from.broken();
     return false;
   }
-  if (request && !take_rider(from.rider()))
+  if (request && !take_piggybacked_ack(from.piggybacked_ack()))
     return false;
   if (!of.in_frame && take_note(body))
   {
@@ -273,7 +273,7 @@ void local_link::place(std::span<const std::byte> bytes, arrival& of, bool reque
   std::size_t copied = 0;
   while (copied != bytes.size())
   {
-    protocol::pieces to;
+    protocol::pinned_buffers to;
     std::uint64_t done = 0;
     const auto offset = static_cast<std::uint32_t>(of.done + copied);
     const auto size = static_cast<std::uint32_t>(bytes.size() - copied);
@@ -412,7 +412,7 @@ bool local_link::gather(std::byte* to, const protocol::frame& from, std::uint32_
   std::uint32_t copied = 0;
   while (copied != size)
   {
-    protocol::pieces some;
+    protocol::pinned_buffers some;
     std::uint64_t done = 0;
     const bool permitted = from.response
       ? responder_.gather(from, offset + copied, size - copied, some, done)

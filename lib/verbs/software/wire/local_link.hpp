@@ -11,7 +11,7 @@
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/wire/direct_access.hpp"
-#include "verbs/software/wire/grant_book.hpp"
+#include "verbs/software/wire/grant_table.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/segment.hpp"
 
@@ -44,7 +44,7 @@ class local_link
 {
 public:
   local_link(protocol::parameters& with, protocol::requester& requests,
-    protocol::responder& responses, grant_book& grants) noexcept
+    protocol::responder& responses, grant_table& grants) noexcept
     : with_(with)
     , requester_(requests)
     , responder_(responses)
@@ -142,7 +142,7 @@ private:
 
   bool take_responses();
   void take_acknowledgement(std::uint32_t word);
-  bool take_rider(std::uint32_t rider);
+  bool take_piggybacked_ack(std::uint32_t piggybacked_ack);
   bool take_requests(std::int64_t now);
   bool begin_frame(std::span<const std::byte>& body, arrival& of, bool request);
   bool take_record(ring::reader& from, arrival& of, bool request);
@@ -164,9 +164,9 @@ private:
   protocol::parameters& with_;
   protocol::requester& requester_;
   protocol::responder& responder_;
-  grant_book& grants_;
+  grant_table& grants_;
   direct_access direct_;
-  grant_book::page page_;
+  grant_table::page page_;
   std::vector<std::uint64_t> areas_sent_;
 
   std::shared_ptr<segment> segment_;
@@ -184,7 +184,7 @@ private:
   departure response_out_;
 
   std::atomic<std::uint32_t> acknowledged_seen_{0};
-  std::uint32_t rider_seen_ = 0;
+  std::uint32_t piggybacked_ack_seen_ = 0;
   std::atomic<bool> owes_{false}; // an acknowledgement
   std::atomic<bool> blocked_{false};
   std::atomic<bool> unfinished_{false};   // for ready()

@@ -86,12 +86,12 @@ public:
   }
 
   /// Shows the record that was begun, and with it what rides along.
-  void end(std::size_t body, std::uint32_t rider = 0) noexcept
+  void end(std::size_t body, std::uint32_t piggybacked_ack = 0) noexcept
   {
     const std::size_t record = record_size(body);
     std::byte* const at = memory_ + place();
     at_ += record;
-    std::memcpy(at + sizeof(std::uint32_t), &rider, sizeof rider);
+    std::memcpy(at + sizeof(std::uint32_t), &piggybacked_ack, sizeof piggybacked_ack);
     word_at(memory_ + place()).store(0, std::memory_order_relaxed);
     // release: the body, and the cleared word behind it
     word_at(at).store(static_cast<std::uint32_t>(record), std::memory_order_release);
@@ -190,16 +190,17 @@ public:
   }
 
   /// What rides along with the record that front() has told.
-  std::uint32_t rider() const noexcept
+  std::uint32_t piggybacked_ack() const noexcept
   {
-    std::uint32_t rider;
-    std::memcpy(&rider, memory_ + place() + sizeof(std::uint32_t), sizeof rider);
-    return rider;
+    std::uint32_t piggybacked_ack;
+    std::memcpy(
+      &piggybacked_ack, memory_ + place() + sizeof(std::uint32_t), sizeof piggybacked_ack);
+    return piggybacked_ack;
   }
 
   /// What rides along with the last record that is there and has some. It stays there, as those
   /// before it.
-  std::uint32_t last_rider() const noexcept
+  std::uint32_t last_piggybacked_ack() const noexcept
   {
     std::uint32_t last = 0;
     std::size_t offset = place();
@@ -209,10 +210,10 @@ public:
       const std::uint32_t record = word & ~skip_bit;
       if (record == 0 || record % line != 0 || record > size_ - offset)
         break; // the end; what is no ring is found when it is read
-      std::uint32_t rider;
-      std::memcpy(&rider, memory_ + offset + sizeof word, sizeof rider);
-      if ((word & skip_bit) == 0 && rider != 0)
-        last = rider;
+      std::uint32_t piggybacked_ack;
+      std::memcpy(&piggybacked_ack, memory_ + offset + sizeof word, sizeof piggybacked_ack);
+      if ((word & skip_bit) == 0 && piggybacked_ack != 0)
+        last = piggybacked_ack;
       seen += record;
       offset = (offset + record) & (size_ - 1);
     }

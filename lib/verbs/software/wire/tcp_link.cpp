@@ -84,10 +84,10 @@ void tcp_link::open(const protocol::hello& mine, bool connects, std::int64_t now
 
 void tcp_link::meet()
 {
-  while (auto visitor = engine_.room().take(with_.qp))
+  while (auto pending_hello = engine_.room().take(with_.qp))
   {
-    if (!adopt(*visitor))
-      engine::refuse(visitor->fd);
+    if (!adopt(*pending_hello))
+      engine::refuse(pending_hello->fd);
   }
 }
 
@@ -267,7 +267,7 @@ void tcp_link::read_confirmation()
   establish();
 }
 
-bool tcp_link::adopt(visitor& who)
+bool tcp_link::adopt(pending_hello& who)
 {
   const protocol::hello& theirs = who.theirs;
   if (state_ == state::confirming)
@@ -454,7 +454,7 @@ bool tcp_link::append(protocol::frame& from, std::vector<std::byte>& to)
   std::uint32_t offset = from.sent > from.header_size ? from.sent - from.header_size : 0;
   while (offset < from.payload && from.source != protocol::frame::origin::none)
   {
-    protocol::pieces some;
+    protocol::pinned_buffers some;
     std::uint64_t done = 0;
     const bool ok = from.response
       ? responder_.gather(from, offset, from.payload - offset, some, done)

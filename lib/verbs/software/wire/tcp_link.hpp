@@ -25,7 +25,7 @@
 namespace rdma::software::wire {
 
 class engine;
-struct visitor;
+struct pending_hello;
 
 /// The connection of one queue pair to its peer: carries the frames of its requester and responder.
 /** One thread at a time: the queue pair's progress lock is held for every call. */
@@ -36,7 +36,7 @@ public:
   static constexpr std::uint32_t segment_bytes = 256 * 1024;
 
   tcp_link(engine& by, protocol::parameters& with, protocol::requester& requests,
-    protocol::responder& responses, grant_book& grants) noexcept
+    protocol::responder& responses, grant_table& grants) noexcept
     : engine_(by)
     , with_(with)
     , requester_(requests)
@@ -158,7 +158,7 @@ private:
   bool connect_locally(std::int64_t now);
   void retry(std::int64_t now) noexcept;
   void say_hello(std::int64_t now, bool watched);
-  bool adopt(visitor& who);
+  bool adopt(pending_hello& who);
   bool hear() noexcept;
   void read_greeting(std::int64_t now);
   void read_confirmation();
@@ -189,7 +189,7 @@ private:
   bool fill_one();
   void drop_superseded() noexcept;
   bool send_batch();
-  std::size_t gather_batch(protocol::pieces& to, std::size_t limit, bool& blocked_by_key);
+  std::size_t gather_batch(protocol::pinned_buffers& to, std::size_t limit, bool& blocked_by_key);
   void consume(std::size_t n) noexcept;
   void unreadable(protocol::detail why);
   bool find_fault();

@@ -97,7 +97,8 @@ void tcp_link::drop_superseded() noexcept
   outbox_count_ = kept;
 }
 
-std::size_t tcp_link::gather_batch(protocol::pieces& to, std::size_t limit, bool& blocked_by_key)
+std::size_t tcp_link::gather_batch(
+  protocol::pinned_buffers& to, std::size_t limit, bool& blocked_by_key)
 {
   std::size_t total = 0;
   blocked_by_key = false;
@@ -136,7 +137,7 @@ bool tcp_link::send_batch()
   ssize_t n = 0;
   bool blocked_by_key = false;
   {
-    protocol::pieces from;
+    protocol::pinned_buffers from;
     total = gather_batch(from, outbox_count_, blocked_by_key);
     if (total != 0)
     {
@@ -202,7 +203,7 @@ bool tcp_link::find_fault()
   // does.
   while (outbox_count_ != 0)
   {
-    protocol::pieces from;
+    protocol::pinned_buffers from;
     bool blocked_by_key = false;
     const std::size_t total = gather_batch(from, 1, blocked_by_key);
     if (blocked_by_key)

@@ -52,7 +52,7 @@ protected:
 class udp_ports;
 
 /// The UDP socket at one of the device's addresses, shared by its queue pairs.
-class udp_port final : public station
+class udp_port final : public progress_target
 {
 public:
   udp_port(udp_ports& of, std::size_t gid_index) noexcept
@@ -70,7 +70,7 @@ public:
   /// Takes what has arrived, a bounded number of datagrams.
   void receive() noexcept;
 
-  // station: it is among the engine's sockets like a connection
+  // progress_target: it is among the engine's sockets like a connection
   void serve(mover by, std::uint32_t events = 0) override;
   void meet() override {}
 

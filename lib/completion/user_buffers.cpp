@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "completion/provided_buffers.hpp"
+#include "completion/user_buffers.hpp"
 
 #include "completion/request_kinds.hpp"
 #include "resource/domain_impl.hpp"
@@ -21,9 +21,9 @@ namespace {
 
 constexpr std::size_t message_size_max = std::size_t{1} << 31; // of any device (IBA 9.7.7)
 
-bool is_plain(const const_buffer& piece) noexcept
+bool is_plain(const const_buffer& buffer) noexcept
 {
-  return piece.size() != 0 && piece.registration() == nullptr;
+  return buffer.size() != 0 && buffer.registration() == nullptr;
 }
 
 // What to use plain memory by, with a reference; null when it is to be copied, or, with ec, when it
@@ -40,8 +40,8 @@ registration* registration_of(domain_impl& domain, const const_buffer& plain, bo
 
 } // namespace
 
-provided_buffers::provided_buffers(domain_impl& domain, request_kind kind,
-  const buffer_list& buffers, std::size_t inline_max, std::size_t copy_max)
+user_buffers::user_buffers(domain_impl& domain, request_kind kind, const buffer_list& buffers,
+  std::size_t inline_max, std::size_t copy_max)
   : buffers_(buffers)
 {
   std::size_t plain = 0;
@@ -73,20 +73,20 @@ provided_buffers::provided_buffers(domain_impl& domain, request_kind kind,
     }
 }
 
-provided_buffers::~provided_buffers()
+user_buffers::~user_buffers()
 {
-  for (const piece& each : provided_)
+  for (const entry& each : prepared_)
     if (each.held != nullptr)
       each.held->release();
 }
 
-void provided_buffers::provide(domain_impl& domain, bool writable, std::size_t copy_max)
+void user_buffers::provide(domain_impl& domain, bool writable, std::size_t copy_max)
 {
   domain_ = domain.shared_from_this();
   std::size_t copied = 0;
   for (const const_buffer& each : buffers_)
   {
-    piece& made = provided_.emplace_back();
+    entry& made = prepared_.emplace_back();
     made.buffer = each;
     if (!is_plain(each))
       continue;
@@ -100,17 +100,17 @@ void provided_buffers::provide(domain_impl& domain, bool writable, std::size_t c
   }
   if (copied == 0)
     return;
-  copies_ = domain.pool().allocate_cached(copied);
-  if (copies_.size() == 0)
-    copies_ = domain.pool().allocate(copied, 1, obstacle_);
+  bounce_buffers_ = domain.pool().allocate_cached(copied);
+  if (bounce_buffers_.size() == 0)
+    bounce_buffers_ = domain.pool().allocate(copied, 1, obstacle_);
   if (obstacle_)
     return;
   std::size_t used = 0;
-  for (piece& each : provided_)
+  for (entry& each : prepared_)
     if (is_plain(each.buffer))
     {
       const const_buffer plain = each.buffer;
-      const mutable_buffer copy = copies_.slice(used, plain.size());
+      const mutable_buffer copy = bounce_buffers_.slice(used, plain.size());
       used += plain.size();
       if (writable) // the buffer was given as a mutable one
         each.origin = const_cast<void*>(plain.data());

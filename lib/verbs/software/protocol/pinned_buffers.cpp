@@ -5,13 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/protocol/pieces.hpp"
+#include "verbs/software/protocol/pinned_buffers.hpp"
 
 #include <algorithm>
 
 namespace rdma::software::protocol {
 
-bool add_elements(pieces& to, std::span<const ibv_sge> list, std::uint64_t offset,
+bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64_t offset,
   std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
   std::uint64_t& done) noexcept
 {

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_COMPLETION_PROVIDED_BUFFERS_HPP
-#define BOOST_RDMA_LIB_COMPLETION_PROVIDED_BUFFERS_HPP
+#ifndef BOOST_RDMA_LIB_COMPLETION_USER_BUFFERS_HPP
+#define BOOST_RDMA_LIB_COMPLETION_USER_BUFFERS_HPP
 
 #include "boost_rdma/detail/operation.hpp"
 #include "boost_rdma/registered_buffer.hpp"
@@ -23,14 +23,14 @@ class domain_impl;
 // The buffers of an operation, with all plain pieces made fit for the device: left alone where
 // everything goes inline, copied (or to be copied at the end) through memory of the pool, or
 // registered. It holds its own references to the registrations, until the operation has taken some.
-class provided_buffers
+class user_buffers
 {
 public:
-  provided_buffers(domain_impl& domain, request_kind kind, const buffer_list& buffers,
+  user_buffers(domain_impl& domain, request_kind kind, const buffer_list& buffers,
     std::size_t inline_max, std::size_t copy_max);
-  ~provided_buffers();
-  provided_buffers(const provided_buffers&) = delete;
-  provided_buffers& operator=(const provided_buffers&) = delete;
+  ~user_buffers();
+  user_buffers(const user_buffers&) = delete;
+  user_buffers& operator=(const user_buffers&) = delete;
 
   [[nodiscard]] bool overflow() const noexcept { return buffers_.overflow(); }
   [[nodiscard]] bool no_data() const noexcept { return buffers_.no_data(); }
@@ -44,17 +44,17 @@ public:
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
   [[nodiscard]] const const_buffer& operator[](std::size_t i) const noexcept
   {
-    return provided_.empty() ? buffers_.begin()[i] : provided_[i].buffer;
+    return prepared_.empty() ? buffers_.begin()[i] : prepared_[i].buffer;
   }
 
   // Where what the device puts into this piece is to be copied to; null where it is in its place.
   [[nodiscard]] void* origin(std::size_t i) const noexcept
   {
-    return provided_.empty() ? nullptr : provided_[i].origin;
+    return prepared_.empty() ? nullptr : prepared_[i].origin;
   }
 
 private:
-  struct piece
+  struct entry
   {
     const_buffer buffer;
     void* origin = nullptr;
@@ -67,12 +67,12 @@ private:
   // the domain, before the references below are given back: this goes last.
   std::shared_ptr<domain_impl> domain_;
   const buffer_list& buffers_;
-  boost::container::static_vector<piece, pieces_max> provided_; // as many as buffers_, or none
-  registered_buffer copies_;
+  boost::container::static_vector<entry, sge_max> prepared_; // as many as buffers_, or none
+  registered_buffer bounce_buffers_;
   error_code obstacle_;
   bool inlined_ = false;
 };
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_LIB_COMPLETION_PROVIDED_BUFFERS_HPP
+#endif // BOOST_RDMA_LIB_COMPLETION_USER_BUFFERS_HPP

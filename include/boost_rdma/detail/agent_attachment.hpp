@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_DETAIL_COMPANION_HPP
-#define BOOST_RDMA_DETAIL_COMPANION_HPP
+#ifndef BOOST_RDMA_DETAIL_AGENT_ATTACHMENT_HPP
+#define BOOST_RDMA_DETAIL_AGENT_ATTACHMENT_HPP
 
 #include <boost_rdma/error.hpp>
 
@@ -17,9 +17,9 @@ namespace rdma::detail {
 
 class queue_pair_core;
 
-// What companions tell each other by the control channel: which queue pair their own messages go
+// What attachments tell each other by the control channel: which queue pair their own messages go
 // by.
-enum class lane_word
+enum class agent_channel_event
 {
   offer, // my queue pair; the text describes it
   over,  // no more; the text says why
@@ -27,13 +27,13 @@ enum class lane_word
 
 // What a higher floor keeps beside a queue pair, for as long as that is connected. Owned by the
 // queue pair, which it refers to weakly.
-class companion
+class agent_attachment
 {
 public:
-  virtual ~companion() = default;
+  virtual ~agent_attachment() = default;
 
   // From the control channel's thread.
-  virtual void hear_of_lane(lane_word word, const std::string& text) = 0;
+  virtual void on_agent_channel(agent_channel_event word, const std::string& text) = 0;
 
   // The connection has ended, so. The queue pair's mutex is held.
   virtual void on_end(const error_code& reason) noexcept = 0;
@@ -43,13 +43,14 @@ public:
 };
 
 // Makes one when it is first needed.
-class companion_source
+class agent_attachment_source
 {
 public:
-  virtual ~companion_source() = default;
-  virtual std::shared_ptr<companion> make(const std::shared_ptr<queue_pair_core>& beside) = 0;
+  virtual ~agent_attachment_source() = default;
+  virtual std::shared_ptr<agent_attachment> make(
+    const std::shared_ptr<queue_pair_core>& beside) = 0;
 };
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_DETAIL_COMPANION_HPP
+#endif // BOOST_RDMA_DETAIL_AGENT_ATTACHMENT_HPP

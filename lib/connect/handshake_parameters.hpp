@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_CONNECT_INTRODUCTION_HPP
-#define BOOST_RDMA_LIB_CONNECT_INTRODUCTION_HPP
+#ifndef BOOST_RDMA_LIB_CONNECT_HANDSHAKE_PARAMETERS_HPP
+#define BOOST_RDMA_LIB_CONNECT_HANDSHAKE_PARAMETERS_HPP
 
 #include "boost_rdma/endpoint_description.hpp"
 #include "boost_rdma/error.hpp"
@@ -24,7 +24,7 @@ namespace rdma::detail {
 
 // What a side says of itself in the request or the answer that introduces it
 // (doc/upgrade_protocol.md).
-struct introduction
+struct handshake_parameters
 {
   // A wire of each kind, and the software device.
   static constexpr std::size_t endpoints_max = 4;
@@ -41,15 +41,17 @@ struct introduction
     declined;       // what it would have preferred, and why that was not possible
   std::string data; // its program's
 
-  friend bool operator==(const introduction&, const introduction&) = default;
+  friend bool operator==(const handshake_parameters&, const handshake_parameters&) = default;
 };
 
-void write_introduction(const introduction& self, boost::beast::http::fields& fields);
+void write_handshake_parameters(
+  const handshake_parameters& self, boost::beast::http::fields& fields);
 
 // error::malformed_description when anything is missing, repeated, too long or out of range.
-introduction read_introduction(const boost::beast::http::fields& fields, error_code& ec);
+handshake_parameters read_handshake_parameters(
+  const boost::beast::http::fields& fields, error_code& ec);
 
-// introduction::data alone; likewise.
+// handshake_parameters::data alone; likewise.
 std::string read_program_data(const boost::beast::http::fields& fields, error_code& ec);
 
 // Heartbeat limits as they are agreed on: 0, or within 100 ms and an hour.
@@ -57,4 +59,4 @@ std::chrono::milliseconds bounded_heartbeat_limit(std::chrono::milliseconds limi
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_LIB_CONNECT_INTRODUCTION_HPP
+#endif // BOOST_RDMA_LIB_CONNECT_HANDSHAKE_PARAMETERS_HPP

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "agent/lane.hpp"
+#include "agent/agent_channel.hpp"
 
 #include "boost_rdma/context.hpp"
 #include "boost_rdma/detail/initiate.hpp"
@@ -21,24 +21,28 @@ constexpr std::uint32_t send_count = 32;
 
 } // namespace
 
-struct lane::received
+struct agent_channel::received
 {
-  void operator()(const error_code& ec, std::size_t size) { self->on_received(ticket, ec, size); }
+  void operator()(const error_code& ec, std::size_t size)
+  {
+    self->on_received(receive_index, ec, size);
+  }
 
-  std::shared_ptr<lane> self;
-  std::uint32_t ticket;
+  std::shared_ptr<agent_channel> self;
+  std::uint32_t receive_index;
 };
 
-struct lane::sent
+struct agent_channel::sent
 {
-  void operator()(const error_code& ec, std::size_t) { self->on_sent(place, ticket, ec); }
+  void operator()(const error_code& ec, std::size_t) { self->on_sent(place, receive_index, ec); }
 
-  std::shared_ptr<lane> self;
+  std::shared_ptr<agent_channel> self;
   std::uint32_t place;
-  std::uint32_t ticket;
+  std::uint32_t receive_index;
 };
 
-std::shared_ptr<lane> lane::open(queue_pair_core& beside, std::weak_ptr<lane_listener> listener)
+std::shared_ptr<agent_channel> agent_channel::open(
+  queue_pair_core& beside, std::weak_ptr<agent_channel_listener> listener)
 {
   queue_pair_options options = beside.options_of_sibling();
   options.send_depth = send_count;
@@ -52,7 +56,8 @@ std::shared_ptr<lane> lane::open(queue_pair_core& beside, std::weak_ptr<lane_lis
   const auto core = queue_pair_core::make(executor, true, protection_domain(context), options);
   try
   {
-    const auto result = std::make_shared<lane>(core, std::move(memory), std::move(listener));
+    const auto result =
+      std::make_shared<agent_channel>(core, std::move(memory), std::move(listener));
     error_code ec;
     result->description_ = beside.describe_sibling(*core, ec).text();
     if (ec)
@@ -69,8 +74,8 @@ std::shared_ptr<lane> lane::open(queue_pair_core& beside, std::weak_ptr<lane_lis
   }
 }
 
-lane::lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory,
-  std::weak_ptr<lane_listener> listener)
+agent_channel::agent_channel(std::shared_ptr<queue_pair_core> core, registered_buffer memory,
+  std::weak_ptr<agent_channel_listener> listener)
   : core_(std::move(core))
   , executor_(core_->io_executor())
   , memory_(std::move(memory))
@@ -81,41 +86,41 @@ lane::lane(std::shared_ptr<queue_pair_core> core, registered_buffer memory,
     vacant_.push_back(i);
 }
 
-void lane::connect(const std::string& description, error_code& ec)
+void agent_channel::connect(const std::string& description, error_code& ec)
 {
   const endpoint_description remote = endpoint_description::parse(description, ec);
   if (!ec)
     core_->connect(remote, ec);
 }
 
-mutable_buffer lane::place_at(std::size_t index) const noexcept
+mutable_buffer agent_channel::place_at(std::size_t index) const noexcept
 {
   return memory_.slice(index * agent_message::encoded_size, agent_message::encoded_size);
 }
 
-void lane::give_back(std::uint32_t ticket)
+void agent_channel::give_back(std::uint32_t receive_index)
 {
-  if (ticket != no_ticket)
+  if (receive_index != no_receive)
     initiate_operation<receive_result, boost::asio::any_io_executor>(core_.get(), executor_)(
-      received{shared_from_this(), ticket}, {.kind = request_kind::receive},
-      const_buffer(place_at(ticket)));
+      received{shared_from_this(), receive_index}, {.kind = request_kind::receive},
+      const_buffer(place_at(receive_index)));
 }
 
-void lane::on_received(std::uint32_t ticket, const error_code& ec, std::size_t size)
+void agent_channel::on_received(std::uint32_t receive_index, const error_code& ec, std::size_t size)
 {
   if (ec)
     return fail(ec);
-  const mutable_buffer place = place_at(ticket);
+  const mutable_buffer place = place_at(receive_index);
   const auto message = agent_message::decode(
     {static_cast<const std::byte*>(place.data()), std::min(size, place.size())});
   const auto listener = listener_.lock();
   if (listener && message)
-    listener->on_message(*message, ticket);
+    listener->on_message(*message, receive_index);
   else if (listener)
     listener->on_malformed();
 }
 
-void lane::send(const agent_message& message, std::uint32_t ticket)
+void agent_channel::send(const agent_message& message, std::uint32_t receive_index)
 {
   std::uint32_t place = 0;
   {
@@ -124,38 +129,38 @@ void lane::send(const agent_message& message, std::uint32_t ticket)
       return; // the listener has been told
     if (vacant_.empty() || !waiting_.empty())
     {
-      waiting_.push_back({message, ticket});
+      waiting_.push_back({message, receive_index});
       core_->count_as_work(true);
       return;
     }
     place = vacant_.back();
     vacant_.pop_back();
   }
-  start_send({message, ticket}, place);
+  start_send({message, receive_index}, place);
 }
 
-void lane::start_send(const outgoing& what, std::uint32_t place)
+void agent_channel::start_send(const outgoing& what, std::uint32_t place)
 {
   const mutable_buffer bytes = place_at(receive_count + place);
   const agent_message::encoded encoded = what.message.encode();
   std::copy(encoded.begin(), encoded.end(), static_cast<std::byte*>(bytes.data()));
   initiate_operation<bytes_result, boost::asio::any_io_executor>(core_.get(), executor_)(
-    sent{shared_from_this(), place, what.ticket}, {.kind = request_kind::send},
+    sent{shared_from_this(), place, what.receive_index}, {.kind = request_kind::send},
     const_buffer(bytes));
 }
 
-void lane::on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& ec)
+void agent_channel::on_sent(std::uint32_t place, std::uint32_t receive_index, const error_code& ec)
 {
   if (ec)
     return fail(ec);
-  if (ticket != no_ticket)
+  if (receive_index != no_receive)
   {
     const auto listener = listener_.lock();
     if (listener)
-      listener->on_answered(ticket); // before the ticket is another message's
+      listener->on_answered(receive_index); // before the receive_index is another message's
     if (core_->forked())
       return; // by a handler that was called in there: a thread of the parent's may have the mutex
-    give_back(ticket);
+    give_back(receive_index);
   }
   outgoing next{};
   {
@@ -172,7 +177,7 @@ void lane::on_sent(std::uint32_t place, std::uint32_t ticket, const error_code& 
   start_send(next, place);
 }
 
-void lane::fail(const error_code& ec)
+void agent_channel::fail(const error_code& ec)
 {
   if (core_->forked())
     return; // a thread of the parent's may have the mutexes
@@ -183,10 +188,10 @@ void lane::fail(const error_code& ec)
     waiting_.clear();
   }
   if (const auto listener = listener_.lock())
-    listener->on_lane_failed(*this, ec);
+    listener->on_channel_failed(*this, ec);
 }
 
-bool lane::hear_out()
+bool agent_channel::deliver_received()
 {
   constexpr int rounds_max = 64; // others may complete for ever
   for (int i = 0; i != rounds_max; ++i)
@@ -200,14 +205,14 @@ bool lane::hear_out()
   return true;
 }
 
-void lane::count_as_work(bool counts) noexcept
+void agent_channel::count_as_work(bool counts) noexcept
 {
   const std::lock_guard lock(mutex_);
   counts_ = counts;
   core_->count_as_work(counts_ || !waiting_.empty());
 }
 
-void lane::close()
+void agent_channel::close()
 {
   core_->close();
   count_as_work(true); // what it has outstanding is flushed, and that is to be noticed

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_AGENDA_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_AGENDA_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_TIMER_HEAP_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_TIMER_HEAP_HPP
 
 #include <cstddef>
 #include <cstdint>
@@ -20,12 +20,12 @@ namespace rdma::software::wire {
  * Alarms are a binary heap whose entries know their places, debts a list through its entries:
  * nothing here looks at all of them, and nothing but add() takes memory.
  */
-class agenda
+class timer_heap
 {
 public:
   class entry
   {
-    friend class agenda;
+    friend class timer_heap;
     static constexpr std::size_t nowhere = static_cast<std::size_t>(-1);
     std::uint32_t name_ = 0;
     std::int64_t due_ = 0;
@@ -159,4 +159,4 @@ private:
 
 } // namespace rdma::software::wire
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_AGENDA_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_TIMER_HEAP_HPP

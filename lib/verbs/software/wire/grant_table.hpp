@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_GRANT_BOOK_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_GRANT_BOOK_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_GRANT_TABLE_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_GRANT_TABLE_HPP
 
 #include "verbs/software/wire/segment.hpp"
 
@@ -30,7 +30,7 @@ namespace wire {
  * the other, as with the pins of key_table. A peer that is gone touches nothing: its socket tells.
  * Any thread.
  */
-class grant_book
+class grant_table
 {
 public:
   /// The grants of one link.
@@ -50,7 +50,7 @@ public:
     std::uint32_t generation;
   };
 
-  grant_book() { entries_.reserve(entries_usual); }
+  grant_table() { entries_.reserve(entries_usual); }
 
   /// Lets the peer into what the slot covers. The slot is pinned. Nothing, when there is no room.
   std::optional<grant> give(page& to, key_slot& what) noexcept;
@@ -82,4 +82,4 @@ private:
 
 } // namespace rdma::software
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_GRANT_BOOK_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_GRANT_TABLE_HPP

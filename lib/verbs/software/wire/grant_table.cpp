@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/wire/grant_book.hpp"
+#include "verbs/software/wire/grant_table.hpp"
 
 #include "verbs/software/objects/key_table.hpp"
 #include "verbs/software/wire/local_socket.hpp"
@@ -16,7 +16,7 @@
 
 namespace rdma::software::wire {
 
-std::optional<grant_book::grant> grant_book::give(page& to, key_slot& what) noexcept
+std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) noexcept
 {
   // Not while somebody waits for a peer: this one's links are not to wait as well. Its requests go
   // as frames.
@@ -46,7 +46,7 @@ std::optional<grant_book::grant> grant_book::give(page& to, key_slot& what) noex
   return grant{index, generation};
 }
 
-void grant_book::revoke(const key_slot& what) noexcept
+void grant_table::revoke(const key_slot& what) noexcept
 {
   const std::lock_guard lock(mutex_);
   const auto first = std::partition(
@@ -61,7 +61,7 @@ void grant_book::revoke(const key_slot& what) noexcept
   entries_.erase(first, entries_.end());
 }
 
-void grant_book::close(page& of) noexcept
+void grant_table::close(page& of) noexcept
 {
   const std::lock_guard lock(mutex_);
   if (std::find(of.used.begin(), of.used.end(), true) == of.used.end())
@@ -76,7 +76,7 @@ void grant_book::close(page& of) noexcept
 
 // A copy of a mebibyte at most, unless the peer has been stopped in the midst of it; then it may go
 // on at any time, and there is nothing to do but wait for it, or for its end.
-void grant_book::wait(const page& of, std::uint32_t index) noexcept
+void grant_table::wait(const page& of, std::uint32_t index) noexcept
 {
   constexpr unsigned looks_before_asking = 256;
   for (unsigned looks = 1; of.theirs->touching.load(std::memory_order_seq_cst) == index + 1;

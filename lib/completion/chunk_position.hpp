@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_COMPLETION_DOUBLING_PLACE_HPP
-#define BOOST_RDMA_LIB_COMPLETION_DOUBLING_PLACE_HPP
+#ifndef BOOST_RDMA_LIB_COMPLETION_CHUNK_POSITION_HPP
+#define BOOST_RDMA_LIB_COMPLETION_CHUNK_POSITION_HPP
 
 #include <bit>
 #include <cstdint>
@@ -17,14 +17,14 @@ namespace rdma::detail {
 // chunks never move, and are found without a lock: a place is read from an array of pointers that
 // does not grow.
 template <std::uint32_t First>
-struct doubling_place
+struct chunk_position
 {
   static_assert(std::has_single_bit(First));
 
   std::uint32_t chunk;
   std::uint32_t offset;
 
-  explicit constexpr doubling_place(std::uint32_t index) noexcept
+  explicit constexpr chunk_position(std::uint32_t index) noexcept
     : chunk(static_cast<std::uint32_t>(std::bit_width(index / First)))
     , offset(chunk == 0 ? index : index - size_of(chunk))
   {
@@ -38,15 +38,15 @@ struct doubling_place
   // Of how many chunks `count` elements are.
   [[nodiscard]] static constexpr std::uint32_t chunks_for(std::uint32_t count) noexcept
   {
-    return doubling_place(count - 1).chunk + 1;
+    return chunk_position(count - 1).chunk + 1;
   }
 };
 
-static_assert(doubling_place<2>(1).chunk == 0 && doubling_place<2>(2).chunk == 1
-  && doubling_place<2>(3).offset == 1 && doubling_place<2>(7).chunk == 2
-  && doubling_place<2>(7).offset == 3 && doubling_place<2>(8).chunk == 3
-  && doubling_place<2>::size_of(3) == 8 && doubling_place<2>::chunks_for(16) == 4);
+static_assert(chunk_position<2>(1).chunk == 0 && chunk_position<2>(2).chunk == 1
+  && chunk_position<2>(3).offset == 1 && chunk_position<2>(7).chunk == 2
+  && chunk_position<2>(7).offset == 3 && chunk_position<2>(8).chunk == 3
+  && chunk_position<2>::size_of(3) == 8 && chunk_position<2>::chunks_for(16) == 4);
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_LIB_COMPLETION_DOUBLING_PLACE_HPP
+#endif // BOOST_RDMA_LIB_COMPLETION_CHUNK_POSITION_HPP

@@ -14,15 +14,16 @@
 
 namespace rdma::detail {
 
-std::shared_ptr<companion> queue_pair_core::companion_by(companion_source& source, error_code& ec)
+std::shared_ptr<agent_attachment> queue_pair_core::attachment_by(
+  agent_attachment_source& source, error_code& ec)
 {
   ec = {};
   const auto self = std::static_pointer_cast<queue_pair_core>(shared_from_this());
-  decltype(lane_word_) said;
-  std::shared_ptr<companion> result;
+  decltype(agent_channel_event_) said;
+  std::shared_ptr<agent_attachment> result;
   {
     const std::lock_guard lock(mutex_);
-    if (companion_ && lifecycle_ != lifecycle::abandoned)
+    if (attachment_ && lifecycle_ != lifecycle::abandoned)
       ec = {}; // which knows of the end, and may have something yet
     else if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
       ec = error::closed;
@@ -34,44 +35,45 @@ std::shared_ptr<companion> queue_pair_core::companion_by(companion_source& sourc
       ec = error::not_connected;
     if (ec)
       return nullptr;
-    if (!companion_)
-      companion_ = source.make(self);
-    result = companion_;
-    said.swap(lane_word_);
+    if (!attachment_)
+      attachment_ = source.make(self);
+    result = attachment_;
+    said.swap(agent_channel_event_);
   }
   if (said)
-    result->hear_of_lane(said->first, said->second);
+    result->on_agent_channel(said->first, said->second);
   return result;
 }
 
-bool queue_pair_core::send_lane(lane_word word, const std::string& text)
+bool queue_pair_core::send_agent_channel(agent_channel_event word, const std::string& text)
 {
   std::shared_ptr<connection_guard> guard;
   {
     const std::lock_guard lock(mutex_);
     guard = guard_;
   }
-  return guard && guard->send_lane(word, text);
+  return guard && guard->send_agent_channel(word, text);
 }
 
-void queue_pair_core::hear_of_lane(lane_word word, const std::string& text)
+void queue_pair_core::on_agent_channel(agent_channel_event word, const std::string& text)
 {
-  std::shared_ptr<companion> beside;
+  std::shared_ptr<agent_attachment> beside;
   {
     const std::lock_guard lock(mutex_);
-    beside = companion_;
-    if (!beside && !options_.lessor && !lane_word_)
-      lane_word_.emplace(word, text); // until this side's program wants a companion
-    else if (!beside && word == lane_word::over)
-      lane_word_.emplace(word, text);
+    beside = attachment_;
+    if (!beside && !options_.lessor && !agent_channel_event_)
+      agent_channel_event_.emplace(
+        word, text); // until this side's program wants a agent_attachment
+    else if (!beside && word == agent_channel_event::over)
+      agent_channel_event_.emplace(word, text);
   }
-  if (!beside && word == lane_word::offer && options_.lessor)
+  if (!beside && word == agent_channel_event::offer && options_.lessor)
   {
     error_code ec;
-    beside = companion_by(*options_.lessor, ec); // null when the connection has ended meanwhile
+    beside = attachment_by(*options_.lessor, ec); // null when the connection has ended meanwhile
   }
   if (beside)
-    beside->hear_of_lane(word, text);
+    beside->on_agent_channel(word, text);
 }
 
 queue_pair_options queue_pair_core::options_of_sibling() const

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PIECES_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PIECES_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PINNED_BUFFERS_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PINNED_BUFFERS_HPP
 
 #include "verbs/software/objects/key_table.hpp"
 
@@ -19,15 +19,15 @@
 namespace rdma::software::protocol {
 
 /// A list of stretches of memory for one copy or one system call, with the pins that permit it.
-class pieces
+class pinned_buffers
 {
 public:
   static constexpr std::size_t capacity = 128;
 
-  pieces() = default;
-  ~pieces() { clear(); }
-  pieces(const pieces&) = delete;
-  pieces& operator=(const pieces&) = delete;
+  pinned_buffers() = default;
+  ~pinned_buffers() { clear(); }
+  pinned_buffers(const pinned_buffers&) = delete;
+  pinned_buffers& operator=(const pinned_buffers&) = delete;
 
   std::size_t room() const noexcept { return capacity - count_; }
   std::size_t count() const noexcept { return count_; }
@@ -74,7 +74,7 @@ private:
  * `done` is set to the bytes added. False: a local key does not permit it (IBA 10.6.3.1). Elements
  * of no length are skipped, whatever their key.
  */
-bool add_elements(pieces& to, std::span<const ibv_sge> list, std::uint64_t offset,
+bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64_t offset,
   std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
   std::uint64_t& done) noexcept;
 
@@ -84,4 +84,4 @@ bool permitted(
 
 } // namespace rdma::software::protocol
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PIECES_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PINNED_BUFFERS_HPP

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "connect/introduction.hpp"
+#include "connect/handshake_parameters.hpp"
 
 #include "boost_rdma/connect_options.hpp"
 
@@ -67,7 +67,7 @@ bool read_limit(std::string_view text, std::chrono::milliseconds& out)
 }
 
 // "key=value;key=value"; keys of later versions are skipped.
-bool read_parameters(std::string_view text, introduction& to)
+bool read_parameters(std::string_view text, handshake_parameters& to)
 {
   if (text.size() > parameters_size_max)
     return false;
@@ -96,10 +96,10 @@ bool read_parameters(std::string_view text, introduction& to)
   return true;
 }
 
-bool read_declined(std::string_view text, introduction& to)
+bool read_declined(std::string_view text, handshake_parameters& to)
 {
   const std::size_t colon = text.find(": ");
-  if (text.size() > introduction::declined_size_max || colon == std::string_view::npos)
+  if (text.size() > handshake_parameters::declined_size_max || colon == std::string_view::npos)
     return false;
   to.declined.push_back({std::string(text.substr(0, colon)), std::string(text.substr(colon + 2))});
   return true;
@@ -123,8 +123,8 @@ bool read_data(std::string_view text, std::string& to)
 // One line of a field, whatever a message of the system holds.
 std::string line_of(const declined_transport& declined)
 {
-  std::string result =
-    (declined.transport + ": " + declined.reason).substr(0, introduction::declined_size_max);
+  std::string result = (declined.transport + ": " + declined.reason)
+                         .substr(0, handshake_parameters::declined_size_max);
   std::replace_if(
     result.begin(), result.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
   return result;
@@ -139,7 +139,7 @@ std::chrono::milliseconds bounded_heartbeat_limit(std::chrono::milliseconds limi
   return std::clamp(limit, heartbeat_least, heartbeat_most);
 }
 
-void write_introduction(const introduction& self, http::fields& fields)
+void write_handshake_parameters(const handshake_parameters& self, http::fields& fields)
 {
   for (const endpoint_description& each : self.endpoints)
     fields.insert(endpoint_field, each.text());
@@ -147,7 +147,8 @@ void write_introduction(const introduction& self, http::fields& fields)
   parameters += self.falls_back ? ";fall-back=1" : "";
   parameters += self.software_next ? ";software-next=1" : "";
   fields.insert(parameters_field, parameters);
-  for (std::size_t i = 0; i < std::min(self.declined.size(), introduction::declined_max); ++i)
+  for (std::size_t i = 0; i < std::min(self.declined.size(), handshake_parameters::declined_max);
+       ++i)
     fields.insert(declined_field, line_of(self.declined[i]));
   if (!self.data.empty())
   {
@@ -166,9 +167,9 @@ std::string read_program_data(const http::fields& fields, error_code& ec)
   return {};
 }
 
-introduction read_introduction(const http::fields& fields, error_code& ec)
+handshake_parameters read_handshake_parameters(const http::fields& fields, error_code& ec)
 {
-  introduction result;
+  handshake_parameters result;
   const auto endpoint = [&](std::string_view value)
   {
     error_code malformed;
@@ -178,10 +179,10 @@ introduction read_introduction(const http::fields& fields, error_code& ec)
   error_code malformed_data;
   result.data = read_program_data(fields, malformed_data);
   const bool good = !malformed_data
-    && for_each_value(fields, endpoint_field, introduction::endpoints_max, endpoint)
+    && for_each_value(fields, endpoint_field, handshake_parameters::endpoints_max, endpoint)
     && for_each_value(
       fields, parameters_field, 1, [&](auto value) { return read_parameters(value, result); })
-    && for_each_value(fields, declined_field, introduction::declined_max,
+    && for_each_value(fields, declined_field, handshake_parameters::declined_max,
       [&](auto value) { return read_declined(value, result); });
   if (good)
     return result;
