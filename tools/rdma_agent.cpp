@@ -5,15 +5,15 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Compares what an agent does with a bare round trip of the same connection:
+// Compares the operations of an agent with a bare round trip on the same connection:
 //
-//   rdma_agent [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT] [--rounds N] [--laps
-//   N]
+//   rdma_agent [--quick] [--json] [--processors CLIENT,SERVER] [--only TEXT]
+//              [--rounds N] [--laps N]
 //
-// Client and server are in this process, each with an io_context, a thread and a context of its
-// own. Every lap measures some of each case, one case after the other, so that what else the
-// machine does meets all; the first of each is left out. After a lease has been destroyed a renewal
-// that is not measured sees to it that the peer is done with that.
+// Client and server are in this process. Each has its own io_context, thread and context. Every lap
+// takes some measurements of each case, one case after the other, so that other load on the machine
+// affects all cases. The first measurement of each case in a lap is discarded. After a lease has
+// been destroyed, a renewal that is not measured ensures that the peer has processed the release.
 
 #include "bench/host.hpp"
 
@@ -72,7 +72,7 @@ enum class work
   allocate,
   allocate_and_release,
   renew,
-  destroy, // goes with allocate
+  destroy, // measured together with allocate
 };
 
 struct bench_case
@@ -98,13 +98,13 @@ constexpr std::array cases{
 };
 constexpr std::size_t destroy_case = cases.size() - 1;
 
-// The round trip always is.
+// The round trip is always measured because the ratios refer to it.
 bool is_wanted(const bench_case& one, const std::string& only)
 {
   return one.what == work::round_trip || std::string(one.text).find(only) != std::string::npos;
 }
 
-// In microseconds, of each case.
+// Microseconds, for each case.
 using samples = std::array<std::vector<double>, cases.size()>;
 
 void check(const error_code& ec, const char* what)
@@ -113,7 +113,7 @@ void check(const error_code& ec, const char* what)
     throw rdma::system_error(ec, what);
 }
 
-/// Messages that are sent back by the server, and the receives for them.
+/// Memory for the messages that the server echoes, and for their receives.
 class echo_place
 {
 public:
@@ -130,7 +130,7 @@ private:
   rdma::registered_buffer memory_;
 };
 
-/// Sends every message back, and grants memory.
+/// Echoes every message, and grants memory.
 class server_side
 {
 public:
@@ -153,7 +153,7 @@ public:
   [[nodiscard]] tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
   [[nodiscard]] asio::io_context& io() { return io_; }
 
-  // From any thread. After this the connection's end is no failure.
+  // Thread-safe. After this call, the end of the connection is not an error.
   void expect_end() { ends_ = true; }
 
 private:
@@ -192,7 +192,7 @@ private:
   std::atomic<bool> ends_{false};
 };
 
-/// Measures one thing after the other, each begun where the one before ends.
+/// Runs the measurements one after the other.
 class client_side
 {
 public:
@@ -229,7 +229,7 @@ public:
   }
 
 private:
-  // Answers come one at a time, and are in the order of the receives.
+  // Only one reply is outstanding at a time, and replies arrive in the order of the receives.
   void receive(std::size_t index)
   {
     peer_.async_receive(place_.at(index),
@@ -312,7 +312,7 @@ private:
         std::chrono::duration<double, std::micro>(clock_type::now() - begun_).count());
   }
 
-  // False when all is done. The first lap warms up.
+  // Returns false when all rounds are complete. The first lap is a warm-up.
   bool next_burst()
   {
     left_ = burst + 1;
@@ -343,7 +343,7 @@ private:
   echo_place place_;
   rdma::queue_pair peer_;
   std::optional<rdma::agent> agent_;
-  rdma::remote_memory kept_; // what is renewed
+  rdma::remote_memory kept_; // the lease that is renewed
   const settings how_;
   std::function<void()> done_;
   clock_type::time_point begun_;
@@ -364,8 +364,8 @@ double quantile(std::vector<double> values, double which)
 
 struct row
 {
-  double median, slow;                   // of all
-  double ratio, ratio_least, ratio_most; // of the rounds' medians
+  double median, slow;                   // over all rounds
+  double ratio, ratio_least, ratio_most; // over the medians of the rounds
 };
 
 row row_of(const std::vector<samples>& rounds, std::size_t which)
@@ -386,12 +386,12 @@ void print(const settings& how, const std::string& device, const std::vector<sam
   std::string facts[][2] = {{"processor", bench::processors_online()}, {"kernel", bench::kernel()},
     {"load", bench::first_line("/proc/loadavg")}, {"device", device},
     {"threads",
-      how.processors.empty() ? std::string("wherever the scheduler puts them")
+      how.processors.empty() ? std::string("placed by the scheduler")
                              : "client on " + std::to_string(how.processors[0]) + ", server on "
           + std::to_string(how.processors[1])},
     {"rounds",
       std::to_string(how.rounds) + " of " + std::to_string(how.laps * burst)
-        + " measurements of each case"}};
+        + " measurements per case"}};
   if (how.json)
     std::printf("{\n");
   for (auto& [name, value] : facts)
@@ -404,18 +404,17 @@ void print(const settings& how, const std::string& device, const std::vector<sam
   else
   {
 #ifndef NDEBUG
-    std::printf("build          with assertions: not for measuring\n");
+    std::printf("build          with assertions enabled: do not use these figures\n");
 #endif
-    std::printf(
-      "ratio          of the medians of a round; median of the rounds (least .. greatest)\n");
-    std::printf(
-      "\n%-36s %10s %10s   %s\n", "us", "median", "99 in 100", "times the bare round trip");
+    std::printf("ratio          case / round trip, from the medians of each round: median (least "
+                ".. greatest)\n");
+    std::printf("\n%-36s %10s %10s   %s\n", "us", "median", "99 %", "ratio to the round trip");
   }
   double worst = 0;
   for (std::size_t i = 0; i < cases.size(); ++i)
   {
     if (rounds.front()[i].empty())
-      continue; // left out
+      continue; // excluded by --only
     const row r = row_of(rounds, i);
     if (how.json)
       std::printf(
@@ -431,18 +430,18 @@ void print(const settings& how, const std::string& device, const std::vector<sam
   if (how.json)
     std::printf("\n  ],\n  \"worst_allocate_ratio\": %.4g\n}\n", worst);
   else if (worst != 0)
-    std::printf("\ngoal: to allocate, at most %.1f times the bare round trip: at worst %.2f, %s\n",
+    std::printf("\ngoal: allocate takes at most %.1f times the bare round trip; worst: %.2f, %s\n",
       goal, worst, worst <= goal ? "met" : "missed");
 }
 
-// The calling thread.
+// Binds the calling thread to a processor.
 void stay_on(unsigned processor)
 {
   cpu_set_t set;
   CPU_ZERO(&set);
   CPU_SET(processor % CPU_SETSIZE, &set);
   if (::sched_setaffinity(0, sizeof(set), &set) != 0)
-    std::perror("warning: --processors");
+    std::perror("warning: --processors has no effect: sched_setaffinity");
 }
 
 int compare(const settings& how)
@@ -490,21 +489,23 @@ int compare(const settings& how)
 int main(int argc, char** argv)
 {
   settings how;
-  CLI::App app("Compares what an agent does with a bare round trip of the same connection.");
-  app.add_flag("--quick", how.quick, "fewer and shorter rounds");
+  CLI::App app(
+    "Compares the operations of an agent with a bare round trip on the same connection.");
+  app.add_flag("--quick", how.quick, "run fewer and shorter rounds");
   app.add_flag("--json", how.json, "print JSON");
   app
     .add_option("--processors", how.processors,
-      "processors to keep the client's thread and the server's on, as \"0,1\" (default: the "
-      "scheduler's choice)")
+      "processors for the client's thread and the server's thread, as \"0,1\" (default: "
+      "chosen by the scheduler)")
     ->expected(2)
     ->delimiter(',');
   app.add_option(
-    "--only", how.only, "measure the round trip and the cases whose name has this in it");
+    "--only", how.only, "measure the round trip and the cases whose name contains this text");
   auto* rounds =
-    app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
-  auto* laps = app.add_option("--laps", how.laps, "of 16 measurements of each case in a round")
-                 ->check(CLI::Range(1, 10'000));
+    app.add_option("--rounds", how.rounds, "number of rounds")->check(CLI::Range(1, 1000));
+  auto* laps =
+    app.add_option("--laps", how.laps, "laps per round, with 16 measurements of each case per lap")
+      ->check(CLI::Range(1, 10'000));
   CLI11_PARSE(app, argc, argv);
   if (how.quick && rounds->count() == 0)
     how.rounds = 3;

@@ -5,15 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Holds many connections at once, queue pairs on the software device and plain Asio TCP connections
-// with one HTTP exchange each, between two processes on this machine, and compares what they cost:
+// Compares the costs of many simultaneous connections: queue pairs on the software device, and
+// plain Asio TCP connections with one HTTP exchange each, between two processes on this machine:
 //
-//   rdma_connections [--connections N] [--at-a-time N] [--exchanges N] [--rounds N] [--quick]
-//   [--json]
+//   rdma_connections [--connections N] [--at-a-time N] [--exchanges N] [--rounds N]
+//                    [--quick] [--json]
 //
-// Every round has two new processes for each kind, one kind after the other. Memory is what grew in
-// Private_Dirty of /proc/self/smaps_rollup; the kernel's for sockets is in no process's, and not
-// counted: a queue pair has two sockets on each side, plain TCP one.
+// Every round starts two new processes for each kind, one kind after the other. Memory is the
+// growth of Private_Dirty in /proc/self/smaps_rollup. It does not include the kernel's memory for
+// sockets, which belongs to no process: a queue pair has two sockets on each side, plain TCP has
+// one.
 
 #include "bench/connection_sides.hpp"
 #include "bench/host.hpp"
@@ -90,12 +91,13 @@ figures run_client(kind which, control_channel& control, const load& what)
 
 void on_alarm(int)
 {
-  constexpr char text[] = "error: a measurement did not end in time\n";
+  constexpr char text[] =
+    "error: a measurement timed out. Retry with fewer --connections or --exchanges.\n";
   (void)!::write(STDERR_FILENO, text, sizeof(text) - 1);
   ::_exit(1);
 }
 
-// In a process of its own, which forks the server's.
+// Runs in a process of its own, which forks the server's process.
 int measure(kind which, const load& what, control_channel& result)
 {
   ::alarm(measurement_seconds_max);
@@ -119,7 +121,7 @@ int measure(kind which, const load& what, control_channel& result)
   }
 }
 
-// Does not return in the processes that measure.
+// Does not return in the child processes.
 figures measure_in_new_processes(kind which, const load& what)
 {
   const two_processes both;
@@ -128,7 +130,7 @@ figures measure_in_new_processes(kind which, const load& what)
     std::_Exit(measure(which, what, channel));
   figures result;
   if (!channel.receive(result) || !both.wait())
-    throw std::runtime_error("a measurement failed");
+    throw std::runtime_error("a measurement process failed; its own message is above");
   return result;
 }
 
@@ -148,20 +150,18 @@ struct row
   double (*value)(const figures&);
 };
 
-// The first two are what the goals are about.
+// The goals refer to rows 0, 1 and 2.
 constexpr std::array rows{
-  row{"connect_cpu_us", "connect, processor time of both, us",
+  row{"connect_cpu_us", "connect, CPU time of both sides, us",
     [](const figures& f) { return f.client.cpu_us + f.server.cpu_us; }},
-  row{"idle_kib_most", "idle connection, the larger side, KiB",
+  row{"idle_kib_most", "idle connection, larger side, KiB",
     [](const figures& f) { return std::max(f.client.idle_kib, f.server.idle_kib); }},
   row{"connect_us", "connect, elapsed, us",
     [](const figures& f) { return 1e6 / f.connects_per_second; }},
-  row{"connects_per_second", "connects a second",
+  row{"connects_per_second", "connects per second",
     [](const figures& f) { return f.connects_per_second; }},
-  row{"client_cpu_us", "  processor time, client, us",
-    [](const figures& f) { return f.client.cpu_us; }},
-  row{"server_cpu_us", "  processor time, server, us",
-    [](const figures& f) { return f.server.cpu_us; }},
+  row{"client_cpu_us", "  CPU time, client, us", [](const figures& f) { return f.client.cpu_us; }},
+  row{"server_cpu_us", "  CPU time, server, us", [](const figures& f) { return f.server.cpu_us; }},
   row{"client_connected_kib", "just connected, client, KiB",
     [](const figures& f) { return f.client.connected_kib; }},
   row{"server_connected_kib", "just connected, server, KiB",
@@ -170,11 +170,11 @@ constexpr std::array rows{
     [](const figures& f) { return f.client.idle_kib; }},
   row{"server_idle_kib", "idle after the exchanges, server, KiB",
     [](const figures& f) { return f.server.idle_kib; }},
-  row{"round_trips_per_second", "64 B round trips a second, all at once",
+  row{"round_trips_per_second", "64 B round trips/s, all concurrent",
     [](const figures& f) { return f.round_trips_per_second; }},
-  row{"client_descriptors", "descriptors a connection, client",
+  row{"client_descriptors", "descriptors per connection, client",
     [](const figures& f) { return f.client.descriptors; }},
-  row{"server_descriptors", "descriptors a connection, server",
+  row{"server_descriptors", "descriptors per connection, server",
     [](const figures& f) { return f.server.descriptors; }},
   row{"client_threads", "threads, client", [](const figures& f) { return f.client.threads; }},
   row{"server_threads", "threads, server", [](const figures& f) { return f.server.threads; }},
@@ -209,16 +209,16 @@ void print_text(const settings& how, const samples& all)
 {
   std::printf("processor      %s\nkernel         %s\nload           %s\n",
     processors_online().c_str(), kernel().c_str(), first_line("/proc/loadavg").c_str());
-  std::printf(
-    "compared       %u connections held at once, made %u at a time, %u round trips of %zu B each\n"
-    "rounds         %d, each kind in two new processes; medians\n"
-    "memory         growth of Private_Dirty; the kernel's for sockets is not in it\n",
+  std::printf("compared       %u connections open at once, %u connects at a time, %u round trips "
+              "of %zu B each\n"
+              "rounds         %d, each kind in two new processes; the table has the medians\n"
+              "memory         growth of Private_Dirty, without the kernel's socket memory\n",
     how.what.connections, how.what.at_a_time, how.what.exchanges, message_size, how.rounds);
 #ifndef NDEBUG
-  std::printf("build          with assertions: not for measuring\n");
+  std::printf("build          with assertions enabled: do not use these figures\n");
 #endif
-  std::printf("\n%-40s %15s %15s %15s %10s\n", "", "Asio TCP, HTTP", "queue pairs", "of depth 8/8",
-    "pairs/TCP");
+  std::printf(
+    "\n%-40s %15s %15s %15s %10s\n", "", "Asio TCP, HTTP", "queue pairs", "depth 8/8", "pairs/TCP");
   for (const row& each : rows)
     std::printf("%-40s %15.1f %15.1f %15.1f %10.2f\n", each.text, median(all[0], each.value),
       median(all[1], each.value), median(all[2], each.value), ratio(all, each.value));
@@ -228,9 +228,9 @@ void print_text(const settings& how, const samples& all)
       "goal: %s, at most %.0f: %.2f, %s\n", what, goal, value, value <= goal ? "met" : "missed");
   };
   std::printf("\n");
-  judge("KiB of an idle connection, each side", median(all[1], rows[1].value), memory_goal_kib);
-  judge("times TCP's connect, processor time", ratio(all, rows[0].value), connect_goal);
-  judge("times TCP's connect, elapsed", ratio(all, rows[2].value), connect_goal);
+  judge("KiB per idle connection and side", median(all[1], rows[1].value), memory_goal_kib);
+  judge("connect / TCP connect, CPU time", ratio(all, rows[0].value), connect_goal);
+  judge("connect / TCP connect, elapsed time", ratio(all, rows[2].value), connect_goal);
 }
 
 int compare(const settings& how)
@@ -239,11 +239,11 @@ int compare(const settings& how)
   const std::uint64_t wanted = 2 * std::uint64_t{how.what.connections} + other_descriptors;
   if (descriptors < wanted)
   {
-    std::cerr << "error: " << how.what.connections << " connections take " << wanted
-              << " descriptors on each side, and RLIMIT_NOFILE allows " << descriptors
-              << ": --connections "
+    std::cerr << "error: " << how.what.connections << " connections require " << wanted
+              << " descriptors on each side, but RLIMIT_NOFILE allows " << descriptors
+              << ". Use --connections "
               << (descriptors > other_descriptors ? (descriptors - other_descriptors) / 2 : 0)
-              << ", or a higher hard limit (ulimit -Hn)\n";
+              << ", or raise the hard limit (ulimit -Hn).\n";
     return 1;
   }
   samples all;
@@ -259,18 +259,17 @@ int compare(const settings& how)
 int main(int argc, char** argv)
 {
   settings how;
-  CLI::App app(
-    "Holds many connections at once, and compares what they cost with plain Asio TCP's.");
+  CLI::App app("Compares the costs of many simultaneous connections with those of plain Asio TCP.");
   auto* connections =
-    app.add_option("--connections", how.what.connections, "connections held at once")
+    app.add_option("--connections", how.what.connections, "connections that are open at once")
       ->check(CLI::Range(1, 60'000));
-  app.add_option("--at-a-time", how.what.at_a_time, "connects under way at once")
+  app.add_option("--at-a-time", how.what.at_a_time, "connects in progress at once")
     ->check(CLI::Range(1, 1000));
-  app.add_option("--exchanges", how.what.exchanges, "round trips of each connection")
+  app.add_option("--exchanges", how.what.exchanges, "round trips per connection")
     ->check(CLI::Range(1, 1'000'000));
-  auto* rounds = app.add_option("--rounds", how.rounds, "how often each kind is measured")
-                   ->check(CLI::Range(1, 1000));
-  app.add_flag("--quick", how.quick, "one round of 100 connections");
+  auto* rounds =
+    app.add_option("--rounds", how.rounds, "number of rounds")->check(CLI::Range(1, 1000));
+  app.add_flag("--quick", how.quick, "run one round of 100 connections");
   app.add_flag("--json", how.json, "print JSON");
   CLI11_PARSE(app, argc, argv);
   if (how.quick && connections->count() == 0)

@@ -5,18 +5,18 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What plain memory costs an operation, by its size: copied, registered and found again, registered
-// anew; beside memory that the program registered. Between two queue pairs of this process, on one
-// device:
+// Measures the cost of unregistered memory for an operation, by size: copied, registered and found
+// in the cache again, or registered anew. Memory that the program registered is the base line. The
+// operations run between two queue pairs of this process, on one device:
 //
 //   rdma_copy_threshold [--device NAME] [--rounds N] [--milliseconds N] [--whole]
 //
-// Measured is the library's part alone: writes that are refused when all has been made ready for
-// the device, because the remote range is a byte too small. With --whole also writes and reads that
-// are carried out, where the device's part is the larger one by far. Every round runs each case
-// once, one after the other, so that what else the machine does meets all of them. Shown are the
-// median of the rounds, and the least and the greatest; and where queue_pair_options::copy_max
-// should be here.
+// By default only the library's part is measured: the remote range is one byte too small, so the
+// library refuses each write after it has prepared everything for the device. With --whole,
+// complete writes and reads are measured as well; the device's part dominates these. Every round
+// runs each case once, one after the other, so that other load on the machine affects all of them.
+// The output has the median, the least and the greatest of the rounds, and the value of
+// queue_pair_options::copy_max that fits this machine.
 
 #include "bench/host.hpp"
 
@@ -66,8 +66,8 @@ enum kind
   reads,
 };
 
-constexpr int at_a_time =
-  32; // of those that are refused: the io_context's part is shared by as many
+// Refused writes in progress: they share the cost of one io_context iteration.
+constexpr int at_a_time = 32;
 
 rdma::context open(const std::string& device, way which)
 {
@@ -81,12 +81,12 @@ rdma::context open(const std::string& device, way which)
 rdma::queue_pair_options options_of(way which)
 {
   rdma::queue_pair_options options;
-  options.max_inline_data = 0; // what goes inline needs none of this
+  options.max_inline_data = 0; // inline data needs neither a copy nor a registration
   options.copy_max = which == copied ? size_max : 0;
   return options;
 }
 
-// Two connected queue pairs, and memory on both sides.
+// Two connected queue pairs, with memory on both sides.
 class link
 {
 public:
@@ -105,7 +105,7 @@ public:
     far_.connect(near);
   }
 
-  // The mean time of an operation, in microseconds.
+  // Returns the mean time of an operation, in microseconds.
   double measure(kind what, std::size_t size, std::chrono::milliseconds duration)
   {
     size_ = size;
@@ -177,7 +177,7 @@ spread spread_of(std::vector<double> values)
   return {values.front(), values[values.size() / 2], values.back()};
 }
 
-// The largest size up to which copying is quicker, without an exception below.
+// Returns the largest size up to which copying is faster at every measured size.
 std::size_t threshold(const std::vector<std::array<spread, way_count>>& by_size, way other)
 {
   std::size_t size = size_min;
@@ -204,20 +204,20 @@ void measure_all(
     bench::processors_online().c_str(), bench::kernel().c_str(),
     bench::first_line("/proc/loadavg").c_str(), context.default_device().name().c_str());
   std::printf(
-    "rounds: %d of %d ms for each case; warm memory\n", rounds, static_cast<int>(duration.count()));
+    "rounds: %d of %d ms per case; warm memory\n", rounds, static_cast<int>(duration.count()));
   if (const auto s = context.registration_cache_statistics(); !s.keeps)
-    std::printf("registrations are not kept here: %s\n", s.why_not.c_str());
+    std::printf("the registration cache is off: %s\n", s.why_not.c_str());
 #ifndef NDEBUG
-  std::printf("build: with assertions, not for measuring\n");
+  std::printf("build: with assertions enabled, do not use these figures\n");
 #endif
   for (const kind what : {refused, writes, reads})
   {
     if (what != refused && !whole)
       break;
-    std::printf("\n%s, us an operation: median (least .. greatest)\n%10s",
+    std::printf("\n%s, us per operation: median (least .. greatest)\n%10s",
       what == refused    ? "the library's part"
-        : what == writes ? "whole writes"
-                         : "whole reads",
+        : what == writes ? "complete writes"
+                         : "complete reads",
       "bytes");
     for (const char* name : way_names)
       std::printf(" %28s", name);
@@ -230,7 +230,7 @@ void measure_all(
         for (int i = 0; i < way_count; ++i)
         {
           const double each = links[static_cast<std::size_t>(i)]->measure(what, size, duration);
-          if (round >= 0) // the first is to warm up
+          if (round >= 0) // round -1 is a warm-up
             samples[static_cast<std::size_t>(i)].push_back(each);
         }
       std::printf("%10zu", size);
@@ -244,8 +244,8 @@ void measure_all(
       std::fflush(stdout);
     }
     if (what == refused)
-      std::printf("copying is quicker than a registration that is found again up to %zu bytes, "
-                  "than a new one up to %zu\n",
+      std::printf("copying is faster than a cached registration up to %zu bytes, "
+                  "and faster than a new registration up to %zu bytes\n",
         threshold(by_size, cached), threshold(by_size, fresh));
   }
 }
@@ -257,14 +257,15 @@ int main(int argc, char** argv)
   std::string device;
   int rounds = 7;
   int milliseconds = 20;
-  CLI::App app(
-    "What plain memory costs an operation: copied, registered and found again, registered anew.");
-  app.add_option("--device", device, "soft0, or a NIC's name (default: the context's)");
-  app.add_option("--rounds", rounds, "how often each case runs")->check(CLI::Range(1, 1000));
-  app.add_option("--milliseconds", milliseconds, "how long each time")
+  CLI::App app("Measures the cost of unregistered memory for an operation: copied, cached or "
+               "registered anew.");
+  app.add_option("--device", device,
+    "soft0, or the name of an RDMA device (default: the context's default device)");
+  app.add_option("--rounds", rounds, "number of rounds")->check(CLI::Range(1, 1000));
+  app.add_option("--milliseconds", milliseconds, "duration of each case in a round")
     ->check(CLI::Range(1, 10'000));
   bool whole = false;
-  app.add_flag("--whole", whole, "measure operations that are carried out, too");
+  app.add_flag("--whole", whole, "measure complete operations as well");
   CLI11_PARSE(app, argc, argv);
   try
   {

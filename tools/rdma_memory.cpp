@@ -5,14 +5,14 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Compares ways to come by registered memory, and plain malloc, in one process:
+// Compares ways to allocate registered memory, and plain malloc, in one process:
 //
 //   rdma_memory [--quick] [--json] [--only TEXT] [--rounds N] [--milliseconds N]
 //
-// Every round runs each case with each of them, one after the other, so that what else the machine
-// does meets all. Shown are the medians of the rounds, the least and the greatest. The memory is
-// not written to: what is measured is allocating it. jemalloc (Debian: libjemalloc2) is loaded
-// beside the process's own malloc; without it its columns are left out.
+// Every round runs each case with each allocator, one after the other, so that other load on the
+// machine affects all of them. The output has the median, the least and the greatest of the rounds.
+// The memory is not written to: only allocation and deallocation are measured. jemalloc (Debian:
+// libjemalloc2) is loaded beside the process's own malloc. Without it, its columns are absent.
 
 #include "bench/allocation_patterns.hpp"
 #include "bench/allocators.hpp"
@@ -47,7 +47,7 @@ struct settings
   int milliseconds = 20;
 };
 
-/// One of those compared.
+/// One of the compared allocators.
 struct contender
 {
   const char* key;
@@ -104,14 +104,13 @@ public:
   {
     const std::string about = other.missing().empty()
       ? other.version()
-      : "left out: " + other.missing() + " (Debian: apt-get install libjemalloc2)";
+      : "left out: " + other.missing() + " (Debian: install libjemalloc2)";
     std::string facts[][2] = {{"processor", processors_online()}, {"kernel", kernel()},
       {"load", first_line("/proc/loadavg")},
       {"huge_pages", first_line("/sys/kernel/mm/transparent_hugepage/enabled")},
       {"jemalloc", about},
       {"rounds",
-        std::to_string(how.rounds) + " of " + std::to_string(how.milliseconds)
-          + " ms for each case"}};
+        std::to_string(how.rounds) + " of " + std::to_string(how.milliseconds) + " ms per case"}};
     if (how.json)
       std::printf("{\n");
     for (auto& [name, value] : facts)
@@ -125,12 +124,12 @@ public:
       return;
     }
 #ifndef NDEBUG
-    std::printf("build          with assertions: not for measuring\n");
+    std::printf("build          with assertions enabled: do not use these figures\n");
 #endif
-    std::printf("sizes          random, from half of what is named up to it\n"
-                "shown          ns for an allocation and its deallocation, median (least .. "
-                "greatest), slowest thread, less the\n"
-                "               time that others had its processor\n");
+    std::printf("sizes          random, from half of the given size up to the given size\n"
+                "shown          ns per allocation with its deallocation, median (least .. "
+                "greatest), slowest thread, without the\n"
+                "               time in which the thread waited for a processor\n");
   }
 
   void add(const allocation_case& what, const std::vector<std::vector<double>>& samples)
@@ -168,7 +167,7 @@ public:
         std::printf(",\n  \"worst_%s\": %.3g", each.key, each.worst);
       else
         std::printf(
-          "\ngoal: %s at most %.0f times jemalloc's malloc and free: at worst %.2f (%s), %s\n",
+          "\ngoal: %s takes at most %.0f times jemalloc's malloc and free; worst: %.2f (%s), %s\n",
           each.text, goal, each.worst, each.where.c_str(), each.worst <= goal ? "met" : "missed");
     if (how_.json)
       std::printf("\n}\n");
@@ -209,9 +208,9 @@ private:
     {"pool", "the pool as memory_resource", 0, {}}, {"buffer", "registered_buffer", 0, {}}};
 };
 
-/// Debian's libjemalloc wants its thread-local variables among those that are laid out when a
-/// program starts, where the C library leaves too little room for libraries that come later: starts
-/// this program anew with more.
+/// Restarts this program with more space for thread-local variables if jemalloc needs it. Debian's
+/// libjemalloc requires its thread-local variables in the static TLS block, and the C library
+/// reserves too little of it for libraries that are loaded later.
 void make_room_for_jemalloc(char** argv)
 {
   const jemalloc other;
@@ -224,7 +223,7 @@ void make_room_for_jemalloc(char** argv)
     return;
   ::setenv(variable, (now.empty() ? tunable : now + ':' + tunable).c_str(), 1);
   ::execv("/proc/self/exe", argv);
-  std::perror("warning: cannot start anew"); // and does without
+  std::perror("warning: cannot restart with space for libjemalloc, continuing without it");
 }
 
 int compare(const settings& how)
@@ -239,22 +238,22 @@ int compare(const settings& how)
 
   std::vector<contender> all;
   all.push_back(
-    make_contender("pool", "memory_pool, as memory_resource", resource_allocator{&pool}));
+    make_contender("pool", "memory_pool as memory_resource", resource_allocator{&pool}));
   all.push_back(
     make_contender("buffer", "registered_buffer, context::allocate()", buffer_allocator{&context}));
-  all.push_back(make_contender("malloc", "malloc and free of the C library", system_allocator{}));
+  all.push_back(make_contender("malloc", "C library malloc and free", system_allocator{}));
   if (other.missing().empty())
   {
     extents.emplace(other, context);
     all.push_back(
-      make_contender("jemalloc", "malloc and free of jemalloc", jemalloc_allocator{&other}));
+      make_contender("jemalloc", "jemalloc malloc and free", jemalloc_allocator{&other}));
     all.push_back(make_contender("jemalloc_extents", "jemalloc over registered extents",
       extents_allocator{&other, extents->arena()}));
   }
   all.push_back(make_contender("synchronized_pool", "synchronized_pool_resource over registrations",
     resource_allocator{&standard}));
-  all.push_back(make_contender(
-    "registration", "a registration for each allocation", region_allocator{&context}));
+  all.push_back(
+    make_contender("registration", "one registration per allocation", region_allocator{&context}));
 
   report to(how, all, other);
   bool any = false;
@@ -271,7 +270,8 @@ int compare(const settings& how)
   }
   to.finish();
   if (!any)
-    std::cerr << "error: no case has '" << how.only << "' in its name\n";
+    std::cerr << "error: no case name contains '" << how.only
+              << "'. Run without --only to see the names.\n";
   return any ? 0 : 1;
 }
 
@@ -280,14 +280,15 @@ int compare(const settings& how)
 int main(int argc, char** argv)
 {
   settings how;
-  CLI::App app("Compares ways to come by registered memory, and malloc.");
-  app.add_flag("--quick", how.quick, "fewer sizes, fewer and shorter rounds");
+  CLI::App app("Compares ways to allocate registered memory, and malloc.");
+  app.add_flag("--quick", how.quick, "run fewer sizes, and fewer and shorter rounds");
   app.add_flag("--json", how.json, "print JSON");
-  app.add_option("--only", how.only, "run only the cases whose name has this in it");
+  app.add_option("--only", how.only, "run only the cases whose name contains this text");
   auto* rounds =
-    app.add_option("--rounds", how.rounds, "how often each case runs")->check(CLI::Range(1, 1000));
-  auto* milliseconds = app.add_option("--milliseconds", how.milliseconds, "how long each time")
-                         ->check(CLI::Range(1, 30'000));
+    app.add_option("--rounds", how.rounds, "number of rounds")->check(CLI::Range(1, 1000));
+  auto* milliseconds =
+    app.add_option("--milliseconds", how.milliseconds, "duration of each case in a round")
+      ->check(CLI::Range(1, 30'000));
   CLI11_PARSE(app, argc, argv);
   if (how.quick && rounds->count() == 0)
     how.rounds = 3;

@@ -21,23 +21,22 @@
 #include <thread>
 #include <vector>
 
-// How programs allocate: what is measured is the time from one allocation with its deallocation to
-// the next.
+// Allocation patterns of programs. The measured time covers one allocation with its deallocation.
 
 namespace bench {
 
 enum class pattern
 {
-  window,   ///< so many live blocks, of which a random one is replaced
-  bursts,   ///< some are taken, and given back in reverse order
-  handover, ///< one thread takes, another gives back
+  window,   ///< a fixed number of live blocks; each step replaces a random one
+  bursts,   ///< each step takes several blocks and gives them back in reverse order
+  handover, ///< one thread takes blocks, another gives them back
 };
 
 struct allocation_case
 {
   bench::pattern pattern;
   unsigned threads;
-  std::size_t size; ///< the largest; random ones down to half of it
+  std::size_t size; ///< the largest; sizes are random, down to half of it
 };
 
 inline const char* name_of(pattern p)
@@ -45,7 +44,7 @@ inline const char* name_of(pattern p)
   return p == pattern::window ? "window" : p == pattern::bursts ? "bursts" : "handover";
 }
 
-/// What is random, drawn beforehand: the same for all that are compared.
+/// Random numbers, drawn in advance so that all allocators get the same ones.
 class draws
 {
 public:
@@ -77,7 +76,7 @@ inline std::size_t window_size(std::size_t size)
 }
 
 inline constexpr std::size_t burst_size = 32;
-inline constexpr std::size_t steps_between_looks = 64; // at the clock
+inline constexpr std::size_t steps_between_looks = 64; // steps between two reads of the clock
 
 /// Nanoseconds that this thread was ready to run and had no processor
 /// (Documentation/scheduler/sched-stats of Linux).
@@ -90,14 +89,15 @@ inline double waited_for_processor()
   return waited;
 }
 
-/// Steps until the time is over; the nanoseconds of one, without what others had the processor.
-/// Waiting for a lock counts.
+/// Runs steps for the given duration. Returns the nanoseconds per step, without the time in which
+/// other threads had the processor. Waiting for a lock counts.
 template <class Step>
 double timed(std::chrono::nanoseconds duration, Step step)
 {
   using clock = std::chrono::steady_clock;
-  const auto start =
-    clock::now(); // outside the two other looks, so that no waiting is taken off that is not in it
+  // Read before schedstat: time waited for a processor is only subtracted if the interval contains
+  // it.
+  const auto start = clock::now();
   const double waited = waited_for_processor();
   std::size_t steps = 0;
   for (;;)
@@ -127,7 +127,7 @@ double run_window(typename Allocator::user& user, const draws& random, std::size
     user.give(block);
     block = user.take(drawn.size);
   };
-  (void)timed(duration / 4, step); // warm
+  (void)timed(duration / 4, step); // warm-up
   const double result = timed(duration, step);
   for (auto& each : live)
     user.give(each);
@@ -150,7 +150,7 @@ double run_bursts(
   return timed(duration, step) / static_cast<double>(burst_size);
 }
 
-/// A ring of one writer and one reader.
+/// Ring buffer with one writer and one reader.
 template <class Block>
 class handover_ring
 {
@@ -179,12 +179,12 @@ public:
 private:
   std::vector<Block> places_ = std::vector<Block>(128);
   alignas(64) std::atomic<std::size_t> written_{0};
-  std::size_t seen_read_ = 0; // the writer's
+  std::size_t seen_read_ = 0; // the writer's copy
   alignas(64) std::atomic<std::size_t> read_{0};
-  std::size_t seen_written_ = 0; // the reader's
+  std::size_t seen_written_ = 0; // the reader's copy
 };
 
-/// Nanoseconds of an allocation with its deallocation: the slowest thread's.
+/// Returns the nanoseconds of an allocation with its deallocation, for the slowest thread.
 template <class Allocator>
 double measure(
   const Allocator& allocator, const allocation_case& what, std::chrono::nanoseconds duration)

@@ -21,8 +21,8 @@
 #include <unordered_map>
 #include <utility>
 
-// The ways to come by memory that are compared. Each has a type `block` and, made in the thread
-// that uses it, a `user` that takes and gives blocks.
+// The compared allocators. Each has a type `block`, and a type `user` that takes and gives blocks.
+// A `user` is constructed in the thread that uses it.
 
 namespace bench {
 
@@ -32,7 +32,7 @@ struct plain_block
   std::size_t size = 0;
 };
 
-/// Any memory_resource: this library's pool, or another over registered memory.
+/// Any memory_resource: the pool of this library, or another one over registered memory.
 struct resource_allocator
 {
   using block = plain_block;
@@ -68,7 +68,7 @@ struct buffer_allocator
   };
 };
 
-/// The process's malloc, that of the C library.
+/// The process's malloc, from the C library.
 struct system_allocator
 {
   using block = plain_block;
@@ -111,7 +111,7 @@ struct jemalloc_allocator
   };
 };
 
-/// The same over registered extents, with a cache of its own for each thread.
+/// jemalloc over registered extents, with a cache for each thread.
 struct extents_allocator
 {
   using block = plain_block;
@@ -148,7 +148,7 @@ struct extents_allocator
   };
 };
 
-/// Memory that is mapped and registered for each allocation by itself.
+/// Maps and registers memory for each allocation.
 struct region_allocator
 {
   using block = rdma::memory_region;
@@ -166,7 +166,7 @@ struct region_allocator
   };
 };
 
-/// What std::pmr::synchronized_pool_resource gets its chunks from: memory regions.
+/// Provides std::pmr::synchronized_pool_resource with chunks that are memory regions.
 class registered_upstream final : public std::pmr::memory_resource
 {
 public:

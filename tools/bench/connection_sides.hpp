@@ -20,23 +20,23 @@
 #include <exception>
 #include <thread>
 
-// The client and the server of one measurement, and what they say to each other meanwhile.
+// The client and the server of one measurement, and the control messages between them.
 
 namespace bench {
 
 struct load
 {
   std::uint32_t connections = 0;
-  std::uint32_t at_a_time = 0; // connects
+  std::uint32_t at_a_time = 0; // connects in progress at once
   std::uint32_t exchanges = 0; // round trips of each connection
 };
 
 struct side_figures
 {
-  double cpu_us = 0;        // for each connect
-  double connected_kib = 0; // for each connection, before anything is sent
-  double idle_kib = 0;      // and after the round trips
-  double descriptors = 0;   // for each connection
+  double cpu_us = 0;        // per connect
+  double connected_kib = 0; // per connection, before any message
+  double idle_kib = 0;      // per connection, after the round trips
+  double descriptors = 0;   // per connection
   double threads = 0;       // of the process
 
   side_figures() = default;
@@ -58,16 +58,16 @@ struct figures
   side_figures server;
 };
 
-// The client's; answered when the server has so many connections.
+// Request of the client. The server replies when it has the given number of connections.
 struct question
 {
   enum subject : std::uint32_t
   {
-    ready, // nothing else: to look at what one uses costs time, too
+    ready, // without figures: reading them takes time
     usage,
   };
   subject what = ready;
-  std::uint32_t connections = 0; // 0: there is no question
+  std::uint32_t connections = 0; // 0: no request is pending
 };
 
 inline void rethrow(std::exception_ptr failure)
@@ -76,7 +76,8 @@ inline void rethrow(std::exception_ptr failure)
     std::rethrow_exception(failure);
 }
 
-/// Accepts, echoes, and tells the client what it uses when it has so many connections.
+/// Accepts, echoes, and reports its usage to the client when it has the given number of
+/// connections.
 template <class Connection>
 class connection_server
 {
@@ -165,7 +166,7 @@ public:
   {
     using clock = std::chrono::steady_clock;
     using seconds = std::chrono::duration<double>;
-    // One before all others, for what is made once.
+    // One connection in advance, so that one-time allocations are not measured.
     connect_all(1);
     exchange_all(1);
     const auto [client_before, server_before] = both();
@@ -187,7 +188,8 @@ public:
   }
 
 private:
-  // What both sides use when all is quiet: what goes on behind finished operations counts, too.
+  // Returns the usage of both sides. Waits first, so that background work of finished operations is
+  // included.
   std::pair<usage, usage> both()
   {
     constexpr std::chrono::milliseconds rest{200};
@@ -246,7 +248,7 @@ private:
         const std::byte* data = connections_[index]->incoming();
         for (std::size_t i = 0; i < message_size; ++i)
           if (data[i] != pattern(index, left, i))
-            throw std::runtime_error("something else came back than was sent");
+            throw std::runtime_error("the received data differ from the data sent");
         if (left > 1)
           exchange(index, left - 1);
       });

@@ -36,8 +36,8 @@
 #include <utility>
 #include <vector>
 
-// One connection of each kind that rdma_connections compares, and what all of a side's share.
-// Clients connect() and make round trips; servers accept and echo.
+// The compared kinds of connection, and the resources that all connections of a side share. Clients
+// connect() and make round trips; servers accept and echo.
 
 namespace bench {
 
@@ -53,13 +53,13 @@ inline void check(const rdma::error_code& ec)
     throw rdma::system_error(ec);
 }
 
-/// What is sent in this round of this connection, and must come back.
+/// The content of a message, by connection and round. The reply must be equal.
 inline std::byte pattern(std::size_t connection, std::size_t round, std::size_t i)
 {
   return static_cast<std::byte>(connection * 31 + round * 7 + i);
 }
 
-/// Plain Asio TCP: one HTTP exchange when it has been made, then messages.
+/// Plain Asio TCP: one HTTP exchange after the connect, then messages.
 class tcp_connection
 {
 public:
@@ -105,7 +105,7 @@ public:
     http::response<http::empty_body> response;
     co_await http::async_read(socket_, buffer, response, asio::use_awaitable);
     if (response.result() != http::status::ok)
-      throw std::runtime_error("the server said no");
+      throw std::runtime_error("the server did not respond with 200 OK");
   }
 
   static asio::awaitable<tcp::socket> accept(shared& all)
@@ -113,7 +113,7 @@ public:
     co_return co_await all.acceptor.async_accept(asio::use_awaitable);
   }
 
-  /// The server's part of the exchange.
+  /// The server's side of the HTTP exchange.
   asio::awaitable<void> answer()
   {
     socket_.set_option(tcp::no_delay(true));
@@ -173,7 +173,7 @@ class rdma_connection
 public:
   struct shared
   {
-    // Depth 0: as the library has it.
+    // Depth 0 means the library's default.
     shared(asio::io_context& to_run, std::size_t connections, std::uint32_t depth)
       : io(to_run)
       , memory(context, connections * 2 * message_size)
@@ -193,7 +193,7 @@ public:
 
     asio::io_context& io;
     rdma::context context;
-    rdma::memory_region memory; // 2 messages a connection
+    rdma::memory_region memory; // 2 messages per connection
     rdma::queue_pair_options options;
     std::optional<rdma::acceptor> acceptor;
   };
@@ -221,7 +221,7 @@ public:
 
   asio::awaitable<void> answer() { co_return; }
 
-  // The messages take turns, so that a receive is there before the client has its answer.
+  // Two message buffers alternate, so that a receive is posted before the client gets its reply.
   void echo(std::size_t turn = 0)
   {
     peer_.async_receive(message(turn),
@@ -231,7 +231,7 @@ public:
           return; // the client has closed
         echo(1 - turn);
         peer_.async_send(
-          message(turn), [](rdma::error_code, std::size_t) {}); // the client misses it
+          message(turn), [](rdma::error_code, std::size_t) {}); // the client detects a lost reply
       });
   }
 

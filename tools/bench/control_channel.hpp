@@ -18,8 +18,8 @@
 
 namespace bench {
 
-// How the two processes agree on what comes next: a socket pair that was made before the fork.
-// Blocking.
+// Synchronizes the two processes over a socket pair that was created before the fork. All calls
+// block.
 class control_channel
 {
 public:
@@ -38,7 +38,7 @@ public:
     write(&value, sizeof(value));
   }
 
-  // False when the other process has closed its end.
+  // Returns false when the other process has closed its end.
   template <class T>
     requires std::is_trivially_copyable_v<T>
   bool receive(T& value)
@@ -59,7 +59,7 @@ public:
     if (receive(size))
       text.resize(size);
     if (size == 0 || !read(text.data(), size))
-      throw std::runtime_error("the other process has ended");
+      throw std::runtime_error("the other process has ended; see its message");
     return text;
   }
 
@@ -67,7 +67,7 @@ private:
   void write(const void* data, std::size_t size)
   {
     if (::send(descriptor_, data, size, MSG_NOSIGNAL) != static_cast<ssize_t>(size))
-      throw std::runtime_error("the other process has ended");
+      throw std::runtime_error("the other process has ended; see its message");
   }
 
   bool read(void* data, std::size_t size)

@@ -15,7 +15,7 @@
 
 #include <sys/utsname.h>
 
-// What a benchmark ran on, in words.
+// Describes the machine that a benchmark runs on.
 
 namespace bench {
 

@@ -21,8 +21,8 @@
 #include <dlfcn.h>
 #include <sys/mman.h>
 
-// jemalloc beside the process's own malloc, loaded with its names kept to itself; and an arena of
-// it whose memory is registered.
+// jemalloc, loaded beside the process's own malloc without exporting its symbols, and one of its
+// arenas whose memory is registered.
 
 namespace bench {
 
@@ -63,11 +63,11 @@ public:
       version_ = text;
   }
 
-  /// Why it is not there; empty when it is.
+  /// The reason why jemalloc is not available; empty when it is.
   [[nodiscard]] const std::string& missing() const noexcept { return missing_; }
   [[nodiscard]] const std::string& version() const noexcept { return version_; }
 
-  /// A figure that mallctl() makes, "arenas.create" and the like.
+  /// Calls a mallctl() that creates something ("arenas.create", for example) and returns its index.
   unsigned make(const char* name, extent_hooks* hooks = nullptr) const
   {
     unsigned result = 0;
@@ -75,7 +75,7 @@ public:
     if (mallctl(name, &result, &size, hooks != nullptr ? &hooks : nullptr,
           hooks != nullptr ? sizeof hooks : 0)
       != 0)
-      throw std::runtime_error(std::string("jemalloc refuses ") + name);
+      throw std::runtime_error(std::string("mallctl() of jemalloc failed: ") + name);
     return result;
   }
 
@@ -94,12 +94,12 @@ private:
       missing_ = std::string("libjemalloc.so.2 has no ") + name;
   }
 
-  void* handle_ = nullptr; // never closed: it has no way to end
+  void* handle_ = nullptr; // never closed: jemalloc cannot be unloaded
   std::string missing_;
   std::string version_;
 };
 
-/// An arena of jemalloc's whose extents are registered when they are mapped.
+/// A jemalloc arena whose extents are registered when they are mapped.
 class registered_extents
 {
 public:
@@ -110,11 +110,11 @@ public:
     hooks_.alloc = [](extent_hooks* h, void* at, std::size_t size, std::size_t alignment,
                      bool* zero, bool* commit, unsigned)
     { return at != nullptr ? nullptr : of(h).map(size, alignment, zero, commit); };
-    // Kept and used again: it opts out of giving back.
+    // true opts out of the deallocation: jemalloc keeps the extent and uses it again.
     hooks_.dalloc = [](extent_hooks*, void*, std::size_t, bool, unsigned) { return true; };
     hooks_.split = [](extent_hooks*, void*, std::size_t, std::size_t, std::size_t, bool, unsigned)
     { return false; };
-    // Not across two registrations.
+    // Extents of two registrations must not be merged.
     hooks_.merge = [](extent_hooks* h, void* a, std::size_t, void* b, std::size_t, bool, unsigned)
     { return !of(h).same_region(a, b); };
     arena_ = how.make("arenas.create", &hooks_);
@@ -140,14 +140,14 @@ private:
       return nullptr;
     const auto address =
       (reinterpret_cast<std::uintptr_t>(mapped) + alignment - 1) / alignment * alignment;
-    auto* const data = reinterpret_cast<std::byte*>(address); // what is left over stays mapped
+    auto* const data = reinterpret_cast<std::byte*>(address); // the rest stays mapped
     rdma::error_code ec;
     rdma::memory_region region(context_, data, size, rdma::access::local_write, ec);
     if (ec)
       return nullptr;
     *zero = *commit = true;
     const std::lock_guard lock(mutex_);
-    regions_.emplace(data + size, std::move(region)); // by its end, for upper_bound()
+    regions_.emplace(data + size, std::move(region)); // keyed by its end, for upper_bound()
     return data;
   }
 

@@ -21,8 +21,8 @@
 
 namespace bench {
 
-/// This process and a child, with the two ends of a socket pair. Nothing of Asio's or this
-/// library's survives a fork: made before there is any.
+/// This process and a child, connected by a socket pair. Asio's and this library's objects do not
+/// survive a fork, so construct it before any of them.
 class two_processes
 {
 public:
@@ -49,7 +49,7 @@ public:
   /// This process's end; the caller closes it.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
-  /// In the parent: waits for the child; whether it ended well.
+  /// In the parent: waits for the child, and returns true if its exit status was 0.
   [[nodiscard]] bool wait() const
   {
     int status = 0;

@@ -18,7 +18,7 @@
 
 namespace bench {
 
-/// What this process has used so far, and holds now.
+/// Resources that this process has used so far and holds now.
 struct usage
 {
   double cpu_seconds = 0;
@@ -51,7 +51,7 @@ private:
   }
 };
 
-/// Raises the soft limit of descriptors to the hard one, which is returned.
+/// Raises the soft limit of descriptors to the hard limit and returns it.
 inline std::uint64_t raise_descriptor_limit()
 {
   rlimit limit{};
