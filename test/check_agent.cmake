@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# cmake -D BENCH=PROGRAM -P check_agent.cmake: rdma_agent measures every case, and prints JSON. Times are not judged.
+# cmake -D BENCH=PROGRAM -P check_agent.cmake: rdma_agent measures every case and prints JSON. No limit applies to the times.
 
 execute_process(COMMAND "${BENCH}" --quick --json
   OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status)
@@ -27,4 +27,4 @@ if(NOT seen STREQUAL wanted)
   message(FATAL_ERROR "rdma_agent measured ${seen} instead of ${wanted}")
 endif()
 string(JSON worst GET "${output}" worst_allocate_ratio)
-message(STATUS "${count} results; to allocate takes ${worst} times the bare round trip")
+message(STATUS "${count} results; an allocation takes ${worst} times the bare round trip")

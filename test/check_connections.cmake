@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# cmake -D BENCH=PROGRAM -D CONNECTIONS=N -D IDLE_KIB_MOST=M -P check_connections.cmake: every connection connects and echoes,
-# the figures are printed as JSON, and an idle connection takes no more memory than that on either side. Times are not
-# judged.
+# cmake -D BENCH=PROGRAM -D CONNECTIONS=N -D IDLE_KIB_MOST=M -P check_connections.cmake: rdma_connections
+# connects and echoes on every connection and prints JSON, and an idle connection uses at most M KiB on either side. No
+# limit applies to the times.
 
 execute_process(COMMAND "${BENCH}" --quick --connections "${CONNECTIONS}" --json
   OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status)
@@ -21,7 +21,7 @@ endforeach()
 foreach(kind IN ITEMS queue_pairs queue_pairs_8_8)
   string(JSON idle GET "${output}" ${kind} idle_kib_most)
   if(idle GREATER IDLE_KIB_MOST)
-    message(FATAL_ERROR "an idle connection (${kind}) takes ${idle} KiB")
+    message(FATAL_ERROR "an idle connection (${kind}) uses ${idle} KiB")
   endif()
 endforeach()
 string(JSON held GET "${output}" connections)

@@ -2,9 +2,9 @@
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
 # cmake -D INFO=PROGRAM -P check_info.cmake: rdma_info lists the software device on any machine, also without libibverbs,
-# finds nothing that stops it, and prints JSON that can be read.
+# reports no problem of it, and prints valid JSON.
 
-# run(EXPECTED_STATUS ARGUMENT...): sets output.
+# run(EXPECTED_STATUS COMMAND...): runs the command and sets output. EXPECTED_STATUS is a regular expression.
 function(run expected)
   execute_process(COMMAND ${ARGN} OUTPUT_VARIABLE out ERROR_VARIABLE errors RESULT_VARIABLE status)
   if(NOT status MATCHES "^(${expected})$")
@@ -13,7 +13,7 @@ function(run expected)
   set(output "${out}" PARENT_SCOPE)
 endfunction()
 
-# device_named(JSON NAME): sets device to what devices[] has of that name.
+# device_named(JSON NAME): sets device to the element of devices[] with that name.
 function(device_named json name)
   string(JSON count LENGTH "${json}" devices)
   math(EXPR last "${count} - 1")
@@ -37,7 +37,7 @@ if(NOT state STREQUAL "active" OR NOT address STREQUAL "127.0.0.1" OR NOT depth 
   message(FATAL_ERROR "soft0: state ${state}, first address ${address}, max_qp_wr ${depth}")
 endif()
 
-# What stops this machine's NICs is no failure of the tool: 0 or 1.
+# A problem with this machine's NICs is not a failure of the tool: both 0 and 1 are fine.
 run("0|1" "${INFO}" --doctor --json)
 string(JSON count LENGTH "${output}" doctor)
 math(EXPR last "${count} - 1")
@@ -67,13 +67,13 @@ endif()
 run(0 "${CMAKE_COMMAND}" -E env BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1 BOOST_RDMA_DEVICE=soft0 "${INFO}")
 foreach(words IN ITEMS "cannot load /nowhere/libibverbs.so.1" "soft0" "GID 0 +TCP, 127.0.0.1")
   if(NOT output MATCHES "${words}")
-    message(FATAL_ERROR "without libibverbs, no \"${words}\": ${output}")
+    message(FATAL_ERROR "without libibverbs, the output lacks \"${words}\": ${output}")
   endif()
 endforeach()
 
 run(105 "${INFO}" --for nonsense)
 run(1 "${CMAKE_COMMAND}" -E env BOOST_RDMA_DEVICE=no_such_device "${INFO}" --doctor)
 if(NOT output MATCHES "stops +default device: .*no_such_device")
-  message(FATAL_ERROR "a device that is not there: ${output}")
+  message(FATAL_ERROR "--doctor did not report the missing default device: ${output}")
 endif()
 message(STATUS "${count} findings")

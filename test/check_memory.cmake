@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# cmake -D BENCH=PROGRAM -P check_memory.cmake: rdma_memory measures every case with every allocator that is there, and prints
-# JSON. Times are not judged.
+# cmake -D BENCH=PROGRAM -P check_memory.cmake: rdma_memory measures every case with every available allocator and prints
+# JSON. No limit applies to the times.
 
 execute_process(COMMAND "${BENCH}" --quick --json
   OUTPUT_VARIABLE output ERROR_VARIABLE errors RESULT_VARIABLE status)
@@ -16,7 +16,7 @@ if(NOT jemalloc MATCHES "^left out: ")
 endif()
 list(LENGTH allocators kinds)
 string(JSON count LENGTH "${output}" results)
-math(EXPR wanted "15 * ${kinds}") # three sizes; three patterns, two of them with one and with two threads
+math(EXPR wanted "15 * ${kinds}") # three sizes; five cases: three patterns, two of which run with one and with two threads
 if(NOT count EQUAL wanted)
   message(FATAL_ERROR "rdma_memory printed ${count} results instead of ${wanted}: ${output}")
 endif()

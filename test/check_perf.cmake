@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# cmake -D PERF=PROGRAM -D DIRECTORY=SCRATCH -P check_perf.cmake: rdma_perf measures every case of ours, prints tables and
-# goals, and writes JSON, a picture and distributions. What it measures is not judged.
+# cmake -D PERF=PROGRAM -D DIRECTORY=SCRATCH -P check_perf.cmake: rdma_perf measures every case of this library, prints
+# tables and goals, and writes JSON, a picture and distributions. No limit applies to the results.
 
 file(REMOVE_RECURSE "${DIRECTORY}")
 file(MAKE_DIRECTORY "${DIRECTORY}")
@@ -19,7 +19,7 @@ endif()
 foreach(part IN ITEMS "processor" "wires used" "64 B send and receive" "one-sided operations" "1 MiB blocks"
     "64 B writes" "The library without a device" "A connection that nobody uses" "Goals")
   if(NOT output MATCHES "${part}")
-    message(FATAL_ERROR "rdma_perf printed nothing of \"${part}\": ${output}")
+    message(FATAL_ERROR "rdma_perf did not print \"${part}\": ${output}")
   endif()
 endforeach()
 
@@ -35,7 +35,7 @@ foreach(g RANGE ${last_group})
     string(JSON contender GET "${json}" groups ${g} results ${i} contender)
     string(JSON absent ERROR_VARIABLE present GET "${json}" groups ${g} results ${i} absent)
     if(present STREQUAL "NOTFOUND")
-      # Other programs may be missing here; ours may not.
+      # Only other programs may be missing.
       if(NOT contender MATCHES "^(UCX|perftest)$")
         message(FATAL_ERROR "${name}: ${absent}")
       endif()
@@ -65,7 +65,7 @@ if(NOT picture MATCHES "^<svg .*<polyline .*<rect .*</svg>")
   message(FATAL_ERROR "rdma_perf drew no picture")
 endif()
 if(picture MATCHES "(nan|inf)[\" ,]")
-  message(FATAL_ERROR "rdma_perf drew what it had not measured")
+  message(FATAL_ERROR "rdma_perf drew values that it had not measured")
 endif()
 file(GLOB distributions "${DIRECTORY}/*.hgrm")
 list(LENGTH distributions count)

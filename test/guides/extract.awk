@@ -3,14 +3,14 @@
 
 # awk -v root=PROJECT -v page=doc/X.md -f extract.awk PROJECT/doc/X.md > X.cpp
 #
-# The page's blocks of C++ as one translation unit. A block is a coroutine's statements, with what prelude.hpp declares,
-# unless an HTML comment on the lines before its fence, where no reader sees it, says otherwise:
+# Prints the C++ blocks of a page as one translation unit. By default a block contains the statements of a coroutine
+# and can use the declarations of prelude.hpp. An HTML comment before the fence, which readers do not see, changes this:
 #
-#   <!-- given: CODE -->           goes before the block's code: what the block takes for granted
-#   <!-- at file scope -->         functions, classes, whole programs
-#   <!-- in the same scope -->     goes on where the page's block before ended
-#   <!-- from: PATH -->            stands, line by line, in that file of the project, which is compiled elsewhere
-#   <!-- not compiled: REASON -->  another library's, or no C++ of ours
+#   <!-- given: CODE -->           inserts CODE before the block: the declarations that the block assumes
+#   <!-- at file scope -->         the block contains functions, classes or a whole program
+#   <!-- in the same scope -->     the block continues the scope of the page's previous block
+#   <!-- from: PATH -->            the block is a quotation, line by line, of that file, which is compiled elsewhere
+#   <!-- not compiled: REASON -->  the block is another library's code, or not C++
 
 function fail(text) {
   print page ":" FNR ": " text > "/dev/stderr"
@@ -22,7 +22,7 @@ function trimmed(text) {
   return text
 }
 
-# A hint is whole: remembers what it says.
+# Stores the effect of a complete hint.
 function take_hint(text) {
   text = trimmed(text)
   if (text ~ /^given:/) { given = given substr(text, 7) "\n"; hints++ }
@@ -37,13 +37,13 @@ function forget_hints() {
 }
 
 function close_scope() {
-  # A scope of the block's own may declare what has a name of prelude.hpp's.
+  # The inner scope allows a block to redeclare names of prelude.hpp.
   if (scope == "coroutine") code = code "\n}\nco_return;\n}\n}\n"
   else if (scope == "file") code = code "\n}\n"
   scope = ""
 }
 
-# Includes go to the top: the rest is in a namespace of its own.
+# Moves includes to the top of the translation unit, because each block is in its own namespace.
 function without_includes(text,    lines, n, i, kept) {
   n = split(text, lines, "\n")
   kept = ""
@@ -58,14 +58,14 @@ function without_includes(text,    lines, n, i, kept) {
 
 function line_directive(number, name) { return "\n#line " number " \"" name "\"\n" }
 
-# Whether the block's lines stand in the file, one after another, whatever their indentation.
+# Returns 1 if the file contains the block's lines consecutively, with any indentation.
 function stands_in(file, text,    lines, n, i, j, there, line, count, status) {
   n = split(text, lines, "\n")
   while (n > 0 && trimmed(lines[n]) == "") n--
   count = 0
   while ((status = (getline line < (root "/" file))) > 0) there[++count] = trimmed(line)
   close(root "/" file)
-  if (status < 0) { fail("there is no file " file); return 1 }
+  if (status < 0) { fail("the file " file " does not exist"); return 1 }
   for (i = 1; i + n - 1 <= count; i++) {
     for (j = 1; j <= n && there[i + j - 1] == trimmed(lines[j]); j++) {}
     if (j > n) return 1
@@ -77,13 +77,13 @@ function take_block() {
   blocks++
   if (left_out) { uncompiled++; return }
   if (from != "") {
-    if (!stands_in(from, block)) fail("the block before does not stand like this in " from)
+    if (!stands_in(from, block)) fail("the preceding block is not a quotation of " from "; copy its lines again")
     quoted++
     return
   }
   compiled++
   if (same_scope) {
-    if (scope == "") { fail("no block before to go on with"); return }
+    if (scope == "") { fail("\"in the same scope\" needs a block before it"); return }
   } else {
     close_scope()
     number++
@@ -121,13 +121,13 @@ in_hint {
   next
 }
 /^[ \t]*```cpp/ { in_block = 1; block = ""; first = FNR + 1; next }
-/^[ \t]*```(c|C|c\+\+|cc)?[ \t]*$/ && /```./ { fail("a block of C or C++ is to be marked ```cpp") }
+/^[ \t]*```(c|C|c\+\+|cc)?[ \t]*$/ && /```./ { fail("mark a block of C or C++ with ```cpp") }
 /^[ \t]*```/ { in_other = 1; next }
 { if (hints && trimmed($0) != "") { forget_hints() } }
 
 END {
   close_scope()
-  if (in_block || in_other || in_hint) fail("it ends within a block or a comment")
+  if (in_block || in_other || in_hint) fail("the page ends within a block or a comment")
   print "// Made from " page ".\n#include \"guides/prelude.hpp\"\n" includes
   print "namespace {\n" code "\n}"
   printf "%s: %d blocks compiled, %d quoted from files, %d left out\n", page, compiled, quoted, uncompiled > "/dev/stderr"
