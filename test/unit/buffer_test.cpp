@@ -188,7 +188,7 @@ TEST_CASE("a batch notes its operations in order and can be used again")
   CHECK(batch.entries()[1].what.immediate == 7);
   batch.clear();
   CHECK(batch.empty());
-  CHECK(batch.pieces().empty());
+  CHECK(batch.buffers().empty());
 }
 
 TEST_CASE("rights combine and are tested as a whole")

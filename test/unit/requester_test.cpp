@@ -107,7 +107,7 @@ TEST_CASE("a refused request's completion is told when nothing of it is being se
   CHECK(s.requests.failed());
   // Its slot and its memory are still the requester's: half of this frame may have left.
   CHECK(s.told.completions.empty());
-  pieces from;
+  pinned_buffers from;
   std::uint64_t done = 0;
   CHECK(s.requests.gather(under_way, 0, sender::segment, from, done));
   CHECK(done == sender::segment);
