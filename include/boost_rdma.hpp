@@ -8,9 +8,9 @@
 #ifndef BOOST_RDMA_HPP
 #define BOOST_RDMA_HPP
 
-// Everything, for users in a hurry, but for two: <boost_rdma/upgrade.hpp>, which needs Boost.Beast
-// and its compile time, and <boost_rdma/native.hpp>, which needs rdma-core's headers. Inside this
-// repository each file includes what it uses.
+// Includes all public headers, with two exceptions: <boost_rdma/upgrade.hpp> needs Boost.Beast and
+// its compile time, and <boost_rdma/native.hpp> needs rdma-core's headers. Inside this repository
+// each file includes what it uses.
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/acceptor_options.hpp>
@@ -52,14 +52,14 @@
 #include <boost_rdma/version.hpp>
 
 /// @namespace rdma
-/// RDMA for Boost.Asio. Everything is here, but for RDMA-CM (rdma::cm) and the software device's
-/// settings (rdma::software).
+/// RDMA for Boost.Asio. Contains the whole library, except RDMA-CM (rdma::cm) and the settings of
+/// the software device (rdma::software).
 
 /// @namespace rdma::cm
-/// Connecting by RDMA-CM (librdmacm, rdma_cm(7)): to programs that are not of this library, and on
+/// Connections by RDMA-CM (librdmacm, rdma_cm(7)): to programs that do not use this library, and on
 /// iWARP.
 
 /// @namespace rdma::software
-/// The software device: what context_options::software takes.
+/// Settings of the software device, for context_options::software.
 
 #endif // BOOST_RDMA_HPP

@@ -13,7 +13,7 @@
 
 namespace rdma {
 
-/// The acceptor of programs that do not choose an executor type.
+/// Acceptor with the default executor type.
 using acceptor = basic_acceptor<>;
 
 } // namespace rdma

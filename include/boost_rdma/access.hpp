@@ -10,11 +10,11 @@
 
 namespace rdma {
 
-/// What may be done with registered memory (ibv_access_flags, value for value).
+/// Access rights of registered memory (ibv_access_flags, value for value).
 /**
- * Local reading is always permitted. remote_write and remote_atomic need local_write
- * (ibv_reg_mr(3)). Nothing is reachable from remote unless one of the remote_ rights is given.
- * Rights are put together with |.
+ * Local reading is always permitted. remote_write and remote_atomic require local_write
+ * (ibv_reg_mr(3)). A peer cannot reach the memory unless at least one of the remote_ rights is
+ * given. Combine rights with |.
  */
 enum class access : unsigned
 {
@@ -26,31 +26,31 @@ enum class access : unsigned
   window_bind = 1 << 4,   ///< memory windows may be bound to the region
 };
 
-/// All rights of either.
+/// Returns the rights that are in at least one of `a` and `b`.
 constexpr access operator|(access a, access b) noexcept
 {
   return static_cast<access>(static_cast<unsigned>(a) | static_cast<unsigned>(b));
 }
 
-/// The rights that both have.
+/// Returns the rights that are in both `a` and `b`.
 constexpr access operator&(access a, access b) noexcept
 {
   return static_cast<access>(static_cast<unsigned>(a) & static_cast<unsigned>(b));
 }
 
-/// What is left of some rights when others are taken away.
+/// Returns `rights` without those in `taken`.
 constexpr access without(access rights, access taken) noexcept
 {
   return static_cast<access>(static_cast<unsigned>(rights) & ~static_cast<unsigned>(taken));
 }
 
-/// Whether all rights of `wanted` are among `granted`.
+/// Returns true if `granted` contains all rights of `wanted`.
 constexpr bool permits(access granted, access wanted) noexcept
 {
   return (granted & wanted) == wanted;
 }
 
-/// Every right that a peer can be given.
+/// All rights that a peer can have.
 inline constexpr access remote_access =
   access::remote_write | access::remote_read | access::remote_atomic;
 

@@ -12,7 +12,7 @@
 
 namespace rdma {
 
-/// The agent of an rdma::queue_pair.
+/// Agent of an rdma::queue_pair.
 using agent = basic_agent<>;
 
 } // namespace rdma

@@ -15,39 +15,39 @@
 
 namespace rdma {
 
-/// How long a peer's agent may take to answer, unless another time is given, before a request ends
-/// with boost::asio::error::timed_out.
+/// Default time that a peer's agent has to answer. After it a request completes with
+/// boost::asio::error::timed_out.
 inline constexpr std::chrono::milliseconds agent_time_limit{5'000};
 
-/// What basic_agent::async_allocate() asks for, beside a size.
+/// Parameters of basic_agent::async_allocate(), in addition to the size.
 struct allocation_options
 {
-  /// Of the memory's address: a power of two, 4096 at most; error::bad_alignment for others.
+  /// Alignment of the memory's address: a power of two, at most 4096. Other values complete with
+  /// error::bad_alignment.
   std::uint32_t alignment = 64;
 
-  /// How long the lease is to last; without a limit, as long as the connection. The peer may grant
-  /// less.
-  /** See remote_memory::expires_at(). */
+  /// Duration of the lease. Without a limit it lasts as long as the connection.
+  /** The peer may grant less: see remote_memory::expires_at(). */
   std::chrono::milliseconds lifetime = std::chrono::milliseconds::max();
 
-  /// What this side may do with the memory: one or more remote_ rights, else error::bad_access.
+  /// Rights of this side on the memory: one or more remote_ rights, otherwise error::bad_access.
   access rights = remote_access;
 
-  /// How long the peer may take to answer.
+  /// Time that the peer has to answer.
   std::chrono::milliseconds time_limit = agent_time_limit;
 };
 
-/// What basic_agent::async_lend() gives.
+/// Parameters of basic_agent::async_lend().
 struct lend_options
 {
-  /// What the peer may do with the memory: one or more remote_ rights, else error::bad_access.
+  /// Rights of the peer on the memory: one or more remote_ rights, otherwise error::bad_access.
   access rights = access::remote_read;
 
-  /// When the memory is taken back; without a limit, when the loan is destroyed, or the connection
+  /// Duration of the loan. Without a limit it lasts until the loan is destroyed or the connection
   /// ends.
   std::chrono::milliseconds lifetime = std::chrono::milliseconds::max();
 
-  /// How long making the memory reachable and the peer's answer may take.
+  /// Time limit for exposing the memory and receiving the peer's answer.
   std::chrono::milliseconds time_limit = agent_time_limit;
 };
 

@@ -23,44 +23,49 @@
 
 namespace rdma {
 
-/// Manages memory on the other host: what basic_queue_pair::agent() returns.
+/// Manages memory on the other host. basic_queue_pair::agent() returns it.
 /**
- * The peers' agents talk by a queue pair of their own, made when one of them first has something to
- * say, so that no message of theirs takes a receive that the program posted. They work by
- * themselves on the queue pairs' executors.
+ * The agents of the two peers communicate through a queue pair of their own. It is created when one
+ * of them first has a message to send. The agents' messages therefore never consume a receive that
+ * the program posted. The agents run by themselves on the queue pairs' executors.
  *
- * Memory of the peer's is granted by its lessor (queue_pair_options::grant_from()). For the rest
- * the peer's program needs to have asked for its agent, too: until then requests wait, for as long
- * as their time limit.
+ * The peer's memory is granted by its lessor (queue_pair_options::grant_from()). All other requests
+ * require that the peer's program has called agent(), too. Until it does, requests wait, up to
+ * their time limit.
  *
- * Requests may be outstanding in any number, of which 16 are with the peer at a time, and are
- * answered in any order.
+ * Any number of requests may be outstanding. At most 16 of them are sent to the peer at a time.
+ * They are answered in any order. If a request times out or is cancelled and the peer grants it
+ * later, the agent returns the grant to the peer.
  *
- * The agent keeps io_context::run() from returning while operations of it are outstanding, and
- * while memory of this side is out to the peer. Otherwise it hears of what the peer says (that it
- * lends something, that it took something back) when anything else is outstanding on the completion
- * queue, such as a receive. It is the queue pair's, and ends with the connection; a handle may be
- * copied, and kept.
+ * The agent keeps io_context::run() from returning while its operations are outstanding, and while
+ * memory of this side is lent or leased to the peer. At other times it receives the peer's
+ * notifications (memory that the peer lends or takes back) only while another operation is
+ * outstanding on the completion queue, such as a receive. The agent belongs to the queue pair and
+ * ends with the connection. A handle may be copied and kept.
  *
  * @par Errors
- * Of every request: error::not_connected, error::closed, and what ended the connection;
- * operation_not_supported on a connection that has no control channel (by connect() or RDMA-CM);
- * boost::asio::error::timed_out when the peer's agent does not answer in time; error::agent_ended
- * when the agents talk no more; error::forked in a child process. What a request that timed out, or
- * was cancelled, would have given is given back when it comes.
+ * Every request can complete with:
+ * @li error::not_connected: the queue pair is not connected yet.
+ * @li error::closed: the queue pair was closed or moved from.
+ * @li the error that ended the connection.
+ * @li operation_not_supported: the connection has no control channel (it was made by connect() or
+ *     RDMA-CM).
+ * @li boost::asio::error::timed_out: the peer's agent did not answer in time.
+ * @li error::agent_ended: the agents no longer communicate.
+ * @li error::forked: the call was made in a child process.
  *
  * @par Per-operation cancellation
- * terminal, partial and total end the wait, with operation_aborted.
+ * terminal, partial and total end the wait with operation_aborted.
  *
  * @par Thread safety
- * Distinct objects: safe, also those of one queue pair. Shared objects: safe, except for assignment
- * and destruction.
+ * Distinct objects: safe, including objects of the same queue pair. Shared objects: safe, except
+ * for assignment and destruction.
  */
 template <class Executor = boost::asio::any_io_executor>
 class basic_agent
 {
 public:
-  /// What handlers run on that have no executor of their own.
+  /// The executor type, for handlers without an associated executor.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
@@ -71,7 +76,8 @@ public:
     using other = basic_agent<OtherExecutor>;
   };
 
-  /// The agent of a connected queue pair. What stands in the way is the outcome of each operation.
+  /// Creates a handle to the agent of a connected queue pair. If the queue pair cannot have an
+  /// agent, each operation completes with the reason.
   explicit basic_agent(const basic_queue_pair<Executor>& owner)
     : basic_agent(owner.get_executor(), owner.core())
   {
@@ -84,33 +90,40 @@ public:
   {
   }
 
-  /// The queue pair's executor.
+  /// Returns the queue pair's executor.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
-  /// How long the peer may take to answer what is asked through this handle, but for what has
-  /// options that say so.
+  /// Sets the time that the peer has to answer requests made through this handle. Requests whose
+  /// options contain a time limit use that one instead.
   void time_limit(std::chrono::milliseconds limit) noexcept { time_limit_ = limit; }
 
-  /// What was set, else agent_time_limit.
+  /// Returns the time limit of this handle; initially agent_time_limit.
   [[nodiscard]] std::chrono::milliseconds time_limit() const noexcept { return time_limit_; }
 
-  /// Leases memory of the peer's, all zero.
+  /// Leases memory of the peer, filled with zeros.
   /**
-   * @param size Bytes, more than none.
-   * @param options Alignment, lifetime, rights, and how long the peer may take.
+   * @param size Size in bytes; must be greater than 0.
+   * @param options Alignment, lifetime, rights and time limit.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::remote_memory) @endcode
-   * With an error the memory is empty.
+   * The memory is empty if there is an error.
    *
-   * Beside what the class lists: error::no_lessor, error::quota_exceeded, error::pool_exhausted,
-   * error::bad_alignment, error::remote_right_missing for rights that the peer does not give,
-   * error::lease_failed; error::empty_buffer, error::bad_access.
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::no_lessor: the peer's program grants no memory.
+   * @li error::quota_exceeded: the peer's quota does not allow the request.
+   * @li error::pool_exhausted: the peer's memory pool reached its limit.
+   * @li error::bad_alignment: the alignment is not a power of two, or is greater than 4096.
+   * @li error::remote_right_missing: the peer does not grant these rights.
+   * @li error::lease_failed: the peer could not expose the memory.
+   * @li error::empty_buffer: the size is 0.
+   * @li error::bad_access: the rights are not one or more remote_ rights.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is
-   * given back.
+   * terminal, partial and total end the wait with operation_aborted. Memory that the peer grants
+   * afterwards is returned to it.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -122,17 +135,17 @@ public:
       { core.allocate(executor, size, options, std::move(handler)); });
   }
 
-  /// As above, with time_limit() and otherwise the options' defaults.
+  /// Leases memory of the peer, with time_limit() and the default values of all other options.
   /**
-   * @param size Bytes, more than none.
+   * @param size Size in bytes; must be greater than 0.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::remote_memory) @endcode
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; what the peer grants then is
-   * given back.
+   * terminal, partial and total end the wait with operation_aborted. Memory that the peer grants
+   * afterwards is returned to it.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -144,23 +157,26 @@ public:
     return async_allocate(size, options, std::forward<CompletionToken>(token));
   }
 
-  /// Has a lease last this much longer from now on, or as much as the peer grants: see
-  /// remote_memory::expires_at().
+  /// Extends a lease by a lifetime that begins now.
   /**
-   * What the peer lent lasts as long as the peer's program said: error::lease_ended.
+   * The peer may grant less: see remote_memory::expires_at(). Memory that the peer lent cannot be
+   * renewed; its lifetime is set by the peer's program.
    *
-   * @param memory May go before the handler is called.
-   * @param lifetime From when the peer hears of it; milliseconds::max() is as long as the
-   * connection.
+   * @param memory The leased memory. It may be destroyed before the handler is called.
+   * @param lifetime Lifetime from the moment that the peer receives the request.
+   * milliseconds::max() means as long as the connection.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * error::lease_ended when that was before.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::lease_ended: the lease had ended before, or the memory was lent by the peer.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the lease may have been
-   * renewed all the same.
+   * terminal, partial and total end the wait with operation_aborted. The lease may have been
+   * renewed nevertheless.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -173,20 +189,23 @@ public:
       { core.renew(executor, lease, lifetime, limit, std::move(handler)); });
   }
 
-  /// Ends a lease, and waits until the peer has its memory back.
+  /// Ends a lease and completes when the peer has its memory back.
   /**
-   * Operations that use the memory should have completed before: they are carried out in no
-   * particular order with this.
+   * Wait for the operations that use the memory first: their order relative to this one is
+   * undefined.
    *
-   * @param memory Whose lease it is; of other agents: error::lease_ended.
+   * @param memory The leased memory.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * error::lease_ended when that was before.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::lease_ended: the lease had ended before, or belongs to another agent.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the lease ends all the same.
+   * terminal, partial and total end the wait with operation_aborted. The lease ends nevertheless.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -199,22 +218,27 @@ public:
       { core.release(executor, std::move(lease), limit, std::move(handler)); });
   }
 
-  /// Ends a lease, and gives the memory, with what has been written to it, to the peer's program.
+  /// Ends a lease and hands the memory, with the data written to it, to the peer's program.
   /**
-   * For memory that the peer's lessor granted: what a peer lent is its program's anyway
-   * (error::lease_ended). The peer's async_receive_local() has it. Operations that use the memory
-   * should have completed before.
+   * The peer's async_receive_local() receives the memory. It must have been granted by the peer's
+   * lessor: memory that the peer lent belongs to its program anyway. Wait for the operations that
+   * use the memory first.
    *
-   * @param memory Whose lease it is; of other agents: error::lease_ended.
+   * @param memory The leased memory.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * Success: the memory is the peer's program's. error::lease_ended when that was before.
+   * Success: the memory belongs to the peer's program.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::lease_ended: the lease had ended before, belongs to another agent, or is for memory
+   *     that the peer lent.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the memory is handed over all
-   * the same.
+   * terminal, partial and total end the wait with operation_aborted. The memory is handed over
+   * nevertheless.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -227,24 +251,32 @@ public:
       { core.hand_over(executor, std::move(lease), limit, std::move(handler)); });
   }
 
-  /// Gives the peer a lease of memory of this side's; its async_receive_remote() has it.
+  /// Lends memory of this side to the peer, whose async_receive_remote() receives the lease.
   /**
-   * @param region All of it; memory from a pool, a memory_region with access::window_bind, or any
-   * registered memory where the device has no windows. It has to stay, and is kept registered,
-   * until the loan is back.
-   * @param options Rights, lifetime, and how long the peer may take.
+   * @param region The memory to lend; all of it is lent. It is memory from a pool or a
+   * memory_region with access::window_bind. If the device has no memory windows, it may be any
+   * registered memory. It must remain valid, and is kept registered, until the loan is returned.
+   * @param options Rights, lifetime and time limit.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::loan) @endcode
-   * With an error nothing is lent.
+   * Nothing is lent if there is an error.
    *
-   * Beside what the class lists: error::not_registered, error::wrong_context, error::empty_buffer,
-   * error::bad_access (also for writing to memory without access::local_write), error::read_only,
-   * error::not_exposed, error::inbox_full; what binding a window or registering said.
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::not_registered: the memory is not registered.
+   * @li error::wrong_context: the memory is registered in another context or protection domain.
+   * @li error::empty_buffer: the region has no bytes.
+   * @li error::bad_access: the rights are not one or more remote_ rights, or they include writing
+   *     and the memory lacks access::local_write.
+   * @li error::read_only: the memory was registered as const and the rights include writing.
+   * @li error::not_exposed: the memory lacks access::window_bind.
+   * @li error::inbox_full: the peer's program does not take what it is lent.
+   * @li the error of binding a memory window, or of registering memory.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the memory is taken back.
+   * terminal, partial and total end the wait with operation_aborted. The memory is taken back.
    */
   template <boost::asio::completion_token_for<void(error_code, loan)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -256,16 +288,17 @@ public:
       { core.lend(executor, region, options, std::move(handler)); });
   }
 
-  /// As above, with time_limit() and otherwise the options' defaults: for reading.
+  /// Lends memory of this side to the peer for reading, with time_limit() and the default values of
+  /// all other options.
   /**
-   * @param region See above.
+   * @param region See the overload with options.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::loan) @endcode
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the memory is taken back.
+   * terminal, partial and total end the wait with operation_aborted. The memory is taken back.
    */
   template <boost::asio::completion_token_for<void(error_code, loan)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -277,21 +310,24 @@ public:
     return async_lend(region, options, std::forward<CompletionToken>(token));
   }
 
-  /// Waits until a loan is back, however that comes about.
+  /// Waits until a loan has ended, for any reason.
   /**
-   * Any number of waits may be outstanding; time_limit() does not count.
+   * Any number of waits may be outstanding. time_limit() does not apply.
    *
-   * @param lent May go before the handler is called, which takes the memory back.
-   * error::lease_ended where it is empty.
+   * @param lent The loan. Destroying it takes the memory back, also before the handler is called.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * Success: the peer gave it back, its time is over, or this side took it back; else what ended
-   * the connection.
+   * Success: the peer returned the memory, the loan's lifetime ended, or this side took the memory
+   * back.
+   *
+   * @par Errors
+   * @li error::lease_ended: `lent` is empty.
+   * @li the error that ended the connection.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; the memory stays lent.
+   * terminal, partial and total end the wait with operation_aborted. The memory remains lent.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -303,18 +339,19 @@ public:
       { core.wait_return(executor, lease, std::move(handler)); });
   }
 
-  /// Waits for something that the peer lends. What nobody waits for is kept, 64 of them at most.
+  /// Waits for memory that the peer lends.
   /**
-   * Without a time limit. Any number of waits may be outstanding; the oldest gets the next.
+   * There is no time limit. Any number of waits may be outstanding; the oldest one receives the
+   * next lease. Leases that arrive while no wait is outstanding are kept, at most 64 of them.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::remote_memory) @endcode
-   * With an error the memory is empty.
+   * The memory is empty if there is an error.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; nothing is lost by it.
+   * terminal, partial and total end the wait with operation_aborted. No lease is lost.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_memory)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -326,20 +363,21 @@ public:
       { core.receive_remote(executor, std::move(handler)); });
   }
 
-  /// Waits for memory of this side's that the peer hands over.
+  /// Waits for memory of this side that the peer hands over.
   /**
-   * What nobody waits for is kept, also when the connection has ended, for as long as the queue
-   * pair or a handle of its agent is, and counts for the quotas. Without a time limit. Any number
-   * of waits may be outstanding; the oldest gets the next.
+   * There is no time limit. Any number of waits may be outstanding; the oldest one receives the
+   * next memory. Memory that is handed over while no wait is outstanding is kept, also after the
+   * end of the connection, until the queue pair and all handles of its agent are destroyed. It
+   * counts towards the quotas until then.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::registered_buffer) @endcode
-   * The memory, which comes from the lessor's pool. With an error it is empty.
+   * The memory comes from the lessor's pool. It is empty if there is an error.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, with operation_aborted; nothing is lost by it.
+   * terminal, partial and total end the wait with operation_aborted. No memory is lost.
    */
   template <boost::asio::completion_token_for<void(error_code, registered_buffer)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

@@ -24,9 +24,12 @@
 
 namespace rdma {
 
-/// What a device of a context reports by itself, as an Asio I/O object: ports that go down,
-/// addresses that come and go, queues that fail, the device's end (ibv_get_async_event(3)).
+/// Reports the asynchronous events of one of a context's devices, as an Asio I/O object
+/// (ibv_get_async_event(3)).
 /**
+ * Events are: a port that changes its state, an address that is added or removed, a queue that
+ * fails, and the failure or removal of the device.
+ *
  * @code
  * rdma::device_events events(io, rdma);
  * for (;;)
@@ -36,22 +39,26 @@ namespace rdma {
  * }
  * @endcode
  *
- * Listening is voluntary. Whether or not anybody does, the library reads every event and does what
- * it must: a device that failed or was removed ends all operations of its queue pairs with
- * error::device_lost; a queue pair that the device reports as failed goes to the error state, and
- * its operations end; a failed completion queue or shared receive queue ends its queue pairs with
- * error::completion_queue_failed or error::shared_receive_queue_failed. A port that went down ends
- * nothing: operations are repeated until queue_pair_options::retry_count is used up.
+ * Using this class is optional. The library reads every event in any case and acts on it:
+ * @li A device that failed or was removed: all operations of its queue pairs end with
+ *     error::device_lost.
+ * @li A queue pair that the device reports as failed: it enters the error state, and its operations
+ *     end.
+ * @li A failed completion queue or shared receive queue: its queue pairs end with
+ *     error::completion_queue_failed or error::shared_receive_queue_failed.
+ * @li A port that goes down: nothing ends. The device retries operations until
+ *     queue_pair_options::retry_count is exhausted.
  *
- * close(), as destruction, stops listening; cancel() ends the waits alone: events go on being kept.
- * is_open() and get_executor() are as Asio's I/O objects have them.
+ * close() and the destructor stop the reporting. cancel() only ends the waits; events are still
+ * kept. is_open() and get_executor() work as those of Asio's I/O objects.
  *
- * Any number of objects may listen to one device: each gets every event that comes after it was
- * made, those between two waits included, up to device_events_options::capacity. Events of other
- * contexts' queue pairs are not seen; events of ports and of the device are seen by everyone.
+ * Any number of objects may report the events of one device. Each one receives all events that
+ * occur after its construction, including those between two waits, up to
+ * device_events_options::capacity. Events of queue pairs of other contexts are not reported. Events
+ * of ports and of the device are reported to all objects.
  *
- * The library reads the events of every device it opened, on one thread for the process: do not
- * call ibv_get_async_event() on device::native_handle() yourself.
+ * The library reads the events of every device that it opened, on one thread for the process. Do
+ * not call ibv_get_async_event() on device::native_handle().
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets. The context may run on
@@ -61,7 +68,7 @@ template <class Executor = boost::asio::any_io_executor>
 class basic_device_events : public detail::io_object<Executor, detail::device_events_core>
 {
 public:
-  /// What handlers run on that have no executor of their own.
+  /// The executor type, for handlers without an associated executor.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
@@ -72,16 +79,19 @@ public:
     using other = basic_device_events<OtherExecutor>;
   };
 
-  /// Listens from here on.
+  /// Starts to report the events of a device.
   /**
-   * @param executor For handlers that have none of their own.
-   * @param context Whose device it is.
-   * @param options `device` is the name of one of the context's devices, empty for the default one;
-   * `capacity` is how many events are kept between two waits, 256 unless it is set: beyond it the
-   * oldest gives way, and device_event::lost counts them.
+   * @param executor Executor for handlers without an associated executor.
+   * @param context The context that opened the device.
+   * @param options `device` is the name of one of the context's devices; empty means the default
+   * one. `capacity` is the number of events that are kept between two waits, 256 by default. Beyond
+   * it the oldest event is dropped and counted in device_event::lost.
    *
-   * Throws system_error: error::no_device when the context has not opened a device of that name,
-   * error::device_lost, error::forked, or that there is no thread to be had.
+   * @throws system_error with one of these errors:
+   * @li error::no_device: the context has not opened a device of that name.
+   * @li error::device_lost: the device failed or was removed.
+   * @li error::forked: the context was made in the parent process.
+   * @li the error of starting a thread.
    */
   basic_device_events(const executor_type& executor, const rdma::context& context,
     const device_events_options& options = device_events_options())
@@ -90,7 +100,7 @@ public:
   {
   }
 
-  /// As above, with the executor of an execution context.
+  /// Starts to report the events of a device, with the executor of an execution context.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_device_events(ExecutionContext& owner, const rdma::context& context,
@@ -99,23 +109,26 @@ public:
   {
   }
 
-  /// Waits for the next event, or takes the oldest that is kept.
+  /// Waits for the next event, or takes the oldest one that is kept.
   /**
-   * Any number of waits may be outstanding; the oldest gets the next event.
+   * Any number of waits may be outstanding; the oldest one receives the next event. An outstanding
+   * wait keeps io_context::run() from returning, as that of a timer does.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::device_event) @endcode
-   * With an error the event has no meaning.
+   * The event has no meaning if there is an error.
    *
-   * What can go wrong: operation_aborted; error::closed; error::forked; error::device_lost, once
-   * device_event_type::device_fatal was delivered, as nothing comes after it.
-   *
-   * An outstanding wait keeps io_context::run() from returning, as a timer's does.
+   * @par Errors
+   * @li operation_aborted: the wait was cancelled, or the object was closed during it.
+   * @li error::closed: the object was closed or moved from before.
+   * @li error::forked: the object was made in the parent process.
+   * @li error::device_lost: device_event_type::device_fatal was delivered before; no event follows
+   *     it.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total withdraw the wait. No event is lost by it.
+   * terminal, partial and total withdraw the wait. No event is lost.
    */
   template <boost::asio::completion_token_for<void(error_code, device_event)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

@@ -43,64 +43,99 @@ class basic_agent;
 
 /// A reliable connection (IBV_QPT_RC, IBA 9.7) as an Asio I/O object.
 /**
- * Operations are posted to the device in the order of their initiating calls, and complete in that
- * order within each direction. More of them than the device's queue holds wait their turn inside.
+ * Operations are posted to the device in the order of their initiating calls. They complete in that
+ * order within each direction. Operations that do not fit into the device's queue wait inside the
+ * queue pair object.
  *
  * @par Buffers
  * A buffer belongs to the operation from the initiating call until its handler is called. The
- * operation keeps it registered for that time; memory of the user's own must stay as well.
+ * operation keeps the buffer registered for that time. Memory that the program owns must remain
+ * valid as well.
  *
- * Sends, receives, writes and reads take plain memory, too (boost::asio::buffer(), std::span): what
- * is small is copied, what is large is registered, and found again the next time;
- * queue_pair_options::copy_max is the bound between them. What has been received or read is in
- * plain memory when the handler is called with success; after an error the part that was to be
- * copied is as it was before. Batches and windows take registered memory only.
+ * @par
+ * Sends, receives, writes and reads also take plain memory (boost::asio::buffer(), std::span).
+ * Small buffers are copied. Large buffers are registered, and the registration is reused the next
+ * time. queue_pair_options::copy_max is the limit between the two. Received or read data is in
+ * plain memory when the handler is called with success. After an error, memory that was to be
+ * filled by copying is unchanged. Batches and windows take registered memory only.
  *
  * @par Handlers
  * Every handler is called exactly once, on its associated executor, and never inside the initiating
- * call. Operations that are outstanding when the queue pair is closed or destroyed complete
- * with boost::asio::error::operation_aborted, once the device has let go of their buffers.
+ * call. If the queue pair is closed or destroyed, outstanding operations complete with
+ * boost::asio::error::operation_aborted, once the device no longer uses their buffers.
  *
  * @par Closing
- * close(), as destruction, ends the connection at once: the peer is told where there is a control
- * channel or RDMA-CM, and what has not arrived may be lost; async_shutdown() loses nothing. There
- * is no cancel(): cancel single operations by their slots. is_open() says whether it was neither
- * closed nor moved from, get_executor() what it was made with. Of an object that was moved from
- * every operation completes with error::closed.
+ * close() and the destructor end the connection at once. The peer is notified if there is a control
+ * channel or RDMA-CM. Data that has not arrived may be lost; async_shutdown() loses nothing. There
+ * is no cancel(): cancel single operations through their cancellation slots. is_open() returns
+ * false after close() and after a move from the object. get_executor() returns the executor passed
+ * to the constructor. On an object that was moved from, every operation completes with
+ * error::closed.
+ *
+ * @par Errors of the device
+ * An error of the device (rdma::wc_status) moves the queue pair to the error state (IBA 10.3.1).
+ * All outstanding operations complete with wc_status::flushed, and the queue pair cannot be used
+ * again. Work requests posted after the failed one may have been carried out nevertheless.
+ * diagnose() describes the first failure.
+ *
+ * @par
+ * If the device fails or is removed, all operations end with error::device_lost; see
+ * rdma::device_events. Features that the device lacks (atomics, immediate data) complete with
+ * operation_not_supported, and diagnose() names the feature.
  *
  * @par Errors
- * An error of the device (rdma::wc_status) takes the queue pair to the error state (IBA 10.3.1):
- * what is outstanding then completes with wc_status::flushed, and the queue pair is of no more use.
- * What a work request behind the failed one asked for may have been carried out all the same.
- * diagnose() tells more about the first failure.
+ * The following errors are found before posting and affect only the operation. Every operation can
+ * complete with:
+ * @li error::closed: the queue pair was closed or moved from before the call.
+ * @li error::not_connected: the queue pair is not connected (not for receives).
+ * @li error::peer_closed: the peer closed the connection.
+ * @li error::peer_lost: the peer's process or host is gone.
+ * @li error::queue_too_deep: 32768 operations are outstanding already.
+ * @li error::forked: the queue pair was made in the parent process.
+ * @li operation_not_supported: the device lacks the feature.
  *
- * Errors that are found before concern only the operation. Of every operation: error::closed,
- * error::not_connected (but for receives), error::peer_closed and error::peer_lost once the peer is
- * gone, and error::queue_too_deep when 32768 operations are outstanding already. Where there are
- * buffers: error::empty_buffer, error::wrong_context, error::too_many_buffers,
- * error::message_too_large. Where there is remote memory: error::remote_range_too_small,
- * error::no_remote_key, error::remote_right_missing, and error::misaligned_atomic. Of plain memory:
- * error::pool_exhausted, and what registering says (ENOMEM beyond the limit of locked memory,
- * EFAULT where it is not mapped or cannot be written to). error::read_only for receives and reads
- * into a region of const memory. Of windows: error::not_exposed; of batches: error::bad_batch,
- * error::not_registered. operation_not_supported of what the device does not have.
+ * @par
+ * Operations with buffers:
+ * @li error::empty_buffer: the buffers have no bytes.
+ * @li error::wrong_context: a buffer is registered in another context or protection domain.
+ * @li error::too_many_buffers: the sequence has more buffers than options() allow.
+ * @li error::message_too_large: the message is larger than device::max_message_size().
+ * @li error::read_only: a receive or read into memory that was registered as const.
  *
- * A device that fails, or is removed, ends everything with error::device_lost; see
- * rdma::device_events. What it lacks (atomics, immediate data) is refused with
- * operation_not_supported, and diagnose() names it.
+ * @par
+ * Operations with remote memory:
+ * @li error::remote_range_too_small: the remote range is smaller than the local buffers.
+ * @li error::no_remote_key: the remote memory has no key for this queue pair's device.
+ * @li error::remote_right_missing: the owner of the remote memory did not grant the right.
+ * @li error::misaligned_atomic: the address of an atomic operation is not a multiple of 8, or the
+ *     range is smaller than 8 bytes.
+ *
+ * @par
+ * Operations with plain memory:
+ * @li error::pool_exhausted: the pool for copies reached its limit.
+ * @li ENOMEM: registering would exceed the limit of locked memory.
+ * @li EFAULT: the memory is not mapped, or cannot be written to.
+ * @li other errors of registering memory.
+ *
+ * @par
+ * Windows and batches:
+ * @li error::not_exposed: the memory of a window lacks access::window_bind, or is plain memory.
+ * @li error::bad_batch: the batch is empty or too large.
+ * @li error::not_registered: a batch contains plain memory.
  *
  * @par After fork()
- * In the child every operation on a queue pair of the parent's ends with error::forked, and
- * destroying the queue pair does nothing to the parent. As Asio wants it, io_context::notify_fork()
- * is to be called around fork() when the child goes on to use the io_context; operations that were
- * outstanding then end with error::forked there, and go on undisturbed in the parent. All but
- * connecting: a connect in progress ends in the parent alone, and keeps the child's run() from
+ * In the child process, every operation on a queue pair of the parent ends with error::forked.
+ * Destroying the queue pair there does not affect the parent. If the child continues to use the
+ * io_context, call io_context::notify_fork() around fork(), as Asio requires. Operations that were
+ * outstanding then end with error::forked in the child and continue in the parent. Connecting is
+ * the exception: a connect in progress ends only in the parent, and keeps the child's run() from
  * returning.
  *
  * @par Per-operation cancellation
- * terminal, partial and total cancellation withdraw an operation that still waits for its turn.
- * Once the device has it, only terminal cancellation ends it, by taking the queue pair to the error
- * state (verbs knows no other way); the operation completes with operation_aborted when flushed.
+ * terminal, partial and total cancellation withdraw an operation that has not been posted yet.
+ * After it was posted, only terminal cancellation ends it, by moving the queue pair to the error
+ * state (verbs provides no other way). The operation completes with operation_aborted when it is
+ * flushed.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets: use a strand.
@@ -111,7 +146,7 @@ class basic_queue_pair : public detail::io_object<Executor, detail::queue_pair_c
   using base = detail::io_object<Executor, detail::queue_pair_core>;
 
 public:
-  /// What handlers run on that have no executor of their own.
+  /// The executor type, for handlers without an associated executor.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
@@ -122,22 +157,25 @@ public:
     using other = basic_queue_pair<OtherExecutor>;
   };
 
-  // Default arguments are spelt out, not `{}`: GCC 12 copies such a `{}` bit by bit where the same
-  // expression has a co_await, as in queue_pair(co_await this_coro::executor, context).
+  // Default arguments are spelt out because GCC 12 copies a `{}` default argument bit by bit if the
+  // same expression has a co_await, as in queue_pair(co_await this_coro::executor, context).
 
-  /// Makes a queue pair that receives can be posted to and that can be connected.
+  /// Creates a queue pair in the state INIT (ibv_create_qp(3), ibv_modify_qp(3)).
   /**
-   * It is in the state INIT (ibv_create_qp(3), ibv_modify_qp(3)).
+   * Receives can be posted to it before it is connected.
    *
-   * @param executor For handlers that have none of their own. Of a strand the inner executor polls
-   * for completions.
-   * @param domain Where the buffers are to be registered; a context will do.
-   * @param options Depths, limits, retries and devices, none of which can be changed later.
+   * @param executor Executor for handlers without an associated executor. If it is a strand, its
+   * inner executor polls for completions.
+   * @param domain Protection domain for the buffers; a context converts to one.
+   * @param options Depths, limits, retries and devices. They cannot be changed later.
    *
-   * Throws system_error: error::queue_too_deep for depths beyond the device's; error::no_device
-   * when the context has not opened a device of that name; error::device_lost; error::wrong_context
-   * for a completion queue or a shared receive queue of other devices or, of the latter, of another
-   * domain; or what ibv_create_qp or ibv_modify_qp said.
+   * @throws system_error With one of these errors:
+   * @li error::queue_too_deep: a depth is beyond the device's limit.
+   * @li error::no_device: the context has not opened a device of that name.
+   * @li error::device_lost: the device failed or was removed.
+   * @li error::wrong_context: the completion queue or shared receive queue belongs to another
+   *     device, or the shared receive queue to another protection domain.
+   * @li the error of ibv_create_qp or ibv_modify_qp.
    */
   basic_queue_pair(const executor_type& executor, const protection_domain& domain,
     const queue_pair_options& options = queue_pair_options())
@@ -148,14 +186,14 @@ public:
   {
   }
 
-  /// As above, with a context's own domain.
+  /// Creates a queue pair in the context's own protection domain.
   basic_queue_pair(const executor_type& executor, const rdma::context& context,
     const queue_pair_options& options = queue_pair_options())
     : basic_queue_pair(executor, protection_domain(context), options)
   {
   }
 
-  /// As above, with the executor of an execution context.
+  /// Creates a queue pair with the executor of an execution context.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_queue_pair(ExecutionContext& owner, const protection_domain& domain,
@@ -164,7 +202,8 @@ public:
   {
   }
 
-  /// As above, with the executor of an execution context and a context's own domain.
+  /// Creates a queue pair with the executor of an execution context, in the context's own
+  /// protection domain.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_queue_pair(ExecutionContext& owner, const rdma::context& context,
@@ -173,47 +212,50 @@ public:
   {
   }
 
-  /// For the library itself: takes over a core that it made.
+  /// For the library itself: takes ownership of a core.
   basic_queue_pair(const executor_type& executor, std::shared_ptr<detail::queue_pair_core> core)
     : base(executor, std::move(core))
   {
   }
 
-  /// The context that buffers for this queue pair come from. Precondition: not moved from.
+  /// Returns the context for this queue pair's buffers. Precondition: not moved from.
   [[nodiscard]] rdma::context context() const { return core_->context(); }
 
-  /// The queue pair's options, as far as the device could follow them. Precondition: not moved
-  /// from.
+  /// Returns the options, limited to what the device supports. Precondition: not moved from.
   [[nodiscard]] const queue_pair_options& options() const noexcept { return core_->options(); }
 
-  /// The number that message::queue_pair_number and the peer know it by (ibv_qp::qp_num).
-  /** Another when the queue pair falls back while it connects. Precondition: not moved from. */
+  /// Returns the queue pair number, which is also in message::queue_pair_number (ibv_qp::qp_num).
+  /** It changes if the queue pair falls back to another device during connecting. Precondition: not
+   * moved from. */
   [[nodiscard]] std::uint32_t number() const { return core_->number(); }
 
-  /// Connected, and neither closed nor in the error state.
+  /// Returns true if the queue pair is connected, not closed and not in the error state.
   [[nodiscard]] bool is_connected() const { return core_ && core_->is_connected(); }
 
-  /// Why the queue pair is in the error state; diagnosis::code is success when it is not.
+  /// Returns the reason for the error state; diagnosis::code is success outside the error state.
   /** Precondition: not moved from. */
   [[nodiscard]] diagnosis diagnose() const { return core_->diagnose(); }
 
-  /// The verbs queue pair, for calls of one's own (<boost_rdma/native.hpp>); null when moved from,
-  /// and when the device has it no more.
+  /// Returns the verbs queue pair, for direct calls (<boost_rdma/native.hpp>). Null if the object
+  /// was moved from or the device has destroyed the queue pair.
   [[nodiscard]] ibv_qp* native_handle() const { return core_ ? core_->native() : nullptr; }
 
-  /// What the peer needs to connect to this queue pair by connect().
+  /// Returns the description that the peer passes to connect().
   /**
-   * @param local The address by which the peer reaches this host; it chooses the port and the GID,
-   * RoCE v2 before v1. Without one, or with a loopback address that the device does not have: the
-   * first GID that other hosts reach, IPv4 before IPv6, link-local last. options().local_address
-   * comes before it.
+   * The queue pair stays on its device after this call: it does not fall back.
    *
-   * From then on the queue pair stays on its device: it does not fall back.
+   * @param local The address by which the peer reaches this host. It selects the port and the GID,
+   * RoCE v2 before v1. Without it, or with a loopback address that the device does not have, the
+   * first GID that other hosts can reach is selected: IPv4 before IPv6, link-local last.
+   * options().local_address takes precedence over this parameter.
    *
-   * Throws system_error: error::no_local_gid when no GID of the device belongs to the address;
-   * error::closed; error::forked; error::device_lost; operation_not_supported on iWARP, which
-   * connects by RDMA-CM only; boost::asio::error::invalid_argument for options that are out of
-   * range.
+   * @throws system_error With one of these errors:
+   * @li error::no_local_gid: no GID of the device belongs to the address.
+   * @li error::closed: the queue pair was closed or moved from.
+   * @li error::forked: the queue pair was made in the parent process.
+   * @li error::device_lost: the device failed or was removed.
+   * @li operation_not_supported: the device is iWARP, which connects by RDMA-CM only.
+   * @li boost::asio::error::invalid_argument: an option is out of range.
    */
   [[nodiscard]] endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local = {})
@@ -227,18 +269,25 @@ public:
     return result;
   }
 
-  /// Connects to a peer whose description came by means of the user's own.
+  /// Connects to a peer whose description the program exchanged itself.
   /**
-   * Both sides call local_endpoint() first, exchange what it returns, and call connect(), which
-   * takes the queue pair to RTR and RTS (ibv_modify_qp(3)). Returns at once: whether the peer is
-   * there shows with the first operation (wc_status::retry_exceeded). There is no control channel
-   * then: async_shutdown() and agent() need one, and nothing but an operation that fails tells of a
-   * peer that is gone.
+   * Both sides call local_endpoint() first, exchange the results, and call connect(). It moves the
+   * queue pair to RTR and RTS (ibv_modify_qp(3)) and returns at once. An absent peer is detected
+   * only by the first operation (wc_status::retry_exceeded).
    *
-   * @param remote The peer's local_endpoint().
-   * @param ec error::not_connected when local_endpoint() was not called before,
-   * error::no_common_transport, error::other_address_family, error::already_connected,
-   * error::closed, error::forked, error::device_lost, or what ibv_modify_qp said.
+   * The connection has no control channel. async_shutdown() and agent() need one, and only a
+   * failing operation shows that the peer is gone.
+   *
+   * @param remote The result of the peer's local_endpoint().
+   * @param ec Set to indicate the error, if any:
+   * @li error::not_connected: local_endpoint() was not called before.
+   * @li error::no_common_transport: the two devices have no transport in common.
+   * @li error::other_address_family: one side uses IPv4 and the other IPv6.
+   * @li error::already_connected: the queue pair was connected before.
+   * @li error::closed: the queue pair was closed or moved from.
+   * @li error::forked: the queue pair was made in the parent process.
+   * @li error::device_lost: the device failed or was removed.
+   * @li the error of ibv_modify_qp.
    */
   void connect(const endpoint_description& remote, error_code& ec)
   {
@@ -248,7 +297,7 @@ public:
       ec = error::closed;
   }
 
-  /// As above; throws system_error.
+  /// Connects to a peer whose description the program exchanged itself; throws system_error.
   void connect(const endpoint_description& remote)
   {
     error_code ec;
@@ -259,36 +308,48 @@ public:
 
   /// Connects to an rdma::acceptor, or to a server that answers with async_upgrade().
   /**
-   * @param peer Where it listens.
-   * @param options What to tell the server.
+   * Both sides agree on a transport: a wire that NICs of both sides share, otherwise the software
+   * device. Before the handlers are called, each side sends a message by RDMA that the other's
+   * device acknowledges. transport() returns the choice, and why no better transport was chosen.
+   *
+   * The TCP connection of the handshake remains open. Heartbeats on it detect that the peer's
+   * process or host is gone or stopped (error::peer_lost; queue_pair_options::heartbeat_limit). A
+   * thread of the library serves it. It does not keep io_context::run() from returning.
+   *
+   * @param peer TCP endpoint of the server.
+   * @param options Data and headers for the server.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * Success: messages go both ways by RDMA.
+   * Success: messages can be sent in both directions by RDMA.
    *
-   * Both sides agree on a transport (a NIC's wire that they have in common, else the software
-   * device), and each sends a message by RDMA that the other's device acknowledges, before either
-   * handler is called. transport() tells what was chosen, and why nothing better.
-   *
-   * What can go wrong: what connecting a TCP socket says; error::not_an_acceptor,
-   * error::version_mismatch, error::refused; error::no_common_transport and
-   * error::path_not_confirmed, for which diagnose() says why; error::malformed_description,
-   * error::peer_lost; error::no_local_gid when the device is on another network than the TCP
-   * connection and must not fall back (see queue_pair_options::local_address and fall_back),
-   * error::other_address_family; error::handshake_timeout after options().connect_timeout;
-   * error::already_connected, also after an attempt that failed: make another queue pair;
-   * operation_aborted when the queue pair is closed meanwhile, error::closed when it was before;
-   * error::device_lost when the device has failed or been removed; error::forked in a child of the
-   * process that made the queue pair; what starting a thread says;
-   * boost::asio::error::invalid_argument for options that do not go into an HTTP request.
-   *
-   * The TCP connection that carried the handshake stays. Heartbeats on it tell when the peer's
-   * process or host is gone, or stopped (error::peer_lost; queue_pair_options::heartbeat_limit). It
-   * is served by a thread of the library's own, and does not keep io_context::run() from returning.
+   * @par Errors
+   * @li the error of connecting the TCP socket.
+   * @li error::not_an_acceptor: the peer did not answer as an rdma::acceptor does.
+   * @li error::version_mismatch: the peer uses another version of the protocol.
+   * @li error::refused: the peer refused the connection.
+   * @li error::no_common_transport: the two sides have no transport in common; diagnose() contains
+   *     the reasons.
+   * @li error::path_not_confirmed: no message arrived on the chosen transport; diagnose() contains
+   *     the reasons.
+   * @li error::malformed_description: the peer's description cannot be read.
+   * @li error::peer_lost: the peer closed the TCP connection during the handshake.
+   * @li error::no_local_gid: the device is on another network than the TCP connection and must not
+   *     fall back (see queue_pair_options::local_address and fall_back).
+   * @li error::other_address_family: one side uses IPv4 and the other IPv6.
+   * @li error::handshake_timeout: options().connect_timeout expired.
+   * @li error::already_connected: the queue pair was connected before, or a previous attempt
+   *     failed. Create a new queue pair.
+   * @li operation_aborted: the queue pair was closed during the operation.
+   * @li error::closed: the queue pair was closed or moved from before the call.
+   * @li error::device_lost: the device failed or was removed.
+   * @li error::forked: the queue pair was made in the parent process.
+   * @li boost::asio::error::invalid_argument: an option does not fit into an HTTP request.
+   * @li the error of starting a thread.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total; the queue pair can then only be closed.
+   * terminal, partial and total. After a cancellation the queue pair can only be closed.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -299,16 +360,16 @@ public:
       detail::initiate_connect<executor_type>(executor_, core_), token, peer, options);
   }
 
-  /// As above, with nothing particular to say to the server.
+  /// Connects with default connect_options.
   /**
-   * @param peer Where it listens.
+   * @param peer TCP endpoint of the server.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
    *
    * @par Per-operation cancellation
-   * terminal, partial and total; the queue pair can then only be closed.
+   * terminal, partial and total. After a cancellation the queue pair can only be closed.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -318,39 +379,46 @@ public:
     return async_connect(peer, connect_options(), std::forward<CompletionToken>(token));
   }
 
-  /// What carries this queue pair's messages, and why nothing better does. Precondition: not moved
-  /// from.
+  /// Returns the transport of this connection, and why no better one was chosen. Precondition: not
+  /// moved from.
   [[nodiscard]] transport_choice transport() const { return core_->transport(); }
 
-  /// What the peer's program sent along with connecting (connect_options::data,
+  /// Returns the data that the peer's program sent while connecting (connect_options::data,
   /// authorisation::data).
-  /** Not to be trusted; at most connect_options::data_size_max bytes. Precondition: not moved from.
-   */
+  /** Do not trust it. It has at most connect_options::data_size_max bytes. Precondition: not moved
+   * from. */
   [[nodiscard]] std::string peer_data() const { return core_->peer_data(); }
 
-  /// Ends the connection when all that was sent has arrived, on both sides.
+  /// Ends the connection after everything sent by both sides has arrived.
   /**
-   * Operations that were initiated before go on; later ones end with boost::asio::error::shut_down.
-   * When the last send, write, read or atomic has completed, the peer is told, which then lets its
-   * own finish (later ones end with error::peer_closed there) and says so. Then the connection
-   * ends: what is received before has been received, and receives that are left end with
-   * operation_aborted here, and with error::peer_closed there.
+   * Operations that were initiated before continue. Later ones end with
+   * boost::asio::error::shut_down. When the last send, write, read or atomic of this side has
+   * completed, the peer is notified. The peer then completes its own operations and replies;
+   * operations that its program initiates after that end with error::peer_closed. Then the
+   * connection ends. Messages that arrived before have been received. Receives that remain end with
+   * operation_aborted on this side, and with error::peer_closed on the peer's side.
+   *
+   * The shutdown waits as long as the peer posts no receives for the messages sent. Combine it with
+   * a timeout if that can happen.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * Success: all that this side sent has arrived, and all that the peer sent; also when the peer's
-   * shutdown has ended the connection before this one was asked for.
+   * Success: everything that both sides sent has arrived. Also if a shutdown of the peer ended the
+   * connection before this call.
    *
-   * What can go wrong: error::not_connected, error::closed; operation_not_supported for a queue
-   * pair that connect() connected, which has no control channel; and what ended the connection
-   * before: error::peer_lost, error::peer_closed when the peer closed without a shutdown of its
-   * own, or an operation's error. It waits for as long as the peer posts no receives for what is
-   * sent; combine it with a time-out where that may be.
+   * @par Errors
+   * @li error::not_connected: the queue pair is not connected.
+   * @li error::closed: the queue pair was closed or moved from.
+   * @li operation_not_supported: the queue pair was connected by connect() and has no control
+   *     channel.
+   * @li error::peer_lost: the peer was lost before the shutdown finished.
+   * @li error::peer_closed: the peer closed without a shutdown.
+   * @li the error of the operation that ended the connection before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the wait, not the shutdown; close() does that.
+   * terminal, partial and total end the wait, not the shutdown. close() ends the shutdown.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -362,20 +430,25 @@ public:
       token);
   }
 
-  /// Waits until the connection has ended, however that comes about.
+  /// Waits until the connection has ended, for any reason.
   /**
-   * Any number of waits may be outstanding, also before connecting.
+   * Any number of waits may be outstanding, also before connecting. An outstanding wait keeps
+   * io_context::run() from returning, as that of a timer does.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * Why it ended: success after an async_shutdown() of this side; error::peer_closed when the peer
-   * closed or shut down; error::peer_lost; operation_aborted when the queue pair was closed;
-   * error::forked, error::device_lost; the error of the operation that took the queue pair to the
-   * error state; why connecting failed.
+   * Success: an async_shutdown() of this side ended the connection.
    *
-   * An outstanding wait keeps io_context::run() from returning, as a timer's does.
+   * @par Errors
+   * @li error::peer_closed: the peer closed the connection or shut it down.
+   * @li error::peer_lost: the peer's process or host is gone.
+   * @li operation_aborted: the queue pair was closed.
+   * @li error::forked: the queue pair was made in the parent process.
+   * @li error::device_lost: the device failed or was removed.
+   * @li the error of the operation that moved the queue pair to the error state.
+   * @li the error of connecting, if that failed.
    *
    * @par Per-operation cancellation
    * terminal, partial and total withdraw the wait.
@@ -391,27 +464,32 @@ public:
       token);
   }
 
-  /// Sends a message (ibv_post_send(3), IBV_WR_SEND); completes when the peer's device has received
-  /// it.
+  /// Sends a message and completes when the peer's device has received it (ibv_post_send(3),
+  /// IBV_WR_SEND).
   /**
-   * It takes the oldest receive that the peer has posted, and waits for one where there is none, as
-   * queue_pair_options::rnr_retry_count says (wc_status::rnr_retry_exceeded). A message larger than
-   * that receive fails with wc_status::remote_invalid_request_error.
+   * The message consumes the oldest receive that the peer has posted. If none is posted, the device
+   * retries as set by queue_pair_options::rnr_retry_count.
    *
-   * @pre Connected; error::not_connected before that.
+   * @pre Connected.
    *
-   * @param buffers What to send; at most options().max_send_sge buffers, and
-   * device::max_message_size() bytes. rdma::no_data sends a message without bytes; buffers without
-   * bytes are error::empty_buffer.
+   * @param buffers The data to send: at most options().max_send_sge buffers and
+   * device::max_message_size() bytes. rdma::no_data sends a message without bytes.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes sent: all, or none.
+   * The number of bytes sent: all or none.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::not_connected: the queue pair is not connected.
+   * @li error::empty_buffer: the buffers have no bytes. Use rdma::no_data instead.
+   * @li wc_status::rnr_retry_exceeded: the peer posted no receive in time.
+   * @li wc_status::remote_invalid_request_error: the message is larger than the peer's receive.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    *
    * @see The description of the class for buffers and errors.
    */
@@ -425,22 +503,27 @@ public:
       token, {.kind = detail::request_kind::send}, buffers);
   }
 
-  /// As async_send, with 32 bits for the receiver's message::immediate (IBV_WR_SEND_WITH_IMM).
+  /// Sends a message with 32 bits of immediate data for the receiver's message::immediate
+  /// (IBV_WR_SEND_WITH_IMM).
   /**
-   * operation_not_supported where this side's device or the peer's has no immediate data (iWARP):
-   * see device::has_immediate_data().
+   * Otherwise the same as async_send().
    *
-   * @param buffers As async_send's.
-   * @param immediate In host byte order.
+   * @param buffers See async_send().
+   * @param immediate Immediate data in host byte order.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes sent, without the immediate data: all, or none.
+   * The number of bytes sent without the immediate data: all or none.
+   *
+   * @par Errors
+   * In addition to the errors of async_send():
+   * @li operation_not_supported: one of the two devices has no immediate data (iWARP); see
+   *     device::has_immediate_data().
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -452,24 +535,23 @@ public:
       token, {.kind = detail::request_kind::send_with_immediate, .immediate = immediate}, buffers);
   }
 
-  /// As async_send; the peer's device also makes this key of the peer's invalid
-  /// (IBV_WR_SEND_WITH_INV).
+  /// Sends a message and invalidates a key of the peer (IBV_WR_SEND_WITH_INV).
   /**
-   * When the peer's async_receive_message() completes, the window is closed already. A key that is
-   * not as below ends the connection.
+   * Otherwise the same as async_send(). When the peer's async_receive_message() completes, the
+   * window is closed. An invalid key ends the connection.
    *
-   * @param buffers As async_send's.
-   * @param key The key of a type 2 memory window that the peer had bound for this queue pair:
+   * @param buffers See async_send().
+   * @param key The key of a type 2 memory window that the peer bound for this queue pair:
    * remote_buffer::key(). The receiver finds it in message::invalidated_key.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes sent: all, or none.
+   * The number of bytes sent: all or none.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -483,24 +565,27 @@ public:
 
   /// Receives the next message (ibv_post_recv(3)).
   /**
-   * May be called before the queue pair is connected, and should: a message that meets no posted
+   * Call it before the queue pair is connected if possible: a message that arrives without a posted
    * receive must be repeated (RNR NAK, IBA 9.7.5.2.8). Receives take messages in the order in which
-   * they were initiated. operation_not_supported where receives come from a shared receive queue:
-   * receive on that.
+   * they were initiated.
    *
-   * @param buffers Where to; at most options().max_receive_sge buffers. A message that is larger
-   * than the buffers takes both sides to the error state. rdma::no_data takes messages without
-   * bytes, and the immediate data of writes.
+   * @param buffers Destination: at most options().max_receive_sge buffers. A message larger than
+   * the buffers moves the queue pairs of both sides to the error state. rdma::no_data receives
+   * messages without bytes, and the immediate data of writes.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes received into the buffers: 0 for a write with immediate data, which went
-   * elsewhere.
+   * The number of bytes received into the buffers. It is 0 for a write with immediate data, whose
+   * data is stored elsewhere.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li operation_not_supported: the queue pair uses a shared receive queue; receive on that.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -512,18 +597,20 @@ public:
       token, {.kind = detail::request_kind::receive}, buffers);
   }
 
-  /// As async_receive, with all that is known of the message: immediate data, invalidated key.
+  /// Receives the next message and describes it: size, immediate data, invalidated key.
   /**
-   * @param buffers As async_receive's.
+   * Otherwise the same as async_receive().
+   *
+   * @param buffers See async_receive().
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::message) @endcode
-   * With an error the message has no meaning.
+   * The message has no meaning if there is an error.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, message)> CompletionToken =
@@ -535,26 +622,33 @@ public:
       token, {.kind = detail::request_kind::receive}, buffers);
   }
 
-  /// Writes to memory that the peer exposed (IBV_WR_RDMA_WRITE, IBA 9.4.3); its processor takes no
-  /// part.
+  /// Writes to memory that the peer exposed and completes when the peer's memory contains the data
+  /// (IBV_WR_RDMA_WRITE, IBA 9.4.3).
   /**
-   * Completes when the peer's memory has the data. wc_status::remote_access_error, which ends the
-   * connection, when the peer did not expose that memory, or not for writing.
+   * The peer's processor is not involved.
    *
-   * @pre Connected; error::not_connected before that.
+   * @pre Connected.
    *
-   * @param local What to write; at most options().max_send_sge buffers.
-   * @param remote Where to, from its beginning. error::remote_range_too_small when it holds fewer
-   * bytes than `local`; error::remote_right_missing without access::remote_write.
+   * @param local The data to write: at most options().max_send_sge buffers.
+   * @param remote Destination; the data is written to its beginning.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes written: all, or none as far as this side knows.
+   * The number of bytes written: all, or 0 if there is an error. Data may have been written even
+   * then.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::not_connected: the queue pair is not connected.
+   * @li error::remote_range_too_small: `remote` has fewer bytes than `local`.
+   * @li error::remote_right_missing: `remote` lacks access::remote_write.
+   * @li wc_status::remote_access_error: the peer did not expose that memory for writing. The
+   *     connection ends.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -566,26 +660,30 @@ public:
       token, {.kind = detail::request_kind::write, .remote = remote}, local);
   }
 
-  /// As async_write; also completes a receive of the peer's, with 32 bits
-  /// (IBV_WR_RDMA_WRITE_WITH_IMM).
+  /// Writes to memory that the peer exposed and completes a receive of the peer with 32 bits of
+  /// immediate data (IBV_WR_RDMA_WRITE_WITH_IMM).
   /**
-   * When that receive completes the data are in the peer's memory. It needs one that the peer has
-   * posted, as a send does. operation_not_supported where this side's device or the peer's has no
-   * immediate data (iWARP).
+   * Otherwise the same as async_write(). When the peer's receive completes, the data is in its
+   * memory. The operation consumes a receive that the peer posted, as a send does.
    *
-   * @param local As async_write's; or rdma::no_data: then only the immediate data arrives, and
-   * `remote` does not count.
-   * @param remote As async_write's.
-   * @param immediate For message::immediate, in host byte order.
+   * @param local See async_write(). With rdma::no_data only the immediate data arrives, and
+   * `remote` is ignored.
+   * @param remote See async_write().
+   * @param immediate Immediate data for message::immediate, in host byte order.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes written: all, or none as far as this side knows.
+   * The number of bytes written: all, or 0 if there is an error. Data may have been written even
+   * then.
+   *
+   * @par Errors
+   * In addition to the errors of async_write():
+   * @li operation_not_supported: one of the two devices has no immediate data (iWARP).
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <const_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -601,28 +699,35 @@ public:
       local);
   }
 
-  /// Reads memory that the peer exposed (IBV_WR_RDMA_READ); its processor takes no part.
+  /// Reads memory that the peer exposed (IBV_WR_RDMA_READ).
   /**
-   * As many are in flight as transport_choice::read_atomic_depth says.
-   * wc_status::remote_access_error, which ends the connection, when the peer did not expose that
-   * memory, or not for reading.
+   * The peer's processor is not involved. The number of reads and atomics in flight is limited to
+   * transport_choice::read_atomic_depth.
    *
-   * @pre Connected; error::not_connected before that.
+   * @pre Connected.
    *
-   * @param local Where to; at most options().max_send_sge buffers, in memory with
-   * access::local_write (wc_status::local_protection_error otherwise).
-   * @param remote Where from: as many bytes as `local` holds, from its beginning.
-   * error::remote_range_too_small when it holds fewer; error::remote_right_missing without
-   * access::remote_read.
+   * @param local Destination: at most options().max_send_sge buffers, in memory with
+   * access::local_write.
+   * @param remote Source; as many bytes as `local` holds are read from its beginning.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes read: all, or none; with an error the buffers hold nothing to rely on.
+   * The number of bytes read: all or none. The content of the buffers is undefined if there is an
+   * error.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::not_connected: the queue pair is not connected.
+   * @li error::remote_range_too_small: `remote` has fewer bytes than `local`.
+   * @li error::remote_right_missing: `remote` lacks access::remote_read.
+   * @li wc_status::local_protection_error: the memory of `local` lacks access::local_write.
+   * @li wc_status::remote_access_error: the peer did not expose that memory for reading. The
+   *     connection ends.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -634,25 +739,31 @@ public:
       token, {.kind = detail::request_kind::read, .remote = remote}, local);
   }
 
-  /// Adds to a 64-bit number in memory that the peer exposed (IBV_WR_ATOMIC_FETCH_AND_ADD,
-  /// IBA 9.4.5).
+  /// Adds to a 64-bit number in memory that the peer exposed (IBV_WR_ATOMIC_FETCH_AND_ADD, IBA
+  /// 9.4.5).
   /**
-   * Atomic among operations of the peer's device; as for its processor, see
-   * ibv_device_attr::atomic_cap (ibv_query_device(3)). operation_not_supported where this side's
-   * device or the peer's has no atomics.
+   * Atomic among the operations of the peer's device. For atomicity relative to the peer's
+   * processor see ibv_device_attr::atomic_cap (ibv_query_device(3)).
    *
-   * @param remote At least 8 bytes, at an address that is a multiple of 8
-   * (error::misaligned_atomic), exposed with access::remote_atomic (error::remote_right_missing).
-   * @param addend What to add, modulo 2^64, to a number in the peer's byte order.
+   * @param remote The number: at least 8 bytes at an address that is a multiple of 8, exposed with
+   * access::remote_atomic.
+   * @param addend Value to add, modulo 2^64, to a number in the peer's byte order.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::uint64_t) @endcode
-   * The number that was there before.
+   * The previous value of the number.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::misaligned_atomic: the address is not a multiple of 8, or the range is smaller than
+   *     8 bytes.
+   * @li error::remote_right_missing: `remote` lacks access::remote_atomic.
+   * @li operation_not_supported: one of the two devices has no atomics.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -664,25 +775,25 @@ public:
       no_data);
   }
 
-  /// Replaces a 64-bit number in memory that the peer exposed, if it is `expected`
+  /// Replaces a 64-bit number in memory that the peer exposed, if it equals `expected`
   /// (IBV_WR_ATOMIC_CMP_AND_SWP, IBA 9.4.5).
   /**
-   * Atomic, and refused, as async_fetch_add() is.
+   * Atomicity and errors are those of async_fetch_add().
    *
-   * @param remote The number, at an address that is a multiple of 8; what is behind it does not
-   * matter.
-   * @param expected What it is replaced at, in the peer's byte order, as `desired` and the result
-   * are.
-   * @param desired What replaces it.
+   * @param remote The number, at an address that is a multiple of 8. Bytes after the first 8 are
+   * ignored.
+   * @param expected Value that the number is compared with. It is in the peer's byte order, like
+   * `desired` and the result.
+   * @param desired The new value.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::uint64_t) @endcode
-   * The number that was there before: `expected` when it has been replaced.
+   * The previous value of the number. It equals `expected` if the number was replaced.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -698,28 +809,35 @@ public:
       no_data);
   }
 
-  /// Opens a memory window on a part of a region to this queue pair's peer (IBV_WR_BIND_MW, type 2,
-  /// ibv_bind_mw(3)).
+  /// Binds a memory window to a part of a region, for this queue pair's peer (IBV_WR_BIND_MW, type
+  /// 2, ibv_bind_mw(3)).
   /**
-   * The region stays registered for as long as the window is open on it.
+   * The region stays registered as long as the window is bound to it.
    *
-   * @pre Connected; error::not_connected before that.
+   * @pre Connected.
    *
-   * @param window Of this queue pair's device and domain (error::wrong_context); unbound, or
-   * invalidated since: otherwise wc_status::memory_window_bind_error, which ends the connection.
-   * @param range Of a region with access::window_bind; error::not_exposed otherwise, and for plain
-   * memory.
-   * @param rights What the peer may do; remote_ rights only. All but remote_read need a region with
-   * access::local_write.
+   * @param window An unbound or invalidated window of this queue pair's device and protection
+   * domain.
+   * @param range Part of a region with access::window_bind.
+   * @param rights Rights of the peer; remote_ rights only. All except remote_read require a region
+   * with access::local_write.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::remote_buffer) @endcode
-   * The handle to give to the peer. Its key is another each time.
+   * The handle for the peer. Its key is different after each bind.
+   *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::not_connected: the queue pair is not connected.
+   * @li error::wrong_context: the window belongs to another device or protection domain.
+   * @li error::closed: the window was moved from.
+   * @li error::not_exposed: the region lacks access::window_bind, or the memory is plain memory.
+   * @li wc_status::memory_window_bind_error: the window is bound already. The connection ends.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_buffer)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -731,21 +849,22 @@ public:
       range);
   }
 
-  /// Makes the key of a memory window of one's own invalid (IBV_WR_LOCAL_INV).
+  /// Invalidates the key of a memory window of this side (IBV_WR_LOCAL_INV).
   /**
-   * When it completes the peer reaches the memory by that window no more.
+   * When it completes, the peer can no longer access the memory through that window.
    *
-   * @pre Connected; error::not_connected before that.
+   * @pre Connected.
    *
-   * @param key memory_window::key(), or the key of the remote_buffer that binding gave.
+   * @param key memory_window::key(), or the key of the remote_buffer that async_bind_window()
+   * returned.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
    *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the operation is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -782,9 +901,9 @@ public:
       token, {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
   }
 
-  /// Manages memory on the peer's host. Needs <boost_rdma/agent.hpp>.
-  /** For a queue pair that is connected; of another, the agent's operations end with what stands in
-   * the way. */
+  /// Returns the handle that manages memory on the peer's host. Requires <boost_rdma/agent.hpp>.
+  /** The queue pair must be connected. Otherwise the agent's operations complete with the reason
+   * why there is no agent. */
   [[nodiscard]] basic_agent<Executor> agent() const { return {executor_, core_}; }
 
   /// For the library itself.
@@ -794,8 +913,8 @@ public:
   }
 
 private:
-  // The token by reference and its type, as async_initiate wants them: deduced from the reference,
-  // the type would be one that has the handler copied.
+  // async_initiate requires the token by reference and its type as a template argument. If the type
+  // were deduced from the reference, the handler would be copied.
   template <class CompletionToken, class Result, class Signature, class Buffers>
   auto initiate(
     std::remove_reference_t<CompletionToken>& token, detail::request what, const Buffers& buffers)

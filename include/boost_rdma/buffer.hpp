@@ -26,32 +26,36 @@ class const_buffer;
 
 namespace detail {
 
-// Data, as opposed to buffers that describe data.
+// Trivially copyable objects, except buffers that describe other memory.
 template <class T>
 concept plain_data =
   std::is_trivially_copyable_v<T> && !std::convertible_to<const T&, const_buffer>;
 
 } // namespace detail
 
-/// A range of registered memory that operations may write to, with its keys; owns nothing.
+/// A non-owning view of registered memory that operations may write to, with its keys.
 /**
- * What asio::mutable_buffer is to a socket, with the registration beside it. An operation that is
- * given one keeps the memory registered until its handler is called, even when the owner goes
- * first. Between operations the view is valid for as long as its owner is.
+ * Corresponds to asio::mutable_buffer, with the registration in addition. An operation keeps the
+ * memory registered until its handler is called, even if the owner is destroyed before. Between
+ * operations the view is valid as long as the owner is.
  *
- * Operations take plain memory, too, which is then registered nowhere, or by the operation: a
- * boost::asio::mutable_buffer or a std::span. The operation copies what is small and registers what
- * is large (queue_pair_options::copy_max).
+ * Plain memory (a boost::asio::mutable_buffer or a std::span) converts to this type, too. It has no
+ * registration. Operations copy small plain buffers and register large ones
+ * (queue_pair_options::copy_max).
  *
  * @par Objects
- * as<T>() gives the beginning of the buffer as a T, as_span<T>() all of it as an array of T,
- * elements<T>(first, count) the part that so many of them take, as a buffer. T is trivially
- * copyable; nothing is constructed, and byte order is the program's matter. Each takes an
- * error_code& last, or throws system_error. as<T>(): error::wrong_size when there are fewer bytes
- * than a T has, error::misaligned when the address does not suit one, error::read_only for a T that
- * is not const in memory that was registered as const. as_span<T>(): likewise, with
- * error::wrong_size when it is no whole number of T. elements<T>(): error::out_of_range when they
- * do not all lie inside; nothing is clipped.
+ * as<T>() returns the beginning of the buffer as a T, as_span<T>() the whole buffer as an array of
+ * T, and elements<T>(first, count) the part of the buffer that contains these elements. T is
+ * trivially copyable. No object is constructed, and the program is responsible for the byte order.
+ * Each function takes an error_code& as its last parameter, or throws system_error. Errors:
+ * @li error::wrong_size: as<T>() on fewer bytes than sizeof(T), or as_span<T>() on a size that is
+ *     not a multiple of sizeof(T).
+ * @li error::misaligned: as<T>() or as_span<T>() at an address that is not a multiple of
+ *     alignof(T).
+ * @li error::read_only: as<T>() or as_span<T>() with a T that is not const, in memory that was
+ *     registered as const.
+ * @li error::out_of_range: elements<T>() of elements that are not all inside the buffer. They are
+ *     not clipped.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -59,10 +63,10 @@ concept plain_data =
 class mutable_buffer : public detail::typed::typed_views<mutable_buffer, true>
 {
 public:
-  /// No bytes, registered nowhere.
+  /// Creates an empty buffer without a registration.
   mutable_buffer() = default;
 
-  /// For the library itself: a part of registered memory.
+  /// For the library itself: creates a view of a part of registered memory.
   mutable_buffer(void* data, std::size_t size, detail::registration* registration) noexcept
     : data_(static_cast<std::byte*>(data))
     , size_(size)
@@ -70,13 +74,13 @@ public:
   {
   }
 
-  /// Plain memory, for as long as it is there.
+  /// Creates a view of plain memory. The memory must outlive the view.
   mutable_buffer(const boost::asio::mutable_buffer& plain) noexcept
     : mutable_buffer(plain.data(), plain.size(), nullptr)
   {
   }
 
-  /// As above.
+  /// Creates a view of plain memory. The memory must outlive the view.
   template <detail::plain_data T, std::size_t Extent>
     requires(!std::is_const_v<T>)
   mutable_buffer(std::span<T, Extent> plain) noexcept
@@ -84,26 +88,26 @@ public:
   {
   }
 
-  /// Where it begins; null where there is nothing.
+  /// Returns the address of the first byte; null if the buffer is empty.
   [[nodiscard]] void* data() const noexcept { return data_; }
 
-  /// Bytes.
+  /// Returns the size in bytes.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// The first n bytes, or all where there are fewer.
+  /// Returns the first n bytes, or all if there are fewer.
   [[nodiscard]] mutable_buffer first(std::size_t n) const noexcept
   {
     return {data_, std::min(n, size_), registration_};
   }
 
-  /// n bytes from offset on, clipped to what there is.
+  /// Returns n bytes from `offset`, clipped to the end of the buffer.
   [[nodiscard]] mutable_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
   {
     offset = std::min(offset, size_);
     return {data_ + offset, std::min(n, size_ - offset), registration_};
   }
 
-  /// For the library itself; null of plain memory.
+  /// For the library itself. Null for plain memory.
   detail::registration* registration() const noexcept { return registration_; }
 
 private:
@@ -112,9 +116,9 @@ private:
   detail::registration* registration_ = nullptr;
 };
 
-/// A range of registered memory that operations only read; otherwise as mutable_buffer.
+/// A non-owning view of registered memory that operations only read; see mutable_buffer.
 /**
- * as<T>() and as_span<T>() give const objects.
+ * as<T>() and as_span<T>() return const objects.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -122,10 +126,10 @@ private:
 class const_buffer : public detail::typed::typed_views<const_buffer, false>
 {
 public:
-  /// No bytes, registered nowhere.
+  /// Creates an empty buffer without a registration.
   const_buffer() = default;
 
-  /// The same memory, to be read only.
+  /// Creates a read-only view of the same memory.
   const_buffer(const mutable_buffer& other) noexcept
     : data_(static_cast<const std::byte*>(other.data()))
     , size_(other.size())
@@ -133,7 +137,7 @@ public:
   {
   }
 
-  /// For the library itself: a part of registered memory.
+  /// For the library itself: creates a view of a part of registered memory.
   const_buffer(const void* data, std::size_t size, detail::registration* registration) noexcept
     : data_(static_cast<const std::byte*>(data))
     , size_(size)
@@ -141,45 +145,45 @@ public:
   {
   }
 
-  /// Plain memory, for as long as it is there.
+  /// Creates a view of plain memory. The memory must outlive the view.
   const_buffer(const boost::asio::const_buffer& plain) noexcept
     : const_buffer(plain.data(), plain.size(), nullptr)
   {
   }
 
-  /// As above.
+  /// Creates a view of plain memory. The memory must outlive the view.
   const_buffer(const boost::asio::mutable_buffer& plain) noexcept
     : const_buffer(plain.data(), plain.size(), nullptr)
   {
   }
 
-  /// As above.
+  /// Creates a view of plain memory. The memory must outlive the view.
   template <detail::plain_data T, std::size_t Extent>
   const_buffer(std::span<T, Extent> plain) noexcept
     : const_buffer(plain.data(), plain.size_bytes(), nullptr)
   {
   }
 
-  /// Where it begins; null where there is nothing.
+  /// Returns the address of the first byte; null if the buffer is empty.
   [[nodiscard]] const void* data() const noexcept { return data_; }
 
-  /// Bytes.
+  /// Returns the size in bytes.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  /// The first n bytes, or all where there are fewer.
+  /// Returns the first n bytes, or all if there are fewer.
   [[nodiscard]] const_buffer first(std::size_t n) const noexcept
   {
     return {data_, std::min(n, size_), registration_};
   }
 
-  /// n bytes from offset on, clipped to what there is.
+  /// Returns n bytes from `offset`, clipped to the end of the buffer.
   [[nodiscard]] const_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
   {
     offset = std::min(offset, size_);
     return {data_ + offset, std::min(n, size_ - offset), registration_};
   }
 
-  /// For the library itself; null of plain memory.
+  /// For the library itself. Null for plain memory.
   detail::registration* registration() const noexcept { return registration_; }
 
 private:
@@ -188,34 +192,32 @@ private:
   detail::registration* registration_ = nullptr;
 };
 
-/// The type of rdma::no_data.
+/// Type of rdma::no_data.
 struct no_data_t
 {
-  /// Explicit, so that `{}` is not taken for one.
+  /// Explicit so that `{}` does not convert to this type.
   explicit no_data_t() = default;
 };
 
-/// Stands for a message without bytes, in async_send, async_receive and their relatives.
-/** Buffers that happen to hold none are refused there with error::empty_buffer. */
+/// Denotes a message without bytes, in async_send(), async_receive() and related operations.
+/** Buffer sequences that contain no bytes complete with error::empty_buffer instead. */
 inline constexpr no_data_t no_data{};
 
-/// A single buffer, or a range of buffers, whose pieces are sent in order (gathered); or
-/// rdma::no_data.
+/// A single buffer, a range of buffers that are sent in order (gathered), or rdma::no_data.
 template <class T>
 concept const_buffer_sequence =
   std::convertible_to<const T&, const_buffer> || std::same_as<std::remove_cvref_t<T>, no_data_t>
   || (std::ranges::forward_range<const T>
     && std::convertible_to<std::ranges::range_reference_t<const T>, const_buffer>);
 
-/// A single buffer, or a range of buffers, whose pieces are filled in order (scattered); or
-/// rdma::no_data.
+/// A single buffer, a range of buffers that are filled in order (scattered), or rdma::no_data.
 template <class T>
 concept mutable_buffer_sequence =
   std::convertible_to<const T&, mutable_buffer> || std::same_as<std::remove_cvref_t<T>, no_data_t>
   || (std::ranges::forward_range<const T>
     && std::convertible_to<std::ranges::range_reference_t<const T>, mutable_buffer>);
 
-/// The number of bytes in a buffer sequence; 0 of rdma::no_data.
+/// Returns the number of bytes in a buffer sequence; 0 for rdma::no_data.
 template <const_buffer_sequence Buffers>
 [[nodiscard]] std::size_t buffer_size(const Buffers& buffers)
 {

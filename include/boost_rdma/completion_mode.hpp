@@ -10,17 +10,18 @@
 
 namespace rdma {
 
-/// How a completion queue learns that work has completed.
+/// Method by which a completion queue detects completed work.
 enum class completion_mode
 {
-  /// Waits for the completion channel. No processor time while idle; a wake-up costs 4 to 50 us, by
-  /// machine and load.
+  /// Waits for the completion channel. Uses no processor time while idle. A wake-up takes 4 to 50
+  /// us, depending on machine and load.
   event,
-  /// Polls for as long as operations are outstanding. Lowest latency; occupies a processor.
+  /// Polls as long as operations are outstanding. Has the lowest latency and occupies a processor.
   busy_poll,
-  /// Polls for a bounded time after each sign of activity, then waits for the channel. The default.
+  /// Polls for a limited time after each activity, then waits for the completion channel. The
+  /// default.
   adaptive,
-  /// Does nothing by itself: completion_queue::poll() is called by the user.
+  /// Does nothing by itself. The program calls completion_queue::poll().
   manual,
 };
 

@@ -26,37 +26,40 @@ namespace detail {
 class completion_queue_impl;
 }
 
-/// How a completion_queue works.
+/// Options of a completion_queue.
 struct completion_queue_options
 {
-  /// How it learns of completions.
+  /// Method by which the queue detects completions.
   completion_mode mode = completion_mode::adaptive;
 
-  /// adaptive: how long it polls after the last sign of activity before it waits.
+  /// adaptive: polling time after the last activity, before the queue waits for the completion
+  /// channel.
   std::chrono::microseconds spin_time{50};
 
-  /// busy_poll and adaptive: how long it polls before other handlers of the io_context get a turn.
+  /// busy_poll and adaptive: polling time before other handlers of the io_context run.
   std::chrono::microseconds spin_slice{8};
 
-  /// Completions that it holds at first; it grows with the queue pairs that use it
-  /// (ibv_resize_cq(3)).
+  /// Initial number of completions that the queue can hold. It grows with the queue pairs that use
+  /// the queue (ibv_resize_cq(3)).
   std::uint32_t depth = 256;
 };
 
-/// Where completions of queue pairs arrive, one queue for each device of a context (ibv_create_cq).
+/// Receives the completions of queue pairs. Contains one queue for each device of a context
+/// (ibv_create_cq(3)).
 /**
- * A queue pair that is not given one uses the queue of its io_context and device, which is
- * adaptive; make one of your own to choose another mode or to poll it yourself. A copy is a handle
- * to the same queues.
+ * By default a queue pair uses the completion queue of its io_context and device, which is
+ * adaptive. Create a completion_queue to select another mode, or to poll it in the program. A copy
+ * is a handle to the same queues.
  *
- * The queue belongs to the execution context of its executor: it polls and waits there, and must
- * not be used after that context is gone. Strands are looked through; the handlers run on their own
- * executors. Where queue pairs of another execution context use it, they are to be closed, and
- * their handlers called, before that context goes.
+ * The queue belongs to the execution context of its executor: it polls and waits there. Do not use
+ * it after that context is destroyed. If the executor is a strand, its inner executor is used.
+ * Handlers run on their own executors. If queue pairs of another execution context use the queue,
+ * close them and let their handlers run before the queue's execution context is destroyed.
  *
- * One thread at a time takes completions and calls or dispatches their handlers, in the order in
- * which they completed. A handler that runs for long, or waits, holds up those behind it, whatever
- * the number of threads in run(): post such work, or spread queue pairs over several queues.
+ * One thread at a time takes completions and calls or dispatches their handlers, in the order of
+ * the completions. A handler that runs for a long time or blocks delays the handlers behind it,
+ * regardless of the number of threads in run(). Post such work, or distribute the queue pairs over
+ * several queues.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -64,16 +67,18 @@ struct completion_queue_options
 class completion_queue
 {
 public:
-  /// Holds an executor of any type.
+  /// An executor of any type.
   using executor_type = boost::asio::any_io_executor;
 
-  /// Makes a queue for each of the context's devices (ibv_create_cq(3)).
+  /// Creates a queue for each of the context's devices (ibv_create_cq(3)).
   /**
-   * @param executor Where it polls and waits; strands are looked through.
-   * @param context Whose queue pairs are to use it; error::wrong_context for others.
-   * @param options How it works.
+   * @param executor Executor on which the queue polls and waits. If it is a strand, its inner
+   * executor is used.
+   * @param context Context of the queue pairs that use this queue. Queue pairs of other contexts
+   * fail with error::wrong_context.
+   * @param options Mode, polling times and depth.
    *
-   * Throws system_error with what creating the queues said.
+   * @throws system_error With the error of creating the queues.
    */
   template <class Executor>
     requires(!std::convertible_to<Executor&, boost::asio::execution_context&>)
@@ -83,7 +88,8 @@ public:
   {
   }
 
-  /// As above, with the executor of an io_context or thread_pool.
+  /// Creates a queue for each of the context's devices, with the executor of an io_context or
+  /// thread_pool.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   completion_queue(ExecutionContext& owner, const context& context,
@@ -92,20 +98,20 @@ public:
   {
   }
 
-  /// Where it polls and waits: what it was made with, inside strands.
+  /// Returns the executor on which the queue polls and waits. It is not a strand.
   [[nodiscard]] executor_type get_executor() const;
 
-  /// How it learns of completions at present.
+  /// Returns the current mode.
   [[nodiscard]] completion_mode mode() const noexcept;
 
-  /// Changes between event, busy_poll and adaptive; a manual queue stays manual, and others do not
-  /// become so.
+  /// Changes the mode between event, busy_poll and adaptive. The mode manual cannot be entered or
+  /// left.
   void mode(completion_mode mode) noexcept;
 
-  /// Takes what has completed from all devices; the handlers are dispatched to their executors.
+  /// Takes the completions of all devices and dispatches the handlers to their executors.
   /**
-   * For manual queues, and for others where a thread wants to look now. Never blocks
-   * (ibv_poll_cq(3)).
+   * Required for manual queues. Other queues may be polled, too, to check for completions
+   * immediately. Never blocks (ibv_poll_cq(3)).
    * @returns The number of operations that completed.
    */
   std::size_t poll();

@@ -15,23 +15,23 @@
 
 namespace rdma {
 
-/// What a client says to the server that it connects to, in the HTTP request that asks for RDMA.
+/// Content of the HTTP request with which a client asks a server for an RDMA connection.
 struct connect_options
 {
-  /// Bytes of data that go along each way.
+  /// Maximum number of bytes of program data in each direction.
   static constexpr std::size_t data_size_max = 1024;
 
-  /// The request's target, for servers that have more than one.
+  /// The request's target, for servers with more than one.
   std::string target = "/rdma";
 
-  /// The field Host; empty for the address and port that are connected to.
+  /// The Host field; empty means the address and port that are connected to.
   std::string host;
 
-  /// Further fields of the HTTP request, for instance {"Authorization", "Bearer ..."}, which the
-  /// server's authorisation sees.
+  /// Additional fields of the HTTP request, for instance {"Authorization", "Bearer ..."}. The
+  /// server's authorise function receives them.
   std::vector<std::pair<std::string, std::string>> fields;
 
-  /// For the server's program: any bytes, at most data_size_max.
+  /// Data for the server's program: any bytes, at most data_size_max.
   std::string data;
 };
 

@@ -25,30 +25,32 @@ namespace detail {
 class domain_impl;
 }
 
-/// What a context opens.
+/// Options of a context.
 struct context_options
 {
-  /// The device that queue pairs use unless told otherwise: a name from list_devices().
+  /// Default device for queue pairs: a name from list_devices().
   /**
-   * Empty: the one that the environment variable BOOST_RDMA_DEVICE names, else the first NIC with
-   * an active port, else the software device. "soft0" opens no NIC at all.
+   * If empty, the default is the device named in the environment variable BOOST_RDMA_DEVICE,
+   * otherwise the first NIC with an active port, otherwise the software device. "soft0" opens no
+   * NIC.
    */
   std::string device;
 
-  /// Settings of the software device, which every context opens.
+  /// Settings of the software device. Every context opens it.
   software::device_settings software;
 
-  /// The pool behind allocate() and pool(), of every domain of the context.
+  /// Options of the pool of allocate() and pool(), for every protection domain of the context.
   memory_pool_options pool;
 
-  /// What is kept of plain memory that operations were given (doc/user_memory.md).
+  /// Options of the cache of registrations of plain memory (doc/user_memory.md).
   registration_cache_options cache;
 };
 
-/// The devices that a program uses, a protection domain over them, and a pool of registered memory.
+/// The devices that a program uses, a protection domain on them, and a pool of registered memory.
 /**
- * As asio::ssl::context: made once, passed by reference to what uses it. A copy is a handle to the
- * same devices; they are closed when the last handle, and all that was made with it, is gone.
+ * Corresponds to asio::ssl::context: a program creates it once and passes it by reference to the
+ * objects that use it. A copy is a handle to the same devices. They are closed when the last handle
+ * and all objects made with it are destroyed.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -56,14 +58,15 @@ struct context_options
 class context
 {
 public:
-  /// Opens the best NIC, if there is one, and the software device. Throws system_error.
+  /// Opens the best NIC, if any, and the software device. Throws system_error.
   context();
 
-  /// Opens what the options say (ibv_open_device(3)). Throws system_error, for instance
-  /// error::no_device.
+  /// Opens the devices that the options select (ibv_open_device(3)). Throws system_error, for
+  /// instance error::no_device.
   explicit context(const context_options& options);
 
-  /// As above, without exceptions: on failure ec is set and the context can only be assigned to.
+  /// Opens the devices that the options select. On failure sets ec, and the context can only be
+  /// assigned to.
   context(const context_options& options, error_code& ec);
 
   /// For the library itself.
@@ -72,29 +75,37 @@ public:
   {
   }
 
-  /// The device that queue pairs use unless told otherwise.
+  /// Returns the default device for queue pairs.
   [[nodiscard]] device default_device() const;
 
-  /// All devices that this context has opened: the NIC if there is one, then the software device.
+  /// Returns all devices that this context has opened: the NIC, if any, then the software device.
   [[nodiscard]] std::vector<device> devices() const;
 
-  /// The pool of this context's domain, which allocate() uses and std::pmr containers can.
-  /** Valid while a handle to the domain is left: a context, or a queue pair, region or the like
-   * that was made with it. */
+  /// Returns the pool of this context's protection domain, for allocate() and std::pmr containers.
+  /** Valid as long as any handle to the domain exists: a context, or a queue pair, region or other
+   * object made with it. */
   [[nodiscard]] memory_pool& pool() const noexcept;
 
-  /// A buffer of `size` bytes from the pool, aligned to 64. Throws system_error.
+  /// Allocates a buffer of `size` bytes from the pool, aligned to 64. Throws system_error.
   [[nodiscard]] registered_buffer allocate(std::size_t size) const;
 
-  /// As above: error::empty_buffer for no bytes, error::pool_exhausted, or what registering said.
+  /// Allocates a buffer of `size` bytes from the pool, aligned to 64.
+  /**
+   * @param size Size in bytes.
+   * @param ec Set to indicate the error, if any:
+   * @li error::empty_buffer: the size is 0.
+   * @li error::pool_exhausted: the pool reached its limit.
+   * @li the error of registering memory.
+   */
   [[nodiscard]] registered_buffer allocate(std::size_t size, error_code& ec) const;
 
-  /// What the pool behind allocate() holds.
+  /// Returns the statistics of the pool.
   [[nodiscard]] memory_pool_statistics pool_statistics() const;
 
-  /// What is kept of plain memory that operations were given, and why nothing is where that is so.
-  /** The first call, or the first operation that asks for it, finds out whether the kernel lets
-   * memory be watched. */
+  /// Returns the statistics of the cache of registrations of plain memory, and the reason if
+  /// nothing is cached.
+  /** The first call, or the first operation that needs the cache, tests if the kernel allows the
+   * library to watch memory. */
   [[nodiscard]] rdma::registration_cache_statistics registration_cache_statistics() const;
 
   /// For the library itself.

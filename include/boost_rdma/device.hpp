@@ -23,48 +23,53 @@ namespace detail {
 class device_impl;
 }
 
-/// What kind of device this is.
+/// Kind of a device.
 enum class device_kind
 {
-  nic,      ///< a device of rdma-core: hardware, or one of the kernel's (rxe, siw)
-  software, ///< this library's own
+  nic,      ///< a device of rdma-core: hardware, or a software device of the kernel (rxe, siw)
+  software, ///< the software device of this library
 };
 
-/// What carries a queue pair's packets.
+/// Link and transport protocol that carries a queue pair's packets.
 enum class wire : std::uint8_t
 {
-  unknown,       ///< not connected yet, or a peer of an earlier version that does not say
+  unknown,       ///< not connected yet, or the peer's version does not report it
   infiniband,    ///< native InfiniBand
-  roce_v1,       ///< Ethernet frames, which stay on one link (IBTA Annex A16)
+  roce_v1,       ///< Ethernet frames, limited to one link (IBTA Annex A16)
   roce_v2,       ///< UDP over IPv4 or IPv6 (IBTA Annex A17)
   iwarp,         ///< RDMA over TCP, in the NIC (RFC 5040)
-  tcp,           ///< the software device's
-  shared_memory, ///< the software device's, between processes of one host and user
+  tcp,           ///< TCP, on the software device
+  shared_memory, ///< shared memory between processes of one host and user, on the software device
 };
 
-/// For people: "RoCE v2".
+/// Returns a name for display, for instance "RoCE v2".
 const char* name_of(wire value) noexcept;
 
-/// A device as rdma::list_devices() found it.
+/// A device in the list of rdma::list_devices().
 struct device_info
 {
-  std::string name; ///< what context_options::device takes (ibv_get_device_name(3))
-  device_kind kind = device_kind::software; ///< hardware's or the kernel's, or this library's own
-  bool active = false;                      ///< some port is up
-  std::string remark;                       ///< why it cannot be used, where it cannot
+  /// Value for context_options::device (ibv_get_device_name(3)).
+  std::string name;
+  /// NIC or software device.
+  device_kind kind = device_kind::software;
+  /// True if at least one port is up.
+  bool active = false;
+  /// Reason why the device cannot be used; empty if it can.
+  std::string remark;
 };
 
-/// The devices of this host: those of libibverbs, then the software device.
+/// Returns the devices of this host: those of libibverbs, then the software device.
 /**
- * Never fails: where libibverbs cannot be used the list holds the software device alone, and
- * system_library_remark() says why. Safe to call from any thread, as is system_library_remark().
+ * Never fails. If libibverbs cannot be used, the list contains only the software device, and
+ * system_library_remark() returns the reason. Safe to call from any thread.
  */
 std::vector<device_info> list_devices();
 
-/// The libibverbs that was loaded (its file), or why none could be.
+/// Returns the file of the loaded libibverbs, or the reason why it was not loaded. Safe to call
+/// from any thread.
 std::string system_library_remark();
 
-/// A device that a context has opened. A cheap handle, valid as long as the context is.
+/// A handle to a device that a context has opened. Cheap to copy; valid as long as the context is.
 /**
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe.
@@ -78,33 +83,34 @@ public:
   {
   }
 
-  /// As in device_info::name.
+  /// Returns the name, as in device_info::name.
   [[nodiscard]] std::string name() const;
-  /// Whether it is the software device.
+  /// Returns the kind: NIC or software device.
   [[nodiscard]] device_kind kind() const noexcept;
 
-  /// Work requests that a queue can hold (ibv_device_attr::max_qp_wr).
+  /// Returns the maximum number of work requests in a queue (ibv_device_attr::max_qp_wr).
   [[nodiscard]] std::uint32_t max_work_requests() const noexcept;
-  /// Scatter/gather elements of a work request (max_sge).
+  /// Returns the maximum number of scatter/gather elements in a work request (max_sge).
   [[nodiscard]] std::uint32_t max_sge() const noexcept;
-  /// Entries of a completion queue (max_cqe).
+  /// Returns the maximum number of entries of a completion queue (max_cqe).
   [[nodiscard]] std::uint32_t max_completions() const noexcept;
-  /// RDMA reads and atomics in flight per queue pair (max_qp_rd_atom).
+  /// Returns the maximum number of RDMA reads and atomics in flight per queue pair
+  /// (max_qp_rd_atom).
   [[nodiscard]] std::uint32_t max_read_atomic() const noexcept;
-  /// Bytes of the largest message (ibv_port_attr::max_msg_sz).
+  /// Returns the size of the largest message in bytes (ibv_port_attr::max_msg_sz).
   [[nodiscard]] std::uint64_t max_message_size() const noexcept;
-  /// Whether 8-byte atomics are atomic (ibv_device_attr::atomic_cap).
+  /// Returns true if the device supports 8-byte atomics (ibv_device_attr::atomic_cap).
   [[nodiscard]] bool has_atomics() const noexcept;
-  /// Whether type 2 memory windows can be had.
+  /// Returns true if the device supports type 2 memory windows.
   [[nodiscard]] bool has_memory_windows() const noexcept;
-  /// Whether sends and writes can carry immediate data; iWARP's cannot (RFC 5040).
+  /// Returns true if sends and writes can carry immediate data. iWARP has none (RFC 5040).
   [[nodiscard]] bool has_immediate_data() const noexcept;
-  /// Whether shared receive queues can be had.
+  /// Returns true if the device supports shared receive queues.
   [[nodiscard]] bool has_shared_receive_queues() const noexcept;
-  /// The IP addresses among the ports' GIDs, as they are now: where peers can reach this device.
+  /// Returns the IP addresses of the ports' current GIDs, by which peers can reach this device.
   [[nodiscard]] std::vector<boost::asio::ip::address> addresses() const;
 
-  /// The verbs context, for calls of one's own (<boost_rdma/native.hpp>).
+  /// Returns the verbs context, for direct calls (<boost_rdma/native.hpp>).
   [[nodiscard]] ibv_context* native_handle() const noexcept;
 
 private:

@@ -12,7 +12,7 @@
 
 namespace rdma {
 
-/// The device events of programs that do not choose an executor type.
+/// Device events with the default executor type.
 using device_events = basic_device_events<>;
 
 } // namespace rdma

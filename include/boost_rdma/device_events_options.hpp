@@ -13,13 +13,14 @@
 
 namespace rdma {
 
-/// Which device is listened to, and how much it may say while nobody waits.
+/// Options of basic_device_events.
 struct device_events_options
 {
-  /// Which of the context's devices, by name; empty for the default one.
+  /// Name of one of the context's devices; empty means the default one.
   std::string device;
 
-  /// Events that are kept between two waits. The oldest gives way; device_event::lost counts them.
+  /// Number of events that are kept between two waits. Beyond it the oldest event is dropped and
+  /// counted in device_event::lost.
   std::size_t capacity = 256;
 };
 

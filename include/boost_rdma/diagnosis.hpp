@@ -15,18 +15,21 @@
 
 namespace rdma {
 
-/// What is known of a failure beyond its error_code.
+/// Details of a failure in addition to its error_code.
 struct diagnosis
 {
-  error_code code;                     ///< why it failed; success when nothing did
-  std::string operation;               ///< what failed: "send", "read", "connect", ...
-  std::string device;                  ///< the device's name
-  std::uint8_t port = 0;               ///< the device's port
-  std::uint32_t queue_pair_number = 0; ///< the local queue pair
+  error_code code;                     ///< cause of the failure; success if nothing failed
+  std::string operation;               ///< operation that failed: "send", "read", "connect", ...
+  std::string device;                  ///< name of the device
+  std::uint8_t port = 0;               ///< port of the device
+  std::uint32_t queue_pair_number = 0; ///< local queue pair number
   std::uint32_t vendor_error = 0;      ///< ibv_wc::vendor_err, for the device's vendor
-  std::string reason; ///< what is known beyond the code: what the device reported, or lacks
 
-  /// One or two sentences for a person: what failed, where, the likely cause and its remedy.
+  /// Details: the error that the device reported, or the feature that is missing.
+  std::string reason;
+
+  /// Returns one or two sentences for display: the failure, its place, the likely cause and its
+  /// remedy.
   [[nodiscard]] std::string text() const;
 };
 

@@ -24,56 +24,65 @@ class agent_attachment_source;
 class lessor_core;
 } // namespace detail
 
-/// How much memory a lessor grants. A peer is a connection.
+/// Limits of the memory that a lessor grants. Each connection counts as one peer.
 struct lessor_options
 {
-  std::size_t bytes_max = std::size_t{1} << 30;            ///< granted at a time, to all peers
-  std::size_t regions_max = 65536;                         ///< leases at a time, of all peers
-  std::size_t bytes_per_peer_max = std::size_t{256} << 20; ///< granted at a time, to one peer
-  std::size_t regions_per_peer_max = 1024;                 ///< leases at a time, of one peer
+  /// Bytes granted at a time, to all peers.
+  std::size_t bytes_max = std::size_t{1} << 30;
+  /// Leases at a time, of all peers.
+  std::size_t regions_max = 65536;
+  /// Bytes granted at a time, to one peer.
+  std::size_t bytes_per_peer_max = std::size_t{256} << 20;
+  /// Leases at a time, of one peer.
+  std::size_t regions_per_peer_max = 1024;
 
-  /// The longest lifetime, counted from the grant or its last renewal; without a limit, as long as
-  /// the connection lasts.
-  /** Who asks for more gets this much. */
+  /// Maximum lifetime, from the grant or its last renewal. Without a limit a lease lasts as long as
+  /// the connection.
+  /** A request for a longer lifetime is granted with this one. */
   std::chrono::milliseconds lifetime_max = std::chrono::milliseconds::max();
 
-  /// The rights that peers may ask for; error::remote_right_missing for others.
+  /// Rights that peers may request. Other rights are refused with error::remote_right_missing.
   access rights = remote_access;
 
-  /// Of the memory_pool that the lessor grants from.
+  /// Options of the memory_pool from which the lessor grants.
   memory_pool_options pool;
 };
 
-/// What a lessor has granted at this moment, and refused so far.
+/// Statistics of a lessor.
 struct lessor_statistics
 {
-  std::size_t bytes = 0;      ///< granted, or handed over and not yet taken
-  std::size_t regions = 0;    ///< leases, or what was handed over and not yet taken
-  std::uint64_t grants = 0;   ///< so far
-  std::uint64_t refusals = 0; ///< so far, for want of quota, memory or rights
+  /// Bytes that are granted, or were handed over and not received by the program yet.
+  std::size_t bytes = 0;
+  /// Regions that are granted, or were handed over and not received by the program yet.
+  std::size_t regions = 0;
+  /// Total number of grants.
+  std::uint64_t grants = 0;
+  /// Total number of requests refused for quota, memory or rights.
+  std::uint64_t refusals = 0;
 };
 
-/// Grants memory of this host to peers, within quotas: the other side of
+/// Grants memory of this host to peers within quotas. The peers request it with
 /// basic_agent::async_allocate().
 /**
- * Queue pairs whose options name it (queue_pair_options::grant_from()) answer their peers' requests
- * by themselves, on their executors:
+ * Queue pairs with a lessor in their options (queue_pair_options::grant_from()) answer requests of
+ * their peers by themselves, on their executors:
  * @code
  * rdma::lessor lessor(context);
  * rdma::acceptor_options options;
  * options.queue_pair.grant_from(lessor);
  * @endcode
- * Memory comes from a pool of the lessor's own, zeroed each time. What is granted is reachable by
- * the queue pair that asked for it alone, through a type 2 memory window; where the device has none
- * (or no sound ones, as Soft-RoCE), through a registration of its own, whose key any queue pair of
- * the protection domain could use that knows it. When the lease ends (released, its time over, the
- * connection closed or lost) the memory is made unreachable first, and used again then.
+ * The memory comes from a pool of the lessor and is filled with zeros for each grant. Only the
+ * queue pair that requested it can access it, through a type 2 memory window. If the device has no
+ * memory windows, or defective ones as Soft-RoCE has, the lessor registers the memory instead. Any
+ * queue pair of the protection domain that has the key of that registration could use it. A lease
+ * ends when it is released, its lifetime ends, or the connection is closed or lost. The memory is
+ * then made inaccessible before it is used again.
  *
- * Once the peer's agent has been heard of, a connection with a lessor keeps io_context::run() from
- * returning, as an outstanding receive does. Until then something else has to, for instance an
- * async_accept or a receive.
+ * After the peer's agent has first contacted this side, a connection with a lessor keeps
+ * io_context::run() from returning, as an outstanding receive does. Before that another operation
+ * must do so, for instance an async_accept or a receive.
  *
- * The handle may be copied; the queue pairs made with it keep what it stands for.
+ * The handle may be copied. Queue pairs made with it keep its state alive.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment and destruction.
@@ -81,22 +90,22 @@ struct lessor_statistics
 class lessor
 {
 public:
-  /// Grants memory of this context's own domain.
+  /// Creates a lessor in the context's own protection domain.
   explicit lessor(const rdma::context& context, const lessor_options& options = lessor_options());
 
-  /// Grants memory of this domain, which is to be the queue pairs'.
+  /// Creates a lessor in a protection domain, which must be that of the queue pairs.
   explicit lessor(
     const protection_domain& domain, const lessor_options& options = lessor_options());
 
-  /// What it was made with.
+  /// Returns the options.
   [[nodiscard]] const lessor_options& options() const noexcept;
-  /// What it has granted, and refused: a snapshot.
+  /// Returns a snapshot of the statistics.
   [[nodiscard]] lessor_statistics statistics() const;
 
-  /// The pool that is granted from. Programs may use it, too; its size_max bounds both.
+  /// Returns the pool of the granted memory. Programs may use it, too; its size_max limits both.
   [[nodiscard]] memory_pool& pool() const noexcept;
 
-  /// For the library itself: queue_pair_options::grant_from() takes it.
+  /// For the library itself: used by queue_pair_options::grant_from().
   [[nodiscard]] std::shared_ptr<detail::agent_attachment_source> source() const;
 
 private:

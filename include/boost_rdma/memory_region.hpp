@@ -20,16 +20,19 @@
 
 namespace rdma {
 
-/// Memory registered with every device of a context (ibv_reg_mr), the library's own or the user's.
+/// Memory registered with every device of a context (ibv_reg_mr(3)), owned by the region or by the
+/// program.
 /**
- * This is the way to expose memory to a peer: register it with the rights that the peer is to have,
- * and send it the handle that remote() gives. When the region is destroyed its keys become invalid
- * and no peer reaches the memory any more: at once, or, where operations of one's own still use it
- * or a memory_window was bound to it, when the last of them has completed, and the window has been
- * bound to something else or destroyed. Memory of the user's own must stay until then.
+ * Use a region to expose memory to a peer: register the memory with the peer's rights, and send the
+ * peer the handle that remote() returns.
+ *
+ * Destroying the region invalidates its keys, and no peer can access the memory any more. This
+ * happens at once, unless an operation of this side still uses the memory or a memory_window is
+ * bound to it. In that case it happens when the last operation has completed and the window has
+ * been bound elsewhere or destroyed. Memory that the program owns must remain valid until then.
  *
  * @par Objects
- * as<T>(), as_span<T>() and elements<T>() are mutable_buffer's.
+ * as<T>(), as_span<T>() and elements<T>() work as those of mutable_buffer.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -37,43 +40,67 @@ namespace rdma {
 class memory_region : public detail::typed::typed_views<memory_region, true>
 {
 public:
-  /// No memory: data() is null.
+  /// Creates a region without memory: data() is null.
   memory_region() = default;
 
-  /// Registers `size` bytes of its own: zeroed, aligned to a page. Throws system_error.
+  /// Allocates and registers `size` bytes, filled with zeros and aligned to a page. Throws
+  /// system_error.
   /**
-   * @param domain Whose queue pairs reach it; a context will do.
-   * @param size Bytes, more than none.
-   * @param rights What may be done with it, by operations of this side and by peers.
+   * @param domain Protection domain of the queue pairs that use the memory; a context converts to
+   * one.
+   * @param size Size in bytes; must be greater than 0.
+   * @param rights Rights of this side's operations and of peers.
    */
   memory_region(
     const protection_domain& domain, std::size_t size, access rights = access::local_write);
 
-  /// As above, with ec: error::empty_buffer, error::bad_access, or what ibv_reg_mr said.
+  /// Allocates and registers `size` bytes, filled with zeros and aligned to a page.
+  /**
+   * @param domain Protection domain of the queue pairs that use the memory; a context converts to
+   * one.
+   * @param size Size in bytes; must be greater than 0.
+   * @param rights Rights of this side's operations and of peers.
+   * @param ec Set to indicate the error, if any:
+   * @li error::empty_buffer: the size is 0.
+   * @li error::bad_access: the rights contradict each other, or a required right is missing.
+   * @li the error of ibv_reg_mr.
+   */
   memory_region(const protection_domain& domain, std::size_t size, access rights, error_code& ec);
 
-  /// Registers the user's memory, which must outlive the region and the operations that use it.
-  /// Throws system_error.
-  /** register_buffer() does the same with a container or a buffer of Asio's. */
+  /// Registers memory that the program owns. It must outlive the region and the operations that use
+  /// it. Throws system_error.
+  /** register_buffer() registers a container or an Asio buffer. */
   memory_region(const protection_domain& domain, void* data, std::size_t size, access rights);
 
-  /// As above, with ec: error::empty_buffer, error::bad_access, or what ibv_reg_mr said.
+  /// Registers memory that the program owns. It must outlive the region and the operations that use
+  /// it.
+  /**
+   * @param domain Protection domain of the queue pairs that use the memory; a context converts to
+   * one.
+   * @param data Address of the memory.
+   * @param size Size in bytes; must be greater than 0.
+   * @param rights Rights of this side's operations and of peers.
+   * @param ec Set to indicate the error, if any:
+   * @li error::empty_buffer: the size is 0.
+   * @li error::bad_access: the rights contradict each other, or a required right is missing.
+   * @li the error of ibv_reg_mr.
+   */
   memory_region(
     const protection_domain& domain, void* data, std::size_t size, access rights, error_code& ec);
 
-  /// For the library itself: takes over a reference to the registration.
+  /// For the library itself: takes ownership of a reference to the registration.
   explicit memory_region(detail::registration* registration) noexcept
     : registration_(registration)
   {
   }
 
-  /// The one that was moved from has no memory then.
+  /// Moves a region. `other` has no memory afterwards.
   memory_region(memory_region&& other) noexcept
     : registration_(std::exchange(other.registration_, nullptr))
   {
   }
 
-  /// Lets go of the registration that it had, as destruction does.
+  /// Releases this object's registration, as the destructor does, and moves `other` into it.
   memory_region& operator=(memory_region&& other) noexcept
   {
     memory_region taken(std::move(other));
@@ -81,53 +108,54 @@ public:
     return *this;
   }
 
-  /// Deregisters the memory (ibv_dereg_mr(3)): at once, or when the last that uses it has let go;
-  /// see above.
+  /// Deregisters the memory (ibv_dereg_mr(3)), at once or when its last user has released it; see
+  /// the description of the class.
   ~memory_region()
   {
     if (registration_ != nullptr)
       registration_->release();
   }
 
-  /// Where it begins; null where there is none.
+  /// Returns the address of the memory; null if there is none.
   [[nodiscard]] std::byte* data() const noexcept
   {
     return registration_ != nullptr ? registration_->base : nullptr;
   }
-  /// Bytes.
+  /// Returns the size in bytes.
   [[nodiscard]] std::size_t size() const noexcept
   {
     return registration_ != nullptr ? registration_->size : 0;
   }
-  /// All of it. Not to be written to where it was registered as const.
+  /// Returns the whole memory. Do not write to it if it was registered as const.
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data(), size()}; }
-  /// What it was registered with; access::local_read where there is none.
+  /// Returns the rights of the registration; access::local_read if there is no memory.
   [[nodiscard]] access rights() const noexcept
   {
     return registration_ != nullptr ? registration_->rights : access::local_read;
   }
 
-  /// All of it, for operations.
+  /// Returns the whole memory as a buffer for operations.
   operator mutable_buffer() const noexcept { return {data(), size(), registration_}; }
-  /// All of it, for operations that only read it.
+  /// Returns the whole memory as a buffer for operations that only read it.
   operator const_buffer() const noexcept { return mutable_buffer(*this); }
 
-  /// The first n bytes, or all where there are fewer.
+  /// Returns the first n bytes, or all if there are fewer.
   [[nodiscard]] mutable_buffer first(std::size_t n) const noexcept
   {
     return mutable_buffer(*this).first(n);
   }
 
-  /// n bytes from offset on, clipped to what there is.
+  /// Returns n bytes from `offset`, clipped to the end of the region.
   [[nodiscard]] mutable_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
   {
     return mutable_buffer(*this).slice(offset, n);
   }
 
-  /// The handle to give to a peer. Throws system_error(error::not_exposed) without a remote right.
+  /// Returns the handle for a peer. Throws system_error(error::not_exposed) if no remote_ right was
+  /// given.
   [[nodiscard]] remote_buffer remote() const;
 
-  /// As above, with ec.
+  /// Returns the handle for a peer. Sets error::not_exposed if no remote_ right was given.
   [[nodiscard]] remote_buffer remote(error_code& ec) const noexcept;
 
   /// For the library itself.

@@ -13,7 +13,7 @@
 
 namespace rdma::cm {
 
-/// The acceptor of programs that do not choose an executor type.
+/// RDMA-CM acceptor with the default executor type.
 using acceptor = basic_acceptor<>;
 
 } // namespace rdma::cm

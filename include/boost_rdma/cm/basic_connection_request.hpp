@@ -21,10 +21,9 @@
 
 namespace rdma::cm {
 
-/// A client that wants to connect by RDMA-CM and waits for an answer; see
-/// basic_acceptor::async_get_request().
+/// A client's request to connect by RDMA-CM; see basic_acceptor::async_get_request().
 /**
- * Destroying the request without an answer, or assigning to it, rejects the client.
+ * Destroying or overwriting an unanswered request rejects the client.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -33,10 +32,10 @@ template <class Executor = boost::asio::any_io_executor>
 class basic_connection_request
 {
 public:
-  /// The acceptor's.
+  /// The acceptor's executor type.
   using executor_type = Executor;
 
-  /// What the client is accepted as.
+  /// The queue pair type of an accepted client.
   using queue_pair_type = basic_queue_pair<Executor>;
 
   /// For the library itself.
@@ -47,7 +46,7 @@ public:
   {
   }
 
-  /// The one that was moved from is as one that was answered.
+  /// Moves a request. `other` is then in the same state as an answered request.
   // The executor is copied: operations on an object that was moved from still complete, with an
   // error.
   basic_connection_request(basic_connection_request&& other) noexcept
@@ -56,7 +55,7 @@ public:
   {
   }
 
-  /// Rejects the client that it was of, if that had no answer.
+  /// Rejects the client of this object's unanswered request, if any, and moves `other` into it.
   basic_connection_request& operator=(basic_connection_request&& other) noexcept
   {
     executor_ = other.executor_;
@@ -64,40 +63,47 @@ public:
     return *this;
   }
 
-  /// Rejects the client, if it had no answer (rdma_reject(3)).
+  /// Rejects the client if the request is unanswered (rdma_reject(3)).
   ~basic_connection_request() = default;
 
-  /// What it was made with: the acceptor's.
+  /// Returns the acceptor's executor.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
-  /// Neither answered nor moved from.
+  /// Returns true if the request was neither answered nor moved from.
   [[nodiscard]] bool is_open() const noexcept { return static_cast<bool>(core_); }
 
-  /// What the client sent along; not to be trusted. Precondition: is_open().
+  /// Returns the data that the client sent with the request. Do not trust it. Precondition:
+  /// is_open().
   [[nodiscard]] const private_data& data() const noexcept { return core_->data(); }
 
-  /// Where the client is. Precondition: is_open().
+  /// Returns the client's address and port. Precondition: is_open().
   [[nodiscard]] const boost::asio::ip::tcp::endpoint& remote_endpoint() const noexcept
   {
     return core_->remote_endpoint();
   }
 
-  /// Accepts the client (rdma_accept(3)).
+  /// Accepts the client (rdma_accept(3)) and creates a connected queue pair.
   /**
-   * is_open() is false from the call on.
+   * is_open() returns false after the call. The queue pair has the acceptor's options.
    *
-   * @param answer For the client; at most private_data::accept_size_max bytes but on iWARP.
+   * @param answer Data for the client: at most private_data::accept_size_max bytes, except on
+   * iWARP.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
-   * The queue pair is made as the acceptor's options say, and connected. With an error it is as one
-   * that was moved from: error::peer_lost when the client did not wait, error::handshake_timeout,
-   * error::other_device, error::message_too_large, error::closed when answered before, or what
-   * making the queue pair said.
+   * If there is an error, the queue pair is in the state of an object that was moved from.
+   *
+   * @par Errors
+   * @li error::peer_lost: the client did not wait for the answer.
+   * @li error::handshake_timeout: the client did not complete the connection in time.
+   * @li error::other_device: the client's request arrived through another RDMA device.
+   * @li error::message_too_large: `answer` is too large.
+   * @li error::closed: the request was answered before.
+   * @li the error of creating the queue pair.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total reject the client; operation_aborted.
+   * terminal, partial and total reject the client and complete with operation_aborted.
    */
   template <boost::asio::completion_token_for<void(error_code, queue_pair_type)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -110,22 +116,27 @@ public:
       token);
   }
 
-  /// As above, into a queue pair that the program made: receives may be posted before.
+  /// Accepts the client with a queue pair that the program created; receives may be posted to it
+  /// before.
   /**
-   * iWARP wants that: it has no RNR NAK, and ends a connection whose peer sends before a receive is
-   * posted.
+   * Use this overload on iWARP. iWARP has no RNR NAK: a connection ends if the peer sends before a
+   * receive is posted.
    *
-   * @param queue_pair On the same device that the client came by, and not connected. It must stay
-   * until the handler is called. After a failure it can only be closed.
-   * @param answer See above.
+   * @param queue_pair An unconnected queue pair on the device through which the request arrived. It
+   * must remain valid until the handler is called. After a failure it can only be closed.
+   * @param answer See the overload without a queue pair.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
-   * Errors as above, and error::already_connected, error::closed of the queue pair.
+   *
+   * @par Errors
+   * In addition to the errors of the overload without a queue pair:
+   * @li error::already_connected: the queue pair was connected before.
+   * @li error::closed: the queue pair was closed.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total reject the client; operation_aborted.
+   * terminal, partial and total reject the client and complete with operation_aborted.
    */
   template <class OtherExecutor,
     boost::asio::completion_token_for<void(error_code)> CompletionToken =
@@ -137,10 +148,9 @@ public:
       start_accept_into{executor_, std::move(core_), queue_pair.core()}, token, answer);
   }
 
-  /// Sends the client away, with a reason (rdma_reject(3)). Of a request that was answered:
-  /// nothing.
-  /** @param reason At most private_data::reject_size_max bytes but on iWARP; what is more is cut.
-   */
+  /// Rejects the client with a reason (rdma_reject(3)). Has no effect on an answered request.
+  /** @param reason Data for the client. More than private_data::reject_size_max bytes are cut off,
+   * except on iWARP. */
   void reject(const private_data& reason = private_data())
   {
     if (core_)
@@ -190,7 +200,7 @@ private:
   std::shared_ptr<detail::request_core> core_;
 };
 
-/// The request of programs that do not choose an executor type.
+/// Connection request with the default executor type.
 using connection_request = basic_connection_request<>;
 
 } // namespace rdma::cm

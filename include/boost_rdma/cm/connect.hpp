@@ -19,38 +19,49 @@
 
 namespace rdma::cm {
 
-/// Connects a queue pair by RDMA-CM (librdmacm), to any program that listens by it.
+/// Connects a queue pair by RDMA-CM (librdmacm) to any program that listens by RDMA-CM.
 /**
- * Resolves the address and the route, connects, and takes the queue pair to RTS
+ * Resolves the address and the route, connects, and moves the queue pair to RTS
  * (rdma_resolve_addr(3), rdma_resolve_route(3), rdma_connect(3)).
  *
- * @param queue_pair Of a NIC, not connected. On iWARP its side must send first (RFC 6581, 4.1), and
- * it must have receives posted for what the listener sends: there is no RNR NAK.
- * @param peer Where the other side listens (RDMA_PS_TCP).
- * @param options What to tell the listener, and where to connect from.
+ * If the peer disconnects or its process ends, the queue pair's operations end with
+ * error::peer_closed: RDMA-CM does not distinguish the two. RDMA-CM does not detect the loss of the
+ * peer's host. The next operation does (wc_status::retry_exceeded); on iWARP TCP's timeout ends the
+ * connection.
+ *
+ * @param queue_pair An unconnected queue pair of a NIC. On iWARP, the connecting side must send
+ * first (RFC 6581, 4.1). It must also have receives posted for the listener's messages, because
+ * iWARP has no RNR NAK.
+ * @param peer Endpoint of the listener (RDMA_PS_TCP).
+ * @param options Data for the listener, and the local address.
  * @param token A completion token for the signature below.
  *
  * @par Completion signature
  * @code void(rdma::error_code, rdma::cm::private_data) @endcode
- * What the listener sent along when it accepted, or, with error::refused, when it rejected.
+ * The data that the listener sent when it accepted or, with error::refused, rejected the
+ * connection.
  *
- * What can go wrong: error::no_connection_manager, also on the software device; error::unreachable;
- * error::other_device; connection_refused when nobody listens, and on iWARP also for a rejection
- * without a word; error::refused when the listener rejected; error::message_too_large for too many
- * bytes of private data; error::handshake_timeout after options().connect_timeout; error::closed;
- * error::already_connected, also after an attempt that failed: make another queue pair;
- * operation_aborted when the queue pair is closed; and what librdmacm or ibv_modify_qp said.
- *
- * When the peer disconnects, or its process ends, the queue pair's operations end with
- * error::peer_closed: RDMA-CM does not tell one from the other. A host that is lost it does not
- * notice; an operation does (wc_status::retry_exceeded; on iWARP TCP's time-out ends the
- * connection).
+ * @par Errors
+ * @li error::no_connection_manager: RDMA-CM is not available, or the queue pair is on the software
+ *     device.
+ * @li error::unreachable: no RDMA device, or no route from one, leads to the address.
+ * @li error::other_device: the route uses another RDMA device than the queue pair.
+ * @li connection_refused: no program listens at the endpoint. On iWARP also: the listener rejected
+ *     the connection without data.
+ * @li error::refused: the listener rejected the connection.
+ * @li error::message_too_large: the private data is too large.
+ * @li error::handshake_timeout: options().connect_timeout expired.
+ * @li error::closed: the queue pair was closed or moved from.
+ * @li error::already_connected: the queue pair was connected before, or a previous attempt failed.
+ *     Create a new queue pair.
+ * @li operation_aborted: the queue pair was closed during the operation.
+ * @li the error of librdmacm or ibv_modify_qp.
  *
  * @par Per-operation cancellation
- * terminal, partial and total; the queue pair can then only be closed.
+ * terminal, partial and total. After a cancellation the queue pair can only be closed.
  *
  * @par Thread safety
- * As a member of the queue pair: to be called where that may be used.
+ * The same as that of a member function of the queue pair.
  */
 template <class Executor,
   boost::asio::completion_token_for<void(error_code, private_data)> CompletionToken =
@@ -64,20 +75,20 @@ auto async_connect(basic_queue_pair<Executor>& queue_pair,
     options);
 }
 
-/// As above, without private data, from whichever address the route takes.
+/// Connects by RDMA-CM without private data, from the local address that the route selects.
 /**
- * @param queue_pair As above.
- * @param peer Where the other side listens.
+ * @param queue_pair See the overload with options.
+ * @param peer Endpoint of the listener.
  * @param token A completion token for the signature below.
  *
  * @par Completion signature
  * @code void(rdma::error_code, rdma::cm::private_data) @endcode
  *
  * @par Per-operation cancellation
- * terminal, partial and total; the queue pair can then only be closed.
+ * terminal, partial and total. After a cancellation the queue pair can only be closed.
  *
  * @par Thread safety
- * As above.
+ * The same as that of a member function of the queue pair.
  */
 template <class Executor,
   boost::asio::completion_token_for<void(error_code, private_data)> CompletionToken =

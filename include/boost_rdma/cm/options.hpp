@@ -19,37 +19,40 @@
 
 namespace rdma::cm {
 
-/// How cm::async_connect goes about it. Depths, retries and the time limit are the queue pair's
+/// Options of cm::async_connect(). Depths, retries and the time limit are in the queue pair's
 /// options.
 /**
- * RDMA-CM chooses the GID, the port and the path MTU by the route, so that
- * queue_pair_options::path_mtu_max has no say.
+ * RDMA-CM selects the GID, the port and the path MTU by the route. queue_pair_options::path_mtu_max
+ * is ignored.
  */
 struct connect_options
 {
-  /// For the listener; at most private_data::connect_size_max bytes but on iWARP.
+  /// Data for the listener: at most private_data::connect_size_max bytes, except on iWARP.
   private_data data;
 
-  /// The address of this host to connect from; without one, the route decides.
+  /// Local address to connect from. Without it the route decides.
   std::optional<boost::asio::ip::address> source;
 };
 
-/// How a cm::acceptor listens, and how the queue pairs are made that it accepts.
+/// Options of a cm::acceptor and of the queue pairs that it accepts.
 struct acceptor_options
 {
-  /// For every accepted queue pair. A shared receive queue fits here: queue_pair.receive_from().
+  /// Options of every accepted queue pair, including a shared receive queue:
+  /// queue_pair.receive_from().
   queue_pair_options queue_pair;
 
-  /// What async_accept sends along; at most private_data::accept_size_max bytes but on iWARP.
+  /// Data that async_accept sends to the client: at most private_data::accept_size_max bytes,
+  /// except on iWARP.
   private_data data;
 
-  /// How long a client may take from being accepted until it says that its queue pair is ready.
+  /// Time that an accepted client has to report that its queue pair is ready.
   std::chrono::milliseconds handshake_timeout{5'000};
 
-  /// Requests that wait for an async_accept or async_get_request; more are rejected.
+  /// Limit of requests that wait for an async_accept or async_get_request. Further requests are
+  /// rejected.
   std::size_t requests_max = 64;
 
-  /// Whether the address may be used again at once after the program has ended
+  /// If true, the address can be reused immediately after the program has ended
   /// (RDMA_OPTION_ID_REUSEADDR).
   bool reuse_address = true;
 };

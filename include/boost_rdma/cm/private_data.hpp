@@ -17,11 +17,11 @@
 
 namespace rdma::cm {
 
-/// The few bytes that go along when RDMA-CM connects, accepts or rejects; what they mean is the
-/// program's.
+/// Bytes that RDMA-CM transports with a connect, accept or reject. The program defines their
+/// meaning.
 /**
- * What a peer sent is not to be trusted. On InfiniBand and RoCE it arrives filled up with zeros to
- * the most that fits, so that its size says nothing (IBA 12.6); on iWARP the size is the sender's.
+ * Do not trust data of a peer. On InfiniBand and RoCE it arrives padded with zeros to the maximum
+ * size, so its size carries no information (IBA 12.6). On iWARP the size is that of the sender.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -29,21 +29,21 @@ namespace rdma::cm {
 class private_data
 {
 public:
-  /// Bytes that RDMA-CM can hand over at all.
+  /// Maximum number of bytes that RDMA-CM accepts.
   static constexpr std::size_t size_max = 255;
 
-  /// Bytes of a connect that fit on InfiniBand and RoCE (IBA 12.6.5, of whose 92 Annex A11 takes
-  /// 36).
+  /// Maximum number of bytes of a connect on InfiniBand and RoCE (IBA 12.6.5 defines 92, of which
+  /// Annex A11 uses 36).
   static constexpr std::size_t connect_size_max = 56;
-  /// Bytes of an accept that fit there (IBA 12.6.8).
+  /// Maximum number of bytes of an accept on InfiniBand and RoCE (IBA 12.6.8).
   static constexpr std::size_t accept_size_max = 196;
-  /// Bytes of a rejection that fit there (IBA 12.6.7).
+  /// Maximum number of bytes of a reject on InfiniBand and RoCE (IBA 12.6.7).
   static constexpr std::size_t reject_size_max = 148;
 
-  /// No bytes.
+  /// Creates empty data.
   private_data() = default;
 
-  /// A copy of these bytes. Throws std::length_error when there are more than size_max.
+  /// Copies `bytes`. Throws std::length_error if there are more than size_max.
   explicit private_data(std::span<const std::byte> bytes)
   {
     if (bytes.size() > size_max)
@@ -51,28 +51,30 @@ public:
     bytes_.assign(bytes.begin(), bytes.end());
   }
 
-  /// As above, of a text without its terminator.
+  /// Copies a text without a terminating zero. Throws std::length_error if it is longer than
+  /// size_max.
   explicit private_data(std::string_view text)
     : private_data(std::as_bytes(std::span(text.data(), text.size())))
   {
   }
 
-  /// All of them; valid for as long as this object is, and as it is.
+  /// Returns all bytes. The span is valid until the object is changed or destroyed.
   [[nodiscard]] std::span<const std::byte> bytes() const noexcept
   {
     return {bytes_.data(), bytes_.size()};
   }
 
-  /// The bytes up to the first zero, as text; valid as bytes() is.
+  /// Returns the bytes before the first zero as text. Valid until the object is changed or
+  /// destroyed.
   [[nodiscard]] std::string_view text() const noexcept
   {
     const std::string_view all(reinterpret_cast<const char*>(bytes_.data()), bytes_.size());
     return all.substr(0, all.find('\0'));
   }
 
-  /// Bytes; of what a peer sent, see above.
+  /// Returns the number of bytes. For data of a peer it includes the padding.
   [[nodiscard]] std::size_t size() const noexcept { return bytes_.size(); }
-  /// Whether there are none.
+  /// Returns true if there are no bytes.
   [[nodiscard]] bool empty() const noexcept { return bytes_.empty(); }
 
 private:
