@@ -21,12 +21,13 @@ namespace detail {
 struct window_impl;
 }
 
-/// A type 2 memory window (ibv_alloc_mw): exposes part of a region to one queue pair's peer.
+/// A type 2 memory window (ibv_alloc_mw(3)): exposes part of a region to the peer of one queue
+/// pair.
 /**
- * Bind it with basic_queue_pair::async_bind_window, which gives the remote_buffer to send to the
- * peer. The window is closed by async_invalidate, by the peer's async_send_with_invalidate, or by
- * destroying it; the region stays registered. One that was moved from can only be destroyed or
- * assigned to. A copy is a handle to the same window, which goes with the last of them.
+ * Bind it with basic_queue_pair::async_bind_window(), which returns the remote_buffer for the peer.
+ * The window is closed by async_invalidate(), by the peer's async_send_with_invalidate(), or by its
+ * destruction. The region stays registered. A window that was moved from can only be destroyed or
+ * assigned to. A copy is a handle to the same window; the last handle destroys the window.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -34,15 +35,20 @@ struct window_impl;
 class memory_window
 {
 public:
-  /// A window on one of the context's devices ("" for the default one).
-  /** Throws system_error: error::no_device, error::device_lost, EOPNOTSUPP without
-   * device::has_memory_windows(), or what ibv_alloc_mw said. */
+  /// Creates a window on one of the context's devices; an empty name means the default device.
+  /**
+   * @throws system_error With one of these errors:
+   * @li error::no_device: the context has not opened a device of that name.
+   * @li error::device_lost: the device failed or was removed.
+   * @li EOPNOTSUPP: device::has_memory_windows() is false.
+   * @li the error of ibv_alloc_mw.
+   */
   explicit memory_window(const protection_domain& domain, const std::string& device = {});
 
-  /// The key that a peer uses at present (ibv_mw::rkey); it changes with each bind.
+  /// Returns the current key for the peer (ibv_mw::rkey); it changes with each bind.
   [[nodiscard]] std::uint32_t key() const noexcept;
 
-  /// The verbs window, for calls of one's own (<boost_rdma/native.hpp>).
+  /// Returns the verbs window, for direct calls (<boost_rdma/native.hpp>).
   [[nodiscard]] ibv_mw* native_handle() const noexcept;
   /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::window_impl>& impl() const noexcept { return impl_; }

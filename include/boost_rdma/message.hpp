@@ -14,23 +14,24 @@
 
 namespace rdma {
 
-/// What a receive completed with.
+/// Result of a receive.
 struct message
 {
-  /// Bytes received, or bytes that the peer wrote where `written` is set.
+  /// Number of bytes received or, if `written` is set, written by the peer.
   std::size_t size = 0;
 
-  /// It was a write with immediate: the data lies in exposed memory, the receive's buffer is
-  /// untouched.
+  /// True for a write with immediate data: the data is in exposed memory, and the receive's buffer
+  /// is unchanged.
   bool written = false;
 
-  /// The immediate data, in host byte order; none where the peer sent without.
+  /// Immediate data in host byte order; empty if the peer sent none.
   std::optional<std::uint32_t> immediate;
 
-  /// The remote key that the peer's async_send_with_invalidate made invalid.
+  /// The remote key that the peer's async_send_with_invalidate() invalidated.
   std::optional<std::uint32_t> invalidated_key;
 
-  /// The queue pair that received it: tells peers apart on a shared receive queue.
+  /// Number of the queue pair that received the message. Identifies the peer on a shared receive
+  /// queue.
   std::uint32_t queue_pair_number = 0;
 };
 

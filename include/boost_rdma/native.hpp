@@ -8,13 +8,13 @@
 #ifndef BOOST_RDMA_NATIVE_HPP
 #define BOOST_RDMA_NATIVE_HPP
 
-// The only public header that pulls in rdma-core's. Include it to call verbs on the objects that
-// the native_handle() members return; it needs libibverbs-dev.
+// The only public header that includes rdma-core's headers (libibverbs-dev). Include it to call
+// verbs on the objects that native_handle() returns.
 //
-// On objects of the software device only those calls are permitted that go through the object's own
-// table: ibv_post_send(), ibv_post_recv(), ibv_poll_cq(), ibv_req_notify_cq(), the ibv_wr_ calls
-// and the others that this header defines inline. What libibverbs exports (ibv_query_qp(),
-// ibv_modify_qp()) takes every object for one of its own drivers', and crashes.
+// On objects of the software device only calls through the object's own function table are
+// permitted: ibv_post_send(), ibv_post_recv(), ibv_poll_cq(), ibv_req_notify_cq(), the ibv_wr_
+// calls and the others that this header defines inline. The functions that libibverbs exports
+// (ibv_query_qp(), ibv_modify_qp()) assume objects of its own drivers, and crash.
 
 #include <infiniband/verbs.h>
 

@@ -14,12 +14,12 @@
 
 namespace rdma {
 
-/// A set of queue pairs and memory that may be used together (ibv_alloc_pd), on all devices of a
+/// A set of queue pairs and memory that may be used together (ibv_alloc_pd(3)), on all devices of a
 /// context.
 /**
- * Every context has one of its own, which everything made with the context uses. Make another to
- * keep a group of peers away from the memory that is exposed to the rest: a queue pair reaches,
- * and lets its peer reach, only memory of its own domain.
+ * Every context has its own domain, which all objects made with the context use. Create another
+ * domain to separate a group of peers from the memory that is exposed to the others: a queue pair
+ * and its peer can access only memory of the queue pair's domain.
  *
  * A copy is a handle to the same domain.
  *
@@ -30,16 +30,16 @@ namespace rdma {
 class protection_domain
 {
 public:
-  /// The domain that this context allocates and registers in.
+  /// Returns a handle to the domain in which this context allocates and registers.
   protection_domain(const rdma::context& context) noexcept
     : impl_(context.impl())
   {
   }
 
-  /// A new domain. Throws system_error with what ibv_alloc_pd said.
+  /// Creates a domain. Throws system_error with the error of ibv_alloc_pd.
   static protection_domain make(const rdma::context& context);
 
-  /// A context of the same devices that allocates and registers in this domain.
+  /// Returns a context of the same devices that allocates and registers in this domain.
   [[nodiscard]] rdma::context context() const { return rdma::context(impl_); }
 
   /// For the library itself.

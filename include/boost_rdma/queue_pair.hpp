@@ -12,7 +12,7 @@
 
 namespace rdma {
 
-/// The queue pair of programs that do not choose an executor type.
+/// Queue pair with the default executor type.
 using queue_pair = basic_queue_pair<>;
 
 } // namespace rdma

@@ -26,128 +26,132 @@ class agent_attachment_source;
 class shared_receive_core;
 } // namespace detail
 
-/// How a queue pair is made (ibv_qp_init_attr, ibv_qp_attr) and connected.
+/// Options for creating and connecting a queue pair (ibv_qp_init_attr, ibv_qp_attr).
 /**
- * Depths bound what the device holds at once; operations beyond wait their turn inside the queue
- * pair, in order. Values beyond the device's limits give error::queue_too_deep when the queue pair
- * is made. A timeout, retry count or RNR timer that is out of its range ends connecting, other than
- * by RDMA-CM, and local_endpoint(), with boost::asio::error::invalid_argument; diagnose() names it.
+ * Depths limit the number of operations in the device's queues. Further operations wait inside the
+ * queue pair object, in order. The constructor of the queue pair reports values beyond the device's
+ * limits with error::queue_too_deep. If a timeout, retry count or RNR timer is out of range,
+ * local_endpoint() and connecting fail with boost::asio::error::invalid_argument, except by
+ * RDMA-CM; diagnose() names the option.
  */
 struct queue_pair_options
 {
-  std::uint32_t send_depth = 128; ///< work requests in the send queue, 65535 at most; 0 counts as 1
-  std::uint32_t receive_depth = 128; ///< work requests in the receive queue; 0 counts as 1
-  std::uint32_t max_send_sge =
-    4; ///< pieces of a buffer sequence that is sent, written or read; 32 at most
-  std::uint32_t max_receive_sge =
-    4; ///< pieces of a buffer sequence that is received into; 32 at most
+  /// Number of work requests in the send queue, at most 65535; 0 means 1.
+  std::uint32_t send_depth = 128;
+  /// Number of work requests in the receive queue; 0 means 1.
+  std::uint32_t receive_depth = 128;
+  /// Maximum number of buffers in a sequence that is sent, written or read; at most 32.
+  std::uint32_t max_send_sge = 4;
+  /// Maximum number of buffers in a sequence that is received into; at most 32.
+  std::uint32_t max_receive_sge = 4;
 
-  /// Sends and writes of up to this many bytes travel inside the work request (IBV_SEND_INLINE).
-  /** What the device cannot do is lowered to what it can. */
+  /// Maximum size in bytes of a send or write whose data is in the work request (IBV_SEND_INLINE).
+  /** Lowered to the device's limit. */
   std::uint32_t max_inline_data = 220;
 
-  /// Plain memory (boost::asio buffers, std::span) of up to this many bytes a piece is copied,
-  /// larger pieces are registered.
-  /**
-   * What is sent is copied by the initiating call, and what is received just before the handler is
-   * called, through memory of the context's pool that the operation holds. Larger buffers are
-   * registered, and found again for as long as the context's registration_cache_options permit. Not
-   * for what travels inside the work request (max_inline_data). 0: nothing is copied. The default
-   * is what tools/rdma_copy_threshold measures (doc/user_memory.md).
-   */
+  /// Default of copy_max, measured with tools/rdma_copy_threshold (doc/user_memory.md).
   static constexpr std::size_t copy_max_default = 16384;
-  /// What is in effect; see copy_max_default.
+  /// Maximum size in bytes of a buffer in plain memory (boost::asio buffers, std::span) that is
+  /// copied. Larger buffers are registered.
+  /**
+   * Data to send is copied by the initiating call. Received data is copied immediately before the
+   * handler is called. The copy is in memory of the context's pool that the operation holds.
+   * Registrations of larger buffers are cached and reused within the limits of the context's
+   * registration_cache_options. Data inside the work request (max_inline_data) is excluded from
+   * both. With 0 nothing is copied.
+   */
   std::size_t copy_max = copy_max_default;
 
-  /// RDMA reads and atomics in flight, each way (max_rd_atomic, max_dest_rd_atomic of
-  /// ibv_modify_qp(3)).
-  /** The smaller of both sides' is used. What the device cannot do is lowered to what it can. */
+  /// Maximum number of RDMA reads and atomics in flight in each direction (max_rd_atomic and
+  /// max_dest_rd_atomic of ibv_modify_qp(3)).
+  /** The smaller value of both sides is used. Lowered to the device's limit. */
   std::uint8_t read_atomic_depth = 16;
 
-  /// Bytes of the largest packet: 256, 512, 1024, 2048 or 4096 (ibv_mtu); what lies between is
+  /// Size of the largest packet in bytes: 256, 512, 1024, 2048 or 4096 (ibv_mtu). Other values are
   /// rounded down.
-  /** The smallest of this, both ports' and the peer's is used. */
+  /** The smallest of this value, both ports' MTU and the peer's value is used. */
   std::uint32_t path_mtu_max = 4096;
 
-  /// Time for an answer, as 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 waits for ever. The
-  /// longer of both sides' is used.
+  /// Time to wait for an acknowledgement: 4.096 us * 2^timeout, 0 to 31 (IBA 12.7.34); 0 means
+  /// without limit. The longer time of both sides is used.
   std::uint8_t timeout = 14;
 
-  /// How often an unanswered request is repeated, 0 to 7 (IBA 12.7.38); wc_status::retry_exceeded
-  /// then.
+  /// Number of retries of an unanswered request, 0 to 7 (IBA 12.7.38). After them the request fails
+  /// with wc_status::retry_exceeded.
   std::uint8_t retry_count = 7;
 
-  /// How often a request is repeated that met no posted receive, 0 to 7; 7 is for ever
-  /// (IBA 12.7.39).
+  /// Number of retries of a request for which the peer had no posted receive, 0 to 7; 7 means
+  /// without limit (IBA 12.7.39).
   /**
-   * The first messages of a connection are likely to: an acceptor's queue pair has no receives
-   * before its program has it, and those of one that may fall back are posted when it has heard
-   * that both sides are connected.
+   * The first messages of a connection often need retries. An acceptor's queue pair has no receives
+   * before its program receives it. Receives of a queue pair that may fall back are posted only
+   * when it has learned that both sides are connected.
    */
   std::uint8_t rnr_retry_count = 7;
 
-  /// How long a peer that met no posted receive is told to wait, as an IBA 9.7.5.2.8 code, 0 to 31:
-  /// 12 is 0.64 ms.
+  /// Time that the peer waits before it repeats a request that found no posted receive, as an IBA
+  /// 9.7.5.2.8 code, 0 to 31; 12 is 0.64 ms.
   std::uint8_t min_rnr_timer = 12;
 
-  /// How long async_connect waits for the peer before it gives up with error::handshake_timeout.
+  /// Time that async_connect waits for the peer before it fails with error::handshake_timeout.
   std::chrono::milliseconds connect_timeout{10'000};
 
-  /// How long each side waits, after the handshake, for a message by RDMA to get through, before
-  /// both fall back.
+  /// Time that each side waits after the handshake for the first RDMA message, before both fall
+  /// back.
   std::chrono::milliseconds confirm_timeout{2'000};
 
-  /// How often a queue pair that an acceptor and async_connect connected tells its peer that it is
-  /// there.
-  /** The peer's heartbeat_limit may make it more often. 10 ms at least. */
+  /// Interval between heartbeats to the peer, for queue pairs connected by an acceptor and
+  /// async_connect.
+  /** The peer's heartbeat_limit may shorten it. At least 10 ms. */
   std::chrono::milliseconds heartbeat_interval{1'000};
 
-  /// How long the peer may be silent on the control channel until it is taken for dead
+  /// Time without messages on the control channel after which the peer is considered lost
   /// (error::peer_lost).
   /**
-   * Both sides' processes have to run for that, but no handlers of theirs: heartbeats are the
-   * library's thread's (but for streams that async_upgrade took over: those are read on their own
-   * executor). 0: for as long as it likes; else 100 ms at least and an hour at most. RDMA-CM has no
-   * heartbeats.
+   * Both processes must run, but their handlers need not: a thread of the library sends the
+   * heartbeats. Streams that async_upgrade() took over are an exception; they are read on their own
+   * executor. 0 disables the limit. Other values are at least 100 ms and at most an hour. RDMA-CM
+   * has no heartbeats.
    */
   std::chrono::milliseconds heartbeat_limit{5'000};
 
-  /// Which of the context's devices, by name; empty for the default one.
+  /// Name of one of the context's devices; empty means the default one.
   std::string device;
 
-  /// Whether the software device may take over when the NIC does not lead to the peer.
+  /// If true, the software device may replace a NIC that does not lead to the peer.
   /**
-   * Without it such a connect fails with error::no_common_transport or error::path_not_confirmed.
-   * Only queue pairs that async_connect and acceptors connect fall back, and only those that name
-   * no `device` and receive from no shared receive queue. transport() tells what was chosen and
-   * why. Until a queue pair that may fall back is connected its receives wait inside, and
-   * native_handle() and number() may change.
+   * If false, such a connect fails with error::no_common_transport or error::path_not_confirmed.
+   * Only queue pairs that are connected by async_connect and acceptors fall back, and only if they
+   * name no `device` and use no shared receive queue. transport() reports the choice and the
+   * reason. Until a queue pair that may fall back is connected, its receives wait inside the
+   * object, and native_handle() and number() may change.
    *
-   * It is about NICs that do not lead to the peer: where this side has none its default device is
-   * the software one, with success. A program that wants a NIC or nothing looks at
-   * transport().kind, or names the `device`.
+   * The option applies to NICs that do not lead to the peer. If this side has no NIC, its default
+   * device is the software device, and connecting succeeds. A program that requires a NIC checks
+   * transport().kind or names the `device`.
    */
   bool fall_back = true;
 
-  /// The address whose GID the peer is to reach this side by, one of device::addresses().
+  /// Address whose GID the peer uses to reach this side, one of device::addresses().
   /**
-   * Without one it is the local address of what connects (async_connect's and the acceptor's TCP
-   * connection, the argument of local_endpoint()). Set it where the two sides meet on one network
-   * and RDMA is on another.
+   * Without it, the local address of the TCP connection (of async_connect or the acceptor) or the
+   * argument of local_endpoint() is used. Set it if the TCP connection and RDMA use different
+   * networks.
    */
   std::optional<boost::asio::ip::address> local_address;
 
-  /// Where completions arrive; without one, the queue of the io_context and device.
+  /// Completion queue. Without it the queue of the io_context and device is used.
   std::optional<completion_queue> completions;
 
   /// Set by receive_from().
   std::shared_ptr<detail::shared_receive_core> receives;
 
-  /// Receives come from a shared receive queue, whose completion queue the queue pair then uses.
+  /// Sets a shared receive queue as the source of receives. The queue pair then uses its completion
+  /// queue.
   /**
-   * `device` and `completions` do not count then; the queue's domain has to be the queue pair's, or
-   * making that says error::wrong_context. Throws system_error(error::closed) when `queue` was
-   * moved from.
+   * `device` and `completions` are ignored then. The queue must be in the queue pair's protection
+   * domain; otherwise the constructor of the queue pair throws error::wrong_context. Throws
+   * system_error(error::closed) if `queue` was moved from.
    */
   template <class SharedReceiveQueue>
   queue_pair_options& receive_from(const SharedReceiveQueue& queue)
@@ -161,8 +165,9 @@ struct queue_pair_options
   /// Set by grant_from().
   std::shared_ptr<detail::agent_attachment_source> lessor;
 
-  /// The peer may lease memory from this lessor (<boost_rdma/lessor.hpp>), within its quotas.
-  /** The lessor's domain is to be the queue pair's: the peer is told error::no_lessor otherwise. */
+  /// Allows the peer to lease memory from this lessor (<boost_rdma/lessor.hpp>), within its quotas.
+  /** The lessor must be in the queue pair's protection domain. Otherwise the peer's requests fail
+   * with error::no_lessor. */
   template <class Lessor>
   queue_pair_options& grant_from(const Lessor& from)
   {

@@ -19,11 +19,11 @@
 
 namespace rdma {
 
-/// Memory of the program's own that register_buffer() takes: std::span, std::vector, std::array,
+/// Memory of the program that register_buffer() accepts: std::span, std::vector, std::array,
 /// std::string, T[N].
 /**
- * Contiguous, of objects that may be copied byte by byte, and not a temporary: the memory is to
- * outlive the region.
+ * It is contiguous, contains trivially copyable objects, and is not a temporary, because the memory
+ * must outlive the region.
  */
 template <class Range>
 concept registrable_range = std::ranges::contiguous_range<Range> && std::ranges::sized_range<Range>
@@ -31,22 +31,27 @@ concept registrable_range = std::ranges::contiguous_range<Range> && std::ranges:
   && std::is_trivially_copyable_v<std::ranges::range_value_t<Range>>
   && !std::convertible_to<Range, boost::asio::const_buffer>;
 
-/// Registers memory of the program's own, where it lies.
+/// Registers memory that the program owns, without copying it.
 /**
- * The memory must stay, where and as it is (a vector must not grow), for as long as the region and
- * what uses it. It need not be aligned. Nothing is reachable from remote unless `rights` say so;
- * neighbours in the same page are not.
+ * The memory must remain valid and in place as long as the region and operations that use it exist
+ * (a vector must not grow). It need not be aligned. Peers can access only this memory, not its
+ * neighbours in the same page, and only with the remote_ rights in `rights`.
  *
- * A region registered from const memory is for sending, for writing from and, with
- * access::remote_read, for peers to read. as<T>() gives const objects only, and receives and reads
- * into it are refused with error::read_only.
+ * A region of const memory can be the source of sends and writes and, with access::remote_read, of
+ * reads by peers. as<T>() returns only const objects. Receives and reads into it fail with
+ * error::read_only.
  *
  * @param domain A protection_domain or a context.
  * @param memory boost::asio::mutable_buffer, boost::asio::const_buffer, or a registrable_range.
- * @param rights access::local_read and access::remote_read are all that const memory can have.
- * @param ec error::empty_buffer; error::bad_access; what ibv_reg_mr said: EFAULT for memory that is
- * not mapped, cannot be written to although the rights ask for that, or is a file's that the device
- * does not take; ENOMEM beyond the limit of locked memory. likely_cause() says more.
+ * @param rights Access rights. Const memory can have access::local_read and access::remote_read
+ * only.
+ * @param ec Set to indicate the error, if any (likely_cause() adds details):
+ * @li error::empty_buffer: the memory has no bytes.
+ * @li error::bad_access: the rights contradict each other, or do not suit const memory.
+ * @li EFAULT: the memory is not mapped, cannot be written to although the rights require it, or is
+ *     a file mapping that the device does not support.
+ * @li ENOMEM: registering would exceed the limit of locked memory.
+ * @li another error of ibv_reg_mr.
  *
  * @par Thread safety
  * Safe.
@@ -54,21 +59,21 @@ concept registrable_range = std::ranges::contiguous_range<Range> && std::ranges:
 [[nodiscard]] memory_region register_buffer(const protection_domain& domain,
   const boost::asio::mutable_buffer& memory, access rights, error_code& ec);
 
-/// As above; throws system_error.
+/// Registers memory that the program owns; throws system_error.
 [[nodiscard]] memory_region register_buffer(const protection_domain& domain,
   const boost::asio::mutable_buffer& memory, access rights = access::local_write);
 
-/// As above, for const memory.
+/// Registers const memory that the program owns.
 [[nodiscard]] memory_region register_buffer(const protection_domain& domain,
   const boost::asio::const_buffer& memory, access rights, error_code& ec);
 
-/// As above; throws system_error.
+/// Registers const memory that the program owns; throws system_error.
 [[nodiscard]] memory_region register_buffer(const protection_domain& domain,
   const boost::asio::const_buffer& memory, access rights = access::local_read);
 
 namespace detail {
 
-// A range's bytes, const if they are.
+// Returns the bytes of a range; const if its elements are.
 template <registrable_range Range>
 auto plain_bytes_of(Range&& range)
 {
@@ -80,7 +85,7 @@ auto plain_bytes_of(Range&& range)
 
 } // namespace detail
 
-/// As above, for a range of objects.
+/// Registers a range of objects that the program owns.
 template <registrable_range Range>
 [[nodiscard]] memory_region register_buffer(
   const protection_domain& domain, Range&& range, access rights, error_code& ec)
@@ -88,7 +93,7 @@ template <registrable_range Range>
   return register_buffer(domain, detail::plain_bytes_of(std::forward<Range>(range)), rights, ec);
 }
 
-/// As above; throws system_error.
+/// Registers a range of objects that the program owns; throws system_error.
 template <registrable_range Range>
 [[nodiscard]] memory_region register_buffer(
   const protection_domain& domain, Range&& range, access rights)
@@ -96,7 +101,8 @@ template <registrable_range Range>
   return register_buffer(domain, detail::plain_bytes_of(std::forward<Range>(range)), rights);
 }
 
-/// As above, with access::local_write, or access::local_read for const objects.
+/// Registers a range of objects that the program owns, with access::local_write, or
+/// access::local_read if they are const. Throws system_error.
 template <registrable_range Range>
 [[nodiscard]] memory_region register_buffer(const protection_domain& domain, Range&& range)
 {

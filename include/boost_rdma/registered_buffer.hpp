@@ -16,19 +16,20 @@
 
 namespace rdma {
 
-/// Memory from a context's pool, registered for local use; goes back to the pool when destroyed.
+/// Memory from a context's pool, registered for local use. Its destruction returns it to the pool.
 /**
- * An operation that was given this buffer, or a part of it, shares in its ownership: a buffer that
- * is destroyed while operations use it goes back to the pool when the last of them has completed.
- * The memory is not reachable from remote; see memory_region for memory that is.
+ * An operation on this buffer, or on a part of it, shares its ownership. A buffer that is destroyed
+ * while operations use it returns to the pool when the last of them has completed. Peers cannot
+ * access the memory; see memory_region for memory that they can access.
  *
- * Views share in nothing. What data(), bytes(), as<T>() and as_span<T>() return, and first(),
- * slice() and elements<T>() until an operation is given it, is valid for as long as this buffer is
- * there, or an operation that uses it; also when it is moved. An operation that is given a
- * std::span of it keeps the memory registered, but not from being given out again.
+ * Views share no ownership. The results of data(), bytes(), as<T>() and as_span<T>() are valid as
+ * long as this buffer, or an operation that uses it, exists, also after the buffer is moved. The
+ * same applies to first(), slice() and elements<T>() until they are passed to an operation. A
+ * std::span of the buffer that is passed to an operation keeps the memory registered, but the pool
+ * may allocate it again.
  *
  * @par Objects
- * as<T>(), as_span<T>() and elements<T>() are mutable_buffer's.
+ * as<T>(), as_span<T>() and elements<T>() work as those of mutable_buffer.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -36,24 +37,24 @@ namespace rdma {
 class registered_buffer : public detail::typed::typed_views<registered_buffer, true>
 {
 public:
-  /// No memory: data() is null.
+  /// Creates a buffer without memory: data() is null.
   registered_buffer() = default;
 
-  /// For the library itself: takes over a reference to the registration.
+  /// For the library itself: takes ownership of a reference to the registration.
   registered_buffer(detail::registration* registration, std::size_t size) noexcept
     : registration_(registration)
     , size_(size)
   {
   }
 
-  /// The one that was moved from has no memory then.
+  /// Moves a buffer. `other` has no memory afterwards.
   registered_buffer(registered_buffer&& other) noexcept
     : registration_(std::exchange(other.registration_, nullptr))
     , size_(std::exchange(other.size_, 0))
   {
   }
 
-  /// Lets go of the memory that it had, as destruction does.
+  /// Releases this object's memory, as the destructor does, and moves `other` into it.
   registered_buffer& operator=(registered_buffer&& other) noexcept
   {
     registered_buffer taken(std::move(other));
@@ -62,35 +63,35 @@ public:
     return *this;
   }
 
-  /// Gives the memory back: at once, or when the last operation that uses it has completed.
+  /// Returns the memory to the pool, at once or when the last operation that uses it has completed.
   ~registered_buffer()
   {
     if (registration_ != nullptr)
       registration_->release_owned();
   }
 
-  /// Where it begins; null where there is none.
+  /// Returns the address of the memory; null if there is none.
   [[nodiscard]] std::byte* data() const noexcept
   {
     return registration_ != nullptr ? registration_->base : nullptr;
   }
-  /// Bytes, as many as were asked for.
+  /// Returns the requested size in bytes.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
-  /// All of it.
+  /// Returns the whole memory.
   [[nodiscard]] std::span<std::byte> bytes() const noexcept { return {data(), size_}; }
 
-  /// All of it, for operations.
+  /// Returns the whole memory as a buffer for operations.
   operator mutable_buffer() const noexcept { return {data(), size_, registration_}; }
-  /// All of it, for operations that only read it.
+  /// Returns the whole memory as a buffer for operations that only read it.
   operator const_buffer() const noexcept { return mutable_buffer(*this); }
 
-  /// The first n bytes, or all where there are fewer.
+  /// Returns the first n bytes, or all if there are fewer.
   [[nodiscard]] mutable_buffer first(std::size_t n) const noexcept
   {
     return mutable_buffer(*this).first(n);
   }
 
-  /// n bytes from offset on, clipped to what there is.
+  /// Returns n bytes from `offset`, clipped to the end of the buffer.
   [[nodiscard]] mutable_buffer slice(std::size_t offset, std::size_t n = SIZE_MAX) const noexcept
   {
     return mutable_buffer(*this).slice(offset, n);

@@ -14,37 +14,45 @@
 
 namespace rdma {
 
-/// Bounds of the registrations that a context keeps of plain memory which operations were given.
+/// Limits of a context's cache of registrations of plain memory.
 /**
- * Each protection_domain has a cache of its own, within these bounds. What operations use at the
- * moment they need, and have, beyond these bounds, too; it is then not kept.
+ * Each protection_domain has its own cache with these limits. Memory that operations currently use
+ * is registered also beyond these limits; it is not cached then.
  */
 struct registration_cache_options
 {
-  /// Bytes kept registered at most, in whole pages; a NIC pins them (RLIMIT_MEMLOCK counts them).
-  /// 0: nothing is kept.
+  /// Maximum number of cached bytes, in whole pages. A NIC pins them, and RLIMIT_MEMLOCK counts
+  /// them. 0 disables the cache.
   std::size_t bytes_max = std::size_t{256} << 20;
 
-  /// Registrations kept at most. 0: nothing is kept.
+  /// Maximum number of cached registrations. 0 disables the cache.
   std::size_t entries_max = 1024;
 };
 
-/// What a context's registration cache holds at this moment, and what it has done.
+/// Current state of a context's registration cache, and counters since its creation.
 struct registration_cache_statistics
 {
-  /// Registrations are kept between operations, because the kernel tells when the memory goes
-  /// (userfaultfd(2)).
+  /// True if registrations are cached between operations. Requires that the kernel reports unmapped
+  /// memory (userfaultfd(2)).
   bool keeps = false;
-  std::string why_not;       ///< when they are not: why, for people
-  std::size_t entries = 0;   ///< registrations that are kept
-  std::size_t bytes = 0;     ///< their sizes
-  std::size_t in_use = 0;    ///< those of them that operations use
-  std::uint64_t hits = 0;    ///< how often a registration was found again
-  std::uint64_t misses = 0;  ///< how often memory was registered
-  std::uint64_t unkept = 0;  ///< how many of those were for one operation only
-  std::uint64_t evicted = 0; ///< how many made room for others, or were replaced by larger ones
-  std::uint64_t invalidated =
-    0; ///< how many ended because their memory was unmapped, moved or discarded
+  /// Reason for display if registrations are not cached.
+  std::string why_not;
+  /// Number of cached registrations.
+  std::size_t entries = 0;
+  /// Total size of the cached registrations in bytes.
+  std::size_t bytes = 0;
+  /// Number of cached registrations that operations use.
+  std::size_t in_use = 0;
+  /// Number of lookups that found a cached registration.
+  std::uint64_t hits = 0;
+  /// Number of lookups that registered memory.
+  std::uint64_t misses = 0;
+  /// Number of misses whose registration was made for one operation only.
+  std::uint64_t unkept = 0;
+  /// Number of registrations that were evicted for others, or replaced by larger ones.
+  std::uint64_t evicted = 0;
+  /// Number of registrations that ended because their memory was unmapped, moved or discarded.
+  std::uint64_t invalidated = 0;
 };
 
 } // namespace rdma

@@ -23,10 +23,10 @@ namespace rdma {
 
 /// A range of memory on another host, as its owner described it: address, size, keys and rights.
 /**
- * A plain value that may be copied and sent; it does not keep the memory exposed. The size and the
- * rights are what the owner said. The peer's device checks each access against what it really
- * exposed, and answers wc_status::remote_access_error when they do not agree. What the handle
- * itself does not permit is refused here, without a message: error::remote_range_too_small,
+ * A value that may be copied and sent. It does not keep the memory exposed. The size and the rights
+ * are those that the owner stated. The peer's device checks each access against the memory that is
+ * actually exposed, and answers wc_status::remote_access_error if they differ. Operations that the
+ * handle does not permit fail on this side, without a message: error::remote_range_too_small,
  * error::remote_right_missing.
  *
  * @par Thread safety
@@ -35,12 +35,12 @@ namespace rdma {
 class remote_buffer
 {
 public:
-  /// Bytes of the form that encode() writes.
+  /// Size of the encoded form in bytes.
   static constexpr std::size_t encoded_size = 32;
-  /// What encode() returns.
+  /// Result of encode().
   using encoded = std::array<std::byte, encoded_size>;
 
-  /// No memory: operations refuse it with error::remote_range_too_small.
+  /// Creates a handle without memory: operations fail with error::remote_range_too_small.
   remote_buffer() = default;
 
   /// For the library itself.
@@ -53,14 +53,14 @@ public:
   {
   }
 
-  /// Memory of a peer that is not of this library and told an address, a size and a key
-  /// (ibv_mr::rkey).
+  /// Creates a handle to memory of a peer that does not use this library, from address, size and
+  /// key.
   /**
-   * @param kind What the queue pair that uses it belongs to.
-   * @param address As the peer's processor has it.
-   * @param size Bytes.
-   * @param key ibv_mr::rkey; 0 is none.
-   * @param rights What the peer said; only remote_ rights count.
+   * @param kind Kind of the device of the queue pair that uses the handle.
+   * @param address Address in the peer's process.
+   * @param size Size in bytes.
+   * @param key ibv_mr::rkey; 0 means no key.
+   * @param rights Rights that the peer stated; only remote_ rights are significant.
    */
   remote_buffer(device_kind kind, std::uint64_t address, std::uint64_t size, std::uint32_t key,
     access rights = remote_access) noexcept
@@ -69,20 +69,20 @@ public:
     keys_[kind == device_kind::nic ? detail::nic_index : detail::software_index] = key;
   }
 
-  /// As the owner's processor has it.
+  /// Returns the address in the owner's process.
   [[nodiscard]] std::uint64_t address() const noexcept { return address_; }
-  /// Bytes.
+  /// Returns the size in bytes.
   [[nodiscard]] std::uint64_t size() const noexcept { return size_; }
-  /// What may be done with it, as the owner said.
+  /// Returns the rights that the owner stated.
   [[nodiscard]] access rights() const noexcept { return rights_; }
 
-  /// For the library itself: as below, by the device's place in a context.
+  /// For the library itself: returns the remote key for a device, by its index in a context.
   [[nodiscard]] std::uint32_t key(std::size_t device_index) const noexcept
   {
     return keys_[device_index];
   }
 
-  /// The remote key (ibv_mr::rkey) for a device of this kind; 0 where there is none.
+  /// Returns the remote key (ibv_mr::rkey) for a device of this kind; 0 if there is none.
   [[nodiscard]] std::uint32_t key(device_kind kind) const noexcept
   {
     return keys_[kind == device_kind::nic ? detail::nic_index : detail::software_index];
@@ -90,10 +90,10 @@ public:
   /// For the library itself: all keys.
   [[nodiscard]] const detail::device_keys& keys() const noexcept { return keys_; }
 
-  /// The first n bytes, or all where there are fewer.
+  /// Returns the first n bytes, or all if there are fewer.
   [[nodiscard]] remote_buffer first(std::uint64_t n) const noexcept { return slice(0, n); }
 
-  /// n bytes from offset on, clipped to what there is.
+  /// Returns n bytes from `offset`, clipped to the end of the buffer.
   [[nodiscard]] remote_buffer slice(
     std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
   {
@@ -101,13 +101,14 @@ public:
     return {address_ + offset, std::min(n, size_ - offset), keys_, rights_};
   }
 
-  /// The part that `count` objects T take at the owner, from the one numbered `first` on.
+  /// Returns the part of the buffer that contains `count` objects T, beginning with number `first`.
   /**
-   * Not clipped, unlike slice().
+   * The result is not clipped, unlike that of slice().
    *
-   * @param first 0 is the first object of the buffer.
-   * @param count May be 0.
-   * @param ec error::out_of_range when they do not all lie inside; empty then.
+   * @param first Index of the first object; 0 is the first object of the buffer.
+   * @param count Number of objects; may be 0.
+   * @param ec error::out_of_range if the objects are not all inside the buffer. The result is empty
+   * then.
    */
   template <detail::viewable T>
   [[nodiscard]] remote_buffer elements(
@@ -120,7 +121,7 @@ public:
     return ec ? slice(0, 0) : slice(first * sizeof(T), count * sizeof(T));
   }
 
-  /// As above; throws system_error.
+  /// Returns the part of the buffer that contains `count` objects T. Throws system_error.
   template <detail::viewable T>
   [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count = 1) const
   {
@@ -131,13 +132,13 @@ public:
     return result;
   }
 
-  /// A fixed form for the wire: version, rights, keys, address, size; big-endian.
+  /// Returns a form of fixed size for transfer: version, rights, keys, address, size; big-endian.
   [[nodiscard]] encoded encode() const noexcept;
 
-  /// Reads what encode() wrote. error::malformed_description for anything else.
+  /// Parses the result of encode(). Sets error::malformed_description for other input.
   static remote_buffer decode(std::span<const std::byte> bytes, error_code& ec) noexcept;
 
-  /// As above; throws system_error.
+  /// Parses the result of encode(). Throws system_error.
   static remote_buffer decode(std::span<const std::byte> bytes);
 
 private:

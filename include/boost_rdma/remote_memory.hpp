@@ -26,13 +26,12 @@ struct lent_lease;
 std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept;
 } // namespace detail
 
-/// Memory of the peer's that this side has a lease of; wherever a remote_buffer is wanted, it is
-/// one.
+/// Memory of the peer that this side leases. Converts to a remote_buffer.
 /**
- * Destroying it releases the lease: the peer is told, and nobody waits for it;
- * basic_agent::async_release() does wait. The lease ends as well when its time is over, when the
- * peer takes back what it lent, and with the connection. Using the memory after that ends the
- * operation, and with it the connection, with wc_status::remote_access_error.
+ * Its destruction releases the lease: the peer is notified, without waiting for an answer.
+ * basic_agent::async_release() waits. A lease also ends when its lifetime ends, when the peer takes
+ * back memory that it lent, and with the connection. An operation that uses the memory afterwards
+ * fails with wc_status::remote_access_error, and the connection ends.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -40,10 +39,10 @@ std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept;
 class remote_memory
 {
 public:
-  /// What expires_at() goes by.
+  /// Clock of expires_at().
   using clock = std::chrono::steady_clock;
 
-  /// No lease.
+  /// Creates an object without a lease.
   remote_memory() = default;
 
   /// For the library itself.
@@ -51,47 +50,50 @@ public:
     : lease_(std::move(lease))
   {
   }
-  /// The one that was moved from has no lease then.
+  /// Moves a lease. The source has no lease afterwards.
   remote_memory(remote_memory&&) noexcept = default;
 
-  /// Releases the lease that it had, as destruction does.
+  /// Releases this object's lease, as the destructor does, and moves the other lease into it.
   remote_memory& operator=(remote_memory&&) noexcept = default;
 
-  /// What operations take; empty without a lease. Stays as it is when the lease ends.
+  /// Returns the buffer for operations; empty without a lease. It does not change when the lease
+  /// ends.
   [[nodiscard]] const remote_buffer& buffer() const noexcept;
-  /// As above: operations take it as it is.
+  /// Returns buffer(), so that operations accept this object.
   operator const remote_buffer&() const noexcept { return buffer(); }
 
-  /// Bytes; 0 without a lease.
+  /// Returns the size in bytes; 0 without a lease.
   [[nodiscard]] std::uint64_t size() const noexcept { return buffer().size(); }
 
-  /// What this side may do with it.
+  /// Returns the rights of this side.
   [[nodiscard]] access rights() const noexcept { return buffer().rights(); }
 
-  /// As remote_buffer's; what they return keeps no lease.
+  /// Returns the first n bytes, as remote_buffer::first(). The result does not keep the lease.
   [[nodiscard]] remote_buffer first(std::uint64_t n) const noexcept { return buffer().first(n); }
-  /// As above.
+  /// Returns n bytes from `offset`, as remote_buffer::slice(). The result does not keep the lease.
   [[nodiscard]] remote_buffer slice(
     std::uint64_t offset, std::uint64_t n = UINT64_MAX) const noexcept
   {
     return buffer().slice(offset, n);
   }
-  /// As above. Throws system_error.
+  /// Returns a part as remote_buffer::elements(). The result does not keep the lease. Throws
+  /// system_error.
   template <detail::viewable T>
   [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count = 1) const
   {
     return buffer().elements<T>(first, count);
   }
 
-  /// There is a lease, and as far as this side knows it has not ended.
+  /// Returns true if there is a lease that has not ended, as far as this side has been notified.
   [[nodiscard]] bool is_valid() const noexcept;
 
-  /// When it ends unless it is renewed; time_point::max() when with the connection.
-  /** Counted from when this side asked, which was before the peer began to count; of what was lent,
-   * from when it arrived. */
+  /// Returns the time at which the lease ends unless it is renewed; time_point::max() means with
+  /// the connection.
+  /** Counted from this side's request, which was made before the peer's time began. For memory that
+   * the peer lent it is counted from the arrival of the lease. */
   [[nodiscard]] clock::time_point expires_at() const noexcept;
 
-  /// Ends the lease without waiting, as destruction does.
+  /// Ends the lease without waiting, as the destructor does.
   void release() noexcept { lease_.reset(); }
 
   /// For the library itself.
@@ -105,7 +107,8 @@ private:
 
 namespace detail {
 
-// Of a request that ends the lease; released after all when the request is never initiated.
+// For a request that ends the lease. If the request is never initiated, destroying it releases the
+// lease.
 inline std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept
 {
   return std::move(memory.lease_);
@@ -113,9 +116,9 @@ inline std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept
 
 } // namespace detail
 
-/// Memory of this side's that the peer has a lease of, by basic_agent::async_lend().
+/// Memory of this side that is lent to the peer by basic_agent::async_lend().
 /**
- * Keeps the region registered. Destroying it takes the memory back, as take_back() does.
+ * Keeps the region registered. Its destruction takes the memory back, as take_back() does.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -123,7 +126,7 @@ inline std::shared_ptr<held_lease> take_lease(remote_memory& memory) noexcept
 class loan
 {
 public:
-  /// Of nothing.
+  /// Creates an empty loan.
   loan() = default;
 
   /// For the library itself.
@@ -131,19 +134,19 @@ public:
     : lease_(std::move(lease))
   {
   }
-  /// The one that was moved from is of nothing then.
+  /// Moves a loan. The source is empty afterwards.
   loan(loan&&) noexcept = default;
 
-  /// Takes back what it was of, as destruction does.
+  /// Takes this object's memory back, as the destructor does, and moves the other loan into it.
   loan& operator=(loan&&) noexcept = default;
 
-  /// The peer reaches the memory still.
-  /** Not when it gave it back, when the time is over, after take_back(), and when the connection
-   * has ended. */
+  /// Returns true if the peer can still access the memory.
+  /** Returns false after the peer returned it, after the end of its lifetime, after take_back(),
+   * and after the end of the connection. */
   [[nodiscard]] bool is_out() const noexcept;
 
-  /// When this returns the peer reaches the memory no more. It is told, and what it does then with
-  /// it ends the connection.
+  /// Takes the memory back. The peer cannot access it any more when this returns. The peer is
+  /// notified; a later access by it ends the connection.
   void take_back() noexcept;
 
   /// For the library itself.

@@ -24,20 +24,21 @@
 
 namespace rdma {
 
-/// How a shared receive queue is made (ibv_srq_init_attr).
+/// Options of a shared receive queue (ibv_srq_init_attr).
 struct shared_receive_queue_options
 {
-  std::uint32_t depth =
-    1024; ///< receives that the device holds; more wait their turn; 0 counts as 1
-  std::uint32_t max_sge = 4; ///< pieces of a buffer sequence; 32 at most
+  /// Number of receives in the device's queue; further receives wait inside the object. 0 means 1.
+  std::uint32_t depth = 1024;
+  /// Maximum number of buffers in a sequence; at most 32.
+  std::uint32_t max_sge = 4;
 
-  /// As queue_pair_options::copy_max.
+  /// See queue_pair_options::copy_max.
   std::size_t copy_max = queue_pair_options::copy_max_default;
 
-  /// Which of the context's devices, by name; empty for the default one.
+  /// Name of one of the context's devices; empty means the default one.
   std::string device;
 
-  /// Where completions arrive; without one, the queue of the io_context and device.
+  /// Completion queue. Without it the queue of the io_context and device is used.
   std::optional<completion_queue> completions;
 };
 
@@ -50,17 +51,17 @@ void close_shared_receive_core(const std::shared_ptr<shared_receive_core>& core)
 work_source* as_work_source(const std::shared_ptr<shared_receive_core>& core) noexcept;
 } // namespace detail
 
-/// Receives that serve any of several queue pairs (ibv_create_srq): memory by load, not by
-/// connection.
+/// A receive queue that several queue pairs share (ibv_create_srq(3)). Its memory depends on the
+/// load, not on the number of connections.
 /**
- * Make queue pairs with queue_pair_options::receive_from(). message::queue_pair_number tells which
- * one a message came in on.
+ * Select it with queue_pair_options::receive_from(). message::queue_pair_number identifies the
+ * queue pair that received a message.
  *
- * Destroying or closing the queue withdraws what the device does not hold yet; receives that it
- * holds complete with boost::asio::error::operation_aborted when the last queue pair that uses the
- * queue is gone, because only then the device lets go of the memory.
+ * Destroying or closing the queue withdraws receives that are not posted to the device yet. Posted
+ * receives complete with boost::asio::error::operation_aborted after the last queue pair that uses
+ * the queue is destroyed, because the device uses their memory until then.
  *
- * A device that reports the queue as failed ends its queue pairs with
+ * If the device reports the queue as failed, its queue pairs end with
  * error::shared_receive_queue_failed.
  *
  * @par Thread safety
@@ -70,7 +71,7 @@ template <class Executor = boost::asio::any_io_executor>
 class basic_shared_receive_queue
 {
 public:
-  /// What handlers run on that have no executor of their own.
+  /// The executor type, for handlers without an associated executor.
   using executor_type = Executor;
 
   /// Rebinds the type to another executor.
@@ -81,16 +82,20 @@ public:
     using other = basic_shared_receive_queue<OtherExecutor>;
   };
 
-  /// Makes a queue that receives can be posted to (ibv_create_srq(3)).
+  /// Creates a shared receive queue (ibv_create_srq(3)).
   /**
-   * @param executor For handlers that have none of their own.
-   * @param domain The domain of the buffers, and of the queue pairs that are to use it; a context
-   * will do.
-   * @param options How deep it is, and on which device.
+   * @param executor Executor for handlers without an associated executor.
+   * @param domain Protection domain of the buffers and of the queue pairs that use the queue; a
+   * context converts to one.
+   * @param options Depth, limits and device.
    *
-   * Throws system_error: error::queue_too_deep, error::no_device, error::device_lost,
-   * error::wrong_context for options.completions of other devices, operation_not_supported where
-   * device::has_shared_receive_queues() is false, or what ibv_create_srq said.
+   * @throws system_error With one of these errors:
+   * @li error::queue_too_deep: an option is beyond the device's limit.
+   * @li error::no_device: the context has not opened a device of that name.
+   * @li error::device_lost: the device failed or was removed.
+   * @li error::wrong_context: options.completions belongs to another device.
+   * @li operation_not_supported: device::has_shared_receive_queues() is false.
+   * @li the error of ibv_create_srq.
    */
   basic_shared_receive_queue(const executor_type& executor, const protection_domain& domain,
     const shared_receive_queue_options& options = shared_receive_queue_options())
@@ -101,7 +106,7 @@ public:
   {
   }
 
-  /// As above, with the executor of an execution context.
+  /// Creates a shared receive queue with the executor of an execution context.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_shared_receive_queue(ExecutionContext& owner, const protection_domain& domain,
@@ -110,16 +115,15 @@ public:
   {
   }
 
-  /// Receives on the one that was moved from complete with error::closed.
-  // The executor is copied: receives on an object that was moved from still complete, with an
-  // error.
+  /// Moves a queue. Receives on the object that was moved from complete with error::closed.
+  // The executor is copied so that these receives can complete.
   basic_shared_receive_queue(basic_shared_receive_queue&& other) noexcept
     : executor_(other.executor_)
     , core_(std::move(other.core_))
   {
   }
 
-  /// Ends the queue that it was, as close() does.
+  /// Closes this object's queue, as close() does, and moves `other` into it.
   basic_shared_receive_queue& operator=(basic_shared_receive_queue&& other) noexcept
   {
     if (this != &other)
@@ -131,13 +135,13 @@ public:
     return *this;
   }
 
-  /// As close().
+  /// Closes the queue, as close() does.
   ~basic_shared_receive_queue() { close(); }
 
-  /// What it was made with.
+  /// Returns the executor passed to the constructor.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
-  /// Ends it; see the description of the class.
+  /// Closes the queue; see the description of the class.
   void close()
   {
     if (core_)
@@ -146,21 +150,24 @@ public:
 
   /// Receives the next message of any of the queue pairs (ibv_post_srq_recv(3)).
   /**
-   * May be called before there are queue pairs. Errors are those of
-   * basic_queue_pair::async_receive(); error::closed after close().
+   * May be called before queue pairs exist.
    *
-   * @param buffers Where to; at most shared_receive_queue_options::max_sge buffers. rdma::no_data
-   * takes messages without bytes.
+   * @param buffers Destination: at most shared_receive_queue_options::max_sge buffers.
+   * rdma::no_data receives messages without bytes.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::message) @endcode
-   * message::queue_pair_number tells which queue pair it came in on. With an error the message has
-   * no meaning.
+   * message::queue_pair_number identifies the queue pair. The message has no meaning if there is an
+   * error.
+   *
+   * @par Errors
+   * In addition to the errors of basic_queue_pair::async_receive():
+   * @li error::closed: the queue was closed or moved from.
    *
    * @par Per-operation cancellation
-   * A receive that the device does not hold yet is withdrawn by terminal, partial and total
-   * cancellation. One that it holds cannot be cancelled: it ends with a message or with the queue.
+   * terminal, partial and total withdraw a receive that is not posted to the device yet. A posted
+   * receive cannot be cancelled: it ends with a message or with the queue.
    */
   template <mutable_buffer_sequence Buffers,
     boost::asio::completion_token_for<void(error_code, message)> CompletionToken =
@@ -185,7 +192,7 @@ private:
   std::shared_ptr<detail::shared_receive_core> core_;
 };
 
-/// The shared receive queue of programs that do not choose an executor type.
+/// Shared receive queue with the default executor type.
 using shared_receive_queue = basic_shared_receive_queue<>;
 
 } // namespace rdma

@@ -30,14 +30,14 @@
 
 namespace rdma {
 
-/// A stream that async_upgrade() takes: Beast's AsyncStream, for instance beast::tcp_stream or
+/// A stream that async_upgrade() accepts: Beast's AsyncStream, for instance beast::tcp_stream or an
 /// ssl::stream of one.
 template <class Stream>
 concept upgradable = !std::is_reference_v<Stream> && boost::beast::is_async_stream<Stream>::value;
 
-/// Whether a client asks for RDMA, in any version of its protocol, as websocket::is_upgrade() is
-/// for WebSocket.
-/** Then async_upgrade() is the answer, or refuse_upgrade(). */
+/// Returns true if a request asks for RDMA, in any version of the protocol. Corresponds to
+/// websocket::is_upgrade().
+/** Answer the request with async_upgrade() or refuse_upgrade(). */
 template <class Allocator>
 [[nodiscard]] bool is_upgrade(
   const boost::beast::http::request_header<boost::beast::http::basic_fields<Allocator>>& request)
@@ -48,14 +48,16 @@ template <class Allocator>
     return detail::asks_for_upgrade(boost::beast::http::request_header<>(request));
 }
 
-/// What the client's program says along with its request (connect_options::data), before anything
-/// is made for it.
+/// Returns the data that the client's program sent with its request (connect_options::data). No
+/// resources have been allocated for the client yet.
 /**
- * Not to be trusted; at most connect_options::data_size_max bytes. Empty where it says nothing.
- * What it asks for is in the request itself: its target, and the fields of connect_options::fields.
+ * Do not trust it. It has at most connect_options::data_size_max bytes and may be empty. Further
+ * parameters of the client are in the request: its target, and the fields of
+ * connect_options::fields.
  *
- * error::malformed_description, and no data, when they cannot be read. async_upgrade() would refuse
- * such a request.
+ * @param request The client's request.
+ * @param ec error::malformed_description if the data cannot be read. The result is empty then.
+ * async_upgrade() would refuse such a request.
  */
 template <class Allocator>
 [[nodiscard]] std::string upgrade_data(
@@ -69,7 +71,7 @@ template <class Allocator>
     return detail::data_of_upgrade(boost::beast::http::request_header<>(request), ec);
 }
 
-/// As above; throws system_error.
+/// Returns the data that the client's program sent with its request; throws system_error.
 template <class Allocator>
 [[nodiscard]] std::string upgrade_data(
   const boost::beast::http::request_header<boost::beast::http::basic_fields<Allocator>>& request)
@@ -81,71 +83,81 @@ template <class Allocator>
   return result;
 }
 
-/// The answer to a request for RDMA that is turned down: to be written to the stream, which is to
-/// be closed then.
+/// Returns a response that refuses a request for RDMA. Write it to the stream and close the stream.
 /**
  * @code
  * auto refusal = rdma::refuse_upgrade(http::status::unauthorized, "a token, please");
  * co_await http::async_write(stream, refusal, asio::use_awaitable);
  * @endcode
- * Connecting ends with error::refused on the client's side, whose queue_pair::diagnose() has the
- * reason. (An answer that is not made by this has no field "Upgrade: boost-rdma/1", and the client
- * sees error::not_an_acceptor.)
+ * The client's connect fails with error::refused, and its queue_pair::diagnose() contains the
+ * reason. Responses from other sources lack the field "Upgrade: boost-rdma/1", and the client's
+ * connect fails with error::not_an_acceptor.
  *
- * @param status From 400 to 599, else 500 is sent. With 409 the client sees
- * error::no_common_transport.
- * @param reason For the client's log: one line of printable text, of which 512 bytes are sent.
+ * @param status From 400 to 599; other values are replaced by 500. With 409 the client's connect
+ * fails with error::no_common_transport.
+ * @param reason One line of printable text for the client's log. At most 512 bytes are sent.
  */
 [[nodiscard]] boost::beast::http::response<boost::beast::http::string_body> refuse_upgrade(
   boost::beast::http::status status = boost::beast::http::status::forbidden,
   std::string_view reason = "not authorised");
 
-/// Answers a request for RDMA that the program's own HTTP server has read: from here on the
-/// connection is a queue pair's.
+/// Accepts a request for RDMA that the program's own HTTP server has read, and completes when the
+/// connection is a queue pair.
 /**
- * The program has looked at the request and knows whether to let the client in: nothing has been
- * made for it so far. refuse_upgrade() is the other answer.
+ * Before this call the program inspects the request and decides to accept the client. No resources
+ * have been allocated for the client yet. Use refuse_upgrade() to refuse it.
  *
- * @param stream Where the request came from, with no operation outstanding. The library keeps it
- * for as long as the queue pair is connected. What it refers to must stay (an ssl::context need
- * not).
- * @param request As it was read; copied. Its target does not count. A client sends nothing behind
- * it before it has the answer.
- * @param domain Where the queue pair belongs; a context will do.
- * @param options How it is made, and what the client's program is told.
+ * @param stream The stream on which the request was received, without outstanding operations. The
+ * library keeps it as long as the queue pair is connected. Objects that it refers to must remain
+ * valid (an ssl::context need not).
+ * @param request The request; copied. Its target is ignored. A client sends nothing after it before
+ * it has received the answer.
+ * @param domain Protection domain of the queue pair; a context converts to one.
+ * @param options Options of the queue pair, and data for the client's program.
  * @param token A completion token for the signature below.
  *
  * @par Completion signature
  * @code void(rdma::error_code, rdma::basic_queue_pair<typename Stream::executor_type>) @endcode
- * The queue pair lives on the stream's executor. With an error it is as one that was moved from,
- * and the stream is closed.
+ * The queue pair uses the stream's executor. If there is an error, it is in the state of an object
+ * that was moved from, and the stream is closed.
  *
- * What can go wrong: error::refused when the request cannot be accepted (it is of another version,
- * or malformed), which the client has been told; error::no_common_transport and
- * error::path_not_confirmed; error::peer_lost; error::handshake_timeout after
- * options.handshake_timeout; what making a queue pair says; operation_aborted; error::forked;
- * boost::asio::error::invalid_argument for more data than connect_options::data_size_max.
+ * @par Errors
+ * @li error::refused: the request is of another version or malformed. The client has been notified.
+ * @li error::no_common_transport: the two sides have no transport in common.
+ * @li error::path_not_confirmed: no message arrived on the chosen transport.
+ * @li error::peer_lost: the client closed the stream during the handshake.
+ * @li error::handshake_timeout: options.handshake_timeout expired.
+ * @li operation_aborted: the operation was cancelled.
+ * @li error::forked: the call was made in a child of the process that made the domain.
+ * @li boost::asio::error::invalid_argument: options.data is larger than
+ *     connect_options::data_size_max.
+ * @li the error of creating a queue pair.
  *
- * @par What is encrypted
- * RDMA data is NOT, on whatever stream: it does not go through it. Neither NICs nor the software
- * device encrypt, or authenticate, what they carry. A TLS stream protects what travels through it:
- * the request, so that passwords in it are safe and both sides know each other, the 128-bit secret
- * by which a queue pair of the software device knows its peer, data of the programs, and what the
- * queue pairs' ends say to each other. Who can read the network reads the RDMA data; who can write
- * to it may change them.
+ * @par Encryption
+ * RDMA data is NOT encrypted, on any stream, because it does not go through the stream. Neither
+ * NICs nor the software device encrypt or authenticate their data. A TLS stream protects the data
+ * that goes through it:
+ * @li the request: passwords in it are protected, and both sides are authenticated
+ * @li the 128-bit secret by which a queue pair of the software device identifies its peer
+ * @li connect data of the programs
+ * @li messages of the control channel
+ *
+ * @par
+ * An attacker who can read the network can read the RDMA data. An attacker who can write to it may
+ * change the data.
  *
  * @par The stream's executor
- * All of the stream's input and output runs there, other than with rdma::acceptor, which has a
- * thread for it. So the io_context must go on running: heartbeats are answered there, and a peer
- * takes this one for dead (error::peer_lost) when handlers keep it busy for longer than its
- * queue_pair_options::heartbeat_limit. A read is always outstanding, which keeps run() from
- * returning until the queue pair is closed and the peer has been told.
+ * All input and output of the stream runs on its executor. (rdma::acceptor has a thread for it
+ * instead.) The io_context must therefore continue to run: it answers heartbeats. If handlers block
+ * it for longer than the peer's queue_pair_options::heartbeat_limit, the peer considers this side
+ * lost (error::peer_lost). A read is always outstanding. It keeps run() from returning until the
+ * queue pair is closed and the peer has been notified.
  *
  * @par Per-operation cancellation
  * terminal, partial and total end the handshake and close the stream.
  *
  * @par Thread safety
- * To be called where the stream may be used: on its strand, or from its only thread.
+ * Call it only where the stream may be used: on its strand, or from its only thread.
  */
 template <upgradable Stream, class Allocator,
   boost::asio::completion_token_for<void(
@@ -165,11 +177,11 @@ auto async_upgrade(Stream stream,
     boost::beast::http::request_header<>(request), domain, options);
 }
 
-/// As above, with a queue pair of no particular kind, and nothing to say to the client's program.
+/// Accepts a request for RDMA with default upgrade_options.
 /**
- * @param stream As above.
- * @param request As above.
- * @param domain As above.
+ * @param stream See the overload with options.
+ * @param request See the overload with options.
+ * @param domain See the overload with options.
  * @param token A completion token for the signature below.
  *
  * @par Completion signature
@@ -179,7 +191,7 @@ auto async_upgrade(Stream stream,
  * terminal, partial and total end the handshake and close the stream.
  *
  * @par Thread safety
- * As above.
+ * Call it only where the stream may be used: on its strand, or from its only thread.
  */
 template <upgradable Stream, class Allocator,
   boost::asio::completion_token_for<void(
@@ -195,35 +207,37 @@ auto async_upgrade(Stream stream,
     std::move(stream), request, domain, upgrade_options(), std::forward<CompletionToken>(token));
 }
 
-/// Connects a queue pair by a stream that is connected to an rdma::acceptor, or to a server with
-/// async_upgrade().
+/// Connects a queue pair through a stream that is connected to an rdma::acceptor, or to a server
+/// with async_upgrade().
 /**
- * As basic_queue_pair::async_connect(), which connects by TCP of its own, with any stream: through
- * a proxy, by TLS, or with socket options of the program's.
+ * Corresponds to basic_queue_pair::async_connect(), which creates its own TCP connection. This
+ * function works with any stream: through a proxy, by TLS, or with socket options of the program.
+ * RDMA data is NOT encrypted, also with a TLS stream. The sections on encryption and on the
+ * stream's executor of the server's overload apply.
  *
- * @param stream Connected, its TLS handshake done, with no operation outstanding. The library keeps
- * it for as long as the queue pair is connected.
- * @param client The queue pair; not connected yet; in the same execution context as the stream.
- * @param options What to tell the server. options.host should be the server's name, as a server of
- * many names wants to know.
+ * @param stream A connected stream without outstanding operations, after its TLS handshake. The
+ * library keeps it as long as the queue pair is connected.
+ * @param client An unconnected queue pair in the same execution context as the stream.
+ * @param options Data and headers for the server. Set options.host to the server's name for servers
+ * with several names.
  * @param token A completion token for the signature below.
  *
  * @par Completion signature
  * @code void(rdma::error_code) @endcode
+ * The stream is closed if there is an error.
  *
- * What can go wrong: what reading and writing the stream says; what async_connect() says of the
- * rest, with error::handshake_timeout after client.options().connect_timeout;
- * boost::asio::error::invalid_argument when the queue pair is in another execution context. The
- * stream is closed then.
- *
- * What is encrypted (RDMA data is NOT, also not with a TLS stream), and what the stream's executor
- * has to do: as above.
+ * @par Errors
+ * In addition to the errors of basic_queue_pair::async_connect(), without those of connecting the
+ * TCP socket:
+ * @li the error of reading or writing the stream.
+ * @li error::handshake_timeout: client.options().connect_timeout expired.
+ * @li boost::asio::error::invalid_argument: the queue pair is in another execution context.
  *
  * @par Per-operation cancellation
- * terminal, partial and total; the queue pair can then only be closed.
+ * terminal, partial and total. After a cancellation the queue pair can only be closed.
  *
  * @par Thread safety
- * As above.
+ * Call it only where the stream may be used: on its strand, or from its only thread.
  */
 template <upgradable Stream, class Executor,
   boost::asio::completion_token_for<void(error_code)> CompletionToken =
@@ -237,20 +251,20 @@ auto async_upgrade(Stream stream, basic_queue_pair<Executor>& client,
     std::move(stream), options);
 }
 
-/// As above, with nothing particular to say to the server.
+/// Connects a queue pair through a stream with default connect_options.
 /**
- * @param stream As above.
- * @param client As above.
+ * @param stream See the overload with options.
+ * @param client See the overload with options.
  * @param token A completion token for the signature below.
  *
  * @par Completion signature
  * @code void(rdma::error_code) @endcode
  *
  * @par Per-operation cancellation
- * terminal, partial and total; the queue pair can then only be closed.
+ * terminal, partial and total. After a cancellation the queue pair can only be closed.
  *
  * @par Thread safety
- * As above.
+ * Call it only where the stream may be used: on its strand, or from its only thread.
  */
 template <upgradable Stream, class Executor,
   boost::asio::completion_token_for<void(error_code)> CompletionToken =

@@ -15,17 +15,17 @@
 
 namespace rdma {
 
-/// How a server answers a request for RDMA that it has read itself: see async_upgrade().
+/// Options of async_upgrade() on a server.
 struct upgrade_options
 {
-  /// Of the queue pair that is made for the client. A shared receive queue fits here:
+  /// Options of the queue pair that is created for the client, including a shared receive queue:
   /// queue_pair.receive_from().
   queue_pair_options queue_pair;
 
-  /// How long the client may take until it says that its queue pair is ready.
+  /// Time that the client has to report that its queue pair is ready.
   std::chrono::milliseconds handshake_timeout{5'000};
 
-  /// For the client's program (queue_pair::peer_data()): any bytes, at most
+  /// Data for the client's program (queue_pair::peer_data()): any bytes, at most
   /// connect_options::data_size_max.
   std::string data;
 };

@@ -8,9 +8,8 @@
 #ifndef BOOST_RDMA_VERBS_FWD_HPP
 #define BOOST_RDMA_VERBS_FWD_HPP
 
-// The verbs objects that public headers mention by pointer. Including <infiniband/verbs.h> is left
-// to those who ask for it through <boost_rdma/native.hpp>, so that a program that uses this library
-// needs no rdma-core headers.
+// Declares the verbs objects that public headers mention by pointer. Only <boost_rdma/native.hpp>
+// includes <infiniband/verbs.h>, so that programs need no rdma-core headers otherwise.
 
 struct ibv_ah;
 struct ibv_async_event;

@@ -10,21 +10,21 @@
 
 /**
  * @file
- * The library's version, by semantic versioning: before 1.0.0 a minor version may break what was, a
- * patch does not.
+ * The library's version, by semantic versioning. Before 1.0.0 a minor version may break
+ * compatibility; a patch version does not.
  *
- * What these three say is the only place where the version is written; the build, the packages and
- * the reference read it.
+ * These macros are the only place that defines the version. The build, the packages and the
+ * reference read it here.
  */
 
-/// Changes with what programs have to be changed for.
+/// Increased for incompatible changes.
 #define BOOST_RDMA_VERSION_MAJOR 0
-/// Changes with what is new; before 1.0.0, also with what programs have to be changed for.
+/// Increased for new features and, before 1.0.0, for incompatible changes.
 #define BOOST_RDMA_VERSION_MINOR 1
-/// Changes with what was mended.
+/// Increased for corrections.
 #define BOOST_RDMA_VERSION_PATCH 0
 
-/// The version as one number, for comparisons by the preprocessor: major * 100000 + minor * 100 +
+/// The version as one number for comparisons by the preprocessor: major * 100000 + minor * 100 +
 /// patch, as BOOST_VERSION.
 #define BOOST_RDMA_VERSION                                                                         \
   (BOOST_RDMA_VERSION_MAJOR * 100000 + BOOST_RDMA_VERSION_MINOR * 100 + BOOST_RDMA_VERSION_PATCH)
