@@ -16,23 +16,22 @@
 
 namespace rdma::detail {
 
-// What lies at an address, by granules of 2 MiB of which each belongs to one T or to none: a tree
-// of three levels, as the processor's own. Looking up takes no lock. Writing is the caller's to
-// serialise.
+// Maps addresses to objects in granules of 2 MiB. Each granule belongs to one T or to none. It is a
+// three-level tree, like a page table. find() takes no lock. The caller serializes set().
 template <class T>
 class address_map
 {
 public:
   static constexpr std::size_t granule_bytes = std::size_t{1} << 21;
 
-  // Null where nothing is; also for addresses beyond the 48 bits that mmap(2) gives without being
-  // asked for more.
+  // Returns null if no object is at this address. This includes addresses above the 48 bits that
+  // mmap(2) returns unless a hint requests more.
   [[nodiscard]] T* find(const void* address) const noexcept
   {
     const auto granule = reinterpret_cast<std::uintptr_t>(address) / granule_bytes;
     if (granule >= entries * entries * entries)
       return nullptr;
-    // acquire: what a node held when it was hung up is seen
+    // acquire: sees the node's contents from before it was published
     const middle* upper = root_[granule / (entries * entries)].view.load(std::memory_order_acquire);
     if (upper == nullptr)
       return nullptr;
@@ -40,15 +39,16 @@ public:
     return lower == nullptr ? nullptr : (*lower)[granule % entries].load(std::memory_order_acquire);
   }
 
-  // Of the granules that [begin, begin + bytes) touches. Throws std::bad_alloc, and then sets none.
+  // Sets all granules that [begin, begin + bytes) touches. Throws std::bad_alloc without having set
+  // any.
   void set(const std::byte* begin, std::size_t bytes, T* value)
   {
     const auto first = reinterpret_cast<std::uintptr_t>(begin) / granule_bytes;
     const auto last = (reinterpret_cast<std::uintptr_t>(begin) + bytes - 1) / granule_bytes;
     for (auto granule = first; granule <= last; ++granule)
-      static_cast<void>(at(granule)); // makes the nodes
+      static_cast<void>(at(granule)); // allocates the nodes
     for (auto granule = first; granule <= last; ++granule)
-      at(granule).store(value, std::memory_order_release); // with all that was written of it
+      at(granule).store(value, std::memory_order_release); // release: publishes *value
   }
 
 private:

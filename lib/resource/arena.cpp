@@ -21,12 +21,12 @@ namespace {
 constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 static_assert(address_map<arena>::granule_bytes == huge_page_bytes);
 
-// Pages of 2 MiB whatever the system's default is: with MAP_FIXED, mmap(2) would round the length
-// up to one of that, and map over what lies behind (MAP_HUGE_2MB of linux/mman.h: the logarithm,
-// shifted by MAP_HUGE_SHIFT). memfd_create(2) has the same.
+// Requests pages of 2 MiB explicitly (MAP_HUGE_2MB of linux/mman.h: the logarithm, shifted by
+// MAP_HUGE_SHIFT). With MAP_FIXED, mmap(2) rounds the length up to the huge page size. A larger
+// system default would therefore map over adjacent memory. memfd_create(2) has the same flag.
 constexpr int huge_page_flags = MAP_HUGETLB | (21 << 26);
 
-// Address space from a multiple of 2 MiB on, without memory.
+// Reserves address space without memory. It starts at a multiple of 2 MiB.
 std::byte* reserve(std::size_t bytes) noexcept
 {
   void* mapped = ::mmap(nullptr, bytes + huge_page_bytes, PROT_NONE,
@@ -58,12 +58,12 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, er
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
   std::size_t done = 0;
   if (shared && share(bytes, huge))
-    return; // else this host does without (memfd_create(2) may be refused), and so do the peers
+    return; // otherwise private memory is used: memfd_create(2) may be refused here
   if (huge == huge_pages::reserved && whole != 0
     && ::mmap(data, whole, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge_page_flags, -1, 0)
       != MAP_FAILED)
-    done = whole; // else the system has none to spare, and the pages below will do
+    done = whole; // otherwise the system has no huge pages left, and small pages follow
   if (done < bytes
     && ::mmap(data + done, bytes - done, PROT_READ | PROT_WRITE,
          MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
@@ -73,7 +73,7 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, er
     return;
   }
   if (done == 0 && huge != huge_pages::off && whole != 0
-    && ::madvise(data, whole, MADV_HUGEPAGE) == 0) // EINVAL: a kernel without them
+    && ::madvise(data, whole, MADV_HUGEPAGE) == 0) // EINVAL: no transparent huge pages
     done = whole;
   huge_bytes_asked_ = done;
 }
@@ -93,7 +93,7 @@ bool mapped_memory::share(std::size_t bytes, huge_pages huge)
   if (!shared_)
     return false;
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
-  // It depends on /sys/kernel/mm/transparent_hugepage/shmem_enabled whether that means anything.
+  // /sys/kernel/mm/transparent_hugepage/shmem_enabled determines if this has an effect.
   if (huge != huge_pages::off && whole != 0 && ::madvise(data_, whole, MADV_HUGEPAGE) == 0)
     huge_bytes_asked_ = whole;
   return true;
@@ -126,16 +126,16 @@ mapped_memory& mapped_memory::operator=(mapped_memory&& other) noexcept
 
 void arena::open(const domain_impl& where, std::size_t bytes, huge_pages huge, error_code& ec)
 {
-  // What may throw comes first.
+  // All calls that may throw come before the memory is mapped and registered.
   pages.emplace(bytes / page_bytes);
   slabs.assign(bytes / page_bytes, nullptr);
-  // What a NIC registers need not be shared, and the system has larger pages for what is not.
+  // Only the software device needs shared memory. Private memory can have larger pages.
   const bool shared = where.default_device().kind() == device_kind::software;
   mapped_memory mapped(bytes, huge, shared, ec);
   if (ec)
     return;
   range.emplace();
-  // Windows can be opened on its blocks; until one is, no peer reaches them.
+  // Blocks can be opened to peers through memory windows. Without a window, no peer has access.
   constexpr access arena_rights = access::local_write | access::window_bind;
   range->open(where, mapped.data(), bytes, arena_rights, ec);
   if (ec)
@@ -152,12 +152,12 @@ void arena::open(const domain_impl& where, std::size_t bytes, huge_pages huge, e
   base = memory.data();
   size = bytes;
   rights = arena_rights;
-  references.store(1, std::memory_order_release); // with the above, for try_retain()
+  references.store(1, std::memory_order_release); // publishes the members above, see try_retain()
 }
 
 void arena::close() noexcept
 {
-  range.reset(); // before the memory goes
+  range.reset(); // deregister before the memory is unmapped
   memory = mapped_memory();
 }
 

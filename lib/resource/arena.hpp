@@ -21,15 +21,14 @@
 
 namespace rdma::detail {
 
-// Memory of the system's, from an address that is a multiple of 2 MiB on. It keeps the rest of its
-// last 2 MiB, without memory behind it, so that nothing else comes to lie in a granule of the
-// pool's address_map.
+// Memory from the system. It starts at a multiple of 2 MiB. The rest of its last 2 MiB remains
+// reserved without memory, so that no other mapping shares a granule of the pool's address_map.
 class mapped_memory
 {
 public:
   mapped_memory() = default;
-  // `shared`: memory that peers on this host may map when they have a key to it; else it is this
-  // process' alone.
+  // With `shared`, peers on this host can map the memory if they have a key for it. Otherwise it is
+  // private to this process.
   mapped_memory(std::size_t bytes, huge_pages huge, bool shared, error_code& ec);
   ~mapped_memory();
   mapped_memory(mapped_memory&& other) noexcept;
@@ -42,29 +41,29 @@ private:
   bool share(std::size_t bytes, huge_pages huge);
 
   std::byte* data_ = nullptr;
-  std::shared_ptr<software::shared_memory> shared_; // all of it, where it is
+  std::shared_ptr<software::shared_memory> shared_; // all of the memory if it is shared, else null
   std::size_t reserved_ = 0;
   std::size_t huge_bytes_asked_ = 0;
 };
 
-// Registered memory that blocks are cut from. As a registration it has one reference of the pool's,
-// and one for each operation that was given memory in it which is not a registered_buffer; it is
-// deregistered when the last one goes. An arena object is used again for another memory, but stays
-// where it is for as long as the pool does: whoever asks for the registration of memory that was
-// freed meanwhile finds nothing, or another arena, and no freed memory.
+// Registered memory from which blocks are cut. The pool holds one reference. Each operation on
+// memory of the arena that is not a registered_buffer holds one as well. The arena is deregistered
+// when the last reference is released. An arena object is reused for other memory, but it keeps its
+// address for the lifetime of the pool. A thread that looks up the registration of memory that was
+// freed concurrently finds null or another arena, but never a deleted object.
 struct arena : registration
 {
-  // Maps and registers. Afterwards, when ec is not set, references is one.
+  // Maps and registers. If ec is not set afterwards, the reference count is one.
   void open(const domain_impl& where, std::size_t bytes, huge_pages huge, error_code& ec);
-  // Deregisters and unmaps. No reference may be left.
+  // Deregisters and unmaps. Precondition: no reference is left.
   void close() noexcept;
 
-  // A reference, unless there was none left.
+  // Takes a reference. Returns false if the last one has been released already.
   [[nodiscard]] bool try_retain() noexcept
   {
     std::uint32_t seen = references.load(std::memory_order_relaxed);
     while (seen != 0)
-      // acquire: what open() wrote is seen by whoever finds the arena
+      // acquire: a thread that finds the arena sees everything that open() wrote
       if (references.compare_exchange_weak(seen, seen + 1, std::memory_order_acquire))
         return true;
     return false;
@@ -74,8 +73,7 @@ struct arena : registration
   {
     const auto offset =
       reinterpret_cast<std::uintptr_t>(data) - reinterpret_cast<std::uintptr_t>(base);
-    return offset < size
-      && bytes <= size - offset; // an address below the base is far beyond its end
+    return offset < size && bytes <= size - offset; // wraps around for an address below the base
   }
 
   [[nodiscard]] std::size_t page_of(const std::byte* block) const noexcept

@@ -24,7 +24,7 @@ constexpr std::size_t pages_of(std::size_t bytes) noexcept
   return (bytes + page_bytes - 1) / page_bytes;
 }
 
-// What contradicts itself, drawn to what it can mean.
+// Clamps contradictory options to the nearest valid combination.
 memory_pool_options in_order(memory_pool_options o)
 {
   const auto system_page = std::max(page_bytes, static_cast<std::size_t>(::sysconf(_SC_PAGESIZE)));
@@ -65,7 +65,7 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
 {
   try
   {
-    // All room first, so that nothing fails once the memory is registered.
+    // Reserves all memory first, so that nothing can fail after the registration.
     if (spare_.empty())
     {
       objects_.reserve(objects_.size() + 1);
@@ -75,7 +75,7 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
     }
     open_.reserve(objects_.size());
     arena* const made = spare_.back();
-    made->references.store(0, std::memory_order_relaxed); // not to be found before it is open
+    made->references.store(0, std::memory_order_relaxed); // try_retain() fails until it is open
     made->owner = owner_;
     made->destroy = destroy_;
     made->open(domain_, bytes, options_.huge, ec);
@@ -87,7 +87,7 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
     }
     catch (...)
     {
-      made->close(); // nothing was set: nobody finds it
+      made->close(); // the map has no entry for it
       throw;
     }
     spare_.pop_back();
@@ -101,9 +101,9 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
   }
 }
 
-// An arena grows the pool by a quarter: there are few, as there should be in a NIC's tables and in
-// the walk through them, and never much more than is needed. Where the system refuses so much, or
-// the limit is near, it may be less.
+// A new arena grows the pool by a quarter. This keeps the number of arenas low, for the NIC's
+// tables and the walk through them, and limits the excess. The arena is smaller if the system
+// refuses that much or if the limit is near.
 bool block_store::grow(std::size_t pages, error_code& ec)
 {
   const std::size_t needed = pages * page_bytes;
@@ -129,7 +129,7 @@ bool block_store::grow(std::size_t pages, error_code& ec)
   return true;
 }
 
-// From the oldest arena that has so many, so that the youngest get empty.
+// Takes pages from the oldest arena that has enough, so that the youngest arenas become empty.
 std::byte* block_store::find_pages(std::size_t count, arena*& from) noexcept
 {
   for (arena* each : open_)
@@ -177,8 +177,8 @@ std::size_t block_store::give_back_idle(std::size_t bytes_left) noexcept
     result += each.size;
     counts_.give_backs++;
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
-    // acq_rel: all that was done through other references happens before. Not release(), which
-    // would want the mutex.
+    // acq_rel: accesses through other references happen before the close. release() is not an
+    // option because it takes the mutex.
     if (each.references.fetch_sub(1, std::memory_order_acq_rel) == 1)
       close(each);
   }
@@ -190,9 +190,9 @@ void block_store::close(arena& unused) noexcept
   counts_.arenas--;
   counts_.bytes_registered -= unused.size;
   counts_.huge_bytes_asked -= unused.memory.huge_bytes_asked();
-  map_.set(unused.base, unused.size, nullptr); // before anything else can come to lie there
+  map_.set(unused.base, unused.size, nullptr); // before another mapping can reuse these addresses
   unused.close();
-  spare_.push_back(&unused); // there is room: open_arena() made it
+  spare_.push_back(&unused); // open_arena() reserved the capacity
 }
 
 void block_store::link(slab& s) noexcept
@@ -237,7 +237,7 @@ slab* block_store::make_slab(std::size_t class_index, error_code& ec)
   std::byte* base = take_pages(pages, home, ec);
   if (base == nullptr && ec == error::pool_exhausted)
   {
-    pages = pages_of(class_bytes[class_index]); // one block at least, when no more is to be had
+    pages = pages_of(class_bytes[class_index]); // one block at least if no more pages are free
     base = take_pages(pages, home, ec);
   }
   if (base == nullptr)
@@ -267,7 +267,7 @@ std::size_t block_store::take(
     }
   else
   {
-    // In one run where there is one; else where there is room, and only for want of any by growing.
+    // Prefers one contiguous run, then any free pages. Grows only if there are none.
     arena* home = nullptr;
     if (std::byte* const run = find_pages(wanted * bytes / page_bytes, home))
       for (; taken < wanted; ++taken)
@@ -290,8 +290,7 @@ void block_store::give_back(std::size_t class_index, std::byte* block) noexcept
   if (!is_slab_class(class_index))
     return give_back_pages(home, block, bytes / page_bytes);
   slab& from = *home.slabs[home.page_of(block)];
-  assert(
-    from.class_index() == class_index); // else it was deallocated with another size than allocated
+  assert(from.class_index() == class_index); // fails if it is deallocated with another size
   if (from.full())
     link(from);
   from.give_back(block);

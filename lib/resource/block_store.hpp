@@ -22,59 +22,61 @@
 
 namespace rdma::detail {
 
-// The arenas of a pool, and what is cut from them: slabs of small blocks, runs of pages for larger
-// ones. Knows the limit and the watermarks, and no threads: the pool's mutex is held in every call
-// but find().
+// The arenas of a pool, and the allocation in them: slabs of small blocks, runs of pages for larger
+// ones. Enforces the limit and the watermarks. Not thread-safe: the caller holds the pool's mutex
+// in every call except find().
 //
-// One mutex, not one a size class: all classes take pages from the same arenas, growth, limit and
-// give-back are the pool's, and threads come here with whole batches. Registering happens under it
-// as well, so that two threads which find the pool empty do not both make it grow.
+// There is one mutex, not one per size class. All classes take pages from the same arenas, growth,
+// limit and trimming are properties of the whole pool, and threads come here with whole batches.
+// Registration happens under the mutex as well, so that two threads that find the pool empty do not
+// both make it grow.
 class block_store
 {
 public:
-  // `owner` and `destroy` go into the arenas' registrations.
+  // `owner` and `destroy` are stored in the arenas' registrations.
   block_store(const domain_impl& domain, const memory_pool_options& options, void* owner,
     void (*destroy)(registration*) noexcept);
   ~block_store();
   block_store(const block_store&) = delete;
   block_store& operator=(const block_store&) = delete;
 
-  // Blocks of a class, as many as are to be had without growing again, at most `wanted`; none when
-  // ec is set.
+  // Takes up to `wanted` blocks of a class, as many as are free without growing a second time.
+  // Returns 0 if ec is set.
   std::size_t take(std::size_t class_index, std::byte** to, std::size_t wanted, error_code& ec);
   void give_back(std::size_t class_index, std::byte* block) noexcept;
 
-  // A block of its own, on a page, of whole pages.
+  // Takes a run of whole pages for one block.
   [[nodiscard]] std::byte* take_large(std::size_t bytes, error_code& ec);
   void give_back_large(std::byte* block, std::size_t bytes) noexcept;
 
-  // Gives arenas without blocks back to the system until they hold no more than this; the bytes
-  // given back.
+  // Returns arenas without blocks to the system until at most bytes_left are idle. Returns the
+  // number of bytes that were released.
   std::size_t give_back_idle(std::size_t bytes_left) noexcept;
 
-  // An arena whose last reference went, unless the store let go of it itself.
+  // Closes an arena after somebody other than the store has released its last reference.
   void close(arena& unused) noexcept;
 
-  // The arena that a block of this store, or any other address, lies in; null.
+  // Returns the arena that contains this address, or null. Accepts any address.
   [[nodiscard]] arena* find(const void* address) const noexcept { return map_.find(address); }
 
-  // False when the limit forbids a block of that size for as long as what is taken now is, but for
-  // so many bytes of it.
+  // Returns false if the limit excludes a block of that size while everything that is allocated
+  // now, except `but_for` bytes, remains allocated.
   [[nodiscard]] bool may_hold(std::size_t bytes, std::size_t but_for = 0) const noexcept
   {
     return bytes <= options_.size_max - (counts_.bytes_allocated - but_for);
   }
 
-  // Bytes that the next arena takes, for a block of that size.
+  // Returns the number of bytes that the next arena takes, for a block of that size.
   [[nodiscard]] std::size_t growth(std::size_t bytes) const noexcept;
 
-  // Arenas that are registered, with those that are referred to but hold no blocks any more.
+  // Returns the number of registered arenas, including those without blocks that are still
+  // referenced.
   [[nodiscard]] std::size_t arenas() const noexcept { return counts_.arenas; }
 
-  // What is in effect.
+  // Returns the options in effect.
   [[nodiscard]] const memory_pool_options& options() const noexcept { return options_; }
 
-  // Its part of the statistics. bytes_allocated is with what threads keep.
+  // Returns the store's part of the statistics. bytes_allocated includes the threads' caches.
   [[nodiscard]] const memory_pool_statistics& counts() const noexcept { return counts_; }
 
 private:
@@ -92,13 +94,13 @@ private:
   void* const owner_;
   void (*const destroy_)(registration*) noexcept;
   address_map<arena> map_;
-  std::vector<arena*> open_;                    // the oldest first
-  std::vector<std::unique_ptr<arena>> objects_; // of all arenas that there ever were
+  std::vector<arena*> open_;                    // oldest first
+  std::vector<std::unique_ptr<arena>> objects_; // one for each arena that has ever existed
   std::vector<arena*> spare_;
-  std::array<slab*, class_count> free_slabs_{}; // with a block left
+  std::array<slab*, class_count> free_slabs_{}; // slabs with a free block
   std::vector<std::unique_ptr<slab[]>> slab_chunks_;
   slab* spare_slabs_ = nullptr;
-  std::size_t idle_bytes_ = 0; // of arenas without blocks
+  std::size_t idle_bytes_ = 0; // in arenas without blocks
   memory_pool_statistics counts_;
 };
 

@@ -14,7 +14,7 @@
 namespace rdma {
 namespace {
 
-constexpr std::size_t buffer_alignment = 64; // as context::allocate() says
+constexpr std::size_t buffer_alignment = 64; // documented in context::allocate()
 
 } // namespace
 

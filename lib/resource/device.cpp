@@ -123,7 +123,7 @@ std::vector<boost::asio::ip::address> device::addresses() const
   std::vector<boost::asio::ip::address> result;
   for (const detail::gid_entry& entry : impl_->gids())
     if (entry.address && std::find(result.begin(), result.end(), *entry.address) == result.end())
-      result.push_back(*entry.address); // RoCE v1 and v2 have a GID each
+      result.push_back(*entry.address); // a RoCE v1 and a RoCE v2 GID have the same address
   return result;
 }
 

@@ -46,17 +46,17 @@ const char* describe(device_event_type type) noexcept
   case device_event_type::queue_pair_fatal:
     return "a queue pair failed";
   case device_event_type::queue_pair_request_error:
-    return "the peer of a queue pair sent what it may not";
+    return "the peer of a queue pair sent an invalid request";
   case device_event_type::queue_pair_access_error:
-    return "the peer of a queue pair reached for memory that it may not reach";
+    return "the peer of a queue pair accessed memory without permission";
   case device_event_type::communication_established:
-    return "the first message came";
+    return "the first message arrived";
   case device_event_type::send_queue_drained:
     return "a send queue was drained";
   case device_event_type::path_migrated:
-    return "a queue pair changed to its other path";
+    return "a queue pair migrated to its alternate path";
   case device_event_type::path_migration_error:
-    return "a queue pair could not change to its other path";
+    return "a queue pair failed to migrate to its alternate path";
   case device_event_type::device_fatal:
     return "the device failed or was removed";
   case device_event_type::port_active:
@@ -64,25 +64,25 @@ const char* describe(device_event_type type) noexcept
   case device_event_type::port_error:
     return "the port went down";
   case device_event_type::lid_change:
-    return "the port has another LID";
+    return "the port's LID changed";
   case device_event_type::partition_key_change:
     return "the port's partition keys changed";
   case device_event_type::subnet_manager_change:
-    return "the subnet has another manager";
+    return "the subnet manager changed";
   case device_event_type::shared_receive_queue_error:
     return "a shared receive queue failed";
   case device_event_type::shared_receive_queue_limit_reached:
     return "a shared receive queue holds fewer receives than its limit";
   case device_event_type::last_work_request_reached:
-    return "a queue pair takes no more from its shared receive queue";
+    return "a queue pair has stopped taking receives from its shared receive queue";
   case device_event_type::client_reregister:
-    return "the subnet manager wants registrations anew";
+    return "the subnet manager requests that clients register again";
   case device_event_type::gid_change:
-    return "the port's addresses changed";
+    return "the port's GID table changed";
   case device_event_type::work_queue_fatal:
     return "a work queue failed";
   }
-  return "an event that this library does not know";
+  return "an unknown event";
 }
 
 std::string device_event::text() const

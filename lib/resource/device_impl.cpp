@@ -48,7 +48,7 @@ device_impl::device_impl(const verbs::api& api, ibv_context* context, device_kin
     if (!first)
       throw system_error(last_verbs_error(), "cannot query the RDMA device");
     port_ = *first;
-    // The first port that is up; port 1 where none is.
+    // Selects the first active port, or port 1 if none is active.
     for (unsigned number = 2; !port_active() && number <= attributes_.phys_port_cnt; ++number)
       if (const auto other = query_port(static_cast<std::uint8_t>(number));
           other && other->state == IBV_PORT_ACTIVE)
@@ -67,7 +67,7 @@ device_impl::device_impl(const verbs::api& api, ibv_context* context, device_kin
 device_impl::~device_impl()
 {
   if (forked())
-    return; // it is the parent's, who goes on using it
+    return; // the parent process still uses the device
   events_->close();
   api_.close_device(context_);
 }
@@ -98,7 +98,7 @@ std::optional<ibv_port_attr> device_impl::query_port(std::uint8_t number) const
 
 std::vector<gid_entry> device_impl::gids() const
 {
-  constexpr int indices_max = 256; // what ibv_global_route::sgid_index can name
+  constexpr int indices_max = 256; // the limit of ibv_global_route::sgid_index (8 bits)
   std::vector<gid_entry> result;
   for (unsigned port = 1; port <= attributes_.phys_port_cnt; ++port)
   {
@@ -108,7 +108,7 @@ std::vector<gid_entry> device_impl::gids() const
       ibv_gid_entry found{};
       if (api_.query_gid_ex(context_, port, static_cast<std::uint32_t>(i), &found, 0, sizeof found)
         != 0)
-        continue; // an empty place in the table (ENODATA)
+        continue; // an empty table entry (ENODATA)
       gid_entry entry;
       entry.port = static_cast<std::uint8_t>(port);
       entry.active = attributes->state == IBV_PORT_ACTIVE;
@@ -148,16 +148,16 @@ std::string opening_failure(const ibv_device& device, error_code& ec)
 {
   ec = last_verbs_error();
   const std::string file = "/dev/infiniband/" + std::string(device.dev_name);
-  // libibverbs goes on to look for the device under another name, and ends with ENOENT.
+  // On EACCES libibverbs tries another device name and returns ENOENT, so check here.
   if (::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0 && errno == EACCES)
     ec.assign(EACCES, boost::system::system_category());
   std::string result = file + ", user " + std::to_string(::geteuid()) + ": " + ec.message();
   if (ec == boost::system::errc::permission_denied
     || ec == boost::system::errc::operation_not_permitted)
     return result
-      + ". Let the user read and write it: add the user to the group that owns it (often "
-        "\"rdma\"), or give it "
-        "to one by a udev rule: KERNEL==\"uverbs*\", GROUP=\"rdma\", MODE=\"0660\".";
+      + ". The user needs read and write access: add the user to the group that owns it (often "
+        "\"rdma\"), or assign it "
+        "to such a group by a udev rule: KERNEL==\"uverbs*\", GROUP=\"rdma\", MODE=\"0660\".";
   if (const std::string cause = likely_cause(ec); !cause.empty())
     result += ". " + cause;
   return result;
@@ -167,7 +167,7 @@ std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& li
 {
   namespace fs = std::filesystem;
   std::vector<unlisted_device> result;
-  std::error_code none; // without the directory there is no RDMA in this kernel, and nothing to say
+  std::error_code none; // ignored: without the directory, this kernel has no RDMA
   for (fs::directory_iterator each("/sys/class/infiniband_verbs", none), end; !none && each != end;
        each.increment(none))
   {
@@ -178,7 +178,7 @@ std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& li
     const std::string file = "/dev/infiniband/" + each->path().filename().string();
     result.push_back({name,
       ::access(file.c_str(), F_OK) != 0 ? "the kernel has it, but there is no file " + file
-          + ": in a container, pass it in (--device " + file + "); else udev makes it"
+          + ". In a container, pass it in (--device " + file + "); otherwise check udev"
                                         : "the kernel has it, but libibverbs has no driver for it: "
                                           "install the package ibverbs-providers"});
   }
@@ -206,7 +206,7 @@ std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, s
     ibv_context* context = api->open_device(list[i]);
     if (context == nullptr)
     {
-      // Otherwise the next one may do.
+      // Continues with the next device, which may work.
       error_code failed;
       add_reason(opening_failure(*list[i], failed));
       if (!any)

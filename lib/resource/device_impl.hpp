@@ -23,11 +23,11 @@
 
 namespace rdma::detail {
 
-// One opened device: the table to call it by, its limits, its ports and their GIDs, and its events.
+// One opened device: its function table, its limits, its ports with their GIDs, and its events.
 class device_impl
 {
 public:
-  // Takes over the opened context; throws system_error when the device cannot be queried.
+  // Takes ownership of the opened context. Throws system_error if the device cannot be queried.
   device_impl(const verbs::api& api, ibv_context* context, device_kind kind);
   ~device_impl();
   device_impl(const device_impl&) = delete;
@@ -40,18 +40,19 @@ public:
   [[nodiscard]] std::size_t index() const noexcept;
   [[nodiscard]] const ibv_device_attr& attributes() const noexcept { return attributes_; }
 
-  // The first active port, as it was when the device was opened.
+  // The first active port, with its attributes from the time the device was opened.
   [[nodiscard]] const ibv_port_attr& port() const noexcept { return port_; }
   [[nodiscard]] std::uint8_t port_number() const noexcept { return port_number_; }
   [[nodiscard]] bool port_active() const noexcept { return port_.state == IBV_PORT_ACTIVE; }
 
-  // A port as it is now; none when the device has no such port, or cannot be asked any more.
+  // Returns the current attributes of a port, or nullopt if the device has no such port or the
+  // query fails.
   [[nodiscard]] std::optional<ibv_port_attr> query_port(std::uint8_t number) const;
 
-  // What all ports' GID tables hold now.
+  // Returns the current GID tables of all ports.
   [[nodiscard]] std::vector<gid_entry> gids() const;
 
-  // See choose_gid(); among the GIDs of one wire, where one is given.
+  // See choose_gid(). Considers only the GIDs of wire `by`.
   [[nodiscard]] std::optional<gid_entry> find_gid(
     const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec) const;
 
@@ -68,19 +69,20 @@ public:
 
   [[nodiscard]] event_hub& events() const noexcept { return *events_; }
 
-  // error::forked or error::device_lost when nothing can be made with the device any more.
+  // Returns error::forked or error::device_lost if the device can no longer be used.
   [[nodiscard]] error_code state() const noexcept;
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
-  // What a call that failed means: error::device_lost when that is why.
+  // Translates the error of a failed call: returns error::device_lost if the device was lost, or
+  // error::forked.
   [[nodiscard]] error_code why(const error_code& ec) const noexcept
   {
     return state() ? state() : ec;
   }
 
-  // Whether IBV_EVENT_QP_LAST_WQE_REACHED is worth waiting for. No attribute says so: it is until a
-  // queue pair has waited in vain on a device of this name that never told, as rxe's before
-  // Linux 6.11.
+  // Tells if waiting for IBV_EVENT_QP_LAST_WQE_REACHED makes sense. No device attribute reports it.
+  // It is `unknown` until a queue pair of a device with this name has waited without receiving the
+  // event. rxe before Linux 6.11 never sends it.
   enum class last_wqe_reporting
   {
     unknown,
@@ -112,19 +114,19 @@ private:
   std::shared_ptr<event_hub> events_;
   const process_mark process_;
   std::atomic<last_wqe_reporting>*
-    tells_last_work_request_; // of all opened devices of this name, for good
+    tells_last_work_request_; // shared by all opened devices of this name, never freed
 };
 
-// Opens the device that `name` asks for (see context_options::device); null when the software
-// device is to be the only one. `why` says for a person what stands behind `ec`, or why there is
-// none.
+// Opens the device that `name` selects (see context_options::device). Returns null if `name`
+// selects only the software device. `why` receives the cause of `ec`, or the reason why there is no
+// device, as text for the user.
 std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, std::string& why);
 
-// Why this device could not be opened, just now, and what to do about it.
+// Returns the reason why this device could not be opened just now, with a remedy.
 std::string opening_failure(const ibv_device& device, error_code& ec);
 
-// Devices that the kernel has, and why libibverbs does not list them: those that are not in
-// `listed`.
+// A device that the kernel has but libibverbs does not list, with the reason. Devices in `listed`
+// are left out.
 struct unlisted_device
 {
   std::string name;
@@ -135,7 +137,7 @@ std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& li
 // Opens the software device; throws system_error.
 std::unique_ptr<device_impl> open_software(const software::device_settings& settings);
 
-// The errno of a verbs call that failed, never zero.
+// Returns the errno of a failed verbs call, never zero.
 [[nodiscard]] error_code last_verbs_error() noexcept;
 
 } // namespace rdma::detail

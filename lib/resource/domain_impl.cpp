@@ -71,13 +71,13 @@ void registered_range::open(
     if (ec = device->state(); ec)
       return;
     errno = 0;
-    // Asking for what it has not, some devices refuse to register at all.
+    // Some devices refuse the registration if it requests a right that they do not support.
     const auto here = device->has_windows() ? rights : without(rights, access::window_bind);
     regions_[i] = device->api().reg_mr(domain.native(i), data, size, static_cast<int>(here));
     if (regions_[i] == nullptr)
     {
       ec = device->why(last_verbs_error());
-      return; // what was registered goes with this object
+      return; // the destructor deregisters the entries before
     }
   }
 }

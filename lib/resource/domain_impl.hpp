@@ -21,7 +21,7 @@
 
 namespace rdma::detail {
 
-// The devices that a context opened, shared by its domains.
+// The devices that a context opened, shared by its protection domains.
 struct device_set
 {
   explicit device_set(const context_options& options);
@@ -29,13 +29,13 @@ struct device_set
   std::array<std::unique_ptr<device_impl>, device_count_max> devices;
   memory_pool_options pool_options;
   registration_cache_options cache_options;
-  std::string why_no_nic; // for people, when there is none
+  std::string why_no_nic; // reason why there is no NIC, as text for the user
 };
 
-// What a registration that failed says to a person: how much it was, and what stands in its way.
+// Returns the text for a failed registration: its size and the likely cause.
 std::string registration_failure(std::size_t bytes, const error_code& ec);
 
-// One registration a device, and its keys; deregisters on destruction.
+// One registration per device, with the keys. Deregisters on destruction.
 class registered_range
 {
 public:
@@ -63,15 +63,15 @@ private:
 
 class pool_impl;
 
-// A protection domain on every device of a context, with the pool that allocates in it. When the
-// last handle goes it lives on for as long as memory of its pool is out.
+// A protection domain on every device of a context, with the pool that allocates in it. After the
+// last handle is gone, it stays alive as long as blocks of its pool are in use.
 class domain_impl : public std::enable_shared_from_this<domain_impl>
 {
 public:
-  // Throws system_error with what ibv_alloc_pd said.
+  // Throws system_error with the error of ibv_alloc_pd.
   static std::shared_ptr<domain_impl> make(std::shared_ptr<device_set> devices);
 
-  // For make().
+  // Used by make() only.
   explicit domain_impl(std::shared_ptr<device_set> devices);
   ~domain_impl();
   domain_impl(const domain_impl&) = delete;
@@ -86,8 +86,8 @@ public:
   {
     return device_at(nic_index) != nullptr ? *device_at(nic_index) : *device_at(software_index);
   }
-  // The device of that name ("" for the default). Throws system_error for `who`: error::no_device,
-  // naming those that the context has opened, error::device_lost, error::forked.
+  // Returns the device with this name ("" for the default). Throws system_error with `who` in the
+  // text: error::no_device, which lists the opened devices, error::device_lost or error::forked.
   [[nodiscard]] device_impl& find_device(const std::string& name, const std::string& who) const;
 
   [[nodiscard]] ibv_pd* native(std::size_t device_index) const noexcept
@@ -98,8 +98,8 @@ public:
   [[nodiscard]] memory_pool& resource() noexcept { return resource_; }
   [[nodiscard]] registration_cache& cache() noexcept { return cache_; }
 
-  // In a child of fork(), where the pool may be in the midst of what a thread of the parent's did
-  // to it.
+  // For a child of fork(): abandons the pool. A thread of the parent may have been in the middle of
+  // a change to it.
   void leave_pool() noexcept { static_cast<void>(pool_.release()); }
 
 private:
@@ -107,9 +107,9 @@ private:
 
   std::shared_ptr<device_set> devices_;
   std::array<ibv_pd*, device_count_max> domains_{};
-  std::unique_ptr<pool_impl> pool_; // without arenas when the domain goes
-  memory_pool resource_;            // what users see of it
-  registration_cache cache_;        // after domains_, where it registers
+  std::unique_ptr<pool_impl> pool_; // has no arenas left when the domain is destroyed
+  memory_pool resource_;            // the public interface to the pool
+  registration_cache cache_;        // after domains_, because it registers in them
 };
 
 } // namespace rdma::detail

@@ -26,8 +26,8 @@
 namespace rdma::detail {
 namespace {
 
-// Held while events are handed on. Whoever closes a device waits for it, and so does fork(): a
-// child must not find a mutex locked by a thread that it does not have.
+// Held while events are delivered. Closing a device waits for it. fork() waits for it as well,
+// because a child must not find a mutex that is locked by a thread that the child does not have.
 std::mutex dispatch_mutex;
 
 [[maybe_unused]] const int dispatch_fork_handlers = ::pthread_atfork(
@@ -59,7 +59,7 @@ struct subject
   std::uint32_t queue_pair_number = 0;
 };
 
-// While the event is not acknowledged the object is there.
+// The object exists at least until the event is acknowledged.
 subject subject_of(const ibv_async_event& event)
 {
   switch (event.event_type)
@@ -87,14 +87,14 @@ subject subject_of(const ibv_async_event& event)
   case IBV_EVENT_GID_CHANGE:
     return {nullptr, static_cast<std::uint8_t>(event.element.port_num), 0};
   default:
-    return {}; // of the device; or of a WQ, which this library does not make
+    return {}; // events of the device, or of a WQ, which this library does not create
   }
 }
 
 } // namespace
 
-// The thread that reads the events of all devices of the process. It exists while a device is
-// listened to.
+// The thread that reads the events of all devices of the process. It exists while at least one
+// device is watched.
 class event_reader
 {
 public:
@@ -109,7 +109,7 @@ public:
   void remove(int fd) noexcept;
 
 private:
-  // Outlives the reader where the thread itself lets go of the last device.
+  // Outlives the reader if the thread itself releases the last device.
   struct shared
   {
     descriptor epoll{::epoll_create1(EPOLL_CLOEXEC)};
@@ -153,7 +153,7 @@ event_reader::event_reader()
   catch (const std::system_error& e)
   {
     throw system_error(error_code(e.code().value(), boost::system::system_category()),
-      "no thread to read device events");
+      "cannot start a thread to read device events");
   }
 }
 
@@ -161,12 +161,12 @@ event_reader::~event_reader()
 {
   if (process_.foreign())
   {
-    static_cast<void>(thread_.release()); // a child has no such thread to end
+    static_cast<void>(thread_.release()); // a child of fork() does not have this thread
     return;
   }
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n =
-    ::write(state_->stop.get(), &one, sizeof one); // cannot be full
+    ::write(state_->stop.get(), &one, sizeof one); // the counter cannot overflow
   if (thread_->get_id() == std::this_thread::get_id())
     thread_->detach();
   else
@@ -189,11 +189,11 @@ void event_reader::add(int fd, std::shared_ptr<event_hub> hub)
 
 void event_reader::remove(int fd) noexcept
 {
-  std::shared_ptr<event_hub> removed; // destroyed after the lock
+  std::shared_ptr<event_hub> removed; // destroyed after the mutex is released
   {
     const std::lock_guard lock(state_->mutex);
     ::epoll_ctl(
-      state_->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // ENOENT where drain() saw its end
+      state_->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // ENOENT if drain() returned false
     if (const auto found = state_->hubs.find(fd); found != state_->hubs.end())
     {
       removed = std::move(found->second);
@@ -229,12 +229,12 @@ void event_reader::run(const std::shared_ptr<shared>& state) noexcept
       if (const auto found = state->hubs.find(fd);
           found != state->hubs.end() && found->second == hub)
         ::epoll_ctl(
-          state->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // a descriptor in error stays readable
+          state->epoll.get(), EPOLL_CTL_DEL, fd, nullptr); // a descriptor in error remains readable
     }
   }
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void event_hub::start()
 {
   if (reader_)
@@ -258,7 +258,7 @@ void event_hub::watch(const void* native, std::weak_ptr<device_listener> listene
 
 void event_hub::unwatch(const void* native) noexcept
 {
-  std::weak_ptr<device_listener> removed; // destroyed after the lock
+  std::weak_ptr<device_listener> removed; // destroyed after the mutex is released
   const std::lock_guard lock(mutex_);
   if (const auto found = watched_.find(native); found != watched_.end())
   {
@@ -289,8 +289,8 @@ void event_hub::close() noexcept
     reader->remove(context_->async_fd);
 }
 
-// Who is to hear of it; before it is acknowledged, as the object may go then and another take its
-// address.
+// Collects the listeners of an event. Must run before the event is acknowledged: afterwards the
+// object may be destroyed and its address reused.
 void event_hub::collect(const ibv_async_event& event, bool fatal)
 {
   const std::lock_guard lock(mutex_);
@@ -318,7 +318,7 @@ void wait_for_listeners() noexcept
 
 bool event_hub::drain() noexcept
 {
-  // A listener may let go of the device, here, and close() us.
+  // A listener may release the device here, which calls close().
   while (!closed_.load(std::memory_order_acquire))
   {
     ibv_async_event event{};
@@ -326,15 +326,14 @@ bool event_hub::drain() noexcept
     if (api_.get_async_event(context_, &event) != 0)
     {
       if (errno == EAGAIN || errno == EINTR)
-        return true; // level-triggered: what comes now is told again
-      tell_lost();   // the kernel has nothing to say of a device that is gone (EIO)
+        return true; // level-triggered: epoll reports later events again
+      tell_lost();   // the kernel returns EIO for a removed device, without an event
       return false;
     }
     const subject about = subject_of(event);
     const bool fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
     if (fatal)
-      lost_.store(
-        true, std::memory_order_release); // before they are collected: see queue_pair_core::create
+      lost_.store(true, std::memory_order_release); // before collect(): see queue_pair_core::create
     for (;;)
       try
       {
@@ -343,7 +342,7 @@ bool event_hub::drain() noexcept
       }
       catch (const std::bad_alloc&)
       {
-        std::this_thread::yield(); // it may not get lost
+        std::this_thread::yield(); // retry: the event must not be lost
       }
     api_.ack_async_event(&event);
     tell({static_cast<device_event_type>(event.event_type), about.port, about.queue_pair_number});

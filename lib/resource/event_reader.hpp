@@ -22,12 +22,12 @@ namespace rdma::detail {
 
 class event_reader;
 
-// The asynchronous events of one opened device. A device has one stream of them, so they are read
-// in one place and handed on to who asked: an object's events to the object, all of them to
+// The asynchronous events of one opened device. A device has a single event stream, so one place
+// reads it and distributes the events: an object's events to its listener, and all events to
 // subscribers.
 //
-// Every event is acknowledged before anybody hears of it: ibv_destroy_qp and its like wait for
-// that, often with a mutex held which the listener wants.
+// Every event is acknowledged before it is delivered. ibv_destroy_qp and similar calls wait for the
+// acknowledgement, often with a mutex held that the listener takes.
 class event_hub : public std::enable_shared_from_this<event_hub>
 {
 public:
@@ -37,23 +37,25 @@ public:
   {
   }
 
-  // Events of this ibv_qp, ibv_cq or ibv_srq go to `listener` from here on, and the device's end.
-  // Reading starts with the first of all. Throws system_error when there is no thread to be had.
+  // Delivers events of this ibv_qp, ibv_cq or ibv_srq to `listener` from now on, and the loss of
+  // the device. The first call starts the reading thread. Throws system_error if the thread cannot
+  // be started.
   void watch(const void* native, std::weak_ptr<device_listener> listener);
 
-  // Before the object is destroyed.
+  // Must be called before the object is destroyed.
   void unwatch(const void* native) noexcept;
 
-  // All events go to `listener`, too. Throws likewise.
+  // Delivers all events to `listener` as well. Throws like watch().
   void subscribe(std::weak_ptr<device_listener> listener);
 
-  // The device failed or was removed.
+  // Returns true if the device failed or was removed.
   [[nodiscard]] bool lost() const noexcept { return lost_.load(std::memory_order_acquire); }
 
-  // Before the device is closed; afterwards nobody hears of anything any more.
+  // Must be called before the device is closed. No event is delivered afterwards.
   void close() noexcept;
 
-  // The descriptor is readable. False when there is nothing more to come. On the reader's thread.
+  // Reads the available events. Returns false at the end of the stream. Runs on the reader's
+  // thread.
   bool drain() noexcept;
 
 private:
@@ -67,15 +69,15 @@ private:
   const process_mark process_;
   std::atomic<bool> lost_{false};
   std::atomic<bool> closed_{false};
-  std::mutex mutex_; // innermost; never held while a listener is called
+  std::mutex mutex_; // innermost; not held while a listener is called
   std::shared_ptr<event_reader> reader_;
   std::unordered_map<const void*, std::weak_ptr<device_listener>> watched_;
   std::vector<std::weak_ptr<device_listener>> subscribers_;
-  std::vector<std::weak_ptr<device_listener>> targets_; // of the event in hand; the reader's own
+  std::vector<std::weak_ptr<device_listener>> targets_; // of one event; for the reader's thread
 };
 
-// Returns when no listener is being called, or owned for that, any more that was before. Not by a
-// listener.
+// Returns when all listener calls that were in progress have ended and their owning references are
+// released. Must not be called by a listener.
 void wait_for_listeners() noexcept;
 
 } // namespace rdma::detail

@@ -17,7 +17,8 @@ namespace ip = boost::asio::ip;
 
 namespace {
 
-// An address as GIDs say it: IPv4 where it is IPv4 in disguise, and without the scope.
+// Returns the address in the form that GIDs have: IPv4 instead of IPv4-mapped IPv6, and without a
+// scope.
 ip::address plain(const ip::address& address)
 {
   if (!address.is_v6())
@@ -32,7 +33,7 @@ bool belongs(const gid_entry& entry, const ip::address& local)
 {
   if (!entry.address || *entry.address != plain(local))
     return false;
-  // Every interface has link-local addresses of its own.
+  // Link-local addresses are unique per interface only.
   const unsigned long scope = local.is_v6() ? local.to_v6().scope_id() : 0;
   return scope == 0 || entry.interface_index == 0 || scope == entry.interface_index;
 }
@@ -42,9 +43,9 @@ bool is_link_local(const gid_entry& entry)
   return entry.address && entry.address->is_v6() && entry.address->to_v6().is_link_local();
 }
 
-// Larger is better. A port that is down carries nothing; RoCE v1 does not leave its link;
-// link-local and loopback addresses reach few. IPv4 before IPv6 for both sides to choose alike,
-// unless the address in use is IPv6.
+// A larger tuple is better. A port that is down carries no traffic. RoCE v1 does not leave its
+// link. Link-local and loopback addresses reach few peers. IPv4 comes before IPv6 so that both
+// sides choose alike, unless the address in use is IPv6.
 auto rank(const gid_entry& entry, bool prefer_v6)
 {
   return std::make_tuple(entry.active, entry.kind != gid_kind::roce_v1, !is_link_local(entry),
@@ -90,8 +91,8 @@ std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
   bool addressed = false;
   for (const gid_entry& entry : table)
   {
-    // A port that is down says nothing: it may be the other one of an adapter for InfiniBand and
-    // Ethernet.
+    // Ports that are down are ignored: they may be the other port of an adapter for both InfiniBand
+    // and Ethernet.
     addressed = addressed || (entry.active && entry.kind != gid_kind::infiniband);
     if (best == nullptr || rank(entry, prefer_v6) > rank(*best, prefer_v6))
       best = &entry;
@@ -101,7 +102,7 @@ std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
   }
   if (exact != nullptr)
     return *exact;
-  // The peer of a loopback address is on this host, where any of the device's addresses is reached.
+  // The peer of a loopback address is on this host and reaches any address of the device.
   const bool indifferent = !known || plain(*local).is_loopback() || !addressed || any_route;
   if (best != nullptr && indifferent)
     return *best;
@@ -111,8 +112,7 @@ std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
 
 std::uint32_t roce_path_mtu(std::uint32_t interface_mtu) noexcept
 {
-  // GRH or IPv6 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4: what the kernel counts, too
-  // (iboe_get_mtu).
+  // GRH or IPv6 40, UDP 8, BTH 12, XRCETH 4, AtomicETH 28, ICRC 4, as in the kernel's iboe_get_mtu.
   constexpr std::uint32_t headers = 40 + 8 + 12 + 4 + 28 + 4;
   std::uint32_t result = 0;
   for (const std::uint32_t mtu : {256u, 512u, 1024u, 2048u, 4096u})

@@ -23,40 +23,41 @@ namespace rdma::detail {
 
 enum class gid_kind : std::uint8_t
 {
-  infiniband, // stands for no IP address
-  roce_v1,    // reaches its own link only
+  infiniband, // has no IP address
+  roce_v1,    // reaches only its own link
   roce_v2,
 };
 
 wire wire_of(gid_kind kind) noexcept;
 
-// A place of a port's GID table that is taken.
+// A used entry of a port's GID table.
 struct gid_entry
 {
   std::uint8_t port = 1;
-  bool active = true; // the port is
+  bool active = true; // state of the port
   std::uint8_t index = 0;
   gid_kind kind = gid_kind::roce_v2;
   ::ibv_gid gid{};
-  std::uint32_t interface_index = 0; // of the network interface; 0 where that is not known
+  std::uint32_t interface_index = 0;               // of the network interface; 0 if unknown
   std::optional<boost::asio::ip::address> address; // none for InfiniBand
 };
 
-// The IP address that a RoCE GID stands for (IBTA Annex A17.4.5.2); none for an empty GID.
+// Returns the IP address of a RoCE GID (IBTA Annex A17.4.5.2), or nullopt for an empty GID.
 std::optional<boost::asio::ip::address> address_of(const ::ibv_gid& gid);
 
-// The GID, and with it the port, by which a peer reaches this side that reaches `local`.
-//
-// One of that very address, if there is one. Else, where the address can say nothing about networks
-// (there is none, or it is loopback, or GIDs are no addresses, as on InfiniBand) the GID that most
-// others reach. Else none, and `ec` is error::no_local_gid: another network's GID would carry
-// traffic where nobody looks for it, or nowhere. `any_route` says that the device sends by the
-// host's routes, whatever the GID, as the software device does.
+// Chooses the GID, and with it the port, for a peer that this side reaches from address `local`:
+// 1. A GID of exactly that address.
+// 2. Otherwise the GID that most peers reach, if the address does not identify a network: there is
+//    none, it is loopback, or GIDs are not addresses (InfiniBand).
+// 3. Otherwise none, and `ec` is error::no_local_gid. A GID of another network would send the
+//    traffic to a network where the peer is not.
+// `any_route` is true for devices that send by the host's routes whatever the GID is, such as the
+// software device; rule 2 then always applies.
 std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
   const std::optional<boost::asio::ip::address>& local, bool any_route, error_code& ec);
 
-// Bytes of the largest RoCE packet's payload on a network interface with this MTU: a path MTU of
-// IBA, or 0 when not even the smallest fits.
+// Returns the largest path MTU (IBA) for RoCE packets on a network interface with this MTU, or 0 if
+// even the smallest does not fit.
 std::uint32_t roce_path_mtu(std::uint32_t interface_mtu) noexcept;
 
 } // namespace rdma::detail

@@ -27,7 +27,7 @@ struct mapping
   bool is_private = false;
 };
 
-// Linux 6.11's PROCMAP_QUERY, which Debian 12's headers do not have: struct procmap_query of
+// PROCMAP_QUERY of Linux 6.11, which Debian 12's headers lack: struct procmap_query of
 // <linux/fs.h>.
 struct query
 {
@@ -51,7 +51,8 @@ static_assert(sizeof(query) == 104);
 constexpr unsigned long query_request = _IOWR('f', 17, query);
 constexpr std::uint64_t query_shared = 8; // PROCMAP_QUERY_VMA_SHARED
 
-// Nothing when there is no mapping; `known` is false when the kernel has no such question.
+// Returns nullopt if there is no mapping. `known` is false if the kernel does not support the
+// query.
 std::optional<mapping> ask(int fd, std::uintptr_t address, bool& known) noexcept
 {
   query q;
@@ -65,7 +66,7 @@ std::optional<mapping> ask(int fd, std::uintptr_t address, bool& known) noexcept
   return mapping{{q.start, q.end}, q.inode == 0 && (q.mapping_flags & query_shared) == 0};
 }
 
-// "55d8c0a00000-55d8c0a21000 rw-p 00000000 00:00 0   [heap]"
+// Example line: "55d8c0a00000-55d8c0a21000 rw-p 00000000 00:00 0   [heap]"
 std::optional<mapping> parse(const char* line) noexcept
 {
   std::uintptr_t begin = 0;
@@ -77,7 +78,8 @@ std::optional<mapping> parse(const char* line) noexcept
   return mapping{{begin, end}, rights[3] == 'p' && inode == 0};
 }
 
-// Reads all of it, on the stack: nothing here may allocate memory while memory is being looked at.
+// Reads /proc/self/maps into a buffer on the stack. The caller holds a mutex under which no memory
+// may be allocated.
 bool read_is_private(int fd, const page_range& range) noexcept
 {
   std::array<char, 8192> buffer;

@@ -13,19 +13,19 @@
 
 namespace rdma::detail {
 
-// What this process has mapped (proc_pid_maps(5)).
+// The memory mappings of this process (proc_pid_maps(5)).
 class memory_map
 {
 public:
-  // Throws system_error where there is no /proc.
+  // Throws system_error if /proc is not mounted.
   memory_map();
   ~memory_map();
   memory_map(const memory_map&) = delete;
   memory_map& operator=(const memory_map&) = delete;
 
-  // Whether all of it is private memory of no file. Only such memory cannot change behind the back
-  // of the process: a file's pages go when somebody truncates it, wherever that is, also from
-  // private mappings (mmap(2)).
+  // Returns true if the whole range is private anonymous memory. Only such memory cannot change
+  // without an action of this process: the pages of a file disappear when any process truncates it,
+  // even from private mappings (mmap(2)).
   [[nodiscard]] bool is_private(const page_range& range) const noexcept;
 
 private:

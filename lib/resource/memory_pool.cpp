@@ -20,7 +20,7 @@ static_assert(memory_pool::alignment_max == detail::alignment_max);
 
 namespace {
 
-// Apart, so that the short way needs no stack.
+// A separate function, so that the fast path needs no stack frame.
 [[gnu::noinline]] void* allocate_or_throw(
   detail::pool_impl& pool, std::size_t bytes, std::size_t alignment)
 {
@@ -48,7 +48,7 @@ memory_pool::memory_pool(const protection_domain& domain, const memory_pool_opti
 {
   auto made = std::make_unique<detail::pool_impl>(*domain.impl(), options);
   made->keep(domain.impl());
-  impl_ = made.release(); // ~memory_pool() hands it to retire()
+  impl_ = made.release(); // ~memory_pool() passes it to retire()
 }
 
 memory_pool::~memory_pool()
@@ -83,13 +83,13 @@ mutable_buffer memory_pool::buffer(std::span<std::byte> memory, error_code& ec) 
     return {};
   }
   const mutable_buffer result(memory.data(), memory.size(), found);
-  found->release(); // the allocated block keeps the arena
+  found->release(); // the allocated block keeps the arena registered
   return result;
 }
 
 const_buffer memory_pool::buffer(std::span<const std::byte> memory, error_code& ec) noexcept
 {
-  // As const_buffer has it: a view that nothing is written through.
+  // As in const_buffer: the view is never written through.
   return buffer(std::span(const_cast<std::byte*>(memory.data()), memory.size()), ec);
 }
 

@@ -18,12 +18,12 @@ namespace rdma {
 namespace detail {
 namespace {
 
-// The registration behind a memory_region, with the memory when it is the library's own.
+// The registration behind a memory_region, with the memory if the library allocated it.
 struct region final : registration
 {
   ~region()
   {
-    range.reset(); // before the memory goes
+    range.reset(); // deregister before the memory is unmapped
     if (shared)
       shared->withdraw();
     if (mapped != nullptr)
@@ -45,7 +45,7 @@ registration* make_region(
   ec = {};
   if (size == 0)
     ec = error::empty_buffer;
-  // ibv_reg_mr(3): remote write and atomic rights need local write
+  // ibv_reg_mr(3): remote write and remote atomic require local write
   else if ((rights & (access::remote_write | access::remote_atomic)) != access::local_read
     && !permits(rights, access::local_write))
     ec = error::bad_access;
@@ -65,7 +65,7 @@ registration* make_region(
       return nullptr;
     }
     made->mapped = data = mapped;
-    // As an arena's memory: see arena::open().
+    // Shared for the software device only, as in arena::open().
     if (domain.impl()->default_device().kind() == device_kind::software)
       made->shared = software::shared_memory::map_over(mapped, size, 0);
   }
@@ -142,10 +142,10 @@ memory_region register_buffer(const protection_domain& domain,
     ec = error::bad_access;
     return {};
   }
-  // Verbs has no pointer to const; without local_write the device, too, only reads.
+  // Verbs has no pointer to const. Without local_write, the device only reads as well.
   memory_region result(domain, const_cast<void*>(memory.data()), memory.size(), rights, ec);
   if (!ec)
-    result.registration()->read_only = true; // nobody else has it yet
+    result.registration()->read_only = true; // not visible to other threads yet
   return result;
 }
 

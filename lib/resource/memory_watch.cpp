@@ -44,11 +44,11 @@ error_code last_error()
   return {errno, boost::system::system_category()};
 }
 
-// A child of fork() has a copy of the descriptor, and the parent's events would be kept from ending
-// by it: while it is open, what the parent unmaps waits for somebody to read.
+// The userfaultfd that a child of fork() must close. While the child's copy is open, an unmap in
+// the parent waits for an event that no thread reads.
 std::atomic<int> inherited{-1};
 
-// Held over fork(), so that no child finds it locked by a thread that it does not have.
+// Locked during fork(), so that no child finds it locked by a thread that the child does not have.
 std::mutex current_mutex;
 std::weak_ptr<memory_watch> current;
 
@@ -57,12 +57,12 @@ std::weak_ptr<memory_watch> current;
     []
     {
       if (const int fd = inherited.exchange(-1, std::memory_order_relaxed);
-          fd >= 0) // one thread is there
+          fd >= 0) // the child has one thread
         ::close(fd);
       current_mutex.unlock();
     });
 
-// No faults of the kernel's own are asked for: those need a privilege
+// Does not request events for faults in kernel mode: these require a privilege
 // (vm.unprivileged_userfaultfd).
 int open_userfaultfd()
 {
@@ -78,8 +78,7 @@ memory_watch::descriptor::descriptor(int fd)
   : fd_(fd)
 {
   if (fd < 0)
-    throw system_error(
-      last_error(), "the kernel does not let this process watch its memory: userfaultfd(2)");
+    throw system_error(last_error(), "this process may not watch its memory: userfaultfd(2)");
 }
 
 memory_watch::descriptor::~descriptor()
@@ -120,7 +119,7 @@ memory_watch::memory_watch()
   api.api = UFFD_API;
   api.features = wanted_features;
   if (::ioctl(faults_.get(), UFFDIO_API, &api) != 0)
-    throw system_error(last_error(), "this kernel tells of no memory that goes: UFFDIO_API");
+    throw system_error(last_error(), "this kernel does not report unmapped memory: UFFDIO_API");
   try_out();
   const signals_blocked blocked;
   try
@@ -131,23 +130,24 @@ memory_watch::memory_watch()
   catch (const std::system_error& e)
   {
     const std::uint64_t one = 1;
-    [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof one); // cannot be full
+    [[maybe_unused]] const ssize_t n =
+      ::write(stop_.get(), &one, sizeof one); // the counter cannot overflow
     if (reader_)
       reader_->join();
-    throw system_error(
-      error_code(e.code().value(), boost::system::system_category()), "no thread to watch memory");
+    throw system_error(error_code(e.code().value(), boost::system::system_category()),
+      "cannot start a thread to watch memory");
   }
   inherited.store(
-    faults_.get(), std::memory_order_relaxed); // read by children of this process only
+    faults_.get(), std::memory_order_relaxed); // relaxed: only children of fork() read it
 }
 
 memory_watch::~memory_watch()
 {
   if (process_.foreign())
   {
-    static_cast<void>(reader_.release()); // a child has no such threads to end
+    static_cast<void>(reader_.release()); // a child of fork() does not have these threads
     static_cast<void>(ender_.release());
-    static_cast<void>(has_.release()); // which they wait for, as it seems
+    static_cast<void>(has_.release()); // the destructor would wait for threads that do not exist
     faults_.give_up();
     return;
   }
@@ -157,18 +157,20 @@ memory_watch::~memory_watch()
     stopping_ = true;
   }
   has_->buried.notify_all();
-  ender_->join(); // first: what it frees may be watched, so that the reader must be there
+  ender_->join(); // first: it may unmap watched memory, which the reader must handle
   const std::uint64_t one = 1;
-  [[maybe_unused]] const ssize_t n = ::write(stop_.get(), &one, sizeof one); // cannot be full
+  [[maybe_unused]] const ssize_t n =
+    ::write(stop_.get(), &one, sizeof one); // the counter cannot overflow
   reader_->join();
-  const std::lock_guard lock(current_mutex); // no fork() now
-  int own = faults_.get(); // or that of the next watch, which may have started meanwhile
+  const std::lock_guard lock(current_mutex); // no fork() from here on
+  int own = faults_.get(); // the value may belong to the next watch, which may have started
   inherited.compare_exchange_strong(own, -1, std::memory_order_relaxed);
   faults_.close();
 }
 
-// Whether events come as they are relied upon: who unmaps waits, and until that is over the kernel
-// says that its map changes. The reader does not run yet.
+// Checks that the kernel delivers events as this class requires: a thread that unmaps waits, and
+// until the event is read the kernel reports that the mapping is changing. Runs before the reader
+// starts.
 void memory_watch::try_out()
 {
   const std::size_t page = pages_of(nullptr, 1).size();
@@ -180,8 +182,7 @@ void memory_watch::try_out()
   {
     const error_code ec = last_error();
     ::munmap(memory, page);
-    throw system_error(
-      ec, "this kernel has no write protection to watch memory by: UFFDIO_REGISTER");
+    throw system_error(ec, "this kernel has no userfaultfd write protection: UFFDIO_REGISTER");
   }
   const descriptor done(::eventfd(0, EFD_CLOEXEC));
   std::unique_ptr<std::thread> unmapper;
@@ -200,8 +201,8 @@ void memory_watch::try_out()
   {
     stop_one(range);
     ::munmap(memory, page);
-    throw system_error(
-      error_code(e.code().value(), boost::system::system_category()), "no thread to watch memory");
+    throw system_error(error_code(e.code().value(), boost::system::system_category()),
+      "cannot start a thread to watch memory");
   }
   std::array<pollfd, 2> ready{{{faults_.get(), POLLIN, 0}, {done.get(), POLLIN, 0}}};
   while (::poll(ready.data(), ready.size(), -1) < 0 && errno == EINTR)
@@ -214,12 +215,12 @@ void memory_watch::try_out()
   unmapper->join();
   if (!waits || !told || changing())
     throw system_error(error_code(ENOSYS, boost::system::system_category()),
-      "this kernel's userfaultfd does not tell of memory as it should");
+      "this kernel's userfaultfd does not report unmapped memory reliably");
 }
 
-// Every call that would change watched memory is refused with EAGAIN before its argument is looked
-// at, from the moment that a mapping is taken away until its event has been read. The argument is
-// wrong, so that nothing is done otherwise.
+// The kernel refuses every change to watched memory with EAGAIN before it checks the argument, from
+// the moment that a mapping is removed until its event is read. The argument is invalid, so that
+// the call never has an effect.
 bool memory_watch::changing() const noexcept
 {
   uffdio_writeprotect nothing{};
@@ -242,8 +243,8 @@ bool memory_watch::start(const page_range& range) noexcept
   return ::ioctl(faults_.get(), UFFDIO_REGISTER, &request) == 0;
 }
 
-// Where this fails, part of the range is mapped otherwise by now; the rest stays watched, and its
-// events concern nobody.
+// On failure a part of the range is mapped differently by now. The rest remains watched, and its
+// events match no client.
 void memory_watch::stop_one(const page_range& range) const noexcept
 {
   uffdio_range request{range.begin, range.size()};
@@ -277,7 +278,7 @@ void memory_watch::retire_later(watched_registration& registration) noexcept
   has_->buried.notify_one();
 }
 
-// Whether there was anything. The mutex is held.
+// Returns true if there was any event. Precondition: the mutex is held.
 bool memory_watch::drain() noexcept
 {
   std::array<uffd_msg, 8> messages;
@@ -302,7 +303,7 @@ bool memory_watch::drain() noexcept
       {
         const auto& moved = message.arg.remap;
         tell({moved.from, moved.from + moved.len}, true);
-        // The watch has moved along.
+        // The kernel moves the registration with the memory (UFFD_EVENT_REMAP).
         tell({moved.to, moved.to + moved.len}, false);
         stop({moved.to, moved.to + moved.len});
       }
@@ -349,8 +350,8 @@ void memory_watch::read_events() noexcept
       continue; // EINTR: a debugger
     const std::lock_guard lock(mutex_);
     drain();
-    // Nothing is watched any more at the end, so that what still unmaps has begun before; it is not
-    // left waiting.
+    // No range is watched any more at this point. An unmap that began earlier must not be left
+    // waiting.
     if ((ready[1].revents & POLLIN) != 0 && !changing())
       return;
   }
@@ -369,14 +370,15 @@ void memory_watch::end_registrations() noexcept
   }
 }
 
-// Its client was told of one more, and is there until that is taken back.
+// Precondition: the client's ending_ counts this registration. The client exists until the count is
+// decreased.
 void memory_watch::end_first(registration_list& of, std::unique_lock<std::mutex>& lock) noexcept
 {
   watched_registration& next = of.front();
   watch_client& client = *next.client;
   of.pop_front();
   lock.unlock();
-  next.release(); // may unmap watched memory, and wait for the reader
+  next.release(); // may unmap watched memory, and then waits for the reader
   lock.lock();
   --client.ending_;
   has_->ended.notify_all();

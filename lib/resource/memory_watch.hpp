@@ -25,7 +25,8 @@ namespace rdma::detail {
 
 class watch_client;
 
-// A registration that ends when its memory does, and cannot be ended by who hears of that.
+// A registration that ends when its memory is unmapped. The thread that reads the event must not
+// end it itself.
 struct watched_registration
   : registration
   , boost::intrusive::list_base_hook<boost::intrusive::link_mode<boost::intrusive::normal_link>>
@@ -36,23 +37,25 @@ struct watched_registration
 using registration_list =
   boost::intrusive::list<watched_registration, boost::intrusive::constant_time_size<false>>;
 
-// Who wants to hear of memory that goes. All calls come with the watch's mutex held, so that none
-// may allocate, free or wait.
+// Interface for clients that are notified of unmapped memory. All calls come with the watch's mutex
+// held, so they must not allocate, free or wait.
 class watch_client
   : public boost::intrusive::list_base_hook<
       boost::intrusive::link_mode<boost::intrusive::normal_link>>
 {
 public:
-  // The memory was unmapped (`gone`), or its pages are about to be discarded, or have moved away.
+  // The memory was unmapped (`gone`), or its pages are about to be discarded, or have moved to
+  // another address.
   virtual void forget(const page_range& range, bool gone) noexcept = 0;
 
-  // Where the watched range that `position` lies in ends; `position` when it lies in none.
+  // Returns the end of the watched range that contains `position`, or `position` if no range
+  // contains it.
   [[nodiscard]] virtual std::uintptr_t covered_until(std::uintptr_t position) const noexcept = 0;
 
-  // Where the next watched range behind `position` begins; UINTPTR_MAX when there is none.
+  // Returns the beginning of the next watched range after `position`, or UINTPTR_MAX.
   [[nodiscard]] virtual std::uintptr_t next_begin(std::uintptr_t position) const noexcept = 0;
 
-  // Registrations that nobody uses go to the list, with the client's references.
+  // Moves registrations that no operation uses to the list, with the client's references.
   virtual void give_up_unused(registration_list& to) noexcept = 0;
 
 protected:
@@ -60,27 +63,29 @@ protected:
 
 private:
   friend class memory_watch;
-  std::size_t ending_ = 0; // its registrations that the watch ends at the moment
+  std::size_t ending_ = 0; // number of its registrations that the watch is ending
 };
 
-// Hears from the kernel when memory of this process is unmapped, moved or discarded
-// (userfaultfd(2)): a NIC goes on with the pages that it has pinned, while the program has others
-// at the same address.
+// Receives events from the kernel when memory of this process is unmapped, moved or discarded
+// (userfaultfd(2)). Without them, a NIC would continue to use the pages that it has pinned while
+// the program has other pages at the same address.
 //
-// Ranges are registered for write protection, which is never set: no access is ever held up. Only
-// who changes the mapping of watched memory waits, in munmap(2) and its like, until the event has
-// been read; then its range can be mapped anew. So reading events and acting on them is one step,
-// under the mutex that lookups take. One case is left: the range may be given out again just before
-// the event is queued. Then the kernel says that its map is changing, which is_current() asks for.
+// Ranges are registered for write protection, which is never set, so no access is delayed. Only
+// calls that change the mapping of watched memory (munmap(2) and similar) wait until the event has
+// been read; only then can the range be mapped again. Therefore events are read and handled in one
+// step, under the mutex that lookups take. One race remains: the range may be mapped again just
+// before the event is queued. The kernel then reports that the mapping is changing, and
+// is_current() queries that.
 //
-// Whoever holds the mutex must not allocate or free: that may unmap watched memory, and the wait
-// for the event would never end. For the same reason the thread that reads events ends no
-// registrations; another one does.
+// A thread that holds the mutex must not allocate or free: either may unmap watched memory, and the
+// wait for the event would never end. For the same reason the thread that reads events does not end
+// registrations. A second thread does.
 class memory_watch
 {
 public:
-  // The one of this process: a range has at most one userfaultfd. It starts with who first asks for
-  // it, and ends with the last. Null where it cannot be had, and why.
+  // Returns the single instance of this process, because a range has at most one userfaultfd. It is
+  // created by the first call and destroyed with the last reference. Returns null, with the reason
+  // in why_not, if the kernel does not support it.
   static std::shared_ptr<memory_watch> of_process(std::string& why_not);
 
   memory_watch(); // throws system_error
@@ -91,40 +96,41 @@ public:
   [[nodiscard]] std::mutex& mutex() noexcept { return mutex_; }
   [[nodiscard]] const memory_map& map() const noexcept { return map_; }
 
-  // A client with registrations in it must forget them all, and then detach(), which waits until
-  // none of them is being ended. Without the mutex.
+  // Before detach(), a client must forget all its registrations. detach() waits until none of them
+  // is being ended. Call both without the mutex.
   void attach(watch_client& client) noexcept;
   void detach(watch_client& client) noexcept;
 
-  // Ends what no operation uses, of all clients; false when there is nothing. Without the mutex.
+  // Ends the registrations of all clients that no operation uses. Returns false if there were none.
+  // Call without the mutex.
   bool end_unused() noexcept;
 
-  // The mutex is held in all of these.
+  // Precondition of all functions below: the mutex is held.
 
-  // Takes in what the kernel has to tell. Whether it then has nothing in hand: everything that was
-  // unmapped before this call is forgotten.
+  // Handles all pending events. Returns true if no mapping is changing afterwards: all memory that
+  // was unmapped before this call is then forgotten.
   [[nodiscard]] bool is_current() noexcept;
 
-  // From here on events come. False when the kernel does not watch memory of this kind, or somebody
-  // else does.
+  // Starts to watch a range. Returns false if the kernel cannot watch this kind of memory, or
+  // another userfaultfd watches it.
   [[nodiscard]] bool start(const page_range& range) noexcept;
 
-  // As far as no client's ranges cover it.
+  // Stops watching the parts of the range that no client's ranges cover.
   void stop(const page_range& range) noexcept;
 
-  // Ends the reference that the client held, later.
+  // Ends the client's reference to the registration, later and on another thread.
   void retire_later(watched_registration& registration) noexcept;
 
 private:
   class descriptor
   {
   public:
-    explicit descriptor(int fd); // throws system_error when it is -1
+    explicit descriptor(int fd); // throws system_error if fd is -1
     ~descriptor();
     descriptor(const descriptor&) = delete;
     descriptor& operator=(const descriptor&) = delete;
     [[nodiscard]] int get() const noexcept { return fd_; }
-    void give_up() noexcept { fd_ = -1; } // somebody else has closed it
+    void give_up() noexcept { fd_ = -1; } // the descriptor is closed elsewhere
     void close() noexcept;
 
   private:

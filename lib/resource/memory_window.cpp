@@ -22,7 +22,7 @@ window_impl::window_impl(std::shared_ptr<domain_impl> owner, const std::string& 
   if (!device->has_windows())
     throw system_error(error_code(EOPNOTSUPP, boost::system::system_category()),
       "cannot allocate a type 2 memory window: " + device->name()
-        + " has none (ibv_device_attr::device_cap_flags, IBV_DEVICE_MEM_WINDOW_TYPE_2*)");
+        + " does not support them (IBV_DEVICE_MEM_WINDOW_TYPE_2*). Use another device.");
   errno = 0;
   native = ibv_alloc_mw(domain->native(device->index()), IBV_MW_TYPE_2);
   if (native == nullptr)
@@ -46,8 +46,8 @@ void window_impl::may_open_on(registration* region)
 
 void window_impl::opens_on(registration* region) noexcept
 {
-  // Binds complete in their order: what comes behind is still to be bound. Nothing that is released
-  // takes a lock of ours.
+  // Binds complete in the order of posting, so the entries after `found` are not bound yet.
+  // release() takes no lock of this class.
   const std::lock_guard lock(mutex_);
   const auto before = held_.begin() + (bound_ ? 1 : 0);
   const auto found = std::find(before, held_.end(), region);

@@ -15,7 +15,7 @@
 
 namespace rdma::detail {
 
-// Whole pages: what is pinned, and what the kernel watches.
+// A range of whole pages, the unit in which memory is pinned and watched.
 struct page_range
 {
   std::uintptr_t begin = 0;
@@ -32,7 +32,7 @@ struct page_range
   }
 };
 
-// Precondition: the bytes do not pass the end of the address space.
+// Precondition: the range does not pass the end of the address space.
 inline page_range pages_of(const void* data, std::size_t size) noexcept
 {
   static const std::uintptr_t mask = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE)) - 1;

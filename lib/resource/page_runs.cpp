@@ -21,7 +21,7 @@ page_runs::page_runs(std::size_t pages)
 {
 }
 
-// The first page in [from, end) that is free, or is not; end where there is none.
+// Returns the first page in [from, end) that is free (or used, if `free` is false), or end.
 std::size_t page_runs::next(std::size_t from, std::size_t end, bool free) const noexcept
 {
   while (from < end)
@@ -73,7 +73,7 @@ void page_runs::give_back(std::size_t first, std::size_t count) noexcept
   mark(first, count, true);
   free_ += count;
   lowest_ = std::min(lowest_, first);
-  longest_ = free_; // it may have joined others
+  longest_ = free_; // the run may have joined with its neighbours
 }
 
 } // namespace rdma::detail

@@ -14,17 +14,17 @@
 
 namespace rdma::detail {
 
-// Which pages of an arena are free: a bit each, so that neighbours join by themselves. First fit,
-// because it keeps what is used together and leaves the far end to be given back.
+// Bit map of the free pages of an arena. With one bit per page, neighbouring free runs join without
+// extra work. First fit keeps used pages together and leaves the far end to be released.
 class page_runs
 {
 public:
   static constexpr std::size_t none = SIZE_MAX;
 
-  // All free. Throws std::bad_alloc.
+  // All pages are free. Throws std::bad_alloc.
   explicit page_runs(std::size_t pages);
 
-  // The first of `count` pages in a row, which are used from now on; none.
+  // Allocates `count` contiguous pages. Returns the first, or `none`.
   [[nodiscard]] std::size_t take(std::size_t count) noexcept;
   void give_back(std::size_t first, std::size_t count) noexcept;
 
@@ -38,8 +38,8 @@ private:
 
   std::size_t pages_;
   std::size_t free_;
-  std::size_t lowest_ = 0; // no page before it is free
-  std::size_t longest_;    // no run is longer
+  std::size_t lowest_ = 0; // no page below it is free
+  std::size_t longest_;    // upper bound of the longest free run
   std::vector<std::uint64_t> bits_;
 };
 

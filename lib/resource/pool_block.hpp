@@ -16,14 +16,14 @@ namespace rdma::detail {
 
 class pool_impl;
 
-// What a registered_buffer refers to: the registration of one block. Blocks without a
+// The registration of one block, to which a registered_buffer refers. Blocks without a
 // registered_buffer have none.
 struct alignas(64) pool_block : registration
 {
   pool_impl* pool = nullptr;
-  pool_block* next = nullptr; // among the free ones
+  pool_block* next = nullptr; // next in the free list
   static constexpr std::uint32_t large = ~std::uint32_t{0};
-  std::uint32_t class_index = 0; // or `large`: pages of its own
+  std::uint32_t class_index = 0; // or `large`: a run of pages
 };
 
 } // namespace rdma::detail

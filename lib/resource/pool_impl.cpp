@@ -13,7 +13,7 @@
 #include <bit>
 #include <cassert>
 
-// The ways that take no lock; those that do are in pool_slow_paths.cpp.
+// Lock-free paths of the pool. pool_slow_paths.cpp has the paths that take its mutex.
 
 namespace rdma::detail {
 namespace {
@@ -38,17 +38,17 @@ pool_impl::~pool_impl()
   assert(store_.arenas() == 0);
 }
 
-// The size becomes what a block of that alignment takes.
+// Replaces `size` by the size that a block of that alignment takes.
 bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) noexcept
 {
   if (forked())
-    ec = error::forked; // and the parent's mutex may be locked for ever
+    ec = error::forked; // the mutex may be locked by a thread of the parent
   else if (size == 0)
     ec = error::empty_buffer;
   else if (!std::has_single_bit(alignment) || alignment > alignment_max)
     ec = error::bad_alignment;
-  // The former, which no machine has, keeps the arithmetic from overflowing. What never fits is not
-  // to cost anybody anything.
+  // The first condition is never true on real machines; it prevents overflow. A size that never
+  // fits must not trigger trimming.
   else if (size > SIZE_MAX / 4 || block_bytes(round_up(size, alignment)) > options().size_max)
   {
     failures_.fetch_add(1, std::memory_order_relaxed);
@@ -66,7 +66,7 @@ bool pool_impl::check(std::size_t& size, std::size_t alignment, error_code& ec) 
 registered_buffer pool_impl::allocate(std::size_t size, std::size_t alignment, error_code& ec)
 {
   std::size_t bytes = size;
-  // A wrong one stays so: not made right by what a buffer has at least.
+  // An invalid alignment must not become valid by the minimum.
   if (!check(bytes,
         std::has_single_bit(alignment) ? std::max(alignment, buffer_alignment) : alignment, ec))
     return {};
@@ -79,7 +79,7 @@ registered_buffer pool_impl::allocate(std::size_t size, std::size_t alignment, e
 
 std::byte* pool_impl::take(std::size_t size, std::size_t alignment, error_code& ec)
 {
-  size = std::max<std::size_t>(size, 1); // pmr's allocate(0) is no error
+  size = std::max<std::size_t>(size, 1); // allocate(0) of std::pmr is valid
   if (!check(size, alignment, ec))
     return nullptr;
   const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
@@ -93,7 +93,7 @@ void pool_impl::destroy_block(registration* returned) noexcept
 {
   auto* const block = static_cast<pool_block*>(returned);
   pool_impl& pool = *block->pool;
-  // relaxed: the next owner's, who gets it from this thread or by way of the mutex
+  // relaxed: the next owner gets the block from this thread or through the mutex
   block->references.store(1, std::memory_order_relaxed);
   if (block->class_index == large || !pool.push(block->class_index, block))
     pool.give_back_slowly(block->class_index, block->size, block);

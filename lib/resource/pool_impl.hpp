@@ -28,13 +28,13 @@ namespace rdma::detail {
 
 class domain_impl;
 
-// A pool of registered memory: each thread's cache of free blocks before a block_store behind a
-// mutex.
+// A pool of registered memory: a cache of free blocks per thread, in front of a block_store behind
+// a mutex.
 //
-// It ends in two steps. Its owner retires it: the threads' caches are emptied and closed, so that
-// what comes back later goes to the store and each arena goes when its last block is back. With the
-// last arena the pool goes, and what it was given to keep. So nobody counts the blocks that are out
-// while the pool is in use.
+// It ends in two steps. First its owner calls retire(), which empties and closes the threads'
+// caches. From then on, returned blocks go to the store, and each arena is closed when its last
+// block is returned. With the last arena, the pool and the objects that keep() stored are
+// destroyed. Therefore the pool needs no count of allocated blocks while it is in use.
 class pool_impl
 {
 public:
@@ -43,21 +43,22 @@ public:
   pool_impl(const pool_impl&) = delete;
   pool_impl& operator=(const pool_impl&) = delete;
 
-  // Memory with a registration of its own, aligned to `alignment` (registered_buffer's, at least
-  // 64). error::empty_buffer, error::bad_alignment, error::pool_exhausted, error::forked, or what
-  // registering said.
+  // Allocates a block with a registration of its own, aligned to `alignment` (the alignment of
+  // registered_buffer, at least 64). Errors: error::empty_buffer, error::bad_alignment,
+  // error::pool_exhausted, error::forked, or the error of the registration.
   [[nodiscard]] registered_buffer allocate(std::size_t size, std::size_t alignment, error_code& ec);
-  // The short way: what this thread has cached, aligned to 64; an empty one when it has none, or
-  // the size is none for that.
+  // Fast path: allocates from this thread's cache, aligned to 64. Returns an empty buffer if the
+  // cache has no such block or the size has no class.
   [[nodiscard]] registered_buffer allocate_cached(std::size_t size) noexcept
   {
-    if (size - 1 < largest_class_bytes) // and not 0
+    if (size - 1 < largest_class_bytes) // and size is not 0
       if (pool_block* const found = pop<pool_block>(class_of(round_up(size, buffer_alignment))))
         return {found, size};
     return {};
   }
 
-  // Memory without; null with the errors above. To be given back with the same size and alignment.
+  // Allocates a block without a registration of its own. Returns null with the errors above.
+  // give_back() requires the same size and alignment.
   [[nodiscard]] std::byte* take(std::size_t size, std::size_t alignment, error_code& ec);
   void give_back(std::byte* block, std::size_t size, std::size_t alignment) noexcept
   {
@@ -66,7 +67,7 @@ public:
     if (index == large || !push(index, block))
       give_back_slowly(index, size, block);
   }
-  // The short way, as above, where no alignment beyond that of all blocks is asked for.
+  // Fast path of take(), for alignments that all blocks have.
   [[nodiscard]] std::byte* take_cached(std::size_t size, std::size_t alignment) noexcept
   {
     return size - 1 < largest_class_bytes && alignment <= quantum_bytes
@@ -74,26 +75,27 @@ public:
       : nullptr;
   }
 
-  // The registration of the arena that wholly holds this range, with a reference for the caller;
-  // null where none does. Any address may be asked for. The reference keeps the arena registered,
-  // not the block from being given out again.
+  // Returns the registration of the arena that contains the whole range, with a reference for the
+  // caller, or null. Accepts any address. The reference keeps the arena registered, but the block
+  // may be reallocated.
   [[nodiscard]] registration* find(const void* data, std::size_t size) noexcept;
 
-  // What threads have cached and arenas without blocks go back; the bytes that were deregistered.
+  // Releases the threads' caches and arenas without blocks. Returns the number of bytes that were
+  // deregistered.
   std::size_t trim() noexcept;
 
   [[nodiscard]] memory_pool_statistics statistics() const;
   [[nodiscard]] const memory_pool_options& options() const noexcept { return store_.options(); }
 
-  // For people: why an allocation of that size failed.
+  // Returns the reason why an allocation of that size failed, as text for the user.
   [[nodiscard]] std::string failure(std::size_t size, const error_code& ec) const;
 
-  // The end of a pool that stands by itself, and keeps the domain; the end of a domain's own.
+  // Ends a stand-alone pool, which keeps its domain alive; or the pool of a domain.
   static void retire(std::unique_ptr<pool_impl> pool) noexcept;
   static void retire(std::unique_ptr<domain_impl> domain) noexcept;
   void keep(std::shared_ptr<domain_impl> domain) noexcept { domain_kept_ = std::move(domain); }
 
-  // Takes everything out of the cache of a thread that ends. The lock is the shell's.
+  // Empties the cache of a thread that ends. `lock` holds the shell's mutex.
   void detach(thread_cache& cache, std::unique_lock<std::mutex> lock) noexcept;
 
 private:
@@ -109,13 +111,13 @@ private:
   void describe_block(
     pool_block& block, std::byte* data, std::size_t bytes, std::size_t class_index) const noexcept;
 
-  // The ways without a lock. T is std::byte or pool_block, as in the cache.
+  // Lock-free paths. T is std::byte or pool_block, as in thread_cache.
   template <class T>
   [[nodiscard]] T* pop(std::size_t class_index) noexcept;
   template <class T>
   [[nodiscard]] bool push(std::size_t class_index, T* item) noexcept;
 
-  // The ways through the store.
+  // Paths through the store, which take the mutex.
   template <class T>
   [[nodiscard]] T* take_slowly(std::size_t class_index, std::size_t bytes, error_code& ec);
   template <class T>
@@ -148,13 +150,14 @@ private:
   block_store store_;
   std::vector<std::unique_ptr<pool_block[]>> descriptor_chunks_;
   pool_block* free_descriptors_ = nullptr;
-  std::size_t descriptors_taken_ = 0;      // those in threads' caches among them
-  std::atomic<std::uint64_t> failures_{0}; // relaxed: a figure
+  std::size_t descriptors_taken_ = 0;      // including those in threads' caches
+  std::atomic<std::uint64_t> failures_{0}; // relaxed: a statistic
 
   bool retired_ = false;
   std::shared_ptr<domain_impl> domain_kept_;
-  std::unique_ptr<pool_impl> self_;        // of a retired pool: what goes with
-  std::unique_ptr<domain_impl> domain_of_; // the last arena
+  // Owned by a retired pool itself, and destroyed with the last arena.
+  std::unique_ptr<pool_impl> self_;
+  std::unique_ptr<domain_impl> domain_of_;
 };
 
 template <class T>

@@ -17,16 +17,16 @@
 #include <type_traits>
 #include <utility>
 
-// The ways of a pool that take its mutex.
+// Paths of the pool that take its mutex.
 
 namespace rdma::detail {
 namespace {
 
-constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // and of no class more
+constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // the largest of any class
 
 } // namespace
 
-// This thread's. A retired pool takes what comes back at once.
+// Returns this thread's cache. A retired pool has no caches.
 thread_cache* pool_impl::own_cache() noexcept
 {
   return retired_ || options().thread_cache_bytes_max == 0
@@ -34,9 +34,9 @@ thread_cache* pool_impl::own_cache() noexcept
     : thread_cache::attach(shell_, id_.value());
 }
 
-// What is taken, and if the limit forbids it, the pool's or the system's of locked memory, once
-// more: with what threads have cached, then with the arenas that are not large enough given back.
-// Nothing goes back for what would not fit all the same.
+// Calls take(). If the pool's limit or the system's limit of locked memory prevents the allocation,
+// releases the threads' caches and retries, then releases the idle arenas and retries. Releases
+// nothing if the block would not fit afterwards either.
 template <class Take>
 auto pool_impl::in_need(Take take, std::size_t bytes, error_code& ec)
 {
@@ -53,8 +53,8 @@ auto pool_impl::in_need(Take take, std::size_t bytes, error_code& ec)
   return taken;
 }
 
-// From memory that the store gave: itself, or with a registration. Null, and the memory is back,
-// when there is none.
+// Converts a block of the store to T: the block itself, or a pool_block with a registration. If
+// there is no descriptor, returns the block to the store and returns null.
 template <class T>
 T* pool_impl::from_memory(std::byte* data, [[maybe_unused]] std::size_t class_index,
   [[maybe_unused]] std::size_t bytes, error_code& ec)
@@ -97,8 +97,7 @@ T* pool_impl::take_locked(std::size_t class_index, std::size_t bytes, error_code
   std::size_t wanted = 1;
   if (cache != nullptr)
   {
-    if (T* const found =
-          cache->pop<T>(class_index)) // somebody else was in need meanwhile, and is through
+    if (T* const found = cache->pop<T>(class_index)) // another thread refilled it in the meantime
       return found;
     auto& magazine = cache->of_class<T>(class_index);
     std::uint32_t& batch_size = cache->batch_of<T>(class_index);
@@ -113,8 +112,8 @@ T* pool_impl::take_locked(std::size_t class_index, std::size_t bytes, error_code
   if (taken == 0)
     return nullptr;
   T* const first = from_memory<T>(batch[0], class_index, bytes, ec);
-  error_code of_the_rest;               // which is a reserve
-  for (std::size_t i = taken; i-- > 1;) // the lowest address lies on top, and is given out first
+  error_code of_the_rest;               // ignored: the rest of the batch is only a reserve
+  for (std::size_t i = taken; i-- > 1;) // leaves the lowest address on top, to be used first
     if (T* const each = from_memory<T>(batch[i], class_index, bytes, of_the_rest))
       if (!cache->push(class_index, each))
         to_store(class_index, bytes, each);
@@ -139,7 +138,7 @@ template <class T>
 void pool_impl::give_back_slowly(std::size_t class_index, std::size_t bytes, T* item) noexcept
 {
   if (forked())
-    return; // the parent's: the child's copy of it is of no use
+    return; // the child's copy of the parent's pool cannot be used
   lock_type lock(shell_->mutex);
   thread_cache* const cache = class_index != large ? own_cache() : nullptr;
   if (cache == nullptr)
@@ -204,14 +203,13 @@ void pool_impl::describe_block(
   block.class_index = static_cast<std::uint32_t>(class_index);
 }
 
-// A larger share for one magazine; where the thread keeps as much as it may, half of all others'
-// makes room.
+// Raises the share of one magazine. If the thread's limit is reached, halves the shares of all
+// other magazines.
 template <class T>
 bool pool_impl::make_room(thread_cache& cache, std::size_t class_index, std::size_t more) noexcept
 {
   if (cache.of_class<T>(class_index).capacity == thread_cache::capacity_max(class_index)
-    || class_bytes[class_index]
-      > cache.bytes_max) // what it will never hold is to cost the others nothing
+    || class_bytes[class_index] > cache.bytes_max) // never fits, so the others keep their shares
     return false;
   if (cache.widen<T>(class_index, more))
     return true;
@@ -232,7 +230,7 @@ bool pool_impl::make_room(thread_cache& cache, std::size_t class_index, std::siz
   return cache.widen<T>(class_index, more);
 }
 
-// The oldest go: those on top are the ones that the processor's cache has.
+// Flushes the oldest items. Those on top are likely in the processor's cache.
 template <class T>
 void pool_impl::flush(thread_cache& cache, std::size_t class_index, std::size_t left) noexcept
 {
@@ -254,8 +252,8 @@ void pool_impl::empty(thread_cache& cache) noexcept
   }
 }
 
-// False when the caches hold nothing, or too little to make room for so much, or the system does
-// not let others' be taken from.
+// Returns false if the caches are empty, or hold too little for `wanted` bytes, or other threads'
+// caches cannot be claimed.
 bool pool_impl::empty_all(std::size_t wanted) noexcept
 {
   const auto& all = shell_->caches;
@@ -264,7 +262,7 @@ bool pool_impl::empty_all(std::size_t wanted) noexcept
     return false;
   if (!thread_cache::claim(all))
     return false;
-  std::size_t cached = 0; // exactly, now that nobody else is at it
+  std::size_t cached = 0; // exact, because all caches are claimed
   for (const thread_cache* each : all)
     cached += each->bytes();
   const bool enough = store_.may_hold(wanted, cached);
@@ -307,7 +305,7 @@ memory_pool_statistics pool_impl::statistics() const
     result.bytes_cached += each->bytes();
     cached += each->blocks();
   }
-  // Threads go on meanwhile: what was read of them may not add up.
+  // The threads continue in the meantime, so the figures may be inconsistent.
   result.bytes_allocated -= std::min(result.bytes_allocated, result.bytes_cached);
   result.buffers = descriptors_taken_ - std::min(descriptors_taken_, cached);
   result.failures = failures_.load(std::memory_order_relaxed);
@@ -319,12 +317,12 @@ std::string pool_impl::failure(std::size_t size, const error_code& ec) const
   if (ec.category() != error_category())
   {
     const lock_type lock(shell_->mutex);
-    return registration_failure(store_.growth(size), ec); // so much is registered at once
+    return registration_failure(store_.growth(size), ec); // the size of the registration
   }
   if (ec != error::pool_exhausted)
     return std::to_string(size) + " bytes (" + likely_cause(ec) + ")";
   const memory_pool_statistics now = statistics();
-  return std::to_string(size) + " bytes are more than the pool has left: "
+  return std::to_string(size) + " bytes do not fit into the pool: "
     + std::to_string(now.bytes_allocated) + " of " + std::to_string(now.bytes_registered)
     + " registered bytes are in use, " + std::to_string(now.bytes_cached)
     + " in threads' caches, and memory_pool_options::size_max is "
@@ -342,13 +340,13 @@ void pool_impl::destroy_arena(registration* unused) noexcept
   pool.end_if_empty(std::move(lock));
 }
 
-// Everything that comes back from now on comes by way of the mutex, where the last one is noticed.
+// From now on every block returns through the mutex, so that the last one is noticed.
 void pool_impl::start_ending(lock_type& lock) noexcept
 {
   (void)lock;
   retired_ = true;
-  // Where others' caches cannot be claimed they are emptied when their threads end, and the pool
-  // stays as long.
+  // If other threads' caches cannot be claimed, they are emptied when their threads end. The pool
+  // exists until then.
   if (thread_cache::claim(shell_->caches))
   {
     for (thread_cache* each : shell_->caches)
@@ -368,7 +366,7 @@ void pool_impl::end_if_empty(lock_type lock) noexcept
   if (store_.arenas() != 0)
     return;
   shell_->pool = nullptr;
-  // Whoever is the owner goes last, when the mutex is free.
+  // Keeps the owners alive until the mutex is unlocked.
   const auto shell = shell_;
   const auto domain_kept = std::move(domain_kept_);
   const auto domain = std::move(domain_of_);
@@ -380,8 +378,7 @@ void pool_impl::retire(std::unique_ptr<pool_impl> pool) noexcept
 {
   pool_impl& ending = *pool;
   if (ending.forked())
-    return static_cast<void>(
-      pool.release()); // threads that are not here may have been in the midst of it
+    return static_cast<void>(pool.release()); // a thread of the parent may have been changing it
   lock_type lock(ending.shell_->mutex);
   ending.self_ = std::move(pool);
   ending.start_ending(lock);
@@ -393,8 +390,7 @@ void pool_impl::retire(std::unique_ptr<domain_impl> domain) noexcept
   pool_impl& ending = domain->pool();
   if (ending.forked())
     return domain->leave_pool();
-  domain->cache()
-    .clear(); // of the program's own memory, which is not to wait for the pool's last block
+  domain->cache().clear(); // must not wait for the pool's last block
   lock_type lock(ending.shell_->mutex);
   ending.domain_of_ = std::move(domain);
   ending.start_ending(lock);

@@ -21,13 +21,14 @@ bool membarrier(int command) noexcept
 
 } // namespace
 
-// Before main(), when registering costs nothing: with more threads it waits for all processors. A
-// static object that is made earlier finds false, which costs its threads a fence and is right.
+// Registered before main(), when it is cheap: with more threads, the call waits for all processors.
+// A static object that is constructed earlier sees false. Its threads then use a fence, which is
+// correct but slower.
 bool has_process_fence = membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED);
 
 bool process_fence() noexcept
 {
-  // A registration is the process's; one that was lost is made again.
+  // The registration belongs to the process. If it was lost, register again.
   return membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED)
     || (membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED)
       && membarrier(MEMBARRIER_CMD_PRIVATE_EXPEDITED));

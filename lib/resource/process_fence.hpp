@@ -8,16 +8,16 @@
 #ifndef BOOST_RDMA_LIB_RESOURCE_PROCESS_FENCE_HPP
 #define BOOST_RDMA_LIB_RESOURCE_PROCESS_FENCE_HPP
 
-// A fence in all threads of this process at once, on behalf of one that seldom needs it:
-// membarrier(2). Those that would need one often then only keep the compiler from reordering.
+// Asymmetric fence, membarrier(2): one thread that rarely needs it issues a fence for all threads
+// of the process. The threads that would need a fence often then need only a compiler fence.
 
 namespace rdma::detail {
 
-// Whether process_fence() can be relied on. Once true it stays so.
+// True if process_fence() is available. Never changes back to false.
 extern bool has_process_fence;
 
-// Every thread's earlier accesses are over, and its later ones have not begun, at one point in this
-// call. False where the system does not do it.
+// Executes a full fence on every thread of this process, at some point during the call. Returns
+// false if the system does not support it.
 [[nodiscard]] bool process_fence() noexcept;
 
 } // namespace rdma::detail

@@ -24,8 +24,8 @@ struct registration_cache::entry final
 {
   page_range range;
   bool writable = false;
-  bool kept = false;      // found again, at first; written by who makes it
-  bool forgotten = false; // while it was being made
+  bool kept = false;      // it is in the sets; written by the thread that made it
+  bool forgotten = false; // its memory was unmapped during the registration
   registered_range devices;
 };
 
@@ -39,8 +39,8 @@ struct registration_cache::lists
   [[nodiscard]] set& of(bool writable) noexcept { return sets[writable ? 1 : 0]; }
 
   std::array<set, 2> sets; // readable, writable
-  list by_use;             // the one that was used last is the last
-  list pending;            // watched, and being registered
+  list by_use;             // least recently used first
+  list pending;            // watched, registration in progress
 };
 
 namespace {
@@ -74,7 +74,7 @@ void registration_cache::clear() noexcept
 {
   if (process_.foreign())
   {
-    // The mutex may be locked for ever, and the lists half changed: they are left as they are.
+    // The mutex may be locked by a thread of the parent and the lists half changed, so leave them.
     static_cast<void>(lists_.release());
     return;
   }
@@ -122,7 +122,7 @@ void registration_cache::look_for_watch() noexcept
 try
 {
   if (options_.bytes_max == 0 || options_.entries_max == 0)
-    why_not_ = "registration_cache_options says so";
+    why_not_ = "registration_cache_options has a limit of 0";
   else
     watch_ = memory_watch::of_process(why_not_);
   if (watch_)
@@ -130,12 +130,12 @@ try
 }
 catch (const std::bad_alloc&)
 {
-  // why_not_ stays empty, and nothing is kept
+  // why_not_ remains empty, and the cache keeps nothing.
 }
 
 auto registration_cache::find(const page_range& range, bool writable) const noexcept -> entry*
 {
-  for (const bool kind : {true, false}) // what may be written to may be read
+  for (const bool kind : {true, false}) // a writable registration serves reads as well
   {
     if (writable && !kind)
       break;
@@ -178,13 +178,13 @@ try
   made->rights = writable ? access::local_write : access::local_read;
   made->read_only = !writable;
   made->destroy = &destroy_entry;
-  // Watched first: what changes after that is known, whether or not the device has its pages yet.
+  // Watch first: changes after this point are noticed, whether or not the device has the pages yet.
   const bool watched =
     watching != nullptr && range.size() <= options_.bytes_max && start_watching(*made);
   const auto open = [&] { made->devices.open(domain_, made->base, made->size, made->rights, ec); };
   open();
-  // Locked memory is limited, and what nobody uses may stand in the way: of this domain, and then
-  // of others, because the limit is the process's.
+  // Locked memory is limited per process. Release unused registrations of this domain first, then
+  // those of other domains.
   while (ec == error_code(ENOMEM, boost::system::system_category())
     && (give_back_unused() || (watching != nullptr && watching->end_unused())))
     made->devices.close(), open();
@@ -210,7 +210,7 @@ catch (const std::bad_alloc&)
   return nullptr;
 }
 
-// Whether it is in pending.
+// Returns true if the entry is in `pending` afterwards.
 bool registration_cache::start_watching(entry& made) noexcept
 {
   {
@@ -227,7 +227,8 @@ bool registration_cache::start_watching(entry& made) noexcept
   return false;
 }
 
-// Whether there is room for it when everything has gone that may go. The mutex is held.
+// Returns true if the entry fits after all unused entries are evicted. Precondition: the mutex is
+// held.
 bool registration_cache::may_fit(const entry& made) const noexcept
 {
   std::size_t bytes = bytes_;
@@ -245,13 +246,13 @@ bool registration_cache::may_fit(const entry& made) const noexcept
   return fits();
 }
 
-// If there is room, and nothing that holds it already. The mutex is held.
+// Keeps the entry if there is room and no kept entry contains it. Precondition: the mutex is held.
 void registration_cache::keep(entry& made, registration_list& replaced) noexcept
 {
   if (find(made.range, made.writable) != nullptr)
-    return; // made by another thread meanwhile
+    return; // another thread has registered it in the meantime
   if (!may_fit(made))
-    return; // and nothing else is to go for that
+    return; // evicting others would not make enough room
   const auto replace = [&](entry& inside)
   {
     take_out(inside);
@@ -280,7 +281,7 @@ void registration_cache::keep(entry& made, registration_list& replaced) noexcept
   made.kept = true;
 }
 
-// From the sets; its reference is still there. The mutex is held.
+// Removes the entry from the sets, but keeps its reference. Precondition: the mutex is held.
 void registration_cache::take_out(entry& kept) noexcept
 {
   lists::set& set = lists_->of(kept.writable);
@@ -290,12 +291,12 @@ void registration_cache::take_out(entry& kept) noexcept
   --entries_;
 }
 
-// The one that nobody has used for longest. The mutex is held, and references are taken only under
-// it, or by who has one.
+// Evicts the least recently used entry that no operation uses. Precondition: the mutex is held. New
+// references are taken only under the mutex, or by a holder of one.
 bool registration_cache::evict_one(registration_list& evicted) noexcept
 {
   for (entry& each : lists_->by_use)
-    // acquire: what the last operation did with it happens before its end
+    // acquire: accesses by the last operation happen before the deregistration
     if (each.references.load(std::memory_order_acquire) == 1)
     {
       take_out(each);
@@ -334,14 +335,14 @@ void registration_cache::forget(const page_range& range, bool gone) noexcept
   for (lists::set& set : lists_->sets)
     for (;;)
     {
-      // Ends are in order: the last that begins before the range's end is the last that may reach
-      // into it.
+      // Ends are in the order of beginnings, so only the last entry that begins before the range's
+      // end can reach into it.
       auto found = set.lower_bound(range.end);
       if (found == set.begin() || !(--found)->range.overlaps(range))
         break;
       entry& each = *found;
       take_out(each);
-      if (gone) // there is nothing to watch, or something else
+      if (gone) // the unmapped part is no longer watched, or is another mapping
       {
         watch_->stop({each.range.begin, std::max(each.range.begin, range.begin)});
         watch_->stop({std::min(each.range.end, range.end), each.range.end});

@@ -26,17 +26,17 @@ namespace rdma::detail {
 
 class domain_impl;
 
-// Registrations of plain memory, by whole pages, for local use only. One that is kept is found
-// again by every range inside it, until its memory goes (memory_watch), or until it makes room.
-// Where memory cannot be watched, a registration is its operation's alone: between two operations
-// its pages might be given back and others taken at the same address.
+// Cache of registrations of unregistered user memory, in whole pages, for local use only. Any range
+// inside a kept registration finds it, until its memory is unmapped (memory_watch) or it is
+// evicted. If memory cannot be watched, each operation has its own registration, because between
+// two operations the pages might be replaced by others at the same address.
 //
-// Kept registrations may overlap, as the pages of neighbouring buffers do, but in each of the two
-// sets none lies inside another. So their ends are in the order of their beginnings, and the last
-// that begins before a range is the only one that can hold it.
+// Kept registrations may overlap, because neighbouring buffers share pages. In each of the two
+// sets, no registration contains another. Their ends are therefore in the order of their
+// beginnings, and the last one that begins before a range is the only one that can contain it.
 //
-// Everything here is under the watch's mutex, but for registering and deregistering: see
-// memory_watch for what must not happen under it.
+// The watch's mutex protects everything here except registering and deregistering. memory_watch
+// documents the restrictions under that mutex.
 class registration_cache final : private watch_client
 {
 public:
@@ -45,15 +45,15 @@ public:
   registration_cache(const registration_cache&) = delete;
   registration_cache& operator=(const registration_cache&) = delete;
 
-  // A registration that holds the bytes, with a reference for the caller; for writing, with
-  // access::local_write. Null, and ec, when they cannot be registered. Takes nothing from the heap
-  // when it is found. Thread-safe.
+  // Returns a registration that contains the bytes, with a reference for the caller. `writable`
+  // requests access::local_write. Returns null, and sets ec, if the registration fails. A hit
+  // allocates no memory. Thread-safe.
   [[nodiscard]] registration* acquire(
     const void* data, std::size_t size, bool writable, error_code& ec) noexcept;
 
   [[nodiscard]] registration_cache_statistics statistics();
 
-  // Deregisters everything. No operation may use any of it.
+  // Deregisters everything. Precondition: no operation uses any of it.
   void clear() noexcept;
 
 private:
@@ -101,7 +101,7 @@ private:
   std::shared_ptr<memory_watch> watch_;
   std::string why_not_;
   std::unique_ptr<lists> lists_;
-  std::size_t bytes_ = 0; // kept
+  std::size_t bytes_ = 0; // of the kept entries
   std::size_t entries_ = 0;
   std::atomic<std::uint64_t> hits_{0};
   std::atomic<std::uint64_t> misses_{0};

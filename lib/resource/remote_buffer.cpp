@@ -12,7 +12,8 @@
 namespace rdma {
 namespace {
 
-// version (2) | rights (2) | NIC key (4) | software key (4) | zero (4) | address (8) | size (8)
+// Format: version (2) | rights (2) | NIC key (4) | software key (4) | zero (4) | address (8) | size
+// (8)
 constexpr std::uint16_t format_version = 1;
 
 unsigned char* bytes_of(std::byte* p)

@@ -13,14 +13,14 @@
 #include <cstddef>
 #include <cstdint>
 
-// The sizes that the pool gives out: steps of 16 bytes up to 128, then four a doubling up to 64
-// KiB. A block is so at most 20 % larger than what was asked for. Every size is a multiple of all
-// alignments that divide it, and what holds the blocks starts on a page: a size that is rounded up
-// to an alignment gets a block of that alignment.
+// The size classes of the pool: steps of 16 bytes up to 128, then four per doubling up to 64 KiB. A
+// block is therefore at most 20 % larger than requested. Slabs and runs start on a page, so a block
+// is aligned to every power of two that divides its size. A size that is rounded up to an alignment
+// therefore gets a block with that alignment.
 
 namespace rdma::detail {
 
-// What arenas count in; the system's own pages may be larger.
+// The unit of arenas. The system's pages may be larger.
 inline constexpr std::size_t page_bytes = 4096;
 
 inline constexpr std::size_t quantum_bytes = 16;
@@ -34,7 +34,7 @@ inline constexpr std::size_t alignment_max = page_bytes;
 {
   if (bytes <= linear_class_count * quantum_bytes)
     return (bytes - 1) / quantum_bytes;
-  // 2^k < bytes <= 2^(k+1); the two bits below the highest say which quarter
+  // 2^k < bytes <= 2^(k+1); the two bits below the highest bit select the quarter
   const auto k = static_cast<std::size_t>(std::bit_width(bytes - 1)) - 1;
   return linear_class_count + (k - 7) * 4 + (((bytes - 1) >> (k - 2)) & 3);
 }
@@ -61,15 +61,15 @@ static_assert(class_bytes[class_count - 1] == largest_class_bytes);
   return (bytes + power_of_two - 1) & ~(power_of_two - 1);
 }
 
-// A block of whole pages is a run of an arena's pages by itself; smaller and odd ones are cut from
-// a slab. Those from 4 KiB on that are whole pages, but 4 and 8 KiB, of which a slab of 64 KiB
-// still holds 8.
+// Returns true for classes that are cut from slabs: those that are not whole pages, and 4 and 8
+// KiB, of which a slab of 64 KiB holds at least 8. Larger classes of whole pages are runs of an
+// arena's pages.
 [[nodiscard]] constexpr bool is_slab_class(std::size_t index) noexcept
 {
   return class_bytes[index] % page_bytes != 0 || class_bytes[index] <= 2 * page_bytes;
 }
 
-// The pages of a slab: from 16 to 24, whichever leaves the least over.
+// Pages per slab, from 16 to 24: the number with the least waste.
 inline constexpr std::array<std::uint8_t, class_count> slab_pages = []
 {
   std::array<std::uint8_t, class_count> result{};
@@ -78,7 +78,7 @@ inline constexpr std::array<std::uint8_t, class_count> slab_pages = []
     std::size_t best = 16;
     const auto left = [&](std::size_t pages) { return pages * page_bytes % class_bytes[i]; };
     for (std::size_t pages = 17; pages <= 24; ++pages)
-      // less of the whole, by more than a hundredth: small slabs are the better ones
+      // The waste must be lower by more than 1 % of the whole, because small slabs are preferable.
       if (left(pages) * best + pages * best * page_bytes / 100 < left(best) * pages)
         best = pages;
     result[i] = static_cast<std::uint8_t>(best);

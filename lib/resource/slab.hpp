@@ -19,12 +19,12 @@
 
 namespace rdma::detail {
 
-// A run of pages that is cut into blocks of one size class. Which are free is kept here and not in
-// the blocks: a peer may have written those, and a freed one is not ours to trust.
+// A run of pages that is cut into blocks of one size class. The free map is kept here and not in
+// the blocks, because a peer may write to freed blocks.
 class slab
 {
 public:
-  // For a slab that was given back, too.
+  // Also reinitializes a slab that was given back.
   void open(std::byte* base, std::size_t pages, std::size_t class_index) noexcept
   {
     base_ = base;
@@ -40,7 +40,7 @@ public:
       bits_[words - 1] >>= 64 - count_ % 64;
   }
 
-  // Up to `wanted` blocks, the lowest first; how many there were.
+  // Takes up to `wanted` blocks, lowest address first. Returns their number.
   std::size_t take(std::byte** to, std::size_t wanted) noexcept
   {
     const std::size_t taken = std::min<std::size_t>(wanted, free_);
@@ -62,12 +62,12 @@ public:
 
   void give_back(const std::byte* block) noexcept
   {
-    // Exact: an offset is below 2^17, and the reciprocal too large by less than the block's size
-    // over 2^32.
+    // The result is exact: an offset is below 2^17, and the error of the reciprocal is less than
+    // the block size divided by 2^32.
     const auto offset = static_cast<std::uint64_t>(block - base_);
     const std::uint64_t index = offset * reciprocal_ >> 32;
     assert(index < count_ && index * class_bytes[class_] == offset);
-    assert((bits_[index / 64] >> (index % 64) & 1) == 0); // else it is given back twice
+    assert((bits_[index / 64] >> (index % 64) & 1) == 0); // fails on a double free
     bits_[index / 64] |= std::uint64_t{1} << (index % 64);
     lowest_ = std::min(lowest_, static_cast<std::uint32_t>(index / 64));
     ++free_;
@@ -79,7 +79,7 @@ public:
   [[nodiscard]] bool full() const noexcept { return free_ == 0; }
   [[nodiscard]] bool unused() const noexcept { return free_ == count_; }
 
-  slab* next = nullptr; // among those of the class that have a free block, or among the spare ones
+  slab* next = nullptr; // in the list of slabs of the class with free blocks, or in the spare list
   slab* previous = nullptr;
 
 private:
@@ -91,8 +91,8 @@ private:
   std::uint32_t class_ = 0;
   std::uint32_t count_ = 0;
   std::uint32_t free_ = 0;
-  std::uint32_t lowest_ = 0;                        // no word before it has a free block
-  std::array<std::uint64_t, blocks_max / 64> bits_; // open() writes what is read
+  std::uint32_t lowest_ = 0;                        // no word below it has a free block
+  std::array<std::uint64_t, blocks_max / 64> bits_; // open() writes the words that are read
 };
 
 } // namespace rdma::detail

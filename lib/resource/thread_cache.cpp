@@ -22,17 +22,16 @@ namespace rdma::detail {
 
 namespace {
 
-// Living pools, by their place. Figures alone: nothing else is ordered by them.
+// Number of living pools per slot. Relaxed: the counters order nothing else.
 constinit std::array<std::atomic<std::size_t>, thread_slot_count> pools_at{};
 
-// The order of ending: the caches go, and what the thread destroys after them goes to the pools
-// directly.
+// Set when the caches of the thread are destroyed. Blocks that the thread releases later go to the
+// pools directly.
 constinit thread_local bool thread_ended = false;
 
-// What the thread that a child of fork() has took from the parent's pools is of no use there: it
-// asks anew, the long way, and finds out. So the short way need not ask which process this is. The
-// parent's pools never end here, so that their places are free at once. Before main(), as for
-// process_mark.
+// A child of fork() must not use the parent's caches. Clearing the slots makes its first access
+// take the slow path, which detects the fork, so the fast path needs no check. The parent's pools
+// never end in the child, so their slots become free here. Runs before main(), like process_mark.
 [[maybe_unused]] const int slots_end_with_fork = ::pthread_atfork(nullptr, nullptr,
   []
   {
@@ -49,7 +48,7 @@ std::size_t take_place() noexcept
       [](const auto& a, const auto& b)
       { return a.load(std::memory_order_relaxed) < b.load(std::memory_order_relaxed); });
     std::size_t pools = best->load(std::memory_order_relaxed);
-    // Not when another has taken it meanwhile.
+    // Fails if another thread has taken the slot in the meantime.
     if (best->compare_exchange_strong(pools, pools + 1, std::memory_order_relaxed))
       return static_cast<std::size_t>(best - pools_at.begin());
   }
@@ -80,7 +79,7 @@ public:
     {
       pool_shell& shell = *each->shell;
       if (shell.process.foreign())
-        continue; // the parent's: its mutex may be locked by a thread that is not here
+        continue; // its mutex may be locked by a thread of the parent
       std::unique_lock lock(shell.mutex);
       if (shell.pool != nullptr)
         shell.pool->detach(*each, std::move(lock));
@@ -97,11 +96,11 @@ public:
 
   thread_cache* add(const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id)
   {
-    // Those whose pool is gone go here, so that there are never more than pools at one time.
+    // Remove caches of pools that are gone, so that there are never more caches than pools.
     std::erase_if(all_,
       [](const auto& each)
       {
-        // acquire: with what the pool did last
+        // acquire: sees the pool's last changes to the cache
         const bool gone =
           each->retired_.load(std::memory_order_acquire) || each->shell->process.foreign();
         if (thread_cache*& slot = thread_slots[each->id % thread_slot_count];
@@ -134,7 +133,7 @@ thread_cache* thread_cache::attach(
     }
     catch (const std::bad_alloc&)
     {
-      return nullptr; // the thread does without, and asks again next time
+      return nullptr; // the thread works without a cache and retries next time
     }
   thread_slots[pool_id % thread_slot_count] = found;
   return found;
@@ -171,9 +170,9 @@ bool thread_cache::claim(const std::vector<thread_cache*>& all) noexcept
       each->let_go();
     return false;
   }
-  // A thread is in there for some ten instructions.
+  // A thread is busy for about ten instructions only.
   for (thread_cache* each : all)
-    while (each->busy_.load(std::memory_order_seq_cst)) // and acquire: with what it did there
+    while (each->busy_.load(std::memory_order_seq_cst)) // acquire: sees its changes
       std::this_thread::yield();
   return true;
 }

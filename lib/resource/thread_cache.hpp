@@ -28,24 +28,24 @@ namespace rdma::detail {
 class pool_impl;
 class thread_cache;
 
-// What a pool and the threads that use it share; the last of them to go takes it along, so that a
-// thread can end before or after a pool.
+// State shared by a pool and its threads' caches. The last of them destroys it, so that a thread
+// can end before or after the pool.
 struct pool_shell
 {
-  std::mutex mutex;          // the pool's
-  pool_impl* pool = nullptr; // null when it is gone
+  std::mutex mutex;          // protects the pool
+  pool_impl* pool = nullptr; // null after the pool is gone
   std::vector<thread_cache*> caches;
   const process_mark process;
 };
 
-// The caches that a thread used lately have places by their pools' ids: found without a search, and
-// as many as fit into the 128 bytes that the C library has left for initial-exec variables of
-// shared libraries that are loaded late.
+// Each thread has a slot for the cache of each recently used pool, indexed by pool id, so that no
+// search is needed. 16 pointers use the 128 bytes that the C library reserves for initial-exec
+// variables of shared libraries that are loaded late.
 inline constexpr std::size_t thread_slot_count = 16;
 
-// A pool's id: unlike that of any other pool there ever was. Modulo thread_slot_count it is the
-// pool's place in every thread: the one that the fewest living pools have, so that no two share one
-// before there are more pools than places.
+// A pool's id, unique in the process. Modulo thread_slot_count it is the pool's slot in every
+// thread. The constructor chooses the slot with the fewest living pools, so that no two pools share
+// a slot while there are at most as many pools as slots.
 class pool_id
 {
 public:
@@ -60,21 +60,23 @@ private:
   std::uint64_t value_;
 };
 
-// What a thread keeps of a pool: magazines, that is stacks of pointers, for each size class. One of
-// free memory, one of free memory that has its registration already, for registered_buffers. The
-// pointers lie here and not in the memory, which a peer may have written.
+// A thread's cache of a pool. For each size class it has two magazines (stacks of pointers;
+// Bonwick's term): one of free memory, and one of free memory that already has its registration,
+// for registered_buffers. The pointers are stored here and not in the memory because a peer may
+// have written to the memory.
 //
-// Its thread takes from it and puts into it between enter() and leave(), without a lock. Under the
-// pool's mutex others may claim() it, after which enter() fails, and take what it holds. A claim
-// writes claimed_ and then reads busy_, an entry writes busy_ and then reads claimed_;
-// process_fence() stands between the claim's two, so that one of both sees the other (Dekker)
-// although the entry has no fence. Without that call each entry pays for one.
+// The owning thread accesses it between enter() and leave(), without a lock. Under the pool's
+// mutex, another thread can claim() it. Then enter() fails, and the claimant may take the contents.
+// A claim writes claimed_ and then reads busy_; an entry writes busy_ and then reads claimed_.
+// process_fence() stands between the two accesses of the claim, so that one of the two threads sees
+// the other (Dekker) although the entry has no fence. Without membarrier(2), each entry executes a
+// fence.
 class thread_cache
 {
 public:
-  // How many blocks a magazine takes at most, 64 KiB in all where that is not too few or too many.
-  // How many it may take now is its share of what the thread may keep: the shares grow as they are
-  // used, so that their sum is the bound and the short way need not count bytes.
+  // The maximum number of blocks in a magazine: 64 KiB in all, within [8, 128] blocks. The current
+  // capacity is a share of the thread's limit. Shares grow with use, and their sum is bounded, so
+  // the fast path does not count bytes.
   [[nodiscard]] static constexpr std::size_t capacity_max(std::size_t class_index) noexcept
   {
     return std::clamp<std::size_t>(65536 / class_bytes[class_index], 8, 128);
@@ -83,10 +85,10 @@ public:
   // Throws std::bad_alloc.
   thread_cache(std::shared_ptr<pool_shell> pool, std::uint64_t pool_id);
 
-  // This thread's of that pool; null when it has none.
+  // Returns this thread's cache of that pool, or null.
   [[nodiscard]] static thread_cache* of(std::uint64_t pool_id) noexcept;
-  // The same with a longer look, and made if need be. Null when there is no memory, or the thread
-  // is ending. Under the pool's mutex.
+  // As of(), with a full search, and creates the cache if necessary. Returns null if there is no
+  // memory or the thread is ending. Precondition: the pool's mutex is held.
   [[nodiscard]] static thread_cache* attach(
     const std::shared_ptr<pool_shell>& pool, std::uint64_t pool_id) noexcept;
 
@@ -96,23 +98,23 @@ public:
     {
       busy_.store(true, std::memory_order_relaxed);
       std::atomic_signal_fence(
-        std::memory_order_seq_cst); // the processor's part is process_fence()'s
+        std::memory_order_seq_cst); // process_fence() provides the processor's fence
     }
     else
-      busy_.exchange(true, std::memory_order_seq_cst); // before the look at claimed_
+      busy_.exchange(true, std::memory_order_seq_cst); // before the read of claimed_
     if (!claimed_.load(std::memory_order_seq_cst)) [[likely]]
       return true;
     leave();
     return false;
   }
-  // release: what was done to the magazines is seen by who claims them
+  // release: a claimant sees the changes to the magazines
   void leave() noexcept { busy_.store(false, std::memory_order_release); }
 
   template <class T>
   struct magazine
   {
     T** items = nullptr;
-    std::atomic<std::uint32_t> count{0}; // one writes: load and store; others want a figure
+    std::atomic<std::uint32_t> count{0}; // one writer: no read-modify-write needed
     std::uint32_t capacity = 0;
   };
   // T is std::byte or pool_block.
@@ -125,14 +127,14 @@ public:
       return blocks_[index];
   }
 
-  // What is taken for a magazine next time: twice as much, up to half of the most.
+  // Size of the next batch for a magazine: doubles each time, up to half of capacity_max.
   template <class T>
   [[nodiscard]] std::uint32_t& batch_of(std::size_t class_index) noexcept
   {
     return batches_[std::is_same_v<T, std::byte>][class_index];
   }
 
-  // Null when there is none; false when there is no room.
+  // pop() returns null if the magazine is empty. push() returns false if it is full.
   template <class T>
   [[nodiscard]] T* pop(std::size_t class_index) noexcept
   {
@@ -155,8 +157,8 @@ public:
     return true;
   }
 
-  // For the pool, under its mutex, by this cache's thread: raises a magazine's share by so many
-  // blocks, or as far as the shares of the others leave something. False when that is not at all.
+  // Raises a magazine's capacity by `more` blocks, or as far as the other shares allow. Returns
+  // false if it cannot grow at all. Called by the pool on this cache's thread, with its mutex held.
   template <class T>
   bool widen(std::size_t class_index, std::size_t more) noexcept
   {
@@ -167,7 +169,7 @@ public:
     shares_ += more * class_bytes[class_index];
     return more != 0;
   }
-  // Halves it; what it holds beyond is to go.
+  // Halves the capacity. The caller flushes the excess.
   template <class T>
   void narrow(std::size_t class_index) noexcept
   {
@@ -177,7 +179,7 @@ public:
     shares_ -= std::size_t{less} * class_bytes[class_index];
   }
 
-  // For anybody: figures.
+  // Returns the cached bytes, for statistics. Any thread may call it.
   [[nodiscard]] std::size_t bytes() const noexcept
   {
     std::size_t result = 0;
@@ -195,12 +197,12 @@ public:
     return result;
   }
 
-  // Claims all of them; false when that cannot be done, and then none is. Under the pool's mutex,
-  // held until all are let go.
+  // Claims all caches, or none and returns false. Precondition: the pool's mutex is held, until all
+  // claims are released.
   [[nodiscard]] static bool claim(const std::vector<thread_cache*>& all) noexcept;
   void let_go() noexcept { claimed_.store(false, std::memory_order_seq_cst); }
 
-  // The pool is gone: for good, and after a claim that is not let go.
+  // Marks the pool as gone, permanently. The claim before it is not released.
   void retire() noexcept { retired_ = true; }
 
   const std::shared_ptr<pool_shell> shell;
@@ -210,20 +212,19 @@ public:
 private:
   std::atomic<bool> busy_{false};
   std::atomic<bool> claimed_{false};
-  const bool light_ =
-    has_process_fence;     // once true it stays so; who claims asks anew, which is right for both
-  std::size_t shares_ = 0; // bytes, of all magazines' capacities
+  const bool light_ = has_process_fence; // the claimant reads it again
+  std::size_t shares_ = 0;               // bytes: the sum of all magazines' capacities
   std::array<magazine<std::byte>, class_count> memory_;
   std::array<magazine<pool_block>, class_count> blocks_;
   std::array<std::array<std::uint32_t, class_count>, 2> batches_;
-  std::unique_ptr<std::byte*[]> memory_room_; // of all magazines
+  std::unique_ptr<std::byte*[]> memory_room_; // storage of all magazines
   std::unique_ptr<pool_block*[]> blocks_room_;
   std::atomic<bool> retired_{false};
 
   friend class thread_caches;
 };
 
-// Initial-exec: without a call, also in a shared library.
+// Initial-exec model: no function call for the access, in shared libraries as well.
 [[gnu::tls_model(
   "initial-exec")]] extern constinit thread_local std::array<thread_cache*, thread_slot_count>
   thread_slots;

@@ -23,11 +23,12 @@ struct window_impl
   window_impl(const window_impl&) = delete;
   window_impl& operator=(const window_impl&) = delete;
 
-  // A bind to this is being posted: it stays registered for as long as the window may open on it,
-  // also when the bind is carried out and its completion says "flushed". May throw std::bad_alloc.
+  // Called before a bind to this region is posted. The region remains registered while the window
+  // may open on it, even if the device carries out the bind but its completion reports "flushed".
+  // May throw std::bad_alloc.
   void may_open_on(registration* region);
 
-  // The bind to this has completed, and with it what was bound before.
+  // Called when the bind to this region has completed. Releases the regions of earlier binds.
   void opens_on(registration* region) noexcept;
 
   std::shared_ptr<domain_impl> domain;
@@ -35,9 +36,9 @@ struct window_impl
   ibv_mw* native = nullptr;
 
 private:
-  std::mutex mutex_; // binds by several queue pairs
+  std::mutex mutex_; // several queue pairs may post binds
   std::vector<registration*> held_;
-  bool bound_ = false; // to the first of them; the others' binds have not succeeded (yet)
+  bool bound_ = false; // the window is bound to held_[0]; later entries are not bound (yet)
 };
 
 } // namespace rdma::detail
