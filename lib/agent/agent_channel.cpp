@@ -61,7 +61,7 @@ std::shared_ptr<agent_channel> agent_channel::open(
     error_code ec;
     result->description_ = beside.describe_sibling(*core, ec).text();
     if (ec)
-      throw system_error(ec, "the agent's queue pair");
+      throw system_error(ec, "cannot create the agents' queue pair");
     core->count_as_work(false);
     for (std::uint32_t i = 0; i != receive_count; ++i)
       result->give_back(i);
@@ -69,7 +69,7 @@ std::shared_ptr<agent_channel> agent_channel::open(
   }
   catch (...)
   {
-    core->close(); // its completion queue would keep it
+    core->close(); // its completion queue would keep it alive
     throw;
   }
 }
@@ -126,7 +126,7 @@ void agent_channel::send(const agent_message& message, std::uint32_t receive_ind
   {
     const std::lock_guard lock(mutex_);
     if (failed_)
-      return; // the listener has been told
+      return; // the listener has been notified
     if (vacant_.empty() || !waiting_.empty())
     {
       waiting_.push_back({message, receive_index});
@@ -157,9 +157,9 @@ void agent_channel::on_sent(std::uint32_t place, std::uint32_t receive_index, co
   {
     const auto listener = listener_.lock();
     if (listener)
-      listener->on_answered(receive_index); // before the receive_index is another message's
+      listener->on_answered(receive_index); // before the receive_index is reused
     if (core_->forked())
-      return; // by a handler that was called in there: a thread of the parent's may have the mutex
+      return; // a handler called fork(): a thread of the parent may hold the mutex
     give_back(receive_index);
   }
   outgoing next{};
@@ -180,7 +180,7 @@ void agent_channel::on_sent(std::uint32_t place, std::uint32_t receive_index, co
 void agent_channel::fail(const error_code& ec)
 {
   if (core_->forked())
-    return; // a thread of the parent's may have the mutexes
+    return; // a thread of the parent may hold the mutexes
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(failed_, true))
@@ -193,7 +193,7 @@ void agent_channel::fail(const error_code& ec)
 
 bool agent_channel::deliver_received()
 {
-  constexpr int rounds_max = 64; // others may complete for ever
+  constexpr int rounds_max = 64; // bound: other threads may complete messages without end
   for (int i = 0; i != rounds_max; ++i)
   {
     const completion_queue_impl::round round = core_->completions().poll(true);
@@ -215,7 +215,7 @@ void agent_channel::count_as_work(bool counts) noexcept
 void agent_channel::close()
 {
   core_->close();
-  count_as_work(true); // what it has outstanding is flushed, and that is to be noticed
+  count_as_work(true); // so that the flushed operations are processed
 }
 
 } // namespace rdma::detail

@@ -25,14 +25,13 @@ namespace rdma::detail {
 
 class agent_channel;
 
-// Who listens to a agent_channel; called on the I/O executor, one after another.
+// The listener of an agent_channel. Called on the I/O executor, one call after another.
 class agent_channel_listener
 {
 public:
-  // `receive_index` stands for the receive that it came by, which is posted again when it is given
-  // back.
+  // `receive_index` identifies the receive that held the message. give_back() posts it again.
   virtual void on_message(const agent_message& message, std::uint32_t receive_index) = 0;
-  // The peer's device has the message that was sent with the receive_index.
+  // The peer's device has received the message that was sent with this receive_index.
   virtual void on_answered(std::uint32_t receive_index) = 0;
   virtual void on_malformed() = 0;
   virtual void on_channel_failed(const agent_channel& which, const error_code& ec) = 0;
@@ -41,38 +40,39 @@ protected:
   ~agent_channel_listener() = default;
 };
 
-// The queue pair that two agents talk by.
+// The queue pair between two agents.
 //
-// A peer that floods it waits for its own answers: a receive that a request came by is posted again
-// when the answer has been sent, so that there are never more answers on their way than receives.
+// A peer cannot flood it: the receive of a request is posted again only after its answer has been
+// sent, so there are never more answers in progress than receives.
 class agent_channel : public std::enable_shared_from_this<agent_channel>
 {
 public:
-  static constexpr std::uint32_t receive_count =
-    48; // the requests of both sides in flight, and room for recalls
+  // Enough for the requests in flight on both sides, and for recalls.
+  static constexpr std::uint32_t receive_count = 48;
   static constexpr std::uint32_t no_receive = ~std::uint32_t{0};
 
-  // With receives posted, and not connected yet. Throws system_error.
+  // Creates the queue pair with posted receives, not connected yet. Throws system_error.
   static std::shared_ptr<agent_channel> open(
     queue_pair_core& beside, std::weak_ptr<agent_channel_listener> listener);
 
   agent_channel(std::shared_ptr<queue_pair_core> core, registered_buffer memory,
     std::weak_ptr<agent_channel_listener> listener);
 
-  // What the peer has to know of it.
+  // The description that the peer needs to connect.
   [[nodiscard]] const std::string& description() const noexcept { return description_; }
   void connect(const std::string& description, error_code& ec);
 
-  // In order; what there is no room for waits. The receive_index, where there is one, is given back
-  // when the message has gone.
+  // Sends in order. Messages wait while the send queue is full. If receive_index is set, the
+  // receive is given back after the message has been sent.
   void send(const agent_message& message, std::uint32_t receive_index = no_receive);
   void give_back(std::uint32_t receive_index);
 
-  // On the I/O executor: what has arrived is heard of. False when another thread is at it, or a
-  // caller of this one.
+  // Processes the messages that have arrived. Runs on the I/O executor. Returns false if another
+  // thread, or a caller on this thread, is processing them.
   [[nodiscard]] bool deliver_received();
 
-  // Whether it keeps the execution context running; it does while messages wait for room.
+  // Sets if it keeps the execution context running. It always does while messages wait for the send
+  // queue.
   void count_as_work(bool counts) noexcept;
   void close();
 
@@ -93,12 +93,12 @@ private:
 
   const std::shared_ptr<queue_pair_core> core_;
   const boost::asio::any_io_executor executor_;
-  const registered_buffer memory_; // the receives' places, and then the sends'
+  const registered_buffer memory_; // first the receive buffers, then the send buffers
   const std::weak_ptr<agent_channel_listener> listener_;
   std::string description_;
 
   std::mutex mutex_;
-  std::vector<std::uint32_t> vacant_; // places to send from
+  std::vector<std::uint32_t> vacant_; // free send buffers
   std::deque<outgoing> waiting_;
   bool counts_ = false;
   bool failed_ = false;

@@ -16,7 +16,7 @@
 #include <algorithm>
 #include <exception>
 
-// An agent's life: its agent_channel, its timer, its end.
+// Lifetime of an agent: its agent_channel, its timer, its end.
 
 namespace rdma::detail {
 
@@ -24,12 +24,12 @@ namespace asio = boost::asio;
 
 namespace {
 
-// When the agent_channel fails, the connection mostly has, too, and is about to say so.
+// When the agent_channel fails, the connection usually fails as well and reports the reason soon.
 constexpr std::chrono::milliseconds verdict_time{500};
 
-// Soft-RoCE, which its vendor id tells, keeps a peer to the bounds of a window's region rather than
-// to the window's (rxe_resp.c, check_rkey), and waits 50 s for windows when their queue pair goes
-// first (rxe_pool.c, __rxe_cleanup).
+// Soft-RoCE, identified by its vendor id, checks a peer's access against the bounds of the window's
+// region instead of the window (rxe_resp.c, check_rkey). It also waits 50 s for windows whose queue
+// pair is destroyed first (rxe_pool.c, __rxe_cleanup).
 bool keeps_to_regions_only(const device_impl& device)
 {
   constexpr std::uint32_t soft_roce_vendor = 0xffffff;
@@ -59,7 +59,7 @@ std::shared_ptr<agent_core> agent_core::of(
     return nullptr;
   plain_source plain;
   agent_attachment_source& source = core->options().lessor ? *core->options().lessor : plain;
-  // The only kind of agent_attachment that there is.
+  // agent_impl is the only kind of agent_attachment.
   return std::static_pointer_cast<agent_impl>(core->attachment_by(source, ec));
 }
 
@@ -97,7 +97,7 @@ agent_impl::~agent_impl()
   tell_ended(held_, owned_);
 }
 
-// The peer's leases and ours, to the program's handles.
+// Marks the program's handles to leases of both sides as ended.
 void agent_impl::tell_ended(const held_leases& held, const owned_leases& owned) noexcept
 {
   for (const auto& [id, each] : held)
@@ -108,13 +108,13 @@ void agent_impl::tell_ended(const held_leases& held, const owned_leases& owned) 
       lent->out = false;
 }
 
-// What stands in the way of a request. The mutex is held.
+// Returns the error that prevents requests. Precondition: the mutex is held.
 error_code agent_impl::obstacle() const
 {
   return ended_ ? *ended_ : error_code();
 }
 
-// The mutex is held. May throw.
+// Precondition: the mutex is held. May throw.
 void agent_impl::open_channel()
 {
   if (channel_)
@@ -126,7 +126,7 @@ void agent_impl::open_channel()
   update();
 }
 
-// The mutex is held. May throw: operation_not_supported where there is no control channel.
+// Precondition: the mutex is held. Throws operation_not_supported if there is no control channel.
 void agent_impl::offer_channel()
 {
   if (offered_)
@@ -161,7 +161,7 @@ void agent_impl::on_agent_channel(agent_channel_event word, const std::string& t
     open_channel();
     channel_->connect(text, ec);
     if (!ec)
-      offer_channel(); // connected first: what the peer sends at once is to find a queue pair
+      offer_channel(); // connect first, so that the peer's first message finds a queue pair
   }
   catch (const system_error& e)
   {
@@ -172,18 +172,18 @@ void agent_impl::on_agent_channel(agent_channel_event word, const std::string& t
     ec = asio::error::no_memory;
   }
   if (ec)
-    return break_off(lock, "no queue pair for the agents: " + ec.message());
+    return break_off(lock, "cannot connect the agents' queue pair: " + ec.message());
   channel_ready();
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::channel_ready()
 {
   ready_ = true;
   ask_next();
 }
 
-// The mutex is held, and freed.
+// Precondition: the mutex is held. Releases it.
 void agent_impl::break_off(lock_type& lock, const std::string& why)
 {
   log_line(spdlog::level::info, "an agent ends: {}", why);
@@ -199,7 +199,7 @@ void agent_impl::on_malformed()
     return;
   lock_type lock(mutex_);
   if (!ended_)
-    break_off(lock, "the peer sent what is no message");
+    break_off(lock, "the peer sent a malformed message");
 }
 
 void agent_impl::on_channel_failed(const agent_channel& which, const error_code& ec)
@@ -242,7 +242,7 @@ void agent_impl::on_message(const agent_message& message, std::uint32_t receive_
   }
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::answer(
   const agent_message& question, std::uint32_t receive_index, refusal_status status)
 {
@@ -253,7 +253,7 @@ void agent_impl::answer(
   channel_->send(said, receive_index);
 }
 
-// When something is to be done next; max() when nothing waits for a time. The mutex is held.
+// Returns the time of the next action, or max(). Precondition: the mutex is held.
 agent_impl::clock::time_point agent_impl::next_time() const noexcept
 {
   clock::time_point next = broken_off_at_;
@@ -264,8 +264,8 @@ agent_impl::clock::time_point agent_impl::next_time() const noexcept
   return next;
 }
 
-// Whether the agent_channel keeps the execution context running, and what the timer waits for. The
-// mutex is held.
+// Updates the timer, and whether the agent_channel keeps the execution context running.
+// Precondition: the mutex is held.
 void agent_impl::update()
 {
   if (ended_ || !timer_)
@@ -276,7 +276,7 @@ void agent_impl::update()
   const clock::time_point next = next_time();
   if (next >= timer_at_ && timer_at_ != clock::time_point::max()
     && next != clock::time_point::max())
-    return; // it goes off in time, and looks again
+    return; // the timer expires earlier and updates itself
   if (next == timer_at_)
     return;
   if (next == clock::time_point::max())
@@ -291,9 +291,9 @@ void agent_impl::update()
     });
 }
 
-// The timer has nothing to wait for, and would keep the execution context running. Not at once:
-// mostly the next request follows from the handler of the one before, and setting the timer anew is
-// a system call. The mutex is held.
+// Stops the timer, which would keep the execution context running, but not immediately: usually the
+// next request follows from the current handler, and setting the timer again is a system call.
+// Precondition: the mutex is held.
 void agent_impl::stop_timer()
 {
   if (timer_stops_)
@@ -338,7 +338,7 @@ void agent_impl::on_timer()
       return;
     const clock::time_point now = clock::now();
     if (broken_off_at_ <= now)
-      return break_off(lock, "its queue pair failed");
+      return break_off(lock, "the agents' queue pair failed");
     if (!deadlines_.empty() && deadlines_.begin()->first <= now)
     {
       give_up(lock, deadlines_.begin()->second, asio::error::timed_out);
@@ -364,19 +364,19 @@ void agent_impl::on_end(const error_code& reason) noexcept
 {
   try
   {
-    constexpr int attempts =
-      8; // a handler that runs the io_context itself is in the way for as long as it does
+    // Retries because a handler that itself runs the io_context blocks the delivery.
+    constexpr int attempts = 8;
     asio::post(
       executor_, [self = shared_from_this(), reason] { self->end_in_turn(reason, attempts); });
   }
   catch (const std::exception& e)
   {
-    log_line(spdlog::level::err, "an agent cannot be ended: {}", e.what());
+    log_line(spdlog::level::err, "cannot end an agent: {}", e.what());
   }
 }
 
-// What has arrived before the connection's end is heard of before it, such as the answer after
-// which the peer closed.
+// Delivers the messages that arrived before the end of the connection, such as an answer after
+// which the peer closed, and then ends the agent.
 void agent_impl::end_in_turn(const error_code& reason, int attempts)
 {
   std::shared_ptr<agent_channel> open;
@@ -394,7 +394,7 @@ void agent_impl::end_in_turn(const error_code& reason, int attempts)
       return;
     }
   }
-  catch (...) // of a handler's, which is for whoever runs the io_context
+  catch (...) // thrown by a handler, and meant for the caller of io_context::run()
   {
     end(reason);
     throw;
@@ -408,7 +408,7 @@ void agent_impl::end(const error_code& reason)
   if (!process_.foreign())
     lock.lock();
   else if (!lock.try_lock())
-    return; // a thread of the parent's had it; those requests end with the io_context
+    return; // a thread of the parent held it; these requests end with the io_context
   if (ended_)
     return;
   ended_ = reason;
@@ -422,14 +422,14 @@ void agent_impl::end(const error_code& reason)
   const auto lent_to_us = std::exchange(lent_to_us_, {});
   auto owned = std::exchange(owned_, {});
   for (auto& [id, each] : owned)
-    close(each); // before anybody hears of it
+    close(each); // before any handler is notified
   lease_ends_.clear();
-  // The program's already, whatever the connection's end.
+  // The memory belongs to the program already, whatever the reason for the end.
   for (auto& [receive_index, each] : std::exchange(handing_over_, {}))
     handed_to_us_.push_back(std::move(each));
   auto remote = waits_remote_.take_all();
   auto local = waits_local_.take_all();
-  std::deque<handed_over> taken; // by those who waited first
+  std::deque<handed_over> taken; // by the operations that waited longest
   while (taken.size() < local.size() && !handed_to_us_.empty())
   {
     taken.push_back(std::move(handed_to_us_.front()));

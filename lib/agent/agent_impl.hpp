@@ -37,12 +37,12 @@
 
 namespace rdma::detail {
 
-// The agent of one queue pair: what this side asks of the peer (agent_requests.cpp), and the leases
-// of this side's memory that the peer has (agent_leases.cpp).
+// The agent of one queue pair: the requests of this side to the peer (agent_requests.cpp), and the
+// leases of this side's memory that the peer has (agent_leases.cpp).
 //
-// The queue pair owns it. It refers to the queue pair weakly, and to its agent_channel, whose
-// receives refer to it weakly. The mutex comes before those of queue pairs; no handler is called,
-// and no lease destroyed, with it held.
+// The queue pair owns the agent. The agent refers weakly to the queue pair, and owns its
+// agent_channel, whose receives refer weakly to the agent. Lock order: this mutex before those of
+// queue pairs. No handler is called and no lease is destroyed while it is held.
 class agent_impl final
   : public agent_core
   , public agent_attachment
@@ -84,8 +84,8 @@ private:
   using clock = lease_clock;
   using lock_type = std::unique_lock<std::mutex>;
 
-  // Tells the outcome of a request. With ec, `answer` is of no meaning. The mutex is held, and may
-  // be freed: then the handler may be called at once.
+  // Receives the outcome of a request. If ec is set, `answer` has no meaning. Called with the mutex
+  // held. It may release the mutex and call the handler immediately.
   using answer_handler =
     boost::asio::any_completion_handler<void(lock_type& lock, error_code ec, agent_message answer)>;
 
@@ -95,7 +95,7 @@ private:
     answer_handler done;
     clock::time_point deadline;
     bool sent = false;
-    bool given_up = false; // nobody waits any more; what comes is given back
+    bool given_up = false; // no operation waits for the answer; granted memory is given back
   };
 
   using held_leases = std::unordered_map<std::uint64_t, std::weak_ptr<held_lease>>;
@@ -172,16 +172,15 @@ private:
   std::shared_ptr<agent_channel> channel_;
   bool offered_ = false;
   bool ready_ = false; // the agent_channel is connected
-  clock::time_point broken_off_at_ =
-    clock::time_point::max(); // the agent_channel failed; the connection has until then to say why
+  // Set when the agent_channel fails: the connection should report the reason before this time.
+  clock::time_point broken_off_at_ = clock::time_point::max();
   std::optional<boost::asio::steady_timer> timer_;
   clock::time_point timer_at_ = clock::time_point::max();
-  bool timer_stops_ =
-    false; // unless there is something to wait for when on_timer_stops() is called
+  bool timer_stops_ = false; // unless on_timer_stops() finds something to wait for
 
   std::uint32_t last_id_ = 0;
   std::unordered_map<std::uint32_t, exchange> exchanges_;
-  std::deque<std::uint32_t> unsent_; // some of them may be gone
+  std::deque<std::uint32_t> unsent_; // some entries may have been given up
   std::uint32_t in_flight_ = 0;
   std::set<std::pair<clock::time_point, std::uint32_t>> deadlines_;
 
@@ -197,13 +196,13 @@ private:
     lessor_charge charge;
     registered_buffer block;
   };
-  std::deque<std::pair<std::uint32_t, handed_over>>
-    handing_over_; // with the answer's receive_index, until the peer has it
+  // With the receive_index of the answer, until the peer has received it.
+  std::deque<std::pair<std::uint32_t, handed_over>> handing_over_;
   std::deque<handed_over> handed_to_us_;
   waiting_list<registered_buffer> waits_local_;
 };
 
-// Before anybody else can see the operation: slots are for the thread that initiates.
+// Called before other threads can see the operation: only the initiating thread may use the slot.
 template <class... Results>
 void agent_impl::assign_slot(handler_of<Results...>& handler, std::uint32_t id)
 {
@@ -217,7 +216,8 @@ void agent_impl::assign_slot(handler_of<Results...>& handler, std::uint32_t id)
       });
 }
 
-// Calls start(lock, id, deadline, waiting handler), the mutex held; what it throws is the outcome.
+// Calls start(lock, id, deadline, waiting handler) with the mutex held. An exception from it
+// becomes the outcome of the operation.
 template <class... Results, class Start>
 void agent_impl::begin(const io_executor& executor, std::chrono::milliseconds time_limit,
   handler_of<Results...> handler, Start start)

@@ -18,15 +18,15 @@
 #include <new>
 #include <utility>
 
-// The leases that the peer has of this side's memory: granted by a lessor, or lent by the program.
+// Leases of this side's memory that the peer has: granted by a lessor, or lent by the program.
 
 namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-// Makes the memory reachable for the peer; the handler is called on the I/O executor, or, where
-// registering is enough, in here. The mutex is not held. When the lease is gone meanwhile, so is
-// what was made.
+// Exposes the memory to the peer. Calls the handler on the I/O executor, or within this function if
+// registering is sufficient. If the lease has ended in the meantime, its window or registration is
+// destroyed. Precondition: the mutex is not held.
 void agent_impl::expose(std::uint64_t id, owned_lease lease, exposed_handler handler)
 {
   try
@@ -42,7 +42,7 @@ void agent_impl::expose(std::uint64_t id, owned_lease lease, exposed_handler han
   }
   catch (const std::bad_alloc&)
   {
-    if (handler) // else it went with the operation that there was no memory for
+    if (handler) // otherwise it was moved into the operation that failed to allocate
       std::move(handler)(asio::error::no_memory, remote_buffer());
   }
 }
@@ -63,7 +63,8 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
     owned_.emplace(id, std::move(lease));
   }
   initiate_operation<window_result, asio::any_io_executor>(core.get(), executor_)(
-    // Kept until the device is done with it, also when the lease has ended meanwhile.
+    // Keeps the registration until the device has completed the bind, even if the lease ends
+    // earlier.
     [kept = kept_registration(range.registration()), told = std::move(handler)](
       const error_code& ec, const remote_buffer& exposed) mutable { std::move(told)(ec, exposed); },
     std::move(bind), range);
@@ -97,7 +98,7 @@ refusal_status agent_impl::obstacle_to(const agent_message& message) const
   return refusal_status::none;
 }
 
-// The mutex is held, and freed.
+// Precondition: the mutex is held. Releases it.
 void agent_impl::on_allocate(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
@@ -126,8 +127,8 @@ void agent_impl::on_allocate(
     lock.lock();
     return ended_ ? void() : answer(message, receive_index, why);
   }
-  std::memset(
-    lease.block.data(), 0, lease.block.size()); // what others left there is not this peer's to read
+  // The block may contain data of other peers.
+  std::memset(lease.block.data(), 0, lease.block.size());
   lease.range = lease.block;
   lease.rights = message.memory.rights();
   lease.lifetime = std::min(from_wire(message.lifetime), lessor_->options().lifetime_max);
@@ -141,20 +142,21 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
 {
   if (process_.foreign())
     return;
-  std::optional<owned_lease> failed; // destroyed without the mutex
+  std::optional<owned_lease> failed; // destroyed after the mutex is released
   const std::lock_guard lock(mutex_);
   if (ended_)
     return;
   if (ec)
   {
-    log_line(spdlog::level::warn, "no lease for the peer: {}", ec.message());
+    log_line(spdlog::level::warn, "cannot expose memory for a lease of the peer: {}", ec.message());
     lessor_->count_refusal();
     failed = take(id);
     return answer(asked, receive_index, refusal_status::failed);
   }
   lessor_->count_grant();
-  owned_lease& lease =
-    owned_.at(id); // only the peer's word, its end or a timer that is started here takes it away
+  // It exists: only a message of the peer, the end of the agent or the lifetime that starts below
+  // removes it.
+  owned_lease& lease = owned_.at(id);
   lease.exposed = true;
   start_lifetime(id, lease, lease.lifetime);
   agent_message said;
@@ -167,7 +169,7 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
   update();
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::start_lifetime(
   std::uint64_t id, owned_lease& lease, std::chrono::milliseconds lifetime)
 {
@@ -178,7 +180,8 @@ void agent_impl::start_lifetime(
     lease_ends_.emplace(lease.end, id);
 }
 
-// Out of the book, and to be destroyed without the mutex, which is held.
+// Removes a lease from the table. The caller destroys it without the mutex. Precondition: the mutex
+// is held.
 std::optional<owned_lease> agent_impl::take(std::uint64_t id)
 {
   const auto found = owned_.find(id);
@@ -192,8 +195,8 @@ std::optional<owned_lease> agent_impl::take(std::uint64_t id)
   return lease;
 }
 
-// From here on the peer reaches the memory no more. The mutex is held: who finds no lease in the
-// book relies on that.
+// Ends the peer's access to the memory. Precondition: the mutex is held. A caller that finds no
+// lease in the table relies on this.
 void agent_impl::close(owned_lease& lease) noexcept
 {
   lease.window.reset();
@@ -202,7 +205,8 @@ void agent_impl::close(owned_lease& lease) noexcept
     lent->out = false;
 }
 
-// Lets go of the memory, and tells those who wait for it. The mutex is not held.
+// Releases the memory and completes the operations that wait for it. Precondition: the mutex is not
+// held.
 void agent_impl::conclude(owned_lease over, const error_code& ec)
 {
   auto waiting = over.returns.take_all();
@@ -213,7 +217,7 @@ void agent_impl::conclude(owned_lease over, const error_code& ec)
     std::move(each.handler).complete(ec);
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::recall(std::uint64_t id, const owned_lease& lease)
 {
   if (!lease.exposed || !channel_)
@@ -224,11 +228,11 @@ void agent_impl::recall(std::uint64_t id, const owned_lease& lease)
   channel_->send(said);
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_t receive_index)
 {
   const auto found = owned_.find(message.lease);
-  // What was lent has the lifetime that the program gave it.
+  // A lent lease keeps the lifetime that the program chose.
   if (found == owned_.end() || !found->second.exposed || !found->second.charge)
     return answer(message, receive_index, refusal_status::unknown_lease);
   start_lifetime(found->first, found->second,
@@ -241,7 +245,7 @@ void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_
   update();
 }
 
-// The mutex is held, and freed.
+// Precondition: the mutex is held. Releases it.
 void agent_impl::on_release(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
@@ -260,15 +264,15 @@ void agent_impl::on_release(
     answer(message, receive_index, known ? refusal_status::none : refusal_status::unknown_lease);
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::on_hand_over(lock_type&, const agent_message& message, std::uint32_t receive_index)
 {
   const auto found = owned_.find(message.lease);
   if (found == owned_.end() || !found->second.exposed || !found->second.charge)
     return answer(message, receive_index, refusal_status::unknown_lease);
   owned_lease lease = *take(message.lease);
-  // The program has it when the peer has the answer: what it does then, such as ending the
-  // connection, would come before.
+  // The program receives the memory only after the peer has received the answer. Otherwise the
+  // program might, for example, end the connection before that.
   handing_over_.emplace_back(
     receive_index, handed_over{std::move(lease.charge), std::move(lease.block)});
   answer(message, receive_index, refusal_status::none);
@@ -336,7 +340,7 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
   else if (owner->read_only && options.rights != access::remote_read)
     ec = error::read_only;
   else if (options.rights != access::remote_read && !permits(owner->rights, access::local_write))
-    ec = error::bad_access; // verbs wants local_write for it (ibv_bind_mw(3))
+    ec = error::bad_access; // required by ibv_bind_mw(3)
   if (ec)
     return refuse_request<loan>(executor, ec, std::move(handler));
   owned_lease lease;
@@ -357,7 +361,7 @@ void agent_impl::lend(const io_executor& executor, const mutable_buffer& region,
         {
           inner.unlock();
           if (outcome)
-            lent.reset(); // which takes the memory back
+            lent.reset(); // ends the loan
           std::move(waiting).complete(outcome, loan(std::move(lent)));
         });
       lock.unlock();
@@ -372,19 +376,19 @@ void agent_impl::on_lendable(
 {
   if (process_.foreign())
     return;
-  std::optional<owned_lease> unwanted; // destroyed without the mutex
+  std::optional<owned_lease> unwanted; // destroyed after the mutex is released
   lock_type lock(mutex_);
   if (ended_)
     return;
   if (ec || !exchanges_.contains(id))
   {
-    unwanted = take(number); // or given up meanwhile, perhaps before the lease was in the book
+    unwanted = take(number); // given up already, maybe before the lease was in the table
     return give_up(lock, id, ec);
   }
   agent_message question;
   question.type = message_type::lend;
   question.lease = number;
-  question.lifetime = to_wire(owned_.at(number).lifetime); // only who gives up takes it away
+  question.lifetime = to_wire(owned_.at(number).lifetime); // it exists: only give_up() removes it
   question.memory = exposed;
   ask(id, question);
   update();
@@ -399,13 +403,13 @@ void agent_impl::take_back(lent_lease& lent) noexcept
   {
     const std::lock_guard lock(mutex_);
     lease = take(lent.id);
-    lent.out = false; // also when the last reference is about to go
+    lent.out = false; // even if the last reference is about to be released
     if (lease)
       recall(lent.id, *lease);
   }
   catch (const std::bad_alloc&)
   {
-    // the peer finds out by itself
+    // ignored: the peer is not notified
   }
   if (lease)
     try
@@ -414,7 +418,7 @@ void agent_impl::take_back(lent_lease& lent) noexcept
     }
     catch (const std::bad_alloc&)
     {
-      // who waited for it hears of the connection's end
+      // ignored: the waiting operation ends with the connection
     }
 }
 

@@ -11,7 +11,7 @@
 
 #include <bit>
 
-// What this side asks of the peer, and the leases that it has of the peer's memory.
+// The requests of this side, and its leases of the peer's memory.
 
 namespace rdma::detail {
 
@@ -19,12 +19,12 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::uint32_t in_flight_max = 16; // the peer has receives for so many
-constexpr std::size_t lent_to_us_max = 64;  // that the program has not taken yet
+constexpr std::uint32_t in_flight_max = 16; // the peer has as many receives for requests
+constexpr std::size_t lent_to_us_max = 64;  // lent leases that the program has not accepted yet
 
 } // namespace
 
-// The mutex is held.
+// Precondition: the mutex is held.
 std::uint32_t agent_impl::next_id() noexcept
 {
   do
@@ -33,7 +33,8 @@ std::uint32_t agent_impl::next_id() noexcept
   return last_id_;
 }
 
-// Somebody waits for an answer from here on; the question may come later. The mutex is held.
+// Registers a handler for an answer. The request may be sent later. Precondition: the mutex is
+// held.
 void agent_impl::expect(std::uint32_t id, clock::time_point deadline, answer_handler done)
 {
   exchanges_.emplace(id, exchange{{}, std::move(done), deadline});
@@ -41,7 +42,7 @@ void agent_impl::expect(std::uint32_t id, clock::time_point deadline, answer_han
   update();
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::ask(std::uint32_t id, agent_message question)
 {
   question.id = id;
@@ -50,7 +51,7 @@ void agent_impl::ask(std::uint32_t id, agent_message question)
   ask_next();
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::ask_next()
 {
   while (ready_ && channel_ && in_flight_ != in_flight_max && !unsent_.empty())
@@ -58,7 +59,7 @@ void agent_impl::ask_next()
     const auto found = exchanges_.find(unsent_.front());
     unsent_.pop_front();
     if (found == exchanges_.end())
-      continue; // given up before its turn
+      continue; // given up before it was sent
     const agent_message& question = found->second.question;
     found->second.sent = true;
     ++in_flight_;
@@ -73,7 +74,8 @@ void agent_impl::ask_next()
   update();
 }
 
-// Nobody waits for the answer any more: the handler hears why. The mutex is held, and may be freed.
+// Ends the wait for an answer: the handler receives ec. Precondition: the mutex is held. May
+// release it.
 void agent_impl::give_up(lock_type& lock, std::uint32_t id, const error_code& ec)
 {
   const auto found = exchanges_.find(id);
@@ -81,8 +83,7 @@ void agent_impl::give_up(lock_type& lock, std::uint32_t id, const error_code& ec
     return;
   deadlines_.erase({found->second.deadline, id});
   answer_handler done = std::move(found->second.done);
-  // What was asked for is to be given back when it comes, and what was given back is to be said all
-  // the same.
+  // Memory that is granted later must still be given back, and a release must still be sent.
   const message_type what = found->second.question.type;
   if (found->second.sent || what == message_type::release || what == message_type::hand_over)
     found->second.given_up = true;
@@ -92,7 +93,7 @@ void agent_impl::give_up(lock_type& lock, std::uint32_t id, const error_code& ec
   std::move(done)(lock, ec, agent_message());
 }
 
-// By a cancellation slot. Everything that waits goes by the same numbers.
+// Called by a cancellation slot. All waiting operations share one number space.
 void agent_impl::withdraw(std::uint32_t id)
 {
   if (process_.foreign())
@@ -116,18 +117,18 @@ void agent_impl::withdraw(std::uint32_t id)
     std::move(each.handler).complete(asio::error::operation_aborted);
 }
 
-// The mutex is held, and freed.
+// Precondition: the mutex is held. Releases it.
 void agent_impl::on_answer(
   lock_type& lock, const agent_message& answer, std::uint32_t receive_index)
 {
   channel_->give_back(receive_index);
   const auto found = exchanges_.find(answer.id);
   if (found == exchanges_.end() || !found->second.sent)
-    return break_off(lock, "the peer answered what it was not asked");
+    return break_off(lock, "the peer sent an answer without a request");
   exchange over = std::move(found->second);
   const bool fits = answer.type == message_type::refused
     || (answer.type == message_type::granted) == (over.question.type == message_type::allocate);
-  // A grant is what was asked for, and can be used.
+  // A grant must match the request and must be usable.
   const bool right = answer.type != message_type::granted
     || (answer.memory.size() == over.question.memory.size()
       && answer.memory.rights() == over.question.memory.rights()
@@ -146,7 +147,7 @@ void agent_impl::on_answer(
       std::move(over.done)(lock, error::agent_ended, agent_message());
     if (!lock)
       lock.lock();
-    return ended_ ? void() : break_off(lock, "the peer gave an answer that is none");
+    return ended_ ? void() : break_off(lock, "the peer sent an invalid answer");
   }
   ask_next();
   if (over.given_up && answer.type == message_type::granted)
@@ -161,7 +162,7 @@ void agent_impl::on_answer(
     std::move(over.done)(lock, error_of(answer.status), answer);
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 std::shared_ptr<held_lease> agent_impl::hold(const agent_message& told, clock::time_point since)
 {
   auto lease = std::make_shared<held_lease>(
@@ -224,7 +225,7 @@ void agent_impl::renew(const io_executor& executor, const std::shared_ptr<held_l
         {
           if (!outcome)
             kept->expires = end_of(since, from_wire(answer.lifetime)).time_since_epoch();
-          lock.unlock(); // the lease may go, and takes the mutex
+          lock.unlock(); // its destructor may release the lease, which takes the mutex
           kept.reset();
           if (outcome)
             std::move(waiting).complete(outcome);
@@ -273,8 +274,8 @@ void agent_impl::hand_over(const io_executor& executor, std::shared_ptr<held_lea
   end_held(lease, message_type::hand_over, executor, time_limit, std::move(handler));
 }
 
-// A lease is given back and nobody waits for it. What cannot be said for want of memory, the end of
-// the connection says.
+// Releases a lease without waiting for the answer. If there is no memory for the message, the lease
+// ends with the connection.
 void agent_impl::drop(held_lease& lease) noexcept
 {
   if (process_.foreign())
@@ -289,7 +290,7 @@ void agent_impl::drop(held_lease& lease) noexcept
   }
 }
 
-// The mutex is held.
+// Precondition: the mutex is held.
 void agent_impl::give_back(held_lease& lease)
 {
   if (ended_ || lease.ended.exchange(true))
@@ -313,7 +314,7 @@ void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_m
         lent_to_us_.pop_front();
         if (lease_clock::time_point(next->expires.load()) <= clock::now())
         {
-          give_back(*next); // its time is over; here, as its destruction takes the mutex
+          give_back(*next); // expired; released here because its destructor takes the mutex
           continue;
         }
         lock.unlock();
@@ -324,11 +325,11 @@ void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_m
     });
 }
 
-// The mutex is held, and may be freed.
+// Precondition: the mutex is held. May release it.
 void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   if (held_.contains(message.lease) || message.memory.key(device_index_) == 0)
-    return break_off(lock, "the peer lent what cannot be lent");
+    return break_off(lock, "the peer lent invalid memory");
   auto waiting = waits_remote_.take_front();
   if (waiting.empty() && lent_to_us_.size() >= lent_to_us_max)
     return answer(message, receive_index, refusal_status::inbox_full);
@@ -344,21 +345,21 @@ void agent_impl::on_lend(lock_type& lock, const agent_message& message, std::uin
   std::move(waiting.front().handler).complete_here({}, remote_memory(std::move(lease)));
 }
 
-// The peer has ended a lease of its memory. The mutex is held.
+// The peer has ended a lease of its memory. Precondition: the mutex is held.
 void agent_impl::on_recall(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   channel_->give_back(receive_index);
   const auto found = held_.find(message.lease);
   if (found == held_.end())
-    return; // it was on its way while ours ended it
+    return; // the recall crossed this side's release
   const auto lease = found->second.lock();
   held_.erase(found);
   if (!lease)
-    return; // it is being dropped just now
+    return; // it is being dropped concurrently
   lease->ended = true;
   std::erase(lent_to_us_, lease);
-  lock.unlock(); // the last reference may be ours
+  lock.unlock(); // this may be the last reference
 }
 
 } // namespace rdma::detail

@@ -27,7 +27,7 @@ namespace rdma::detail {
 
 using lease_clock = std::chrono::steady_clock;
 
-// A lifetime's end from now on; max() where there is none.
+// Returns the end of a lifetime that starts now, or max() if it is unlimited.
 inline lease_clock::time_point end_of(
   lease_clock::time_point now, std::chrono::milliseconds lifetime) noexcept
 {
@@ -37,7 +37,7 @@ inline lease_clock::time_point end_of(
   return lifetime >= left ? lease_clock::time_point::max() : now + lifetime;
 }
 
-// A lease of the peer's memory. Released when the last reference goes, which remote_memory has.
+// A lease of the peer's memory. The last reference releases it; remote_memory holds one.
 struct held_lease
 {
   held_lease(std::weak_ptr<agent_core> from, std::uint64_t number, const remote_buffer& buffer,
@@ -58,13 +58,13 @@ struct held_lease
   held_lease& operator=(const held_lease&) = delete;
 
   const std::weak_ptr<agent_core> agent;
-  const std::uint64_t id; // the owner's
+  const std::uint64_t id; // chosen by the owner
   const remote_buffer memory;
   std::atomic<lease_clock::duration> expires;
-  std::atomic<bool> ended{false}; // nothing is left to be released
+  std::atomic<bool> ended{false}; // there is nothing left to release
 };
 
-// What a loan is to this side's program; the lease itself is an owned_lease.
+// The program's handle to a loan. The lease itself is an owned_lease.
 struct lent_lease
 {
   lent_lease(std::weak_ptr<agent_core> by, std::uint64_t number)
@@ -86,7 +86,7 @@ struct lent_lease
   std::atomic<bool> out{true};
 };
 
-// A reference to a registration.
+// Holds a reference to a registration.
 class kept_registration
 {
 public:
@@ -115,22 +115,22 @@ private:
   registration* kept_ = nullptr;
 };
 
-// A lease of this side's memory. Destroying it makes the memory unreachable, and only then lets go
-// of it: members are destroyed from the last to the first.
+// A lease of this side's memory. Destruction first ends the peer's access and then releases the
+// memory: members are destroyed from the last to the first.
 struct owned_lease
 {
-  lessor_charge charge;     // of what was granted
-  registered_buffer block;  // likewise
-  kept_registration region; // of what was lent
-  mutable_buffer range;     // either
+  lessor_charge charge;     // granted leases
+  registered_buffer block;  // granted leases
+  kept_registration region; // lent leases
+  mutable_buffer range;     // of block or region
   access rights = access::local_read;
   std::chrono::milliseconds lifetime{};
   lease_clock::time_point end = lease_clock::time_point::max();
-  bool exposed = false; // the peer has been told of it
+  bool exposed = false; // the peer has its description
   std::weak_ptr<lent_lease> loan;
   std::shared_ptr<window_impl> window;
-  memory_region registered; // where there are no windows
-  waiting_list<> returns;   // who waits for it to be back
+  memory_region registered; // if the device has no windows
+  waiting_list<> returns;   // operations that wait for its end
 };
 
 } // namespace rdma::detail

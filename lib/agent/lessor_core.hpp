@@ -18,7 +18,7 @@
 
 namespace rdma::detail {
 
-// What all queue pairs of a lessor share: the pool, and what has been granted from it in total.
+// State shared by all queue pairs of a lessor: the pool, and the total of the granted memory.
 class lessor_core final
   : public agent_attachment_source
   , public std::enable_shared_from_this<lessor_core>
@@ -33,7 +33,7 @@ public:
   [[nodiscard]] memory_pool& pool() noexcept { return pool_; }
   [[nodiscard]] lessor_statistics statistics() const;
 
-  // Whether there is room for one more region of so many bytes, which then is taken.
+  // Charges one more region of that size. Returns false if the quota does not allow it.
   [[nodiscard]] bool charge(std::size_t bytes) noexcept;
   void refund(std::size_t bytes) noexcept;
   void count_grant() noexcept;
@@ -47,11 +47,11 @@ private:
   lessor_statistics granted_;
 };
 
-// Room in a lessor's quotas, and in one peer's share of them, until it is destroyed.
+// Holds a charge against a lessor's quotas and one peer's share, and refunds it on destruction.
 class lessor_charge
 {
 public:
-  struct peer_share // of one connection; its agent's mutex is not needed
+  struct peer_share // of one connection; independent of its agent's mutex
   {
     std::mutex mutex;
     std::size_t bytes = 0;
@@ -77,7 +77,7 @@ public:
   }
   ~lessor_charge();
 
-  // Nothing when there is no room.
+  // Returns an empty charge if a quota does not allow it.
   static lessor_charge take(const std::shared_ptr<lessor_core>& of,
     const std::shared_ptr<peer_share>& share, std::size_t bytes);
   explicit operator bool() const noexcept { return lessor_ != nullptr; }

@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint8_t protocol_version = 1;
 
-// Where a field lies, by its first byte.
+// Offsets of the fields, in bytes.
 constexpr std::size_t at_version = 0;
 constexpr std::size_t at_type = 1;
 constexpr std::size_t at_status = 2;
@@ -27,7 +27,8 @@ constexpr std::size_t at_alignment = 24;
 constexpr std::size_t at_memory = 32;
 static_assert(at_memory + remote_buffer::encoded_size == agent_message::encoded_size);
 
-// Which fields a type has; the others are zero. Of the memory: nothing, size and rights, or all.
+// The fields that a type has; all others are zero. The memory field holds nothing, size and rights,
+// or the whole description.
 enum class memory_form : std::uint8_t
 {
   none,
@@ -51,7 +52,7 @@ std::optional<form> form_of(message_type type) noexcept
     return form{true, false, true, true, memory_form::wanted};
   case message_type::renew:
     return form{true, true, true, false, memory_form::none};
-  case message_type::release: // with an id or without
+  case message_type::release: // with or without an id
   case message_type::hand_over:
     return form{true, true, false, false, memory_form::none};
   case message_type::lend:

@@ -18,17 +18,17 @@
 #include <optional>
 #include <span>
 
-// What two agents say to each other (doc/agent_protocol.md). Reading and writing it does no I/O.
+// Messages between two agents (doc/agent_protocol.md). Encoding and decoding do no I/O.
 
 namespace rdma::detail {
 
 enum class message_type : std::uint8_t
 {
-  allocate = 1,  // request: memory of this size, with these rights
-  renew = 2,     // request: the lease is to last so much longer from now on
-  release = 3,   // request, or without an id for which no answer is wanted: the lease is over
-  hand_over = 4, // request: the lease is over, and the memory with what is in it for your program
-  lend = 5,      // request: take this lease of my memory
+  allocate = 1,  // request: allocate memory of this size, with these rights
+  renew = 2,     // request: extend the lease to this lifetime from now
+  release = 3,   // request, or without an id and without an answer: end the lease
+  hand_over = 4, // request: end the lease; the memory with its contents goes to the program
+  lend = 5,      // request: accept this lease of my memory
   recall = 6,    // without an id: the lease has ended on my side
   done = 7,      // answer
   granted = 8,   // answer to allocate
@@ -37,7 +37,7 @@ enum class message_type : std::uint8_t
 
 enum class refusal_status : std::uint8_t
 {
-  none = 0, // in everything but refusals
+  none = 0, // in all messages but refusals
   no_lessor = 1,
   quota_exceeded = 2,
   pool_exhausted = 3,
@@ -56,28 +56,29 @@ struct agent_message
   static constexpr std::size_t encoded_size = 64;
   using encoded = std::array<std::byte, encoded_size>;
 
-  // A lifetime that is as long as the connection's.
+  // The lease lasts as long as the connection.
   static constexpr std::uint64_t no_limit = UINT64_MAX;
 
   message_type type = message_type::done;
   refusal_status status = refusal_status::none;
-  std::uint32_t id = 0;       // the request's, and its answer's
-  std::uint64_t lease = 0;    // the owner's number for it
+  std::uint32_t id = 0;       // of the request and its answer
+  std::uint64_t lease = 0;    // number chosen by the owner of the memory
   std::uint64_t lifetime = 0; // ms
   std::uint32_t alignment = 0;
-  remote_buffer memory; // allocate: size and rights; granted, lend: all of it
+  remote_buffer memory; // allocate: size and rights; granted, lend: the whole description
 
   [[nodiscard]] encoded encode() const noexcept;
 
-  // Nothing for anything that encode() does not write, fields that do not belong to the type among
-  // it.
+  // Accepts exactly the messages that encode() produces. Returns nullopt for anything else,
+  // including nonzero fields that do not belong to the type.
   static std::optional<agent_message> decode(std::span<const std::byte> bytes) noexcept;
 
   [[nodiscard]] bool is_request() const noexcept;
   [[nodiscard]] bool is_answer() const noexcept;
 };
 
-// Times as they are on the wire: longer ones than can be said have no limit.
+// Convert lifetimes to and from the wire format. Lifetimes too long for the format become
+// unlimited.
 std::uint64_t to_wire(std::chrono::milliseconds lifetime) noexcept;
 std::chrono::milliseconds from_wire(std::uint64_t lifetime) noexcept;
 

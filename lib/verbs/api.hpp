@@ -12,15 +12,14 @@
 
 #include <string>
 
-// verbs.h turns these into macros, which would rewrite calls through the table below.
+// verbs.h defines these as macros, which would replace calls through the table below.
 #undef ibv_get_device_list
 #undef ibv_query_port
 #undef ibv_reg_mr
 
-// Every C function of libibverbs that this library calls: X(member of the table, C function).
-// Calls that rdma-core keeps inline and sends through ibv_context::ops (post_send, post_recv,
-// poll_cq, req_notify_cq, alloc_mw, dealloc_mw, ...) need no entry: each device fills in its own
-// ops.
+// The C functions of libibverbs that this library calls: X(member of the table, C function). Inline
+// functions of rdma-core that call through ibv_context::ops (post_send, post_recv, poll_cq,
+// req_notify_cq, alloc_mw, dealloc_mw, ...) need no entry: each device provides its own ops.
 #define BOOST_RDMA_VERBS_FUNCTIONS(X)                                                              \
   X(get_device_list, ibv_get_device_list)                                                          \
   X(free_device_list, ibv_free_device_list)                                                        \
@@ -71,17 +70,16 @@ struct api
 #undef BOOST_RDMA_VERBS_MEMBER
 };
 
-/// What came of looking for the system's libibverbs.
+/// Result of loading the system's libibverbs.
 struct system_library
 {
   const api* functions = nullptr; ///< null when the library cannot be used
   std::string path;               ///< the file that was loaded
-  std::string reason;             ///< why functions is null, for a person to read
+  std::string reason;             ///< why functions is null, as text for the user
 };
 
-/// Loads libibverbs.so.1 (or the file that BOOST_RDMA_LIBIBVERBS names), once, at the first call.
-/** Setting BOOST_RDMA_LIBIBVERBS to the empty text keeps the system's devices out of the program.
- */
+/// Loads libibverbs.so.1, or the file that BOOST_RDMA_LIBIBVERBS names, at the first call.
+/** An empty BOOST_RDMA_LIBIBVERBS excludes the system's devices. */
 const system_library& system();
 
 } // namespace rdma::verbs

@@ -14,7 +14,7 @@
 
 #include <string>
 
-// Every C function of librdmacm that this library calls: X(member of the table, C function).
+// The C functions of librdmacm that this library calls: X(member of the table, C function).
 #define BOOST_RDMA_CM_FUNCTIONS(X)                                                                 \
   X(create_event_channel, rdma_create_event_channel)                                               \
   X(destroy_event_channel, rdma_destroy_event_channel)                                             \
@@ -45,15 +45,15 @@ struct cm_api
 #undef BOOST_RDMA_CM_MEMBER
 };
 
-/// What came of looking for the system's librdmacm.
+/// Result of loading the system's librdmacm.
 struct cm_library
 {
   const cm_api* functions = nullptr; ///< null when the library cannot be used
   std::string path;                  ///< the file that was loaded
-  std::string reason;                ///< why functions is null, for a person to read
+  std::string reason;                ///< why functions is null, as text for the user
 };
 
-/// Loads librdmacm.so.1 (or the file that BOOST_RDMA_LIBRDMACM names), once, at the first call.
+/// Loads librdmacm.so.1, or the file that BOOST_RDMA_LIBRDMACM names, at the first call.
 const cm_library& system_cm();
 
 } // namespace rdma::verbs

@@ -27,49 +27,50 @@ text describe(error value)
   {
   case error::no_device:
     return {"no RDMA device fits",
-      "List what there is with rdma::list_devices(), or `rdma_info`; the software device "
-      "is named soft0 and is always there."};
+      "List the devices with rdma::list_devices() or `rdma_info`. The software device "
+      "is named soft0 and always exists."};
   case error::not_connected:
     return {"the queue pair is not connected",
       "Connect it (async_connect, an acceptor, or connect() "
-      "with the peer's endpoint description) before sending; before connect(), call "
-      "local_endpoint(). Receives may be posted earlier."};
+      "with the peer's endpoint description) before sending. Call local_endpoint() before "
+      "connect(). Receives may be posted before the connection exists."};
   case error::already_connected:
-    return {"the queue pair was connected before", "A queue pair connects once. Make a new one."};
+    return {"the queue pair was connected before",
+      "A queue pair can be connected once. Create a new one."};
   case error::closed:
-    return {"the object is closed", "It was closed, or moved from."};
+    return {"the object is closed", "It was closed or moved from. Create a new one."};
   case error::wrong_context:
     return {"the buffer is registered in another context",
-      "Register the buffer in, or allocate it "
-      "from, the context that the queue pair was made with."};
+      "Register or allocate the buffer "
+      "in the context of the queue pair."};
   case error::empty_buffer:
     return {"the buffer is empty",
-      "A message without bytes is sent and received with rdma::no_data; "
-      "registrations and one-sided operations need at least one byte."};
+      "Use rdma::no_data for empty messages. "
+      "Registrations and one-sided operations need at least one byte."};
   case error::too_many_buffers:
     return {"more buffers in the sequence than the queue pair takes",
       "Raise "
-      "queue_pair_options::max_send_sge or max_receive_sge, or gather fewer pieces."};
+      "queue_pair_options::max_send_sge or max_receive_sge, or use fewer buffers."};
   case error::message_too_large:
-    return {
-      "the message is larger than the device carries", "Split it; see device::max_message_size()."};
+    return {"the message is larger than the device carries",
+      "Split it. device::max_message_size() has the limit."};
   case error::remote_range_too_small:
     return {"the remote range is too small for the operation",
       "The local buffers hold more bytes than "
-      "the remote buffer: take first(n) of the local one, or expose more."};
+      "the remote buffer. Use first(n) of the local buffer, or expose more memory."};
   case error::no_remote_key:
     return {"the remote memory has no key for this device",
-      "It was registered in a context that does "
-      "not have the kind of device that this queue pair uses."};
+      "The peer registered it in a context that does "
+      "not use this kind of device. Open both contexts on the same kind of device."};
   case error::misaligned_atomic:
     return {"atomic operations need 8 bytes at an address aligned to 8",
-      "Align the exposed value to 8 "
+      "Align the exposed value to 8 bytes "
       "and pass a remote buffer of at least 8 bytes."};
   case error::queue_too_deep:
     return {"a queue depth beyond the device's limit, or too many operations",
-      "Lower the depth; the device's limits are in "
-      "device::max_work_requests(), max_sge() and max_completions(). At most 32768 operations of a "
-      "queue pair are outstanding."};
+      "Lower the depth. The device's limits are "
+      "device::max_work_requests(), max_sge() and max_completions(). A queue pair can have "
+      "at most 32768 outstanding operations."};
   case error::bad_batch:
     return {"a batch that is empty or larger than the send queue",
       "Split the batch, or raise "
@@ -77,141 +78,146 @@ text describe(error value)
   case error::not_exposed:
     return {"the memory is not exposed to remote access",
       "Register it with access::remote_read, "
-      "remote_write or remote_atomic; for a window, with access::window_bind."};
+      "remote_write or remote_atomic. For a memory window, use access::window_bind."};
   case error::bad_access:
-    return {"these access rights do not go together",
-      "remote_write and remote_atomic need local_write; const memory can only be read, by this "
-      "side and with "
-      "remote_read by peers."};
+    return {"invalid combination of access rights",
+      "remote_write and remote_atomic require local_write. Const memory can only be read: locally, "
+      "and by "
+      "peers with "
+      "remote_read."};
   case error::pool_exhausted:
     return {"the memory pool reached its limit",
-      "Raise memory_pool_options::size_max, or let buffers "
-      "and containers go earlier; memory_pool::statistics() says what is in use."};
+      "Raise memory_pool_options::size_max, or free buffers "
+      "and containers earlier. memory_pool::statistics() shows the usage."};
   case error::malformed_description:
-    return {
-      "the description cannot be read", "It was cut, changed, or written by another version."};
+    return {"the description cannot be read",
+      "It was truncated, modified, or written by another version. Send the text unchanged."};
   case error::no_common_transport:
     return {"both sides have no transport in common",
-      "queue_pair::diagnose() lists what was tried. "
-      "Let queue pairs fall back (queue_pair_options::fall_back), or open both contexts on the "
+      "queue_pair::diagnose() lists the attempts. "
+      "Permit fall-back (queue_pair_options::fall_back), or open both contexts on the "
       "same kind of device."};
   case error::peer_lost:
     return {"the peer went away without closing",
-      "Its process ended or was stopped, its host is gone, or the network between."};
+      "Its process ended or was stopped, or its host or the network failed."};
   case error::peer_closed:
     return {"the peer closed the connection", ""};
   case error::not_an_acceptor:
-    return {"the peer does not answer as an RDMA acceptor", "Something else listens on this port."};
+    return {"the peer does not answer as an RDMA acceptor",
+      "Another program listens on this port. Check the port."};
   case error::version_mismatch:
-    return {"the peer speaks another version of the RDMA upgrade", "Update the older side."};
+    return {"the peer uses another version of the RDMA upgrade", "Update the older side."};
   case error::refused:
     return {"the peer refused the connection",
-      "queue_pair::diagnose() has the peer's reason where it gave one; its log "
-      "says more."};
+      "queue_pair::diagnose() has the peer's reason if it sent one. The peer's log "
+      "has more details."};
   case error::handshake_timeout:
     return {"the handshake took too long",
-      "The peer, or the network to it, does not answer. An acceptor answers while an "
+      "The peer does not answer, or the network does not reach it. An acceptor answers only while "
+      "an "
       "async_accept is outstanding."};
   case error::no_connection_manager:
     return {"RDMA-CM cannot be used",
       "Install librdmacm1 and load the kernel's module rdma_ucm: /dev/infiniband/rdma_cm "
-      "must exist and be open to this user. The software device connects by async_connect and "
+      "must exist and be accessible to this user. The software device connects by async_connect "
+      "and "
       "acceptors."};
   case error::unreachable:
-    return {"no RDMA device leads to the address",
-      "See with `rdma link` which network interfaces have an RDMA device, "
-      "and with `ip route get ADDRESS` which one leads there; the peer must answer ARP."};
+    return {"no RDMA device has a route to the address",
+      "`rdma link` shows the network interfaces with an RDMA device, "
+      "and `ip route get ADDRESS` the interface of the route. The peer must answer ARP."};
   case error::other_device:
-    return {"the address leads through another RDMA device than the context's",
+    return {"the route to the address uses another RDMA device than the context's",
       "Open the context with "
       "context_options::device set to the device that `rdma link` names for that network "
       "interface."};
   case error::device_lost:
     return {"the RDMA device failed or was removed",
-      "Close what uses it, and make a new context when it is back."};
+      "Close the objects that use it, and create a new context when the device is available "
+      "again."};
   case error::forked:
     return {"the object belongs to the parent process",
-      "RDMA objects do not survive fork(). Make contexts and "
-      "queue pairs in the process that uses them, or fork before."};
+      "RDMA objects do not survive fork(). Create contexts and "
+      "queue pairs in the process that uses them, or fork earlier."};
   case error::no_local_gid:
     return {"the RDMA device has no GID for the local address",
-      "The address is of another network interface than the "
-      "device. Connect by an address out of device::addresses(), open the device of that interface "
-      "(`rdma link` names "
-      "it), or say which address to use with queue_pair_options::local_address."};
+      "The address belongs to another network interface than the "
+      "device. Connect to an address on a network of device::addresses(), open the device of that "
+      "interface "
+      "(`rdma link` shows "
+      "it), or set queue_pair_options::local_address."};
   case error::other_address_family:
     return {"one side is reached by IPv4, the other by IPv6",
-      "Connect by an address of a family that both devices have "
-      "a GID for, or choose it with queue_pair_options::local_address on both sides."};
+      "Connect to an address of a family for which both devices have "
+      "a GID, or set queue_pair_options::local_address on both sides."};
   case error::queue_pair_failed:
     return {"the device reported the queue pair as failed",
-      "queue_pair::diagnose() says what the device reported. The "
-      "peer may have violated the protocol or reached for memory that is not exposed."};
+      "queue_pair::diagnose() has the device's report. The "
+      "peer may have violated the protocol or accessed memory that is not exposed."};
   case error::completion_queue_failed:
     return {"the completion queue failed",
-      "It overran: more completions came than it holds, for instance of work posted "
-      "past this library. Make a new one, and new queue pairs."};
+      "It overran: there were more completions than it can hold, for instance of work posted "
+      "without this library. Create a new one, and new queue pairs."};
   case error::shared_receive_queue_failed:
-    return {"the shared receive queue failed", "Make a new one, and new queue pairs."};
+    return {"the shared receive queue failed", "Create a new one, and new queue pairs."};
   case error::path_not_confirmed:
     return {"no RDMA message got through between the peers",
-      "The TCP connection works and the RDMA path does not: a "
+      "The TCP connection works but the RDMA path does not. Possible causes: a "
       "firewall, another VLAN or subnet, or a switch that drops it. RoCE v2 is UDP port 4791; the "
       "software device listens "
-      "on a TCP port of its own (software::device_settings). queue_pair::diagnose() names the "
+      "on a TCP port of its own (software::device_settings). queue_pair::diagnose() has the "
       "path."};
   case error::bad_alignment:
-    return {"the pool has no such alignment",
-      "It is a power of two, and 4096 (memory_pool::alignment_max) at most."};
+    return {"the pool does not support this alignment",
+      "Use a power of two up to 4096 (memory_pool::alignment_max)."};
   case error::not_pool_memory:
     return {"the memory was not allocated from this pool",
       "Allocate it there (std::pmr with &context.pool(), or "
       "make_buffer()), or register it as a memory_region."};
   case error::wrong_size:
     return {"the memory does not have the size of the objects",
-      "as<T>() needs sizeof(T) bytes or more, as_span<T>() a "
-      "multiple of it: take a slice, or elements<T>()."};
+      "as<T>() needs at least sizeof(T) bytes, and as_span<T>() a "
+      "multiple of sizeof(T). Use a slice, or elements<T>()."};
   case error::misaligned:
-    return {"the address does not suit the type",
-      "Put the object at a multiple of alignof(T), or copy it out with memcpy."};
+    return {"the address is not aligned for the type",
+      "Place the object at a multiple of alignof(T), or copy it with memcpy."};
   case error::read_only:
     return {"the memory was registered as const",
-      "Look at it as const T, and receive and read into other memory."};
+      "Access it as const T, and use other memory as the target of receives and reads."};
   case error::out_of_range:
     return {"the elements do not lie inside the memory",
-      "Check the number of the first one, and how many there are."};
+      "Check the index of the first element and the number of elements."};
   case error::remote_right_missing:
     return {"the remote buffer does not permit this",
-      "Its owner is to expose the memory with access::remote_write for "
-      "writes, remote_read for reads, remote_atomic for atomics, and to send the handle anew."};
+      "Its owner must expose the memory with access::remote_write for "
+      "writes, remote_read for reads, remote_atomic for atomics, and send the handle again."};
   case error::not_registered:
     return {"the operation needs registered memory",
-      "Batches and memory windows take no plain memory: use a "
+      "Batches and memory windows do not accept plain memory. Use a "
       "registered_buffer, a memory_region, or register_buffer() on the memory."};
   case error::no_lessor:
     return {"the peer grants no memory",
-      "Its program is to give a lessor to its queue pairs "
+      "The peer's program must set a lessor for its queue pairs "
       "(queue_pair_options::grant_from)."};
   case error::quota_exceeded:
     return {"the peer grants no more memory",
-      "Release what is not needed any more, ask for less, or raise the peer's "
+      "Release unused leases, request less, or raise the limits in the peer's "
       "lessor_options."};
   case error::lease_ended:
     return {"the lease has ended",
-      "It was released, taken back or handed over, or its time is over: renew it in time, "
-      "or ask for a new one."};
+      "It was released, recalled or handed over, or it expired. Renew leases in time, "
+      "or request a new one."};
   case error::inbox_full:
-    return {"the peer does not take what it is lent",
-      "Its program is to call async_receive_remote() as often as it is lent "
-      "something."};
+    return {"the peer does not accept the lent memory",
+      "The peer's program must call async_receive_remote() once for each loan."};
   case error::lease_failed:
     return {"the peer could not expose the memory",
-      "Its device, its limit of locked memory, or its queue pair is in trouble: "
-      "the peer's log tells."};
+      "The cause may be its device, its limit of locked memory, or its queue pair. "
+      "The peer's log has the reason."};
   case error::agent_ended:
-    return {"the peers' agents have parted",
-      "One of them could not go on, or heard what no agent says: the connection itself "
-      "may be well. Its leases are over."};
+    return {"the session between the agents has ended",
+      "One agent failed or received an invalid message. All leases have ended. The connection "
+      "itself may still work."};
   }
   return {"unknown rdma error", ""};
 }
@@ -224,45 +230,45 @@ text describe(wc_status value)
     return {"success", ""};
   case wc_status::local_length_error:
     return {"local length error",
-      "A message came that is longer than the receive posted for it, or "
-      "one was sent that is longer than the port carries. Post larger receives."};
+      "A message arrived that is longer than the receive posted for it, or "
+      "a message was sent that is longer than the port's limit. Post larger receives."};
   case wc_status::local_qp_operation_error:
     return {"local QP operation error",
-      "The work request asks for what this queue pair cannot do, for "
+      "The queue pair does not support the work request, for "
       "instance a read with read_atomic_depth 0."};
   case wc_status::local_eec_operation_error:
     return {"local EE context operation error", ""};
   case wc_status::local_protection_error:
     return {"local protection error",
-      "A local buffer lies outside its registration, was deregistered, "
+      "A local buffer is outside its registration, was deregistered, "
       "or is written to without access::local_write."};
   case wc_status::flushed:
     return {"work request flushed",
-      "The queue pair went to the error state before; the first failed "
-      "operation tells why."};
+      "The queue pair is in the error state. The first failed "
+      "operation has the reason."};
   case wc_status::memory_window_bind_error:
     return {"memory window bind error",
-      "The region lacks access::window_bind, or the range lies outside it."};
+      "The region lacks access::window_bind, or the range is outside it."};
   case wc_status::bad_response_error:
-    return {"bad response error", "The peer answered out of turn."};
+    return {"bad response error", "The peer sent an unexpected response."};
   case wc_status::local_access_error:
     return {"local access error", ""};
   case wc_status::remote_invalid_request_error:
     return {"remote invalid request error",
-      "The peer's receive is smaller than the message, or the "
-      "operation is one that its queue pair does not permit."};
+      "The peer's receive is smaller than the message, or the peer's "
+      "queue pair does not permit the operation."};
   case wc_status::remote_access_error:
     return {"remote access error",
-      "The remote key is unknown or no longer valid, the range leaves the "
-      "exposed memory, or the right to do this was not given."};
+      "The remote key is unknown or no longer valid, the range exceeds the "
+      "exposed memory, or the access right is missing."};
   case wc_status::remote_operation_error:
-    return {
-      "remote operation error", "The peer could not finish the operation; its own receive failed."};
+    return {"remote operation error",
+      "The peer could not complete the operation: its own receive failed."};
   case wc_status::retry_exceeded:
     return {"transport retry counter exceeded",
-      "The peer does not answer: its process ended, its queue "
+      "The peer does not acknowledge: its process ended, its queue "
       "pair is not connected to this one, or the path (GID, address, MTU, firewall) does not "
-      "carry."};
+      "work."};
   case wc_status::rnr_retry_exceeded:
     return {"RNR retry counter exceeded",
       "The peer has no receive posted. Post receives before the "
@@ -278,7 +284,7 @@ text describe(wc_status value)
   case wc_status::invalid_eec_state:
     return {"invalid EE context state", ""};
   case wc_status::fatal_error:
-    return {"fatal device error", "The device failed; open the context anew."};
+    return {"fatal device error", "The device failed. Create a new context."};
   case wc_status::response_timeout_error:
     return {"response timeout error", ""};
   case wc_status::general_error:
@@ -291,8 +297,8 @@ std::string memory_lock_limit()
 {
   rlimit limit{};
   if (::getrlimit(RLIMIT_MEMLOCK, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
-    return "there is no limit to that (RLIMIT_MEMLOCK), so that it is the memory or the device "
-           "that has no more";
+    return "this process may lock any amount (RLIMIT_MEMLOCK), so the memory or the device "
+           "is exhausted";
   return "this process may lock " + std::to_string(limit.rlim_cur / 1024) + " KiB (RLIMIT_MEMLOCK)";
 }
 
@@ -358,28 +364,29 @@ std::string likely_cause(const error_code& ec)
   {
   case ENOMEM:
     return "Registered memory is locked, and " + memory_lock_limit()
-      + ". Raise it to at least all bytes registered at a "
-        "time: `ulimit -l KIB` in a shell, a line `* - memlock unlimited` in "
+      + ". Raise the limit to at least the sum of all concurrent "
+        "registrations: `ulimit -l KIB` in a shell, a line `* - memlock unlimited` in "
         "/etc/security/limits.d/rdma.conf for logins, "
         "LimitMEMLOCK=infinity for a systemd service, --ulimit memlock=-1 for a container "
         "(`rdma_info --doctor`).";
   case EPERM:
   case EACCES:
-    return "The RDMA device may not be opened: give the user access to /dev/infiniband/uverbs* "
-           "(`rdma_info --doctor` names it).";
+    return "This process may not open the RDMA device. Give the user access to "
+           "/dev/infiniband/uverbs* "
+           "(`rdma_info --doctor` has details).";
   case EOPNOTSUPP:
-    return "The device cannot do this: see device::has_atomics(), has_memory_windows(), "
+    return "The device does not support this. See device::has_atomics(), has_memory_windows(), "
            "has_immediate_data() and "
            "has_shared_receive_queues(), and queue_pair::diagnose().";
   case EFAULT:
-    return "Part of the memory is not mapped, or may not be written to: memory that the program "
-           "itself cannot write is "
-           "registered for reading only (register_buffer() of a const buffer). Files on some file "
+    return "Part of the memory is not mapped or not writable. Memory that the program "
+           "itself cannot write can only be "
+           "registered for reading (register_buffer() of a const buffer). Files on some file "
            "systems cannot be "
            "registered.";
   case EMFILE:
   case ENFILE:
-    return "Too many open files: raise the limit (ulimit -n).";
+    return "Too many open files. Raise the limit (ulimit -n).";
   default:
     return {};
   }

@@ -18,8 +18,8 @@ loaded_library::loaded_library(
   const char* wanted = std::getenv(variable);
   if (wanted != nullptr && *wanted == '\0')
   {
-    reason_ = std::string(variable)
-      + " is set to nothing, which keeps the system's RDMA devices out of this program";
+    reason_ =
+      std::string(variable) + " is set to an empty value, which excludes the system's RDMA devices";
     return;
   }
   if (wanted != nullptr)
@@ -29,7 +29,7 @@ loaded_library::loaded_library(
   {
     const char* why = ::dlerror();
     reason_ = std::string("cannot load ") + file + " (" + (why != nullptr ? why : "no reason given")
-      + "); install the package " + package + " to " + use;
+      + "). Install the package " + package + " to " + use;
     return;
   }
   if (::link_map* map = nullptr; ::dlinfo(handle_, RTLD_DI_LINKMAP, &map) == 0 && map != nullptr)
@@ -38,7 +38,8 @@ loaded_library::loaded_library(
 
 std::string loaded_library::reason() const
 {
-  return handle_ != nullptr ? path_ + " is too old: it lacks " + missing_ : reason_;
+  return handle_ != nullptr ? path_ + " is too old: it lacks " + missing_ + ". Update rdma-core"
+                            : reason_;
 }
 
 } // namespace rdma::verbs

@@ -14,19 +14,19 @@
 
 namespace rdma::verbs {
 
-// A shared library that is loaded at run time and never closed: what rdma-core loads in its turn
-// registers handlers that outlive any one user.
+// A shared library that is loaded at run time and never closed, because rdma-core's own plug-ins
+// register handlers that outlive any user of it.
 class loaded_library
 {
 public:
-  // The file that the environment variable names, or else this one. `use` tells what the package is
-  // good for.
+  // Loads the file that the environment variable names, otherwise `file`. `use` is the purpose of
+  // the package, for the error text.
   loaded_library(const char* variable, const char* file, const char* package, const char* use);
 
   [[nodiscard]] bool loaded() const noexcept { return handle_ != nullptr && missing_.empty(); }
   [[nodiscard]] const std::string& path() const noexcept { return path_; }
 
-  // Why it is not loaded(), for a person to read.
+  // Returns why loaded() is false, as text for the user.
   [[nodiscard]] std::string reason() const;
 
   template <class Function>

@@ -15,8 +15,8 @@ std::atomic<std::uint32_t> fork_count{0};
 
 namespace {
 
-// Before main(), so that no object is made earlier. vfork() and posix_spawn() call no such handler,
-// and need none: their children only go on to another program.
+// Registered before main(), so that no object is constructed earlier. vfork() and posix_spawn() do
+// not call fork handlers and do not need to: their children only execute another program.
 [[maybe_unused]] const int mark_fork_handlers =
   ::pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
 

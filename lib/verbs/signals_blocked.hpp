@@ -12,8 +12,8 @@
 
 namespace rdma::detail {
 
-// While a thread of the library's own is started, which inherits the mask: the program's signals
-// are for the program's threads.
+// Blocks all signals while the library starts a thread, which inherits the mask. Signals are for
+// the program's own threads.
 class signals_blocked
 {
 public:

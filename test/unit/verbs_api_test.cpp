@@ -76,7 +76,7 @@ TEST_CASE("an empty BOOST_RDMA_LIBIBVERBS keeps the system's devices out and say
   CHECK(found["status"] == "0");
   CHECK(found["functions"] == "none");
   CHECK(found["path"].empty());
-  CHECK(contains(found["reason"], "BOOST_RDMA_LIBIBVERBS is set to nothing"));
+  CHECK(contains(found["reason"], "BOOST_RDMA_LIBIBVERBS is set to an empty value"));
 }
 
 TEST_CASE("a libibverbs that does not exist is named in the reason")
