@@ -31,7 +31,7 @@ std::atomic<int> frame_count{0};
 
 void note() noexcept
 {
-  // relaxed: a plain counter; whoever reads it has joined what is counted by other means
+  // relaxed: a plain counter; its reader has synchronised with the counted threads by other means
   if (!counting.load(std::memory_order_relaxed))
     return;
   if (count.fetch_add(1, std::memory_order_relaxed) == 0)
@@ -42,7 +42,7 @@ void note() noexcept
 
 #if BOOST_RDMA_TEST_OWN_MALLOC
 
-// Every function of stdlib.h and malloc.h that gives memory. operator new ends in one of them, too.
+// Every allocating function of stdlib.h and malloc.h. operator new calls one of them, too.
 extern "C" {
 void* __libc_malloc(std::size_t);
 void* __libc_calloc(std::size_t, std::size_t);
@@ -111,7 +111,7 @@ void* reallocarray(void* p, std::size_t n, std::size_t size)
 
 #else
 
-// All of them: the sanitizers' own do not end in one another.
+// All forms are replaced: the sanitizers' own do not call each other.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept
 {
   note();
@@ -208,7 +208,7 @@ namespace test {
 allocation_count::allocation_count() noexcept
 {
   void* first[1];
-  ::backtrace(first, 1); // its own first call allocates
+  ::backtrace(first, 1); // the first call of backtrace() allocates
   frame_count.store(0, std::memory_order_relaxed);
   count.store(0, std::memory_order_relaxed);
   counting.store(true, std::memory_order_seq_cst);

@@ -15,8 +15,8 @@
 
 namespace test {
 
-/// Counts what the whole process takes from the heap: every thread, malloc as well as new.
-/** Under the sanitizers, which have a malloc of their own, only what goes through new. */
+/// Counts heap allocations of the whole process: of all threads, by malloc and by new.
+/** Sanitizers replace malloc; under them only allocations through new are counted. */
 class allocation_count
 {
 public:
@@ -26,19 +26,19 @@ public:
   allocation_count(const allocation_count&) = delete;
   allocation_count& operator=(const allocation_count&) = delete;
 
-  /// Allocations since the start, or until stop().
+  /// Returns the number of allocations since the start, or until stop().
   [[nodiscard]] std::size_t value() const noexcept;
   void stop() noexcept;
 
-  /// Whether malloc and its relatives are counted in this build; new always is.
+  /// Returns true if this build counts malloc and related functions; new is always counted.
   [[nodiscard]] static bool sees_malloc() noexcept;
 
-  /// Where the first one came from, for the message of a test that fails.
+  /// Returns the call stack of the first allocation, for the message of a failing test.
   [[nodiscard]] static std::string first();
 };
 
-/// What `round` takes from the heap each time it is called: the least of a few calls.
-/** A thread of the library's that is just starting takes something once, and in any of them. */
+/// Returns the number of allocations of each call of `round`: the minimum of a few calls.
+/** A library thread that is just starting allocates once, during any of the calls. */
 template <class Round>
 [[nodiscard]] std::size_t allocations_of_each(Round&& round)
 {

@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TEST_COMMON_CATCH_HPP
 #define BOOST_RDMA_TEST_COMMON_CATCH_HPP
 
-// Catch2 as the tests use it: version 2.13 (Debian 12) or 3 (Debian 13).
+// Includes Catch2 2.13 (Debian 12) or 3 (Debian 13).
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_all.hpp>

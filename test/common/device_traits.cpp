@@ -19,59 +19,60 @@ namespace {
 
 struct deviation
 {
-  const char* device; // names that begin so
+  const char* device; // prefix of the names of these devices
   feature lacks;
   const char* reason;
 };
 
-// Every known difference between devices. A device that is not here has it all.
+// Every known deviation of a device. A device without an entry has all features.
 constexpr deviation deviations[] = {
   {"soft", feature::pinned_memory,
-    "the software device moves bytes as the program itself does, and pins no pages"},
+    "the software device copies data through the program's own address space and pins no pages"},
   {"soft", feature::connection_manager,
     "the software device has no connection manager (librdmacm)"},
   {"rxe", feature::local_statuses,
-    "rxe says LOC_QP_OP_ERR where a buffer's key or size does not permit it, and REM_OP_ERR to the "
+    "rxe reports LOC_QP_OP_ERR for a wrong key or size of a local buffer, and REM_OP_ERR to the "
     "peer (rxe_req.c, rxe_requester; rxe_resp.c, send_data_in)"},
   {"rxe", feature::completion_details,
-    "rxe gives the kernel's ib_wc_flags for libibverbs' own (IB_WC_GRH with every receive, 'with "
-    "invalidate' as IBV_WC_IP_CSUM_OK), no src_qp for RC and no vendor_err (rxe_resp.c, "
-    "do_complete)"},
+    "rxe returns the kernel's ib_wc_flags instead of those of libibverbs (IB_WC_GRH with every "
+    "receive, 'with invalidate' as IBV_WC_IP_CSUM_OK), no src_qp for RC and no vendor_err "
+    "(rxe_resp.c, do_complete)"},
   {"rxe", feature::affiliated_events,
-    "rxe raises no events about queue pairs but IBV_EVENT_SQ_DRAINED (drivers/infiniband/sw/rxe)"},
+    "rxe raises only the queue pair event IBV_EVENT_SQ_DRAINED (drivers/infiniband/sw/rxe)"},
   {"rxe", feature::argument_checks,
-    "rxe checks fewer arguments than InfiniBand wants (rxe_qp.c, rxe_qp_chk_attr; librxe's "
+    "rxe checks fewer arguments than InfiniBand requires (rxe_qp.c, rxe_qp_chk_attr; librxe's "
     "post_send)"},
   {"rxe", feature::exact_depths,
-    "rxe rounds queues up, and gives a slot back when it completes (rxe_queue.c, rxe_comp.c)"},
+    "rxe rounds queue depths up, and frees a slot at its completion (rxe_queue.c, rxe_comp.c)"},
   {"rxe", feature::read_limits,
-    "rxe's responder takes any number of reads, and its requester waits for ever without a depth "
+    "rxe's responder accepts any number of reads, and its requester hangs with a depth of zero "
     "(rxe_resp.c, check_resource; rxe_req.c, check_init_depth)"},
   {"rxe", feature::reset_forgets, "rxe leaves completions in their queue (rxe_qp.c, rxe_qp_reset)"},
   {"rxe", feature::drained_queue_resumes,
-    "rxe goes on only when something more is posted (rxe_qp.c, rxe_qp_from_attr: IB_QPS_RTS)"},
+    "rxe resumes only at the next post (rxe_qp.c, rxe_qp_from_attr: IB_QPS_RTS)"},
   {"rxe", feature::late_receive_flush,
-    "rxe does not learn of a receive before something arrives (librxe's post_recv stays in user "
+    "rxe detects a posted receive only when a packet arrives (librxe's post_recv stays in user "
     "space)"},
   {"rxe", feature::answers_checked_first,
-    "rxe looks at the place for an atomic's answer when the peer has carried it out (rxe_comp.c, "
+    "rxe checks the local buffer of an atomic only after the peer has executed it (rxe_comp.c, "
     "do_atomic)"},
   {"rxe", feature::refusal_keeps_receive,
-    "rxe takes the receive of a write with immediate data before it looks at the key (rxe_resp.c, "
-    "check_resource)"},
+    "rxe consumes the receive of a write with immediate data before it checks the key "
+    "(rxe_resp.c, check_resource)"},
   {"rxe", feature::window_bounds,
-    "rxe keeps to the bounds of a window's region rather than its own (rxe_resp.c, check_rkey)"},
+    "rxe checks the bounds of a window's region, not of the window (rxe_resp.c, check_rkey)"},
   {"rxe", feature::unbound_invalidation,
-    "rxe follows the null pointer of a window that is not bound, and the kernel with it (rxe_mw.c, "
+    "rxe dereferences the null pointer of an unbound window, which crashes the kernel (rxe_mw.c, "
     "rxe_do_invalidate_mw)"},
   {"rxe", feature::unbinds_on_destroy,
-    "rxe waits 50 s for windows that the queue pair has bound, and leaks it (rxe_mw.c, rxe_pool.c "
-    "__rxe_cleanup)"},
+    "rxe waits 50 s for the windows of a destroyed queue pair, and then leaks it (rxe_mw.c, "
+    "rxe_pool.c __rxe_cleanup)"},
   {"siw", feature::atomics, "iWARP has no atomics (RFC 5040)"},
   {"siw", feature::memory_windows, "drivers/infiniband/sw/siw implements no memory windows"},
   {"siw", feature::write_with_immediate,
-    "iWARP has no write with immediate (RFC 7306 is not there)"},
-  {"siw", feature::exact_statuses, "iWARP ends the connection where InfiniBand answers with a NAK"},
+    "siw has no write with immediate data (it does not implement RFC 7306)"},
+  {"siw", feature::exact_statuses,
+    "iWARP ends the connection in cases where InfiniBand sends a NAK"},
   {"siw", feature::endpoint_descriptions, "iWARP connects by RDMA-CM only"},
 };
 
@@ -96,7 +97,7 @@ bool emulated()
 std::string missing(feature wanted)
 {
   if (wanted == feature::software_device && device_name().rfind("soft", 0) != 0)
-    return "it is about the wire, the engine or the settings of this library's software device";
+    return "tests the wire, the engine or the settings of this library's software device";
   for (const deviation& each : deviations)
     if (each.lacks == wanted && device_name().rfind(each.device, 0) == 0)
       return each.reason;
@@ -105,7 +106,7 @@ std::string missing(feature wanted)
 
 bool has(feature wanted)
 {
-  static std::set<std::pair<std::string, feature>> told; // by test case, each once
+  static std::set<std::pair<std::string, feature>> told; // each feature once per test case
   const std::string why = missing(wanted);
   if (!why.empty() && told.emplace(Catch::getResultCapture().getCurrentTestName(), wanted).second)
     WARN("left out on " << device_name() << ": " << why);
@@ -117,8 +118,8 @@ void need(feature wanted)
   if (const std::string why = missing(wanted); !why.empty())
   {
     WARN("skipped on " << device_name() << ": " << why);
-    throw Catch::TestFailureException(); // ends a test case, and fails it only after a failed
-                                         // assertion
+    throw Catch::TestFailureException(); // ends the test case, which fails only if an assertion
+                                         // failed before
   }
 }
 

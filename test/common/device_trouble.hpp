@@ -15,12 +15,11 @@
 #include <stdexcept>
 #include <vector>
 
-// Trouble that any device reports, made with plain verbs.
+// Provokes device errors with plain verbs.
 
 namespace test {
 
-/// A queue pair without a peer, whose receives complete on `queue`, or on a queue of one entry of
-/// its own.
+/// A queue pair without a peer. Its receives complete on `queue`, or on its own queue of one entry.
 class troublemaker
 {
 public:
@@ -34,7 +33,7 @@ public:
     with.send_cq = with.recv_cq = queue;
     with.qp_type = IBV_QPT_RC;
     with.cap.max_send_wr = 1;
-    // One more than fits: rxe reports every completion that does not.
+    // One more than fits: rxe reports every completion that does not fit.
     const int receives = queue->cqe + 1;
     with.cap.max_recv_wr = static_cast<std::uint32_t>(receives);
     with.cap.max_send_sge = with.cap.max_recv_sge = 1;
@@ -45,7 +44,7 @@ public:
     must(api_.modify_qp(
       qp_, &to, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS));
     ibv_recv_wr receive{};
-    receive.wr_id = ~std::uint64_t{0}; // of no operation
+    receive.wr_id = ~std::uint64_t{0}; // belongs to no operation
     for (int i = 0; i < receives; ++i)
     {
       ibv_recv_wr* bad = nullptr;
@@ -62,7 +61,7 @@ public:
   troublemaker(const troublemaker&) = delete;
   troublemaker& operator=(const troublemaker&) = delete;
 
-  /// More receives are flushed than the completion queue holds: IBV_EVENT_CQ_ERR.
+  /// Flushes more receives than the completion queue holds, which raises IBV_EVENT_CQ_ERR.
   void overrun()
   {
     ibv_qp_attr to{};
@@ -75,13 +74,13 @@ private:
   static T* need(T* made)
   {
     if (made == nullptr)
-      throw std::runtime_error("no trouble to be had");
+      throw std::runtime_error("cannot provoke the device error");
     return made;
   }
   static void must(int error)
   {
     if (error != 0)
-      throw std::runtime_error("no trouble to be had");
+      throw std::runtime_error("cannot provoke the device error");
   }
 
   const rdma::verbs::api& api_;

@@ -14,18 +14,19 @@
 #include <utility>
 #include <variant>
 
-// Each asynchronous operation as a type: what must be there before it, what its peer must do for it
-// to succeed, how it is started with any token or none, and what it must have done.
+// Each asynchronous operation as a type with: the preconditions, the peer's part of a successful
+// operation, the start with any token or the default token, and the check of the result.
 
 namespace test {
 
-/// A batch stays until its handler was called or destroyed, and so goes after the io_context.
+/// A batch must exist until its handler was called or destroyed, so it is destroyed after the
+/// io_context.
 struct batch_holder
 {
   rdma::batch batch;
 };
 
-/// What an operation works on. `QueuePair` is the type whose operations are started.
+/// The objects that the operations use. `QueuePair` is the type whose operations are started.
 template <class QueuePair>
 struct operation_fixture
   : batch_holder
@@ -67,13 +68,13 @@ struct operation_fixture
   rdma::remote_buffer bound;
 };
 
-/// What operations have in common unless they say otherwise.
+/// Defaults of all operations.
 struct any_operation
 {
   template <class QueuePair>
   using fixture = operation_fixture<QueuePair>;
 
-  /// Before the operation is started, however it may end.
+  /// Prepares the operation for any outcome.
   template <class Fixture>
   static void arrange(Fixture&)
   {

@@ -16,11 +16,11 @@
 #include <stdexcept>
 #include <variant>
 
-// Handlers and tokens of the awkward kinds.
+// Handlers and tokens with unusual properties.
 
 namespace test {
 
-/// Where results of any operation go; `Value` is std::monostate where there is none.
+/// Stores the result of any operation; `Value` is std::monostate if there is none.
 template <class Value>
 struct result
 {
@@ -64,7 +64,7 @@ private:
   std::unique_ptr<result<Value>*> target_;
 };
 
-/// Throws when it is copied: nothing may copy a handler that can be moved.
+/// Throws when it is copied: a movable handler must never be copied.
 template <class Value>
 class throwing_copy_handler
 {
@@ -94,7 +94,7 @@ private:
   result<Value>* target_;
 };
 
-/// Larger than any place that is kept ready for handlers.
+/// Larger than any storage that is reserved for handlers.
 template <class Value>
 struct large_handler
 {
@@ -108,13 +108,13 @@ struct large_handler
   }
 };
 
-/// A token of a user's own: the initiating function returns a shared result that can be looked at.
+/// A user-defined token: the initiating function returns a shared result.
 template <class Value>
 struct watched_t
 {
 };
 
-/// Counts what goes through it.
+/// Counts allocations and live objects.
 template <class T>
 struct counting_allocator
 {

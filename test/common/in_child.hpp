@@ -24,12 +24,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// The thread sanitizer's runtime ends a child that starts a thread.
+// The thread sanitizer's runtime ends a child process that starts a thread.
 #if BOOST_RDMA_TEST_THREAD_SANITIZER
 #define BOOST_RDMA_TEST_FORKS()                                                                    \
   do                                                                                               \
   {                                                                                                \
-    WARN("skipped: children of fork() start no threads under the thread sanitizer");               \
+    WARN("skipped: the thread sanitizer allows no threads in children of fork()");                 \
     return;                                                                                        \
   } while (false)
 #else
@@ -39,7 +39,7 @@
 namespace test {
 
 #if BOOST_RDMA_TEST_ADDRESS_SANITIZER
-/// How often each other thread of this process has gone to sleep; nothing when one is awake.
+/// Returns the number of context switches of each other thread; nothing if one is awake.
 inline std::optional<std::map<std::string, std::string>> sleeping_threads()
 {
   std::map<std::string, std::string> result;
@@ -61,9 +61,9 @@ inline std::optional<std::map<std::string, std::string>> sleeping_threads()
 }
 
 /// Waits until every other thread of this process sleeps. The address sanitizer does not hold its
-/// allocator's locks over fork(), so that a child whose parent had a thread in malloc() finds them
-/// locked for ever (github.com/google/sanitizers/issues/774). Asleep twice, and not awake in
-/// between, they all slept at the same time.
+/// allocator's locks over fork(), so a child whose parent had a thread in malloc() finds them
+/// locked forever (github.com/google/sanitizers/issues/774). Threads that sleep in two samples and
+/// did not wake up in between slept at the same time.
 inline void wait_for_sleeping_threads()
 {
   for (auto before = sleeping_threads();; std::this_thread::yield())
@@ -78,7 +78,7 @@ inline void wait_for_sleeping_threads()
 inline void wait_for_sleeping_threads() {}
 #endif
 
-/// Runs `body` in a child; what it says is wrong, or how it died.
+/// Runs `body` in a child process. Returns its error text, or how it died; empty on success.
 [[nodiscard]] inline std::string in_child(const std::function<std::string()>& body)
 {
   wait_for_sleeping_threads();

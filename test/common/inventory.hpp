@@ -21,14 +21,14 @@
 
 namespace test {
 
-/// What this process has open and running.
+/// The open descriptors and running threads of this process.
 struct inventory
 {
-  /// Threads, but for those that are ending: one that was joined is listed for a moment longer.
+  /// Counts threads except those that are ending: a joined thread stays listed for a moment.
   static std::size_t count_threads()
   {
     constexpr unsigned long ending =
-      0x4; // PF_EXITING (include/linux/sched.h), set before whoever joins is told
+      0x4; // PF_EXITING (include/linux/sched.h), set before the joining thread wakes up
     std::size_t found = 0;
     for (const auto& each : std::filesystem::directory_iterator("/proc/self/task"))
     {
@@ -36,7 +36,7 @@ struct inventory
       std::ifstream file(each.path() / "stat");
       std::string line;
       if (!std::getline(file, line))
-        continue; // it has gone meanwhile
+        continue; // the thread has ended meanwhile
       std::istringstream fields(line.substr(line.rfind(')') + 1));
       std::string skipped;
       for (int i = 0; i < 6; ++i)
@@ -66,7 +66,7 @@ struct inventory
   }
 };
 
-/// The inventory when it is as it was before, or when patience ends.
+/// Waits until the inventory equals `before` or the time limit expires; returns the last one.
 [[nodiscard]] inline inventory settled_inventory(const inventory& before)
 {
   const auto limit = std::chrono::steady_clock::now() + patience;

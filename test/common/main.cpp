@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Catch's main(), compiled once for all lanes, and what a test case tells test/vm/suite.
+// Catch's main(), compiled once for all lanes, and the report of each test case to test/vm/suite.
 
 #if __has_include(<catch2/catch_all.hpp>)
 #include <catch2/catch_session.hpp>
@@ -38,8 +38,8 @@ namespace {
 
 /// Adds a line for each test case to the file that BOOST_RDMA_TEST_REPORT names.
 /**
- * The assertions that passed, those that failed, and what was left out for which reason, separated
- * by tabs. Catch's exit code does not tell a test case that was skipped from one that passed.
+ * A line contains the numbers of passed and failed assertions and the reasons for omitted parts,
+ * separated by tabs. Catch's exit code does not distinguish a skipped test case from a passed one.
  */
 class report : public listener_base
 {
@@ -50,7 +50,7 @@ public:
   bool assertionEnded(const Catch::AssertionStats& stats) override
   {
     take_reasons(stats);
-    return false; // it does not want the messages kept
+    return false; // the messages need not be kept
   }
 #else
   void assertionEnded(const Catch::AssertionStats& stats) override { take_reasons(stats); }
@@ -70,7 +70,7 @@ public:
   }
 
 private:
-  // What BOOST_RDMA_TEST_NEEDS and BOOST_RDMA_TEST_LEAVES_OUT say.
+  // Collects the messages of test::has(), test::need() and BOOST_RDMA_TEST_NEEDS.
   void take_reasons(const Catch::AssertionStats& stats)
   {
     for (const Catch::MessageInfo& each : stats.infoMessages)

@@ -12,8 +12,8 @@
 
 namespace test {
 
-/// How long a test waits for what must come: longer than anything here takes, on any machine. What
-/// must not come is shown by what comes instead.
+/// Time limit of a wait for an expected event: longer than anything takes on any machine. The
+/// absence of an event is tested by another event that happens instead.
 inline constexpr std::chrono::seconds patience{60};
 
 } // namespace test

@@ -30,7 +30,7 @@ namespace test {
 namespace asio = boost::asio;
 using rdma::error_code;
 
-/// Runs io until done() holds; false when that takes too long or nothing is left to run.
+/// Runs io until done() holds. Returns false if the time limit expires or no work is left.
 template <class Condition>
 [[nodiscard]] bool run_until(asio::io_context& io, Condition done)
 {
@@ -45,7 +45,7 @@ template <class Condition>
   return true;
 }
 
-/// Runs both until done() holds, in turns.
+/// Runs both contexts in turns until done() holds.
 template <class Condition>
 [[nodiscard]] bool run_until(asio::io_context& a, asio::io_context& b, Condition done)
 {
@@ -62,7 +62,7 @@ template <class Condition>
   return true;
 }
 
-/// Runs io until it has nothing left to do; false when that takes too long.
+/// Runs io until no work is left. Returns false if the time limit expires.
 [[nodiscard]] inline bool run_out(asio::io_context& io)
 {
   io.restart();
@@ -76,7 +76,7 @@ inline rdma::context make_context(rdma::context_options options = {})
   return rdma::context(options);
 }
 
-/// Connects two queue pairs, in this process, by what a user would send from one to the other.
+/// Connects two queue pairs in this process with the endpoint texts that users would exchange.
 template <class A, class B>
   requires requires(A& a, B& b) { a.local_endpoint(), b.local_endpoint(); }
 void connect(A& a, B& b)
@@ -88,7 +88,7 @@ void connect(A& a, B& b)
   b.connect(rdma::endpoint_description::parse(from_a));
 }
 
-/// Two connected queue pairs in one io_context, each in a context of its own as if on two hosts.
+/// Two connected queue pairs in one io_context, each in its own context as if on two hosts.
 template <class QueuePair = rdma::queue_pair>
 struct basic_link
 {
@@ -108,7 +108,7 @@ struct basic_link
 };
 using linked_pair = basic_link<>;
 
-/// What a handler was called with, and how often.
+/// Stores the arguments of a handler and the number of its calls.
 template <class... Values>
 struct record
 {
@@ -144,7 +144,7 @@ inline std::string text_of(const rdma::const_buffer& buffer)
   return {static_cast<const char*>(buffer.data()), buffer.size()};
 }
 
-/// A buffer of the pool that holds this text.
+/// Returns a buffer of the pool that contains this text.
 inline rdma::registered_buffer buffer_of(const rdma::context& context, std::string_view text)
 {
   rdma::registered_buffer buffer = context.allocate(text.size());

@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TEST_COMMON_SANITIZERS_HPP
 #define BOOST_RDMA_TEST_COMMON_SANITIZERS_HPP
 
-// Which sanitizer looks on, in GCC's words and in Clang's: 1 or 0.
+// Defines the active sanitizers as 1 or 0, for GCC and Clang.
 #if defined(__has_feature)
 #define BOOST_RDMA_TEST_ADDRESS_SANITIZER __has_feature(address_sanitizer)
 #define BOOST_RDMA_TEST_THREAD_SANITIZER __has_feature(thread_sanitizer)

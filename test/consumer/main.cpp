@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Sends a message to itself and back, over whatever device is the best here, and says which version
-// of the library and which device that was.
+// Sends a message to itself and back over the best device of this host, and prints the version of
+// the library and the device.
 
 #include <boost_rdma.hpp>
 #include <boost_rdma/version.hpp>
@@ -67,7 +67,7 @@ int main()
   {
     asio::io_context io;
     rdma::context rdma;
-    rdma::acceptor acceptor(io, rdma, {asio::ip::address_v4::loopback(), 0}); // a port that is free
+    rdma::acceptor acceptor(io, rdma, {asio::ip::address_v4::loopback(), 0}); // any free port
     int failures = 0;
     const auto ended = [&failures](const std::exception_ptr& failed)
     {

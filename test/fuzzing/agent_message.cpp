@@ -15,7 +15,7 @@
 #include <optional>
 #include <span>
 
-// What the peer's agent sent, as doc/agent_protocol.md has it.
+// Fuzzes the decoder of messages of the peer's agent (doc/agent_protocol.md).
 
 using namespace rdma::detail;
 using test::require;
@@ -27,24 +27,24 @@ void require_memory(const agent_message& m)
   const rdma::remote_buffer& memory = m.memory;
   const bool exposed = m.type == message_type::lend || m.type == message_type::granted;
   const bool any = exposed || m.type == message_type::allocate;
-  require(any == (memory.size() != 0), "memory has bytes, and nothing else has");
+  require(any == (memory.size() != 0), "exactly the messages with memory have a size");
   require(any == (memory.rights() != rdma::access::local_read),
-    "memory has rights, and nothing else has");
-  require(exposed == (memory.keys() != device_keys{}),
-    "memory that is reachable has a key, and no other has");
-  require(exposed || memory.address() == 0, "memory that is only asked for is nowhere yet");
-  require(rdma::permits(rdma::remote_access, memory.rights()), "only remote rights are given away");
+    "exactly the messages with memory have rights");
+  require(exposed == (memory.keys() != device_keys{}), "exactly reachable memory has a key");
+  require(exposed || memory.address() == 0, "requested memory has no address");
+  require(
+    rdma::permits(rdma::remote_access, memory.rights()), "only remote rights are transferable");
   require(memory.size() <= UINT64_MAX - memory.address(), "memory ends within the address space");
 }
 
 void require_lifetime(std::uint64_t wire)
 {
   const std::chrono::milliseconds lifetime = from_wire(wire);
-  require(lifetime >= std::chrono::milliseconds::zero(), "no lifetime is negative");
+  require(lifetime >= std::chrono::milliseconds::zero(), "a lifetime is not negative");
   const std::uint64_t again = to_wire(lifetime);
   require(again == wire || again == agent_message::no_limit,
-    "lifetimes stay as they are, or have no limit");
-  require(from_wire(again) == lifetime, "a lifetime means the same again");
+    "a lifetime survives conversion or becomes unlimited");
+  require(from_wire(again) == lifetime, "a converted lifetime has the same value");
 }
 
 } // namespace
@@ -56,32 +56,32 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!read)
     return 0;
   const agent_message& m = *read;
-  require(size == agent_message::encoded_size, "messages have one size");
-  require(std::ranges::equal(m.encode(), bytes), "what is read is written as it was");
+  require(size == agent_message::encoded_size, "all messages have the same size");
+  require(std::ranges::equal(m.encode(), bytes), "a decoded message encodes to the same bytes");
 
-  require(
-    m.type >= message_type::allocate && m.type <= message_type::refused, "no other types are read");
+  require(m.type >= message_type::allocate && m.type <= message_type::refused, "the type is known");
   const bool wants_no_answer =
     (m.type == message_type::release && m.id == 0) || m.type == message_type::recall;
-  require(m.is_request() + m.is_answer() + wants_no_answer == 1, "a message is of one kind");
-  require(wants_no_answer == (m.id == 0), "requests and their answers have ids");
+  require(m.is_request() + m.is_answer() + wants_no_answer == 1,
+    "a message is a request, an answer or needs no answer");
+  require(wants_no_answer == (m.id == 0), "exactly requests and answers have ids");
 
   const bool of_lease = m.type != message_type::allocate && m.type != message_type::done
     && m.type != message_type::refused;
-  require(of_lease == (m.lease != 0), "what is about a lease says which");
+  require(of_lease == (m.lease != 0), "exactly the messages about a lease have its number");
   require((m.type == message_type::allocate) == (m.alignment != 0),
-    "alignments are asked for, and not given");
+    "exactly allocate requests have an alignment");
   const bool of_time = m.type == message_type::allocate || m.type == message_type::renew
     || m.type == message_type::lend || m.type == message_type::done
     || m.type == message_type::granted;
-  require(of_time || m.lifetime == 0, "nothing else has a lifetime");
+  require(of_time || m.lifetime == 0, "other messages have no lifetime");
   require_lifetime(m.lifetime);
   require_memory(m);
 
-  require(m.status <= refusal_status_last, "no other statuses are read");
+  require(m.status <= refusal_status_last, "the status is known");
   require((m.type == message_type::refused) == (m.status != refusal_status::none),
-    "refusals have a reason");
-  require(
-    bool(error_of(m.status)) == (m.type == message_type::refused), "every reason is an error");
+    "exactly refusals have a status");
+  require(bool(error_of(m.status)) == (m.type == message_type::refused),
+    "exactly refusals map to an error");
   return 0;
 }

@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-// The control channel. The input's first byte says in how many ways it is cut, as many bytes after
-// it how large the pieces are, in turn; the rest is what the peer sent.
+// Fuzzes the control channel. The first byte of the input is the number of fragment sizes, the
+// following bytes are these sizes, used in turn, and the rest is the byte stream of the peer.
 
 namespace {
 
@@ -28,14 +28,14 @@ using test::require;
 
 struct outcome
 {
-  std::vector<std::uint8_t> types; // of the frames
+  std::vector<std::uint8_t> types; // types of the frames
   std::vector<std::string> payloads;
-  bool malformed = false; // after them
+  bool malformed = false; // after these frames
 
   bool operator==(const outcome&) const = default;
 };
 
-// doc/upgrade_protocol.md, with all of the stream at hand.
+// A reference decoder (doc/upgrade_protocol.md) that has the whole stream.
 outcome expected(bytes stream)
 {
   outcome result;
@@ -61,13 +61,13 @@ outcome expected(bytes stream)
   return result;
 }
 
-outcome read_in_pieces(bytes stream, bytes cuts)
+outcome read_fragments(bytes stream, bytes cuts)
 {
   outcome result;
   frame_reader reader;
   for (std::size_t turn = 0; !stream.empty() && !result.malformed; ++turn)
   {
-    // Nothing is a piece, too, but must not be the only one.
+    // Empty fragments are allowed, but not exclusively: the loop must make progress.
     const std::size_t cut = cuts.empty() ? stream.size() : cuts[turn % cuts.size()] + turn % 2;
     bytes buffer = stream.first(std::min(cut, stream.size()));
     stream = stream.subspan(buffer.size());
@@ -78,11 +78,11 @@ outcome read_in_pieces(bytes stream, bytes cuts)
       result.payloads.push_back(reader.payload());
     }
     result.malformed = next == frame_reader::result::malformed;
-    require(result.malformed || piece.empty(), "the input is used up before more is wanted");
+    require(result.malformed || buffer.empty(), "the reader consumes its input");
   }
   if (result.malformed)
-    require(reader.read(stream) == frame_reader::result::malformed,
-      "malformed once is malformed for good");
+    require(
+      reader.read(stream) == frame_reader::result::malformed, "a malformed stream stays malformed");
   return result;
 }
 
@@ -97,7 +97,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const bytes cuts = input.subspan(1, count);
   const bytes stream = input.subspan(1 + count);
 
-  require(read_in_pieces(stream, cuts) == expected(stream),
-    "frames are what the protocol says, whatever the pieces that they arrive in");
+  require(read_fragments(stream, cuts) == expected(stream),
+    "the frames equal those of the reference decoder, for any fragments");
   return 0;
 }

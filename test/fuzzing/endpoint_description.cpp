@@ -24,17 +24,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const endpoint_description read = endpoint_description::parse(input, ec);
   if (ec)
   {
-    require(
-      ec == rdma::error::malformed_description, "there is one error for all that is malformed");
-    require(read == endpoint_description(), "what is malformed is not used in part");
+    require(ec == rdma::error::malformed_description, "malformed input has one error");
+    require(read == endpoint_description(), "malformed input yields an empty result");
     return 0;
   }
-  require(size <= endpoint_description::text_size_max, "what is too long is malformed");
+  require(size <= endpoint_description::text_size_max, "a text above the size limit is malformed");
 
   const std::string text = read.text();
-  require(text.size() <= endpoint_description::text_size_max, "a text is not too long");
+  require(text.size() <= endpoint_description::text_size_max, "a text respects the size limit");
   require(std::all_of(text.begin(), text.end(), [](char c) { return c > ' ' && c < 127; }),
-    "a text fits a line of HTTP");
-  require(endpoint_description::parse(text, ec) == read && !ec, "a text is read as it was written");
+    "a text fits into a line of HTTP");
+  require(
+    endpoint_description::parse(text, ec) == read && !ec, "a text parses to the same description");
   return 0;
 }

@@ -36,19 +36,19 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const remote_buffer whole = remote_buffer::decode(bytes, ec);
   if (ec)
   {
-    require(
-      ec == rdma::error::malformed_description, "there is one error for all that is malformed");
+    require(ec == rdma::error::malformed_description, "malformed input has one error");
     require(whole.size() == 0 && whole.address() == 0 && whole.keys() == rdma::detail::device_keys{}
         && whole.rights() == rdma::access::local_read,
-      "what is malformed is not used in part");
+      "malformed input yields an empty result");
     return 0;
   }
-  require(size == remote_buffer::encoded_size, "the form has one size");
-  require(rdma::permits(rdma::remote_access, whole.rights()), "only remote rights are given away");
+  require(size == remote_buffer::encoded_size, "the encoded form has one size");
+  require(
+    rdma::permits(rdma::remote_access, whole.rights()), "only remote rights are transferable");
   require(whole.size() <= UINT64_MAX - whole.address(), "the range ends within the address space");
-  require(std::ranges::equal(whole.encode(), bytes), "what is read is written as it was");
+  require(std::ranges::equal(whole.encode(), bytes), "a decoded buffer encodes to the same bytes");
 
-  // Parts at offsets that the input itself gives, which are anything at all.
+  // Takes parts at arbitrary offsets that the input provides.
   const std::uint64_t a = whole.address() ^ (whole.size() << 3);
   const std::uint64_t b = whole.size() ^ (whole.address() >> 5);
   require_inside(whole.slice(a, b), whole);
@@ -60,8 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   };
   const remote_buffer elements = whole.elements<odd>(a % 7, b % 5, ec);
   require_inside(elements, whole);
-  require(
-    ec ? elements.size() == 0 : elements.size() == b % 5 * sizeof(odd), "elements are all or none");
+  require(ec ? elements.size() == 0 : elements.size() == b % 5 * sizeof(odd),
+    "elements returns all elements or none");
   require_inside(whole.elements<odd>(a, b, ec), whole);
   return 0;
 }

@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <string>
 
-// The client's side of the handshake: whatever a server answers.
+// Fuzzes the client's side of the handshake with the answer of a server.
 
 namespace {
 
@@ -37,7 +37,7 @@ outcome judge(std::span<const std::uint8_t> bytes, std::size_t buffer)
   {
     result.ec = error_of_unreadable(ec);
     require(result.ec == rdma::error::peer_lost || result.ec == rdma::error::not_an_acceptor,
-      "what cannot be read comes from a peer that left or is no acceptor");
+      "an unreadable answer is reported as peer_lost or not_an_acceptor");
     return result;
   }
   result.peer = judge_answer(parser.get(), result.ec);
@@ -51,19 +51,20 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 {
   const outcome answer = judge({data, size}, test::whole);
   if (answer.ec)
-    require(answer.peer == handshake_parameters(), "an error names no peer");
+    require(answer.peer == handshake_parameters(), "an error comes without a peer");
   else
   {
     require(answer.peer.endpoints.size() == (answer.peer.software_next ? 0u : 1u),
-      "there is one way to go on");
+      "an accepted answer names one endpoint or the software device");
     test::require_bounds(answer.peer);
   }
   require(std::all_of(
             answer.reason.begin(), answer.reason.end(), [](char c) { return c >= ' ' && c < 127; }),
-    "a reason is shown without control characters");
-  // Which error may depend on the pieces: Beast judges half a header only if that comes at once.
-  const outcome same = judge({data, size}, test::crumbs);
+    "a reason contains no control characters");
+  // The error may depend on the fragments: Beast evaluates half a header only if it arrives at
+  // once.
+  const outcome same = judge({data, size}, test::small_fragments);
   require(!same.ec == !answer.ec && same.peer == answer.peer,
-    "whether an answer is taken does not depend on the pieces that it arrives in");
+    "the decision does not depend on the fragments");
   return 0;
 }

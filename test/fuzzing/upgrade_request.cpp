@@ -12,7 +12,7 @@
 
 #include <boost/beast/http/status.hpp>
 
-// The server's side of the handshake: whatever a client writes.
+// Fuzzes the server's side of the handshake with the request of a client.
 
 namespace {
 
@@ -28,17 +28,18 @@ upgrade_verdict judge(std::span<const std::uint8_t> bytes, std::size_t buffer)
   return judge_upgrade(parser.get(), upgrade_target);
 }
 
-// That the client takes a refusal for one, and not for what some other server says.
+// Checks that the client recognises a refusal of an acceptor as such.
 void check_refusal(const upgrade_verdict& verdict)
 {
   require(http::to_status_class(verdict.status) == http::status_class::client_error,
-    "a request that is refused is the client's error");
-  require(verdict.client == handshake_parameters(), "a refusal names no peer");
+    "a refusal is a client error of HTTP");
+  require(verdict.client == handshake_parameters(), "a refusal comes without a peer");
   const upgrade_refusal answer = make_upgrade_refusal(verdict.status, verdict.reason);
   rdma::error_code ec;
   judge_answer(answer, ec);
-  require(ec && ec != rdma::error::not_an_acceptor, "a refusal is an acceptor's answer");
-  require(refusal_reason(answer) == verdict.reason, "a refusal says why");
+  require(
+    ec && ec != rdma::error::not_an_acceptor, "the client recognises a refusal of an acceptor");
+  require(refusal_reason(answer) == verdict.reason, "a refusal contains its reason");
 }
 
 } // namespace
@@ -48,17 +49,17 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const upgrade_verdict verdict = judge({data, size}, test::whole);
   if (verdict.accepted())
   {
-    require(verdict.reason.empty(), "there is no reason to accept");
-    require(!verdict.client.endpoints.empty(), "a client can be reached");
+    require(verdict.reason.empty(), "an accepted request has no refusal reason");
+    require(!verdict.client.endpoints.empty(), "an accepted client has an endpoint");
     test::require_bounds(verdict.client);
   }
   else
     check_refusal(verdict);
 
-  // Why it is refused may depend on the pieces: Beast judges half a header only if that comes at
+  // The reason may depend on the fragments: Beast evaluates half a header only if it arrives at
   // once.
-  const upgrade_verdict same = judge({data, size}, test::crumbs);
+  const upgrade_verdict same = judge({data, size}, test::small_fragments);
   require(same.accepted() == verdict.accepted() && same.client == verdict.client,
-    "whether a request is accepted does not depend on the pieces that it arrives in");
+    "the decision does not depend on the fragments");
   return 0;
 }

@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TEST_GUIDES_PRELUDE_HPP
 #define BOOST_RDMA_TEST_GUIDES_PRELUDE_HPP
 
-// What every block of C++ in the guides may take for granted.
+// Declarations that every C++ block of the guides can use.
 
 #include <boost_rdma.hpp>
 #include <boost_rdma/upgrade.hpp>
@@ -41,7 +41,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using namespace std::chrono_literals;
 
-/// The parameters of the coroutine that a block is put in.
+/// The parameters of the coroutine that contains a block.
 #define BOOST_RDMA_GUIDE_NAMES                                                                     \
   [[maybe_unused]] asio::io_context &io, [[maybe_unused]] rdma::context &rdma,                     \
     [[maybe_unused]] rdma::queue_pair &peer, [[maybe_unused]] rdma::acceptor &acceptor,            \

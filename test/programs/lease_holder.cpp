@@ -5,10 +5,11 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// lease_holder DEVICE PORT COUNT: COUNT connections to a server on this host, each with leases of
-// the server's memory, with memory of its own that the server has leases of, lent and granted, and
-// with what the server lends. Writes a line when all of that is so, and does nothing else until it
-// is killed.
+// lease_holder DEVICE PORT COUNT
+//
+// Makes COUNT connections to a server on this host. Each connection leases memory of the server,
+// lends and grants memory of its own to the server, and receives a loan of the server. Prints a
+// line when all this is done, and then idles until it is killed.
 
 #include <boost_rdma/agent.hpp>
 #include <boost_rdma/context.hpp>
@@ -48,7 +49,7 @@ asio::awaitable<void> hold(const rdma::context& context, const rdma::lessor& les
   const rdma::remote_memory borrowed = co_await agent.async_receive_remote(asio::use_awaitable);
   if (++ready == wanted)
     std::cout << "ready" << std::endl;
-  co_await agent.async_wait_return(lent, asio::use_awaitable); // which it is not
+  co_await agent.async_wait_return(lent, asio::use_awaitable); // never returned
 }
 
 } // namespace
@@ -58,7 +59,7 @@ try
 {
   if (argc != 4)
     return 2;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that dies cannot do it
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that dies cannot kill this process
   rdma::context_options device;
   device.device = argv[1];
   const rdma::context context(device);

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// print_devices [NAME]: what a program is told of the devices, and of opening the one of that name.
+// print_devices [NAME]: prints the devices of this host and the result of opening the named one.
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/device.hpp>

@@ -5,9 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Prints what came of looking for the system's libibverbs and librdmacm. A process finds them once,
-// so each choice that BOOST_RDMA_LIBIBVERBS and BOOST_RDMA_LIBRDMACM offer needs a process of its
-// own.
+// Prints the result of loading the system's libibverbs and librdmacm. A process loads them once, so
+// each setting of BOOST_RDMA_LIBIBVERBS and BOOST_RDMA_LIBRDMACM needs its own process.
 
 #include "verbs/api.hpp"
 #include "verbs/cm_api.hpp"

@@ -5,9 +5,11 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// still_peer DEVICE [PORT]: a server that accepts every client or, with PORT, a client that
-// connects to it on this host. It exposes 4096 bytes to its peer, and does nothing else until it is
-// killed. Its first line is the port that it listens on or is about to connect to.
+// still_peer DEVICE [PORT]
+//
+// A server that accepts every client, or with PORT, a client that connects to that port on this
+// host. It exposes 4096 bytes to its peer and then idles until it is killed. Its first line of
+// output is the port.
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/memory_region.hpp>
@@ -77,7 +79,7 @@ try
 {
   if (argc != 2 && argc != 3)
     return 2;
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that dies cannot do it
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL); // a test that dies cannot kill this process
   rdma::context_options device;
   device.device = argv[1];
   const rdma::context context(device);

@@ -7,21 +7,20 @@
 
 // transport_pair serve|connect ADDRESS PORT [OPTION...]
 //
-// One side of a connection, for test/vm/fallback: tells what carries it and why nothing better
-// does, and passes a message each way.
+// One side of a connection, for test/vm/fallback. Prints the transport in use and the reasons why
+// better ones are not used, and sends a message in each direction.
 //
-//   --device NAME   queue_pair_options::device
-//   --no-fall-back  queue_pair_options::fall_back is off
-//   --until-lost    has a receive outstanding and writes without end, until the connection ends;
-//   heartbeat_limit is 1 s
-//   --impatient     heartbeat_limit and confirm_timeout are 1 s, and connecting may take 3 s; a
-//   server whose connection does not
-//                   end as it should waits for another client
-//   --patient       a path has 10 s to carry a message, and connecting takes 30 s at most
+//   --device NAME   sets queue_pair_options::device
+//   --no-fall-back  turns queue_pair_options::fall_back off
+//   --until-lost    keeps a receive outstanding and writes until the connection ends;
+//                   heartbeat_limit is 1 s
+//   --impatient     sets heartbeat_limit and confirm_timeout to 1 s and connect_timeout to 3 s;
+//                   a server waits for another client if a connection does not end as expected
+//   --patient       sets confirm_timeout to 10 s and connect_timeout to 30 s
 //
-// Each line is a name, a colon and what there is to say. Exit codes: 0 when the messages have
-// arrived and the connection ended as it should, 1 when not, 2 for wrong arguments. A server waits
-// for a client whose handshake succeeds; of others its log tells.
+// Each line of output is a key, a colon and a text. Exit codes: 0 if the messages arrived and the
+// connection ended as expected, 1 if not, 2 for wrong arguments. A server logs a failed handshake
+// and waits for the next client.
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/context.hpp>
@@ -74,7 +73,7 @@ public:
     rdma::acceptor_options accepting;
     accepting.queue_pair = options;
     if (options.connect_timeout
-      != rdma::queue_pair_options().connect_timeout) // it was told how patient to be
+      != rdma::queue_pair_options().connect_timeout) // --patient or --impatient was given
       accepting.handshake_timeout = options.connect_timeout;
     acceptor_.emplace(io_, context, endpoint, accepting);
     accept();
@@ -85,7 +84,7 @@ public:
     const rdma::queue_pair_options& options)
   {
     peer_.emplace(io_, context, options);
-    receive(); // before it is known by which device
+    receive(); // before the device is chosen
     say("connecting", endpoint.address().to_string());
     peer_->async_connect(endpoint,
       [this](rdma::error_code ec)
@@ -100,8 +99,8 @@ public:
   [[nodiscard]] bool succeeded() const { return succeeded_; }
 
 private:
-  /// A handler of the present connection; when the last of them has been called, there may be a
-  /// next connection.
+  /// Counts a handler of the current connection. After the last one, a server may accept the next
+  /// connection.
   class completion
   {
   public:
@@ -173,8 +172,8 @@ private:
       });
   }
 
-  // All handlers of a connection have been called, in whatever order: the last message may be heard
-  // of after the end.
+  // Runs when all handlers of a connection have been called. The order varies: the last message may
+  // be reported after the end.
   void judge()
   {
     const rdma::error_code wanted = until_lost_ ? rdma::error::peer_lost
@@ -200,7 +199,7 @@ private:
       });
   }
 
-  // A message has arrived, here or there.
+  // A message has arrived on one of the sides.
   void pass()
   {
     if (++passed_ != 2)
@@ -212,7 +211,7 @@ private:
       say("writing", "until the end");
     }
     else if (!serves_)
-      peer_->async_shutdown([](rdma::error_code) {}); // the wait tells
+      peer_->async_shutdown([](rdma::error_code) {}); // async_wait_close reports the end
   }
 
   void write()
@@ -271,7 +270,7 @@ try
     {
       until_lost = true;
       options.heartbeat_limit = std::chrono::seconds(1);
-      options.timeout = 20; // 4.3 s for an acknowledgement: heartbeats are missed before
+      options.timeout = 20; // 4.3 s for an acknowledgement, longer than the heartbeat limit
     }
     else if (*word == "--impatient")
     {
@@ -290,7 +289,7 @@ try
       return wrong();
 
   const auto logger =
-    spdlog::stdout_logger_mt("boost_rdma"); // where a server hears of clients that fail
+    spdlog::stdout_logger_mt("boost_rdma"); // the log of a server reports failed clients
   logger->set_pattern("log: %v");
   logger->flush_on(spdlog::level::trace);
   asio::io_context io;

@@ -9,9 +9,9 @@
 
 #include "info/devices.hpp"
 
-// What the kernel's files tell of RDMA devices.
+// Tests the reading of RDMA devices from the kernel's files.
 
-TEST_CASE("a RoCE NIC is read with its ports, GIDs and what it is made of")
+TEST_CASE("devices_of_kernel reads a RoCE NIC with its ports, GIDs and hardware details")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -32,14 +32,14 @@ TEST_CASE("a RoCE NIC is read with its ports, GIDs and what it is made of")
   CHECK(port.physical_state == "LinkUp");
   CHECK(port.interface == "eth0");
   CHECK(port.interface_mtu == 9000u);
-  REQUIRE(port.gids.size() == 4); // the empty place is none
+  REQUIRE(port.gids.size() == 4); // an empty table entry is not a GID
   CHECK(port.gids[2].type == "RoCE v1");
   CHECK(port.gids[3].type == "RoCE v2");
   CHECK(port.gids[3].index == 3);
   CHECK(port.gids[3].address == "10.0.0.1");
 }
 
-TEST_CASE("GIDs are in the order of their numbers, not of their names")
+TEST_CASE("devices_of_kernel sorts GIDs by index, not by file name")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -50,7 +50,7 @@ TEST_CASE("GIDs are in the order of their numbers, not of their names")
   CHECK(devices[0].ports[0].gids[1].index == 1);
 }
 
-TEST_CASE("GIDs of InfiniBand are no addresses")
+TEST_CASE("devices_of_kernel reports no addresses for InfiniBand GIDs")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -60,7 +60,7 @@ TEST_CASE("GIDs of InfiniBand are no addresses")
   CHECK(devices[0].ports[0].gids[0].address.empty());
 }
 
-TEST_CASE("a machine that does not say where a NIC is says no NUMA node")
+TEST_CASE("devices_of_kernel reports no NUMA node when the machine does not report one")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -68,7 +68,8 @@ TEST_CASE("a machine that does not say where a NIC is says no NUMA node")
   CHECK_FALSE(info::devices_of_kernel(info::file_tree(tree.root())).at(0).numa_node.has_value());
 }
 
-TEST_CASE("Soft-RoCE and siw are known as the kernel's own, whatever bus their interface is on")
+TEST_CASE(
+  "devices_of_kernel marks Soft-RoCE and siw as emulated regardless of their interface's bus")
 {
   test::fake_tree tree;
   tree.add_nic("rxe0", "eth0");
@@ -83,7 +84,7 @@ TEST_CASE("Soft-RoCE and siw are known as the kernel's own, whatever bus their i
   CHECK(devices[1].emulated);
 }
 
-TEST_CASE("an iWARP device is matched to the interface with its hardware address")
+TEST_CASE("devices_of_kernel matches an iWARP device to the interface with its hardware address")
 {
   test::fake_tree tree;
   const std::string device = "/sys/class/infiniband/iw0";
@@ -102,7 +103,7 @@ TEST_CASE("an iWARP device is matched to the interface with its hardware address
   CHECK(port.gids[0].address.empty());
 }
 
-TEST_CASE("a machine without RDMA has no devices")
+TEST_CASE("devices_of_kernel returns no devices on a machine without RDMA")
 {
   const test::fake_tree tree;
   CHECK(info::devices_of_kernel(info::file_tree(tree.root())).empty());

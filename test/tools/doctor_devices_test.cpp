@@ -11,13 +11,13 @@
 
 #include <cerrno>
 
-// The doctor on devices: what stops a program from getting at them.
+// Tests the doctor's checks of devices: everything that blocks a program's access to them.
 
 using info::level;
 using test::findings_of;
 using test::finds;
 
-TEST_CASE("a machine without an RDMA device is well, with the software device")
+TEST_CASE("the doctor notes that only the software device exists when there is no RDMA device")
 {
   test::fake_tree tree;
   finds(
@@ -31,7 +31,7 @@ TEST_CASE("a machine without an RDMA device is well, with the software device")
   CHECK(findings_of(tree, "RDMA-CM").empty());
 }
 
-TEST_CASE("a NIC with everything it needs has nothing that stops it")
+TEST_CASE("the doctor reports no problem for a complete NIC")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -41,7 +41,7 @@ TEST_CASE("a NIC with everything it needs has nothing that stops it")
   CHECK(findings_of(tree, "addresses").empty());
 }
 
-TEST_CASE("a device file that is missing stops, and a container is told how to pass it in")
+TEST_CASE("the doctor reports a missing device file and names the container option")
 {
   test::fake_tree tree;
   tree.add_nic().remove("/dev/infiniband/uverbs0");
@@ -52,7 +52,7 @@ TEST_CASE("a device file that is missing stops, and a container is told how to p
     {"start the container with --device /dev/infiniband/uverbs0"});
 }
 
-TEST_CASE("a device file that may not be opened names the group and the udev rule")
+TEST_CASE("the doctor names the group and the udev rule when a device file cannot be opened")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -66,11 +66,10 @@ TEST_CASE("a device file that may not be opened names the group and the udev rul
   finds(findings_of(on, "RDMA-CM"), level::note, {"Permission denied", "KERNEL==\"rdma_cm\""});
   on.why_not_open = [](const std::string&) { return EACCES; };
   on.devices[0].remark = "cannot be opened";
-  CHECK(findings_of(on, "opening").empty()); // it has been told
+  CHECK(findings_of(on, "opening").empty()); // reported already
 }
 
-TEST_CASE(
-  "a kernel without ib_uverbs is told to load it, and without rdma_ucm that RDMA-CM is missing")
+TEST_CASE("the doctor names the kernel module when ib_uverbs or rdma_ucm is missing")
 {
   test::fake_tree tree;
   tree.add_nic().remove("/sys/class/infiniband_verbs");
@@ -79,9 +78,9 @@ TEST_CASE(
   finds(findings_of(tree, "RDMA-CM"), level::note, {"rdma_ucm", "modprobe rdma_ucm"});
 }
 
-TEST_CASE("without libibverbs a NIC is out of reach, and a machine without one is well")
+TEST_CASE("the doctor reports a missing libibverbs as a stop only when there is a NIC")
 {
-  ::unsetenv("BOOST_RDMA_LIBIBVERBS"); // else that is the remedy
+  ::unsetenv("BOOST_RDMA_LIBIBVERBS"); // otherwise the remedy would name it
   test::fake_tree tree;
   info::machine on = tree.machine();
   on.verbs = info::library_report{{}, {}, "cannot load libibverbs.so.1"};
@@ -92,7 +91,7 @@ TEST_CASE("without libibverbs a NIC is out of reach, and a machine without one i
   finds(findings_of(on, "libraries"), level::stops, {"cannot load libibverbs.so.1"});
 }
 
-TEST_CASE("a device that libibverbs has no driver for is told which package has it")
+TEST_CASE("the doctor names the package when libibverbs has no driver for a device")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -105,7 +104,7 @@ TEST_CASE("a device that libibverbs has no driver for is told which package has 
   CHECK(findings_of(on, "opening").empty());
 }
 
-TEST_CASE("a network card that could have RDMA names the kernel's module for it")
+TEST_CASE("the doctor names the kernel module for a network card that supports RDMA")
 {
   test::fake_tree tree;
   tree.link("/sys/class/net/eth0/device/driver", "../../bus/pci/drivers/mlx5_core");
@@ -115,7 +114,7 @@ TEST_CASE("a network card that could have RDMA names the kernel's module for it"
   CHECK(findings_of(tree, "kernel drivers").empty());
 }
 
-TEST_CASE("of several devices a program is told which one it gets")
+TEST_CASE("the doctor names the default device when there are several")
 {
   test::fake_tree tree;
   tree.add_nic("mlx5_0", "eth0").add_nic("rxe0", "eth1", 1);
@@ -128,7 +127,7 @@ TEST_CASE("of several devices a program is told which one it gets")
   finds(findings_of(on, "emulated devices"), level::note, {"rxe0", "rdma_rxe"});
 }
 
-TEST_CASE("words of an exception have its likely cause, and once")
+TEST_CASE("words_of appends the likely cause of an exception exactly once")
 {
   const rdma::error_code ec = rdma::error::no_device;
   const std::string cause = rdma::likely_cause(ec);
@@ -137,7 +136,7 @@ TEST_CASE("words of an exception have its likely cause, and once")
   CHECK(whole.find(cause) == whole.rfind(cause));
 }
 
-TEST_CASE("a context that cannot be made stops everything")
+TEST_CASE("the doctor reports a stop when the default context cannot be made")
 {
   info::machine on;
   on.by_default = info::default_report{};
@@ -145,7 +144,7 @@ TEST_CASE("a context that cannot be made stops everything")
   finds(findings_of(on, "default device"), level::stops, {"mlx5_9"});
 }
 
-TEST_CASE("a NIC that is active and not chosen is named")
+TEST_CASE("the doctor names an active NIC that is not the default device")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -162,7 +161,7 @@ TEST_CASE("a NIC that is active and not chosen is named")
   finds(findings_of(on, "default device"), level::ok, {"programs get soft0"});
 }
 
-TEST_CASE("a container is named as one")
+TEST_CASE("the doctor reports a container")
 {
   test::fake_tree tree;
   CHECK(findings_of(tree, "container").empty());
@@ -171,7 +170,7 @@ TEST_CASE("a container is named as one")
 }
 
 TEST_CASE(
-  "a port that is down names the interface to set up, and stops only where no other is active")
+  "the doctor names the interface of a port that is down and stops only without an active port")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -186,7 +185,7 @@ TEST_CASE(
   CHECK(both[1].how == level::ok);
 }
 
-TEST_CASE("an InfiniBand port that waits for a subnet manager says so")
+TEST_CASE("the doctor names opensm when an InfiniBand port waits for a subnet manager")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -195,7 +194,7 @@ TEST_CASE("an InfiniBand port that waits for a subnet manager says so")
   finds(findings_of(tree, "ports"), level::stops, {"is init", "opensm"});
 }
 
-TEST_CASE("a port with RoCE v1 alone is told what it costs")
+TEST_CASE("the doctor reports a slowdown when a port has RoCE v1 GIDs only")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -206,7 +205,7 @@ TEST_CASE("a port with RoCE v1 alone is told what it costs")
   finds(findings_of(tree, "RoCE versions"), level::stops, {"has no GID", "ip address add"});
 }
 
-TEST_CASE("a port with link-local GIDs only is told to get an address")
+TEST_CASE("the doctor requires an address when a port has link-local GIDs only")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -216,7 +215,7 @@ TEST_CASE("a port with link-local GIDs only is told to get an address")
     {"link-local", "no_local_gid", "ip address add ADDRESS/PREFIX dev eth0"});
 }
 
-TEST_CASE("an address of the interface that has no GID is named")
+TEST_CASE("the doctor names an address of the interface that has no GID")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -224,11 +223,11 @@ TEST_CASE("an address of the interface that has no GID is named")
   on.interfaces.emplace();
   on.interfaces->push_back({"eth0", true, false, {"10.0.0.1", "10.0.0.7"}});
   on.interfaces->push_back(
-    {"eth1", true, false, {"10.9.9.9"}}); // another interface's is not the NIC's
+    {"eth1", true, false, {"10.9.9.9"}}); // an address of another interface is not the NIC's
   finds(findings_of(on, "addresses"), level::stops, {"no GID for 10.0.0.7 of eth0"});
 }
 
-TEST_CASE("an interface that does not carry packets of 4096 bytes is named with its MTU")
+TEST_CASE("the doctor names the interface MTU when packets of 4096 bytes do not fit")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -244,7 +243,7 @@ TEST_CASE("an interface that does not carry packets of 4096 bytes is named with 
   finds(findings_of(tree, "MTU"), level::slows, {"1024 bytes of 4096", "the MTU of eth0 is 1500"});
 }
 
-TEST_CASE("an iWARP port is not judged by what RoCE needs")
+TEST_CASE("the doctor skips checks of RoCE for an iWARP port")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -257,7 +256,7 @@ TEST_CASE("an iWARP port is not judged by what RoCE needs")
   }
 }
 
-TEST_CASE("ECN is told where the kernel's files do, and where not it is said to be unknown")
+TEST_CASE("the doctor reports ECN from the kernel's files and unknown without them")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -269,7 +268,7 @@ TEST_CASE("ECN is told where the kernel's files do, and where not it is said to 
   finds(findings_of(tree, "congestion"), level::ok, {"priorities 3"});
 }
 
-TEST_CASE("firewalls are said to be unknown, with a way to try")
+TEST_CASE("the doctor reports firewalls as unknown and names a command to test them")
 {
   test::fake_tree tree;
   finds(findings_of(tree, "firewall"), level::unknown, {"software device", "TCP"});

@@ -9,7 +9,7 @@
 
 #include <cerrno>
 
-// The doctor on the machine around the devices: memory, processors, the kernel, the process.
+// Tests the doctor's checks of the machine: memory, processors, kernel and process limits.
 
 using info::level;
 using test::findings_of;
@@ -23,14 +23,15 @@ constexpr char no_namespace[] = "         0          0 4294967295";
 
 } // namespace
 
-TEST_CASE("a NIC's limit of locked memory that is too low is named with the number needed")
+TEST_CASE(
+  "the doctor names the required amount when the limit of locked memory is too low for a NIC")
 {
   test::fake_tree tree;
   tree.add_nic().limits("8388608").status("0-7");
   finds(findings_of(tree, "locked memory"), level::stops,
     {"8192 KiB", "4194304 KiB are needed", "2048 KiB", "ulimit -l 4194304",
       "LimitMEMLOCK=infinity"});
-  tree.limits("8388608", "1024", "8388608"); // then no shell can raise it
+  tree.limits("8388608", "1024", "8388608"); // with this hard limit no shell can raise it
   const info::findings fixed = findings_of(tree, "locked memory");
   finds(fixed, level::stops, {"8192 KiB", "LimitMEMLOCK=infinity"});
   CHECK(fixed[0].remedy.find("ulimit -l") == std::string::npos);
@@ -40,27 +41,27 @@ TEST_CASE("a NIC's limit of locked memory that is too low is named with the numb
   finds(findings_of(tree, "locked memory"), level::ok, {"any amount"});
 }
 
-TEST_CASE("who may lock everything needs no limit, but not inside a user namespace")
+TEST_CASE("the doctor accepts CAP_IPC_LOCK instead of a limit except inside a user namespace")
 {
   test::fake_tree tree;
   tree.add_nic().limits("65536").status("0-7", ipc_lock).write("/proc/self/uid_map", no_namespace);
   finds(findings_of(tree, "locked memory"), level::ok, {"CAP_IPC_LOCK"});
   tree.write("/sys/class/infiniband/mlx5_0/node_desc", "Software iWARP stack");
-  finds(
-    findings_of(tree, "locked memory"), level::stops, {"64 KiB"}); // which asks for no capability
+  finds(findings_of(tree, "locked memory"), level::stops,
+    {"64 KiB"}); // siw does not check for the capability
   tree.remove("/sys/class/infiniband/mlx5_0/node_desc");
   tree.write("/proc/self/uid_map", own_namespace);
   finds(findings_of(tree, "locked memory"), level::stops, {"64 KiB"});
 }
 
-TEST_CASE("without a NIC no limit of locked memory matters")
+TEST_CASE("the doctor ignores the limit of locked memory without a NIC")
 {
   test::fake_tree tree;
   tree.limits("65536").status("0-7");
   finds(findings_of(tree, "locked memory"), level::ok, {"no NIC"});
 }
 
-TEST_CASE("a limit that cannot be read is said to be unknown, with the reason")
+TEST_CASE("the doctor reports unknown and the reason when a limit cannot be read")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -73,7 +74,7 @@ TEST_CASE("a limit that cannot be read is said to be unknown, with the reason")
   finds(findings_of(tree, "descriptors"), level::unknown, {"nonsense"});
 }
 
-TEST_CASE("registrations that are not kept slow a NIC down")
+TEST_CASE("the doctor reports a slowdown when registrations of a NIC are not kept")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -87,7 +88,7 @@ TEST_CASE("registrations that are not kept slow a NIC down")
   finds(findings_of(on, "registration cache"), level::ok, {});
 }
 
-TEST_CASE("transparent huge pages that are off are told to be set")
+TEST_CASE("the doctor names the command when transparent huge pages are off")
 {
   test::fake_tree tree;
   finds(findings_of(tree, "huge pages"), level::unknown, {"transparent_hugepage/enabled"});
@@ -105,7 +106,7 @@ TEST_CASE("transparent huge pages that are off are told to be set")
   finds(findings_of(tree, "shared huge pages"), level::ok, {"advise"});
 }
 
-TEST_CASE("memory that is committed strictly is told with its limit")
+TEST_CASE("the doctor notes the commit limit when memory is strictly committed")
 {
   test::fake_tree tree;
   tree.write("/proc/sys/vm/overcommit_memory", "2");
@@ -117,10 +118,10 @@ TEST_CASE("memory that is committed strictly is told with its limit")
   finds(findings_of(tree, "overcommit"), level::ok, {});
 }
 
-TEST_CASE("a kernel before 5.12 is told of fork()")
+TEST_CASE("the doctor notes the limits of fork() on kernels before 5.12")
 {
   test::fake_tree tree;
-  CHECK(findings_of(tree, "fork").empty()); // nothing is pinned without a NIC
+  CHECK(findings_of(tree, "fork").empty()); // without a NIC no memory is pinned
   tree.add_nic().write("/proc/sys/kernel/osrelease", "5.10.0-28-amd64");
   finds(findings_of(tree, "fork"), level::note, {"5.10.0-28-amd64", "RDMAV_FORK_SAFE=1"});
   for (const char* later : {"5.12.0", "6.1.0-56-amd64"})
@@ -132,7 +133,7 @@ TEST_CASE("a kernel before 5.12 is told of fork()")
   finds(findings_of(tree, "fork"), level::unknown, {"strange"});
 }
 
-TEST_CASE("one processor is too few for polling")
+TEST_CASE("the doctor reports a slowdown when there is only one processor")
 {
   test::fake_tree tree;
   tree.status("3");
@@ -141,7 +142,7 @@ TEST_CASE("one processor is too few for polling")
   finds(findings_of(tree, "processors"), level::ok, {"2 processors"});
 }
 
-TEST_CASE("the tightest quota of a group and its parents counts")
+TEST_CASE("the doctor uses the smallest processor quota of a control group and its parents")
 {
   test::fake_tree tree;
   CHECK(findings_of(tree, "processor quota").empty());
@@ -156,24 +157,25 @@ TEST_CASE("the tightest quota of a group and its parents counts")
     findings_of(tree, "processor quota"), level::slows, {"0.50", "b.service/cpu.max", "CPUQuota="});
 }
 
-TEST_CASE("a governor is judged by its driver")
+TEST_CASE("the doctor evaluates a frequency governor according to its driver")
 {
   test::fake_tree tree;
   finds(findings_of(tree, "frequency"), level::unknown, {"cannot tell"});
   const std::string directory = "/sys/devices/system/cpu/cpu0/cpufreq/";
   tree.write(directory + "scaling_governor", "performance")
     .write(directory + "scaling_driver", "acpi-cpufreq");
-  tree.write(
-    "/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave"); // no processor
+  tree.write("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
+    "powersave"); // not a processor's directory
   finds(findings_of(tree, "frequency"), level::ok, {"performance on 1"});
   tree.write(directory + "scaling_governor", "powersave");
   finds(findings_of(tree, "frequency"), level::slows,
     {"powersave on 1", "cpupower frequency-set -g performance"});
-  tree.write(directory + "scaling_driver", "intel_pstate"); // whose powersave goes up with load
+  tree.write(directory + "scaling_driver",
+    "intel_pstate"); // its powersave governor raises the frequency under load
   finds(findings_of(tree, "frequency"), level::note, {"intel_pstate"});
 }
 
-TEST_CASE("a NIC at another NUMA node than all processors slows")
+TEST_CASE("the doctor reports a slowdown when all processors are on another NUMA node than the NIC")
 {
   test::fake_tree tree;
   tree.add_nic().status("0-3");
@@ -189,7 +191,7 @@ TEST_CASE("a NIC at another NUMA node than all processors slows")
   finds(findings_of(tree, "NUMA"), level::ok, {"4 of this process's 4"});
 }
 
-TEST_CASE("a PCI link below what the NIC is made for is named with both")
+TEST_CASE("the doctor names both PCI links when the NIC runs below its maximum")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -206,7 +208,7 @@ TEST_CASE("a PCI link below what the NIC is made for is named with both")
   finds(findings_of(tree, "PCI Express"), level::ok, {"16 lanes at 16.0"});
 }
 
-TEST_CASE("an IOMMU that translates for a NIC is told, and one that does not is well")
+TEST_CASE("the doctor reports an IOMMU only when it translates for a NIC")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -220,7 +222,7 @@ TEST_CASE("an IOMMU that translates for a NIC is told, and one that does not is 
   finds(findings_of(tree, "IOMMU"), level::ok, {"identity"});
 }
 
-TEST_CASE("Soft-RoCE is not judged by the bus of its interface")
+TEST_CASE("the doctor skips checks of the bus for Soft-RoCE")
 {
   test::fake_tree tree;
   tree.add_nic().write("/sys/class/infiniband/mlx5_0/parent", "eth0");
@@ -229,7 +231,7 @@ TEST_CASE("Soft-RoCE is not judged by the bus of its interface")
   CHECK(findings_of(tree, "IOMMU").empty());
 }
 
-TEST_CASE("Yama's ptrace scope is told with what it costs")
+TEST_CASE("the doctor names the cost of a restrictive ptrace scope")
 {
   test::fake_tree tree;
   finds(findings_of(tree, "ptrace scope"), level::ok, {"no Yama"});
@@ -240,7 +242,7 @@ TEST_CASE("Yama's ptrace scope is told with what it costs")
     {"ptrace_scope 1", "process_vm_writev", "sysctl kernel.yama.ptrace_scope=0"});
 }
 
-TEST_CASE("system calls that are refused are named with the reason")
+TEST_CASE("the doctor names refused system calls with the reason")
 {
   info::machine on;
   on.calls = {{"eventfd", ENOSYS}};
@@ -252,7 +254,7 @@ TEST_CASE("system calls that are refused are named with the reason")
   finds(findings_of(on, "system calls"), level::ok, {"memfd_create works"});
 }
 
-TEST_CASE("few descriptors are told with the connections that they are enough for")
+TEST_CASE("the doctor names the possible connections when the descriptor limit is low")
 {
   test::fake_tree tree;
   tree.limits("unlimited", "1024");
@@ -263,7 +265,7 @@ TEST_CASE("few descriptors are told with the connections that they are enough fo
   finds(findings_of(tree, "descriptors"), level::ok, {"4096"});
 }
 
-TEST_CASE("a short backlog is told, and a long one is not")
+TEST_CASE("the doctor notes a short listen backlog but not a long one")
 {
   test::fake_tree tree;
   CHECK(findings_of(tree, "backlog").empty());
@@ -274,7 +276,7 @@ TEST_CASE("a short backlog is told, and a long one is not")
 }
 
 TEST_CASE(
-  "a software device that only this host reaches says so, and one that cannot be opened stops")
+  "the doctor notes a software device with loopback addresses and stops when it cannot be opened")
 {
   info::machine on;
   info::device_report soft;
@@ -294,8 +296,7 @@ TEST_CASE(
     {"Cannot assign requested address", "ip link set lo up"});
 }
 
-TEST_CASE(
-  "a software device that fails its test stops, and one that cannot be opened is told of once")
+TEST_CASE("the doctor reports a failed software device test and an unopened device only once")
 {
   info::machine on;
   CHECK(findings_of(on, "soft0 test").empty());
@@ -314,7 +315,7 @@ TEST_CASE(
   CHECK(findings_of(on, "soft0 addresses").size() == 1);
 }
 
-TEST_CASE("findings come with the worst first")
+TEST_CASE("examine sorts the worst findings first")
 {
   test::fake_tree tree;
   tree.add_nic().limits("65536", "1024").status("0").write("/sys/class/net/eth0/mtu", "1500");

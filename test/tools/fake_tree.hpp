@@ -24,7 +24,7 @@
 
 namespace test {
 
-/// A directory with /proc and /sys as some machine has them.
+/// A directory with the files of /proc and /sys of an imaginary machine.
 class fake_tree
 {
 public:
@@ -65,8 +65,7 @@ public:
     return *this;
   }
 
-  /// A NIC with one RoCE port that is active, on eth0 with the address 10.0.0.1, and everything it
-  /// needs.
+  /// A NIC without problems: one active RoCE port on eth0 with the address 10.0.0.1.
   fake_tree& add_nic(
     const std::string& name = "mlx5_0", const std::string& interface = "eth0", int number = 0)
   {
@@ -106,7 +105,7 @@ public:
     return write(port + "gid_attrs/ndevs/" + number, interface);
   }
 
-  /// Of what /proc/self/limits has, the lines that are looked at.
+  /// Writes the lines of /proc/self/limits that the doctor reads.
   fake_tree& limits(const std::string& locked, const std::string& files = "1048576",
     const std::string& hard = "unlimited")
   {
@@ -138,7 +137,7 @@ private:
   std::filesystem::path root_;
 };
 
-/// What one check of the doctor's finds.
+/// Returns the findings of one check of the doctor.
 inline info::findings findings_of(const info::machine& on, const std::string& name)
 {
   for (const info::check& each : info::all_checks())
@@ -158,7 +157,7 @@ inline std::string text_of(const info::finding& found)
     + found.remedy;
 }
 
-/// One finding, of this level, whose words hold all of these.
+/// Requires one finding of this level whose texts contain all of these parts.
 inline void finds(
   const info::findings& found, info::level how, std::initializer_list<const char*> parts)
 {

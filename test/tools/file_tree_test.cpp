@@ -9,9 +9,9 @@
 
 #include "info/file_tree.hpp"
 
-// Reading the kernel's files.
+// Tests the reading of the kernel's files.
 
-TEST_CASE("a file is read without the blanks at its end, and one that cannot be read says why")
+TEST_CASE("read removes trailing blanks and reports the reason when a file cannot be read")
 {
   test::fake_tree tree;
   tree.write("/sys/x", "  4096 \n");
@@ -24,7 +24,7 @@ TEST_CASE("a file is read without the blanks at its end, and one that cannot be 
   CHECK(files.read("/sys").why_not == "/sys: Is a directory");
 }
 
-TEST_CASE("a number is one only when all of the file is")
+TEST_CASE("number returns a value only when the whole file is a number")
 {
   test::fake_tree tree;
   tree.write("/a", "0x1f").write("/b", "12 apples").write("/c", "-1").write("/d", "");
@@ -35,7 +35,7 @@ TEST_CASE("a number is one only when all of the file is")
   CHECK_FALSE(files.number("/d").has_value());
 }
 
-TEST_CASE("a list of processors is read with its ranges, and no nonsense as one")
+TEST_CASE("numbers_of parses processor lists with ranges and rejects invalid ones")
 {
   using numbers = std::vector<unsigned>;
   CHECK(info::numbers_of("0-3,8,10-11\n") == numbers{0, 1, 2, 3, 8, 10, 11});
@@ -47,7 +47,7 @@ TEST_CASE("a list of processors is read with its ranges, and no nonsense as one"
   CHECK(info::numbers_of("many").empty());
 }
 
-TEST_CASE("a value is found by its whole key")
+TEST_CASE("value_of finds a value by its whole key")
 {
   constexpr char text[] =
     "CapEffective:\t1\nCapEff:\t00ff\nMax open files            20000    20000    files";
@@ -59,7 +59,7 @@ TEST_CASE("a value is found by its whole key")
   CHECK_FALSE(info::chosen_word("] [").has_value());
 }
 
-TEST_CASE("rdma-core's version is in the name of its library's file")
+TEST_CASE("version_of_library returns the rdma-core version in the file name")
 {
   CHECK(info::version_of_library("/usr/lib/x86_64-linux-gnu/libibverbs.so.1.14.44.0") == "44.0");
   CHECK(info::version_of_library("/usr/lib/librdmacm.so.1.3.50.0") == "50.0");

@@ -11,7 +11,7 @@
 
 #include <sstream>
 
-// What is printed. The structure of the JSON is checked by ctest on the program itself.
+// Tests the output. A ctest test of the program itself checks the structure of the JSON.
 
 namespace {
 
@@ -36,7 +36,7 @@ bool has(const std::string& text, const std::string& part)
 
 } // namespace
 
-TEST_CASE("a device is shown with its port and GIDs, in words and as JSON")
+TEST_CASE("a device is printed with its port and GIDs as text and as JSON")
 {
   test::fake_tree tree;
   tree.add_nic();
@@ -54,10 +54,10 @@ TEST_CASE("a device is shown with its port and GIDs, in words and as JSON")
   CHECK(has(json,
     R"({"index":3,"type":"RoCE v2","gid":"0000:0000:0000:0000:0000:ffff:0a00:0001",)"
     R"("address":"10.0.0.1","interface":"eth0"})"));
-  CHECK(has(json, R"("active_mtu":null)")); // an opened device would tell
+  CHECK(has(json, R"("active_mtu":null)")); // known only for an opened device
 }
 
-TEST_CASE("in brief only what stops or slows is shown, and how many others there are")
+TEST_CASE("the brief report prints only stops and slowdowns and the number of other findings")
 {
   info::report what;
   what.doctor.emplace();
@@ -77,7 +77,7 @@ TEST_CASE("in brief only what stops or slows is shown, and how many others there
   CHECK(has(text_of(what), "Nothing that would stop RDMA or slow it down was found. 2 findings"));
 }
 
-TEST_CASE("long words go on in their own column")
+TEST_CASE("long texts wrap within their column")
 {
   info::report what;
   what.doctor.emplace();

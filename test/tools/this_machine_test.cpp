@@ -18,9 +18,9 @@
 
 #include <algorithm>
 
-// What the tool asks of the library, on this machine.
+// Tests the tool's use of the library on this machine.
 
-TEST_CASE("the software device passes a message to itself")
+TEST_CASE("test_device passes when the software device sends itself a message")
 {
   const info::test_report result = info::test_device("soft0");
   CAPTURE(result.text);
@@ -28,16 +28,16 @@ TEST_CASE("the software device passes a message to itself")
   CHECK(result.text.find("shared memory") != std::string::npos);
 }
 
-TEST_CASE("a device that does not exist fails its test with the library's words")
+TEST_CASE("test_device fails with the library's error text when the device does not exist")
 {
   const info::test_report result = info::test_device("no_such_device");
   CHECK(result.outcome == info::test_outcome::failed);
   CHECK(result.text.find("no_such_device") != std::string::npos);
 }
 
-TEST_CASE("the choice for an address is what a queue pair of the library tells its peer")
+TEST_CASE("choose_for returns the choice that a queue pair sends to its peer")
 {
-  REQUIRE(::setenv("BOOST_RDMA_DEVICE", "soft0", 1) == 0); // a test case is a process of its own
+  REQUIRE(::setenv("BOOST_RDMA_DEVICE", "soft0", 1) == 0); // each test case runs in its own process
   const auto address = boost::asio::ip::make_address("127.0.0.1");
   const info::choice_report choice = info::choose_for(address);
   boost::asio::io_context io;
@@ -52,7 +52,7 @@ TEST_CASE("the choice for an address is what a queue pair of the library tells i
   CHECK_FALSE(choice.why_no_nic.empty());
 }
 
-TEST_CASE("the software device is listed with its limits, as a NIC is")
+TEST_CASE("devices_of_library lists the software device with its limits")
 {
   const auto devices = info::devices_of_library(info::file_tree());
   REQUIRE_FALSE(devices.empty());

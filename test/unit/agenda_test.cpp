@@ -19,7 +19,7 @@
 
 using rdma::software::wire::timer_heap;
 
-TEST_CASE("an timer_heap gives out in time whoever was set, owed or removed before")
+TEST_CASE("timer_heap returns every entry whose timer has expired or that is on the ready list")
 {
   constexpr std::uint32_t entries = 200;
   const unsigned seed = std::random_device()();

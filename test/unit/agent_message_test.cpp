@@ -22,7 +22,7 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// doc/agent_protocol.md, "Messages": where in a message what the tests change is
+// Offsets of the fields that the tests change (doc/agent_protocol.md, "Messages").
 constexpr std::size_t at_version = 0;
 constexpr std::size_t at_type = 1;
 constexpr std::size_t at_status = 2;
@@ -49,7 +49,7 @@ agent_message make(message_type type)
   return m;
 }
 
-// One of each kind, with all that belongs to it.
+// One message of each kind, with all fields that belong to it.
 std::vector<agent_message> every_kind()
 {
   std::vector<agent_message> all;
@@ -68,7 +68,7 @@ std::vector<agent_message> every_kind()
   add(message_type::allocate, 0, lifetime, 4096, wanted);
   add(message_type::renew, lease, lifetime, 0, {});
   add(message_type::release, lease, 0, 0, {});
-  add(message_type::release, lease, 0, 0, {}, 0); // wants no answer
+  add(message_type::release, lease, 0, 0, {}, 0); // expects no answer
   add(message_type::hand_over, lease, 0, 0, {});
   add(message_type::lend, lease, lifetime, 0, exposed);
   add(message_type::recall, lease, 0, 0, {}, 0);
@@ -103,7 +103,7 @@ agent_message::encoded changed(const agent_message& m, std::size_t at, int value
 
 } // namespace
 
-TEST_CASE("every message of agents survives being encoded and decoded")
+TEST_CASE("every agent message survives encoding and decoding")
 {
   for (const agent_message& m : every_kind())
   {
@@ -125,7 +125,7 @@ TEST_CASE("every message of agents survives being encoded and decoded")
   }
 }
 
-TEST_CASE("a message of agents is big-endian and has its fields where they are documented")
+TEST_CASE("an encoded agent message is big-endian and has its fields at the documented offsets")
 {
   const unsigned char granted[agent_message::encoded_size] = {
     1, 8, 0, 0, 0x0a, 0x0b, 0x0c, 0x0d,                         // version, type, status, id
@@ -146,7 +146,7 @@ TEST_CASE("a message of agents is big-endian and has its fields where they are d
   CHECK(one(message_type::lend).encode()[at_type] == std::byte(5));
 }
 
-TEST_CASE("types and statuses of agents have the numbers that are documented")
+TEST_CASE("agent message types and statuses have the documented numbers")
 {
   int number = 0;
   for (const message_type type : {message_type::allocate, message_type::renew,
@@ -162,7 +162,7 @@ TEST_CASE("types and statuses of agents have the numbers that are documented")
   CHECK(static_cast<int>(refusal_status_last) == number);
 }
 
-TEST_CASE("requests want answers, and releases without an id and recalls do not")
+TEST_CASE("agent requests expect answers except releases without an id and recalls")
 {
   for (const agent_message& m : every_kind())
   {
@@ -174,7 +174,7 @@ TEST_CASE("requests want answers, and releases without an id and recalls do not"
   }
 }
 
-TEST_CASE("a message of agents of another size, version or type is refused")
+TEST_CASE("decode refuses an agent message of another size, version or type")
 {
   for (const agent_message& m : every_kind())
   {
@@ -196,20 +196,20 @@ TEST_CASE("a message of agents of another size, version or type is refused")
   }
 }
 
-TEST_CASE("a message of agents that lacks one of its fields is refused")
+TEST_CASE("decode refuses an agent message that lacks one of its fields")
 {
   for (const agent_message& m : every_kind())
   {
     CAPTURE(static_cast<int>(m.type), m.id);
     agent_message lacking = m;
     lacking.id = 0;
-    // a release is also one without
+    // A release without an id is valid.
     CHECK(refused(lacking) == (m.type != message_type::release && m.type != message_type::recall));
     lacking = m;
     lacking.lease = 0;
     CHECK(refused(lacking) == (m.lease != 0));
     lacking = m;
-    lacking.lifetime = 0; // over at once, but a lifetime
+    lacking.lifetime = 0; // a lifetime of zero is valid: it ends at once
     CHECK_FALSE(refused(lacking));
     lacking = m;
     lacking.alignment = 0;
@@ -229,7 +229,7 @@ TEST_CASE("a message of agents that lacks one of its fields is refused")
   }
 }
 
-TEST_CASE("a message of agents with a field that is not its type's is refused")
+TEST_CASE("decode refuses an agent message with a field of another type")
 {
   for (const agent_message& m : every_kind())
   {
@@ -265,7 +265,7 @@ TEST_CASE("a message of agents with a field that is not its type's is refused")
   }
 }
 
-TEST_CASE("what is zero in messages of agents stays zero")
+TEST_CASE("decode refuses an agent message with a reserved byte that is not zero")
 {
   for (const agent_message& m : every_kind())
   {
@@ -276,14 +276,14 @@ TEST_CASE("what is zero in messages of agents stays zero")
   }
 }
 
-TEST_CASE("memory in messages of agents is a remote buffer, with remote rights only")
+TEST_CASE("memory in an agent message is a remote buffer with remote rights only")
 {
   for (const message_type type :
     {message_type::allocate, message_type::lend, message_type::granted})
   {
     const agent_message m = one(type);
     CAPTURE(static_cast<int>(type));
-    CHECK(refused(changed(m, at_memory + 1, 2))); // another version of it
+    CHECK(refused(changed(m, at_memory + 1, 2))); // another version
     CHECK(refused(changed(m, at_rights + 1, 1))); // access::local_write
     CHECK(refused(changed(m, at_rights + 1, 16)));
     CHECK(refused(changed(m, at_rights, 1)));
@@ -297,11 +297,11 @@ TEST_CASE("memory in messages of agents is a remote buffer, with remote rights o
   m.memory = {
     UINT64_MAX - 7, 8, {1, 0}, access::remote_write}; // passes the end of the address space
   CHECK(refused(m));
-  m.memory = {0, 1, {0, 1}, access::remote_write}; // address 0 is one where regions are zero-based
+  m.memory = {0, 1, {0, 1}, access::remote_write}; // address 0 is valid in zero-based regions
   CHECK_FALSE(refused(m));
 }
 
-TEST_CASE("bytes at random are no message of agents, or encode to themselves")
+TEST_CASE("random bytes are refused as an agent message or encode to themselves")
 {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
@@ -322,7 +322,7 @@ TEST_CASE("bytes at random are no message of agents, or encode to themselves")
   CHECK(accepted > 0);
 }
 
-TEST_CASE("lifetimes go to the peer in milliseconds, and none that is too long for that has an end")
+TEST_CASE("lifetimes are transferred in milliseconds and very long ones become unlimited")
 {
   constexpr milliseconds longest = milliseconds::max();
   CHECK(to_wire(milliseconds(0)) == 0);
@@ -341,7 +341,7 @@ TEST_CASE("lifetimes go to the peer in milliseconds, and none that is too long f
     CHECK(to_wire(from_wire(ms)) == ms);
 }
 
-TEST_CASE("every reason for which an agent refuses has an error of its own")
+TEST_CASE("every refusal status of an agent maps to its own error")
 {
   using rdma::error;
   CHECK(error_of(refusal_status::none) == rdma::error_code());

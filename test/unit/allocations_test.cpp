@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The counter that the tests of "takes nothing from the heap" believe.
+// Tests the allocation counter that the tests of zero heap allocations rely on.
 
 #include "common/allocations.hpp"
 #include "common/catch.hpp"
@@ -26,10 +26,10 @@ using test::allocation_count;
 
 namespace {
 
-// Compilers may leave out an allocation that nobody sees: they see this one.
+// Compilers may remove an allocation whose result is unused; this variable uses it.
 void* volatile seen = nullptr;
 
-/// How many allocations were counted while `take` ran.
+/// Returns the number of allocations that were counted while `take` ran.
 template <class Take>
 std::size_t counted(Take take)
 {
@@ -46,7 +46,7 @@ struct alignas(256) wide
 
 } // namespace
 
-TEST_CASE("the allocation counter counts new of every kind")
+TEST_CASE("allocation_count counts every form of new")
 {
   CHECK(counted([] { seen = new int; }) == 1);
   delete static_cast<int*>(seen);
@@ -68,11 +68,11 @@ TEST_CASE("the allocation counter counts new of every kind")
   delete static_cast<std::string*>(seen);
 }
 
-TEST_CASE("the allocation counter counts malloc and all its relatives")
+TEST_CASE("allocation_count counts malloc and every related function")
 {
   if (!allocation_count::sees_malloc())
   {
-    WARN("skipped: a sanitizer has a malloc of its own");
+    WARN("skipped: a sanitizer replaces malloc");
     return;
   }
   const auto once = [](std::function<void*()> take)
@@ -107,7 +107,7 @@ TEST_CASE("the allocation counter counts malloc and all its relatives")
   CHECK(::reallocarray(nullptr, too_many, 2) == nullptr);
 }
 
-TEST_CASE("the allocation counter counts what another thread takes")
+TEST_CASE("allocation_count counts allocations of other threads")
 {
   std::atomic<int> turn{0};
   std::unique_ptr<int[]> taken[3];
@@ -129,7 +129,7 @@ TEST_CASE("the allocation counter counts what another thread takes")
   other.join();
 }
 
-TEST_CASE("the allocation counter counts nothing before, after, or where nothing is taken")
+TEST_CASE("allocation_count counts no allocation outside its lifetime")
 {
   auto before = std::make_unique<int>(1);
   seen = before.get();
@@ -140,7 +140,7 @@ TEST_CASE("the allocation counter counts nothing before, after, or where nothing
   auto after = std::make_unique<int>(2);
   seen = after.get();
   CHECK(count.value() == 0);
-  // Each counter starts at zero, and says where the first allocation came from.
+  // Each counter starts at zero and reports where the first allocation came from.
   allocation_count second;
   auto one = std::make_unique<int>(3);
   seen = one.get();

@@ -49,7 +49,7 @@ static_assert(mutable_buffer_sequence<std::span<const mutable_buffer>>);
 static_assert(!mutable_buffer_sequence<const_buffer>);
 static_assert(!mutable_buffer_sequence<std::vector<const_buffer>>);
 
-// Plain memory, as Asio describes it, or a span of data.
+// Plain memory: Asio's buffers, or a span of data.
 static_assert(const_buffer_sequence<boost::asio::const_buffer>);
 static_assert(const_buffer_sequence<boost::asio::mutable_buffer>);
 static_assert(mutable_buffer_sequence<boost::asio::mutable_buffer>);
@@ -63,13 +63,13 @@ static_assert(mutable_buffer_sequence<std::span<char>>);
 static_assert(!mutable_buffer_sequence<std::span<const char>>);
 static_assert(const_buffer_sequence<std::vector<std::span<const char>>>);
 
-// A container may be a temporary, and would be gone before the operation.
+// A container may be a temporary that is destroyed before the operation completes.
 static_assert(!const_buffer_sequence<std::string>);
 static_assert(!const_buffer_sequence<std::vector<char>>);
 static_assert(!const_buffer_sequence<void*>);
 static_assert(!const_buffer_sequence<std::span<std::string>>);
 
-// Owners are not copied by accident.
+// Owners cannot be copied by accident.
 static_assert(!std::is_copy_constructible_v<rdma::registered_buffer>);
 static_assert(!std::is_copy_constructible_v<rdma::memory_region>);
 static_assert(std::is_nothrow_move_constructible_v<rdma::registered_buffer>);
@@ -86,7 +86,7 @@ mutable_buffer all()
 
 } // namespace
 
-TEST_CASE("parts of a buffer stay within it")
+TEST_CASE("first and slice of a buffer stay within it")
 {
   const mutable_buffer b = all();
   CHECK(b.first(10).size() == 10);
@@ -114,7 +114,7 @@ TEST_CASE("a default-constructed buffer is empty and has empty parts")
   CHECK(rdma::memory_region().slice(3).size() == 0);
 }
 
-TEST_CASE("buffer_size adds up a sequence")
+TEST_CASE("buffer_size adds up the sizes of a sequence")
 {
   CHECK(rdma::buffer_size(all()) == 100);
   CHECK(rdma::buffer_size(const_buffer(all())) == 100);
@@ -126,7 +126,7 @@ TEST_CASE("buffer_size adds up a sequence")
     == 105);
 }
 
-TEST_CASE("plain memory becomes a view that no registration belongs to")
+TEST_CASE("plain memory converts to a buffer without a registration")
 {
   const mutable_buffer b = boost::asio::buffer(storage, 10);
   CHECK(b.data() == storage);
@@ -136,7 +136,7 @@ TEST_CASE("plain memory becomes a view that no registration belongs to")
   CHECK(c.data() == storage + 4);
   CHECK(c.size() == 8);
   CHECK(c.slice(2).registration() == nullptr);
-  // Spans of buffers are sequences of them, not data.
+  // Spans of buffers are buffer sequences, not data.
   const std::array<const_buffer, 2> two{c, b};
   CHECK(rdma::buffer_size(std::span(two)) == 18);
   CHECK(rdma::detail::buffer_list(std::span(two)).size() == 2);
@@ -144,7 +144,7 @@ TEST_CASE("plain memory becomes a view that no registration belongs to")
   CHECK(rdma::buffer_size(plain) == 3);
 }
 
-TEST_CASE("a sequence becomes a list of views, in order, and one that is too long is noticed")
+TEST_CASE("buffer_list keeps the order of a sequence and reports overflow when it is too long")
 {
   std::vector<const_buffer> pieces;
   for (std::size_t i = 0; i < rdma::detail::sge_max; ++i)
@@ -162,7 +162,7 @@ TEST_CASE("a sequence becomes a list of views, in order, and one that is too lon
   CHECK(rdma::detail::buffer_list(all()).size() == 1);
 }
 
-TEST_CASE("a batch notes its operations in order and can be used again")
+TEST_CASE("a batch records its operations in order and is reusable after clear")
 {
   rdma::batch batch;
   CHECK(batch.empty());
@@ -191,13 +191,13 @@ TEST_CASE("a batch notes its operations in order and can be used again")
   CHECK(batch.buffers().empty());
 }
 
-TEST_CASE("rights combine and are tested as a whole")
+TEST_CASE("access rights combine and permits tests all of them")
 {
   using rdma::access;
   constexpr access rw = access::local_write | access::remote_write;
   static_assert(rdma::permits(rw, access::local_write));
   static_assert(rdma::permits(rw, rw));
-  static_assert(rdma::permits(rw, access::local_read)); // always
+  static_assert(rdma::permits(rw, access::local_read)); // always permitted
   static_assert(!rdma::permits(rw, access::remote_read));
   static_assert(!rdma::permits(rw, access::remote_write | access::remote_read));
   static_assert((rw & rdma::remote_access) == access::remote_write);

@@ -48,7 +48,7 @@ bool malformed(const std::string& text)
   return ec == rdma::error::malformed_description && d == rdma::endpoint_description();
 }
 
-// `text` with the value of `field` replaced.
+// Returns `text` with the value of `field` replaced.
 std::string with(std::string text, const std::string& field, const std::string& value)
 {
   const std::size_t at = text.find(field + "=") + field.size() + 1;
@@ -57,7 +57,7 @@ std::string with(std::string text, const std::string& field, const std::string& 
 
 } // namespace
 
-TEST_CASE("an endpoint description survives being written and read")
+TEST_CASE("an endpoint description survives text and parse")
 {
   const rdma::endpoint_description d = sample();
   const std::string text = d.text();
@@ -71,14 +71,14 @@ TEST_CASE("an endpoint description survives being written and read")
   CHECK(rdma::endpoint_description::parse(software.text()) == software);
 }
 
-TEST_CASE("fields of a later version are skipped, in any place")
+TEST_CASE("parse skips fields of later versions at any position")
 {
   const std::string text = sample().text();
   CHECK(rdma::endpoint_description::parse("future=1;" + text) == sample());
   CHECK(rdma::endpoint_description::parse(text + ";future=a=b;other=") == sample());
 }
 
-TEST_CASE("fields may come in any order")
+TEST_CASE("parse accepts fields in any order")
 {
   std::string text = sample().text();
   const std::size_t cut = text.find("lid=");
@@ -86,7 +86,7 @@ TEST_CASE("fields may come in any order")
     == sample());
 }
 
-TEST_CASE("values out of range make a description malformed")
+TEST_CASE("parse fails with malformed_description when a value is out of range")
 {
   const std::string text = sample().text();
   const std::pair<const char*, std::vector<const char*>> bad[] = {
@@ -118,7 +118,7 @@ TEST_CASE("values out of range make a description malformed")
     }
 }
 
-TEST_CASE("a missing or repeated field makes a description malformed")
+TEST_CASE("parse fails with malformed_description when a field is missing or repeated")
 {
   const std::string text = sample().text();
   std::vector<std::string> fields;
@@ -128,7 +128,7 @@ TEST_CASE("a missing or repeated field makes a description malformed")
     fields.push_back(text.substr(at, end - at));
     at = end + 1;
   }
-  constexpr std::size_t required = 9; // the rest is of a later date
+  constexpr std::size_t required = 9; // later versions added the rest
   REQUIRE(fields.size() == 18);
   for (std::size_t left_out = 0; left_out < fields.size(); ++left_out)
   {
@@ -142,7 +142,7 @@ TEST_CASE("a missing or repeated field makes a description malformed")
   }
 }
 
-TEST_CASE("a description of before wires were named leaves the wire open, as does a wire of later")
+TEST_CASE("parse leaves the wire unknown when the field is missing or names a later wire")
 {
   rdma::endpoint_description d = sample();
   const std::string text = d.text();
@@ -160,7 +160,7 @@ TEST_CASE("a description of before wires were named leaves the wire open, as doe
   CHECK(rdma::endpoint_description::parse(text.substr(0, text.find(";wire="))) == d);
 }
 
-TEST_CASE("what is no description is malformed")
+TEST_CASE("parse fails with malformed_description when the text is not a description")
 {
   for (const char* text : {"", ";", "=", "v", "v=1", "hello", "v=1;;", "\n", "v=1;device=nic"})
     CHECK(malformed(text));
@@ -172,10 +172,10 @@ TEST_CASE("what is no description is malformed")
   CHECK_THROWS_AS(rdma::endpoint_description::parse("nonsense"), rdma::system_error);
 }
 
-TEST_CASE("a description cut short anywhere is malformed, and none is read past its end")
+TEST_CASE("parse fails and reads no byte past the end when a description is truncated")
 {
   rdma::endpoint_description earliest =
-    sample(); // what came later may be cut off, and is made up for
+    sample(); // these fields may be missing, and parse then uses defaults
   earliest.wire = rdma::wire::unknown;
   earliest.receive_depth = 0;
   earliest.device.clear();
@@ -190,7 +190,8 @@ TEST_CASE("a description cut short anywhere is malformed, and none is read past 
   }
 }
 
-TEST_CASE("a description changed at random is refused or says what it says")
+TEST_CASE(
+  "parse refuses a randomly changed description or returns values that survive text and parse")
 {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);

@@ -15,7 +15,7 @@
 #include <cerrno>
 #include <set>
 
-TEST_CASE("every error has a message of its own, and nearly every one a remedy")
+TEST_CASE("every error has its own message and all but peer_closed have a likely cause")
 {
   std::set<std::string> messages;
   for (int i = static_cast<int>(rdma::error::no_device);
@@ -33,7 +33,7 @@ TEST_CASE("every error has a message of its own, and nearly every one a remedy")
   CHECK(rdma::error_code(9999, rdma::error_category()).message() == "unknown rdma error");
 }
 
-TEST_CASE("every completion status has a message of its own")
+TEST_CASE("every completion status has its own message")
 {
   std::set<std::string> messages;
   for (int i = 0; i <= static_cast<int>(rdma::wc_status::general_error); ++i)
@@ -51,18 +51,19 @@ TEST_CASE("every completion status has a message of its own")
     CHECK_FALSE(rdma::likely_cause(status).empty());
 }
 
-TEST_CASE("a flushed operation counts as cancelled, and no other status does")
+TEST_CASE("only a flushed completion status equals errc::operation_canceled")
 {
   const rdma::error_code flushed = rdma::wc_status::flushed;
   CHECK(flushed == boost::system::errc::operation_canceled);
   CHECK(flushed
-    != boost::asio::error::make_error_code(boost::asio::error::operation_aborted)); // as codes
+    != boost::asio::error::make_error_code(
+      boost::asio::error::operation_aborted)); // equal as a condition, not as codes
   CHECK(
     rdma::error_code(rdma::wc_status::retry_exceeded) != boost::system::errc::operation_canceled);
   CHECK(rdma::error_code(rdma::error::closed) != boost::system::errc::operation_canceled);
 }
 
-TEST_CASE("the errors that a new user meets name their remedy")
+TEST_CASE("likely_cause names the remedy for the errors that new users meet")
 {
   auto cause = [](int number)
   { return rdma::likely_cause(rdma::error_code(number, boost::system::system_category())); };
@@ -77,7 +78,7 @@ TEST_CASE("the errors that a new user meets name their remedy")
   CHECK(rdma::likely_cause(rdma::error_code()).empty());
 }
 
-TEST_CASE("a diagnosis says what failed, where and why")
+TEST_CASE("a diagnosis text contains the operation, the location and the cause")
 {
   rdma::diagnosis d;
   CHECK(d.text() == "no failure");

@@ -12,7 +12,7 @@
 #include <algorithm>
 #include <iterator>
 
-// Which GID of a table a queue pair is reached by.
+// Tests the choice of a queue pair's GID from a table.
 
 namespace {
 
@@ -80,7 +80,7 @@ choice chosen(const std::vector<gid_entry>& table, const char* local, bool any_r
 
 const choice none{0, -1, rdma::error::no_local_gid};
 
-// As a RoCE NIC's: every address once for each version, link-local first.
+// The table of a RoCE NIC: each address once per RoCE version, link-local first.
 const std::vector<gid_entry> one_port{
   place(0, "fe80::1", gid_kind::roce_v1),
   place(1, "fe80::1"),
@@ -93,20 +93,20 @@ const std::vector<gid_entry> one_port{
 
 } // namespace
 
-TEST_CASE("the GID is that of the local address, and RoCE v2's where there are both")
+TEST_CASE("choose_gid returns the GID of the local address and prefers RoCE v2")
 {
   CHECK(chosen(one_port, "10.0.0.1") == choice{1, 3, {}});
   CHECK(chosen(one_port, "10.0.0.9") == choice{1, 4, {}});
   CHECK(chosen(one_port, "2001:db8::1") == choice{1, 5, {}});
-  CHECK(chosen(one_port, "192.168.7.1") == choice{1, 7, {}}); // version 1 is all there is of it
+  CHECK(chosen(one_port, "192.168.7.1") == choice{1, 7, {}}); // the table has it for RoCE v1 only
 }
 
-TEST_CASE("an IPv4 address in an IPv6 socket's form finds the IPv4 GID")
+TEST_CASE("choose_gid finds the IPv4 GID when the address is IPv4-mapped")
 {
   CHECK(chosen(one_port, "::ffff:10.0.0.9") == choice{1, 4, {}});
 }
 
-TEST_CASE("a link-local GID is for who asks for it, by its interface where that is known")
+TEST_CASE("choose_gid returns a link-local GID only on request and matches its scope id")
 {
   CHECK(chosen(one_port, "fe80::1") == choice{1, 1, {}});
   const std::vector<gid_entry> two_interfaces{
@@ -126,7 +126,7 @@ TEST_CASE("a link-local GID is for who asks for it, by its interface where that 
   CHECK(scoped(6) == none);
 }
 
-TEST_CASE("without an address the GID is one that other networks reach, IPv4 before IPv6")
+TEST_CASE("choose_gid prefers a routable IPv4 GID when there is no address")
 {
   CHECK(chosen(one_port, nullptr) == choice{1, 3, {}});
   CHECK(chosen(one_port, "0.0.0.0") == choice{1, 3, {}});
@@ -134,11 +134,12 @@ TEST_CASE("without an address the GID is one that other networks reach, IPv4 bef
   CHECK(chosen({place(0, "127.0.0.1"), place(1, "10.0.0.1")}, nullptr) == choice{1, 1, {}});
   CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v1), place(1, "2001:db8::1")}, nullptr)
     == choice{1, 1, {}});
-  CHECK(chosen({place(0, "fe80::1")}, nullptr) == choice{1, 0, {}}); // better than nothing
+  CHECK(
+    chosen({place(0, "fe80::1")}, nullptr) == choice{1, 0, {}}); // used because there is no other
   CHECK(chosen({}, nullptr) == none);
 }
 
-TEST_CASE("a loopback address means any GID of this host, of its own family if there is one")
+TEST_CASE("choose_gid accepts any GID for a loopback address and prefers its family")
 {
   CHECK(chosen(one_port, "127.0.0.1") == choice{1, 3, {}});
   CHECK(chosen(one_port, "::1") == choice{1, 5, {}});
@@ -146,7 +147,7 @@ TEST_CASE("a loopback address means any GID of this host, of its own family if t
   CHECK(chosen({place(0, "10.0.0.1"), place(1, "127.0.0.1")}, "127.0.0.1") == choice{1, 1, {}});
 }
 
-TEST_CASE("an address of another network is refused rather than guessed at")
+TEST_CASE("choose_gid fails with no_local_gid when the address is on another network")
 {
   CHECK(chosen(one_port, "10.0.0.2") == none);
   CHECK(chosen(one_port, "172.16.0.1") == none);
@@ -154,7 +155,7 @@ TEST_CASE("an address of another network is refused rather than guessed at")
   CHECK(chosen(one_port, "2001:db8::2") == none);
 }
 
-TEST_CASE("a device that follows the host's routes is reached by any address")
+TEST_CASE("choose_gid accepts any address when the device follows the host's routes")
 {
   const std::vector<gid_entry> table{place(0, "127.0.0.1"), place(1, "10.0.0.1")};
   CHECK(chosen(table, "172.16.0.1", true) == choice{1, 1, {}});
@@ -162,7 +163,7 @@ TEST_CASE("a device that follows the host's routes is reached by any address")
   CHECK(chosen({}, "172.16.0.1", true) == none);
 }
 
-TEST_CASE("the port is the one that has the address, and an active one where several have it")
+TEST_CASE("choose_gid returns the port with the address and prefers an active port")
 {
   const std::vector<gid_entry> ports{
     place(0, "10.0.0.1", gid_kind::roce_v2, 1, false),
@@ -172,7 +173,8 @@ TEST_CASE("the port is the one that has the address, and an active one where sev
   };
   CHECK(chosen(ports, "10.0.2.1") == choice{2, 1, {}});
   CHECK(chosen(ports, "10.0.3.1") == choice{3, 0, {}});
-  CHECK(chosen(ports, "10.0.0.1") == choice{1, 0, {}}); // down, but no other network leads there
+  CHECK(chosen(ports, "10.0.0.1")
+    == choice{1, 0, {}}); // the port is down, but no other has the network
   CHECK(chosen(ports, nullptr) == choice{2, 0, {}});
   CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v2, 1, false),
                  place(3, "10.0.0.1", gid_kind::roce_v2, 2)},
@@ -180,7 +182,7 @@ TEST_CASE("the port is the one that has the address, and an active one where sev
     == choice{2, 3, {}});
 }
 
-TEST_CASE("InfiniBand's GIDs are no addresses: any address leads to the first of an active port")
+TEST_CASE("choose_gid returns the first GID of an active port on InfiniBand for any address")
 {
   const std::vector<gid_entry> table{
     place(0, "fe80::2:c903", gid_kind::infiniband, 1, false),
@@ -191,10 +193,11 @@ TEST_CASE("InfiniBand's GIDs are no addresses: any address leads to the first of
   CHECK(chosen(table, nullptr) == choice{2, 0, {}});
 }
 
-TEST_CASE("a path MTU leaves room for RoCE's headers")
+TEST_CASE("roce_path_mtu leaves room for the headers of RoCE")
 {
   using rdma::detail::roce_path_mtu;
-  CHECK(roce_path_mtu(1500) == 1024); // as rxe and NICs say of Ethernet's
+  CHECK(
+    roce_path_mtu(1500) == 1024); // the value that rxe and NICs report for Ethernet's default MTU
   CHECK(roce_path_mtu(9000) == 4096);
   CHECK(roce_path_mtu(4192) == 4096);
   CHECK(roce_path_mtu(4191) == 2048);

@@ -12,8 +12,8 @@
 #include <stdexcept>
 #include <string>
 
-// A host without libibverbs, or without the device that was asked for: what the user is told. What
-// is loaded stays loaded, so that each case is a process of its own.
+// Tests the messages on a host without libibverbs or without the requested device. A loaded library
+// stays loaded, so each case runs in its own process.
 
 namespace {
 
@@ -44,7 +44,8 @@ void says(const std::string& text, std::initializer_list<const char*> parts)
 
 } // namespace
 
-TEST_CASE("without libibverbs a program has the software device, and is told what to install")
+TEST_CASE(
+  "a program without libibverbs opens the software device and reports the package to install")
 {
   const std::string text =
     print_devices("-u BOOST_RDMA_DEVICE BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1");
@@ -53,7 +54,7 @@ TEST_CASE("without libibverbs a program has the software device, and is told wha
       "opened=soft0"});
 }
 
-TEST_CASE("a NIC that is asked for without libibverbs is refused with the library's reason")
+TEST_CASE("opening a NIC without libibverbs fails with the reason of the library")
 {
   const std::string settings = "BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1";
   says(print_devices("-u BOOST_RDMA_DEVICE " + settings, "mlx5_0"),
@@ -63,7 +64,7 @@ TEST_CASE("a NIC that is asked for without libibverbs is refused with the librar
     {"refused=cannot open the RDMA device 'mlx5_0'"});
 }
 
-TEST_CASE("a name that no device has is refused with the names that there are")
+TEST_CASE("opening an unknown device fails and lists the available names")
 {
   says(print_devices("-u BOOST_RDMA_DEVICE", "no_such_device"),
     {"refused=cannot open the RDMA device 'no_such_device'", "soft0", "cause="});

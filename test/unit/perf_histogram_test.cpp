@@ -28,7 +28,7 @@ bool near(double value, double expected, double share = 1e-6)
 
 } // namespace
 
-TEST_CASE("a histogram's percentiles are off by a thousandth at most")
+TEST_CASE("the percentiles of a histogram are at most a thousandth too high")
 {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
@@ -37,7 +37,7 @@ TEST_CASE("a histogram's percentiles are off by a thousandth at most")
   histogram all;
   for (int i = 0; i < 20'000; ++i)
   {
-    // Of every magnitude alike.
+    // All magnitudes are equally frequent.
     const std::uint64_t value = (random() >> 24) >> (random() % 40);
     values.push_back(value);
     all.record(value);
@@ -58,7 +58,7 @@ TEST_CASE("a histogram's percentiles are off by a thousandth at most")
   }
 }
 
-TEST_CASE("a histogram has a place of its own for each value below 2048")
+TEST_CASE("a histogram has its own bucket for each value below 2048")
 {
   for (std::uint64_t value = 0; value < 2048; ++value)
   {
@@ -68,7 +68,7 @@ TEST_CASE("a histogram has a place of its own for each value below 2048")
   }
 }
 
-TEST_CASE("a histogram takes values beyond its range for the greatest, and none for zero")
+TEST_CASE("a histogram clamps values to its maximum and returns zero when it is empty")
 {
   histogram all;
   CHECK(all.at_percentile(99) == 0);
@@ -82,7 +82,7 @@ TEST_CASE("a histogram takes values beyond its range for the greatest, and none 
   CHECK(all.max() == 0);
 }
 
-TEST_CASE("histograms add up")
+TEST_CASE("histogram add combines two histograms")
 {
   histogram low;
   histogram high;
@@ -98,7 +98,7 @@ TEST_CASE("histograms add up")
   CHECK(near(low.standard_deviation(), 270));
 }
 
-TEST_CASE("a histogram prints the percentile distribution that HdrHistogram's plotters read")
+TEST_CASE("a histogram prints the percentile distribution format of HdrHistogram")
 {
   histogram all;
   for (std::uint64_t i = 1; i <= 1000; ++i)
@@ -122,7 +122,7 @@ TEST_CASE("a histogram prints the percentile distribution that HdrHistogram's pl
     REQUIRE(fields >> value >> percentile >> count);
     CHECK(value >= last_value);
     CHECK(percentile > last_percentile);
-    CHECK(count == value); // of the numbers 1 to 1000
+    CHECK(count == value); // because the values are 1 to 1000
     double inverse = 0;
     if (fields >> inverse)
       CHECK(near(inverse, 1 / (1 - percentile), 0.01));

@@ -23,11 +23,11 @@
 #include <set>
 #include <vector>
 
-// What the memory pool is made of, without registered memory.
+// Tests the parts of the memory pool without registered memory.
 
 using namespace rdma::detail;
 
-TEST_CASE("a size class is the smallest that holds a size, and at most a fifth of it is lost")
+TEST_CASE("class_of returns the smallest size class that fits and wastes at most a fifth")
 {
   for (std::size_t bytes = 1; bytes <= largest_class_bytes; ++bytes)
   {
@@ -45,7 +45,7 @@ TEST_CASE("a size class is the smallest that holds a size, and at most a fifth o
   CHECK(std::is_sorted(class_bytes.begin(), class_bytes.end()));
 }
 
-TEST_CASE("a size that is rounded up to an alignment has a class of that alignment")
+TEST_CASE("a size rounded up to an alignment has a size class with that alignment")
 {
   for (std::size_t alignment = 1; alignment <= alignment_max; alignment *= 2)
     for (std::size_t bytes = 1; bytes <= largest_class_bytes; ++bytes)
@@ -59,7 +59,7 @@ TEST_CASE("a size that is rounded up to an alignment has a class of that alignme
     }
 }
 
-TEST_CASE("a slab loses at most a sixteenth, and odd classes have one")
+TEST_CASE("a slab wastes at most a sixteenth of its pages")
 {
   for (std::size_t i = 0; i < class_count; ++i)
   {
@@ -76,12 +76,12 @@ TEST_CASE("a slab loses at most a sixteenth, and odd classes have one")
   }
 }
 
-TEST_CASE("a slab gives out each of its blocks once, and takes them back in any order")
+TEST_CASE("a slab allocates each of its blocks once and accepts them back in any order")
 {
   std::mt19937 random(Catch::rngSeed());
   auto made = std::make_unique<slab>();
   std::byte* const base =
-    reinterpret_cast<std::byte*>(std::uintptr_t{1} << 30); // nothing looks there
+    reinterpret_cast<std::byte*>(std::uintptr_t{1} << 30); // never dereferenced
   for (std::size_t i = 0; i < class_count; ++i)
   {
     if (!is_slab_class(i))
@@ -109,11 +109,11 @@ TEST_CASE("a slab gives out each of its blocks once, and takes them back in any 
     CHECK(made->unused());
     std::byte* again = nullptr;
     CHECK(made->take(&again, 1) == 1);
-    CHECK(again == base); // the lowest
+    CHECK(again == base); // the lowest address
   }
 }
 
-TEST_CASE("runs of pages do not overlap, join again, and are found while there is one")
+TEST_CASE("page_runs allocates disjoint runs, merges freed ones and finds a run when one exists")
 {
   std::mt19937 random(Catch::rngSeed());
   constexpr std::size_t pages = 1000;
@@ -135,7 +135,7 @@ TEST_CASE("runs of pages do not overlap, join again, and are found while there i
       const std::size_t count = 1 + random() % (random() % 8 == 0 ? 200 : 20);
       const std::size_t first = runs.take(count);
       if ((first == page_runs::none) != (longest_free() < count))
-        FAIL("there was a run of " << count << ", or there was none");
+        FAIL("take() contradicts the list of free pages for a run of " << count << " pages");
       if (first == page_runs::none)
         continue;
       for (std::size_t p = first; p < first + count; ++p)
@@ -162,7 +162,7 @@ TEST_CASE("runs of pages do not overlap, join again, and are found while there i
   CHECK(runs.take(1) == page_runs::none);
 }
 
-TEST_CASE("the address map finds what covers an address, and nothing at any other")
+TEST_CASE("address_map finds the owner of an address and nothing for other addresses")
 {
   auto map = std::make_unique<address_map<int>>();
   constexpr std::size_t granule = address_map<int>::granule_bytes;
@@ -182,19 +182,18 @@ TEST_CASE("the address map finds what covers an address, and nothing at any othe
   CHECK(map->find(at(far - 1)) == nullptr);
   CHECK(map->find(at(far)) == &two);
   CHECK(map->find(at(far + 3 * granule - 1)) == &two);
-  CHECK(map->find(at(far + 3 * granule)) == nullptr); // 48 bits
+  CHECK(map->find(at(far + 3 * granule)) == nullptr); // addresses have 48 bits
   map->set(at(far), 2 * granule + 1, nullptr);
   CHECK(map->find(at(far + granule)) == nullptr);
   CHECK(map->find(at(granule)) == &one);
 }
 
-TEST_CASE("the kernel's fence in all threads works where it was announced")
+TEST_CASE("process_fence succeeds when it is announced")
 {
   CHECK(process_fence() == has_process_fence);
 }
 
-TEST_CASE(
-  "pools that live at one time share no place in threads while there is one left, and no id ever")
+TEST_CASE("pool_id values are unique and share a thread slot only when all slots are in use")
 {
   const auto place = [](const std::optional<pool_id>& id)
   { return id->value() % thread_slot_count; };
@@ -203,7 +202,7 @@ TEST_CASE(
   for (std::size_t i = 0; i < 100; ++i)
   {
     auto& each = alive[i * 7 % alive.size()];
-    each.emplace(); // its predecessor goes before
+    each.emplace(); // the previous id is destroyed first
     ids.insert(each->value());
   }
   CHECK(ids.size() == 100);
@@ -212,7 +211,7 @@ TEST_CASE(
     places.insert(place(each));
   CHECK(places.size() == thread_slot_count);
 
-  // Of as many again each shares with one.
+  // As many again: each shares its slot with one of the first.
   std::array<std::optional<pool_id>, thread_slot_count> more;
   std::set<std::size_t> shared;
   for (auto& each : more)

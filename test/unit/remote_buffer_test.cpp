@@ -28,7 +28,7 @@ bool undecodable(std::span<const std::byte> bytes)
 
 } // namespace
 
-TEST_CASE("a remote buffer survives being encoded and decoded")
+TEST_CASE("a remote buffer survives encoding and decoding")
 {
   const auto bytes = sample_buffer().encode();
   const rdma::remote_buffer b = rdma::remote_buffer::decode(bytes);
@@ -40,7 +40,7 @@ TEST_CASE("a remote buffer survives being encoded and decoded")
   CHECK(rdma::remote_buffer::decode(rdma::remote_buffer().encode()).size() == 0);
 }
 
-TEST_CASE("the encoded form is big-endian and has its fields where they are documented")
+TEST_CASE("an encoded remote buffer is big-endian and has its fields at the documented offsets")
 {
   const auto bytes = sample_buffer().encode();
   const unsigned char wanted[rdma::remote_buffer::encoded_size] = {0, 1, 0, 4, 0xaa, 0xbb, 0xcc,
@@ -50,7 +50,7 @@ TEST_CASE("the encoded form is big-endian and has its fields where they are docu
     CHECK(bytes[i] == std::byte(wanted[i]));
 }
 
-TEST_CASE("what is no encoded remote buffer is malformed")
+TEST_CASE("decode fails with malformed_description when the bytes are not a remote buffer")
 {
   const auto bytes = sample_buffer().encode();
   CHECK(undecodable({}));
@@ -71,13 +71,14 @@ TEST_CASE("what is no encoded remote buffer is malformed")
     return copy;
   };
   CHECK(undecodable(changed(1, 2)));  // another version
-  CHECK(undecodable(changed(3, 1)));  // local rights are not given away
-  CHECK(undecodable(changed(2, 1)));  // nor unknown ones
-  CHECK(undecodable(changed(12, 1))); // what is zero stays zero
+  CHECK(undecodable(changed(3, 1)));  // local rights are not transferable
+  CHECK(undecodable(changed(2, 1)));  // unknown rights
+  CHECK(undecodable(changed(12, 1))); // reserved byte
   CHECK_THROWS_AS(rdma::remote_buffer::decode({}), rdma::system_error);
 }
 
-TEST_CASE("a range that passes the end of the address space is malformed")
+TEST_CASE(
+  "decode fails with malformed_description when a range passes the end of the address space")
 {
   rdma::error_code ec;
   const rdma::remote_buffer last(UINT64_MAX - 7, 7, {1, 1}, rdma::access::remote_read);
@@ -89,7 +90,7 @@ TEST_CASE("a range that passes the end of the address space is malformed")
     undecodable(rdma::remote_buffer(8, UINT64_MAX, {1, 1}, rdma::access::remote_read).encode()));
 }
 
-TEST_CASE("bytes at random are refused or encode to themselves")
+TEST_CASE("random bytes are refused as a remote buffer or encode to themselves")
 {
   const unsigned seed = std::random_device()();
   CAPTURE(seed);
@@ -106,7 +107,7 @@ TEST_CASE("bytes at random are refused or encode to themselves")
   }
 }
 
-TEST_CASE("parts of a remote buffer stay within it")
+TEST_CASE("first and slice of a remote buffer stay within it")
 {
   const rdma::remote_buffer whole(1000, 100, {1, 2}, rdma::access::remote_write);
   CHECK(whole.first(10).address() == 1000);

@@ -11,7 +11,7 @@
 
 #include <vector>
 
-// The requester without a wire: frames and answers are passed by hand.
+// Tests the requester without a wire: the test passes frames and answers by hand.
 
 using namespace rdma::software;
 using namespace rdma::software::protocol;
@@ -63,7 +63,7 @@ struct sender
     queue.posted.store(index + 1);
   }
 
-  /// The next frame, as if it had left.
+  /// Returns the next frame and marks it as sent.
   frame take()
   {
     frame f;
@@ -95,7 +95,7 @@ struct sender
 
 } // namespace
 
-TEST_CASE("a refused request's completion is told when nothing of it is being sent any more")
+TEST_CASE("the requester completes a refused request only after it stopped sending it")
 {
   sender s;
   s.post(IBV_WR_RDMA_WRITE, 4096);
@@ -105,7 +105,7 @@ TEST_CASE("a refused request's completion is told when nothing of it is being se
   REQUIRE(s.requests.next(under_way));
   s.answer(nak_remote_access, 0);
   CHECK(s.requests.failed());
-  // Its slot and its memory are still the requester's: half of this frame may have left.
+  // The requester still needs the slot and the memory: half of this frame may have been sent.
   CHECK(s.told.completions.empty());
   pinned_buffers from;
   std::uint64_t done = 0;
@@ -113,8 +113,8 @@ TEST_CASE("a refused request's completion is told when nothing of it is being se
   CHECK(done == sender::segment);
   from.clear();
 
-  SECTION("with its memory there to the end") {}
-  SECTION("with its memory gone meanwhile")
+  SECTION("while the memory stays registered") {}
+  SECTION("when the memory is deregistered meanwhile")
   {
     key_table::revoke(*s.slot);
     s.requests.unreadable(under_way, detail_local_key);
@@ -131,8 +131,7 @@ TEST_CASE("a refused request's completion is told when nothing of it is being se
   CHECK(s.told.completions[1].status == IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE(
-  "a request that was refused with RNR while the queue drains is repeated, and no other begun")
+TEST_CASE("a draining requester repeats a request after RNR but starts no other")
 {
   sender s;
   s.post(IBV_WR_SEND, 10);
@@ -157,7 +156,7 @@ TEST_CASE(
   CHECK(s.take().psn == 1);
 }
 
-TEST_CASE("an answer to what has not left is no answer")
+TEST_CASE("the requester fails with bad_resp_err when an answer is for a frame it has not sent")
 {
   sender s;
   s.post(IBV_WR_SEND, 2000);
@@ -169,28 +168,28 @@ TEST_CASE("an answer to what has not left is no answer")
   CHECK(s.told.completions[0].status == IBV_WC_BAD_RESP_ERR);
 }
 
-TEST_CASE("what has begun to leave may be refused, and not be acknowledged")
+TEST_CASE("a request that is partly sent can be refused but not acknowledged")
 {
   sender s;
   s.post(IBV_WR_SEND, 2000);
   frame under_way;
   REQUIRE(s.requests.next(under_way));
-  SECTION("not before its headers have left")
+  SECTION("RNR before the headers are sent is a protocol error")
   {
     s.answer(syndrome_rnr | 1, 0);
     CHECK(s.requests.failed());
     return;
   }
   s.requests.begun(under_way);
-  SECTION("with RNR, and all of it comes again")
+  SECTION("an acknowledgement after RNR and before the repetition is a protocol error")
   {
     s.answer(syndrome_rnr | 1, 0);
     CHECK(s.requests.take_wait() == 10'000);
-    s.requests.sent(under_way); // the rest of it, which the peer ignores
+    s.requests.sent(under_way); // the remaining bytes, which the peer ignores
     s.answer(syndrome_ack, 0);
     CHECK(s.requests.failed());
   }
-  SECTION("with RNR, and is acknowledged when it has come again")
+  SECTION("an acknowledgement after RNR and the repetition completes the request")
   {
     s.answer(syndrome_rnr | 1, 0);
     s.requests.sent(under_way);
@@ -201,14 +200,14 @@ TEST_CASE("what has begun to leave may be refused, and not be acknowledged")
     CHECK_FALSE(s.requests.failed());
     CHECK(s.told.completions.size() == 1);
   }
-  SECTION("for good")
+  SECTION("a fatal NAK fails the request")
   {
     s.answer(nak_invalid_request, 0);
     CHECK(s.requests.failed());
     s.requests.flush();
     CHECK(s.told.completions.at(0).status == IBV_WC_REM_INV_REQ_ERR);
   }
-  SECTION("acknowledged")
+  SECTION("an acknowledgement is a protocol error")
   {
     s.answer(syndrome_ack, 0);
     CHECK(s.requests.failed());

@@ -11,7 +11,7 @@
 
 #include <vector>
 
-// The responder without a wire: requests are passed by hand.
+// Tests the responder without a wire: the test passes requests by hand.
 
 using namespace rdma::software;
 using namespace rdma::software::protocol;
@@ -73,7 +73,7 @@ struct target
 
 } // namespace
 
-TEST_CASE("what has been carried out is acknowledged once")
+TEST_CASE("the responder acknowledges an executed request once")
 {
   target t;
   t.take(opcode::write_only, 0, 0);
@@ -81,12 +81,12 @@ TEST_CASE("what has been carried out is acknowledged once")
   CHECK_FALSE(t.answers.take_acknowledgement());
 }
 
-TEST_CASE("a read that is refused in the end is not acknowledged with what came before it")
+TEST_CASE("the responder does not acknowledge a read that it refuses while it sends the response")
 {
   target t;
   t.take(opcode::write_only, 0, 0);
   t.take(opcode::read_request, 1, 8);
-  CHECK_FALSE(t.answers.take_acknowledgement()); // the response is to come
+  CHECK_FALSE(t.answers.take_acknowledgement()); // the response is still to be sent
   frame response;
   REQUIRE(t.answers.next(response));
   REQUIRE(response.source == frame::origin::response);

@@ -14,7 +14,7 @@
 #include <cstring>
 #include <random>
 
-// A ring without two processes: both ends are here, and so is who writes what no writer writes.
+// Tests a ring within one process: both ends are here, as are forged words that no writer writes.
 
 using namespace rdma::software::wire;
 
@@ -46,7 +46,7 @@ struct rings
 
 } // namespace
 
-TEST_CASE("records come out of a ring as they went in, lap after lap, whatever old bytes lie there")
+TEST_CASE("a ring delivers records in order over many laps and ignores old bytes")
 {
   rings r;
   std::minstd_rand random(1);
@@ -75,7 +75,7 @@ TEST_CASE("records come out of a ring as they went in, lap after lap, whatever o
   CHECK_FALSE(r.out.broken());
 }
 
-TEST_CASE("a full ring takes more when its reader has gone on, and no earlier")
+TEST_CASE("a full ring accepts a record only after its reader has consumed one")
 {
   rings r;
   unsigned put = 0;
@@ -88,7 +88,7 @@ TEST_CASE("a full ring takes more when its reader has gone on, and no earlier")
   CHECK(r.put(100, 1));
 }
 
-TEST_CASE("what is left to urgent records is left to them")
+TEST_CASE("a ring reserves space for urgent records")
 {
   rings r;
   r.out = ring::writer(r.memory.data(), rings::size, r.taken, 2 * ring::line);
@@ -98,7 +98,7 @@ TEST_CASE("what is left to urgent records is left to them")
   CHECK(r.out.begin(8, true) != nullptr);
 }
 
-TEST_CASE("words that no writer writes break a ring, and end nothing else")
+TEST_CASE("a reader marks a ring as broken when a length word is invalid")
 {
   rings r;
   const std::uint32_t word = GENERATE(as<std::uint32_t>(), 1, 63, 65, 2048, 1024 + 64, 0xffffffc0,
@@ -109,7 +109,7 @@ TEST_CASE("words that no writer writes break a ring, and end nothing else")
   CHECK(r.in.broken());
 }
 
-TEST_CASE("a reader that claims to be where it cannot be breaks a ring")
+TEST_CASE("a writer marks a ring as broken when the progress of the reader is impossible")
 {
   rings r;
   while (r.put(100, 1))

@@ -40,7 +40,7 @@ public:
     }
   }
 
-  // 0 when there is none.
+  // Returns 0 if no slot is free.
   std::uint16_t claim()
   {
     slot_ledger::entry now = ledger.read();
@@ -53,7 +53,7 @@ public:
     return 0;
   }
 
-  // Whether it was the last one.
+  // Returns true if it was the last claimed slot.
   bool release(std::uint16_t slot)
   {
     slot_ledger::entry now = ledger.read();
@@ -71,7 +71,7 @@ private:
 
 } // namespace
 
-TEST_CASE("a ledger gives out every slot once, and no more than there are")
+TEST_CASE("slot_ledger gives out every slot once and no more")
 {
   slots all;
   std::array<bool, slots::count + 1> seen{};
@@ -89,7 +89,8 @@ TEST_CASE("a ledger gives out every slot once, and no more than there are")
   REQUIRE(all.ledger.read().claimed() == 0);
 }
 
-TEST_CASE("a ledger's marks are one another's and the slots' no business")
+TEST_CASE(
+  "the guarded and counts marks of a slot_ledger are independent of each other and of its slots")
 {
   slots all;
   const std::uint16_t slot = all.claim();
@@ -110,12 +111,13 @@ TEST_CASE("a ledger's marks are one another's and the slots' no business")
   REQUIRE_FALSE(all.ledger.read().is_work());
 }
 
-TEST_CASE("threads that claim and release at once never hold the same slot")
+TEST_CASE("threads that claim and release slots concurrently never hold the same slot")
 {
   constexpr int threads_count = 4;
   constexpr int rounds = 20'000;
   slots all;
-  std::array<int, slots::count + 1> writes{}; // each by who holds the slot: tsan sees who does not
+  std::array<int, slots::count + 1>
+    writes{}; // written only by the thread that holds the slot: TSan finds violations
   std::atomic<int> claimed{0};
   std::vector<std::jthread> threads;
   for (int t = 0; t != threads_count; ++t)
@@ -151,7 +153,7 @@ TEST_CASE("threads that claim and release at once never hold the same slot")
   REQUIRE(vacant == slots::count);
 }
 
-TEST_CASE("every index has a place of its own in chunks that double")
+TEST_CASE("chunk_position maps every index to its own position in doubling chunks")
 {
   using place = chunk_position<16>;
   std::uint32_t chunk = 0;

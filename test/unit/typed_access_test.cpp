@@ -33,11 +33,11 @@ concept can_be = requires(const Buffer& b) { b.template as<T>(); };
 static_assert(can_be<mutable_buffer, pair>);
 static_assert(can_be<rdma::registered_buffer, const pair>);
 static_assert(can_be<rdma::memory_region, char[4]>);
-static_assert(!can_be<mutable_buffer, std::string>); // not copied byte by byte
+static_assert(!can_be<mutable_buffer, std::string>); // not trivially copyable
 static_assert(!can_be<mutable_buffer, int&>);
 static_assert(!can_be<mutable_buffer, void>);
 
-// What is const inside gives only const objects.
+// Const buffers return only const objects.
 static_assert(std::is_same_v<decltype(mutable_buffer().as<int>()), int*>);
 static_assert(std::is_same_v<decltype(mutable_buffer().as<const int>()), const int*>);
 static_assert(std::is_same_v<decltype(const_buffer().as<int>()), const int*>);
@@ -69,7 +69,7 @@ error_code thrown_by(Call call)
 
 } // namespace
 
-TEST_CASE("a buffer is an object that fits in it, and bytes behind it do not matter")
+TEST_CASE("as returns the object at the start of a buffer that is large enough")
 {
   pair* p = part(8, 16).as<pair>();
   CHECK(static_cast<void*>(p) == memory + 8);
@@ -80,7 +80,7 @@ TEST_CASE("a buffer is an object that fits in it, and bytes behind it do not mat
   CHECK_FALSE(ec);
 }
 
-TEST_CASE("an object that is larger than the buffer is refused, to the byte")
+TEST_CASE("as fails with wrong_size when the buffer is one byte too small")
 {
   error_code ec;
   CHECK(part(0, sizeof(pair) - 1).as<pair>(ec) == nullptr);
@@ -93,7 +93,7 @@ TEST_CASE("an object that is larger than the buffer is refused, to the byte")
   CHECK(ec == rdma::error::wrong_size);
 }
 
-TEST_CASE("an object at an address that does not suit it is refused")
+TEST_CASE("as fails with misaligned when the address is not aligned for the type")
 {
   error_code ec;
   for (const std::size_t offset : {1, 2, 3, 5, 7})
@@ -109,7 +109,7 @@ TEST_CASE("an object at an address that does not suit it is refused")
   CHECK_FALSE(ec);
 }
 
-TEST_CASE("an array covers the whole buffer or is refused")
+TEST_CASE("as_span covers the whole buffer or fails with wrong_size")
 {
   CHECK(part(0, 64).as_span<pair>().size() == 64 / sizeof(pair));
   CHECK(part(0, 0).as_span<pair>().empty());
@@ -123,7 +123,7 @@ TEST_CASE("an array covers the whole buffer or is refused")
   }
 }
 
-TEST_CASE("elements are parts that lie inside, and slices of slices keep to theirs")
+TEST_CASE("elements fails with out_of_range when the elements are not inside the buffer")
 {
   const mutable_buffer all = part(0, 62); // seven pairs and six bytes
   CHECK(all.elements<pair>(2, 3).data() == memory + 16);
@@ -148,7 +148,7 @@ TEST_CASE("elements are parts that lie inside, and slices of slices keep to thei
   CHECK(thrown_by([&] { (void)inner.elements<pair>(2); }) == rdma::error::out_of_range);
 }
 
-TEST_CASE("memory that was registered as const is no object that can be changed")
+TEST_CASE("as fails with read_only when the memory was registered as const")
 {
   rdma::detail::registration registration;
   registration.read_only = true;
@@ -164,7 +164,7 @@ TEST_CASE("memory that was registered as const is no object that can be changed"
   CHECK_FALSE(ec);
 }
 
-TEST_CASE("elements of remote memory lie inside it and keep keys and rights")
+TEST_CASE("elements of a remote buffer stay inside it and keep keys and rights")
 {
   const rdma::remote_buffer all(1000, 62, {1, 2}, rdma::access::remote_read);
   const rdma::remote_buffer third = all.elements<pair>(2);

@@ -110,7 +110,7 @@ error_code answer_error(const std::string& text)
 
 } // namespace
 
-TEST_CASE("an upgrade request carries all that the client says of itself")
+TEST_CASE("an upgrade request carries all handshake parameters of the client")
 {
   const upgrade_verdict verdict =
     judge_upgrade(request_of(request_of(introduce())), upgrade_target);
@@ -118,7 +118,7 @@ TEST_CASE("an upgrade request carries all that the client says of itself")
   CHECK(verdict.client == introduce());
 }
 
-TEST_CASE("an upgrade answer carries all that the server says of itself")
+TEST_CASE("an upgrade answer carries all handshake parameters of the server")
 {
   handshake_parameters server = introduce();
   server.endpoints.pop_back();
@@ -135,7 +135,8 @@ TEST_CASE("an upgrade answer carries all that the server says of itself")
   CHECK(!ec);
 }
 
-TEST_CASE("a client may choose target, host and further fields, but breaks no request by them")
+TEST_CASE(
+  "make_upgrade_request accepts the client's target, host and fields but refuses invalid ones")
 {
   rdma::connect_options options;
   options.target = "/deep/down?token=1";
@@ -171,7 +172,7 @@ TEST_CASE("a client may choose target, host and further fields, but breaks no re
     !invalid([](auto& o) { o.data = std::string(rdma::connect_options::data_size_max, '\0'); }));
 }
 
-TEST_CASE("what a side says of itself is bounded and checked")
+TEST_CASE("judge_upgrade refuses handshake parameters that are out of range or too many")
 {
   const auto with = [](const std::string& fields)
   { return status_for(request_text("boost-rdma/1", "Upgrade", "GET /rdma HTTP/1.1", fields)); };
@@ -202,7 +203,7 @@ TEST_CASE("what a side says of itself is bounded and checked")
   CHECK(with(many) == bad);
 }
 
-TEST_CASE("what this side declined fits into a line, whatever the system called it")
+TEST_CASE("declined reasons are sanitised and truncated to fit into a header line")
 {
   handshake_parameters self = introduce();
   self.declined = {{"x", "two\r\nlines\xc3\xa4" + std::string(1000, 'x')}};
@@ -215,7 +216,7 @@ TEST_CASE("what this side declined fits into a line, whatever the system called 
     == handshake_parameters::declined_max);
 }
 
-TEST_CASE("an upgrade request may hold fields, options and protocols of later versions")
+TEST_CASE("judge_upgrade accepts fields, options and protocols of later versions")
 {
   CHECK(
     status_for(request_text("boost-rdma/2, boost-rdma/1")) == http::status::switching_protocols);
@@ -232,7 +233,7 @@ TEST_CASE("an upgrade request may hold fields, options and protocols of later ve
   CHECK(status_for(text) == http::status::switching_protocols);
 }
 
-TEST_CASE("what is no upgrade is told to upgrade")
+TEST_CASE("judge_upgrade answers 426 Upgrade Required to a request without an upgrade")
 {
   CHECK(status_for("GET / HTTP/1.1\r\nHost: h\r\n\r\n") == http::status::upgrade_required);
   CHECK(status_for(request_text("websocket")) == http::status::upgrade_required);
@@ -246,7 +247,7 @@ TEST_CASE("what is no upgrade is told to upgrade")
   CHECK(answer[http::field::upgrade] == "boost-rdma/1");
 }
 
-TEST_CASE("a malformed upgrade request is refused with a status that says why")
+TEST_CASE("judge_upgrade answers a malformed request with the status of its fault")
 {
   CHECK(status_for(request_text("boost-rdma/1", "Upgrade", "POST /rdma HTTP/1.1"))
     == http::status::method_not_allowed);
@@ -265,7 +266,7 @@ TEST_CASE("a malformed upgrade request is refused with a status that says why")
     == http::status::bad_request);
 }
 
-TEST_CASE("a request that cannot be read gets the status for its kind of error")
+TEST_CASE("status_of_unreadable returns the status for the parse error")
 {
   error_code ec;
   parse<true>(
@@ -276,7 +277,7 @@ TEST_CASE("a request that cannot be read gets the status for its kind of error")
   CHECK(status_of_unreadable(ec) == http::status::bad_request);
 }
 
-TEST_CASE("a header that was read is limited as a whole, but an earlier error stays")
+TEST_CASE("limit_header limits the whole header but keeps an earlier error")
 {
   error_code ec;
   limit_header(upgrade_header_size_max, ec);
@@ -288,7 +289,7 @@ TEST_CASE("a header that was read is limited as a whole, but an earlier error st
   CHECK(ec == http::error::bad_method);
 }
 
-TEST_CASE("the client tells an acceptor's refusal from other servers' answers")
+TEST_CASE("judge_answer distinguishes an acceptor's refusal from answers of other servers")
 {
   const auto refusal = [](http::status status)
   { return text_of(make_upgrade_refusal(status, "why")); };
@@ -306,7 +307,7 @@ TEST_CASE("the client tells an acceptor's refusal from other servers' answers")
     == error::not_an_acceptor);
 }
 
-TEST_CASE("the client takes no answer that lacks something or was not asked for")
+TEST_CASE("judge_answer refuses an answer that lacks a field or selects an unrequested protocol")
 {
   const std::string start = "HTTP/1.1 101 Switching Protocols\r\n";
   const std::string endpoint = "Rdma-Endpoint: " + example().text() + "\r\n";
@@ -321,7 +322,7 @@ TEST_CASE("the client takes no answer that lacks something or was not asked for"
     == error::malformed_description);
 }
 
-TEST_CASE("an answer that cannot be read is garbage or a peer that left")
+TEST_CASE("error_of_unreadable reports not_an_acceptor for garbage and peer_lost for a disconnect")
 {
   CHECK(error_of_unreadable(http::error::end_of_stream) == error::peer_lost);
   CHECK(error_of_unreadable(http::error::partial_message) == error::peer_lost);
@@ -333,9 +334,9 @@ TEST_CASE("an answer that cannot be read is garbage or a peer that left")
     == boost::asio::error::operation_aborted);
 }
 
-TEST_CASE("frames are read whatever the pieces that they arrive in")
+TEST_CASE("frame_reader reads frames regardless of how the bytes are split")
 {
-  // one of a later version with a payload between those of this one
+  // A frame of a later version with a payload, between frames of this version.
   const std::string text = encode_frame(frame_type::heartbeat)
     + std::string("\xc8\1\2\3\0\0\0\3abc", 11) + encode_frame(frame_type::unconfirmed, "why not")
     + encode_frame(frame_type::bye);
@@ -361,7 +362,7 @@ TEST_CASE("frames are read whatever the pieces that they arrive in")
   }
 }
 
-TEST_CASE("a payload that is longer than any of this version is cut, and the next frame is found")
+TEST_CASE("frame_reader truncates a payload above the kept size and finds the next frame")
 {
   std::string text = std::string("\5\0\0\0\0\0\x10\0", 8) + std::string(frame_payload_max, 'x');
   text += encode_frame(frame_type::heartbeat);
@@ -375,7 +376,7 @@ TEST_CASE("a payload that is longer than any of this version is cut, and the nex
   CHECK(reader.payload().empty());
 }
 
-TEST_CASE("a frame that claims more than the bound makes the stream malformed for good")
+TEST_CASE("frame_reader reports malformed permanently when a frame exceeds the size limit")
 {
   const std::vector<std::uint8_t> bytes{1, 0, 0, 0, 0, 0, 0x10, 0x01, 1, 0, 0, 0, 0, 0, 0, 0};
   std::span<const std::uint8_t> input(bytes);
@@ -384,13 +385,13 @@ TEST_CASE("a frame that claims more than the bound makes the stream malformed fo
   CHECK(reader.read(input) == frame_reader::result::malformed);
 }
 
-TEST_CASE("an endpoint's text survives the journey")
+TEST_CASE("an example endpoint survives text and parse within the size limit")
 {
   CHECK(rdma::endpoint_description::parse(example().text()) == example());
   CHECK(example().text().size() <= rdma::endpoint_description::text_size_max);
 }
 
-TEST_CASE("a mutilated endpoint text is read or refused, never worse")
+TEST_CASE("parse of a mutilated endpoint text fails or returns values that survive text and parse")
 {
   const std::string good = example().text();
   std::mt19937 random(20260101);
@@ -434,7 +435,7 @@ TEST_CASE("a mutilated endpoint text is read or refused, never worse")
   CHECK(ec == error::malformed_description);
 }
 
-TEST_CASE("what a peer wrote is shown in quotes, without control characters, and cut")
+TEST_CASE("untrusted quotes text of a peer, escapes control characters and truncates it")
 {
   CHECK(untrusted("plain") == "\"plain\"");
   CHECK(untrusted("a\n\"b\"\x1b[31m") == "\"a\\x0a\\x22b\\x22\\x1b[31m\"");

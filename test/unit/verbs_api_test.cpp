@@ -20,7 +20,8 @@ namespace {
 
 using answers = std::map<std::string, std::string>;
 
-// What print_system_library says when it is started with these environment settings (shell syntax).
+// Returns the output of print_system_library, started with these environment settings (shell
+// syntax).
 answers ask(const std::string& settings)
 {
   const std::string command =
@@ -50,7 +51,7 @@ bool contains(const std::string& text, const std::string& part)
 
 } // namespace
 
-TEST_CASE("the system's libibverbs fills the whole table")
+TEST_CASE("the system's libibverbs provides the whole function table")
 {
   void* installed = ::dlopen("libibverbs.so.1", RTLD_LAZY | RTLD_LOCAL);
   if (installed == nullptr)
@@ -70,7 +71,7 @@ TEST_CASE("the system's libibverbs fills the whole table")
   CHECK(found["success"] == "success");
 }
 
-TEST_CASE("an empty BOOST_RDMA_LIBIBVERBS keeps the system's devices out and says so")
+TEST_CASE("an empty BOOST_RDMA_LIBIBVERBS disables the system's devices and the reason names it")
 {
   answers found = ask("BOOST_RDMA_LIBIBVERBS=");
   CHECK(found["status"] == "0");
@@ -79,7 +80,7 @@ TEST_CASE("an empty BOOST_RDMA_LIBIBVERBS keeps the system's devices out and say
   CHECK(contains(found["reason"], "BOOST_RDMA_LIBIBVERBS is set to an empty value"));
 }
 
-TEST_CASE("a libibverbs that does not exist is named in the reason")
+TEST_CASE("the reason names a libibverbs that does not exist")
 {
   answers found = ask("BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1");
   CHECK(found["status"] == "0");
@@ -87,7 +88,7 @@ TEST_CASE("a libibverbs that does not exist is named in the reason")
   CHECK(contains(found["reason"], "cannot load /nowhere/libibverbs.so.1"));
 }
 
-TEST_CASE("a libibverbs that is no library is named in the reason")
+TEST_CASE("the reason names a libibverbs that is not a library")
 {
   const std::string file = "/tmp/boost_rdma_not_a_library_" + std::to_string(::getpid());
   std::ofstream(file) << "not a library\n";
@@ -98,7 +99,7 @@ TEST_CASE("a libibverbs that is no library is named in the reason")
   CHECK(contains(found["reason"], "cannot load " + file));
 }
 
-TEST_CASE("a libibverbs that lacks functions is refused and the functions are named")
+TEST_CASE("the reason names the functions that a libibverbs lacks")
 {
   answers found = ask("BOOST_RDMA_LIBIBVERBS=libc.so.6");
   CHECK(found["status"] == "0");
@@ -108,7 +109,8 @@ TEST_CASE("a libibverbs that lacks functions is refused and the functions are na
   CHECK(contains(found["reason"], "ibv_event_type_str"));
 }
 
-TEST_CASE("the system's librdmacm fills the whole table, or is missed with a reason")
+TEST_CASE(
+  "the system's librdmacm provides the whole function table or the reason names the package")
 {
   void* installed = ::dlopen("librdmacm.so.1", RTLD_LAZY | RTLD_LOCAL);
   answers found = ask("-u BOOST_RDMA_LIBRDMACM");
@@ -125,7 +127,7 @@ TEST_CASE("the system's librdmacm fills the whole table, or is missed with a rea
   CHECK(contains(found["cm_path"], "librdmacm.so.1"));
 }
 
-TEST_CASE("a librdmacm that cannot be used is named in the reason, and libibverbs does without")
+TEST_CASE("the reason names an unusable librdmacm and libibverbs works without it")
 {
   answers found = ask("BOOST_RDMA_LIBRDMACM=/nowhere/librdmacm.so.1");
   CHECK(found["status"] == "0");

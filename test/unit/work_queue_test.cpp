@@ -14,7 +14,7 @@
 
 using namespace rdma::software::protocol;
 
-TEST_CASE("a queue takes as many places as it held requests at once, however long it is in use")
+TEST_CASE("a work queue uses only as many slots as it held requests at the same time")
 {
   receive_queue queue(1000, sizeof(ibv_sge));
   std::set<const receive_request*> places;
@@ -34,7 +34,7 @@ TEST_CASE("a queue takes as many places as it held requests at once, however lon
   CHECK(places.size() <= 4);
 }
 
-TEST_CASE("a queue of any depth holds as many requests as that, each in a place of its own")
+TEST_CASE("a work queue of any depth holds that many requests, each in its own slot")
 {
   const std::uint32_t depth = GENERATE(1u, 2u, 3u, 5u, 128u, 1000u);
   CAPTURE(depth);

@@ -26,8 +26,8 @@ using asio::ip::tcp;
 using rdma::error;
 namespace cm = rdma::cm;
 
-/// The address of the interface that has the device under test: BOOST_RDMA_TEST_ADDRESS, or where
-/// the machine of tools/rdma_vm has it.
+/// Returns the address of the device's interface: BOOST_RDMA_TEST_ADDRESS, or the one in the
+/// machine of tools/rdma_vm.
 inline asio::ip::address device_address()
 {
   if (const char* wanted = std::getenv("BOOST_RDMA_TEST_ADDRESS"); wanted != nullptr)
@@ -42,7 +42,7 @@ inline bool is_iwarp()
 
 using data_record = record<cm::private_data>;
 
-/// What an accept, or a wait for a request, completed with.
+/// Stores the result of an accept or of a wait for a request.
 template <class Object>
 struct object_record
 {
@@ -64,7 +64,7 @@ struct object_record
 using accept_record = object_record<rdma::queue_pair>;
 using request_record = object_record<cm::connection_request>;
 
-/// An acceptor, a context for its clients, and a queue pair for either side.
+/// An acceptor, a context for its clients, and a queue pair for each side.
 struct cm_fixture
 {
   explicit cm_fixture(const cm::acceptor_options& options = {})
@@ -72,7 +72,7 @@ struct cm_fixture
   {
   }
 
-  /// Connects client and server, with these few words from either.
+  /// Connects client and server with this private data.
   void connect(std::string_view from_client = {}, std::string_view from_server = {})
   {
     request_record asked;

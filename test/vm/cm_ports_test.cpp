@@ -19,7 +19,7 @@ using namespace test;
 
 constexpr const char* port_range_file = "/proc/sys/net/ipv4/ip_local_port_range";
 
-// Few ports for RDMA-CM to choose from, of which ordinary TCP sockets listen at every other one.
+// Limits RDMA-CM to a small port range in which TCP sockets listen on every other port.
 class few_ports
 {
 public:
@@ -52,7 +52,7 @@ private:
 
 } // namespace
 
-TEST_CASE("RDMA-CM connects and listens although TCP sockets have ports of its choice")
+TEST_CASE("RDMA-CM connects and listens when TCP sockets occupy ports of its range")
 {
   BOOST_RDMA_TEST_IN_MACHINE("siw0");
   asio::io_context io;

@@ -20,8 +20,8 @@ namespace {
 
 using namespace test;
 
-// A process that listens, accepts one client, holds still until it is killed, and can do so at
-// once: forked before this process has opened a device.
+// A process that listens, accepts one client and then idles until it is killed. It is forked before
+// this process opens a device, so it can open one itself.
 class still_server
 {
 public:
@@ -52,7 +52,7 @@ public:
   still_server& operator=(const still_server&) = delete;
 
   [[nodiscard]] const tcp::endpoint& endpoint() const { return endpoint_; }
-  // Until it has received, or has the request.
+  // Waits until the server has received a message or has the request.
   [[nodiscard]] bool wait() { return read_port() != 0; }
   void kill()
   {
@@ -122,7 +122,7 @@ struct receiving_bytes
 
 } // namespace
 
-TEST_CASE("a listener of RDMA-CM that is killed ends the client's operations")
+TEST_CASE("killing a listener of RDMA-CM ends the client's operations")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   still_server server(true);
@@ -149,7 +149,7 @@ TEST_CASE("a listener of RDMA-CM that is killed ends the client's operations")
   REQUIRE(run_out(io));
 }
 
-TEST_CASE("a listener of RDMA-CM that is killed before it answers ends the connect")
+TEST_CASE("killing a listener of RDMA-CM before it answers ends the connect")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   still_server server(false);
@@ -158,7 +158,7 @@ TEST_CASE("a listener of RDMA-CM that is killed before it answers ends the conne
   rdma::queue_pair client(io, context);
   data_record connected;
   cm::async_connect(client, server.endpoint(), connected.handler());
-  REQUIRE(server.wait()); // connecting goes on without this thread
+  REQUIRE(server.wait()); // the connection is established without this thread
   CHECK_FALSE(connected.done());
 
   server.kill();
@@ -167,7 +167,7 @@ TEST_CASE("a listener of RDMA-CM that is killed before it answers ends the conne
   CHECK_FALSE(client.is_connected());
 }
 
-TEST_CASE("what RDMA-CM connected stays the parent's in a child of fork()")
+TEST_CASE("connections of RDMA-CM remain owned by the parent after fork()")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -202,7 +202,7 @@ TEST_CASE("what RDMA-CM connected stays the parent's in a child of fork()")
   CHECK(WIFEXITED(status));
   CHECK(WEXITSTATUS(status) == 0);
 
-  // Nothing of the parent's has ended.
+  // No operation of the parent has ended.
   CHECK(f.client.is_connected());
   bytes_record sent;
   f.client.async_send(buffer_of(f.client_context, "still here"), sent.handler());

@@ -21,7 +21,7 @@ namespace {
 
 using namespace test;
 
-// Receives into these bytes, from either side's peer.
+// Receives a message of the peer into its own buffer.
 struct receiving
 {
   receiving(rdma::queue_pair& peer, const rdma::context& context)
@@ -43,7 +43,7 @@ error_code send(asio::io_context& io, rdma::queue_pair& peer, const rdma::regist
   return sent.ec;
 }
 
-// What connecting to this address ends with.
+// Returns the error of connecting to this address.
 error_code connect_error(cm_fixture& f, const tcp::endpoint& to)
 {
   data_record connected;
@@ -53,7 +53,7 @@ error_code connect_error(cm_fixture& f, const tcp::endpoint& to)
   return connected.ec;
 }
 
-// iWARP has one word for both, where no private data tells them apart.
+// Without private data, iWARP reports the same error for both cases.
 bool is_refusal(const error_code& ec)
 {
   return ec == error::refused || (is_iwarp() && ec == asio::error::connection_refused);
@@ -61,7 +61,7 @@ bool is_refusal(const error_code& ec)
 
 } // namespace
 
-TEST_CASE("RDMA-CM connects queue pairs, with private data both ways")
+TEST_CASE("RDMA-CM connects queue pairs with private data in both directions")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -92,7 +92,7 @@ TEST_CASE("RDMA-CM connects queue pairs, with private data both ways")
   CHECK(at_client.text() == "and back");
 }
 
-TEST_CASE("one-sided operations go over a connection of RDMA-CM")
+TEST_CASE("one-sided operations work over a connection of RDMA-CM")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -109,12 +109,11 @@ TEST_CASE("one-sided operations go over a connection of RDMA-CM")
   f.client.async_read(back, target.remote().first(7), read.handler());
   REQUIRE(run_until(f.io, [&] { return read.done(); }));
   REQUIRE(read.ec == error_code());
-  CHECK(text_of(back) == "written"); // a read comes after the writes before it, on iWARP too
+  CHECK(text_of(back) == "written"); // a read executes after the preceding writes, also on iWARP
   CHECK(text_of(target.first(7)) == "written");
 }
 
-TEST_CASE("an acceptor of RDMA-CM serves as many clients as there are accepts, and keeps the "
-          "others waiting")
+TEST_CASE("an acceptor of RDMA-CM serves one client per accept and keeps the others waiting")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm::acceptor_options options;
@@ -148,7 +147,7 @@ TEST_CASE("an acceptor of RDMA-CM serves as many clients as there are accepts, a
       CHECK(each.ec == error_code());
       CHECK(each.value().text() == "hello");
     }
-  // The fourth still waits; closing sends it away.
+  // The fourth client still waits; closing the acceptor refuses it.
   f.acceptor.close();
   REQUIRE(run_until(f.io, [&] { return count(connected) == 4; }));
   for (std::size_t i = 0; i < connected.size(); ++i)
@@ -156,7 +155,7 @@ TEST_CASE("an acceptor of RDMA-CM serves as many clients as there are accepts, a
       CHECK(is_refusal(connected[i].ec));
 }
 
-TEST_CASE("a listener rejects with a reason that the client gets")
+TEST_CASE("reject of a listener reports the reason to the client")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -166,21 +165,21 @@ TEST_CASE("a listener rejects with a reason that the client gets")
   cm::async_connect(f.client, f.acceptor.local_endpoint(), connected.handler());
   REQUIRE(run_until(f.io, [&] { return asked.done(); }));
 
-  SECTION("in words")
+  SECTION("with private data")
   {
     asked.object->reject(cm::private_data("not today"));
     REQUIRE(run_until(f.io, [&] { return connected.done(); }));
     CHECK(connected.ec == error::refused);
     CHECK(connected.value().text() == "not today");
   }
-  SECTION("without a word")
+  SECTION("without private data")
   {
     asked.object->reject();
     REQUIRE(run_until(f.io, [&] { return connected.done(); }));
     CHECK(is_refusal(connected.ec));
     CHECK(connected.value().text().empty());
   }
-  SECTION("by letting go of the request")
+  SECTION("by destroying the request")
   {
     asked.object.reset();
     REQUIRE(run_until(f.io, [&] { return connected.done(); }));
@@ -188,11 +187,11 @@ TEST_CASE("a listener rejects with a reason that the client gets")
   }
   CHECK_FALSE(f.client.is_connected());
 
-  // It connects once.
+  // A queue pair connects only once.
   CHECK(connect_error(f, f.acceptor.local_endpoint()) == error::already_connected);
 }
 
-TEST_CASE("a request is answered once")
+TEST_CASE("a connection request can be answered only once")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -217,26 +216,26 @@ TEST_CASE("a request is answered once")
   CHECK(connected.ec == error_code());
 }
 
-TEST_CASE("connecting by RDMA-CM says why it does not")
+TEST_CASE("cm::async_connect reports the reason of a failure")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
-  SECTION("nobody listens")
+  SECTION("nothing listens at the address")
   {
     const auto free = f.acceptor.local_endpoint();
     f.acceptor.close();
     CHECK(connect_error(f, free) == asio::error::connection_refused);
   }
-  SECTION("no RDMA device leads there")
+  SECTION("no RDMA device has a route to the address")
   {
     CHECK(connect_error(f, {asio::ip::make_address("192.0.2.1"), 7471}) == error::unreachable);
   }
-  SECTION("the queue pair was closed")
+  SECTION("the queue pair is closed")
   {
     f.client.close();
     CHECK(connect_error(f, f.acceptor.local_endpoint()) == error::closed);
   }
-  SECTION("more private data than fits")
+  SECTION("the private data is too large")
   {
     const std::string much(200, 'x');
     request_record asked;
@@ -259,7 +258,7 @@ TEST_CASE("connecting by RDMA-CM says why it does not")
     f.acceptor.async_get_request(asked.handler());
     CHECK(connect_error(f, f.acceptor.local_endpoint()) == error::handshake_timeout);
 
-    // Too late: the client has left. On iWARP it cannot leave before it has been answered.
+    // The client has disconnected. On iWARP it cannot disconnect before it has an answer.
     REQUIRE(run_until(f.io, [&] { return asked.done(); }));
     accept_record accepted;
     asked.object->async_accept(cm::private_data(), accepted.handler());
@@ -269,7 +268,7 @@ TEST_CASE("connecting by RDMA-CM says why it does not")
   }
 }
 
-TEST_CASE("RDMA-CM takes no way by another device than the context's")
+TEST_CASE("RDMA-CM fails with other_device when the route uses another device than the context's")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   const std::string other = is_iwarp() ? "10.0.0.1" : "10.0.1.1";
@@ -290,7 +289,7 @@ TEST_CASE("RDMA-CM takes no way by another device than the context's")
   CHECK_FALSE(elsewhere.is_open());
 }
 
-TEST_CASE("an acceptor of RDMA-CM says why it cannot listen")
+TEST_CASE("an acceptor of RDMA-CM reports why it cannot listen")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -300,7 +299,7 @@ TEST_CASE("an acceptor of RDMA-CM says why it cannot listen")
     cm::acceptor acceptor(f.io, f.server_context, {asio::ip::make_address("192.0.2.1"), 0}, {}, ec);
     CHECK(ec == error::unreachable);
   }
-  SECTION("the port is taken")
+  SECTION("the port is in use")
   {
     cm::acceptor_options options;
     options.reuse_address = false;
@@ -311,7 +310,7 @@ TEST_CASE("an acceptor of RDMA-CM says why it cannot listen")
   }
 }
 
-TEST_CASE("closing a queue pair that RDMA-CM connected ends the peer's operations with peer_closed")
+TEST_CASE("closing a queue pair of RDMA-CM ends the peer's operations with peer_closed")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   const bool by_client = GENERATE(true, false);
@@ -333,7 +332,7 @@ TEST_CASE("closing a queue pair that RDMA-CM connected ends the peer's operation
   CHECK((by_client ? f.server : f.client).diagnose().code == error::peer_closed);
 }
 
-TEST_CASE("connecting and accepting by RDMA-CM can be cancelled")
+TEST_CASE("connect and accept by RDMA-CM support cancellation")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   const auto type = GENERATE(asio::cancellation_type::terminal, asio::cancellation_type::partial,
@@ -353,7 +352,7 @@ TEST_CASE("connecting and accepting by RDMA-CM can be cancelled")
     REQUIRE(run_until(f.io, [&] { return connected.done(); }));
     CHECK(connected.ec == asio::error::operation_aborted);
   }
-  SECTION("an accept, and no client is lost by it")
+  SECTION("an accept, without losing a client")
   {
     accept_record accepted;
     accept_record next;
@@ -378,7 +377,7 @@ TEST_CASE("connecting and accepting by RDMA-CM can be cancelled")
   }
 }
 
-TEST_CASE("closing an acceptor of RDMA-CM ends what waits for it")
+TEST_CASE("closing an acceptor of RDMA-CM ends its pending operations")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -392,7 +391,7 @@ TEST_CASE("closing an acceptor of RDMA-CM ends what waits for it")
     f.acceptor.cancel();
   else
     f.acceptor.close();
-  CHECK_FALSE(accepted.done()); // never inside the call
+  CHECK_FALSE(accepted.done()); // handlers are never called inside close() or cancel()
   REQUIRE(run_until(f.io, [&] { return accepted.done() && asked.done(); }));
   CHECK(accepted.ec == asio::error::operation_aborted);
   CHECK(asked.ec == asio::error::operation_aborted);
@@ -405,7 +404,7 @@ TEST_CASE("closing an acceptor of RDMA-CM ends what waits for it")
   }
 }
 
-TEST_CASE("an acceptor of RDMA-CM takes no more requests than it has room for")
+TEST_CASE("an acceptor of RDMA-CM queues at most requests_max requests")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm::acceptor_options options;
@@ -422,7 +421,7 @@ TEST_CASE("an acceptor of RDMA-CM takes no more requests than it has room for")
     return std::count_if(
       connected.begin(), connected.end(), [](const auto& each) { return each.done(); });
   };
-  // The kernel's own list is as long, and drops what comes beyond: those clients ask again.
+  // The kernel's backlog has the same length and drops further requests; those clients retry.
   REQUIRE(run_until(f.io, [&] { return refused() >= 1; }));
   accept_record accepted;
   f.acceptor.async_accept(accepted.handler());
@@ -430,7 +429,7 @@ TEST_CASE("an acceptor of RDMA-CM takes no more requests than it has room for")
   CHECK(accepted.ec == error_code());
 }
 
-TEST_CASE("what RDMA-CM is in the middle of goes with its io_context")
+TEST_CASE("pending operations of RDMA-CM are destroyed with their io_context")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   auto alive = std::make_shared<int>(0);
@@ -449,14 +448,14 @@ TEST_CASE("what RDMA-CM is in the middle of goes with its io_context")
     alive.reset();
     if (GENERATE(true, false))
     {
-      asked.object.reset(); // its handler is on its way when all ends
+      asked.object.reset(); // its handler is queued when everything is destroyed
       second.reset();
     }
   }
   CHECK(watch.expired());
 }
 
-TEST_CASE("a request that RDMA-CM delivered to nobody goes with its io_context")
+TEST_CASE("a queued request of RDMA-CM is destroyed with its io_context")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   asio::io_context client_io;
@@ -471,14 +470,14 @@ TEST_CASE("a request that RDMA-CM delivered to nobody goes with its io_context")
     cm::async_connect(client, f.acceptor.local_endpoint(), connected.handler());
     REQUIRE(run_until(client_io, [&] { return connected.done(); }));
     CHECK(connected.ec == error::handshake_timeout);
-    // The request has been on its way to the handler for long; nobody runs f.io.
+    // The request has been queued for the handler for a while, but nothing runs f.io.
   }
 }
 
-TEST_CASE("RDMA-CM agrees on the smaller read depth, whatever a client asks for")
+TEST_CASE("RDMA-CM agrees on the smaller read depth")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
-  BOOST_RDMA_TEST_NEEDS(endpoint_descriptions); // iWARP's devices keep the depths to themselves
+  BOOST_RDMA_TEST_NEEDS(endpoint_descriptions); // iWARP devices do not exchange the depths
   cm_fixture f;
   rdma::queue_pair_options few;
   few.read_atomic_depth = 2;
@@ -500,7 +499,7 @@ TEST_CASE("RDMA-CM agrees on the smaller read depth, whatever a client asks for"
   }
 }
 
-TEST_CASE("a queue pair that ended before it was connected by RDMA-CM says so")
+TEST_CASE("cm::async_connect fails when the queue pair ended before")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
@@ -508,7 +507,7 @@ TEST_CASE("a queue pair that ended before it was connected by RDMA-CM says so")
   bytes_record cancelled;
   bytes_record late;
   rdma::queue_pair_options options;
-  options.fall_back = false; // so that the device has the receives at once
+  options.fall_back = false; // posts the receives to the device at once
   f.client = rdma::queue_pair(f.io, f.client_context, options);
   auto buffer = f.client_context.allocate(8);
   f.client.async_receive(buffer, asio::bind_cancellation_slot(signal.slot(), cancelled.handler()));
@@ -516,7 +515,7 @@ TEST_CASE("a queue pair that ended before it was connected by RDMA-CM says so")
   REQUIRE(run_until(f.io, [&] { return cancelled.done(); }));
   f.client.async_receive(buffer, late.handler());
   REQUIRE(run_until(
-    f.io, [&] { return late.done(); })); // where the device does not end it, the queue pair goes
+    f.io, [&] { return late.done(); })); // if the device does not end it, the queue pair is closed
   CHECK(late.ec);
   CHECK(connect_error(f, f.acceptor.local_endpoint()));
 }

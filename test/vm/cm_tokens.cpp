@@ -26,8 +26,8 @@ struct connecting_fixture
   QueuePair client{io, client_context};
   QueuePair server{io, server_context};
   std::optional<request_type> request;
-  result<std::shared_ptr<void>> accepted; // where the acceptor is not what is tested
-  data_record connected;                  // likewise the client
+  result<std::shared_ptr<void>> accepted; // used if the acceptor is not under test
+  data_record connected;                  // used if the client is not under test
 
   void start_connecting()
   {
@@ -52,7 +52,7 @@ struct connecting_fixture
   }
 };
 
-// Whatever object an operation completed with, of whatever executor type.
+// The result object of any operation, with any executor type.
 struct any_object
 {
   any_object() = default;
@@ -192,25 +192,25 @@ struct accept_into_operation : with_fixture
 
 } // namespace
 
-TEST_CASE("connecting by RDMA-CM goes with every kind of token")
+TEST_CASE("async_connect of RDMA-CM accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<connect_operation>();
 }
 
-TEST_CASE("accepting by RDMA-CM goes with every kind of token")
+TEST_CASE("async_accept of RDMA-CM accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<accept_operation>();
 }
 
-TEST_CASE("waiting for a request of RDMA-CM goes with every kind of token")
+TEST_CASE("async_get_request of RDMA-CM accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<get_request_operation>();
 }
 
-TEST_CASE("accepting a request of RDMA-CM goes with every kind of token")
+TEST_CASE("async_accept of a connection request accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<request_accept_operation>();

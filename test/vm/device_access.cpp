@@ -16,7 +16,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-// A device that may not be used as it is: what a user is told, and whether it says what to do.
+// Tests the error texts, including the remedy, for a device that cannot be used.
 
 using namespace test;
 
@@ -24,7 +24,8 @@ namespace {
 
 constexpr uid_t nobody = 65534;
 
-/// What `body` says as another user. libibverbs has not been loaded in this process before.
+/// Returns the text that `body` returns as another user. This process must not have loaded
+/// libibverbs.
 std::string as_nobody(const std::function<std::string()>& body)
 {
   int ends[2];
@@ -71,7 +72,7 @@ void says(const std::string& text, std::initializer_list<const char*> parts)
 
 } // namespace
 
-TEST_CASE("a device that the user may not open is named, with its file, the user and the remedy")
+TEST_CASE("opening a device without permission fails and names its file, the user and the remedy")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   afterwards back("chmod 666 /dev/infiniband/uverbs0");
@@ -87,13 +88,14 @@ TEST_CASE("a device that the user may not open is named, with its file, the user
            return std::string("not listed");
          }),
     {"/dev/infiniband/uverbs0", "user 65534", "Permission denied", "group", "udev"});
-  // Nobody asked for that device: another one serves, the software one if there is no other.
+  // No device was requested by name: another device is used, the software device if there is no
+  // other.
   says(as_nobody(
          [] { return rdma::context().default_device().name() == "rxe0" ? "rxe0" : "another"; }),
     {"another"});
 }
 
-TEST_CASE("a device whose file is missing, as in a container, is named with the remedy")
+TEST_CASE("opening a device whose file is missing fails and names the container option")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   afterwards back("mv /dev/infiniband/kept /dev/infiniband/uverbs0");
@@ -103,7 +105,7 @@ TEST_CASE("a device whose file is missing, as in a container, is named with the 
 }
 
 TEST_CASE(
-  "memory beyond the limit on locked memory is refused with the limit, the need and the remedy")
+  "registering beyond the locked-memory limit fails and names the limit, the need and the remedy")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   auto limited = [](const std::function<void(const rdma::context&)>& body)
@@ -128,7 +130,7 @@ TEST_CASE(
     {"registered"});
 }
 
-TEST_CASE("a device without atomics, windows or immediate data says so where they are asked for")
+TEST_CASE("operations that the device does not support fail and name the missing feature")
 {
   BOOST_RDMA_TEST_IN_MACHINE("siw0");
   asio::io_context io;
@@ -160,7 +162,7 @@ TEST_CASE("a device without atomics, windows or immediate data says so where the
   says(pair.diagnose().text(), {"siw0", "RDMA-CM"});
 
   pair.core()->note_connected(
-    {}, {}); // as a connection manager does: refusals do not reach the peer
+    {}, {}); // as a connection manager does; refused operations are not sent to the peer
   rdma::registered_buffer buffer = context.allocate(64);
   rdma::memory_region region(context, 64, exposed);
   value_record added;
@@ -173,5 +175,5 @@ TEST_CASE("a device without atomics, windows or immediate data says so where the
   REQUIRE(run_until(io, [&] { return written.done(); }));
   CHECK(written.ec == asio::error::operation_not_supported);
   says(pair.diagnose().text(), {"write failed on siw0", "immediate", "iWARP"});
-  CHECK(pair.is_connected()); // a refusal is only the operation's
+  CHECK(pair.is_connected()); // a refusal ends only the operation
 }

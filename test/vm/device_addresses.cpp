@@ -14,7 +14,7 @@
 #include <algorithm>
 #include <net/if.h>
 
-// Which address a queue pair is reached by on a RoCE device that has several.
+// Tests the choice of a queue pair's address on a RoCE device with several addresses.
 
 using namespace test;
 using asio::ip::make_address;
@@ -41,7 +41,7 @@ error_code endpoint_error(rdma::queue_pair& pair, const char* address)
   return {};
 }
 
-/// IPv6 addresses, which are usable at once.
+/// Further addresses; nodad makes the IPv6 address usable at once.
 struct more_addresses
 {
   more_addresses()
@@ -59,7 +59,7 @@ std::string link_local()
   return {};
 }
 
-/// Connects by TCP to this address and passes a message.
+/// Connects by TCP to this address and sends a message.
 void connect_by(asio::ip::address address, const rdma::queue_pair_options& options = {})
 {
   CAPTURE(address.to_string());
@@ -82,7 +82,7 @@ void connect_by(asio::ip::address address, const rdma::queue_pair_options& optio
   near.async_connect(acceptor.local_endpoint(), connected.handler());
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   REQUIRE(connected.ec == error_code());
-  CHECK(near.transport().device == device_name()); // it did not fall back
+  CHECK(near.transport().device == device_name()); // there was no fall-back
   REQUIRE(run_until(io, [&] { return accepted.done(); }));
   rdma::registered_buffer from = buffer_of(near_context, "hello");
   rdma::registered_buffer to = far_context.allocate(5);
@@ -97,8 +97,7 @@ void connect_by(asio::ip::address address, const rdma::queue_pair_options& optio
 
 } // namespace
 
-TEST_CASE(
-  "each address of the interface has its GID, IPv4, IPv6 and link-local, and carries messages")
+TEST_CASE("each address of the interface has its own GID and carries messages")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   more_addresses more;
@@ -129,7 +128,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("connecting over TCP takes the GID of the address in use")
+TEST_CASE("async_connect over TCP uses the GID of the address in use")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   more_addresses more;
@@ -159,8 +158,7 @@ TEST_CASE("addresses are looked up when they are needed, not when the device is 
   CHECK(endpoint_error(pair, "10.0.0.9") == rdma::error::no_local_gid);
 }
 
-TEST_CASE(
-  "an address of another interface is refused with a reason, unless the RDMA address is said")
+TEST_CASE("async_connect fails for an address of another interface unless local_address is set")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   shell("ip addr show dev veth1 | grep -q 10.0.1.1/24 || ip addr add 10.0.1.1/24 dev veth1");
@@ -184,7 +182,7 @@ TEST_CASE(
   connect_by(make_address("10.0.1.1"), options);
 }
 
-TEST_CASE("sides of two families are told so before the kernel is asked")
+TEST_CASE("connect fails with other_address_family when the GIDs are of two address families")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   more_addresses more;
@@ -199,7 +197,7 @@ TEST_CASE("sides of two families are told so before the kernel is asked")
   CHECK(ec == rdma::error::other_address_family);
 }
 
-TEST_CASE("the path MTU follows the interface's")
+TEST_CASE("the path MTU follows the MTU of the interface")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   asio::io_context io;

@@ -13,14 +13,14 @@
 #include <optional>
 #include <thread>
 
-// What the kernel's device reports when something happens to its port.
+// Tests the events that a kernel device reports about its port.
 
 using namespace test;
 using rdma::device_event_type;
 
 namespace {
 
-/// The next event of this type; others may come before it.
+/// Waits for the next event of this type; other events may arrive before it.
 bool hears(
   asio::io_context& io, rdma::device_events& events, device_event_type type, std::uint8_t port)
 {
@@ -45,7 +45,7 @@ bool hears(
 
 } // namespace
 
-TEST_CASE("a port that goes down and comes up again says so, and connections outlive it")
+TEST_CASE("a port reports going down and coming up and connections survive it")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   linked_pair l;
@@ -68,7 +68,7 @@ TEST_CASE("a port that goes down and comes up again says so, and connections out
   CHECK(received.ec == error_code());
 }
 
-TEST_CASE("an address that comes or goes is a change of GIDs")
+TEST_CASE("adding or removing an address reports gid_change")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   asio::io_context io;
@@ -82,7 +82,7 @@ TEST_CASE("an address that comes or goes is a change of GIDs")
   CHECK(hears(io, events, device_event_type::gid_change, 1));
 }
 
-TEST_CASE("every context that has the device open hears of its port")
+TEST_CASE("every context of a device receives its port events")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   asio::io_context io;
@@ -99,9 +99,9 @@ TEST_CASE("every context that has the device open hears of its port")
   CHECK(hears(io, of_one, device_event_type::port_active, 1));
 }
 
-// Linux 6.1's rxe cannot be taken from those who use it: deleting it waits for them, and reports
-// nothing.
-TEST_CASE("a device that is to be deleted goes when the last context lets go of it")
+// rxe of Linux 6.1 cannot be removed while it is in use: its deletion waits for the users and
+// reports no event.
+TEST_CASE("deletion of a device completes when the last context releases it")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   afterwards back(
@@ -115,7 +115,7 @@ TEST_CASE("a device that is to be deleted goes when the last context lets go of 
     rdma::registered_buffer buffer = l.near_context.allocate(64);
     auto handler = [&](error_code, auto&&) { ++ended; };
     l.near.async_receive(buffer, handler);
-    l.near.async_send(buffer, handler); // meets no receive, for ever
+    l.near.async_send(buffer, handler); // never finds a receive
     events.async_wait_event(handler);
     deleting = std::thread(
       [&]
@@ -129,7 +129,7 @@ TEST_CASE("a device that is to be deleted goes when the last context lets go of 
     events.close();
     CHECK(run_until(l.io, [&] { return ended == 3; }));
   }
-  deleting.join(); // the machine's own time limit is the limit
+  deleting.join(); // the time limit of the machine applies
   CHECK(deleted);
   for (const rdma::device_info& each : rdma::list_devices())
     CHECK(each.name != "rxe0");

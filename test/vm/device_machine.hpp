@@ -16,18 +16,18 @@
 #include <string>
 #include <unistd.h>
 
-// The machine of tools/rdma_vm, whose interfaces and devices these tests change.
+// Helpers for tests that change interfaces and devices of the machine of tools/rdma_vm.
 
 namespace test {
 
-/// Runs a command of the shell; throws when it fails.
+/// Runs a shell command; throws if it fails.
 inline void shell(const std::string& command)
 {
   if (std::system(command.c_str()) != 0)
     throw std::runtime_error("failed: " + command);
 }
 
-/// Undoes a change of the machine.
+/// Reverts a change of the machine.
 class afterwards
 {
 public:
@@ -49,14 +49,14 @@ private:
 
 } // namespace test
 
-/// Fails a test case that is not run by root, in the machine, on this device.
+/// Skips a test case on another device; fails it if it does not run as root in the machine.
 #define BOOST_RDMA_TEST_IN_MACHINE(device)                                                         \
   do                                                                                               \
   {                                                                                                \
     if (::test::device_name() != device)                                                           \
     {                                                                                              \
       WARN("skipped on " << ::test::device_name()                                                  \
-                         << ": it is about " device " in the machine of tools/rdma_vm");           \
+                         << ": tests " device " in the machine of tools/rdma_vm");                 \
       return;                                                                                      \
     }                                                                                              \
     REQUIRE(::geteuid() == 0);                                                                     \

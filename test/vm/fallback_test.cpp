@@ -11,8 +11,8 @@
 #include <array>
 #include <string>
 
-// Queue pairs made on a NIC that go on on the software device, as the peer lacks what the NIC
-// offers. Hosts that differ, and cables that do not carry everything, are in test/vm/fallback.
+// Tests queue pairs on a NIC that fall back to the software device because the peer lacks a feature
+// of the NIC. test/vm/fallback covers different hosts and restricted links.
 
 namespace {
 
@@ -44,7 +44,7 @@ bool names(
   return false;
 }
 
-/// rxe0 as it would be were it of the first RoCE only, which no device in software is.
+/// Describes rxe0 as if it supported RoCE v1 only; no software device does.
 rdma::endpoint_description roce_v1_endpoint(const rdma::queue_pair& like)
 {
   rdma::endpoint_description endpoint;
@@ -57,7 +57,7 @@ rdma::endpoint_description roce_v1_endpoint(const rdma::queue_pair& like)
   return endpoint;
 }
 
-/// A message each way.
+/// Sends a message in each direction.
 void exchange(asio::io_context& io, rdma::queue_pair& a, rdma::queue_pair& b)
 {
   for (auto [from, to] : {std::pair(&a, &b), std::pair(&b, &a)})
@@ -74,8 +74,8 @@ void exchange(asio::io_context& io, rdma::queue_pair& a, rdma::queue_pair& b)
   }
 }
 
-/// Plays the client that goes on on the software device with the acceptor's queue pair; how that is
-/// carried then.
+/// Acts as a client that falls back to the software device. Returns the acceptor's transport
+/// choice.
 rdma::transport_choice fall_back_as_client(
   connect_fixture& f, connect_fixture::accepted& server, plain_peer& peer, rdma::queue_pair& own)
 {
@@ -92,7 +92,7 @@ rdma::transport_choice fall_back_as_client(
   return choice;
 }
 
-/// Plays the server that does so with a client that connects.
+/// Acts as a server that falls back. Returns the client's transport choice.
 rdma::transport_choice fall_back_as_server(asio::io_context& io, rdma::queue_pair& client,
   plain_record& connected, plain_peer& peer, rdma::queue_pair& own)
 {
@@ -119,8 +119,7 @@ rdma::acceptor_options accepting(const rdma::queue_pair_options& options)
 
 } // namespace
 
-TEST_CASE(
-  "receives that wait for a connection move to the software device with their queue pair, in order")
+TEST_CASE("waiting receives move to the software device in order when their queue pair falls back")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   constexpr std::size_t count = 5;
@@ -133,7 +132,7 @@ TEST_CASE(
   std::array<bytes_record, count> received;
   for (std::size_t i = 0; i < count; ++i)
     client.async_receive(to.slice(8 * i, 8), received[i].handler());
-  // Memory of the user's own as well.
+  // Also with registered user memory.
   std::string own(8, '-');
   const rdma::memory_region region(
     f.client_context, own.data(), own.size(), rdma::access::local_write);
@@ -179,8 +178,7 @@ TEST_CASE(
   CHECK(own == "number 5");
 }
 
-TEST_CASE(
-  "a server of another RoCE version than the client says so, and both go on on the software device")
+TEST_CASE("both sides fall back when the server has another RoCE version")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   connect_fixture f;
@@ -202,7 +200,7 @@ TEST_CASE(
   CHECK(names(choice, "RoCE v1 on rxe0", "10.0.0.1 by RoCE v2"));
 }
 
-TEST_CASE("a client of another RoCE version that cannot fall back is refused, with the reason")
+TEST_CASE("a client of another RoCE version is refused with the reason when it cannot fall back")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   connect_fixture f;
@@ -218,7 +216,7 @@ TEST_CASE("a client of another RoCE version that cannot fall back is refused, wi
   CHECK(f.serves_a_good_client(server));
 }
 
-TEST_CASE("a client that is answered in another RoCE version than its own says so, and falls back")
+TEST_CASE("a client reports the RoCE version of the answer as unusable")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   asio::io_context io;
@@ -226,7 +224,7 @@ TEST_CASE("a client that is answered in another RoCE version than its own says s
   rdma::queue_pair own(io, context, software_only());
   plain_server server;
 
-  SECTION("if both can")
+  SECTION("and falls back when both sides can")
   {
     rdma::queue_pair client(io, context);
     plain_record connected;
@@ -242,7 +240,7 @@ TEST_CASE("a client that is answered in another RoCE version than its own says s
     INFO(choice.text());
     CHECK(names(choice, "RoCE v1 on rxe0", "10.0.0.1 by RoCE v2"));
   }
-  SECTION("or ends connecting, if one cannot")
+  SECTION("and fails when one side cannot fall back")
   {
     rdma::queue_pair client(io, context, nic_only());
     plain_record connected;
@@ -262,7 +260,7 @@ TEST_CASE("a client that is answered in another RoCE version than its own says s
   }
 }
 
-TEST_CASE("a client whose message gets through falls back all the same when the server's does not")
+TEST_CASE("a client falls back when only the server's message does not get through")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   asio::io_context io;
@@ -287,13 +285,14 @@ TEST_CASE("a client whose message gets through falls back all the same when the 
 }
 
 TEST_CASE(
-  "a server whose message does not get through falls back, whatever the client says of its own")
+  "a server falls back when its message does not get through despite the client's confirmation")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   connect_fixture f;
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
-  rdma::queue_pair deaf(f.io, f.client_context, nic_only()); // never connected: it answers nobody
+  rdma::queue_pair deaf(
+    f.io, f.client_context, nic_only()); // never connected, so it answers no message
   rdma::queue_pair own(f.io, f.client_context, software_only());
   handshake_parameters self = handshake_parameters_of(deaf.local_endpoint());
   self.falls_back = true;
@@ -308,7 +307,7 @@ TEST_CASE(
   CHECK(names(choice, "RoCE v2 on rxe0", ""));
 }
 
-TEST_CASE("a queue pair that must not fall back, or names its NIC, keeps to it and says why")
+TEST_CASE("a queue pair fails with the reason when fall-back is off or its NIC is named")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   connect_fixture f(accepting(software_only()));
@@ -337,7 +336,7 @@ TEST_CASE("a queue pair that must not fall back, or names its NIC, keeps to it a
   CHECK(f.serves_a_good_client(server));
 }
 
-TEST_CASE("a server that must not fall back tells a client without a NIC, in full")
+TEST_CASE("a server without fall-back sends the complete reason to a client without a NIC")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   connect_fixture f(accepting(nic_only()));
@@ -351,6 +350,6 @@ TEST_CASE("a server that must not fall back tells a client without a NIC, in ful
   INFO(client.diagnose().text());
   CHECK(client.diagnose().reason.find("queue_pair_options::fall_back is off") != std::string::npos);
   CHECK(client.diagnose().reason.find("offers none")
-    == std::string::npos); // the client has said why: no echo
+    == std::string::npos); // the client has reported the reason; the server does not repeat it
   CHECK(f.serves_a_good_client(server));
 }

@@ -18,7 +18,7 @@
 #include <stdexcept>
 #include <string>
 
-// tools/rdma_info on devices of the kernel's.
+// Tests tools/rdma_info with kernel devices.
 
 using namespace test;
 
@@ -32,7 +32,7 @@ const info::device_report& device_of(const info::machine& on, const char* name)
   return *found;
 }
 
-// rxe hears of its interface on a thread of the kernel's.
+// A kernel thread informs rxe of changes of its interface, so the change is delayed.
 bool port_becomes(const std::string& state)
 {
   const auto limit = std::chrono::steady_clock::now() + patience;
@@ -42,7 +42,8 @@ bool port_becomes(const std::string& state)
   return true;
 }
 
-// What one check minds. A port that is down stops nothing where the machine has another device.
+// Returns the problems that one check finds. A port that is down is no stop if the machine has
+// another device.
 std::string trouble_with(const info::machine& on, const std::string& check)
 {
   std::string result;
@@ -76,11 +77,11 @@ TEST_CASE("rdma_info lists Soft-RoCE with its interface and a RoCE v2 GID of its
   }
 }
 
-TEST_CASE("rdma_info names the device and GID that lead to a peer, and passes a message over it")
+TEST_CASE("rdma_info names the device and GID for a peer and sends a message over the device")
 {
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
-  // There may be siw0 as well, and whichever was made last is listed last.
-  REQUIRE(::setenv("BOOST_RDMA_DEVICE", "rxe0", 1) == 0); // a test case is a process of its own
+  // siw0 may exist as well, and the device that was created last is listed last.
+  REQUIRE(::setenv("BOOST_RDMA_DEVICE", "rxe0", 1) == 0); // each test case runs in its own process
   const info::choice_report choice = info::choose_for(boost::asio::ip::make_address("10.0.0.2"));
   CAPTURE(choice.why_no_nic);
   CHECK(choice.device == "rxe0");
@@ -106,7 +107,7 @@ TEST_CASE("the doctor names a port whose interface is down")
   CHECK(found.find("rxe0 port 1 is down") != std::string::npos);
   CHECK(found.find("ip link set veth0 up") != std::string::npos);
   shell("ip link set veth0 up");
-  CHECK(port_becomes("active")); // for the tests that follow
+  CHECK(port_becomes("active")); // required by the following tests
 }
 
 TEST_CASE("the doctor names the missing file of a device")
@@ -122,7 +123,7 @@ TEST_CASE("the doctor names the missing file of a device")
   CHECK(device_of(on, "soft0").usable);
 }
 
-TEST_CASE("rdma_info says of an iWARP device that it connects by RDMA-CM only")
+TEST_CASE("rdma_info reports that an iWARP device connects by RDMA-CM only")
 {
   BOOST_RDMA_TEST_IN_MACHINE("siw0");
   const info::machine on = info::look_at_this_machine(false);

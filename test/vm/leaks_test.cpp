@@ -23,9 +23,9 @@ using namespace test;
 
 constexpr int times = 1000;
 
-// What the kernel says that the device has: `rdma resource`, e.g. "0: rxe0: pd 1 cq 1 qp 1 cm_id 0
-// mr 0 ...". Not how often it is open (ctx): librdmacm keeps the devices that it has met open for
-// as long as the process lives.
+// Returns the kernel's object counts of the device (`rdma resource`), e.g. "0: rxe0: pd 1 cq 1 qp 1
+// cm_id 0 mr 0 ...". The number of open contexts (ctx) is excluded: librdmacm keeps its devices
+// open until the process ends.
 std::map<std::string, int> kernel_objects()
 {
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> pipe(
@@ -63,7 +63,7 @@ std::string text(const std::map<std::string, int>& counts)
   return out;
 }
 
-// Kernel objects go a moment after the process has let go of them.
+// The kernel destroys objects a moment after the process has released them.
 bool come_to(const std::map<std::string, int>& wanted)
 {
   const auto end = std::chrono::steady_clock::now() + patience;
@@ -89,13 +89,13 @@ bool all_gone(asio::io_context& io, const std::map<std::string, int>& wanted)
 
 } // namespace
 
-TEST_CASE("a thousand connects and disconnects by RDMA-CM leave nothing behind")
+TEST_CASE("a thousand connects and disconnects by RDMA-CM leave no kernel objects")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
   const auto before = kernel_objects();
   {
     cm_fixture f;
-    f.connect(); // so that all is there that stays: completion queues, and the pair of the fixture
+    f.connect(); // creates the permanent objects: completion queues, and the pair of the fixture
     const auto standing = kernel_objects();
     for (int i = 0; i < times; ++i)
     {
@@ -113,7 +113,7 @@ TEST_CASE("a thousand connects and disconnects by RDMA-CM leave nothing behind")
         accepted.object->close();
     }
     const bool gone = all_gone(f.io, standing);
-    INFO("standing: " << text(standing) << "left: " << text(kernel_objects()));
+    INFO("expected: " << text(standing) << "left: " << text(kernel_objects()));
     CHECK(gone);
   }
   const bool gone = come_to(before);
@@ -121,9 +121,9 @@ TEST_CASE("a thousand connects and disconnects by RDMA-CM leave nothing behind")
   CHECK(gone);
 }
 
-TEST_CASE("a thousand connects and disconnects by HTTP Upgrade leave nothing behind in the kernel")
+TEST_CASE("a thousand connects and disconnects by HTTP Upgrade leave no kernel objects")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager); // for there is a kernel's device then
+  BOOST_RDMA_TEST_NEEDS(connection_manager); // this means that the device is the kernel's
   BOOST_RDMA_TEST_NEEDS(endpoint_descriptions);
   const auto before = kernel_objects();
   {
@@ -133,7 +133,7 @@ TEST_CASE("a thousand connects and disconnects by HTTP Upgrade leave nothing beh
     rdma::acceptor acceptor(io, server_context, {device_address(), 0});
     accept_record first_accepted;
     plain_record first_connected;
-    rdma::queue_pair first(io, client_context); // so that all is there that stays
+    rdma::queue_pair first(io, client_context); // creates the permanent objects
     acceptor.async_accept(first_accepted.handler());
     first.async_connect(acceptor.local_endpoint(), first_connected.handler());
     REQUIRE(run_until(io, [&] { return first_accepted.done() && first_connected.done(); }));
@@ -155,7 +155,7 @@ TEST_CASE("a thousand connects and disconnects by HTTP Upgrade leave nothing beh
         accepted.object->close();
     }
     const bool gone = all_gone(io, standing);
-    INFO("standing: " << text(standing) << "left: " << text(kernel_objects()));
+    INFO("expected: " << text(standing) << "left: " << text(kernel_objects()));
     CHECK(gone);
   }
   const bool gone = come_to(before);

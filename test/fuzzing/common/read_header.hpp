@@ -23,13 +23,13 @@
 
 namespace test {
 
-// Bytes as a socket delivers them: at most `piece` at a time, then the end of the stream.
+// Delivers bytes as a socket does: at most a fixed number at a time, then the end of the stream.
 class byte_stream
 {
 public:
-  byte_stream(std::span<const std::uint8_t> bytes, std::size_t buffer) noexcept
+  byte_stream(std::span<const std::uint8_t> bytes, std::size_t fragment) noexcept
     : bytes_(bytes)
-    , piece_(buffer)
+    , fragment_(fragment)
   {
   }
 
@@ -38,7 +38,7 @@ public:
   {
     namespace asio = boost::asio;
     const std::size_t count =
-      asio::buffer_copy(buffers, asio::buffer(bytes_.data(), bytes_.size()), piece_);
+      asio::buffer_copy(buffers, asio::buffer(bytes_.data(), bytes_.size()), fragment_);
     bytes_ = bytes_.subspan(count);
     ec = {};
     if (count == 0)
@@ -47,7 +47,7 @@ public:
   }
 
   template <class Buffers>
-  std::size_t read_some(const Buffers& buffers) // Beast's concept of a stream asks for it
+  std::size_t read_some(const Buffers& buffers) // required by Beast's SyncReadStream concept
   {
     rdma::error_code ec;
     const std::size_t count = read_some(buffers, ec);
@@ -56,15 +56,15 @@ public:
 
 private:
   std::span<const std::uint8_t> bytes_;
-  std::size_t piece_;
+  std::size_t fragment_;
 };
 
 // Reads a header as lib/connect/handshake.cpp and connect.cpp do, within their limits.
 template <bool is_request>
-rdma::error_code read_header(std::span<const std::uint8_t> bytes, std::size_t buffer,
+rdma::error_code read_header(std::span<const std::uint8_t> bytes, std::size_t fragment,
   boost::beast::http::parser<is_request, boost::beast::http::empty_body>& parser)
 {
-  byte_stream stream(bytes, buffer);
+  byte_stream stream(bytes, fragment);
   boost::beast::flat_buffer buffer;
   parser.header_limit(rdma::detail::upgrade_header_size_max);
   buffer.max_size(2 * rdma::detail::upgrade_header_size_max);
@@ -73,9 +73,9 @@ rdma::error_code read_header(std::span<const std::uint8_t> bytes, std::size_t bu
   return ec;
 }
 
-// Sizes of pieces: as much as Beast asks for, and small ones.
+// Sizes of fragments: as much as Beast requests, and small ones.
 constexpr std::size_t whole = static_cast<std::size_t>(-1);
-constexpr std::size_t crumbs = 7;
+constexpr std::size_t small_fragments = 7;
 
 } // namespace test
 

@@ -13,8 +13,8 @@
 
 namespace test {
 
-// A property that must hold whatever the input. abort() is what libFuzzer, the sanitizers and ctest
-// all take for a failure.
+// Checks a property of every input. libFuzzer, the sanitizers and ctest all treat abort() as a
+// failure.
 inline void require(bool holds, const char* property)
 {
   if (holds)

@@ -16,7 +16,7 @@
 
 namespace test {
 
-/// What a peer says of itself is bounded, and survives being said again.
+/// Checks that the handshake parameters of a peer are bounded and survive writing and reading.
 inline void require_bounds(const rdma::detail::handshake_parameters& peer)
 {
   using rdma::detail::handshake_parameters;
@@ -31,7 +31,7 @@ inline void require_bounds(const rdma::detail::handshake_parameters& peer)
   handshake_parameters again = rdma::detail::read_handshake_parameters(fields, ec);
   require(!ec && again.endpoints == peer.endpoints && again.data == peer.data
       && again.declined.size() == peer.declined.size(),
-    "an handshake_parameters survives being written and read");
+    "handshake parameters survive writing and reading");
 }
 
 } // namespace test

@@ -18,8 +18,8 @@
 #include <stdexcept>
 #include <string>
 
-// Stands in for libFuzzer where there is none: runs each file that is named, or that lies in a
-// directory that is named, through the target once.
+// Replaces libFuzzer in other builds: runs each named file, and each file of a named directory,
+// through the target once.
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
@@ -31,12 +31,12 @@ std::size_t files = 0;
 
 void run_file(const fs::path& path)
 {
-  std::cout << path.string() << std::endl; // flushed: the target may abort
+  std::cout << path.string() << std::endl; // flushed because the target may abort
   std::ifstream in(path, std::ios::binary);
   const std::string content{std::istreambuf_iterator<char>(in), {}};
   if (!in)
     throw std::runtime_error("cannot be read");
-  // Of exactly this size, for the address sanitizer to see what is read beyond it.
+  // Exactly this size, so that the address sanitizer detects reads beyond it.
   const auto bytes = std::make_unique<std::uint8_t[]>(content.size());
   std::copy(content.begin(), content.end(), bytes.get());
   LLVMFuzzerTestOneInput(bytes.get(), content.size());
