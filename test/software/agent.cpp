@@ -27,7 +27,7 @@
 #include <thread>
 #include <vector>
 
-// Leases of the peer's memory: asked for, used, renewed, given back, lent and handed over.
+// Tests leases of the peer's memory: allocation, use, renewal, release, loans and hand-over.
 
 namespace {
 
@@ -36,7 +36,7 @@ using namespace std::chrono_literals;
 
 } // namespace
 
-TEST_CASE("memory of the peer's is leased, is zero, and is written to and read")
+TEST_CASE("async_allocate leases zeroed memory of the peer that can be written and read")
 {
   agent_fixture f;
   rdma::remote_memory memory = f.allocate(4096);
@@ -70,7 +70,7 @@ TEST_CASE("memory of the peer's is leased, is zero, and is written to and read")
   CHECK(f.lessor.pool().statistics().bytes_allocated == 0);
 }
 
-TEST_CASE("leased memory that is used again has nothing of what was in it")
+TEST_CASE("leased memory contains only zeros when its pool memory is reused")
 {
   agent_fixture f;
   const std::uint64_t address = f.allocate(100).buffer().address();
@@ -78,13 +78,13 @@ TEST_CASE("leased memory that is used again has nothing of what was in it")
   for (int i = 0; i != 3; ++i)
   {
     const rdma::remote_memory memory = f.allocate(100);
-    CHECK(memory.buffer().address() == address); // or the test shows nothing
+    CHECK(memory.buffer().address() == address); // otherwise the test proves nothing
     CHECK(f.read(memory) == std::string(100, '\0'));
     CHECK(f.write(f.client, std::string(100, 'x'), memory) == error_code());
   }
 }
 
-TEST_CASE("destroying remote memory gives it back, whatever became of its agent's handle")
+TEST_CASE("destroying remote_memory releases it after its agent handle is destroyed")
 {
   agent_fixture f;
   {
@@ -100,7 +100,7 @@ TEST_CASE("destroying remote memory gives it back, whatever became of its agent'
   CHECK(f.client.is_connected());
 }
 
-TEST_CASE("the agents' messages take no receive that the program posted")
+TEST_CASE("agent messages consume no receive of the program")
 {
   agent_fixture f;
   const rdma::registered_buffer at_server = f.server_context.allocate(16);
@@ -120,7 +120,7 @@ TEST_CASE("the agents' messages take no receive that the program posted")
   CHECK(text_of(at_server.first(server_got.value())) == "mine");
 }
 
-TEST_CASE("more requests than fit are answered all, each with its own memory")
+TEST_CASE("async_allocate completes every request with its own memory when there are many requests")
 {
   agent_fixture f;
   constexpr std::size_t count = 200;
@@ -128,7 +128,7 @@ TEST_CASE("more requests than fit are answered all, each with its own memory")
   rdma::agent agent = f.client.agent();
   for (std::size_t i = 0; i != count; ++i)
     agent.async_allocate(1 + i, granted[i].handler());
-  CHECK_FALSE(granted.front().done()); // not inside the initiating function
+  CHECK_FALSE(granted.front().done()); // handlers are never called inside the initiating function
   REQUIRE(run_until(f.io,
     [&] {
       return std::all_of(granted.begin(), granted.end(), [](auto& each) { return each.done(); });
@@ -146,7 +146,7 @@ TEST_CASE("more requests than fit are answered all, each with its own memory")
   CHECK(f.all_back());
 }
 
-TEST_CASE("a lessor grants no more than its quotas, and says so")
+TEST_CASE("a lessor refuses requests beyond its quotas with the matching error")
 {
   rdma::lessor_options quotas;
   quotas.bytes_max = 1000;
@@ -159,14 +159,14 @@ TEST_CASE("a lessor grants no more than its quotas, and says so")
   rdma::allocation_options plain;
   plain.rights = quotas.rights;
 
-  SECTION("bytes of one peer")
+  SECTION("bytes per peer")
   {
     CHECK(f.refusal(601, plain) == error::quota_exceeded);
     CHECK(f.refusal(SIZE_MAX, plain) == error::quota_exceeded);
     const rdma::remote_memory all = f.allocate(600, plain);
     CHECK(f.refusal(1, plain) == error::quota_exceeded);
   }
-  SECTION("regions of one peer")
+  SECTION("regions per peer")
   {
     std::vector<rdma::remote_memory> held;
     for (int i = 0; i != 3; ++i)
@@ -175,7 +175,7 @@ TEST_CASE("a lessor grants no more than its quotas, and says so")
     held.pop_back();
     held.push_back(f.allocate(1, plain));
   }
-  SECTION("bytes in total")
+  SECTION("total bytes")
   {
     rdma::queue_pair other(f.io, f.client_context);
     std::optional<rdma::queue_pair> peer;
@@ -213,7 +213,7 @@ TEST_CASE("a lessor grants no more than its quotas, and says so")
   {
     CHECK(f.refusal(0, plain) == error::empty_buffer);
   }
-  SECTION("lifetime, of which there is less than was asked for")
+  SECTION("lifetime, which is shortened")
   {
     const rdma::remote_memory memory = f.allocate(8, plain);
     CHECK(memory.expires_at() < rdma::remote_memory::clock::now() + 61min);
@@ -223,7 +223,7 @@ TEST_CASE("a lessor grants no more than its quotas, and says so")
   CHECK(f.all_back());
 }
 
-TEST_CASE("a pool that has no more is another reason than a quota")
+TEST_CASE("async_allocate fails with pool_exhausted when the lessor's pool is full")
 {
   rdma::lessor_options quotas;
   quotas.pool.size_max = 64 << 10;
@@ -234,18 +234,18 @@ TEST_CASE("a pool that has no more is another reason than a quota")
   CHECK(f.all_back());
 }
 
-TEST_CASE("a peer without a lessor grants nothing, and can still be lent to")
+TEST_CASE("async_allocate fails with no_lessor when the peer has none")
 {
   agent_fixture f;
   memory_record granted;
-  f.server->agent().async_allocate(8, granted.handler()); // of the client's, which has none
-  // The client's program has not asked for its agent yet: the request waits.
+  f.server->agent().async_allocate(8, granted.handler()); // the client has no lessor
+  // The client's program has not created its agent yet, so the request waits.
   CHECK(f.allocate(8).is_valid());
   REQUIRE(run_until(f.io, [&] { return granted.done(); }));
   CHECK(granted.ec == error::no_lessor);
 }
 
-TEST_CASE("a lease ends when its time is over")
+TEST_CASE("a lease ends when its lifetime is over")
 {
   agent_fixture f;
   rdma::allocation_options brief;
@@ -261,7 +261,7 @@ TEST_CASE("a lease ends when its time is over")
   f.client.agent().async_renew(memory, 1h, renewed.handler());
   REQUIRE(run_until(f.io, [&] { return renewed.done(); }));
   CHECK(renewed.ec == error::lease_ended);
-  // What is behind the key is gone.
+  // The key is invalid now.
   const error_code ec = f.write(f.client, "late", memory);
   if (has(feature::exact_statuses))
     CHECK(ec == rdma::wc_status::remote_access_error);
@@ -269,18 +269,19 @@ TEST_CASE("a lease ends when its time is over")
     CHECK(ec);
 }
 
-TEST_CASE("a lease that is renewed lasts longer")
+TEST_CASE("async_renew extends a lease")
 {
   agent_fixture f;
   rdma::allocation_options brief;
-  brief.lifetime = 2s; // which renewing must not take
+  brief.lifetime = 2s; // longer than the renewal takes
   const rdma::remote_memory memory = f.allocate(64, brief);
   plain_record renewed;
   f.client.agent().async_renew(memory, 1h, renewed.handler());
   REQUIRE(run_until(f.io, [&] { return renewed.done(); }));
   CHECK(renewed.ec == error_code());
   CHECK(memory.expires_at() > rdma::remote_memory::clock::now() + 50min);
-  // Another one, asked for later with the same time, ends by itself: so would the first have.
+  // Another lease, requested later with the same lifetime, expires; the first would have expired
+  // too.
   const rdma::remote_memory witness = f.allocate(64, brief);
   REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
   CHECK(f.read(memory) == std::string(64, '\0'));
@@ -289,7 +290,7 @@ TEST_CASE("a lease that is renewed lasts longer")
   CHECK(f.all_back());
 }
 
-TEST_CASE("what is lent can be read by the peer until it is taken back")
+TEST_CASE("a loan is readable by the peer until it is returned")
 {
   agent_fixture f;
   const rdma::registered_buffer region = buffer_of(f.server_context, "the server's own words");
@@ -309,7 +310,7 @@ TEST_CASE("what is lent can be read by the peer until it is taken back")
   REQUIRE(run_until(f.io, [&] { return refused.done(); }));
   CHECK(refused.ec == error::remote_right_missing);
 
-  SECTION("by the peer, which gives it back")
+  SECTION("by the peer, which releases it")
   {
     plain_record back;
     lender.async_wait_return(lent.value, back.handler());
@@ -321,7 +322,7 @@ TEST_CASE("what is lent can be read by the peer until it is taken back")
     CHECK_FALSE(lent.value.is_out());
     CHECK(f.client.is_connected());
   }
-  SECTION("by the lender")
+  SECTION("by the lender, which takes it back")
   {
     plain_record back;
     lender.async_wait_return(lent.value, back.handler());
@@ -343,11 +344,12 @@ TEST_CASE("what is lent can be read by the peer until it is taken back")
     REQUIRE(run_until(f.io, [&] { return back.done(); }));
     CHECK(back.ec == error_code());
   }
-  SECTION("by the lender, which the peer hears of")
+  SECTION("by the lender, which notifies the peer")
   {
     lent.value.take_back();
     memory_record next;
-    f.client.agent().async_receive_remote(next.handler()); // or nothing of it is waited for
+    f.client.agent().async_receive_remote(next.handler()); // some operation must be outstanding, or
+                                                           // the client does not process the recall
     REQUIRE(run_until(f.io, [&] { return !borrowed.value.is_valid(); }));
     CHECK(f.client.is_connected());
     f.client.close();
@@ -356,7 +358,7 @@ TEST_CASE("what is lent can be read by the peer until it is taken back")
   }
 }
 
-TEST_CASE("what is lent for a time is back when that is over")
+TEST_CASE("a loan with a lifetime is returned when the lifetime is over")
 {
   agent_fixture f;
   const rdma::registered_buffer region = f.server_context.allocate(64);
@@ -380,15 +382,15 @@ TEST_CASE("what is lent for a time is back when that is over")
   CHECK(again.ec == error::lease_ended);
 }
 
-TEST_CASE("more is not lent than the peer has room for")
+TEST_CASE("async_lend fails with inbox_full when the peer's inbox is full")
 {
   agent_fixture f;
   const rdma::registered_buffer region = f.server_context.allocate(64);
-  f.allocate(1); // the client has an agent
+  f.allocate(1); // creates the client's agent
   std::deque<loan_record> lent(70);
   for (loan_record& each : lent)
     f.server->agent().async_lend(region, each.handler());
-  // The client's agent works while something of the client's is outstanding.
+  // The client's agent runs while an operation of the client is outstanding.
   bytes_record never;
   f.client.async_receive(f.client_context.allocate(8), never.handler());
   memory_record first;
@@ -404,7 +406,7 @@ TEST_CASE("more is not lent than the peer has room for")
   CHECK(first.value.is_valid());
 }
 
-TEST_CASE("what cannot be lent is refused at once")
+TEST_CASE("async_lend refuses a buffer that cannot be lent")
 {
   agent_fixture f;
   const rdma::registered_buffer own = f.client_context.allocate(64);
@@ -431,7 +433,7 @@ TEST_CASE("what cannot be lent is refused at once")
   CHECK(f.client.is_connected());
 }
 
-TEST_CASE("memory that was leased is handed over to the peer's program with what is in it")
+TEST_CASE("async_hand_over transfers leased memory with its content to the peer's program")
 {
   agent_fixture f;
   const bool early = GENERATE(true, false);
@@ -456,12 +458,12 @@ TEST_CASE("memory that was leased is handed over to the peer's program with what
   REQUIRE(taken.ec == error_code());
   CHECK(text_of(taken.value) == "for you all");
   CHECK(f.lessor.statistics().bytes == 0);
-  // The peer does not reach it any more.
+  // The peer can no longer access the memory.
   CHECK(f.write(f.client, "after", gone));
   CHECK(text_of(taken.value) == "for you all");
 }
 
-TEST_CASE("what was handed over is the program's, also when the connection has ended since")
+TEST_CASE("handed-over memory remains available after the connection has ended")
 {
   agent_fixture f;
   rdma::remote_memory memory = f.allocate(4);
@@ -489,7 +491,7 @@ TEST_CASE("what was handed over is the program's, also when the connection has e
   CHECK(f.lessor.statistics().bytes == 0);
 }
 
-TEST_CASE("who hands something over hears of it, also when the peer ends the connection at once")
+TEST_CASE("async_hand_over completes without error when the peer ends the connection at once")
 {
   for (int i = 0; i != (emulated() ? 3 : 20); ++i)
   {
@@ -512,8 +514,7 @@ TEST_CASE("who hands something over hears of it, also when the peer ends the con
   }
 }
 
-TEST_CASE(
-  "who waits for what is handed over gets it, also when the peer ends the connection at once")
+TEST_CASE("async_receive_local completes without error when the peer ends the connection at once")
 {
   for (int i = 0; i != (emulated() ? 3 : 20); ++i)
   {
@@ -538,7 +539,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a lend that the peer never heard of leaves both agents as they were")
+TEST_CASE("a lend that times out before the peer receives it leaves both agents usable")
 {
   agent_fixture f;
   const rdma::registered_buffer region = f.server_context.allocate(64);
@@ -560,7 +561,7 @@ TEST_CASE("a lend that the peer never heard of leaves both agents as they were")
   CHECK(f.all_back());
 }
 
-TEST_CASE("what was lent cannot be handed over")
+TEST_CASE("async_hand_over fails with lease_ended when the memory is a loan")
 {
   agent_fixture f;
   const rdma::registered_buffer region = f.server_context.allocate(64);
@@ -575,12 +576,12 @@ TEST_CASE("what was lent cannot be handed over")
   CHECK(handed.ec == error::lease_ended);
 }
 
-TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
+TEST_CASE("an unanswered agent request ends by time-out or cancellation")
 {
   agent_fixture f;
-  // The client's program has no agent: what is asked of it waits.
+  // The client's program has no agent, so requests to it wait.
   rdma::allocation_options options;
-  SECTION("in time")
+  SECTION("by time-out of its options")
   {
     options.time_limit = 50ms;
     memory_record granted;
@@ -588,7 +589,7 @@ TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
     REQUIRE(run_until(f.io, [&] { return granted.done(); }));
     CHECK(granted.ec == asio::error::timed_out);
   }
-  SECTION("in the handle's time, without options")
+  SECTION("by the default time limit of the handle")
   {
     const rdma::registered_buffer region = f.server_context.allocate(8);
     rdma::agent hasty = f.server->agent();
@@ -604,7 +605,7 @@ TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
     CHECK(lent.ec == asio::error::timed_out);
     CHECK_FALSE(later.done());
   }
-  SECTION("cancelled")
+  SECTION("by cancellation")
   {
     options.time_limit = std::chrono::milliseconds::max();
     asio::cancellation_signal signal;
@@ -620,7 +621,7 @@ TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
     CHECK(granted.ec == asio::error::operation_aborted);
     CHECK(granted.calls == 1);
   }
-  SECTION("waits for what the peer gives, likewise")
+  SECTION("waits for loans and hand-overs by cancellation")
   {
     asio::cancellation_signal signals[2];
     memory_record remote;
@@ -639,7 +640,7 @@ TEST_CASE("a request that nobody answers ends in time, or when it is cancelled")
   CHECK(f.server->is_connected());
 }
 
-TEST_CASE("what a cancelled request is granted goes back")
+TEST_CASE("a lease granted to a cancelled request is released")
 {
   agent_fixture f;
   f.allocate(1);
@@ -657,11 +658,11 @@ TEST_CASE("what a cancelled request is granted goes back")
   }
   plain_record nothing;
   f.client.async_wait_close(nothing.handler());
-  f.allocate(1); // what was granted meanwhile has been heard of
+  f.allocate(1); // by now the late grants have been received
   CHECK(f.all_back());
 }
 
-TEST_CASE("every end of a connection ends its leases, and gives back the memory")
+TEST_CASE("the end of a connection ends its leases and frees their memory")
 {
   agent_fixture f;
   std::vector<rdma::remote_memory> held;
@@ -679,16 +680,16 @@ TEST_CASE("every end of a connection ends its leases, and gives back the memory"
   f.client.agent().async_receive_remote(waits.handler());
   error_code at_client = asio::error::operation_aborted;
   error_code at_server = error::peer_closed;
-  SECTION("the client's close")
+  SECTION("when the client closes")
   {
     f.client.close();
   }
-  SECTION("the server's close")
+  SECTION("when the server closes")
   {
     f.server->close();
     std::swap(at_client, at_server);
   }
-  SECTION("an error of the client's own")
+  SECTION("when the client's queue pair fails")
   {
     bytes_record failed;
     f.client.async_write(buffer_of(f.client_context, "x"),
@@ -699,8 +700,8 @@ TEST_CASE("every end of a connection ends its leases, and gives back the memory"
     REQUIRE(run_until(f.io, [&] { return failed.done(); }));
     CHECK(failed.ec);
     at_client = failed.ec;
-    f.server->close();        // a queue pair in the error state tells its peer nothing
-    at_server = error_code(); // which may be its own device's word
+    f.server->close();        // a queue pair in the error state does not notify its peer
+    at_server = error_code(); // the error may come from the server's own device
   }
   REQUIRE(run_until(f.io, [&] { return waits.done() && back.done(); }));
   CHECK(waits.ec == at_client);
@@ -720,7 +721,7 @@ TEST_CASE("every end of a connection ends its leases, and gives back the memory"
   CHECK(late.ec);
 }
 
-TEST_CASE("an agent says why there is none")
+TEST_CASE("an agent operation reports why there is no agent")
 {
   need(feature::endpoint_descriptions);
   asio::io_context io;
@@ -741,11 +742,12 @@ TEST_CASE("an agent says why there is none")
   rdma::queue_pair a(io, context);
   rdma::queue_pair b(io, context);
   connect(a, b);
-  CHECK(outcome(a) == asio::error::operation_not_supported); // by connect(): no control channel
+  CHECK(outcome(a) == asio::error::operation_not_supported); // connected by connect(), so there is
+                                                             // no control channel
   CHECK(run_out(io));
 }
 
-TEST_CASE("an agent goes with every kind of token")
+TEST_CASE("agent operations accept every kind of token")
 {
   agent_fixture f;
   rdma::agent agent = f.client.agent();
@@ -777,14 +779,14 @@ TEST_CASE("an agent goes with every kind of token")
     asio::detached);
   REQUIRE(run_until(f.io, [&] { return finished; }));
   {
-    // Never started: what it would have released is released all the same.
+    // Never started: the lease is released nevertheless.
     const auto never = agent.async_release(f.allocate(100), asio::deferred);
     CHECK(f.lessor.statistics().bytes == 100);
   }
   CHECK(f.all_back());
 }
 
-TEST_CASE("an agent keeps run() from returning while something is outstanding, and no longer")
+TEST_CASE("an agent keeps run() running only while operations are outstanding")
 {
   agent_fixture f;
   asio::io_context io;
@@ -801,7 +803,7 @@ TEST_CASE("an agent keeps run() from returning while something is outstanding, a
   CHECK_FALSE(io.stopped()); // waits for the answer
   REQUIRE(run_until(f.io, io, [&] { return granted.done(); }));
   CHECK(granted.ec == error_code());
-  CHECK(run_out(io)); // with the lease, and the agents' queue pair
+  CHECK(run_out(io)); // although the lease and the agents' queue pair still exist
   CHECK(granted.value.is_valid());
   granted.value.release();
   CHECK(run_until(f.io, io, [&] { return f.lessor.statistics().bytes == 0; }));
@@ -815,7 +817,7 @@ TEST_CASE("an agent keeps run() from returning while something is outstanding, a
   CHECK(waits.ec == asio::error::operation_aborted);
 }
 
-TEST_CASE("an io_context that goes takes agents, leases and requests with it")
+TEST_CASE("destroying the io_context ends agents, leases and requests")
 {
   auto f = std::make_unique<agent_fixture>();
   const rdma::remote_memory held = f->allocate(100);
@@ -839,7 +841,7 @@ TEST_CASE("an io_context that goes takes agents, leases and requests with it")
   CHECK_FALSE(never_either.done());
 }
 
-TEST_CASE("an agent is used by many threads at once")
+TEST_CASE("an agent is usable by many threads concurrently")
 {
   agent_fixture f;
   rdma::agent borrower = f.client.agent();

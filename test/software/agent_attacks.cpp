@@ -19,7 +19,7 @@
 #include <random>
 #include <vector>
 
-// Peers that try to reach what was not granted to them, to take more than their share, or to break
+// Tests hostile peers that try to access memory without a grant, to exceed their share, or to break
 // the other side's agent.
 
 namespace {
@@ -36,7 +36,7 @@ bool is_access_error(const error_code& ec)
                                       : static_cast<bool>(ec);
 }
 
-// A server with an honest client, who has something to lose, and attackers as many as wanted.
+// A server, an honest client with a lease to protect, and any number of attackers.
 struct attacked_fixture : agent_fixture
 {
   explicit attacked_fixture(const rdma::lessor_options& quotas = {})
@@ -46,7 +46,7 @@ struct attacked_fixture : agent_fixture
     REQUIRE(write(client, treasure_text, treasure) == error_code());
   }
 
-  // Its own lease is as it was, and it can have more.
+  // Checks that the honest client's lease is unchanged and that it can allocate more.
   void check_unharmed()
   {
     CHECK(client.is_connected());
@@ -61,7 +61,7 @@ struct attacked_fixture : agent_fixture
   rdma::remote_memory treasure;
 };
 
-// A connection of its own to the attacked server.
+// An attacker's own connection to the attacked server.
 struct attacker
 {
   explicit attacker(attacked_fixture& of)
@@ -71,7 +71,7 @@ struct attacker
     f.connect(own, far);
   }
 
-  // What an attempt to write there ends with; a read is tried as well, by another attacker.
+  // Returns the error of a write to the target. Another attacker tries to read it as well.
   error_code tries(const rdma::remote_buffer& target)
   {
     const error_code written = f.write(own, std::string(target.size(), 'x'), target);
@@ -89,7 +89,7 @@ struct attacker
   std::optional<rdma::queue_pair> far;
 };
 
-// An attacker's own end of the agents' queue pair, which sends whatever it likes.
+// An attacker's own end of the agents' queue pair, which can send arbitrary messages.
 class raw_channel final
   : public rdma::detail::agent_attachment
   , public std::enable_shared_from_this<raw_channel>
@@ -111,7 +111,7 @@ public:
     return made;
   }
 
-  // Waits until the peer's device has it; false when that is not to be.
+  // Waits until the peer's device has received it; returns false if that fails.
   bool send(std::span<const std::byte> bytes)
   {
     bytes_record sent;
@@ -132,7 +132,7 @@ public:
       [](const error_code&, std::size_t) {});
   }
 
-  // The answer to what was sent last.
+  // Sends a message and returns the next answer.
   std::optional<agent_message> ask(const agent_message& message)
   {
     const std::size_t before = answers_.size();
@@ -142,7 +142,7 @@ public:
     return answers_.back();
   }
 
-  // The first message of this type, whatever it answers.
+  // Returns the first received message of this type.
   agent_message await(message_type type)
   {
     const auto found = [&]
@@ -171,7 +171,7 @@ public:
       offer_ = text;
     else
       over_ = true;
-    asio::post(f_.io, [] {}); // who waits looks again
+    asio::post(f_.io, [] {}); // wakes up run_until()
   }
   void on_end(const error_code&) noexcept override {}
   void abandon() noexcept override {}
@@ -187,8 +187,8 @@ private:
     std::shared_ptr<raw_channel> agent_channel;
   };
 
-  // The queue pair keeps its agent_attachment, which therefore keeps no queue pair: on_end() would
-  // have to let go of it.
+  // The queue pair owns its agent_attachment, so the attachment must not own the queue pair:
+  // on_end() would have to release it.
   void connect(queue_pair_core& beside)
   {
     source of;
@@ -260,10 +260,10 @@ agent_message message_of(message_type type, std::uint32_t id)
 
 } // namespace
 
-TEST_CASE("a key that was granted to one queue pair is of no use to another")
+TEST_CASE("a key granted to one queue pair is refused for another queue pair")
 {
-  BOOST_RDMA_TEST_NEEDS(
-    window_bounds); // else leases are registrations, which any queue pair of the domain could use
+  BOOST_RDMA_TEST_NEEDS(window_bounds); // otherwise leases are registrations, which any queue pair
+                                        // of the domain can use
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   attacked_fixture f;
   attacker eve(f);
@@ -272,7 +272,7 @@ TEST_CASE("a key that was granted to one queue pair is of no use to another")
   f.check_unharmed();
 }
 
-TEST_CASE("a key that was guessed opens nothing")
+TEST_CASE("guessed keys are refused")
 {
   attacked_fixture f;
   const rdma::remote_buffer& target = f.treasure;
@@ -297,7 +297,7 @@ TEST_CASE("a key that was guessed opens nothing")
   f.check_unharmed();
 }
 
-TEST_CASE("a lease ends at its last byte")
+TEST_CASE("access beyond the end of a lease is refused")
 {
   attacked_fixture f;
   for (const auto& [offset, size] : std::vector<std::pair<std::int64_t, std::uint64_t>>{
@@ -306,7 +306,7 @@ TEST_CASE("a lease ends at its last byte")
     CAPTURE(offset, size);
     attacker eve(f);
     const rdma::remote_memory own = f.allocate(eve.own, 64);
-    // Its neighbours are others' leases: of the same size, and the pool is dense.
+    // The adjacent memory contains other leases: they have the same size, and the pool is dense.
     const std::uint64_t address = own.buffer().address() + static_cast<std::uint64_t>(offset);
     CHECK(is_access_error(f.write(
       eve.own, std::string(size, 'x'), {address, size, own.buffer().keys(), own.rights()})));
@@ -314,7 +314,7 @@ TEST_CASE("a lease ends at its last byte")
   f.check_unharmed();
 }
 
-TEST_CASE("leases of a connection that has ended are reached by nobody, however they try")
+TEST_CASE("leases of an ended connection are inaccessible")
 {
   attacked_fixture f;
   rdma::remote_buffer left;
@@ -330,8 +330,7 @@ TEST_CASE("leases of a connection that has ended are reached by nobody, however 
   f.check_unharmed();
 }
 
-TEST_CASE(
-  "rights that were not granted are refused by the owner's device, whatever the handle says")
+TEST_CASE("the owner's device refuses rights that were not granted")
 {
   attacked_fixture f;
   rdma::allocation_options options;
@@ -344,7 +343,7 @@ TEST_CASE(
   f.check_unharmed();
 }
 
-TEST_CASE("a peer that asks for all there is gets its share, and the others theirs")
+TEST_CASE("a peer that requests all memory gets its share and others get theirs")
 {
   rdma::lessor_options quotas;
   quotas.bytes_per_peer_max = 64 << 10;
@@ -376,7 +375,7 @@ TEST_CASE("a peer that asks for all there is gets its share, and the others thei
   f.check_unharmed();
 }
 
-TEST_CASE("what is no message of an agent's ends the sender's agent and leases, and nothing else")
+TEST_CASE("an invalid agent message ends only the sender's agent and leases")
 {
   attacked_fixture f;
   attacker eve(f);
@@ -395,18 +394,18 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
   {
     bytes.assign(65, std::byte(1));
   }
-  SECTION("of zeros")
+  SECTION("all zeros")
   {
     bytes.assign(64, std::byte(0));
   }
-  SECTION("an answer to what was not asked")
+  SECTION("an answer without a request")
   {
     agent_message m = message_of(message_type::done, 77);
     m.lease = 0;
     const auto encoded = m.encode();
     bytes.assign(encoded.begin(), encoded.end());
   }
-  SECTION("a grant that was not asked for")
+  SECTION("a grant without a request")
   {
     agent_message m = message_of(message_type::lend, 77);
     m.type = message_type::granted;
@@ -435,7 +434,7 @@ TEST_CASE("what is no message of an agent's ends the sender's agent and leases, 
   f.check_unharmed();
 }
 
-TEST_CASE("leases that are not the sender's are as if there were none")
+TEST_CASE("requests for leases of other peers fail with unknown_lease")
 {
   attacked_fixture f;
   attacker eve(f);
@@ -459,7 +458,7 @@ TEST_CASE("leases that are not the sender's are as if there were none")
   f.check_unharmed();
 }
 
-TEST_CASE("what is lent for no time at all keeps nobody from what is lent in earnest")
+TEST_CASE("expired loans do not block later loans")
 {
   attacked_fixture f;
   attacker eve(f);
@@ -479,14 +478,15 @@ TEST_CASE("what is lent for no time at all keeps nobody from what is lent in ear
   eve.far->agent().async_receive_remote(borrowed.handler());
   brief.lease = 20;
   brief.lifetime = agent_message::no_limit;
-  REQUIRE(agent_channel->send(brief)); // the answer may come behind the releases of the others
+  REQUIRE(
+    agent_channel->send(brief)); // the answer may arrive after the releases of the other loans
   REQUIRE(run_until(f.io, [&] { return borrowed.done(); }));
   CHECK(borrowed.ec == error_code());
   CHECK(borrowed.value.is_valid());
   f.check_unharmed();
 }
 
-TEST_CASE("what is lent to a peer that says nothing is back when its time is over")
+TEST_CASE("a loan to a peer that does not answer is returned when its lifetime is over")
 {
   attacked_fixture f;
   attacker eve(f);
@@ -505,7 +505,7 @@ TEST_CASE("what is lent to a peer that says nothing is back when its time is ove
   f.check_unharmed();
 }
 
-TEST_CASE("a peer that takes no answers gets no more than its share of work done")
+TEST_CASE("a peer that receives no answers cannot exceed its share of work")
 {
   attacked_fixture f;
   {
@@ -514,10 +514,11 @@ TEST_CASE("a peer that takes no answers gets no more than its share of work done
     constexpr int flood = 2000;
     for (int i = 1; i <= flood; ++i)
       agent_channel->post(message_of(message_type::allocate, static_cast<std::uint32_t>(i)));
-    // Others are served meanwhile; the flood goes on as its one receive lets answers through.
+    // The server serves others meanwhile; the single receive lets the flood's answers through
+    // slowly.
     for (int i = 0; i != 20; ++i)
       f.check_unharmed();
-    // Beside what the honest client is giving back at this moment.
+    // In addition to memory that the honest client is releasing at this moment.
     CHECK(run_until(f.io,
       [&]
       { return f.lessor.statistics().regions <= 1 + f.lessor.options().regions_per_peer_max; }));
@@ -527,7 +528,7 @@ TEST_CASE("a peer that takes no answers gets no more than its share of work done
   f.check_unharmed();
 }
 
-TEST_CASE("messages at random do no harm")
+TEST_CASE("random agent messages do not harm other clients")
 {
   attacked_fixture f;
   const unsigned seed = std::random_device()();

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Peers that are killed while leases are out, in both directions.
+// Tests peers that are killed while leases exist in both directions.
 
 namespace {
 
@@ -31,13 +31,13 @@ using namespace test;
 
 #if BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER
 constexpr int rounds = 10;
-constexpr int peers = 20; // in a process
+constexpr int peers = 20; // in one process
 #else
 constexpr int rounds = 200;
 constexpr int peers = 50;
 #endif
 
-/// test/programs/lease_holder in a process of its own.
+/// Runs test/programs/lease_holder in its own process.
 class lease_holder
 {
 public:
@@ -92,7 +92,7 @@ private:
   pid_t pid_ = 0;
 };
 
-/// What the server has of one peer.
+/// The server's state of one peer.
 struct served
 {
   explicit served(rdma::queue_pair accepted)
@@ -102,13 +102,13 @@ struct served
   rdma::queue_pair own;
   loan_record lent;
   memory_record borrowed;
-  memory_record granted; // by the peer's lessor
+  memory_record granted; // granted by the peer's lessor
   plain_record back;
 };
 
 } // namespace
 
-TEST_CASE("peers that are killed with leases out leave nothing behind, ten thousand of them")
+TEST_CASE("ten thousand peers that are killed with leases leave no resources")
 {
   BOOST_RDMA_TEST_NEEDS(endpoint_descriptions);
   asio::io_context io;

@@ -19,7 +19,7 @@
 
 namespace test {
 
-/// What an operation completed with that gives something that can only be moved.
+/// Stores the result of an operation that completes with a move-only value.
 template <class Value>
 struct moved_record
 {
@@ -42,7 +42,7 @@ using memory_record = moved_record<rdma::remote_memory>;
 using loan_record = moved_record<rdma::loan>;
 using buffer_record = moved_record<rdma::registered_buffer>;
 
-/// A client and a server, connected, each in a context of its own; the server has a lessor.
+/// A connected client and server, each in its own context; the server has a lessor.
 struct agent_fixture
 {
   explicit agent_fixture(const rdma::lessor_options& quotas = {})
@@ -60,7 +60,7 @@ struct agent_fixture
     return options;
   }
 
-  /// Another client's queue pair, and the server's that goes with it.
+  /// Connects another client's queue pair and returns the server's queue pair in `far`.
   void connect(rdma::queue_pair& near, std::optional<rdma::queue_pair>& far)
   {
     connect_fixture::accepted accepted;
@@ -73,7 +73,7 @@ struct agent_fixture
     far.emplace(std::move(*accepted.peer));
   }
 
-  /// Memory of the server's, for the client.
+  /// Allocates memory of the server for the client.
   rdma::remote_memory allocate(std::size_t size, const rdma::allocation_options& options = {})
   {
     return allocate(client, size, options);
@@ -88,7 +88,7 @@ struct agent_fixture
     return std::move(granted.value);
   }
 
-  /// What asking for it ends with.
+  /// Returns the error of an allocation that must fail.
   error_code refusal(std::size_t size, const rdma::allocation_options& options = {})
   {
     memory_record granted;
@@ -106,7 +106,7 @@ struct agent_fixture
     return written.ec;
   }
 
-  /// What is there, or why it cannot be read.
+  /// Returns the content, or an empty string and the error.
   std::string read(rdma::queue_pair& by, const rdma::remote_buffer& from, error_code& ec)
   {
     bytes_record done;

@@ -10,13 +10,13 @@
 
 #include <optional>
 
-// connect() returns at once: whether the peer is there shows with what is sent.
+// Tests absent peers. connect() returns at once, so only a send detects an absent peer.
 
 using namespace test;
 
 namespace {
 
-// Gives up soon, as far as the device lets it.
+// Returns a context that gives up as early as the device allows.
 rdma::context hasty_context()
 {
   rdma::context_options options;
@@ -32,7 +32,7 @@ rdma::queue_pair_options hasty()
   return options;
 }
 
-// A queue pair that believes in a peer.
+// A queue pair that is connected to a peer that does not exist.
 struct believer
 {
   explicit believer(const rdma::endpoint_description& peer)
@@ -41,10 +41,11 @@ struct believer
     near.connect(peer);
   }
 
-  // What was sent ends once, with retry_exceeded; what was posted with it is flushed.
+  // Checks that the first send fails once with retry_exceeded and that other operations are
+  // flushed.
   void check_alone()
   {
-    CHECK(near.is_connected()); // as far as anyone can tell
+    CHECK(near.is_connected()); // the absence is not detected yet
     near.async_receive(rdma::no_data, received.handler());
     near.async_send(text, first.handler());
     near.async_send(text, second.handler());
@@ -76,7 +77,7 @@ struct believer
 
 } // namespace
 
-TEST_CASE("a send to a peer whose host has nobody listening ends once, with retry_exceeded")
+TEST_CASE("a send fails once with retry_exceeded when nothing listens on the peer's host")
 {
   std::optional<rdma::endpoint_description> gone;
   {
@@ -89,9 +90,9 @@ TEST_CASE("a send to a peer whose host has nobody listening ends once, with retr
   b.check_alone();
 }
 
-TEST_CASE("a send to a queue pair that is gone from a live device ends once, with retry_exceeded")
+TEST_CASE("a send fails once with retry_exceeded when the peer's queue pair was destroyed")
 {
-  linked_pair others; // for whom the device listens
+  linked_pair others; // keeps the device listening
   rdma::endpoint_description gone;
   {
     rdma::queue_pair peer(others.io, others.far_context);
@@ -99,7 +100,7 @@ TEST_CASE("a send to a queue pair that is gone from a live device ends once, wit
   }
   believer b(gone);
   b.check_alone();
-  // and has not disturbed anybody
+  // Other connections are not affected.
   bytes_record sent;
   bytes_record received;
   others.far.async_receive(rdma::no_data, received.handler());
@@ -109,7 +110,7 @@ TEST_CASE("a send to a queue pair that is gone from a live device ends once, wit
   CHECK(received.ec == error_code());
 }
 
-TEST_CASE("a send to a peer that described itself and never connects ends once")
+TEST_CASE("a send fails once with retry_exceeded when the peer never connects")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -119,7 +120,7 @@ TEST_CASE("a send to a peer that described itself and never connects ends once")
   peer.async_receive(into, received.handler());
   believer b(peer.local_endpoint());
   b.check_alone();
-  // The peer has seen nothing of it.
+  // The peer is not affected.
   CHECK_FALSE(peer.is_connected());
   CHECK(peer.diagnose().code == error_code());
   io.poll();
@@ -130,7 +131,7 @@ TEST_CASE("a send to a peer that described itself and never connects ends once")
   CHECK(text_of(into) == "untouched");
 }
 
-TEST_CASE("a send to a peer that connected to somebody else ends once, with retry_exceeded")
+TEST_CASE("a send fails once with retry_exceeded when the peer is connected to another queue pair")
 {
   linked_pair others;
   believer b(others.far.local_endpoint());

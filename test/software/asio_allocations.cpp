@@ -20,7 +20,7 @@
 #include <functional>
 #include <optional>
 
-// In steady state no operation takes anything from the heap.
+// Tests that no operation allocates from the heap in steady state.
 
 using namespace test;
 
@@ -29,8 +29,9 @@ namespace {
 const int warm_up = emulated() ? 50 : 200;
 const int counted = emulated() ? 100 : 500;
 
-// Lets `round` run `warm_up` times, counts over the next `counted`, from inside handlers as in any
-// program that runs for long: what Asio keeps per thread is kept while run() lasts.
+// Runs `round` `warm_up` times and then counts allocations over the next `counted` rounds. All
+// rounds start inside handlers, as in a long-running program: Asio's memory cache per thread exists
+// only while run() is active.
 struct counted_rounds
 {
   int rounds = 0;
@@ -39,7 +40,7 @@ struct counted_rounds
   bool done = false;
   std::function<void()> stop;
 
-  // At the end of each round; false when it was the last.
+  // Ends a round; returns false if it was the last one.
   bool next()
   {
     ++rounds;
@@ -55,8 +56,7 @@ struct counted_rounds
   }
 };
 
-// Runs io by run() itself: run_one() and run_for() begin each handler with what Asio keeps per
-// thread empty.
+// Runs io by run(): run_one() and run_for() start each handler with an empty memory cache.
 bool run_through(asio::io_context& io, counted_rounds& rounds)
 {
   asio::steady_timer limit(io, patience);
@@ -67,7 +67,7 @@ bool run_through(asio::io_context& io, counted_rounds& rounds)
   return rounds.done;
 }
 
-// A round of every operation, as far as the device has it.
+// A round of every operation that the device supports.
 template <class QueuePair>
 struct callback_rounds
 {
@@ -75,7 +75,7 @@ struct callback_rounds
   QueuePair& near = l.near;
   QueuePair& far = l.far;
   rdma::registered_buffer mine = l.near_context.allocate(4096);
-  rdma::registered_buffer into = l.near_context.allocate(4096); // nothing else uses it meanwhile
+  rdma::registered_buffer into = l.near_context.allocate(4096); // used by the read only
   rdma::registered_buffer theirs = l.far_context.allocate(4096);
   rdma::memory_region target{l.far_context, 4096, exposed};
   rdma::memory_region behind_windows{
@@ -120,7 +120,7 @@ struct callback_rounds
       start();
   }
 
-  // Counted when it is made: no handler is called before start() is through.
+  // Counted at creation: no handler is called before start() returns.
   auto ended()
   {
     ++pending;
@@ -143,8 +143,8 @@ struct callback_rounds
 
   void start()
   {
-    // A slot makes room for a batch when it first has one, and which slots batches get is chance.
-    // So the first round is one of more batches than any other has operations.
+    // A slot allocates memory for a batch when it first receives one, and batches get arbitrary
+    // slots. The first round therefore submits more batches than any other round has operations.
     if (rounds.rounds == 0)
     {
       for (int i = 0; i < 32; ++i)
@@ -221,7 +221,7 @@ void count_callbacks(rdma::completion_mode mode, Rebuild rebuild)
 
 } // namespace
 
-TEST_CASE("operations with callbacks take nothing from the heap in steady state")
+TEST_CASE("operations with callbacks allocate nothing in steady state")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
     rdma::completion_mode::busy_poll);
@@ -257,7 +257,7 @@ TEST_CASE("operations with callbacks take nothing from the heap in steady state"
   }
 }
 
-TEST_CASE("operations whose completion queue the program polls take nothing from the heap")
+TEST_CASE("operations on a polled completion queue allocate nothing in steady state")
 {
   linked_pair l;
   constexpr auto manual = rdma::completion_mode::manual;
@@ -283,7 +283,7 @@ TEST_CASE("operations whose completion queue the program polls take nothing from
   CHECK(all.rounds.allocations == 0);
 }
 
-TEST_CASE("receives of a shared queue take nothing from the heap in steady state")
+TEST_CASE("receives of a shared receive queue allocate nothing in steady state")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
@@ -292,7 +292,7 @@ TEST_CASE("receives of a shared queue take nothing from the heap in steady state
   asio::io_context io;
   rdma::context context = make_context();
   rdma::shared_receive_queue_options few;
-  few.depth = 4; // so that receives wait for room, too
+  few.depth = 4; // so that some receives wait for a free slot
   few.completions.emplace(io, context, rdma::completion_queue_options{.mode = mode});
   rdma::shared_receive_queue queue(io, context, few);
   rdma::queue_pair_options sharing;
@@ -330,7 +330,7 @@ TEST_CASE("receives of a shared queue take nothing from the heap in steady state
   CHECK(rounds.allocations == 0);
 }
 
-TEST_CASE("operations awaited by coroutines take nothing from the heap in steady state")
+TEST_CASE("operations awaited by coroutines allocate nothing in steady state")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::adaptive,
     rdma::completion_mode::busy_poll);
@@ -343,7 +343,8 @@ TEST_CASE("operations awaited by coroutines take nothing from the heap in steady
   auto serve = [&]() -> asio::awaitable<void>
   {
     rdma::registered_buffer buffer = l.far_context.allocate(4096);
-    // One message more than there is: the end of a coroutine takes memory, and is not a round's.
+    // One message more than needed: the end of a coroutine allocates and must not be part of a
+    // round.
     for (int i = 0; i < 2 * (warm_up + counted) + 1; ++i)
     {
       const std::size_t n = co_await l.far.async_receive(buffer, asio::use_awaitable);
@@ -393,7 +394,7 @@ TEST_CASE("operations awaited by coroutines take nothing from the heap in steady
   CHECK(rounds.allocations == 0);
 }
 
-TEST_CASE("operations that wait for room take nothing from the heap in steady state")
+TEST_CASE("operations that wait for a free slot allocate nothing in steady state")
 {
   rdma::queue_pair_options shallow;
   shallow.send_depth = 4;
@@ -430,7 +431,7 @@ TEST_CASE("operations that wait for room take nothing from the heap in steady st
   CHECK(rounds.allocations == 0);
 }
 
-TEST_CASE("taking a buffer from the pool and giving it back takes nothing from the heap")
+TEST_CASE("allocating and freeing a pool buffer takes nothing from the heap")
 {
   rdma::context context = make_context();
   const auto rounds = [&]

@@ -14,7 +14,8 @@
 #include <span>
 #include <vector>
 
-// What may be given to an operation, what is refused, and that what was given stays until the end.
+// Tests which buffers an operation accepts or refuses, and that it owns accepted buffers until its
+// end.
 
 using namespace test;
 
@@ -29,21 +30,21 @@ rdma::queue_pair_options soon_given_up()
   return options;
 }
 
-// The same range with other bounds or keys than its owner gave out.
+// Returns the same range with other bounds than its owner exposed.
 rdma::remote_buffer forged(
   const rdma::remote_buffer& real, std::uint64_t address, std::uint64_t size)
 {
   return {address, size, real.keys(), real.rights()};
 }
 
-// The same memory with every right, which its owner did not give.
+// Returns the same memory with all rights, which its owner did not grant.
 rdma::remote_buffer claimed(const rdma::remote_buffer& real)
 {
   return {real.address(), real.size(), real.keys(), rdma::remote_access};
 }
 
-// What a request that the peer's device refuses comes to, at both ends. Made before the request;
-// the far end wants nothing but messages without bytes, and gets none.
+// Checks the effects of a request that the peer's device refuses, at both ends. Create it before
+// the request; the far end receives only messages without bytes, and gets none.
 class refusal
 {
 public:
@@ -54,13 +55,13 @@ public:
     l_.near.async_receive(rdma::no_data, near_receive_.handler());
   }
 
-  // After the request has ended with `ec`.
+  // Call it after the request has ended with `ec`.
   void check(const error_code& ec, rdma::wc_status expected)
   {
     CHECK(ec == expected);
     bytes_record behind;
     l_.near.async_send(rdma::no_data, behind.handler());
-    // IBA 9.9.3: the responder's end, too
+    // the responder enters the error state, too (IBA 9.9.3)
     REQUIRE(run_until(
       l_.io, [&] { return far_receive_.done() && near_receive_.done() && behind.done(); }));
     CHECK(behind.ec == rdma::wc_status::flushed);
@@ -84,7 +85,7 @@ private:
   bytes_record near_receive_;
 };
 
-// A send from `from` to `to` goes through: neither is in the error state.
+// Checks that a send from `from` to `to` succeeds, so neither is in the error state.
 template <class A, class B>
 void check_alive(asio::io_context& io, A& from, B& to)
 {
@@ -99,7 +100,7 @@ void check_alive(asio::io_context& io, A& from, B& to)
 
 } // namespace
 
-TEST_CASE("a pool buffer that is destroyed while it is sent goes back to the pool afterwards")
+TEST_CASE("a pool buffer that is destroyed during a send returns to the pool afterwards")
 {
   linked_pair l;
   rdma::registered_buffer into = l.far_context.allocate(4096);
@@ -112,7 +113,7 @@ TEST_CASE("a pool buffer that is destroyed while it is sent goes back to the poo
   }
   CHECK(l.near_context.pool_statistics().buffers == 1);
   {
-    // Not the same memory: that still belongs to the send.
+    // This allocation must not reuse the memory of the pending send.
     rdma::registered_buffer other = l.near_context.allocate(4096);
     std::memset(other.data(), 'o', other.size());
   }
@@ -123,7 +124,8 @@ TEST_CASE("a pool buffer that is destroyed while it is sent goes back to the poo
   CHECK(l.near_context.pool_statistics().buffers == 0);
 }
 
-TEST_CASE("a pool buffer that is destroyed while it is received into stays for the message")
+TEST_CASE(
+  "a pool buffer that is destroyed during a receive stays allocated until the message arrives")
 {
   linked_pair l;
   bytes_record received;
@@ -135,7 +137,7 @@ TEST_CASE("a pool buffer that is destroyed while it is received into stays for t
   CHECK(l.near_context.pool_statistics().buffers == 0);
 }
 
-TEST_CASE("a region that is destroyed while it is sent stays registered for the send")
+TEST_CASE("a memory region that is destroyed during a send stays registered until the send ends")
 {
   linked_pair l;
   rdma::registered_buffer into = l.far_context.allocate(4096);
@@ -173,7 +175,7 @@ TEST_CASE("a batch keeps its buffers registered")
   CHECK(l.near_context.pool_statistics().buffers == 0);
 }
 
-TEST_CASE("buffers without bytes are refused, and nothing is lost")
+TEST_CASE("operations refuse buffers without bytes with empty_buffer")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -208,11 +210,11 @@ TEST_CASE("buffers without bytes are refused, and nothing is lost")
   {
     l.near.async_read(empty, region.remote(), r.handler());
   }
-  SECTION("a sequence of empty ones")
+  SECTION("a sequence of empty buffers")
   {
     l.near.async_send(std::array<rdma::const_buffer, 2>{empty, empty}, r.handler());
   }
-  SECTION("a sequence of none")
+  SECTION("an empty sequence")
   {
     l.near.async_send(std::vector<rdma::const_buffer>(), r.handler());
   }
@@ -234,7 +236,7 @@ TEST_CASE("buffers without bytes are refused, and nothing is lost")
   check_alive(l.io, l.far, l.near);
 }
 
-TEST_CASE("empty pieces among others are skipped")
+TEST_CASE("empty buffers in a sequence are skipped")
 {
   linked_pair l;
   rdma::registered_buffer text = buffer_of(l.near_context, "abcd");
@@ -250,7 +252,7 @@ TEST_CASE("empty pieces among others are skipped")
   CHECK(text_of(into.first(4)) == "abcd");
 }
 
-TEST_CASE("messages without bytes are messages")
+TEST_CASE("messages without bytes are delivered")
 {
   linked_pair l;
   rdma::registered_buffer into = l.far_context.allocate(8);
@@ -269,7 +271,7 @@ TEST_CASE("messages without bytes are messages")
   CHECK(sent.value() == 0);
 }
 
-TEST_CASE("a write with immediate data and nothing else touches no memory and needs no key")
+TEST_CASE("a write with only immediate data needs no key and writes no memory")
 {
   BOOST_RDMA_TEST_NEEDS(write_with_immediate);
   linked_pair l;
@@ -283,7 +285,7 @@ TEST_CASE("a write with immediate data and nothing else touches no memory and ne
   CHECK(received.value().written);
 }
 
-TEST_CASE("pieces are gathered and scattered in order, in every kind of sequence")
+TEST_CASE("sends gather and receives scatter buffers in order for every kind of sequence")
 {
   linked_pair l;
   rdma::registered_buffer a = buffer_of(l.near_context, "one");
@@ -325,7 +327,7 @@ TEST_CASE("pieces are gathered and scattered in order, in every kind of sequence
     owners.push_back(buffer_of(l.near_context, "ninetynine"));
     l.near.async_send(std::span<const rdma::registered_buffer>(owners), sent.handler());
   }
-  // Scattered over pieces that end elsewhere.
+  // Scattered over buffers of other sizes.
   l.far.async_receive(std::array<rdma::mutable_buffer, 4>{into.slice(40, 5), into.first(1),
                         into.slice(10, 20), into.slice(50)},
     received.handler());
@@ -337,7 +339,7 @@ TEST_CASE("pieces are gathered and scattered in order, in every kind of sequence
     == "onefourteenninetynine");
 }
 
-TEST_CASE("large sequences are written and read as they are gathered and scattered")
+TEST_CASE("writes gather and reads scatter large sequences in order")
 {
   linked_pair l;
   constexpr std::size_t size = 100'000;
@@ -362,7 +364,7 @@ TEST_CASE("large sequences are written and read as they are gathered and scatter
   CHECK(text_of(back) == std::string(size, 'r') + std::string(size, 'p') + std::string(size, 'q'));
 }
 
-TEST_CASE("buffers of another context or domain are refused, and nothing is lost")
+TEST_CASE("operations refuse buffers of another context or domain with wrong_context")
 {
   linked_pair l;
   rdma::registered_buffer mine = l.near_context.allocate(8);
@@ -372,23 +374,23 @@ TEST_CASE("buffers of another context or domain are refused, and nothing is lost
   rdma::protection_domain second = rdma::protection_domain::make(l.near_context);
   rdma::registered_buffer of_second = second.context().allocate(8);
   bytes_record r;
-  SECTION("another context, sent")
+  SECTION("send from another context")
   {
     l.near.async_send(others, r.handler());
   }
-  SECTION("another context, received into")
+  SECTION("receive into another context")
   {
     l.near.async_receive(others, r.handler());
   }
-  SECTION("another context, written")
+  SECTION("write from another context")
   {
     l.near.async_write(others, target.remote(), r.handler());
   }
-  SECTION("another context, written with immediate")
+  SECTION("write with immediate from another context")
   {
     l.near.async_write_with_immediate(others, target.remote(), 1, r.handler());
   }
-  SECTION("another context, read into")
+  SECTION("read into another context")
   {
     l.near.async_read(others, target.remote(), r.handler());
   }
@@ -396,7 +398,7 @@ TEST_CASE("buffers of another context or domain are refused, and nothing is lost
   {
     l.near.async_send(of_second, r.handler());
   }
-  SECTION("one among others")
+  SECTION("one of several buffers")
   {
     l.near.async_send(std::array<rdma::const_buffer, 3>{mine, others, mine}, r.handler());
   }
@@ -415,7 +417,7 @@ TEST_CASE("buffers of another context or domain are refused, and nothing is lost
   CHECK(text_of(others) == "theirs!!");
 }
 
-TEST_CASE("a queue pair of another domain uses that domain's memory")
+TEST_CASE("a queue pair of a protection domain uses only memory of that domain")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -432,7 +434,7 @@ TEST_CASE("a queue pair of another domain uses that domain's memory")
   REQUIRE(run_until(io, [&] { return received.done(); }));
   CHECK(text_of(into.first(6)) == "domain");
 
-  // and does not let its peer reach memory of another
+  // The peer cannot access memory of another domain.
   rdma::memory_region elsewhere(context, 64, exposed);
   fill(elsewhere, "not for you");
   bytes_record flushed;
@@ -446,7 +448,7 @@ TEST_CASE("a queue pair of another domain uses that domain's memory")
   CHECK_FALSE(a.is_connected());
 }
 
-TEST_CASE("more pieces than the queue pair was made for are refused")
+TEST_CASE("operations refuse too many buffers with too_many_buffers")
 {
   rdma::queue_pair_options options;
   options.max_send_sge = 2;
@@ -466,7 +468,7 @@ TEST_CASE("more pieces than the queue pair was made for are refused")
     make(4);
     l.near.async_receive(pieces, r.handler());
   }
-  SECTION("more than any device takes")
+  SECTION("more than any device supports")
   {
     make(1000);
     l.near.async_send(pieces, r.handler());
@@ -484,11 +486,11 @@ TEST_CASE("more pieces than the queue pair was made for are refused")
   check_alive(l.io, l.near, l.far);
 }
 
-TEST_CASE("a message larger than the device carries is refused")
+TEST_CASE("a send fails with message_too_large when the device cannot carry the message")
 {
   linked_pair l;
   rdma::memory_region region(l.near_context, 4096);
-  // Never touched: only its size matters.
+  // Never accessed: only its size matters.
   const rdma::const_buffer huge(
     region.data(), l.near_context.default_device().max_message_size() + 1, region.registration());
   bytes_record r;
@@ -498,7 +500,7 @@ TEST_CASE("a message larger than the device carries is refused")
   check_alive(l.io, l.near, l.far);
 }
 
-TEST_CASE("a remote range that is too small is refused before anything is sent")
+TEST_CASE("operations fail with remote_range_too_small before any data is sent")
 {
   linked_pair l;
   rdma::memory_region target(l.far_context, 64, exposed);
@@ -530,11 +532,11 @@ TEST_CASE("a remote range that is too small is refused before anything is sent")
   check_alive(l.io, l.near, l.far);
 }
 
-TEST_CASE("a forged remote range is refused by the peer's device and touches nothing")
+TEST_CASE("the peer's device refuses a forged remote range and leaves memory unchanged")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l;
-  // Page-sized neighbours, so that the bytes around the target are ours to look at.
+  // Page-sized, so the test can check the bytes around the target.
   std::vector<char> memory(3 * 4096, '.');
   rdma::memory_region target(l.far_context, memory.data() + 4096, 4096, exposed);
   const rdma::remote_buffer real = target.remote();
@@ -547,7 +549,7 @@ TEST_CASE("a forged remote range is refused by the peer's device and touches not
   {
     l.near.async_write(buffer, forged(real, real.address() + 4096 - 63, 64), r.handler());
   }
-  SECTION("write before the beginning")
+  SECTION("write before the start")
   {
     l.near.async_write(buffer, forged(real, real.address() - 1, 64), r.handler());
   }
@@ -578,7 +580,7 @@ TEST_CASE("a forged remote range is refused by the peer's device and touches not
   CHECK(text_of(buffer) == std::string(64, 'W'));
 }
 
-TEST_CASE("a right that was not given is refused by the peer's device")
+TEST_CASE("the peer's device refuses a right that was not granted")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l;
@@ -592,17 +594,17 @@ TEST_CASE("a right that was not given is refused by the peer's device")
     target.emplace(l.far_context, 64, rights);
     fill(*target, std::string(64, '.'));
   };
-  SECTION("write to what may be read")
+  SECTION("write to read-only memory")
   {
     expose(rdma::access::remote_read);
     l.near.async_write(buffer, claimed(target->remote()), r.handler());
   }
-  SECTION("read what may be written")
+  SECTION("read of write-only memory")
   {
     expose(rdma::access::local_write | rdma::access::remote_write);
     l.near.async_read(buffer, claimed(target->remote()), r.handler());
   }
-  SECTION("atomics on what may be written")
+  SECTION("atomic on write-only memory")
   {
     BOOST_RDMA_TEST_NEEDS(atomics);
     expose(rdma::access::local_write | rdma::access::remote_write);
@@ -614,7 +616,7 @@ TEST_CASE("a right that was not given is refused by the peer's device")
   CHECK(text_of(buffer) == "not sent");
 }
 
-TEST_CASE("memory without the right to be written is not read or received into")
+TEST_CASE("reads and receives into memory without local_write fail")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l;
@@ -630,9 +632,9 @@ TEST_CASE("memory without the right to be written is not read or received into")
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
     CHECK(r.ec == rdma::wc_status::local_protection_error);
     if (has(feature::answers_checked_first))
-      CHECK(l.far.is_connected()); // nothing was asked of it
+      CHECK(l.far.is_connected()); // the peer received no request
   }
-  SECTION("received")
+  SECTION("receive")
   {
     l.near.async_receive(constant.first(3), r.handler());
     l.far.async_send(target.first(3), sent.handler());
@@ -648,7 +650,7 @@ TEST_CASE("memory without the right to be written is not read or received into")
   CHECK(text_of(target.first(3)) == "new");
 }
 
-TEST_CASE("the key of a region that is gone is refused by the peer's device")
+TEST_CASE("the peer's device refuses the key of a destroyed region")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l;
@@ -670,13 +672,13 @@ TEST_CASE("the key of a region that is gone is refused by the peer's device")
   CHECK(std::string(memory.begin(), memory.end()) == "in time" + std::string(4096 - 7, '.'));
 }
 
-TEST_CASE("a window opens part of a region, until it is closed")
+TEST_CASE("a memory window exposes a part of a region until it is invalidated")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   linked_pair l;
   rdma::memory_region region(
     l.far_context, 4096, rdma::access::local_write | rdma::access::window_bind);
-  CHECK_THROWS_AS(region.remote(), rdma::system_error); // it is exposed by windows only
+  CHECK_THROWS_AS(region.remote(), rdma::system_error); // only windows expose it
   rdma::memory_window window(l.far_context);
   remote_record bound;
   l.far.async_bind_window(window, region.slice(100, 50),
@@ -714,7 +716,7 @@ TEST_CASE("a window opens part of a region, until it is closed")
     if (has(feature::completion_details))
       CHECK(told.value().invalidated_key == window.key());
   }
-  SECTION("by being bound anew")
+  SECTION("by another bind")
   {
     plain_record closed;
     l.far.async_invalidate(window.key(), closed.handler());
@@ -739,7 +741,7 @@ TEST_CASE("a window opens part of a region, until it is closed")
   CHECK(text_of(region) == std::string(4096, '.'));
 }
 
-TEST_CASE("a window is not bound to what has no right to it, nor by a stranger")
+TEST_CASE("async_bind_window refuses regions without window_bind and invalid windows")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   linked_pair l;
@@ -777,7 +779,7 @@ TEST_CASE("a window is not bound to what has no right to it, nor by a stranger")
   check_alive(l.io, l.near, l.far);
 }
 
-TEST_CASE("a window opens a part of the pool's memory, and no more")
+TEST_CASE("a memory window exposes exactly a part of a pool buffer")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   linked_pair l;
@@ -804,7 +806,7 @@ TEST_CASE("a window opens a part of the pool's memory, and no more")
   CHECK(text_of(into) == "open");
 }
 
-TEST_CASE("depths beyond the device's limits are refused")
+TEST_CASE("constructors fail with queue_too_deep when depths exceed the limits of the device")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -818,22 +820,22 @@ TEST_CASE("depths beyond the device's limits are refused")
   {
     options.receive_depth = device.max_work_requests() + 1;
   }
-  SECTION("absurdly many")
+  SECTION("maximum value")
   {
     options.send_depth = UINT32_MAX;
   }
-  SECTION("pieces sent")
+  SECTION("SGEs of sends")
   {
     options.max_send_sge = device.max_sge() + 1;
   }
-  SECTION("pieces received")
+  SECTION("SGEs of receives")
   {
     options.max_receive_sge = device.max_sge() + 1;
   }
   try
   {
     rdma::queue_pair refused(io, context, options);
-    FAIL("a queue pair was made");
+    FAIL("the constructor did not fail");
   }
   catch (const rdma::system_error& e)
   {
@@ -845,10 +847,10 @@ TEST_CASE("depths beyond the device's limits are refused")
   rdma::shared_receive_queue_options shared;
   shared.depth = UINT32_MAX;
   CHECK_THROWS_AS(rdma::shared_receive_queue(io, context, shared), rdma::system_error);
-  CHECK_NOTHROW(rdma::queue_pair(io, context)); // and nothing is left behind
+  CHECK_NOTHROW(rdma::queue_pair(io, context)); // no resources are left behind
 }
 
-TEST_CASE("atomics want 8 aligned bytes")
+TEST_CASE("atomics fail with misaligned_atomic when the target is not 8 aligned bytes")
 {
   BOOST_RDMA_TEST_NEEDS(atomics);
   linked_pair l;
@@ -868,7 +870,7 @@ TEST_CASE("atomics want 8 aligned bytes")
   check_alive(l.io, l.near, l.far);
 }
 
-TEST_CASE("atomics without a key are refused")
+TEST_CASE("atomics and writes fail with no_remote_key when the remote buffer has no key")
 {
   BOOST_RDMA_TEST_NEEDS(atomics);
   linked_pair l;
@@ -882,7 +884,7 @@ TEST_CASE("atomics without a key are refused")
   CHECK(w.ec == rdma::error::no_remote_key);
 }
 
-TEST_CASE("many atomics at once count right")
+TEST_CASE("many concurrent atomics add up correctly")
 {
   BOOST_RDMA_TEST_NEEDS(atomics);
   rdma::queue_pair_options options;
@@ -941,18 +943,18 @@ TEST_CASE("a receive too small for the message fails on both sides and flushes t
   CHECK(l.far.diagnose().code == at_receiver);
   CHECK(l.near.diagnose().code == at_sender);
 
-  bytes_record later; // of no more use, and says so
+  bytes_record later; // fails, because the queue pair is in the error state
   l.near.async_send(text, later.handler());
   REQUIRE(run_until(l.io, [&] { return later.done(); }));
   CHECK(later.ec == rdma::wc_status::flushed);
   CHECK(later.ec == boost::system::errc::operation_canceled);
-  bytes_record later_receive; // of which not every device learns
+  bytes_record later_receive; // not every device flushes it
   l.near.async_receive(into_again, later_receive.handler());
   REQUIRE(run_until(l.io, [&] { return later_receive.done(); }));
   CHECK(later_receive.ec == rdma::wc_status::flushed);
 }
 
-TEST_CASE("a message that meets no receive fails when its retries are used up")
+TEST_CASE("a send fails with rnr_retry_exceeded when the peer posts no receive")
 {
   linked_pair l(soon_given_up());
   bytes_record sent;
@@ -961,7 +963,7 @@ TEST_CASE("a message that meets no receive fails when its retries are used up")
   CHECK(sent.ec == rdma::wc_status::rnr_retry_exceeded);
   CHECK(l.near.diagnose().text().find("receive") != std::string::npos);
   CHECK_FALSE(l.near.is_connected());
-  // The peer has not noticed, and does when it sends.
+  // The peer has not detected the failure; its next send does.
   CHECK(l.far.is_connected());
   bytes_record back;
   l.far.async_send(rdma::no_data, back.handler());
@@ -969,7 +971,7 @@ TEST_CASE("a message that meets no receive fails when its retries are used up")
   CHECK(back.ec == rdma::wc_status::retry_exceeded);
 }
 
-TEST_CASE("an operation before connecting is refused, but for receives")
+TEST_CASE("operations other than receives fail with not_connected before connect")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -987,7 +989,7 @@ TEST_CASE("an operation before connecting is refused, but for receives")
   CHECK(received.ec == error_code());
 }
 
-TEST_CASE("a queue pair connects once, and only with its own kind")
+TEST_CASE("connect fails when the queue pair is connected, closed or of another device kind")
 {
   linked_pair l;
   error_code ec;
@@ -997,7 +999,7 @@ TEST_CASE("a queue pair connects once, and only with its own kind")
 
   rdma::queue_pair fresh(l.io, l.near_context);
   fresh.connect(own, ec);
-  CHECK(ec == rdma::error::not_connected); // nobody knows it yet
+  CHECK(ec == rdma::error::not_connected); // local_endpoint() was not called yet
   rdma::endpoint_description other = own;
   other.kind =
     own.kind == rdma::device_kind::nic ? rdma::device_kind::software : rdma::device_kind::nic;
@@ -1010,7 +1012,7 @@ TEST_CASE("a queue pair connects once, and only with its own kind")
   CHECK_THROWS_AS(fresh.local_endpoint(), rdma::system_error);
 }
 
-TEST_CASE("a shared receive queue serves several queue pairs and tells them apart")
+TEST_CASE("a shared receive queue serves several queue pairs and identifies them")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
@@ -1060,7 +1062,7 @@ TEST_CASE("a shared receive queue serves several queue pairs and tells them apar
   queue.async_receive_message(buffer_of(other, "abc"), foreign.handler());
   REQUIRE(run_until(io, [&] { return foreign.done(); }));
   CHECK(foreign.ec == rdma::error::wrong_context);
-  // Neither has taken a receive's place.
+  // Neither has used up a slot.
   message_record good;
   bytes_record sent;
   queue.async_receive_message(into, good.handler());
