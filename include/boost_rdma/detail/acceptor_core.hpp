@@ -21,16 +21,17 @@
 
 namespace rdma::detail {
 
-// An acceptor without the executor's and the handlers' types.
+// An acceptor, independent of the types of executor and handlers.
 class acceptor_core
 {
 public:
   using handler_type =
     boost::asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)>;
 
-  static constexpr const char* name = "acceptor"; // in what is thrown
+  static constexpr const char* name = "acceptor"; // for exceptions
 
-  // `inner` is inside strands; same_context says that there were none.
+  // `inner` is not a strand. same_context is true if the acceptor's executor is not a strand
+  // either.
   static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
     bool same_context, const protection_domain& domain,
     const boost::asio::ip::tcp::endpoint& endpoint, const acceptor_options& options,

@@ -17,32 +17,32 @@ namespace rdma::detail {
 
 class queue_pair_core;
 
-// What attachments tell each other by the control channel: which queue pair their own messages go
-// by.
+// Messages of the attachments on the control channel. They establish the queue pair that carries
+// the attachments' own messages.
 enum class agent_channel_event
 {
-  offer, // my queue pair; the text describes it
-  over,  // no more; the text says why
+  offer, // the sender's queue pair; the text describes it
+  over,  // the agent channel has ended; the text contains the reason
 };
 
-// What a higher floor keeps beside a queue pair, for as long as that is connected. Owned by the
-// queue pair, which it refers to weakly.
+// State of a higher floor for a connected queue pair. The queue pair owns it, and it refers to the
+// queue pair weakly.
 class agent_attachment
 {
 public:
   virtual ~agent_attachment() = default;
 
-  // From the control channel's thread.
-  virtual void on_agent_channel(agent_channel_event word, const std::string& text) = 0;
+  // Called on the control channel's thread.
+  virtual void on_agent_channel(agent_channel_event event, const std::string& text) = 0;
 
-  // The connection has ended, so. The queue pair's mutex is held.
+  // The connection has ended for this reason. The queue pair's mutex is held.
   virtual void on_end(const error_code& reason) noexcept = 0;
 
-  // The io_context is going: no handler is called any more.
+  // The io_context is being destroyed: no handler is called any more.
   virtual void abandon() noexcept = 0;
 };
 
-// Makes one when it is first needed.
+// Creates attachments when they are first needed.
 class agent_attachment_source
 {
 public:

@@ -27,7 +27,7 @@ namespace rdma::detail {
 
 class queue_pair_core;
 
-// An agent without the handlers' types. All members may be called from any thread.
+// An agent, independent of the types of handlers. All members may be called from any thread.
 class agent_core
 {
 public:
@@ -35,8 +35,8 @@ public:
   using handler_of = boost::asio::any_completion_handler<void(error_code, Results...)>;
   using io_executor = boost::asio::any_io_executor;
 
-  // The agent of that queue pair: made when it is first asked for. Null, and why, when it cannot
-  // have one.
+  // Returns the agent of a queue pair; the first call creates it. Returns null and sets ec if the
+  // queue pair cannot have an agent.
   static std::shared_ptr<agent_core> of(
     const std::shared_ptr<queue_pair_core>& core, error_code& ec);
 
@@ -58,12 +58,12 @@ public:
   virtual void receive_local(
     const io_executor& executor, handler_of<registered_buffer> handler) = 0;
 
-  // Nobody waits for it.
+  // Notify the peer without waiting for its answer.
   virtual void drop(held_lease& lease) noexcept = 0;
   virtual void take_back(lent_lease& lease) noexcept = 0;
 };
 
-// Ends an operation that no agent is there for.
+// Completes an operation of a queue pair without an agent.
 template <class... Results>
 void refuse_request(const agent_core::io_executor& executor, const error_code& ec,
   agent_core::handler_of<Results...> handler);
@@ -76,8 +76,7 @@ extern template void refuse_request(
 extern template void refuse_request(
   const agent_core::io_executor&, const error_code&, agent_core::handler_of<registered_buffer>);
 
-// The initiation of every operation of an agent: `start` is called with the agent, the executor and
-// the handler.
+// Initiates an operation of an agent: calls `start` with the agent, the executor and the handler.
 template <class IoExecutor, class Start, class... Results>
 class initiate_request
 {

@@ -22,26 +22,26 @@
 
 namespace rdma::detail {
 
-/// What acceptors have in common, whatever their clients connect by: how they are opened, and where
-/// they listen.
+/// Common base of acceptors: opens them and returns their local endpoint.
 template <class Executor, class Core, class Options>
 class basic_listener : public io_object<Executor, Core>
 {
 public:
-  /// Whose handlers they are.
+  /// The executor type.
   using executor_type = Executor;
   /// Address and TCP port.
   using endpoint_type = boost::asio::ip::tcp::endpoint;
 
-  // Default arguments are spelt out, not `{}`: GCC 12 copies such a `{}` bit by bit where the same
-  // expression has a co_await, as in queue_pair(co_await this_coro::executor, context).
+  // Default arguments are spelt out because GCC 12 copies a `{}` default argument bit by bit if the
+  // same expression has a co_await, as in queue_pair(co_await this_coro::executor, context).
 
-  /// Listens. Throws system_error: see the class for what can go wrong.
+  /// Opens an acceptor. Throws system_error; the description of the class lists the errors.
   /**
-   * @param executor For handlers and for accepted queue pairs.
-   * @param domain Where accepted queue pairs belong; a context will do.
-   * @param endpoint Port 0 takes one that is free: see local_endpoint().
-   * @param options What clients are asked for, and get.
+   * @param executor Executor for handlers and for accepted queue pairs.
+   * @param domain Protection domain of accepted queue pairs; a context converts to one.
+   * @param endpoint Address and port to listen on. Port 0 selects a free port: see
+   * local_endpoint().
+   * @param options Options of the acceptor and of accepted queue pairs.
    */
   basic_listener(const executor_type& executor, const protection_domain& domain,
     const endpoint_type& endpoint, const Options& options = Options())
@@ -53,21 +53,21 @@ public:
       throw system_error(ec, Core::name);
   }
 
-  /// As above, with an error_code; on failure the acceptor is as one that was closed.
+  /// Opens an acceptor. On failure sets ec, and the acceptor is in the state of a closed one.
   basic_listener(const executor_type& executor, const protection_domain& domain,
     const endpoint_type& endpoint, const Options& options, error_code& ec)
     : io_object<Executor, Core>(executor, open(executor, domain, endpoint, options, ec))
   {
   }
 
-  /// As above, with a context's own domain. Throws system_error.
+  /// Opens an acceptor in the context's own protection domain. Throws system_error.
   basic_listener(const executor_type& executor, const rdma::context& context,
     const endpoint_type& endpoint, const Options& options = Options())
     : basic_listener(executor, protection_domain(context), endpoint, options)
   {
   }
 
-  /// As above, with the executor of an execution context. Throws system_error.
+  /// Opens an acceptor with the executor of an execution context. Throws system_error.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_listener(ExecutionContext& owner, const protection_domain& domain,
@@ -76,8 +76,8 @@ public:
   {
   }
 
-  /// As above, with the executor of an execution context and a context's own domain. Throws
-  /// system_error.
+  /// Opens an acceptor with the executor of an execution context, in the context's own protection
+  /// domain. Throws system_error.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_listener(ExecutionContext& owner, const rdma::context& context,
@@ -87,7 +87,8 @@ public:
   {
   }
 
-  /// As above, with an error_code.
+  /// Opens an acceptor with the executor of an execution context, in the context's own protection
+  /// domain. On failure sets ec.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_listener(ExecutionContext& owner, const rdma::context& context,
@@ -97,7 +98,7 @@ public:
   {
   }
 
-  /// As above, with a domain and an error_code.
+  /// Opens an acceptor with the executor of an execution context. On failure sets ec.
   template <class ExecutionContext>
     requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
   basic_listener(ExecutionContext& owner, const protection_domain& domain,
@@ -106,8 +107,9 @@ public:
   {
   }
 
-  /// Where it listens, with the port that was taken for port 0; stays when closed.
-  /** Precondition: opened, and not moved from. */
+  /// Returns the local address and port, also after close(). The port is the selected one if port 0
+  /// was requested.
+  /** Precondition: the acceptor was opened and not moved from. */
   [[nodiscard]] endpoint_type local_endpoint() const { return this->core_->local_endpoint(); }
 
 private:

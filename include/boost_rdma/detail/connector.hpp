@@ -22,9 +22,9 @@ namespace rdma::detail {
 
 class queue_pair_core;
 
-// Connecting belongs to floor 3, which defines this function; async_connect is a member of the
-// queue pair because that is where a user of Asio looks for it. `core` may be null (a queue pair
-// moved from).
+// Defined in floor 3 (lib/connect), which connects queue pairs. async_connect is nevertheless a
+// member of the queue pair because users of Asio expect it there. `core` is null if the queue pair
+// was moved from.
 void start_connect(const boost::asio::any_io_executor& executor,
   std::shared_ptr<queue_pair_core> core, const boost::asio::ip::tcp::endpoint& peer,
   const connect_options& options, boost::asio::any_completion_handler<void(error_code)> handler);

@@ -18,9 +18,9 @@
 
 namespace rdma::detail {
 
-// What carries the handshake, and then the control frames: TCP, or whatever stream the user has.
-// Used by the connection service's thread alone. One read and one write may be outstanding; their
-// handlers are not called inside the call, and on the service's thread.
+// Carries the handshake and then the control frames: a TCP socket or a stream of the user. Used
+// only on the connection service's thread. At most one read and one write are outstanding. Their
+// handlers are called on that thread, and never inside the initiating call.
 class control_stream
 {
 public:
@@ -30,21 +30,22 @@ public:
   virtual void read_some(const boost::asio::mutable_buffer& to, handler_type handler) = 0;
   virtual void write_some(const boost::asio::const_buffer& from, handler_type handler) = 0;
 
-  // Whether what arrives is read by somebody else's threads, who may be busy; then `handler` is
-  // called when they have got round to us.
+  // Returns true if threads outside the library read the stream; they may be busy. `handler` is
+  // then called after they have processed the request.
   virtual bool probe(handler_type handler) = 0;
 
-  // Nothing more will be written; the peer may read what was.
+  // Ends the sending direction. The peer can still read data that was written before.
   virtual void shutdown_send() = 0;
 
-  // Outstanding reads and writes end.
+  // Aborts outstanding reads and writes.
   virtual void close() = 0;
 
-  // In a child process that goes on with the user's execution context. The stream is the parent's:
-  // nothing may read from it here, or keep run() from returning.
+  // Called in a child process that continues to use the user's execution context. The stream
+  // belongs to the parent: the child must neither read from it nor let it keep run() from
+  // returning.
   virtual void end_in_child() = 0;
 
-  // Addresses of the hosts; unspecified where they are not known.
+  // Addresses of the two hosts; unspecified if unknown.
   [[nodiscard]] virtual boost::asio::ip::tcp::endpoint local_endpoint() const = 0;
   [[nodiscard]] virtual boost::asio::ip::tcp::endpoint remote_endpoint() const = 0;
 };

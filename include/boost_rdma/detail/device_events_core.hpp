@@ -25,7 +25,7 @@ namespace rdma {
 
 namespace detail {
 
-// A device_events without the executor's and the handlers' types.
+// A device_events, independent of the types of executor and handlers.
 class device_events_core
 {
 public:

@@ -14,7 +14,7 @@
 
 namespace rdma::detail {
 
-// An asynchronous event, already acknowledged: what it was about may be gone.
+// An asynchronous event that is already acknowledged: the object that it is about may be destroyed.
 struct async_event
 {
   device_event_type type = device_event_type::device_fatal;
@@ -22,12 +22,12 @@ struct async_event
   std::uint32_t queue_pair_number = 0;
 };
 
-// Hears of a device's events on the thread that reads them, where it must not block for long.
+// Receives a device's events on the thread that reads them. Must not block that thread for long.
 class device_listener
 {
 public:
   virtual ~device_listener() = default;
-  virtual void on_device_event(const async_event& news) noexcept = 0;
+  virtual void on_device_event(const async_event& event) noexcept = 0;
 };
 
 } // namespace rdma::detail

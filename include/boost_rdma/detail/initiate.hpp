@@ -29,12 +29,12 @@ namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-// What a handler is called with, taken from the outcome; one for each completion signature.
+// The handler's arguments, taken from the outcome; one class for each completion signature.
 struct bytes_result
 {
   static auto arguments(const outcome& o) { return std::make_tuple(o.ec, o.received.size); }
 };
-// What a peer wrote elsewhere, with immediate data, is not in the buffer.
+// A write with immediate data puts no bytes into the receive's buffer.
 struct receive_result
 {
   static auto arguments(const outcome& o)
@@ -59,7 +59,7 @@ struct plain_result
   static auto arguments(const outcome& o) { return std::make_tuple(o.ec); }
 };
 
-// The handler's own allocator; without one, the slot's storage or Asio's recycling allocator.
+// The handler's own allocator. Without one, the storage of the slot or Asio's recycling allocator.
 template <class Handler>
 using handler_allocator_t =
   std::conditional_t<std::is_same_v<asio::associated_allocator_t<Handler>, std::allocator<void>>,
@@ -74,16 +74,16 @@ handler_allocator_t<Handler> handler_allocator(const Handler& handler)
     return asio::get_associated_allocator(handler);
 }
 
-// Whether a handler's executor is the I/O object's for certain, as it names none. Asked of a name
-// that Asio keeps for itself: where there is none the executors are compared, which costs a copy of
-// each.
+// True if the handler has no associated executor and therefore certainly uses the I/O object's.
+// Tests for a name that is reserved for Asio. If Asio does not define it, on_io_executor() compares
+// the executors, which costs a copy of each.
 template <class Handler, class IoExecutor>
 inline constexpr bool names_no_executor = requires {
   typename asio::associated_executor<Handler,
     IoExecutor>::asio_associated_executor_is_unspecialised;
 };
 
-// A handler in waiting, with what keeps its executor's context running.
+// A stored handler, with the work guard of its executor's context.
 template <class Handler, class IoExecutor, class Result>
 class pending_handler
 {
@@ -97,12 +97,13 @@ public:
     : handler_(std::forward<H>(handler))
     , io_executor_(io_executor)
   {
-    // The completion queue keeps its own context running; another one needs a guard.
+    // The completion queue keeps its own context running. Another context needs a guard.
     if (where == executor_relation::elsewhere || !on_io_executor())
       work_.emplace(asio::get_associated_executor(handler_, io_executor_));
   }
 
-  // Only the default allocator may use the slot: an allocator that the user chose is to be used.
+  // The slot's storage is used only with the default allocator; the user's allocator takes
+  // precedence.
   static constexpr bool fits_slot()
   {
     return std::is_same_v<asio::associated_allocator_t<Handler>, std::allocator<void>>
@@ -145,15 +146,15 @@ public:
     {
       Handler handler(std::move(self->handler_));
       remove(self, handler);
-      op->source->release(
-        op); // before the handler runs, so that what it starts finds the slot free
+      // Before the call, so that operations started by the handler find the slot vacant.
+      op->source->release(op);
       std::apply(std::move(handler), std::move(arguments));
       return;
     }
     pending_handler moved(std::move(*self));
     remove(self, moved.handler_);
-    // From elsewhere: the completion queue's count ends with the slot, the handler is yet to be
-    // queued.
+    // The completion queue's work count ends with the slot, but on another thread the handler is
+    // not queued yet.
     if (invoke && !in_context && !moved.work_)
       moved.work_.emplace(asio::get_associated_executor(moved.handler_, moved.io_executor_));
     op->source->release(op);
@@ -172,7 +173,7 @@ private:
       return false;
   }
 
-  // Ends what place() made; `handler` is what was moved out of it.
+  // Destroys the object made by place(). `handler` was moved out of it.
   static void remove(pending_handler* self, const Handler& handler) noexcept
   {
     if constexpr (fits_slot())
@@ -202,7 +203,7 @@ private:
   std::optional<asio::executor_work_guard<executor_type>> work_;
 };
 
-// Lives in a cancellation slot, possibly longer than the operation: hence the generation.
+// Is stored in a cancellation slot and may outlive its operation. The generation detects that.
 class operation_canceller
 {
 public:
@@ -226,7 +227,7 @@ private:
   std::uint32_t generation_;
 };
 
-// The initiation of every operation on a work source.
+// Initiates an operation of a work source.
 template <class Result, class IoExecutor>
 class initiate_operation
 {
@@ -247,7 +248,7 @@ public:
     using handler_type = std::decay_t<H>;
     if (source_ == nullptr || source_->forked())
     {
-      // Of the parent's mutexes one may be locked for ever: nothing of it is touched.
+      // A mutex of the parent may be locked permanently in this process: access nothing of it.
       refuse<handler_type>(
         std::forward<H>(handler), source_ == nullptr ? error::closed : error::forked);
       return;
@@ -285,8 +286,8 @@ public:
   }
 
 private:
-  // Without a slot: the object was moved from, is another process's, or has more operations than
-  // can be told apart.
+  // Completes without a slot: the object was moved from, belongs to another process, or has more
+  // operations than slot indexes.
   template <class Handler, class H>
   void refuse(H&& handler, error why) const
   {
@@ -297,7 +298,7 @@ private:
     auto call =
       [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable
     { std::apply(std::move(handler), std::move(arguments)); };
-    // Through the I/O executor: a type-erased associated executor need not be able to post.
+    // Posts to the I/O executor because a type-erased associated executor may not support post.
     asio::post(executor_,
       asio::bind_allocator(allocator,
         [executor = std::move(executor), allocator, call = std::move(call)]() mutable

@@ -19,11 +19,11 @@
 
 namespace rdma::detail {
 
-// A queue pair that was moved from has no core to ask.
+// Completes an operation of a queue pair that was moved from.
 void refuse_ending(const boost::asio::any_io_executor& executor,
   boost::asio::any_completion_handler<void(error_code)> handler);
 
-// Initiates what ends a connection, or waits for its end.
+// Initiates an operation that ends a connection or waits for its end.
 template <class IoExecutor>
 class initiate_ending
 {

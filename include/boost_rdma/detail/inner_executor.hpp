@@ -14,8 +14,9 @@
 
 namespace rdma::detail {
 
-// The executor inside strands. A completion queue serves many queue pairs: it must not hold up, or
-// run in, the strand of the one that happened to come first.
+// Returns the inner executor of a strand, or the executor itself. A completion queue serves many
+// queue pairs. It must neither run in nor block the strand of the queue pair that was created
+// first.
 template <class Executor>
 boost::asio::any_io_executor inner_executor(const Executor& executor)
 {

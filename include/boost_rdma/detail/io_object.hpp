@@ -13,24 +13,24 @@
 
 namespace rdma::detail {
 
-/// What I/O objects have in common: an executor, and a core that does the work and knows neither
-/// the executor's nor the handlers' types.
+/// Common base of I/O objects: an executor, and a core that does the work and is independent of the
+/// types of executor and handlers.
 template <class Executor, class Core>
 class io_object
 {
 public:
-  /// Whose handlers they are.
+  /// The executor type, for handlers without an associated executor.
   using executor_type = Executor;
 
-  /// Takes over what the other is, its outstanding operations too. Operations on the other then
-  /// complete with an error.
+  /// Moves an object with its outstanding operations. Later operations on `other` complete with an
+  /// error.
   io_object(io_object&& other) noexcept
     : executor_(other.executor_)
     , core_(std::move(other.core_))
   {
   }
 
-  /// Closes what this was, and takes over what the other is.
+  /// Closes this object and moves `other` into it.
   io_object& operator=(io_object&& other) noexcept
   {
     if (this != &other)
@@ -42,14 +42,14 @@ public:
     return *this;
   }
 
-  /// The executor that handlers run on which have none of their own.
+  /// Returns the executor for handlers without an associated executor.
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
-  /// Neither closed nor moved from.
+  /// Returns true if the object was neither closed nor moved from.
   [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
 
-  /// Outstanding operations complete with operation_aborted. What they waited for is kept for those
-  /// to come.
+  /// Cancels outstanding operations; they complete with operation_aborted. Events or clients that
+  /// they waited for are kept for later operations.
   void cancel()
     requires requires(Core& core) { core.cancel(); }
   {
@@ -57,8 +57,8 @@ public:
       core_->cancel();
   }
 
-  /// Ends the object's work (a queue pair's: the connection), as its destruction does. Outstanding
-  /// operations complete with operation_aborted.
+  /// Closes the object, as its destructor does; closing a queue pair ends the connection.
+  /// Outstanding operations complete with operation_aborted.
   void close()
   {
     if (core_)

@@ -18,8 +18,7 @@
 
 namespace rdma::detail {
 
-// Calls a handler that wants Object, an I/O object on this executor, with the core that came
-// instead.
+// Adapts a handler of Object, an I/O object, to a completion with the object's core.
 template <class Object, class Executor, class Handler>
 class object_handler
 {
@@ -43,8 +42,8 @@ private:
   Executor executor_;
 };
 
-// Initiates an operation of a core whose handler wants an Object. Operation is called with what of
-// the core there is: nullptr of an object that was moved from.
+// Initiates an operation of a core whose handler receives an Object. The core passed to Operation
+// is null if the I/O object was moved from.
 template <class Object, class Executor, class Core, class Operation>
 class initiate_object
 {
@@ -76,7 +75,7 @@ private:
 
 } // namespace rdma::detail
 
-// The wrapped handler's executor, allocator and cancellation slot are the handler's own.
+// The adapter has the handler's executor, allocator and cancellation slot.
 template <template <class, class> class Associator, class Object, class Executor, class Handler,
   class Candidate>
 struct boost::asio::associator<Associator, rdma::detail::object_handler<Object, Executor, Handler>,

@@ -50,7 +50,7 @@ enum class request_kind : std::uint8_t
   batch,
 };
 
-// What is asked of the device, beside the local buffers.
+// A request to the device, without the local buffers.
 struct request
 {
   request_kind kind = request_kind::send;
@@ -63,10 +63,10 @@ struct request
   access window_rights = access::local_read;
 };
 
-// Buffer sequences of more pieces than this are refused whatever the device's limit.
+// Limit of buffers in a sequence, regardless of the device's limit.
 inline constexpr std::size_t sge_max = 32;
 
-// A buffer sequence as views; what does not fit is noticed by overflow().
+// A buffer sequence as views; overflow() returns true if it has more than sge_max buffers.
 class buffer_list
 {
 public:
@@ -104,9 +104,8 @@ private:
   bool no_data_ = false;
 };
 
-// A buffer sequence as an initiation keeps it until it is started: what use_awaitable puts into a
-// coroutine frame. Asio recycles frames of up to 1 KiB, which a buffer_list would not leave room
-// in.
+// The form of a buffer sequence that an initiation stores until it starts; use_awaitable stores it
+// in the coroutine frame. Asio recycles frames of up to 1 KiB, and a buffer_list would exceed that.
 template <const_buffer_sequence Buffers>
 auto kept_buffers(const Buffers& buffers)
 {
@@ -138,19 +137,20 @@ buffer_list as_list(const Buffers& buffers)
   return buffer_list(buffers);
 }
 
-// How an operation ended, for any kind of request.
+// Result of an operation of any kind.
 struct outcome
 {
   error_code ec;
-  message received;        // receives; .size for everything that moves bytes
-  std::uint64_t value = 0; // atomics: what was there before
+  message received;        // receives; .size for all operations that transfer bytes
+  std::uint64_t value = 0; // atomics: the previous value
   remote_buffer bound;     // windows
 };
 
 // An operation in its slot. The slot belongs to a work_source (a queue pair or a shared receive
-// queue); the handler lies in `storage` or where its allocator put it. The function pointer knows
-// the handler's type: it moves the handler out, gives the slot back and then, where `invoke` says
-// so, calls the handler, directly when `in_context` says that this thread runs the I/O executor.
+// queue). The handler is in `storage` or in memory of its allocator. `complete` points to a
+// function for the handler's type: it moves the handler out, releases the slot and then, if
+// `invoke`, calls the handler. It calls it directly if `in_context`, which means that this thread
+// runs the I/O executor.
 struct operation
 {
   using complete_function = void (*)(operation*, bool invoke, bool in_context);
@@ -158,21 +158,22 @@ struct operation
   enum class state : std::uint8_t
   {
     vacant,  // in the free list
-    claimed, // an initiating function is filling it in
-    waiting, // for room in the queue
-    posted,  // the device has it
-    flushed, // the device has let go of it, and the reason is to come
-    done,    // waits for its handler to be called
+    claimed, // being filled by an initiating function
+    waiting, // for space in the device's queue
+    posted,  // to the device
+    flushed, // released by the device; the reason is not known yet
+    done,    // waiting for the call of its handler
   };
 
   static constexpr std::size_t storage_size = 256;
 
-  // relaxed: `waiting`, `posted` and `flushed` come and go with the source's mutex held, and who
-  // looks for those holds it; the others change where nobody else has the slot.
+  // relaxed: `waiting`, `posted` and `flushed` are entered and left with the source's mutex held,
+  // and readers that test for them hold it, too. The other states change while no other thread uses
+  // the slot.
   [[nodiscard]] state stage() const noexcept { return stage_.load(std::memory_order_relaxed); }
   void stage(state entered) noexcept { stage_.store(entered, std::memory_order_relaxed); }
 
-  // Tells this use of the slot from earlier and later ones. As above.
+  // Distinguishes this use of the slot from earlier and later ones. relaxed: see stage().
   [[nodiscard]] std::uint32_t generation() const noexcept
   {
     return generation_.load(std::memory_order_relaxed);
@@ -186,19 +187,19 @@ struct operation
   operation* previous = nullptr;
   outcome result;
   request what;
-  ibv_sge* sges = nullptr;                // room for the source's max_sge
-  registration** registrations = nullptr; // one a piece; null for plain inline data
-  void** origins = nullptr; // where a piece's bytes are to be copied to at the end, or null
+  ibv_sge* sges = nullptr;                // space for the source's max_sge
+  registration** registrations = nullptr; // one for each SGE; null for plain inline data
+  void** origins = nullptr;               // destination of an SGE's bytes after completion, or null
   std::size_t bytes = 0;
   std::uint32_t index = 0;
-  std::uint32_t credits = 0; // work requests that it occupies in the queue
+  std::uint32_t credits = 0; // number of its work requests in the queue
   std::uint16_t sge_count = 0;
-  std::uint16_t cell = 0; // atomics: where in the queue pair's slab the old value arrives
-  bool retains = false;   // the registrations
-  bool bounced = false;   // some origin is not null
-  bool at_once = false;   // the handler is the library's and waits for no other's
-  std::vector<registration*>
-    batch_registrations;                     // retained; the batch itself may be gone at the end
+  std::uint16_t cell = 0; // atomics: index of the result buffer in the queue pair's slab_
+  bool retains = false;   // true if `registrations` hold references
+  bool bounced = false;   // true if at least one origin is not null
+  bool at_once = false;   // true for the library's handlers, which need not wait for other handlers
+  // Holds references. The batch itself may be destroyed before the end.
+  std::vector<registration*> batch_registrations;
   std::atomic<std::uint16_t> next_vacant{0}; // see work_source::claim()
   alignas(std::max_align_t) std::byte storage[storage_size];
 

@@ -13,21 +13,21 @@
 
 namespace rdma::detail {
 
-// How many fork()s lie between the start of the program and this process.
+// Number of fork()s between the start of the program and this process.
 extern std::atomic<std::uint32_t> fork_count;
 
-// The process that made an object. What verbs gave belongs to it for good: the kernel refuses a
-// child's calls, and the software device's threads are not there.
+// Identifies the process that made an object. Verbs objects can be used only in that process: the
+// kernel rejects calls of a child, and the software device's threads do not exist in it.
 class process_mark
 {
 public:
-  // relaxed: a child has one thread, which wrote it; in any other process it does not change
+  // relaxed: a child has one thread, which wrote the value; in other processes it does not change
   process_mark() noexcept
     : made_in_(fork_count.load(std::memory_order_relaxed))
   {
   }
 
-  // Whether this process is a child of that one.
+  // Returns true if this process is a child of the process that made the object.
   [[nodiscard]] bool foreign() const noexcept
   {
     return made_in_ != fork_count.load(std::memory_order_relaxed);

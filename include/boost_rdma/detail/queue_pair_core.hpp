@@ -36,26 +36,26 @@ namespace rdma::detail {
 class device_impl;
 class shared_receive_core;
 
-// What keeps an eye on the peer for as long as the queue pair is connected (floor 3). close() ends
-// it, last_wqe_reporting the peer; it calls queue_pair_core::disconnect() when the peer is gone.
-// Destroyed after the verbs queue pair, as librdmacm wants it (rdma_destroy_id(3)).
+// Monitors the peer while the queue pair is connected (floor 3). close() ends the monitoring
+// and notifies the peer. The guard calls queue_pair_core::disconnect() when the peer is gone.
+// Destroyed after the verbs queue pair, as librdmacm requires (rdma_destroy_id(3)).
 class connection_guard
 {
 public:
   virtual ~connection_guard() = default;
   virtual void close() noexcept = 0;
 
-  // Tells the peer that all has arrived which this side sent, and that no more comes.
-  // queue_pair_core::end_orderly() follows, when the peer has said the same where there are words
-  // for that. The queue pair's mutex is held.
+  // Notifies the peer that all data of this side has arrived and that no more follows.
+  // queue_pair_core::end_orderly() is called after the peer has sent the same notification, if the
+  // protocol has one. The queue pair's mutex is held.
   virtual void finish() noexcept = 0;
 
-  // A word for the peer's agent_attachment; false where there is no channel for it.
+  // Sends a message to the peer's agent_attachment; returns false if there is no control channel.
   virtual bool send_agent_channel(agent_channel_event, const std::string&) { return false; }
 };
 
-// What a connection manager wants of a transition (rdma_init_qp_attr(3)): fills in the attributes
-// for attributes.qp_state and the mask of those that count. An errno value, or 0.
+// The connection manager's parameters of a state transition (rdma_init_qp_attr(3)). fill() sets the
+// attributes for attributes.qp_state and the mask of the valid ones. Returns 0 or an errno value.
 class transition_source
 {
 public:
@@ -63,16 +63,17 @@ public:
   virtual int fill(ibv_qp_attr& attributes, int& mask) = 0;
 };
 
-// A queue pair without the executor's and the handlers' types.
+// A queue pair, independent of the types of executor and handlers.
 //
-// Lives until the last of its owners (the queue_pair, its completion queue) lets go; the completion
+// Exists until its last owner (the queue_pair, its completion queue) releases it. The completion
 // queue does so when the queue pair is closed and its last operation has completed.
 class queue_pair_core final
   : public work_source
   , public device_listener
 {
 public:
-  // `executor` is inside strands; same_context says that there were none. Throws system_error.
+  // `executor` is not a strand. same_context is true if the I/O object's executor is not a strand
+  // either. Throws system_error.
   static std::shared_ptr<queue_pair_core> make(const boost::asio::any_io_executor& executor,
     bool same_context, const protection_domain& domain, const queue_pair_options& options);
 
@@ -85,7 +86,7 @@ public:
   [[nodiscard]] rdma::context context() const { return rdma::context(domain_); }
   [[nodiscard]] device_impl& device() const noexcept { return *device_; }
   [[nodiscard]] std::size_t device_index() const noexcept { return device_index_; }
-  // Inside strands.
+  // Not a strand.
   [[nodiscard]] boost::asio::any_io_executor io_executor() { return flush_timer_.get_executor(); }
   [[nodiscard]] ibv_qp* native() const;
   [[nodiscard]] std::uint32_t number() const;
@@ -93,12 +94,12 @@ public:
   [[nodiscard]] bool is_connected() const;
   [[nodiscard]] rdma::diagnosis diagnose() const;
 
-  // What the peer needs; `local` is the address that the peer reaches this host by. From here on
-  // the queue pair stays on its device.
+  // Returns the description for the peer. `local` is the address by which the peer reaches this
+  // host. After this call the queue pair stays on its device.
   endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local, error_code& ec);
 
-  // INIT -> RTR -> RTS. What brought the descriptions to both sides may know who is ready first.
+  // INIT -> RTR -> RTS. The handshake may determine which side becomes ready first.
   enum class side
   {
     unknown,
@@ -107,95 +108,97 @@ public:
   };
   void connect(const endpoint_description& remote, error_code& ec, side which = side::unknown);
 
-  // What floor 3 offers to a peer: the same for one wire of the device, and the queue pair may move
-  // yet.
+  // Returns a description for one wire of the device, for floor 3. The queue pair may still move to
+  // another device.
   endpoint_description offer(const boost::asio::ip::address& local, wire by, error_code& ec);
 
-  // As connect(), but the queue pair is the library's until confirmed(): receives wait, sends are
-  // refused.
+  // Connects as connect() does, but for the library's use only until confirmed(): receives wait,
+  // and sends are refused.
   void connect_unconfirmed(const endpoint_description& remote, side which, error_code& ec);
 
-  // A message to the peer's device that it acknowledges and its program does not notice: an RDMA
-  // write of no bytes. `done` is called once, on any thread, but not in here; not at all when the
-  // io_context goes before.
+  // Sends an RDMA write without bytes, which the peer's device acknowledges and its program does
+  // not notice. Calls `done` once, on any thread, but not inside this call. It is not called if the
+  // io_context is destroyed before.
   using confirmation_handler = std::function<void(error_code)>;
   void confirm(confirmation_handler done);
 
-  // Looks whether confirm()'s message got through, where the threads that run the queue pair's
-  // io_context are busy.
+  // Polls for the completion of confirm()'s message, for the case that the threads of the queue
+  // pair's io_context are busy.
   void look_for_confirmation();
 
-  // The path carries messages both ways: connected.
+  // The path carries messages in both directions: enters the state connected.
   void confirmed(std::vector<declined_transport> declined, error_code& ec);
 
-  // Why it is not on a NIC; for one that is on the software device.
+  // Returns the reason why a queue pair on the software device is not on a NIC.
   [[nodiscard]] std::string why_no_nic() const;
 
-  // Why the queue pair cannot be moved to the software device; empty when it can.
+  // Returns the reason why the queue pair cannot move to the software device; empty if it can.
   [[nodiscard]] std::string why_not_move() const;
 
-  // Not connected yet, or not confirmed: goes on on the software device, with the receives that
-  // wait.
+  // Moves a queue pair that is not connected or not confirmed yet to the software device, with its
+  // waiting receives.
   void move_to_software(error_code& ec);
 
   [[nodiscard]] transport_choice transport() const;
-  // Of the software device's wires; empty where it is the one, or there are none. transport() tells
-  // from then on.
+  // Returns the reason why the software device does not use shared memory; empty if it does, or for
+  // other devices. transport() reports the wire after this call.
   [[nodiscard]] std::string why_not_shared_memory();
 
-  // What the peer's program gave along with connecting.
+  // Data that the peer's program sent while connecting.
   void set_peer_data(std::string data);
   [[nodiscard]] std::string peer_data() const;
 
-  // The same as a connection manager says. First INIT once more, for the port and the rights.
+  // Prepares and connects with the parameters of a connection manager. prepare() repeats INIT, for
+  // the port and the access rights.
   void prepare(transition_source& source, error_code& ec);
   void connect(transition_source& source, error_code& ec);
 
-  // The device itself made the last transitions, as iWARP's do when the manager connects.
+  // The device itself made the last transitions, as iWARP devices do when the connection manager
+  // connects.
   void note_connected(const boost::asio::ip::address& own, const boost::asio::ip::address& peer);
 
-  // Takes over what connects and then watches the peer. False, and the guard is gone, when the
-  // queue pair has one already or can no more be connected.
+  // Takes ownership of the object that connects and then monitors the peer. Returns false and
+  // destroys it if the queue pair has a guard already or cannot be connected any more.
   bool attach(std::shared_ptr<connection_guard> guard);
 
-  // Why it has ended; operation_aborted when it was closed.
+  // Returns the reason of the end; operation_aborted if the queue pair was closed.
   [[nodiscard]] error_code end_reason() const;
 
-  // What a higher floor keeps beside it: the one that there is, or, while connected, what `source`
-  // makes. Null, and why, otherwise.
+  // Returns the attachment of a higher floor. If there is none and the queue pair is connected,
+  // `source` makes it. Otherwise returns null and sets ec.
   std::shared_ptr<agent_attachment> attachment_by(agent_attachment_source& source, error_code& ec);
 
-  // To the peer's agent_attachment, and from it. May throw std::bad_alloc.
-  bool send_agent_channel(agent_channel_event word, const std::string& text);
-  void on_agent_channel(agent_channel_event word, const std::string& text);
+  // Messages to and from the peer's agent_attachment. May throw std::bad_alloc.
+  bool send_agent_channel(agent_channel_event event, const std::string& text);
+  void on_agent_channel(agent_channel_event event, const std::string& text);
 
-  // Another queue pair to the same peer: on the same device and port, by the same wire. Before it
-  // is connected.
+  // For another queue pair to the same peer, on the same device, port and wire. Call before it is
+  // connected.
   [[nodiscard]] queue_pair_options options_of_sibling() const;
   endpoint_description describe_sibling(queue_pair_core& sibling, error_code& ec) const;
 
-  // Whether the device has sends, writes or other requests whose outcome is not known yet.
+  // Returns true if the device has sends, writes or other requests without a known result.
   [[nodiscard]] bool sends_in_flight() const;
 
-  // The peer is gone: operations end with `reason`, those to come as well. Only the first reason
-  // counts. `why` is for diagnose().
+  // The peer is gone: current and later operations end with `reason`. Only the first reason is
+  // used. `why` is for diagnose().
   void disconnect(const error_code& reason, const std::string& why = std::string());
 
-  // By the user: operations end with operation_aborted, those to come with error::closed.
+  // Called by the user: operations end with operation_aborted, later ones with error::closed.
   void close();
 
   using end_handler = boost::asio::any_completion_handler<void(error_code)>;
 
-  // Waits until the connection has ended: basic_queue_pair::async_wait_close.
+  // Implements basic_queue_pair::async_wait_close().
   void wait_close(const boost::asio::any_io_executor& executor, end_handler handler);
 
-  // Sends no more, and ends the connection when all has arrived: basic_queue_pair::async_shutdown.
+  // Implements basic_queue_pair::async_shutdown().
   void shut_down(const boost::asio::any_io_executor& executor, end_handler handler);
 
-  // The peer has shut down: what was sent before still goes out, no more is taken.
+  // The peer has shut down: operations initiated before still complete, later ones are refused.
   void peer_finished();
 
-  // Both sides have.
+  // Both sides have shut down.
   void end_orderly();
 
   void submit(operation* op, const buffer_list& buffers) override;
@@ -203,7 +206,7 @@ public:
   void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept override;
   void end_in_child() noexcept override;
-  void on_device_event(const async_event& news) noexcept override;
+  void on_device_event(const async_event& event) noexcept override;
   void stop() noexcept override;
   void abandon() noexcept override;
 
@@ -211,11 +214,11 @@ private:
   enum class lifecycle
   {
     open,        // not connected yet
-    unconfirmed, // RTS, and nobody knows whether the path carries anything
+    unconfirmed, // RTS, but the path is not confirmed yet
     connected,   // RTS
-    broken,      // in error; operations end with reason_
-    closed,      // as broken, and the user has let go
-    abandoned,   // nothing is left
+    broken,      // in the error state; operations end with reason_
+    closed,      // as broken, and closed by the user
+    abandoned,   // all resources are released
   };
 
   void create();
@@ -276,63 +279,63 @@ private:
   void drop_native() noexcept;
 
   queue_pair_options options_;
-  std::optional<completion_queue> own_completions_; // that the user gave
+  std::optional<completion_queue> own_completions_; // completion queue of the user's options
   device_impl* device_;
   std::size_t device_index_;
   std::shared_ptr<shared_receive_core> receives_;
-  bool shared_memory_ = false; // carries the messages, as was found when the path was confirmed
+  bool shared_memory_ = false; // messages use shared memory; found when the path was confirmed
   ibv_qp* native_ = nullptr;
   std::uint32_t number_ = 0;
   std::atomic<std::uint32_t> inline_max_{0}; // changes only before the queue pair is connected
-  std::uint32_t reserved_ = 0;               // completions
+  std::uint32_t reserved_ = 0;               // entries in the completion queue
 
   lifecycle lifecycle_ = lifecycle::open;
   error_code reason_;
   rdma::diagnosis first_failure_;
-  rdma::diagnosis refusal_; // of what the device cannot do; told when nothing failed
+  rdma::diagnosis refusal_; // a feature that the device lacks; reported if nothing failed
   endpoint_description local_;
-  endpoint_description remote_; // of the peer, where it is known
+  endpoint_description remote_; // of the peer, if known
   std::vector<declined_transport> declined_;
   std::string peer_data_;
   std::uint8_t gid_index_ = 0;
-  std::uint8_t port_ = 0;       // that the queue pair is on
-  bool by_ethernet_ = false;    // that port is RoCE's
+  std::uint8_t port_ = 0;       // port of the queue pair
+  bool by_ethernet_ = false;    // that port is RoCE
   bool ever_connected_ = false; // reached RTR
-  bool described_ = false;      // local_ is filled in
+  bool described_ = false;      // local_ is set
   bool error_state_ = false;
   std::uint64_t confirmation_ = 0;         // wr_id of the message that confirms the path
-  bool holds_receives_ = false;            // until the device is known for certain
-  error_code device_reason_;               // what the device reported of this queue pair
+  bool holds_receives_ = false;            // receives wait until the device is final
+  error_code device_reason_;               // error that the device reported for this queue pair
   bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   std::shared_ptr<connection_guard> guard_;
   std::shared_ptr<agent_attachment> attachment_;
-  std::optional<std::pair<agent_channel_event, std::string>>
-    agent_channel_event_; // of the peer's, when there is no agent_attachment yet
-  std::optional<boost::asio::ip::address> described_by_; // describe_self()'s
+  // A message of the peer that arrived before there was an agent_attachment.
+  std::optional<std::pair<agent_channel_event, std::string>> agent_channel_event_;
+  std::optional<boost::asio::ip::address> described_by_; // argument of describe_self()
 
   std::uint32_t sends_posted_ = 0; // credits in use
   std::uint32_t receives_posted_ = 0;
   operation_list waiting_sends_;
   operation_list waiting_receives_;
-  operation_list flushed_; // whose outcome is told when the reason is known
+  operation_list flushed_; // they complete when the reason is known
 
-  // Where atomics deliver the old value: 8 bytes for each work request of the send queue.
+  // Result buffers of atomics: 8 bytes for each work request of the send queue.
   registered_buffer slab_;
   std::vector<std::uint16_t> cells_;
 
   struct scratch;
-  std::unique_ptr<scratch> scratch_; // to build batches in
+  std::unique_ptr<scratch> scratch_; // for building batches
 
   boost::asio::steady_timer flush_timer_;
   bool flush_timer_runs_ = false;
 
-  struct endings;                    // who waits for the end
-  std::unique_ptr<endings> endings_; // made when somebody does
-  std::optional<error_code> ended_;  // the connection has, so
-  error_code refused_sends_; // what sends end with that come after a shutdown, the peer's or ours
-  bool shut_down_here_ = false; // by this side's user
-  bool told_finished_ = false;  // the guard told the peer that all has arrived
-  bool orderly_ = false;        // so did the peer
+  struct endings;                    // the handlers that wait for the end
+  std::unique_ptr<endings> endings_; // created with the first handler
+  std::optional<error_code> ended_;  // reason, once the connection has ended
+  error_code refused_sends_;         // error of sends after a shutdown of either side
+  bool shut_down_here_ = false;      // by this side's user
+  bool told_finished_ = false;       // the guard notified the peer that all data has arrived
+  bool orderly_ = false;             // the peer has notified this side of the same
 };
 
 } // namespace rdma::detail

@@ -27,15 +27,14 @@ using device_keys = std::array<std::uint32_t, device_count_max>;
 
 class domain_impl;
 
-// Registered memory as an operation sees it: the keys, and a count of who needs it registered. The
-// owner (memory_region, registered_buffer) holds one reference and every operation in flight
-// another, so that memory is neither deregistered nor given out again while a device may still
-// touch it.
+// Registered memory as operations use it: the keys, and a reference count. The owner
+// (memory_region, registered_buffer) holds one reference, and every operation in flight another.
+// Memory is therefore neither deregistered nor allocated again while a device may access it.
 struct registration
 {
   device_keys local_keys{};
   device_keys remote_keys{};
-  std::array<ibv_mr*, device_count_max> natives{}; // of regions that windows can be bound to
+  std::array<ibv_mr*, device_count_max> natives{}; // for regions that windows can be bound to
   const domain_impl* domain = nullptr;
   std::byte* base = nullptr;
   std::size_t size = 0;
@@ -44,21 +43,21 @@ struct registration
   void (*destroy)(registration*) noexcept = nullptr;
   std::atomic<std::uint32_t> references{1};
 
-  // relaxed: whoever retains holds, or borrows from someone who holds, a reference already
+  // relaxed: the caller holds a reference already, or borrows one from a holder
   void retain() noexcept { references.fetch_add(1, std::memory_order_relaxed); }
 
   void release() noexcept
   {
-    // acq_rel: everything done through the other references happens before destroy
+    // acquire-release: all accesses through other references happen before destroy
     if (references.fetch_sub(1, std::memory_order_acq_rel) == 1)
       destroy(this);
   }
 
-  // The owner's way, where no registration is found by address: a count of one is its own then,
-  // which nobody can be about to add to, so that there is nothing to subtract.
+  // Releases the owner's reference, for registrations that are not found by address. A count of one
+  // is the owner's reference. No other thread can then increment it, so the decrement is omitted.
   void release_owned() noexcept
   {
-    // acquire: as above
+    // acquire: as in release()
     if (references.load(std::memory_order_acquire) == 1)
       destroy(this);
     else

@@ -13,17 +13,17 @@
 
 namespace rdma::detail {
 
-// Which slots of a work source are vacant, how many are claimed, and what it means that they are:
-// in one word, so that claiming and releasing a slot cost one atomic operation each, and no mutex.
+// The vacant slots of a work source, the number of claimed ones, and their mode, in one word.
+// Claiming and releasing a slot therefore cost one atomic operation each, and no mutex.
 //
-// Vacant slots are a stack, linked through operation::next_vacant.
+// Vacant slots form a stack, linked through operation::next_vacant.
 class slot_ledger
 {
 public:
   class entry
   {
   public:
-    // The vacant slot on top, as its index plus one; 0 when there is none.
+    // Index of the topmost vacant slot plus one; 0 if there is none.
     [[nodiscard]] std::uint16_t top() const noexcept { return static_cast<std::uint16_t>(bits_); }
     [[nodiscard]] std::uint32_t claimed() const noexcept
     {
@@ -33,7 +33,7 @@ public:
     // Slots are claimed and released with the source's mutex held.
     [[nodiscard]] bool guarded() const noexcept { return (bits_ & guarded_bit) != 0; }
 
-    // Claimed slots are work to the completion queue: see work_source::count_as_work().
+    // Claimed slots count as work of the completion queue: see work_source::count_as_work().
     [[nodiscard]] bool counts() const noexcept { return (bits_ & counts_bit) != 0; }
     [[nodiscard]] bool is_work() const noexcept { return counts() && claimed() != 0; }
 
@@ -71,8 +71,8 @@ public:
 
   [[nodiscard]] entry read() const noexcept { return entry(word_.load(std::memory_order_acquire)); }
 
-  // acq_rel: who claims a slot sees what was done by who released it; who finds the ledger not
-  // guarded sees what the source was made into before.
+  // acquire-release: the thread that claims a slot sees all writes of the thread that released it.
+  // A thread that finds the ledger not guarded sees the state of the source at that time.
   bool replace(entry& expected, entry next) noexcept
   {
     return word_.compare_exchange_weak(
@@ -84,9 +84,8 @@ private:
   static constexpr std::uint64_t top_mask = 0xffff;
   static constexpr std::uint64_t guarded_bit = std::uint64_t{1} << 32;
   static constexpr std::uint64_t counts_bit = std::uint64_t{1} << 33;
-  // Changes with the stack, so that a slot that was claimed and released meanwhile is not taken for
-  // what it was: 30 bits that come round after a thousand million changes, within one
-  // compare_exchange.
+  // Changes with each change of the stack (ABA): a slot that was claimed and released in the
+  // meantime is detected. 30 bits repeat only after 10^9 changes within one compare_exchange.
   static constexpr std::uint64_t tag_step = std::uint64_t{1} << 34;
 
   std::atomic<std::uint64_t> word_{guarded_bit | counts_bit};

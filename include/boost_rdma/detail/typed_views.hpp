@@ -17,18 +17,17 @@
 
 namespace rdma::detail {
 
-// What bytes that a device moves may be looked at as.
+// An object type whose bytes a device may transfer.
 template <class T>
 concept viewable = std::is_object_v<T> && std::is_trivially_copyable_v<T>;
 
 /// For the library itself.
-// A namespace of its own: that of a base class is searched for functions of its descendants'
-// arguments.
+// A separate namespace, because argument-dependent lookup searches the namespaces of base classes.
 namespace typed {
 
-/// Looking at registered memory as objects: what every buffer, view and region offers.
-// `Writable` says whether Buffer gives access to change the memory; one that is const inside gives
-// only const objects.
+/// Access to registered memory as objects, for buffers, views and regions.
+// `Writable` is true if Buffer permits changes to the memory. A read-only buffer returns const
+// objects.
 template <class Buffer, bool Writable>
 class typed_views
 {
@@ -36,14 +35,14 @@ class typed_views
   using object = std::conditional_t<Writable, T, const T>;
 
 public:
-  /// The beginning of the buffer as a T; what lies behind it does not matter.
+  /// Returns the beginning of the buffer as a T; the remaining bytes are ignored.
   /**
-   * The bytes are taken for an object as they are: nothing is constructed, and byte order is the
-   * program's own matter.
+   * No object is constructed, and the program is responsible for the byte order.
    *
-   * @param ec error::wrong_size when the buffer is smaller than a T, error::misaligned when its
-   * address does not suit one, error::read_only for a T that is not const in memory that was
-   * registered as const; null then.
+   * @param ec Set to indicate the error, if any. The result is null then.
+   * @li error::wrong_size: the buffer is smaller than a T.
+   * @li error::misaligned: the address is not a multiple of alignof(T).
+   * @li error::read_only: T is not const, and the memory was registered as const.
    * @returns T*, and const T* from a const_buffer.
    */
   template <viewable T>
@@ -53,7 +52,7 @@ public:
     return ec ? nullptr : at<object<T>>();
   }
 
-  /// As above; throws system_error.
+  /// Returns the beginning of the buffer as a T; throws system_error.
   template <viewable T>
   [[nodiscard]] object<T>* as() const
   {
@@ -64,10 +63,14 @@ public:
     return result;
   }
 
-  /// The whole buffer as an array of T: take a slice, or elements(), for a part.
+  /// Returns the whole buffer as an array of T. For a part use slice() or elements().
   /**
-   * @param ec error::wrong_size when the buffer is no whole number of T, else as as(); empty then.
-   * A buffer of no bytes is an array of none.
+   * An empty buffer gives an empty array.
+   *
+   * @param ec Set to indicate the error, if any. The result is empty then.
+   * @li error::wrong_size: the size of the buffer is not a multiple of sizeof(T).
+   * @li error::misaligned: the address is not a multiple of alignof(T).
+   * @li error::read_only: T is not const, and the memory was registered as const.
    */
   template <viewable T>
   [[nodiscard]] std::span<object<T>> as_span(error_code& ec) const noexcept
@@ -78,7 +81,7 @@ public:
     return {at<object<T>>(), self().size() / sizeof(T)};
   }
 
-  /// As above; throws system_error.
+  /// Returns the whole buffer as an array of T; throws system_error.
   template <viewable T>
   [[nodiscard]] std::span<object<T>> as_span() const
   {
@@ -89,14 +92,14 @@ public:
     return result;
   }
 
-  /// The part that `count` objects T take, from the one numbered `first` on (0 is the first of the
-  /// buffer).
+  /// Returns the part of the buffer that contains `count` objects T, beginning with number `first`.
   /**
-   * Not clipped, unlike slice().
+   * The result is not clipped, unlike that of slice().
    *
-   * @param first Of the objects T that the buffer holds.
-   * @param count Objects, not bytes.
-   * @param ec error::out_of_range when they do not all lie inside; empty then.
+   * @param first Index of the first object; 0 is the first object of the buffer.
+   * @param count Number of objects.
+   * @param ec error::out_of_range if the objects are not all inside the buffer. The result is empty
+   * then.
    */
   template <viewable T>
   [[nodiscard]] auto elements(std::size_t first, std::size_t count, error_code& ec) const noexcept
@@ -108,7 +111,7 @@ public:
     return ec ? self().slice(0, 0) : self().slice(first * sizeof(T), count * sizeof(T));
   }
 
-  /// As above; throws system_error.
+  /// Returns the part of the buffer that contains `count` objects T; throws system_error.
   template <viewable T>
   [[nodiscard]] auto elements(std::size_t first, std::size_t count = 1) const
   {

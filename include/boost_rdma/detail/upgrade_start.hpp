@@ -30,13 +30,14 @@
 
 namespace rdma::detail {
 
-// Whether it has Connection: upgrade, and boost-rdma in any version among the protocols of Upgrade.
+// Returns true if the request has Connection: upgrade, and boost-rdma in any version among the
+// protocols of Upgrade.
 bool asks_for_upgrade(const boost::beast::http::request_header<>& request);
 
-// What the client's program says; error::malformed_description.
+// Returns the data of the client's program; sets error::malformed_description.
 std::string data_of_upgrade(const boost::beast::http::request_header<>& request, error_code& ec);
 
-// A stream for the connection service of its executor's context; or null, and why.
+// A stream for the connection service of its executor's context; or null and the reason.
 struct upgradable_stream
 {
   boost::asio::any_io_executor executor; // the stream's
@@ -44,7 +45,7 @@ struct upgradable_stream
   error_code ec;
 };
 
-// The io_context of that service; null, and an error.
+// Returns the io_context of that service; or null and an error.
 boost::asio::io_context* find_service(const boost::asio::any_io_executor& executor, error_code& ec);
 
 template <class Stream>
@@ -56,11 +57,11 @@ upgradable_stream make_upgradable(Stream stream)
   return result;
 }
 
-// What the server's user has said.
+// The answer of the server's program.
 struct upgrade_answer
 {
-  boost::asio::any_io_executor inner; // the stream's, inside strands
-  bool same_context;                  // there were none
+  boost::asio::any_io_executor inner; // the stream's executor; the inner one if it is a strand
+  bool same_context;                  // true if the stream's executor is not a strand
   protection_domain domain;
   boost::beast::http::request_header<> request;
   upgrade_options options;
@@ -69,7 +70,7 @@ struct upgrade_answer
 void start_upgrade(upgradable_stream stream, upgrade_answer answer,
   boost::asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)> handler);
 
-// `executor` is the queue pair's, whose core may be null.
+// `executor` is that of the queue pair. `core` is null if the queue pair was moved from.
 void start_upgrade(const boost::asio::any_io_executor& executor,
   std::shared_ptr<queue_pair_core> core, upgradable_stream stream, const connect_options& options,
   boost::asio::any_completion_handler<void(error_code)> handler);

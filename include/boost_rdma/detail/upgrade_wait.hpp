@@ -23,17 +23,16 @@
 
 namespace rdma::detail {
 
-// An operation of the connection service's that waits for one on another executor. On the service's
-// thread only.
+// An operation of the connection service that waits for an operation on another executor. Used only
+// on the service's thread.
 //
-// The handler owns the connection, and that owns us. As with a socket's operation, the circle is
-// broken by the service's io_context, which destroys the handlers that it has when it goes: this
-// one is a timer's, which never expires.
+// Ownership is circular: the handler owns the connection, which owns this object. As with
+// operations of a socket, the service's io_context breaks the circle by destroying its handlers.
+// The handler is therefore stored in the wait of a timer that never expires.
 class upgrade_wait : public std::enable_shared_from_this<upgrade_wait>
 {
 public:
-  // What goes through the other executor's operation: it may outlast the connection and its
-  // buffers.
+  // Data of the other executor's operation, which may outlive the connection and its buffers.
   using transfer = std::array<char, 1024>;
 
   explicit upgrade_wait(boost::asio::io_context& io)
@@ -41,7 +40,7 @@ public:
   {
   }
 
-  // `to` is for what is read.
+  // `to` receives the data of a read.
   void start(const boost::asio::mutable_buffer& to, control_stream::handler_type handler)
   {
     to_ = to;
@@ -52,7 +51,8 @@ public:
       { std::move(handler)(self->ec_, self->count_); });
   }
 
-  // The handler is called, but not in here; nothing happens when it has been already.
+  // Causes the call of the handler, but not inside this function. Has no effect after the first
+  // call.
   void finish(const error_code& ec, std::size_t count = 0, const transfer* data = nullptr)
   {
     if (!std::exchange(waits_, false))

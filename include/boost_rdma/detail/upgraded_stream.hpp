@@ -30,8 +30,8 @@
 
 namespace rdma::detail {
 
-// What is at the bottom of a user's stream, as far as it has what sockets have. On the stream's
-// executor.
+// The lowest layer of a user's stream: its socket operations, as far as it has them. Used on the
+// stream's executor.
 template <class Stream>
 class stream_bottom
 {
@@ -43,7 +43,8 @@ public:
   {
   }
 
-  // No time-outs of the user's: we have our own. Frames are small and wanted at once.
+  // Disables the user's timeouts because the library has its own. Disables Nagle's algorithm
+  // because control frames are small and urgent.
   void prepare()
   {
     error_code ignored;
@@ -96,7 +97,7 @@ public:
     if constexpr (requires { lowest_.close(ignored); })
       lowest_.close(ignored);
     else if constexpr (requires { lowest_.close(); })
-      lowest_.close(); // Beast's, which end their timers, too
+      lowest_.close(); // Beast streams: also ends their timers
   }
 
 private:
@@ -115,32 +116,31 @@ private:
 
 // A user's stream as a control stream.
 //
-// Two executors meet here. We live on the service's thread, like the connection that owns us. The
-// user's stream is touched on its own executor only, in a strand of ours, for that executor may
-// have many threads; nothing of the user's runs there any more, as the stream was given away. Each
-// operation goes there by a post, and its outcome comes back by another.
+// Two executors are involved. This object is used on the service's thread, like the connection that
+// owns it. The user's stream is accessed only on its own executor, inside strand_, because that
+// executor may have many threads. The user runs no operations on it any more because the stream was
+// moved into the library. Each operation is posted to the stream's executor, and its result is
+// posted back.
 //
-// Who may go before whom:
-// - The connection, with its buffers and handlers, goes when it is over or with the service, while
-// the operation on the
-//   user's stream is still in flight. That operation owns the stream and the bytes
-//   (upgrade_wait::transfer), refers to who waits for it weakly, and looks whether it is there on
-//   the service's thread alone.
-// - The service's io_context goes when the user's execution context is shut down, in which no
-// handler is called from then
-//   on, but only destroyed: an operation that is called may therefore post to the service. One that
-//   is destroyed touches nothing of the service's.
-// - The user's stream goes with its last operation. We post the last of ours, which closes it, so
-// it is destroyed in its
-//   strand, or by the end of the execution context, when no thread runs there.
+// Lifetimes:
+// - The connection, with its buffers and handlers, is destroyed when it ends or with the service,
+//   possibly while an operation on the user's stream is in flight. That operation owns the stream
+//   and the bytes (upgrade_wait::transfer). It refers to its upgrade_wait weakly, and locks that
+//   reference on the service's thread only.
+// - The service's io_context is destroyed when the user's execution context is shut down. From then
+//   on handlers of that context are destroyed but not called. An operation that is called may
+//   therefore post to the service. An operation that is destroyed accesses nothing of the service.
+// - The user's stream is destroyed with its last operation. The last operation is posted by end()
+//   and closes the stream. The stream is therefore destroyed in its strand, or by the end of the
+//   execution context, when no thread runs there.
 //
-// There is no TLS farewell (close_notify): control frames say by themselves where they end, and
-// what follows frame_type::bye is of no interest.
+// TLS's close_notify is not sent: control frames mark their own end, and data after frame_type::bye
+// is ignored.
 template <class Stream>
 class upgraded_stream final : public control_stream
 {
 public:
-  // On the stream's executor. `io` is the connection service's.
+  // Called on the stream's executor. `io` is that of the connection service.
   upgraded_stream(boost::asio::io_context& io, Stream stream)
     : io_(io.get_executor())
     , strand_(boost::asio::make_strand(stream.get_executor()))
@@ -170,7 +170,7 @@ public:
       [stream = stream_, size, then = arrival(reading_, bytes, bytes.get())]() mutable
       {
         if (then.process.foreign())
-          return; // what comes is for the parent
+          return; // the data is for the parent
         Stream& target = *stream;
         const boost::asio::mutable_buffer room(then.bytes->data(), size);
         target.async_read_some(room,
@@ -225,9 +225,9 @@ public:
 
   void close() override { end(); }
 
-  // Closing here closes nothing of the parent's; the operation in flight ends. At once, before what
-  // the parent's thread has posted: while io_context::notify_fork() runs, nothing else uses the
-  // stream.
+  // Does not close the parent's connection; the operation in flight ends. Closes directly, before
+  // operations that a thread of the parent posted: nothing else uses the stream while
+  // io_context::notify_fork() runs.
   void end_in_child() override
   {
     if (const auto stream = in_child_.lock())
@@ -239,20 +239,20 @@ public:
   [[nodiscard]] boost::asio::ip::tcp::endpoint remote_endpoint() const override { return remote_; }
 
 private:
-  // How an outcome gets from the stream's executor to who waits for it.
+  // Transports a result from the stream's executor to the waiting operation.
   struct outcome
   {
     boost::asio::any_io_executor strand;
     boost::asio::io_context::executor_type io;
     std::weak_ptr<upgrade_wait> waiting;
     std::shared_ptr<upgrade_wait::transfer> bytes;
-    const upgrade_wait::transfer* read; // the same, when they are wanted
+    const upgrade_wait::transfer* read; // equals `bytes` for reads, otherwise null
     process_mark process;
 
     void deliver(const error_code& ec, std::size_t count) const
     {
       if (process.foreign())
-        return; // who waits is the parent's
+        return; // the waiting operation belongs to the parent
       boost::asio::post(io,
         [waiting = waiting, bytes = bytes, read = read, ec, count]
         {
@@ -268,8 +268,8 @@ private:
     return {strand_, io_, waiting, std::move(bytes), read, process_mark()};
   }
 
-  // The strand keeps the order, so this is the last to reach the stream. Who waits need not wait
-  // for it: the user's executor may be busy, or not run at all.
+  // The strand keeps the order, so this is the last operation on the stream. The waiting operations
+  // finish without it: the user's executor may be busy or not run at all.
   void end()
   {
     if (!stream_)
@@ -283,17 +283,17 @@ private:
   }
 
   boost::asio::io_context::executor_type io_;
-  // Their types erased: executor_work_guard, which streams use as well, does not take
+  // Type-erased: executor_work_guard, which streams use as well, does not accept
   // strand<any_io_executor> (Boost 1.81).
   boost::asio::any_io_executor strand_;
-  // Between two operations the user's context must not run out of work.
+  // Keeps the user's context from running out of work between two operations.
   boost::asio::executor_work_guard<boost::asio::any_io_executor> work_;
   std::shared_ptr<upgrade_wait> reading_;
   std::shared_ptr<upgrade_wait> writing_;
   std::shared_ptr<upgrade_wait> probing_;
-  std::shared_ptr<Stream> stream_; // until closed
-  const std::weak_ptr<Stream>
-    in_child_; // the same, whatever a thread of the parent's was doing to it
+  std::shared_ptr<Stream> stream_; // null after close
+  // The same stream, independent of stream_, which a thread of the parent may have been changing.
+  const std::weak_ptr<Stream> in_child_;
   boost::asio::ip::tcp::endpoint local_;
   boost::asio::ip::tcp::endpoint remote_;
 };

@@ -28,7 +28,7 @@ class domain_impl;
 class operation_list;
 class user_buffers;
 
-// What a work request is known by when it completes: ibv_wc::wr_id.
+// Identifies a work request in its completion: ibv_wc::wr_id.
 // source index (16) | slot index (15) | last of its operation (1) | generation (32)
 struct work_request_name
 {
@@ -55,19 +55,19 @@ struct work_request_name
   }
 };
 
-// Where the I/O object's executor runs handlers, seen from the completion queue that it uses.
+// Relation of the I/O object's executor to that of its completion queue.
 enum class executor_relation
 {
-  same_executor, // handlers may be called directly by a thread that runs the completion queue
+  same_executor, // a thread that runs the completion queue may call handlers directly
   same_context,  // in a strand; the completion queue keeps the context running
-  elsewhere,     // nobody keeps that context running but the operations themselves
+  elsewhere,     // only work guards of the operations keep that context running
 };
 
-// What posts work requests and owns their slots: a queue pair, or a shared receive queue.
+// Posts work requests and owns their slots: a queue pair or a shared receive queue.
 class work_source : public std::enable_shared_from_this<work_source>
 {
 public:
-  // Plain pieces of up to copy_max bytes are copied.
+  // Plain buffers of up to copy_max bytes are copied.
   work_source(std::shared_ptr<completion_queue_impl> completions,
     std::shared_ptr<domain_impl> domain, std::uint32_t max_sge, std::size_t copy_max,
     executor_relation executor);
@@ -78,46 +78,50 @@ public:
   [[nodiscard]] executor_relation executor() const noexcept { return executor_; }
   [[nodiscard]] completion_queue_impl& completions() const noexcept { return *completions_; }
 
-  // This process is a child of the one that made it: nothing here is of any use.
+  // Returns true in a child of the process that made the object, which cannot use it.
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
-  // A vacant slot, now claimed; null when all slots that can be named are in use. Throws bad_alloc.
+  // Claims a vacant slot. Returns null if all slots that can be identified are in use. Throws
+  // bad_alloc.
   operation* claim();
 
-  // Gives the slot back. The source may be gone afterwards; the caller keeps its completion queue.
+  // Releases the slot. The source may be destroyed by this; the caller keeps its completion queue
+  // alive.
   void release(operation* op) noexcept;
 
-  // Whether its operations keep the execution context running, as they do from the beginning. Those
-  // that do not are noticed when others on the same completion queue are waited for.
+  // Sets if operations keep the execution context running; initially they do. Completions of
+  // operations that do not are noticed only while the completion queue waits for other operations.
   void count_as_work(bool counts) noexcept;
 
-  // Copies what has arrived to the plain memory that it is for, before the handler hears of it.
+  // Copies received data to its plain memory, before the handler is called.
   static void deliver(operation* op) noexcept;
 
-  // Asks the device for what op->what says; from here on op completes exactly once. Does not throw:
-  // what is found wrong, want of memory too, is op's outcome. The source may be gone when this
+  // Submits op->what to the device; after this call op completes exactly once. Does not throw:
+  // errors, including lack of memory, are op's result. The source may be destroyed when this
   // returns.
   virtual void submit(operation* op, const buffer_list& buffers) = 0;
 
-  // As far as `type` permits: a waiting operation is withdrawn, a posted one ended by `terminal`.
-  // Does nothing when the slot is used otherwise by now.
+  // Withdraws a waiting operation, or ends a posted one if `type` includes `terminal`. Has no
+  // effect if the slot has another use by now.
   void cancel(std::uint32_t index, std::uint32_t generation, boost::asio::cancellation_type type);
 
-  // Appends the operations that these completions of its work requests end, with their outcome
-  // filled in. A completion that is stale, or not the last of its batch, ends none.
+  // Appends the operations that end with these completions to `ended`, with their results. A
+  // completion that is stale, or not the last of its batch, ends no operation.
   virtual void take(const ibv_wc* completions, std::size_t count, operation_list& ended) = 0;
 
-  // The device gave up the completion queue, or itself, or, where `through` is given, that shared
-  // receive queue: operations end with `reason` at once, as no completion will come.
+  // The device reported a failure of itself, of the completion queue or, if `through` is not null,
+  // of that shared receive queue. Operations end with `reason` immediately because no completions
+  // follow.
   virtual void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept = 0;
 
-  // In a child process: what its parent had outstanding ends with error::forked. The device is not
-  // touched.
+  // Called in a child process: outstanding operations of the parent end with error::forked. The
+  // device is not accessed.
   virtual void end_in_child() noexcept;
 
-  // The io_context is going: first every source's device lets go of its memory (queue pairs before
-  // the shared receive queues that they use), then handlers are destroyed uncalled.
+  // The io_context is being destroyed. First stop() is called for every source, queue pairs before
+  // the shared receive queues that they use: the devices release the memory. Then abandon()
+  // destroys the handlers without calling them.
   virtual void stop() noexcept {}
   virtual void abandon() noexcept = 0;
 
@@ -126,20 +130,21 @@ protected:
 
   struct chunk;
 
-  // Ends op without the device: its handler is called from the completion queue's executor.
-  // Called with the mutex held or not.
+  // Ends op without the device: the completion queue's executor calls its handler. The mutex may be
+  // held or not.
   void finish(operation* op, const error_code& ec);
 
-  // Checks the buffers and stores them in op with their keys. The mutex is held. retain_buffers()
-  // is to follow while the caller still has them, unless the device is done with them by then.
+  // Checks the buffers and stores them in op with their keys. The mutex is held. The caller must
+  // call retain_buffers() while it still has the buffers, unless the device has finished with them
+  // by then.
   bool adopt(operation* op, const user_buffers& buffers, std::size_t device_index, error_code& ec);
 
   static void retain_buffers(operation* op) noexcept;
 
-  // Lets go of the buffers.
+  // Releases the buffers' references.
   static void drop_buffers(operation* op) noexcept;
 
-  // wr_id of a work request of op; `last` marks the one whose completion ends it.
+  // Returns the wr_id of a work request of op. `last` marks the one whose completion ends op.
   [[nodiscard]] std::uint64_t work_request_id(const operation* op, bool last) const noexcept;
 
   [[nodiscard]] operation* slot(std::uint32_t index) const noexcept;
@@ -147,29 +152,29 @@ protected:
   [[nodiscard]] std::uint32_t claimed() const noexcept { return ledger_.read().claimed(); }
   [[nodiscard]] bool is_work() const noexcept { return ledger_.read().is_work(); }
 
-  // Whether slots are claimed and released with the mutex held. So it is from the beginning, and
-  // wherever drained() has something to do, the completion queue may be exchanged, or the source
+  // Sets if slots are claimed and released with the mutex held. This is the initial mode. It is
+  // also required if drained() has work to do, the completion queue may be exchanged, or the source
   // has left it. The mutex is held.
   void guard_slots(bool yes) noexcept;
 
-  // Destroys all handlers uncalled.
+  // Destroys all handlers without calling them.
   void destroy_operations() noexcept;
 
-  // A waiting operation is being withdrawn, or a posted one ended; the mutex is held.
+  // Called with the mutex held, when a waiting operation is withdrawn or a posted one ended.
   virtual void unlink(operation* op) = 0;
   virtual void terminate() = 0;
 
-  // The last claimed slot was released, where slots are guarded; the mutex is held. Returns true
-  // when the source is to leave its completion queue, which then may be the end of it.
+  // Called with the mutex held when the last claimed slot was released, if slots are guarded.
+  // Returns true if the source must leave its completion queue, which may destroy the source.
   virtual bool drained() = 0;
 
   std::shared_ptr<domain_impl> domain_;
   std::shared_ptr<completion_queue_impl> completions_;
   mutable std::mutex mutex_;
   std::uint32_t source_index_ = 0;
-  bool registered_ = false; // with the completion queue, which then keeps this alive
-  std::shared_ptr<work_source>
-    self_; // while operations are claimed that nothing else keeps this alive for
+  bool registered_ = false; // with the completion queue, which then keeps this object alive
+  // Set while there are claimed operations for which nothing else keeps this object alive.
+  std::shared_ptr<work_source> self_;
   const std::uint32_t max_sge_;
   const std::size_t copy_max_;
 

@@ -24,13 +24,13 @@ namespace rdma::cm::detail {
 
 using rdma::detail::queue_pair_core;
 
-// `core` may be null (a queue pair moved from).
+// `core` is null if the queue pair was moved from.
 void start_connect(const boost::asio::any_io_executor& executor,
   std::shared_ptr<queue_pair_core> core, const boost::asio::ip::tcp::endpoint& peer,
   const connect_options& options,
   boost::asio::any_completion_handler<void(error_code, private_data)> handler);
 
-// A client that asked and has not been answered; rejected when it is dropped.
+// An unanswered connection request. Destroying it rejects the client.
 class request_core
 {
 public:
@@ -48,7 +48,7 @@ public:
   virtual void reject(const private_data& answer) = 0;
 };
 
-// An acceptor without the executor's and the handlers' types.
+// An acceptor, independent of the types of executor and handlers.
 class acceptor_core
 {
 public:
@@ -56,9 +56,10 @@ public:
   using request_handler_type =
     boost::asio::any_completion_handler<void(error_code, std::shared_ptr<request_core>)>;
 
-  static constexpr const char* name = "cm::acceptor"; // in what is thrown
+  static constexpr const char* name = "cm::acceptor"; // for exceptions
 
-  // `inner` is inside strands; same_context says that there were none.
+  // `inner` is not a strand. same_context is true if the acceptor's executor is not a strand
+  // either.
   static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
     bool same_context, const protection_domain& domain,
     const boost::asio::ip::tcp::endpoint& endpoint, const acceptor_options& options,
