@@ -19,19 +19,19 @@
 #include <type_traits>
 #include <vector>
 
-// Every operation in every way to end without success: its handler runs once, with the right error
-// and with its buffers given back, and nothing is left for the io_context to do.
+// Tests every unsuccessful end of every operation: the handler runs once with the right error, the
+// buffers are released before, and the io_context has no work left.
 
 using namespace test;
 
 namespace {
 
-// Where an operation is when it is ended.
+// State of an operation when it is ended.
 enum class place
 {
-  posted,   // the device has it, behind a send that the peer has no receive for
-  waiting,  // in a full queue
-  unserved, // the device has it, and the peer does not know us
+  posted,   // posted to the device, behind a send for which the peer has no receive
+  waiting,  // queued by the library because the send or receive queue is full
+  unserved, // posted to the device, but the peer is not connected to this queue pair
 };
 
 rdma::queue_pair_options shallow()
@@ -39,12 +39,12 @@ rdma::queue_pair_options shallow()
   rdma::queue_pair_options options;
   options.send_depth = 4; // a batch of three, and one send before it
   options.receive_depth = 1;
-  options.max_inline_data = 0; // the device needs the buffers until the end
-  options.timeout = 0;         // waits for answers for ever
+  options.max_inline_data = 0; // so that the device needs the buffers until the end
+  options.timeout = 0;         // no time-out for acknowledgements
   return options;
 }
 
-// Finds out that its peer has gone.
+// Options with which the device detects the loss of its peer.
 rdma::queue_pair_options attentive()
 {
   rdma::queue_pair_options options = shallow();
@@ -53,23 +53,23 @@ rdma::queue_pair_options attentive()
   return options;
 }
 
-// Whether the operation has memory of the near context's pool: f.local, or the room for its answer.
+// True if the operation uses memory of the near context's pool: f.local, or the result buffer.
 template <class Operation>
 constexpr bool has_pool_memory = !std::is_same_v<Operation, bind_window_operation>
   && !std::is_same_v<Operation, invalidate_operation>;
 
-// Room for the answers of atomics stays for as long as the queue pair does.
+// The result buffers of atomics exist as long as the queue pair.
 template <class Operation>
 constexpr bool is_atomic = std::is_same_v<Operation, fetch_add_operation>
   || std::is_same_v<Operation, compare_exchange_operation>;
 
-// An operation that does not end by itself, and all that is needed to see how it does.
+// An operation that does not end by itself, and the state to observe its end.
 template <class Operation>
 struct outstanding
 {
   using value = typename Operation::result;
 
-  // What can own the operation's queues, and so be owned by its handler.
+  // Objects that can own the operation's queues and can be owned by its handler.
   struct queues
   {
     std::optional<rdma::queue_pair> near;
@@ -117,11 +117,11 @@ struct outstanding
     owned = own;
     Operation::start(
       *f, asio::bind_cancellation_slot(signal.slot(), handler{this, witness, std::move(own)}));
-    f->local = rdma::registered_buffer(); // now it is the operation's alone
+    f->local = rdma::registered_buffer(); // now only the operation owns the buffer
     CHECK(near_context.pool_statistics().buffers == (has_pool_memory<Operation> ? 1 : 0));
   }
 
-  // A connection that learns of the peer's end by itself.
+  // Connects with a control channel, which detects the peer's end by itself.
   void shake_hands()
   {
     rdma::acceptor acceptor(f->io, f->far_context, loopback());
@@ -136,7 +136,7 @@ struct outstanding
     f->far = std::move(*server.peer);
   }
 
-  // So that both devices are sure of each other.
+  // After this exchange, the devices have completed the connection.
   void exchange_a_message()
   {
     bytes_record sent;
@@ -176,7 +176,7 @@ struct outstanding
       f->sharing->close();
   }
 
-  // Moves the queues, to where they go with the handler or, otherwise, at once.
+  // Moves the queues into `to`, which the handler owns, or which is destroyed at once.
   void hand_over(queues& to)
   {
     to.near.emplace(std::move(f->near));
@@ -191,7 +191,8 @@ struct outstanding
     hand_over(gone);
   }
 
-  // Right after it was ended: not called yet, then called once, with one of these errors.
+  // Call it directly after the end: the handler has not been called yet, and is then called once
+  // with one of these errors.
   void check_ends_with(std::initializer_list<error_code> errors)
   {
     CHECK(r.calls == 0);
@@ -203,7 +204,7 @@ struct outstanding
     CHECK(buffers_when_called == (is_atomic<Operation> ? 1 : 0));
   }
 
-  // run() returns, nobody was forgotten or called again, and all memory is back.
+  // Checks that run() returns, every handler was called once, and all memory is released.
   void check_nothing_is_left()
   {
     REQUIRE(run_out(f->io));
@@ -247,7 +248,7 @@ template <class Body>
 void with_memory_windows(Body& body)
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
-  BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy); // closing destroys it
+  BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy); // closing destroys the queue pair
   in_section<send_with_invalidate_operation>("send_with_invalidate", body);
   in_section<bind_window_operation>("bind_window", body);
   in_section<invalidate_operation>("invalidate", body);
@@ -275,7 +276,7 @@ void with_shared_receive_queues(Body& body)
   in_section<shared_receive_operation>("shared receive", body);
 }
 
-// Those that one connection alone is responsible for.
+// Operations of a single connection.
 template <class Body>
 void for_every_operation_of_a_queue_pair(Body body)
 {
@@ -302,7 +303,7 @@ const error_code aborted = asio::error::operation_aborted;
 
 } // namespace
 
-TEST_CASE("every operation that waits for its turn is withdrawn by total cancellation, alone")
+TEST_CASE("total cancellation withdraws only the waiting operation")
 {
   for_every_operation(
     []<class Operation>
@@ -318,7 +319,7 @@ TEST_CASE("every operation that waits for its turn is withdrawn by total cancell
     });
 }
 
-TEST_CASE("every posted operation is ended by terminal cancellation, and by no other")
+TEST_CASE("only terminal cancellation ends a posted operation")
 {
   for_every_operation_of_a_queue_pair(
     []<class Operation>
@@ -337,7 +338,7 @@ TEST_CASE("every posted operation is ended by terminal cancellation, and by no o
     });
 }
 
-TEST_CASE("closing ends every operation, wherever it is")
+TEST_CASE("close ends every operation in every state")
 {
   const auto where = GENERATE(place::posted, place::waiting, place::unserved);
   CAPTURE(static_cast<int>(where));
@@ -352,7 +353,7 @@ TEST_CASE("closing ends every operation, wherever it is")
     });
 }
 
-TEST_CASE("the destructor ends every operation, wherever it is")
+TEST_CASE("the destructor of a queue pair ends every operation in every state")
 {
   const auto where = GENERATE(place::posted, place::waiting, place::unserved);
   CAPTURE(static_cast<int>(where));
@@ -362,7 +363,7 @@ TEST_CASE("the destructor ends every operation, wherever it is")
       outstanding<Operation> o(where);
       o.destroy();
       o.check_ends_with({aborted});
-      // The queue pair is gone, and with it all that it had of the pool.
+      // The queue pair and its pool memory are released.
       REQUIRE(run_out(o.f->io));
       CHECK(o.near_context.pool_statistics().buffers == 0);
       o.check_nothing_is_left();
@@ -370,7 +371,7 @@ TEST_CASE("the destructor ends every operation, wherever it is")
     });
 }
 
-TEST_CASE("every operation is flushed when the peer is destroyed and a send finds out")
+TEST_CASE("every operation is flushed when a send detects that the peer was destroyed")
 {
   const auto where = GENERATE(place::posted, place::waiting);
   CAPTURE(static_cast<int>(where));
@@ -390,7 +391,7 @@ TEST_CASE("every operation is flushed when the peer is destroyed and a send find
     });
 }
 
-TEST_CASE("every operation ends when a peer is destroyed that had shaken hands")
+TEST_CASE("every operation ends when a peer with a control channel is destroyed")
 {
   const auto where = GENERATE(place::posted, place::waiting);
   CAPTURE(static_cast<int>(where));
@@ -401,14 +402,14 @@ TEST_CASE("every operation ends when a peer is destroyed that had shaken hands")
       {
         rdma::queue_pair gone = std::move(o.f->far);
       }
-      // Both the device and the farewell tell; whoever is first.
+      // Both the device and the bye frame report the end; either may be first.
       o.check_ends_with({rdma::wc_status::flushed, rdma::error::peer_closed});
       CHECK_FALSE(o.f->near.is_connected());
       o.check_nothing_is_left();
     });
 }
 
-TEST_CASE("receives, posted and waiting, end with peer_closed when nothing is being sent")
+TEST_CASE("posted and waiting receives end with peer_closed when nothing is being sent")
 {
   connect_fixture f;
   connect_fixture::accepted server;
@@ -433,14 +434,14 @@ TEST_CASE("receives, posted and waiting, end with peer_closed when nothing is be
   CHECK(f.client_context.pool_statistics().buffers == 0);
 }
 
-TEST_CASE("every operation's handler is destroyed uncalled with an io_context that is never run")
+TEST_CASE("handlers are destroyed without a call when the io_context is destroyed without running")
 {
   enum class before
   {
     nothing,
     closed,
     destroyed,
-    owned, // by the handler, which only the io_context's end can destroy
+    owned, // the handler owns the queue pair, so only the end of the io_context destroys it
   };
   const auto where = GENERATE(place::posted, place::waiting, place::unserved);
   const auto what = GENERATE(before::nothing, before::closed, before::destroyed, before::owned);
@@ -470,7 +471,7 @@ TEST_CASE("every operation's handler is destroyed uncalled with an io_context th
     });
 }
 
-TEST_CASE("every operation of an object that was closed or moved from says closed")
+TEST_CASE("every operation fails with closed when its object was closed or moved from")
 {
   const bool moved = GENERATE(false, true);
   CAPTURE(moved);

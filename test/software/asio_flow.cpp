@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-// Full queues, batches, and the ways in which a completion queue learns of completions.
+// Tests full queues, batches, and the modes in which a completion queue detects completions.
 
 using namespace test;
 
@@ -36,8 +36,7 @@ rdma::queue_pair_options of_depth(std::uint32_t depth)
   return options;
 }
 
-// Two queue pairs on a completion queue of the given mode each; runs by hand where the mode is
-// manual.
+// Two queue pairs, each on its own completion queue of the given mode; run() polls manual queues.
 struct mode_link
 {
   explicit mode_link(rdma::completion_mode mode)
@@ -72,13 +71,13 @@ struct mode_link
     return done();
   }
 
-  /// Runs hardly any handler for a while, be it not at once: strangers who try the software
-  /// device's port, as other tests' devices may while they look for a peer that has gone, wake who
-  /// waits.
+  /// Returns true if few handlers run during some interval, not necessarily the first. Connection
+  /// attempts of unrelated devices, such as those of other tests that look for a vanished peer,
+  /// wake the polling thread.
   [[nodiscard]] bool comes_to_rest()
   {
     const auto limit = std::chrono::steady_clock::now() + patience;
-    std::size_t ran = 0; // handlers of the chain that polls
+    std::size_t ran = 0; // handlers of the polling loop
     do
     {
       ran = 0;
@@ -97,7 +96,7 @@ struct mode_link
   rdma::queue_pair b;
 };
 
-// Sends n numbered messages all at once; checks that they arrive and complete in order.
+// Sends n numbered messages at once and checks that they arrive and complete in order.
 template <class Run>
 void bulk(rdma::queue_pair& from, rdma::queue_pair& to, const rdma::context& context,
   std::uint32_t n, Run run)
@@ -150,9 +149,10 @@ asio::awaitable<void> pong(rdma::queue_pair& b, rdma::context context, int round
 
 } // namespace
 
-TEST_CASE("What arrived before the end is heard of before what waits for its turn", "[software]")
+TEST_CASE("completions of earlier messages are delivered before waiting operations are aborted",
+  "[software]")
 {
-  constexpr std::uint32_t messages = 2; // as many as are posted
+  constexpr std::uint32_t messages = 2; // equal to the queue depth
   constexpr std::uint32_t operations = 6;
   asio::io_context io;
   rdma::context context = make_context();
@@ -184,10 +184,10 @@ TEST_CASE("What arrived before the end is heard of before what waits for its tur
   {
     near.close();
   }
-  SECTION("it ends by itself")
+  SECTION("the queue pair ends by itself")
   {
     near.core()->disconnect(rdma::error::peer_closed);
-    // What is started now is behind all that, too, as it would be on the device.
+    // Operations that start now complete after all others, as on the device.
     near.async_receive(
       buffer.slice(33, 1), [&](error_code ec, std::size_t) { received.push_back(ec); });
     near.async_send(buffer.first(1), [&](error_code ec, std::size_t) { sent.push_back(ec); });
@@ -208,7 +208,7 @@ TEST_CASE("What arrived before the end is heard of before what waits for its tur
     INFO(i);
     CHECK(received[i].failed() == (i >= messages));
   }
-  // The acknowledgements of near's own may still be on their way.
+  // Some acknowledgements of near's own sends may not have arrived.
   CHECK(std::ranges::is_partitioned(sent, [](const error_code& ec) { return !ec; }));
 }
 
@@ -222,7 +222,7 @@ TEST_CASE("thousands of operations on shallow queues complete in order")
   bulk(a, b, context, 5000, [&](auto done) { return run_until(io, done); });
 }
 
-TEST_CASE("more operations than can be told apart are refused, and the others complete")
+TEST_CASE("receives beyond 32,768 fail with queue_too_deep and the others complete")
 {
   linked_pair l(of_depth(4), of_depth(4));
   constexpr int n = 40'000;
@@ -242,7 +242,7 @@ TEST_CASE("more operations than can be told apart are refused, and the others co
   CHECK(refused == n - 32'768);
 }
 
-TEST_CASE("sends that wait for room do not starve one-sided operations of their turn")
+TEST_CASE("waiting sends do not starve one-sided operations")
 {
   linked_pair l(of_depth(2), of_depth(2));
   rdma::memory_region target(l.far_context, 64, exposed);
@@ -267,7 +267,7 @@ TEST_CASE("sends that wait for room do not starve one-sided operations of their 
     CHECK(order[static_cast<std::size_t>(i)] == i);
 }
 
-TEST_CASE("batches wait for room as a whole and keep their place")
+TEST_CASE("batches wait for enough free slots for all their operations and keep their order")
 {
   linked_pair l(of_depth(4), of_depth(64));
   rdma::registered_buffer text = buffer_of(l.near_context, "abcdefgh");
@@ -303,7 +303,7 @@ TEST_CASE("batches wait for room as a whole and keep their place")
   CHECK(text_of(into.first(22)) == "abcabcdefghabcabcdefgh");
 }
 
-TEST_CASE("a batch that is empty, or larger than the send queue, is refused")
+TEST_CASE("async_submit fails with bad_batch when the batch is empty or exceeds the send queue")
 {
   linked_pair l(of_depth(4), of_depth(8));
   rdma::batch batch;
@@ -332,7 +332,7 @@ TEST_CASE("a batch that is empty, or larger than the send queue, is refused")
 }
 
 TEST_CASE(
-  "a batch whose middle operation fails ends with that error, once, and what follows is flushed")
+  "a batch fails once with the error of its failed operation and later operations are flushed")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l(of_depth(4), of_depth(4));
@@ -346,7 +346,7 @@ TEST_CASE(
   bytes_record next;
   bytes_record waits;
   l.near.async_submit(batch, r.handler());
-  l.near.async_submit(batch, waits.handler()); // waits for room
+  l.near.async_submit(batch, waits.handler()); // waits for a free slot
   l.near.async_write(buffer, real, next.handler());
   REQUIRE(run_until(l.io, [&] { return r.done() && next.done() && waits.done(); }));
   CHECK(r.ec == rdma::wc_status::remote_access_error);
@@ -358,10 +358,9 @@ TEST_CASE(
   CHECK(l.near_context.pool_statistics().buffers == 1);
 }
 
-TEST_CASE(
-  "a batch of hundreds that fails at its first operation completes in every completion mode")
+TEST_CASE("a batch of hundreds completes in every completion mode when its first operation fails")
 {
-  // Its flushed operations fill several rounds of completions in which nothing completes.
+  // Its flushed operations fill several polls in which no operation completes.
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
     rdma::completion_mode::adaptive);
@@ -391,7 +390,7 @@ TEST_CASE(
   CHECK(text_of(target.first(8)) == std::string(8, '\0'));
 }
 
-TEST_CASE("ping-pong and bulk run in every completion mode")
+TEST_CASE("ping-pong and bulk transfers complete in every completion mode")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
     rdma::completion_mode::adaptive, rdma::completion_mode::manual);
@@ -405,7 +404,7 @@ TEST_CASE("ping-pong and bulk run in every completion mode")
   bulk(l.a, l.b, l.context, 1000, [&](auto done) { return l.run(done); });
 }
 
-TEST_CASE("the completion mode changes while operations are under way")
+TEST_CASE("the completion mode can change while operations are outstanding")
 {
   mode_link l(rdma::completion_mode::event);
   int left = 2;
@@ -422,7 +421,7 @@ TEST_CASE("the completion mode changes while operations are under way")
       ++turns;
       return left == 0;
     }));
-  // Manual is for ever, and not to be had later.
+  // A manual queue stays manual, and another queue cannot become manual.
   l.completions_a.mode(rdma::completion_mode::event);
   l.completions_a.mode(rdma::completion_mode::manual);
   CHECK(l.completions_a.mode() == rdma::completion_mode::event);
@@ -431,11 +430,11 @@ TEST_CASE("the completion mode changes while operations are under way")
   CHECK(by_hand.mode() == rdma::completion_mode::manual);
 }
 
-TEST_CASE("a queue that only waits uses no processor time and still ends what comes")
+TEST_CASE("an idle queue in event mode runs no handlers and still completes later operations")
 {
   mode_link l(rdma::completion_mode::event);
-  // First a message each way: the software device connects with the first of them, and that wakes
-  // us.
+  // First a message in each direction: it establishes the software device's connection, which wakes
+  // the io_context.
   bytes_record first;
   bytes_record back;
   l.a.async_receive(rdma::no_data, first.handler());
@@ -452,7 +451,7 @@ TEST_CASE("a queue that only waits uses no processor time and still ends what co
   REQUIRE(l.run([&] { return received.done(); }));
 }
 
-TEST_CASE("an adaptive queue comes to rest when nothing happens")
+TEST_CASE("an adaptive queue stops polling when it is idle")
 {
   mode_link l(rdma::completion_mode::adaptive);
   bytes_record received;
@@ -462,7 +461,7 @@ TEST_CASE("an adaptive queue comes to rest when nothing happens")
   REQUIRE(l.run([&] { return received.done(); }));
 }
 
-TEST_CASE("other handlers get their turn while a queue spins")
+TEST_CASE("other handlers run while a queue is in busy_poll mode")
 {
   mode_link l(rdma::completion_mode::busy_poll);
   bytes_record never;
@@ -477,7 +476,7 @@ TEST_CASE("other handlers get their turn while a queue spins")
   REQUIRE(l.run([&] { return turns == 1000; }));
 }
 
-TEST_CASE("many queue pairs share one completion queue, which grows with them")
+TEST_CASE("a shared completion queue grows with the number of its queue pairs")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -496,7 +495,7 @@ TEST_CASE("many queue pairs share one completion queue, which grows with them")
     connect(a, b);
     for (int k = 0; k < messages; ++k)
     {
-      // Nothing is taken before all of it is there: the queue must hold every completion.
+      // Nothing is polled before everything is posted, so the queue must hold every completion.
       b.async_receive(rdma::no_data, [&](error_code ec, std::size_t) { received += !ec; });
       a.async_send(rdma::no_data, [&](error_code ec, std::size_t) { sent += !ec; });
     }
@@ -506,7 +505,7 @@ TEST_CASE("many queue pairs share one completion queue, which grows with them")
   REQUIRE(run_out(io));
 }
 
-TEST_CASE("queue pairs come and go on one completion queue without using it up")
+TEST_CASE("destroyed queue pairs release their share of a completion queue")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -528,7 +527,7 @@ TEST_CASE("queue pairs come and go on one completion queue without using it up")
   }
 }
 
-TEST_CASE("poll() takes what is there and calls its handlers")
+TEST_CASE("poll processes completions and queues their handlers")
 {
   mode_link l(rdma::completion_mode::manual);
   CHECK(l.completions_a.poll() == 0);
@@ -545,7 +544,7 @@ TEST_CASE("poll() takes what is there and calls its handlers")
   REQUIRE(l.run([&] { return received.done(); }));
   CHECK(received.ec == error_code());
 
-  SECTION("and run() stays until somebody has polled")
+  SECTION("run() returns only after a poll")
   {
     bytes_record last;
     l.a.async_receive(rdma::no_data, last.handler());
@@ -568,8 +567,9 @@ TEST_CASE("poll() takes what is there and calls its handlers")
   }
 }
 
-// The classic bug of this field: arm, miss, sleep for ever. Random gaps, made by a thread that
-// races, so that completions come before, while and after the queue is armed.
+// Tests for lost wake-ups, where a completion arrives between the last poll and the arming of the
+// queue. A second thread sends after random delays, so that completions arrive before, during and
+// after the arming.
 TEST_CASE("no wake-up is lost in event mode")
 {
   mode_link l(rdma::completion_mode::event);
@@ -627,7 +627,7 @@ TEST_CASE("no wake-up is lost when another thread polls the same queue")
     l.a.async_receive(rdma::no_data, [&](error_code ec, std::size_t) { received += !ec; });
     l.b.async_send(rdma::no_data, [](error_code, std::size_t) {});
     if (i % 64 == 0)
-      stop = i > rounds / 2; // the second half has only what it is left with
+      stop = i > rounds / 2; // without the second poller in the second half
     while (received != i && std::chrono::steady_clock::now() < limit)
       std::this_thread::yield();
     if (received != i)

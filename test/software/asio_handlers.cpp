@@ -23,7 +23,7 @@
 #include <stdexcept>
 #include <thread>
 
-// When and where handlers run, and what keeps an io_context running.
+// Tests when and on which executor handlers run, and what keeps an io_context running.
 
 using namespace test;
 
@@ -40,7 +40,7 @@ struct initiation
 
 } // namespace
 
-TEST_CASE("an error that is found at once is not told inside the initiating call")
+TEST_CASE("handlers of immediate errors do not run inside the initiating call")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -67,12 +67,12 @@ TEST_CASE("an error that is found at once is not told inside the initiating call
   CHECK(calls == 0);
   REQUIRE(run_until(io, [&] { return calls == 6; }));
 
-  SECTION("from within a handler, too")
+  SECTION("from within a handler")
   {
     asio::post(io, start);
     REQUIRE(run_until(io, [&] { return calls == 12; }));
   }
-  SECTION("nor by an object that was closed or moved from")
+  SECTION("for an object that was closed or moved from")
   {
     lonely.close();
     asio::post(io, start);
@@ -86,11 +86,11 @@ TEST_CASE("an error that is found at once is not told inside the initiating call
   }
 }
 
-TEST_CASE("a handler does not run inside the initiating call when its message is already there")
+TEST_CASE("a handler does not run inside the initiating call when its message has arrived already")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
-  // All that is to be received is on its way, or here, when the receives are posted from handlers.
+  // All messages are sent before handlers post the receives.
   int sent = 0;
   for (int i = 0; i < 8; ++i)
     l.far.async_send(rdma::no_data, [&](error_code, std::size_t) { ++sent; });
@@ -113,7 +113,7 @@ TEST_CASE("a handler does not run inside the initiating call when its message is
   REQUIRE(run_until(l.io, [&] { return received == 8 && sent == 8; }));
 }
 
-TEST_CASE("handlers do not nest, whatever they start")
+TEST_CASE("handlers of operations started in handlers do not nest")
 {
   linked_pair l;
   rdma::registered_buffer buffer = buffer_of(l.near_context, "x");
@@ -137,11 +137,11 @@ TEST_CASE("handlers do not nest, whatever they start")
   REQUIRE(run_until(l.io, [&] { return left == 0; }));
 }
 
-TEST_CASE("run() returns when nothing is outstanding and stays while something is")
+TEST_CASE("run() returns only when no operation is outstanding")
 {
   linked_pair l;
   l.io.run_for(patience);
-  REQUIRE(l.io.stopped()); // nothing was
+  REQUIRE(l.io.stopped()); // nothing was outstanding
 
   rdma::registered_buffer buffer = l.near_context.allocate(8);
   bytes_record received;
@@ -157,7 +157,7 @@ TEST_CASE("run() returns when nothing is outstanding and stays while something i
   CHECK(received.ec == error_code());
 }
 
-TEST_CASE("a handler runs on the executor that it is bound to")
+TEST_CASE("a handler runs on its associated executor")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -176,7 +176,7 @@ TEST_CASE("a handler runs on the executor that it is bound to")
     l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
     REQUIRE(run_until(l.io, [&] { return ran; }));
   }
-  SECTION("another io_context, which it keeps running")
+  SECTION("another io_context, which the operation keeps running")
   {
     asio::io_context other;
     bool ran = false;
@@ -195,7 +195,7 @@ TEST_CASE("a handler runs on the executor that it is bound to")
     REQUIRE(run_out(other));
     CHECK(ran);
   }
-  SECTION("another io_context, with an error that is found at once")
+  SECTION("another io_context, for an immediate error")
   {
     asio::io_context other;
     error_code result;
@@ -215,14 +215,14 @@ TEST_CASE("a handler runs on the executor that it is bound to")
         pool, [&](error_code, std::size_t) { promise.set_value(std::this_thread::get_id()); }));
     l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
     REQUIRE(run_out(l.io));
-    pool.join(); // not before the handler ran
+    pool.join(); // returns only after the handler ran
     auto future = promise.get_future();
     REQUIRE(future.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
     CHECK(future.get() != std::this_thread::get_id());
   }
 }
 
-TEST_CASE("a queue pair made on a strand runs its handlers there")
+TEST_CASE("a queue pair on a strand runs its handlers there")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -246,7 +246,7 @@ TEST_CASE("a queue pair made on a strand runs its handlers there")
   CHECK(ran == 4);
 }
 
-TEST_CASE("a queue pair on a completion queue of another io_context keeps to its own executor")
+TEST_CASE("a queue pair runs its handlers on its executor when its completion queue is on another")
 {
   asio::io_context polling;
   asio::io_context io;
@@ -265,12 +265,12 @@ TEST_CASE("a queue pair on a completion queue of another io_context keeps to its
       ran = true;
     });
   io.run_for(std::chrono::milliseconds(5));
-  CHECK_FALSE(io.stopped()); // the handler will run here
+  CHECK_FALSE(io.stopped()); // the handler runs here
   b.async_send(rdma::no_data, [](error_code, std::size_t) {});
   REQUIRE(run_until(polling, io, [&] { return ran; }));
 }
 
-TEST_CASE("a queue pair on a thread_pool needs no io_context")
+TEST_CASE("a queue pair works on a thread_pool without an io_context")
 {
   asio::thread_pool pool(2);
   rdma::context context = make_context();
@@ -285,7 +285,8 @@ TEST_CASE("a queue pair on a thread_pool needs no io_context")
   CHECK(ran == 2);
 }
 
-TEST_CASE("a completion queue and an executor of other contexts are refused")
+TEST_CASE(
+  "the constructor fails with wrong_context when the completion queue is of another context")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -295,7 +296,7 @@ TEST_CASE("a completion queue and an executor of other contexts are refused")
   try
   {
     rdma::queue_pair refused(io, context, options);
-    FAIL("a queue pair was made");
+    FAIL("the constructor did not fail");
   }
   catch (const rdma::system_error& e)
   {
@@ -303,7 +304,7 @@ TEST_CASE("a completion queue and an executor of other contexts are refused")
   }
 }
 
-TEST_CASE("the allocator that a handler is bound to is used for it, and given back before it runs")
+TEST_CASE("the associated allocator is used and its memory is freed before the handler runs")
 {
   linked_pair l;
   int allocations = 0;
@@ -323,7 +324,7 @@ TEST_CASE("the allocator that a handler is bound to is used for it, and given ba
   REQUIRE(run_until(l.io, [&] { return ran == 1; }));
   CHECK(live == 0);
 
-  // also for an operation that comes to nothing
+  // also for an operation that fails at once
   l.near.async_send(
     buffer.first(0), asio::bind_allocator(counting_allocator<void*>(allocations, live), handler));
   REQUIRE(run_until(l.io, [&] { return ran == 2; }));
@@ -336,7 +337,7 @@ TEST_CASE("the allocator that a handler is bound to is used for it, and given ba
   CHECK(live == 0);
 }
 
-TEST_CASE("a handler's exception leaves run(), and nothing is lost")
+TEST_CASE("an exception of a handler leaves run() and loses no completion")
 {
   linked_pair l;
   int received = 0;
@@ -369,7 +370,7 @@ TEST_CASE("a handler's exception leaves run(), and nothing is lost")
   REQUIRE(run_out(l.io));
 }
 
-TEST_CASE("an io_context that was stopped goes on where it was when it is restarted")
+TEST_CASE("a stopped io_context continues after restart")
 {
   linked_pair l;
   int received = 0;
@@ -393,7 +394,7 @@ TEST_CASE("an io_context that was stopped goes on where it was when it is restar
   REQUIRE(run_out(l.io));
 }
 
-TEST_CASE("an operation that another thread starts wakes an io_context that waits")
+TEST_CASE("an operation started by another thread wakes a waiting io_context")
 {
   linked_pair l;
   auto guard = asio::make_work_guard(l.io);
@@ -401,7 +402,7 @@ TEST_CASE("an operation that another thread starts wakes an io_context that wait
   std::thread runner([&] { l.io.run_for(patience); });
   for (int i = 1; i <= 100; ++i)
   {
-    // Distinct objects, each used by this thread alone.
+    // Each object is used by this thread only.
     l.near.async_receive(rdma::no_data, [&](error_code, std::size_t) { ++received; });
     l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
     const auto limit = std::chrono::steady_clock::now() + patience;
@@ -416,7 +417,7 @@ TEST_CASE("an operation that another thread starts wakes an io_context that wait
   runner.join();
 }
 
-TEST_CASE("a receive that a write with immediate data consumed has received no bytes")
+TEST_CASE("a receive consumed by a write with immediate data reports zero bytes")
 {
   linked_pair l;
   rdma::memory_region target(l.far_context, 4096, exposed);
@@ -428,11 +429,11 @@ TEST_CASE("a receive that a write with immediate data consumed has received no b
     buffer_of(l.near_context, std::string(4096, 'w')), target.remote(), 7, written.handler());
   REQUIRE(run_until(l.io, [&] { return received.done() && written.done(); }));
   CHECK(received.ec == error_code());
-  CHECK(received.value() == 0); // not 4096, which the buffer does not hold
+  CHECK(received.value() == 0); // not 4096, which exceeds the buffer
   CHECK(text_of(target) == std::string(4096, 'w'));
 }
 
-TEST_CASE("type-erased completion handlers are completion handlers")
+TEST_CASE("operations accept any_completion_handler")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);

@@ -16,14 +16,14 @@
 #include <string>
 #include <vector>
 
-// What travels inside the work request (IBV_SEND_INLINE), seen where it is posted. That the user's
-// buffer may be used again at once is nothing that the library promises.
+// Tests which requests are posted with IBV_SEND_INLINE. The library does not promise that the
+// user's buffer is reusable at once.
 
 using namespace test;
 
 namespace {
 
-// Looks at all that the queue pairs of a context post.
+// Records all requests that the queue pairs of a context post.
 class posting_watch
 {
 public:
@@ -94,7 +94,8 @@ rdma::context with_device_limit(std::uint32_t size)
   return make_context(options);
 }
 
-// Sends so many bytes in every way there is and checks what was posted and what arrived.
+// Sends this number of bytes by every operation and checks the posted requests and the received
+// data.
 void check_inline(linked_pair& l, std::size_t size, bool expected)
 {
   CAPTURE(size, expected);
@@ -134,12 +135,12 @@ void check_inline(linked_pair& l, std::size_t size, bool expected)
   receive();
   l.near.async_write_with_immediate(text, target.remote(), 1, r.handler());
   run(true);
-  // The pieces together count.
+  // The total size of the buffers counts.
   const std::array<rdma::const_buffer, 2> pieces{text.first(size / 2), text.slice(size / 2)};
   receive();
   l.near.async_send(pieces, r.handler());
   run(true);
-  // Each request of a batch by itself.
+  // Each request of a batch counts separately.
   rdma::batch batch;
   batch.write(text, target.remote());
   l.near.async_submit(batch, r.handler());
@@ -152,7 +153,7 @@ void check_inline(linked_pair& l, std::size_t size, bool expected)
     CHECK(each.is_inline == expected);
   }
 
-  // What is read comes in and cannot be inside.
+  // Reads are never inline.
   std::memset(target.data(), 'i', size);
   l.near.async_read(back, target.remote(), r.handler());
   REQUIRE(run_until(l.io, [&] { return r.done(); }));
@@ -164,7 +165,7 @@ void check_inline(linked_pair& l, std::size_t size, bool expected)
 
 } // namespace
 
-TEST_CASE("sends and writes up to max_inline_data travel inside the work request, larger ones not")
+TEST_CASE("sends and writes are inline up to max_inline_data")
 {
   const std::uint32_t limit = GENERATE(1u, 64u, 220u, 512u);
   linked_pair l(with_inline(limit));
@@ -174,16 +175,16 @@ TEST_CASE("sends and writes up to max_inline_data travel inside the work request
   check_inline(l, limit + 1, false);
 }
 
-TEST_CASE("with no max_inline_data nothing travels inside the work request")
+TEST_CASE("no request is inline when max_inline_data is zero")
 {
   linked_pair l(with_inline(0));
   CHECK(l.near.options().max_inline_data == 0);
   check_inline(l, 1, false);
 }
 
-TEST_CASE("max_inline_data is lowered to what the device can do, and options() says so")
+TEST_CASE("options() returns the lowered max_inline_data when the device supports less")
 {
-  BOOST_RDMA_TEST_NEEDS(software_device); // which takes a limit from its settings
+  BOOST_RDMA_TEST_NEEDS(software_device); // its limit is configurable
   linked_pair l;
   l.near_context = with_device_limit(96);
   const std::uint32_t wanted = GENERATE(97u, 220u, 100'000u, UINT32_MAX);
@@ -193,15 +194,16 @@ TEST_CASE("max_inline_data is lowered to what the device can do, and options() s
   connect(l.near, l.far);
   const std::uint32_t limit = l.near.options().max_inline_data;
   CHECK(limit <= 96);
-  CHECK(limit >= 48); // halved until the device takes it, so at least half of what it can
+  CHECK(limit >= 48); // the library halves the value until the device accepts it, so it is at least
+                      // half of the limit
   CHECK(granted_inline(l.near) == limit);
   check_inline(l, limit, true);
   check_inline(l, limit + 1, false);
 }
 
-TEST_CASE("a device that takes nothing inline is given nothing inline")
+TEST_CASE("no request is inline when the device supports no inline data")
 {
-  BOOST_RDMA_TEST_NEEDS(software_device); // which takes a limit from its settings
+  BOOST_RDMA_TEST_NEEDS(software_device); // its limit is configurable
   linked_pair l;
   l.near_context = with_device_limit(0);
   l.near = rdma::queue_pair(l.io, l.near_context);

@@ -21,7 +21,8 @@
 #include <optional>
 #include <vector>
 
-// Every handler exactly once: cancelled, closed, destroyed, abandoned.
+// Tests that every handler is called exactly once, or destroyed, when operations are cancelled,
+// closed, destroyed or abandoned.
 
 using namespace test;
 
@@ -35,7 +36,7 @@ rdma::queue_pair_options of_depth_two()
   return options;
 }
 
-// Small enough to have many, and to see who was called in which order.
+// Records the order and the results of many handlers.
 struct outcomes
 {
   struct entry
@@ -70,7 +71,7 @@ struct outcomes
   }
 };
 
-// Counts how many of its copies are alive: a handler that holds one tells whether it was destroyed.
+// Counts its living copies; a handler that holds one shows when it is destroyed.
 struct witness
 {
   explicit witness(int& alive)
@@ -92,7 +93,7 @@ private:
 
 } // namespace
 
-TEST_CASE("a waiting operation is withdrawn by any cancellation, and the others keep their order")
+TEST_CASE("every cancellation type withdraws a waiting receive and the others keep their order")
 {
   const auto type = GENERATE(asio::cancellation_type::partial, asio::cancellation_type::total,
     asio::cancellation_type::terminal);
@@ -127,7 +128,7 @@ TEST_CASE("a waiting operation is withdrawn by any cancellation, and the others 
   }
 }
 
-TEST_CASE("waiting sends are withdrawn, too, and the rest arrive")
+TEST_CASE("cancellation withdraws a waiting send and the others arrive")
 {
   linked_pair l(of_depth_two());
   rdma::registered_buffer text = buffer_of(l.near_context, "abcdef");
@@ -147,7 +148,7 @@ TEST_CASE("waiting sends are withdrawn, too, and the rest arrive")
   CHECK(text_of(into.first(5)) == "abcef");
 }
 
-TEST_CASE("a posted operation is left alone by partial and total cancellation")
+TEST_CASE("partial and total cancellation do not affect a posted operation")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -163,8 +164,7 @@ TEST_CASE("a posted operation is left alone by partial and total cancellation")
   CHECK(r.ec == error_code());
 }
 
-TEST_CASE(
-  "a posted operation is ended by terminal cancellation, which takes the queue pair with it")
+TEST_CASE("terminal cancellation of a posted operation ends it and disconnects the queue pair")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -174,7 +174,7 @@ TEST_CASE(
   l.near.async_receive(buffer, asio::bind_cancellation_slot(signal.slot(), o.handler(1)));
   l.near.async_receive(buffer, o.handler(2));
   signal.emit(asio::cancellation_type::terminal);
-  CHECK(o.list.empty()); // not before the device has let go
+  CHECK(o.list.empty()); // the device has not released it yet
   CHECK_FALSE(l.near.is_connected());
   REQUIRE(run_until(l.io, [&] { return o.list.size() == 3; }));
   CHECK(o.each_once(3));
@@ -184,10 +184,10 @@ TEST_CASE(
   CHECK(l.near.is_open());
   CHECK(o.list[0].id == 0);
   CHECK(o.list[1].id == 1);
-  REQUIRE(run_out(l.io)); // and no timer is left behind
+  REQUIRE(run_out(l.io)); // no timer is left
 }
 
-TEST_CASE("cancelling what has completed does no harm, whatever the slot is used for since")
+TEST_CASE("cancellation of a completed operation has no effect on its reused slot")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -196,14 +196,14 @@ TEST_CASE("cancelling what has completed does no harm, whatever the slot is used
   l.near.async_receive(buffer, asio::bind_cancellation_slot(old_signal.slot(), first.handler()));
   l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
   REQUIRE(run_until(l.io, [&] { return first.done(); }));
-  bytes_record second; // takes the place of the first
+  bytes_record second; // reuses the slot of the first operation
   l.near.async_receive(buffer, second.handler());
   old_signal.emit(asio::cancellation_type::all);
   l.io.run_for(std::chrono::milliseconds(5));
   CHECK_FALSE(second.done());
   CHECK(l.near.is_connected());
 
-  SECTION("and when the queue pair is gone")
+  SECTION("after the queue pair is destroyed")
   {
     {
       rdma::queue_pair gone = std::move(l.near);
@@ -214,8 +214,7 @@ TEST_CASE("cancelling what has completed does no harm, whatever the slot is used
   }
 }
 
-TEST_CASE(
-  "an operation that ended with an error and was cancelled before its handler ran runs it once")
+TEST_CASE("cancellation of a failed operation before its handler runs has no effect")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -229,7 +228,7 @@ TEST_CASE(
   CHECK(l.near.is_connected());
 }
 
-TEST_CASE("cancelling from within a handler works on what waits and on what is posted")
+TEST_CASE("cancellation inside a handler works for waiting and posted operations")
 {
   linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -251,12 +250,12 @@ TEST_CASE("cancelling from within a handler works on what waits and on what is p
   CHECK(o.of(2) == asio::error::operation_aborted);
 }
 
-TEST_CASE("a coroutine waits for a message or a timer, whichever is first")
+TEST_CASE("operator|| of a waiting receive and a timer cancels the receive when the timer expires")
 {
   using namespace asio::experimental::awaitable_operators;
   linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(8);
-  // The receive queue is full: the third receive waits and can be withdrawn by itself.
+  // The receive queue is full, so the third receive waits and can be cancelled alone.
   outcomes o;
   l.near.async_receive(buffer, o.handler(0));
   l.near.async_receive(buffer, o.handler(1));
@@ -276,14 +275,14 @@ TEST_CASE("a coroutine waits for a message or a timer, whichever is first")
   CHECK(l.near.is_connected());
 }
 
-TEST_CASE("closing ends what is posted and what waits, sends and receives, once each")
+TEST_CASE("closing a queue pair ends all posted and waiting operations once")
 {
   linked_pair l(of_depth_two());
   rdma::registered_buffer buffer = l.near_context.allocate(8);
   outcomes o;
   for (int i = 0; i < 6; ++i)
     l.near.async_receive(buffer, o.handler(i));
-  for (int i = 6; i < 12; ++i) // the peer posts no receive: two are posted and not answered
+  for (int i = 6; i < 12; ++i) // the peer posts no receive, so two are posted and not acknowledged
     l.near.async_send(buffer, o.handler(i));
 
   SECTION("by close()")
@@ -303,7 +302,7 @@ TEST_CASE("closing ends what is posted and what waits, sends and receives, once 
   {
     asio::post(l.io, [gone = std::move(l.near)] {});
   }
-  SECTION("by being assigned to")
+  SECTION("by an assignment")
   {
     l.near = rdma::queue_pair(l.io, l.near_context);
   }
@@ -315,7 +314,7 @@ TEST_CASE("closing ends what is posted and what waits, sends and receives, once 
   REQUIRE(run_out(l.io));
 }
 
-TEST_CASE("a queue pair can be destroyed by a handler of its own")
+TEST_CASE("a queue pair can be destroyed by its own handler")
 {
   linked_pair l;
   std::optional<rdma::queue_pair> mortal(std::move(l.near));
@@ -336,7 +335,8 @@ TEST_CASE("a queue pair can be destroyed by a handler of its own")
   CHECK(o.of(1) == asio::error::operation_aborted);
 }
 
-TEST_CASE("operations on a closed queue pair are told so, even when it is destroyed right after")
+TEST_CASE(
+  "operations of a closed queue pair fail with closed even when it is destroyed directly after")
 {
   linked_pair l;
   rdma::registered_buffer buffer = l.near_context.allocate(8);
@@ -346,8 +346,8 @@ TEST_CASE("operations on a closed queue pair are told so, even when it is destro
     closed.close();
     CHECK_FALSE(closed.is_open());
     CHECK_FALSE(closed.is_connected());
-    closed.close();         // again
-    REQUIRE(run_out(l.io)); // it has left its completion queue
+    closed.close();         // a second time
+    REQUIRE(run_out(l.io)); // it has been removed from its completion queue
     closed.async_send(buffer, o.handler(0));
     closed.async_receive(buffer, o.handler(1));
   }
@@ -357,7 +357,7 @@ TEST_CASE("operations on a closed queue pair are told so, even when it is destro
   CHECK(o.of(1) == rdma::error::closed);
 }
 
-TEST_CASE("a handler of a closed queue pair that is never run is destroyed with its io_context")
+TEST_CASE("a handler of a closed queue pair is destroyed with an io_context that never runs")
 {
   int alive = 0;
   {
@@ -372,7 +372,7 @@ TEST_CASE("a handler of a closed queue pair that is never run is destroyed with 
   CHECK(alive == 0);
 }
 
-TEST_CASE("an object that was moved from says closed, and the new one works")
+TEST_CASE("a moved-from queue pair reports closed and the new one works")
 {
   linked_pair l;
   rdma::queue_pair moved = std::move(l.near);
@@ -395,7 +395,7 @@ TEST_CASE("an object that was moved from says closed, and the new one works")
   CHECK(l.near.is_connected());
 }
 
-TEST_CASE("an io_context that goes with operations outstanding destroys their handlers uncalled")
+TEST_CASE("destroying an io_context destroys the handlers of outstanding operations without a call")
 {
   int alive = 0;
   rdma::context context = make_context();
@@ -411,7 +411,7 @@ TEST_CASE("an io_context that goes with operations outstanding destroys their ha
     {
       a.async_receive(buffer, handler());
       a.async_send(buffer, handler());
-      b.async_send(buffer.first(0), handler()); // ended already
+      b.async_send(buffer.first(0), handler()); // has failed already
     }
     CHECK(alive == 15);
     SECTION("never run") {}
@@ -429,7 +429,7 @@ TEST_CASE("an io_context that goes with operations outstanding destroys their ha
   CHECK(alive == 0);
 }
 
-TEST_CASE("coroutines that own their queue pairs go with their io_context")
+TEST_CASE("coroutines that own their queue pairs are destroyed with their io_context")
 {
   int alive = 0;
   rdma::context context = make_context();
@@ -457,7 +457,7 @@ TEST_CASE("coroutines that own their queue pairs go with their io_context")
         co_await peer.async_send(buffer, asio::use_awaitable);
         co_await peer.async_receive(buffer, asio::use_awaitable);
       }
-      co_await peer.async_receive(buffer, asio::use_awaitable); // for ever
+      co_await peer.async_receive(buffer, asio::use_awaitable); // never completes
     };
     asio::co_spawn(io, serve(std::move(a), witness(alive)), asio::detached);
     asio::co_spawn(io, ask(std::move(b), witness(alive)), asio::detached);
@@ -468,7 +468,7 @@ TEST_CASE("coroutines that own their queue pairs go with their io_context")
   CHECK(context.pool_statistics().buffers == 0);
 }
 
-TEST_CASE("a peer that is destroyed ends what is outstanding with an error")
+TEST_CASE("outstanding operations fail when the peer is destroyed")
 {
   rdma::queue_pair_options impatient;
   impatient.timeout = 10;
@@ -494,7 +494,7 @@ TEST_CASE("a peer that is destroyed ends what is outstanding with an error")
   CHECK(l.near.diagnose().text().find(device_name()) != std::string::npos);
 }
 
-TEST_CASE("shared receives end when their queue and the queue pairs on it are gone")
+TEST_CASE("shared receives end when their queue and its queue pairs are destroyed")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
@@ -509,13 +509,13 @@ TEST_CASE("shared receives end when their queue and the queue pairs on it are go
   connect(*user, peer);
   rdma::registered_buffer buffer = context.allocate(8);
   outcomes o;
-  for (int i = 0; i < 4; ++i) // two are held by the device
+  for (int i = 0; i < 4; ++i) // two are posted to the device
     queue->async_receive_message(buffer, o.handler(i));
   queue.reset();
   REQUIRE(run_until(io, [&] { return o.list.size() == 2; }));
   CHECK(o.of(2) == asio::error::operation_aborted);
   CHECK(o.of(3) == asio::error::operation_aborted);
-  bytes_record sent; // the device still serves
+  bytes_record sent; // the device still receives
   peer.async_send(rdma::no_data, sent.handler());
   REQUIRE(run_until(io, [&] { return sent.done() && o.list.size() == 3; }));
   CHECK(sent.ec == error_code());
@@ -528,14 +528,14 @@ TEST_CASE("shared receives end when their queue and the queue pairs on it are go
   REQUIRE(run_out(io));
 }
 
-TEST_CASE("a closed shared receive queue says so, and stays out of the way of later queue pairs")
+TEST_CASE("a closed shared receive queue reports closed and does not affect later queue pairs")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
-  linked_pair l; // keeps the completion queue
+  linked_pair l; // keeps the completion queue alive
   rdma::shared_receive_queue queue(l.io, l.near_context);
   queue.close();
   REQUIRE(run_out(l.io));
-  rdma::queue_pair later(l.io, l.near_context); // takes its place in the completion queue
+  rdma::queue_pair later(l.io, l.near_context); // reuses its slot in the completion queue
   message_record closed;
   for (int i = 0; i < 2; ++i)
     queue.async_receive_message(rdma::no_data, closed.handler());
@@ -551,8 +551,7 @@ TEST_CASE("a closed shared receive queue says so, and stays out of the way of la
   CHECK(received.ec == error_code());
 }
 
-TEST_CASE(
-  "a waiting shared receive is withdrawn by cancellation, and one that the device holds is not")
+TEST_CASE("cancellation withdraws a waiting shared receive but not a posted one")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;

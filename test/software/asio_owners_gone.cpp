@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What becomes of things whose owner goes while others still use them.
+// Tests objects whose owner is destroyed while others still use them.
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
@@ -19,7 +19,7 @@
 
 using namespace test;
 
-TEST_CASE("messages that came by a queue pair which is then closed complete their shared receives")
+TEST_CASE("messages of a closed queue pair complete their shared receives")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
@@ -45,7 +45,7 @@ TEST_CASE("messages that came by a queue pair which is then closed complete thei
         ++ended;
         if (!ec && m.queue_pair_number == far.number())
           ++received;
-        far.close(); // with the others, or some of them, in the completion queue
+        far.close(); // some of the other messages are in the completion queue
       });
   bytes_record sent[4];
   for (bytes_record& each : sent)
@@ -56,7 +56,8 @@ TEST_CASE("messages that came by a queue pair which is then closed complete thei
       return std::all_of(
         std::begin(sent), std::end(sent), [](const bytes_record& r) { return r.done(); });
     }));
-  // What the device had taken is handed out; what it had not is there for the other queue pair.
+  // Messages that the device had received are delivered; the remaining receives serve the other
+  // queue pair.
   const auto taken = static_cast<std::size_t>(
     std::count_if(std::begin(sent), std::end(sent), [](const bytes_record& r) { return !r.ec; }));
   CHECK(taken != 0);
@@ -72,7 +73,7 @@ TEST_CASE("messages that came by a queue pair which is then closed complete thei
   CHECK(ended == 4);
 }
 
-TEST_CASE("a region stays registered for as long as a window is bound to it")
+TEST_CASE("a region stays registered while a window is bound to it")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   linked_pair l;
@@ -98,12 +99,12 @@ TEST_CASE("a region stays registered for as long as a window is bound to it")
   REQUIRE(run_until(l.io, [&] { return late.done(); }));
   CHECK(late.ec == rdma::wc_status::remote_access_error);
   CHECK(std::string(own.data(), 11) == "still open.");
-  // Nothing refers to the memory any more: it can be registered and exposed anew.
+  // Nothing refers to the memory now, so it can be registered and exposed again.
   rdma::memory_region again(l.far_context, own.data(), own.size(), exposed);
   CHECK(again.remote().size() == own.size());
 }
 
-TEST_CASE("a region stays registered for a window whose bind ended otherwise than with success")
+TEST_CASE("a region stays registered for a window whose bind failed")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy);
@@ -111,20 +112,20 @@ TEST_CASE("a region stays registered for a window whose bind ended otherwise tha
   auto region = std::make_optional<rdma::memory_region>(
     l.near_context, 4096, rdma::access::local_write | rdma::access::window_bind);
   rdma::memory_window window(l.near_context);
-  // The device has carried the bind out, but says so only when the send before it is through:
-  // never.
+  // The device has executed the bind but reports it only after the preceding send, which never
+  // completes.
   bytes_record sent;
   l.near.async_send(rdma::no_data, sent.handler());
   remote_record bound;
   l.near.async_bind_window(window, region->first(16), rdma::access::remote_write, bound.handler());
   l.near.close();
-  region.reset(); // does not leave a window behind that opens on nothing: checked by the sanitizers
+  region.reset(); // leaves no window without its memory; the sanitizers check this
   REQUIRE(run_until(l.io, [&] { return sent.done() && bound.done(); }));
   CHECK(sent.ec == asio::error::operation_aborted);
   CHECK(bound.ec == asio::error::operation_aborted);
 }
 
-TEST_CASE("a batch may go before the io_context that it is outstanding in")
+TEST_CASE("a submitted batch may be destroyed before its io_context")
 {
   rdma::context near_context = make_context();
   rdma::context far_context = make_context();

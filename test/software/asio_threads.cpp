@@ -22,7 +22,7 @@
 #include <thread>
 #include <vector>
 
-// Distinct objects in many threads, under load; most last_wqe_reporting with the thread sanitizer.
+// Tests distinct objects in many threads under load; most valuable with the thread sanitizer.
 
 using namespace test;
 
@@ -47,7 +47,7 @@ struct thread_group
   ~thread_group() { join(); }
 };
 
-// Until the other side sends a message without bytes.
+// Echoes messages until it receives a message without bytes.
 asio::awaitable<void> echo(rdma::queue_pair peer, std::atomic<int>& ended)
 {
   rdma::registered_buffer buffer = peer.context().allocate(256);
@@ -129,7 +129,7 @@ TEST_CASE("queue pairs on strands work in an io_context that four threads run")
   CHECK(right == pairs * rounds);
 }
 
-TEST_CASE("queue pairs in two io_contexts talk from two threads")
+TEST_CASE("queue pairs in two io_contexts exchange messages from two threads")
 {
   asio::io_context near_io;
   asio::io_context far_io;
@@ -154,7 +154,7 @@ TEST_CASE("queue pairs in two io_contexts talk from two threads")
   far_io.stop();
 }
 
-TEST_CASE("queue pairs are destroyed under load while others go on")
+TEST_CASE("queue pairs can be destroyed under load while others continue")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -175,7 +175,7 @@ TEST_CASE("queue pairs are destroyed under load while others go on")
   for (int i = 0; i < generations; ++i)
   {
     auto strand = asio::make_strand(io);
-    // One that lasts, one that is destroyed at its busiest.
+    // One pair that remains, and one that is destroyed under load.
     auto far_strand = asio::make_strand(io);
     rdma::queue_pair a(strand, context);
     rdma::queue_pair b(far_strand, context);
@@ -212,7 +212,7 @@ TEST_CASE("queue pairs are destroyed under load while others go on")
     && std::chrono::steady_clock::now() < limit)
     std::this_thread::yield();
   guard.reset();
-  group.join(); // run() returns by itself: nothing is left
+  group.join(); // run() returns because no work is left
   CHECK(io.stopped());
   CHECK(asked == generations);
   CHECK(ended == generations);
@@ -220,7 +220,7 @@ TEST_CASE("queue pairs are destroyed under load while others go on")
   CHECK(called == doomed_handlers);
 }
 
-TEST_CASE("operations are cancelled from their strand while others complete")
+TEST_CASE("operations can be cancelled on their strand while others complete")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -275,11 +275,11 @@ TEST_CASE("operations are cancelled from their strand while others complete")
   a.close();
   REQUIRE(run_until(io, [&] { return called == n; }));
   REQUIRE(run_out(io));
-  CHECK(called == n); // and nobody was called once more
+  CHECK(called == n); // no handler was called twice
   CHECK(aborted <= n / 2 + 4);
 }
 
-TEST_CASE("buffers of one pool are allocated and freed in many threads")
+TEST_CASE("many threads can allocate and free buffers of one pool")
 {
   rdma::context context = make_context();
   {
@@ -301,7 +301,7 @@ TEST_CASE("buffers of one pool are allocated and freed in many threads")
   CHECK(context.pool_statistics().bytes_allocated == 0);
 }
 
-TEST_CASE("queue pairs are made and destroyed in many threads on one io_context")
+TEST_CASE("many threads can create and destroy queue pairs on one io_context")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -321,8 +321,8 @@ TEST_CASE("queue pairs are made and destroyed in many threads on one io_context"
           ++made;
         }
       });
-    // For as long as any are made: those that are not yet flushed take room in the completion
-    // queue.
+    // Runs while queue pairs are created: completions that are not yet flushed occupy the
+    // completion queue.
     group.start(1,
       [&]
       {

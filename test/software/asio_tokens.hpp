@@ -27,14 +27,14 @@
 
 #include <future>
 
-// One operation with every kind of token. Compiled for each operation; the test cases are in
-// asio_tokens_*.cpp.
+// Tests one operation with every kind of token. It is compiled for each operation; the test cases
+// are in asio_tokens_*.cpp.
 
 namespace test {
 
 using awaiting_queue_pair = asio::use_awaitable_t<>::as_default_on_t<rdma::queue_pair>;
 
-// The queue pair of the direct executor type, for the paths that know it.
+// A queue pair with a concrete executor type, for code paths that depend on it.
 using io_queue_pair = rdma::basic_queue_pair<asio::io_context::executor_type>;
 
 template <class Operation, class Fixture, class... Token>
@@ -72,7 +72,7 @@ void take(Future& future, result<Value>& into)
     into.set({}, future.get());
 }
 
-// Prepares, lets `go` start the operation, runs until its result is there, and checks it.
+// Prepares the operation, starts it by `go`, waits for the result and checks it.
 template <class Operation, class QueuePair = rdma::queue_pair, class Go>
 void carry_out(const char* kind, Go go)
 {
@@ -127,8 +127,7 @@ void with_every_token()
   carry_out<Operation, awaiting_queue_pair>("the queue pair's own default",
     [](auto& f, auto& r)
     {
-      // What checks the outcome uses callbacks all the
-      // same.
+      // The check of the result uses callbacks.
       asio::co_spawn(f.io, await_into<Operation>(f, r), asio::detached);
     });
 
@@ -185,7 +184,7 @@ void with_every_token()
         asio::bind_cancellation_slot(signal.slot(), [&r](auto... a) { r.set(std::move(a)...); }));
       CHECK(signal.slot().has_handler());
     });
-  signal.emit(asio::cancellation_type::all); // long after: must find nothing
+  signal.emit(asio::cancellation_type::all); // after the completion; must have no effect
 
   carry_out<Operation>("consign",
     [](auto& f, auto& r)

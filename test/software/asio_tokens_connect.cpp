@@ -12,7 +12,7 @@ namespace {
 
 using namespace test;
 
-// What an accept completed with, whatever the queue pair's type.
+// The result of an accept, for any type of queue pair.
 struct accepted_peer
 {
   accepted_peer() = default;
@@ -27,7 +27,7 @@ struct accepted_peer
   std::shared_ptr<void> kept;
 };
 
-// A server and a client that is not connected yet, both with the executor type of `QueuePair`.
+// A server and an unconnected client, both with the executor type of `QueuePair`.
 template <class QueuePair>
 struct connecting_fixture
 {
@@ -38,8 +38,8 @@ struct connecting_fixture
   rdma::context client_context = make_context();
   acceptor_type acceptor{io, server_context, loopback()};
   QueuePair client{io, client_context};
-  result<accepted_peer> accepted; // where the acceptor is not what is tested
-  plain_record connected;         // likewise the client
+  result<accepted_peer> accepted; // used if the acceptor is not under test
+  plain_record connected;         // used if the client is not under test
 };
 
 struct connect_operation
@@ -96,12 +96,12 @@ struct accept_operation
 
 } // namespace
 
-TEST_CASE("connecting goes with every kind of token")
+TEST_CASE("async_connect accepts every kind of token")
 {
   with_every_token<connect_operation>();
 }
 
-TEST_CASE("accepting goes with every kind of token")
+TEST_CASE("async_accept accepts every kind of token")
 {
   with_every_token<accept_operation>();
 }

@@ -7,22 +7,22 @@
 
 #include "software/asio_tokens.hpp"
 
-TEST_CASE("receiving goes with every kind of token")
+TEST_CASE("async_receive accepts every kind of token")
 {
   test::with_every_token<test::receive_operation>();
 }
 
-TEST_CASE("receiving with all that is known of the message goes with every kind of token")
+TEST_CASE("async_receive_message accepts every kind of token")
 {
   test::with_every_token<test::receive_message_operation>();
 }
 
-TEST_CASE("submitting a batch goes with every kind of token")
+TEST_CASE("async_submit accepts every kind of token")
 {
   test::with_every_token<test::submit_operation>();
 }
 
-TEST_CASE("receiving from a shared queue goes with every kind of token")
+TEST_CASE("async_receive_message of a shared receive queue accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   test::with_every_token<test::shared_receive_operation>();

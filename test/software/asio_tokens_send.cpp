@@ -7,17 +7,17 @@
 
 #include "software/asio_tokens.hpp"
 
-TEST_CASE("sending goes with every kind of token")
+TEST_CASE("async_send accepts every kind of token")
 {
   test::with_every_token<test::send_operation>();
 }
 
-TEST_CASE("sending with immediate data goes with every kind of token")
+TEST_CASE("async_send_with_immediate accepts every kind of token")
 {
   test::with_every_token<test::send_with_immediate_operation>();
 }
 
-TEST_CASE("sending with invalidation goes with every kind of token")
+TEST_CASE("async_send_with_invalidate accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   test::with_every_token<test::send_with_invalidate_operation>();

@@ -7,18 +7,18 @@
 
 #include "software/asio_tokens.hpp"
 
-TEST_CASE("writing goes with every kind of token")
+TEST_CASE("async_write accepts every kind of token")
 {
   test::with_every_token<test::write_operation>();
 }
 
-TEST_CASE("writing with immediate data goes with every kind of token")
+TEST_CASE("async_write_with_immediate accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(write_with_immediate);
   test::with_every_token<test::write_with_immediate_operation>();
 }
 
-TEST_CASE("reading goes with every kind of token")
+TEST_CASE("async_read accepts every kind of token")
 {
   test::with_every_token<test::read_operation>();
 }

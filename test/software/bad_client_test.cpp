@@ -13,14 +13,14 @@
 #include <utility>
 #include <vector>
 
-// Acceptors and the clients that they should not be impressed by.
+// Tests acceptors with clients that violate the protocol.
 
 namespace {
 
 using namespace test;
 using rdma::detail::frame_type;
 
-// A description of a queue pair that exists, of a client that will not use it.
+// Provides the description of an existing queue pair that the client does not use.
 class bad_client
 {
 public:
@@ -49,7 +49,7 @@ rdma::acceptor_options hurried()
 
 } // namespace
 
-TEST_CASE("a bad request is answered, ends, and fails no accept")
+TEST_CASE("an acceptor answers a bad request with its error and no accept fails")
 {
   connect_fixture f;
   bad_client client(f);
@@ -61,7 +61,7 @@ TEST_CASE("a bad request is answered, ends, and fails no accept")
   std::string broken = good_request(client.endpoint());
   broken.replace(broken.find("qpn="), 4, "qpn=x");
 
-  // By a byte. Beast does not count the start line when it arrives in one piece.
+  // One byte above the limit. Beast does not count the start line when the header arrives at once.
   std::string large = good_request(client.endpoint());
   large.insert(large.size() - 2,
     "X: " + std::string(rdma::detail::upgrade_header_size_max + 1 - large.size() - 5, 'x')
@@ -93,10 +93,10 @@ TEST_CASE("a bad request is answered, ends, and fails no accept")
   }
   f.io.poll();
   CHECK(server.calls == 0);
-  CHECK(f.serves_a_good_client(server)); // by the accept that was outstanding all the time
+  CHECK(f.serves_a_good_client(server)); // by the accept that has been outstanding all the time
 }
 
-TEST_CASE("a client that vanishes at any step of connecting fails no accept")
+TEST_CASE("no accept fails when a client disconnects at any step of connecting")
 {
   connect_fixture f;
   bad_client client(f);
@@ -138,7 +138,7 @@ TEST_CASE("a client that vanishes at any step of connecting fails no accept")
   CHECK(f.serves_a_good_client(server));
 }
 
-TEST_CASE("good clients are served while bad ones sit there")
+TEST_CASE("an acceptor serves good clients while bad clients stay connected")
 {
   connect_fixture f;
   bad_client client(f);
@@ -160,7 +160,7 @@ TEST_CASE("good clients are served while bad ones sit there")
     CHECK(f.serves_a_good_client());
 }
 
-TEST_CASE("more silent clients than handshakes are allowed cannot keep a good one out")
+TEST_CASE("an acceptor evicts silent clients when the number of handshakes is at its limit")
 {
   rdma::acceptor_options options;
   options.handshakes_max = 4;
@@ -171,10 +171,10 @@ TEST_CASE("more silent clients than handshakes are allowed cannot keep a good on
   for (int i = 0; i < 12; ++i)
     idlers.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
   CHECK(f.serves_a_good_client(server));
-  CHECK(idlers.front().read_end()); // the first had to go
+  CHECK(idlers.front().read_end()); // the oldest handshake was evicted
 }
 
-TEST_CASE("a client that is too slow is dropped")
+TEST_CASE("an acceptor drops a client that exceeds the handshake time-out")
 {
   connect_fixture f(hurried());
   bad_client client(f);
@@ -193,7 +193,7 @@ TEST_CASE("a client that is too slow is dropped")
   CHECK(server.calls == 0);
 }
 
-TEST_CASE("a client that goes without a farewell is peer_lost, one that says bye peer_closed")
+TEST_CASE("operations end with peer_lost after a disconnect and with peer_closed after a bye frame")
 {
   connect_fixture f;
   for (const bool polite : {false, true})
@@ -208,7 +208,7 @@ TEST_CASE("a client that goes without a farewell is peer_lost, one that says bye
       peer.send(good_request(client.endpoint()));
       const std::string answer = peer.read_header();
       CHECK(status_of(answer) == "HTTP/1.1 101");
-      peer.send(std::string("\x77\0\0\0\0\0\0\3abc", 11)); // of a later version
+      peer.send(std::string("\x77\0\0\0\0\0\0\3abc", 11)); // a frame of a later version
       REQUIRE(confirm_as_client(peer, client.queue_pair(), answer));
       REQUIRE(run_until(f.io, [&] { return server.calls == 1; }));
       REQUIRE(!server.ec);
@@ -221,7 +221,7 @@ TEST_CASE("a client that goes without a farewell is peer_lost, one that says bye
   }
 }
 
-TEST_CASE("closing a queue pair says bye to the peer")
+TEST_CASE("closing a queue pair sends a bye frame to the peer")
 {
   connect_fixture f;
   bad_client client(f);
@@ -235,7 +235,7 @@ TEST_CASE("closing a queue pair says bye to the peer")
   CHECK(peer.read_frames() == std::vector{frame_type::bye});
 }
 
-TEST_CASE("a client that left while it waited for an accept is passed over")
+TEST_CASE("an accept skips a client that has disconnected while it waited")
 {
   connect_fixture f;
   bad_client client(f);
@@ -245,16 +245,17 @@ TEST_CASE("a client that left while it waited for an accept is passed over")
   early.send(good_request(client.endpoint()));
   const std::string answer = early.read_header();
   f.acceptor.cancel();
-  CHECK(confirm_as_client(early, client.queue_pair(), answer)); // finishes though nobody waits
+  CHECK(confirm_as_client(
+    early, client.queue_pair(), answer)); // the handshake completes although no accept waits
   early.send(frame_type::bye);
   CHECK(early.read_end());
   CHECK(f.serves_a_good_client());
 }
 
-TEST_CASE("a server whose queue pairs cannot be made refuses, and says so to its client")
+TEST_CASE("an acceptor refuses a client when it cannot create a queue pair")
 {
   rdma::acceptor_options options;
-  options.queue_pair.send_depth = 1u << 20; // beyond every device
+  options.queue_pair.send_depth = 1u << 20; // exceeds the limit of every device
   connect_fixture f(options);
   connect_fixture::accepted server;
   plain_record connected;

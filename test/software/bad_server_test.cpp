@@ -18,14 +18,14 @@
 #include <utility>
 #include <vector>
 
-// Clients and the servers that are none, or not any more.
+// Tests clients with servers that are not acceptors, violate the protocol or disconnect.
 
 namespace {
 
 using namespace test;
 using rdma::detail::frame_type;
 
-// A client of a server that does what the test says.
+// A client of a server that the test controls.
 struct bad_server_victim
 {
   explicit bad_server_victim(const rdma::queue_pair_options& options = {})
@@ -41,7 +41,7 @@ struct bad_server_victim
     return run_until(io, [&] { return connected.done(); });
   }
 
-  // Of a queue pair that exists: what a server might answer.
+  // Returns the description of an existing queue pair for the server's answer.
   rdma::endpoint_description endpoint() { return stranger.local_endpoint(); }
 
   asio::io_context io;
@@ -53,7 +53,7 @@ struct bad_server_victim
 
 } // namespace
 
-TEST_CASE("the client maps what a server answers to an error that tells")
+TEST_CASE("async_connect maps each answer of a server to its error")
 {
   bad_server_victim probe;
   const std::string good = good_answer(probe.endpoint());
@@ -91,11 +91,11 @@ TEST_CASE("the client maps what a server answers to an error that tells")
     CHECK(v.connected.calls == 1);
     CHECK(!v.client->is_connected());
     CHECK(v.client->diagnose().code == expected);
-    CHECK(peer.read_end()); // it hung up
+    CHECK(peer.read_end()); // the client has disconnected
   }
 }
 
-TEST_CASE("a server that vanishes at any step of connecting is peer_lost")
+TEST_CASE("async_connect fails with peer_lost when the server disconnects at any step")
 {
   bad_server_victim probe;
   const std::string answer = good_answer(probe.endpoint());
@@ -113,7 +113,8 @@ TEST_CASE("a server that vanishes at any step of connecting is peer_lost")
     INFO(sent);
     CHECK(v.connected.ec == error::peer_lost);
   }
-  // before it has read anything: the reset may come before the end of the stream, or instead of it
+  // The server disconnects before it reads: a reset may arrive before or instead of the end of the
+  // stream.
   plain_server server;
   bad_server_victim v;
   v.connect(server.endpoint());
@@ -122,7 +123,7 @@ TEST_CASE("a server that vanishes at any step of connecting is peer_lost")
   CHECK(v.connected.ec == error::peer_lost);
 }
 
-TEST_CASE("a server that vanishes once connected ends operations with peer_lost")
+TEST_CASE("operations end with peer_lost when a connected server disconnects")
 {
   plain_server server;
   bad_server_victim v;
@@ -140,7 +141,7 @@ TEST_CASE("a server that vanishes once connected ends operations with peer_lost"
   CHECK(received.ec == error::peer_lost);
 }
 
-TEST_CASE("frames that come at once are not lost")
+TEST_CASE("frames that arrive with the answer are processed")
 {
   plain_server server;
   bad_server_victim v;
@@ -157,7 +158,7 @@ TEST_CASE("frames that come at once are not lost")
   CHECK(received.ec == error::peer_closed);
 }
 
-TEST_CASE("a server that says nothing is given up after the time limit")
+TEST_CASE("async_connect fails with handshake_timeout when the server does not answer")
 {
   for (const bool half : {false, true})
   {
@@ -174,7 +175,7 @@ TEST_CASE("a server that says nothing is given up after the time limit")
   }
 }
 
-TEST_CASE("what connecting the socket says passes through as it is")
+TEST_CASE("async_connect returns the error of the TCP connect unchanged")
 {
   bad_server_victim v;
   tcp::endpoint nobody;
@@ -190,10 +191,11 @@ TEST_CASE("what connecting the socket says passes through as it is")
   plain_record again;
   v.client->async_connect(nobody, again.handler());
   REQUIRE(run_until(v.io, [&] { return again.done(); }));
-  CHECK(again.ec == error::already_connected); // it connects once, with or without success
+  CHECK(again.ec
+    == error::already_connected); // a queue pair connects only once, regardless of the result
 }
 
-TEST_CASE("connecting is cancelled by each type of cancellation, at each step")
+TEST_CASE("each cancellation type ends async_connect at each step")
 {
   for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
          asio::cancellation_type::total})
@@ -225,7 +227,7 @@ TEST_CASE("connecting is cancelled by each type of cancellation, at each step")
   }
 }
 
-TEST_CASE("cancelling after the connection stands leaves it alone")
+TEST_CASE("cancellation after the connection is established has no effect")
 {
   plain_server server;
   bad_server_victim v;
@@ -237,13 +239,12 @@ TEST_CASE("cancelling after the connection stands leaves it alone")
   REQUIRE(v.done());
   REQUIRE(!v.connected.ec);
   signal.emit(asio::cancellation_type::terminal);
-  // The farewell of a close that comes after the cancellation arrives: so nothing had ended before
-  // it.
+  // The bye frame of this close arrives, so nothing had ended before.
   v.client->close();
   CHECK(peer.read_frames() == std::vector{frame_type::bye});
 }
 
-TEST_CASE("a queue pair that is closed or destroyed while it connects aborts it")
+TEST_CASE("async_connect fails with operation_aborted when its queue pair is closed or destroyed")
 {
   for (const bool destroy : {false, true})
   {
@@ -269,7 +270,7 @@ TEST_CASE("a queue pair that is closed or destroyed while it connects aborts it"
   }
 }
 
-TEST_CASE("an io_context that is destroyed while its queue pair connects calls no handler")
+TEST_CASE("async_connect calls no handler when the io_context is destroyed")
 {
   const auto witness = std::make_shared<int>();
   for (int step = 0; step < 3; ++step)

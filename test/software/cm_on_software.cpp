@@ -24,7 +24,7 @@ rdma::context software_context()
 
 } // namespace
 
-TEST_CASE("RDMA-CM says that the software device has none")
+TEST_CASE("RDMA-CM functions fail with no_connection_manager on the software device")
 {
   asio::io_context io;
   const rdma::context context = software_context();
@@ -38,7 +38,7 @@ TEST_CASE("RDMA-CM says that the software device has none")
   CHECK(connected.ec == rdma::error::no_connection_manager);
   CHECK(rdma::likely_cause(connected.ec).find("software device") != std::string::npos);
 
-  // The queue pair has not been used up.
+  // The queue pair is still usable.
   rdma::queue_pair other(io, context);
   connect(peer, other);
   CHECK(peer.is_connected());
