@@ -10,7 +10,7 @@
 
 #include <utility>
 
-// What a higher floor keeps beside a queue pair, and a second queue pair to the same peer.
+// What a higher layer keeps beside a queue pair, and a second queue pair to the same peer.
 
 namespace rdma::detail {
 

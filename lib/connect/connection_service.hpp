@@ -27,12 +27,12 @@ namespace rdma::detail {
 class connection;
 class control_stream;
 
-// Runs everything of floor 3 on one background thread, for each execution context that connects.
+// Runs everything of layer 3 on one background thread, for each execution context that connects.
 //
 // A control connection is watched for as long as its queue pair lives. Were that a read on the
 // user's io_context, run() would not return while a connected queue pair exists, and a peer would
 // be taken for dead whenever a handler computes for long. As a rule, then: sockets and timers of
-// floor 3 live here, and only the user's handlers go to the user's executors. It also makes floor 3
+// layer 3 live here, and only the user's handlers go to the user's executors. It also makes layer 3
 // single-threaded.
 class connection_service : public boost::asio::execution_context::service
 {

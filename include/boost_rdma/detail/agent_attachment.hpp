@@ -25,7 +25,7 @@ enum class agent_channel_event
   over,  // the agent channel has ended; the text contains the reason
 };
 
-// State of a higher floor for a connected queue pair. The queue pair owns it, and it refers to the
+// State of a higher layer for a connected queue pair. The queue pair owns it, and it refers to the
 // queue pair weakly.
 class agent_attachment
 {

@@ -22,7 +22,7 @@ namespace rdma::detail {
 
 class queue_pair_core;
 
-// Defined in floor 3 (lib/connect), which connects queue pairs. async_connect is nevertheless a
+// Defined in layer 3 (lib/connect), which connects queue pairs. async_connect is nevertheless a
 // member of the queue pair because users of Asio expect it there. `core` is null if the queue pair
 // was moved from.
 void start_connect(const boost::asio::any_io_executor& executor,

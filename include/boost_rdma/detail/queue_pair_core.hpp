@@ -36,7 +36,7 @@ namespace rdma::detail {
 class device_impl;
 class shared_receive_core;
 
-// Monitors the peer while the queue pair is connected (floor 3). close() ends the monitoring
+// Monitors the peer while the queue pair is connected (layer 3). close() ends the monitoring
 // and notifies the peer. The guard calls queue_pair_core::disconnect() when the peer is gone.
 // Destroyed after the verbs queue pair, as librdmacm requires (rdma_destroy_id(3)).
 class connection_guard
@@ -108,7 +108,7 @@ public:
   };
   void connect(const endpoint_description& remote, error_code& ec, side which = side::unknown);
 
-  // Returns a description for one wire of the device, for floor 3. The queue pair may still move to
+  // Returns a description for one wire of the device, for layer 3. The queue pair may still move to
   // another device.
   endpoint_description offer(const boost::asio::ip::address& local, wire by, error_code& ec);
 
@@ -164,7 +164,7 @@ public:
   // Returns the reason of the end; operation_aborted if the queue pair was closed.
   [[nodiscard]] error_code end_reason() const;
 
-  // Returns the attachment of a higher floor. If there is none and the queue pair is connected,
+  // Returns the attachment of a higher layer. If there is none and the queue pair is connected,
   // `source` makes it. Otherwise returns null and sets ec.
   std::shared_ptr<agent_attachment> attachment_by(agent_attachment_source& source, error_code& ec);
 
