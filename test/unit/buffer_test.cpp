@@ -181,7 +181,7 @@ TEST_CASE("a batch records its operations in order and is reusable after clear")
   for (std::size_t i = 0; i < 5; ++i)
   {
     CHECK(batch.entries()[i].what.kind == kinds[i]);
-    CHECK(batch.entries()[i].first_piece == first[i]);
+    CHECK(batch.entries()[i].first_buffer == first[i]);
     CHECK(batch.entries()[i].sge_count == count[i]);
     CHECK(batch.entries()[i].no_data == (i == 3));
   }
