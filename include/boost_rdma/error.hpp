@@ -16,163 +16,184 @@
 
 namespace rdma {
 
-/// What every operation completes with, and functions that do not throw set.
+/// Result of all operations, and of functions that do not throw.
 using error_code = boost::system::error_code;
 
-/// What functions throw that have no error_code& parameter.
+/// Exception of functions without an error_code& parameter.
 using system_error = boost::system::system_error;
 
-/// Conditions of this library. What verbs calls return as errno stays in the system category.
+/// Errors of this library. Errno values of verbs calls are reported in the system category.
 enum class error
 {
-  /// No RDMA device fits what was asked for.
+  /// No RDMA device matches the request.
   no_device = 1,
-  /// The queue pair has no peer yet.
+  /// The queue pair is not connected yet.
   not_connected,
-  /// The queue pair has, or had, a peer already; a queue pair connects once.
+  /// The queue pair is connected, or was; a queue pair connects once.
   already_connected,
-  /// The I/O object was closed, or moved from.
+  /// The I/O object was closed or moved from.
   closed,
-  /// A buffer was registered in another context or protection domain than the queue pair's.
+  /// A buffer is registered in another context or protection domain than the queue pair's.
   wrong_context,
-  /// A buffer holds no bytes where the operation needs some.
+  /// A buffer has no bytes, but the operation requires some.
   empty_buffer,
-  /// More pieces in a buffer sequence than the queue pair was made for.
+  /// A buffer sequence has more buffers than the queue pair's options allow.
   too_many_buffers,
-  /// More bytes than the device's largest message.
+  /// The message is larger than the device's limit.
   message_too_large,
-  /// The remote range is smaller than what the operation would touch.
+  /// The remote range is smaller than the operation.
   remote_range_too_small,
-  /// Remote memory has no key for the device that the queue pair uses.
+  /// The remote memory has no key for the queue pair's device.
   no_remote_key,
-  /// A remote address that an atomic operation cannot use: 8 bytes, aligned to 8.
+  /// The remote address of an atomic operation is not a multiple of 8, or the range is smaller than
+  /// 8 bytes.
   misaligned_atomic,
-  /// More outstanding work than the device's queues can hold.
+  /// A queue depth is beyond the device's limit, or there are too many outstanding operations.
   queue_too_deep,
   /// A batch of no operations, or of more than the send queue can hold at once.
   bad_batch,
-  /// The region was registered without the right to be reached from remote.
+  /// The region was registered without rights for peers.
   not_exposed,
-  /// Rights that contradict each other or lack what they build on.
+  /// Access rights contradict each other, or a required right is missing.
   bad_access,
-  /// The pool reached its limit.
+  /// The memory pool reached its limit.
   pool_exhausted,
-  /// An endpoint description or a remote buffer handle that cannot be read.
+  /// An endpoint description or a remote buffer handle cannot be read.
   malformed_description,
-  /// The peer's endpoint and ours share no transport.
+  /// The two sides have no transport in common.
   no_common_transport,
-  /// The peer went away without closing.
+  /// The peer is gone without having closed the connection.
   peer_lost,
   /// The peer closed the connection.
   peer_closed,
-  /// The peer answered, but not as a boost_rdma acceptor does.
+  /// The peer did not answer as a boost_rdma acceptor does.
   not_an_acceptor,
-  /// The peer speaks another version of the bootstrap protocol.
+  /// The peer uses another version of the upgrade protocol.
   version_mismatch,
   /// The peer refused the connection.
   refused,
   /// The peer did not finish the handshake in time.
   handshake_timeout,
-  /// librdmacm, which connects by RDMA-CM, cannot be used here.
+  /// RDMA-CM (librdmacm) cannot be used on this host.
   no_connection_manager,
   /// No RDMA device, or no route from one, leads to the address.
   unreachable,
-  /// The address leads through another RDMA device than the one that the context opened.
+  /// The address leads through another RDMA device than the context's.
   other_device,
-  /// The device failed, or was removed.
+  /// The device failed or was removed.
   device_lost,
-  /// The object was made before fork(), in the parent process, and is of no use in this one.
+  /// The object was made in the parent process before fork(), and cannot be used in this process.
   forked,
-  /// The device has no GID for the local address: RDMA would take another network than the address
-  /// does.
+  /// The device has no GID for the local address: RDMA would use another network than the address.
   no_local_gid,
-  /// This side is reached by IPv4 and the peer by IPv6, or the other way round.
+  /// One side is reached by IPv4 and the other by IPv6.
   other_address_family,
   /// The device reported the queue pair as failed.
   queue_pair_failed,
-  /// The device reported the completion queue as failed; it tells of no more completions.
+  /// The device reported the completion queue as failed; it reports no more completions.
   completion_queue_failed,
   /// The device reported the shared receive queue as failed.
   shared_receive_queue_failed,
-  /// Both sides agreed on a transport, and no message got through on it.
+  /// Both sides agreed on a transport, but no message arrived on it.
   path_not_confirmed,
-  /// An alignment that is no power of two, or beyond what the pool has.
+  /// The alignment is not a power of two, or is beyond the pool's limit.
   bad_alignment,
-  /// Memory that was not allocated from this pool.
+  /// The memory was not allocated from this pool.
   not_pool_memory,
-  /// The memory does not hold that object, or no whole number of them.
+  /// The size of the memory does not fit the objects.
   wrong_size,
-  /// The address of the memory does not suit objects of that type.
+  /// The address of the memory is not aligned for objects of that type.
   misaligned,
   /// The memory was registered as const.
   read_only,
-  /// Elements that do not lie inside the memory.
+  /// The elements are not all inside the memory.
   out_of_range,
-  /// The remote buffer's owner did not give the right to do this.
+  /// The owner of the remote buffer did not grant the right.
   remote_right_missing,
-  /// The operation takes only buffers that are registered.
+  /// The operation accepts registered buffers only.
   not_registered,
   /// The peer's program grants no memory.
   no_lessor,
-  /// More bytes, regions or lifetime than the peer grants.
+  /// The request exceeds the peer's quota of bytes or regions.
   quota_exceeded,
-  /// The lease was released, was taken back, or its time is over.
+  /// The lease was released, handed over or taken back, or its lifetime has ended.
   lease_ended,
-  /// The peer's program does not take what it is lent.
+  /// The peer's program does not receive the memory that it is lent.
   inbox_full,
   /// The peer could not expose the memory.
   lease_failed,
-  /// The agents of the two sides talk to each other no more.
+  /// The agents of the two sides no longer communicate.
   agent_ended,
 };
 
-/// The outcome of a work request: ibv_wc_status, value for value (ibv_poll_cq(3)).
-/** likely_cause() says what most often leads to each. All but success take the queue pair to the
- * error state. */
+/// Result of a work request: ibv_wc_status, value for value (ibv_poll_cq(3)).
+/** likely_cause() returns the most frequent cause of each. All except success move the queue pair
+ * to the error state. */
 enum class wc_status
 {
-  success = 0, ///< it was carried out
-  local_length_error =
-    1, ///< IBV_WC_LOC_LEN_ERR: a message longer than the receive, or than the port carries
-  local_qp_operation_error = 2,  ///< IBV_WC_LOC_QP_OP_ERR: the queue pair cannot do what was asked
-  local_eec_operation_error = 3, ///< IBV_WC_LOC_EEC_OP_ERR: of reliable datagrams only
-  local_protection_error = 4,    ///< IBV_WC_LOC_PROT_ERR: a local buffer is not registered for this
-  flushed = 5, ///< IBV_WC_WR_FLUSH_ERR: the queue pair was in the error state before
-  memory_window_bind_error = 6, ///< IBV_WC_MW_BIND_ERR: the region or the window does not permit it
-  bad_response_error = 7,       ///< IBV_WC_BAD_RESP_ERR: the peer answered out of turn
-  local_access_error = 8, ///< IBV_WC_LOC_ACCESS_ERR: of a write with immediate data that came in
-  remote_invalid_request_error =
-    9, ///< IBV_WC_REM_INV_REQ_ERR: the peer's receive is too small, or it does not do this
-  remote_access_error = 10, ///< IBV_WC_REM_ACCESS_ERR: the peer did not expose the memory for this
-  remote_operation_error = 11,    ///< IBV_WC_REM_OP_ERR: the peer could not finish it
-  retry_exceeded = 12,            ///< IBV_WC_RETRY_EXC_ERR: the peer does not answer
-  rnr_retry_exceeded = 13,        ///< IBV_WC_RNR_RETRY_EXC_ERR: the peer has no receive posted
-  local_rdd_violation_error = 14, ///< IBV_WC_LOC_RDD_VIOL_ERR: of reliable datagrams only
-  remote_invalid_read_request_error = 15, ///< IBV_WC_REM_INV_RD_REQ_ERR: of reliable datagrams only
-  remote_aborted_error = 16,              ///< IBV_WC_REM_ABORT_ERR: of reliable datagrams only
-  invalid_eec_number = 17,                ///< IBV_WC_INV_EECN_ERR: of reliable datagrams only
-  invalid_eec_state = 18,                 ///< IBV_WC_INV_EEC_STATE_ERR: of reliable datagrams only
-  fatal_error = 19,                       ///< IBV_WC_FATAL_ERR: the device failed
-  response_timeout_error = 20, ///< IBV_WC_RESP_TIMEOUT_ERR: there was no response in time
-  general_error = 21,          ///< IBV_WC_GENERAL_ERR: the device says no more
+  /// The work request was carried out.
+  success = 0,
+  /// IBV_WC_LOC_LEN_ERR: the message is larger than the receive, or than the port's limit.
+  local_length_error = 1,
+  /// IBV_WC_LOC_QP_OP_ERR: the queue pair cannot carry out the request.
+  local_qp_operation_error = 2,
+  /// IBV_WC_LOC_EEC_OP_ERR: for reliable datagrams only.
+  local_eec_operation_error = 3,
+  /// IBV_WC_LOC_PROT_ERR: a local buffer is not registered for this operation.
+  local_protection_error = 4,
+  /// IBV_WC_WR_FLUSH_ERR: the queue pair was already in the error state.
+  flushed = 5,
+  /// IBV_WC_MW_BIND_ERR: the region or the window does not permit the bind.
+  memory_window_bind_error = 6,
+  /// IBV_WC_BAD_RESP_ERR: the peer sent an unexpected response.
+  bad_response_error = 7,
+  /// IBV_WC_LOC_ACCESS_ERR: a protection error of an incoming write with immediate data.
+  local_access_error = 8,
+  /// IBV_WC_REM_INV_REQ_ERR: the peer's receive is too small, or the peer does not support the
+  /// request.
+  remote_invalid_request_error = 9,
+  /// IBV_WC_REM_ACCESS_ERR: the peer did not expose the memory for this operation.
+  remote_access_error = 10,
+  /// IBV_WC_REM_OP_ERR: the peer could not complete the operation.
+  remote_operation_error = 11,
+  /// IBV_WC_RETRY_EXC_ERR: the peer does not answer.
+  retry_exceeded = 12,
+  /// IBV_WC_RNR_RETRY_EXC_ERR: the peer has no posted receive.
+  rnr_retry_exceeded = 13,
+  /// IBV_WC_LOC_RDD_VIOL_ERR: for reliable datagrams only.
+  local_rdd_violation_error = 14,
+  /// IBV_WC_REM_INV_RD_REQ_ERR: for reliable datagrams only.
+  remote_invalid_read_request_error = 15,
+  /// IBV_WC_REM_ABORT_ERR: for reliable datagrams only.
+  remote_aborted_error = 16,
+  /// IBV_WC_INV_EECN_ERR: for reliable datagrams only.
+  invalid_eec_number = 17,
+  /// IBV_WC_INV_EEC_STATE_ERR: for reliable datagrams only.
+  invalid_eec_state = 18,
+  /// IBV_WC_FATAL_ERR: the device failed.
+  fatal_error = 19,
+  /// IBV_WC_RESP_TIMEOUT_ERR: no response arrived in time.
+  response_timeout_error = 20,
+  /// IBV_WC_GENERAL_ERR: the device reports no details.
+  general_error = 21,
 };
 
-/// The category of rdma::error.
+/// Returns the category of rdma::error.
 const boost::system::error_category& error_category() noexcept;
 
-/// The category of rdma::wc_status. A flushed work request equals asio::error::operation_aborted
-/// as a condition (std::errc::operation_canceled), because that is what became of it.
+/// Returns the category of rdma::wc_status.
+/** A flushed work request compares equal to asio::error::operation_aborted (the condition
+ * std::errc::operation_canceled), because it was cancelled. */
 const boost::system::error_category& wc_category() noexcept;
 
-/// By which an rdma::error turns into an error_code.
+/// Converts an rdma::error to an error_code.
 error_code make_error_code(error value) noexcept;
 
-/// By which an rdma::wc_status turns into an error_code.
+/// Converts an rdma::wc_status to an error_code.
 error_code make_error_code(wc_status value) noexcept;
 
-/// What most often causes this error, and what to do about it, in one or two sentences.
-/** Empty where nothing more can be said than the error's own message. Safe to call from any thread.
- */
+/// Returns the most frequent cause of an error and its remedy, in one or two sentences.
+/** Empty if there is nothing to add to the error's message. Safe to call from any thread. */
 std::string likely_cause(const error_code& ec);
 
 } // namespace rdma

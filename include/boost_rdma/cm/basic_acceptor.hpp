@@ -22,34 +22,42 @@
 
 namespace rdma::cm {
 
-/// Listens by RDMA-CM (librdmacm) for any program that connects by it: cm::async_connect(),
+/// Listens by RDMA-CM (librdmacm) for any program that connects by RDMA-CM: cm::async_connect(),
 /// rdma_connect(3).
 /**
- * It is opened on an address of an RDMA device's network interface, or the unspecified one
- * (0.0.0.0): then clients that come by another device than the domain's are rejected. What can go
- * wrong: error::no_connection_manager, also for a domain that has the software device alone;
- * error::unreachable for an address that no RDMA device has; error::other_device; or what librdmacm
- * said (rdma_bind_addr(3), rdma_listen(3)).
+ * The acceptor is opened on an address of an RDMA device's network interface, or on the unspecified
+ * address (0.0.0.0). With the latter, clients that arrive through another device than the domain's
+ * are rejected.
  *
  * @par Opening and closing
  * @code
  * basic_acceptor(executor, domain, endpoint, options = cm::acceptor_options())
  * basic_acceptor(executor, domain, endpoint, options, ec)
  * @endcode
- * For the executor an execution context will do (an io_context), and for the domain a context. Port
- * 0 takes one that is free; local_endpoint() returns it. Opening one throws system_error, or sets
- * ec; then it is as one that was closed.
+ * The executor may also be an execution context (an io_context), and the domain a context. Port 0
+ * selects a free port; local_endpoint() returns it. On failure the constructor throws system_error,
+ * or sets ec and leaves the acceptor in the state of a closed one.
  *
- * close(), as destruction, rejects the clients that have not been accepted, but for those whose
- * request somebody holds, and ends accepts with operation_aborted; cancel() ends the accepts alone,
- * and has the clients wait.
+ * @par
+ * close() and the destructor reject the clients that have not been accepted, except clients whose
+ * request is held by the program. Accepts end with operation_aborted. cancel() ends only the
+ * accepts, and the clients continue to wait.
  *
- * The device's events are handled on a thread of the library's own, as rdma::basic_acceptor's TCP
- * is; handlers are never called there.
+ * @par Errors of opening
+ * @li error::no_connection_manager: RDMA-CM is not available, or the domain has only the software
+ *     device.
+ * @li error::unreachable: no RDMA device has the address.
+ * @li error::other_device: the address belongs to another RDMA device than the domain's.
+ * @li the error of librdmacm (rdma_bind_addr(3), rdma_listen(3)).
  *
- * On iWARP the client has to send first (RFC 6581, 4.1), and its first message must find a receive:
- * accept it into a queue pair that has one, by async_get_request() and
- * basic_connection_request::async_accept(), or have receives come from a shared receive queue.
+ * @par Threads
+ * A thread of the library handles the events of RDMA-CM, as it does for the TCP connections of
+ * rdma::basic_acceptor. Handlers are never called on it.
+ *
+ * @par iWARP
+ * The client must send first (RFC 6581, 4.1), and its first message requires a posted receive.
+ * Accept it into a queue pair that has one, by async_get_request() and
+ * basic_connection_request::async_accept(), or use a shared receive queue.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe. The context may run on any number of threads.
@@ -59,13 +67,13 @@ class basic_acceptor
   : public rdma::detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>
 {
 public:
-  /// What handlers run on that have no executor of their own, and accepted queue pairs.
+  /// The executor type, for handlers without an associated executor and for accepted queue pairs.
   using executor_type = Executor;
 
-  /// What clients are accepted as.
+  /// The queue pair type of accepted clients.
   using queue_pair_type = basic_queue_pair<Executor>;
 
-  /// What async_get_request() gives.
+  /// Result of async_get_request().
   using request_type = basic_connection_request<Executor>;
 
   /// Rebinds the type to another executor.
@@ -79,23 +87,26 @@ public:
   using rdma::detail::basic_listener<Executor, detail::acceptor_core,
     acceptor_options>::basic_listener;
 
-  /// Accepts the next client, with acceptor_options::data for an answer.
+  /// Accepts the next client and answers with acceptor_options::data.
   /**
-   * Any number of accepts may be outstanding; the oldest is served first. Where a request is waited
-   * for as well, that comes first.
+   * Any number of accepts may be outstanding; the oldest one receives the next client. Outstanding
+   * async_get_request() operations take precedence.
+   *
+   * A failure of a client does not end the accept. It is logged (see rdma::basic_acceptor).
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
-   * The queue pair lives on the acceptor's executor. With an error it is as one that was moved
-   * from.
+   * The queue pair has the acceptor's executor. If there is an error, it is in the state of an
+   * object that was moved from.
    *
-   * What can go wrong: operation_aborted; error::closed. A client's failure is no error of the
-   * accept; it is logged (see rdma::basic_acceptor).
+   * @par Errors
+   * @li operation_aborted: the accept was cancelled, or the acceptor was closed during it.
+   * @li error::closed: the acceptor was closed or moved from before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total withdraw the accept. No client is lost by it.
+   * terminal, partial and total withdraw the accept. No client is lost.
    */
   template <boost::asio::completion_token_for<void(error_code, queue_pair_type)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -111,18 +122,21 @@ public:
   /// Waits for the next client and leaves the answer to the program
   /// (RDMA_CM_EVENT_CONNECT_REQUEST).
   /**
-   * Any number may be outstanding; the oldest is served first, and all before accepts.
+   * Any number of these operations may be outstanding; the oldest one receives the next client.
+   * They take precedence over accepts.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::cm::basic_connection_request<Executor>) @endcode
-   * With an error the request is as one that was answered.
+   * If there is an error, the request is in the state of an answered one.
    *
-   * What can go wrong: operation_aborted; error::closed.
+   * @par Errors
+   * @li operation_aborted: the operation was cancelled, or the acceptor was closed during it.
+   * @li error::closed: the acceptor was closed or moved from before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total withdraw the operation. No client is lost by it.
+   * terminal, partial and total withdraw the operation. No client is lost.
    */
   template <boost::asio::completion_token_for<void(error_code, request_type)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
