@@ -5,15 +5,15 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What RDMA there is on this machine, and what would stop it or slow it down:
+// Shows the RDMA capabilities of this machine, and everything that stops RDMA or slows it down:
 //
-//   rdma_info                      libraries, devices, ports, GIDs and limits, and what the doctor
-//   minds rdma_info --doctor             all that the doctor finds: what was seen, why it matters,
-//   the remedy rdma_info --for ADDRESS        the device and GID that the library uses for a peer,
-//   or an address of this host rdma_info --test               passes a message over each device
+//   rdma_info                  libraries, devices, ports, GIDs, limits, and the severe findings
+//   rdma_info --doctor         all findings: the observation, its consequence and the remedy
+//   rdma_info --for ADDRESS    the device and GID that the library uses for a peer or a local
+//   address rdma_info --test           passes a message over each device
 //
-// --json prints the same for programs. The exit code is 1 when the doctor finds something that
-// stops RDMA, or a test fails; 0 otherwise.
+// --json prints the same for programs. The exit code is 1 if the doctor finds something that stops
+// RDMA, or if a test fails, otherwise 0.
 
 #include "info/choice.hpp"
 #include "info/doctor.hpp"
@@ -46,7 +46,7 @@ std::string why_no_address(const std::string& text)
 {
   boost::system::error_code ec;
   boost::asio::ip::make_address(text, ec);
-  return ec ? text + " is no IP address" : std::string();
+  return ec ? text + " is not an IP address" : std::string();
 }
 
 int show(const settings& how)
@@ -88,20 +88,22 @@ int show(const settings& how)
 int main(int argc, char** argv)
 {
   settings how;
-  CLI::App app("What RDMA there is on this machine, and what would stop it or slow it down.");
-  app.add_flag("--doctor", how.doctor, "all that would stop RDMA or slow it down, and the remedy");
-  auto* addresses = app
-                      .add_option("--for", how.addresses,
-                        "the device and GID that the library uses for this peer, or this address "
-                        "of the host (may be repeated)")
-                      ->type_name("ADDRESS")
-                      ->check(CLI::Validator(why_no_address, ""));
-  auto* test = app.add_flag("--test", how.test, "passes a message over each device");
+  CLI::App app("Shows the RDMA capabilities of this machine, and everything that stops RDMA or "
+               "slows it down.");
+  app.add_flag("--doctor", how.doctor, "show all findings, with their consequences and remedies");
+  auto* addresses =
+    app
+      .add_option("--for", how.addresses,
+        "show the device and GID that the library uses for this peer, or for this address "
+        "of the host (may be repeated)")
+      ->type_name("ADDRESS")
+      ->check(CLI::Validator(why_no_address, ""));
+  auto* test = app.add_flag("--test", how.test, "pass a message over each device");
   app.add_flag("--json", how.json, "print JSON");
   app
     .add_option("--root", how.root,
-      "look at the /proc and /sys below this directory instead, as far as files tell: a copy of "
-      "another machine's")
+      "read /proc and /sys below this directory, for example a copy from "
+      "another machine")
     ->type_name("DIRECTORY")
     ->check(CLI::ExistingDirectory)
     ->excludes(addresses)

@@ -12,7 +12,7 @@
 
 namespace info {
 
-// What doctor.cpp lists, one function a check.
+// The checks that doctor.cpp lists, one function each.
 
 findings check_default(const machine& on);
 findings check_devices(const machine& on);
@@ -54,7 +54,7 @@ findings check_container(const machine& on);
 findings check_software_addresses(const machine& on);
 findings check_software_test(const machine& on);
 
-/// "cannot tell ...: reason".
+/// Returns a finding "cannot tell ...: reason".
 finding cannot_tell(const std::string& what, const std::string& reason, std::string why = {});
 
 } // namespace info

@@ -16,12 +16,12 @@
 #include <cstring>
 #include <string_view>
 
-// Which devices there are, and whether this process gets at them.
+// Checks which devices exist and if this process can access them.
 
 namespace info {
 namespace {
 
-// Network drivers whose cards have RDMA by another module of the kernel's.
+// Network drivers whose cards support RDMA through another kernel module.
 struct rdma_module
 {
   std::string_view network;
@@ -37,7 +37,7 @@ constexpr std::array rdma_modules{
   rdma_module{"mana", "mana_ib"},
 };
 
-// The file of a device below /dev; empty where the kernel has none.
+// Returns the file of a device in /dev, or an empty string if the kernel has none.
 std::string file_of(const machine& on, const std::string& device)
 {
   for (const std::string& name : on.files.names("/sys/class/infiniband_verbs"))
@@ -57,19 +57,19 @@ finding of_file(const machine& on, const std::string& file, const std::string& w
   switch (const int error = on.why_not_open(file); error)
   {
   case 0:
-    return {level::ok, file + (on.files.is_own() ? " can be opened" : " is there"), {}, {}};
+    return {level::ok, file + (on.files.is_own() ? " can be opened" : " exists"), {}, {}};
   case ENOENT:
     return {level::stops, "there is no file " + file, what,
       in_container(on)
         ? "start the container with --device " + file + " --ulimit memlock=-1"
         : "udevadm trigger --subsystem-match=infiniband_verbs --subsystem-match=misc; "
-          "in a container: start it with --device "
+          "in a container, start it with --device "
           + file};
   case EACCES:
   case EPERM:
-    return {level::stops, file + " may not be read and written: " + std::strerror(error), what,
+    return {level::stops, file + " is not readable and writable: " + std::strerror(error), what,
       "add the user to the group that owns it (ls -l " + file
-        + "; usermod -aG rdma USER), or a udev rule: KERNEL==\""
+        + "; usermod -aG rdma USER), or add a udev rule: KERNEL==\""
         + (file.ends_with("rdma_cm") ? "rdma_cm" : "uverbs*")
         + "\", GROUP=\"rdma\", MODE=\"0660\""};
   default:
@@ -90,9 +90,9 @@ findings check_default(const machine& on)
   {
     if (std::ranges::any_of(
           on.devices, [](const device_report& each) { return !each.is_nic() && !each.usable; }))
-      return {}; // check_software_addresses tells
-    return {{level::stops, "no context can be made: " + chosen.trouble,
-      "every program that uses this library begins with one", wish}};
+      return {}; // check_software_addresses reports this
+    return {{level::stops, "a context cannot be created: " + chosen.trouble,
+      "every program that uses this library needs a context", wish}};
   }
   const std::string name = rdma::software::device_name;
   if (chosen.device != name)
@@ -104,7 +104,7 @@ findings check_default(const machine& on)
     return {{level::ok, "programs get " + name + " (no NIC: " + chosen.why_no_nic + ')', {}, {}}};
   return {
     {level::note, "programs get " + name + " (" + chosen.why_no_nic + "), and not " + (*idle)->name,
-      "the NIC could be used", wish}};
+      "the NIC is not used", wish}};
 }
 
 findings check_devices(const machine& on)
@@ -115,11 +115,11 @@ findings check_devices(const machine& on)
   std::string load = "modprobe rdma_rxe && ";
   if (on.files.exists("/sys/module/rdma_rxe"))
   {
-    seen += " (Soft-RoCE is loaded, and no device of it was made)";
+    seen += " (Soft-RoCE is loaded but has no device)";
     load.clear();
   }
-  return {{level::note, seen, "nothing is wrong with that: programs use the software device, soft0",
-    "to try the kernel's verbs without a NIC: " + load
+  return {{level::note, seen, "this is not an error: programs use the software device, soft0",
+    "to use the kernel's verbs without a NIC: " + load
       + "rdma link add rxe0 type rxe netdev INTERFACE"}};
 }
 
@@ -134,7 +134,7 @@ findings check_drivers(const machine& on)
     if (known == rdma_modules.end() || on.files.exists(device + "/infiniband"))
       continue;
     result.push_back({level::note, name + " (" + *driver + ") has no RDMA device",
-      "many cards of this driver are capable of RDMA, and its module may not be loaded",
+      "many cards with this driver support RDMA; the RDMA module may not be loaded",
       std::string("modprobe ") + known->rdma});
   }
   return result;
@@ -147,8 +147,8 @@ findings check_libraries(const machine& on)
   if (on.verbs->usable())
     return {{level::ok, "loaded " + on.verbs->path, {}, {}}};
   return {{on.has_nic() ? level::stops : level::note, on.verbs->reason,
-    on.has_nic() ? "NICs are reached through libibverbs"
-                 : "NICs would be reached through libibverbs; there is none here",
+    on.has_nic() ? "libibverbs is required for NICs"
+                 : "libibverbs is required for NICs; this machine has none",
     std::getenv("BOOST_RDMA_LIBIBVERBS") != nullptr ? "unset BOOST_RDMA_LIBIBVERBS"
                                                     : "apt install libibverbs1 ibverbs-providers"}};
 }
@@ -160,11 +160,10 @@ findings check_device_files(const machine& on)
   {
     const std::string file = file_of(on, nic->name);
     if (file.empty())
-      result.push_back(
-        {level::stops, "the kernel has " + nic->name + ", and no verbs interface for it",
-          "programs reach a device by /dev/infiniband/uverbsN", "modprobe ib_uverbs"});
+      result.push_back({level::stops, "the kernel has no verbs interface for " + nic->name,
+        "programs access a device through /dev/infiniband/uverbsN", "modprobe ib_uverbs"});
     else
-      result.push_back(of_file(on, file, nic->name + " is reached by it"));
+      result.push_back(of_file(on, file, "programs access " + nic->name + " through it"));
   }
   return result;
 }
@@ -178,7 +177,7 @@ findings check_opening(const machine& on)
       continue;
     const std::string file = file_of(on, nic->name);
     if (file.empty() || on.why_not_open(file) != 0)
-      continue; // check_device_files tells
+      continue; // check_device_files reports this
     result.push_back(
       {level::stops, nic->name + ": " + nic->remark, "the library cannot use this device",
         nic->remark.find("ibverbs-providers") != std::string::npos ? "apt install ibverbs-providers"
@@ -192,11 +191,11 @@ findings check_connection_manager(const machine& on)
   if (!on.has_nic())
     return {};
   constexpr char matters[] =
-    "rdma::cm::acceptor and rdma::cm::async_connect need it, and so do all connections of iWARP; "
-    "acceptors and async_connect do without";
+    "rdma::cm::acceptor and rdma::cm::async_connect need it, and all iWARP connections; "
+    "rdma::acceptor and rdma::queue_pair::async_connect do not";
   if (!on.files.exists("/sys/class/misc/rdma_cm"))
     return {
-      {level::note, "the kernel's module rdma_ucm is not loaded", matters, "modprobe rdma_ucm"}};
+      {level::note, "the kernel module rdma_ucm is not loaded", matters, "modprobe rdma_ucm"}};
   finding file = of_file(on, "/dev/infiniband/rdma_cm", matters);
   if (file.how != level::ok)
   {
@@ -223,9 +222,9 @@ findings check_several_devices(const machine& on)
   }
   return {{level::note, "there are several RDMA devices: " + names,
     "a context opens one of them" + (chosen.empty() ? "" : ", here " + chosen)
-      + "; RDMA-CM takes the one that the route to the address leads through, which may be another",
-    "choose by BOOST_RDMA_DEVICE=NAME or context_options::device; rdma_info --for ADDRESS tells "
-    "what an address gets"}};
+      + "; RDMA-CM uses the device of the route to the address, which may be another one",
+    "select one with BOOST_RDMA_DEVICE=NAME or context_options::device; rdma_info --for ADDRESS "
+    "shows the device for an address"}};
 }
 
 findings check_emulated_devices(const machine& on)
@@ -233,11 +232,10 @@ findings check_emulated_devices(const machine& on)
   findings result;
   for (const device_report* nic : on.nics())
     if (nic->emulated)
-      result.push_back(
-        {level::note, nic->name + " is made by the kernel in software (" + nic->driver + ')',
-          "it is good for trying verbs; its speed says nothing about a NIC, and some things are "
-          "different (doc/rdma_vm.md)",
-          {}});
+      result.push_back({level::note, nic->name + " is emulated by the kernel (" + nic->driver + ')',
+        "it is useful for tests; its speed is not that of a NIC, and some functions are "
+        "different (doc/rdma_vm.md)",
+        {}});
   return result;
 }
 
@@ -246,8 +244,7 @@ findings check_container(const machine& on)
   if (!in_container(on))
     return {};
   return {{level::ok,
-    "this is a container, which has the devices, limits and system calls that it was given", {},
-    {}}};
+    "this is a container, with its own devices, limits and permitted system calls", {}, {}}};
 }
 
 } // namespace info

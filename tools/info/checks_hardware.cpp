@@ -12,12 +12,12 @@
 #include <cstdio>
 #include <map>
 
-// Processors, and how NICs are attached to them.
+// Checks of the processors and of the NICs' attachment to them.
 
 namespace info {
 namespace {
 
-// Those that this process may run on.
+// Returns the processors on which this process may run.
 std::vector<unsigned> processors_allowed(const file_tree& files)
 {
   const auto status = files.read("/proc/self/status").text;
@@ -25,7 +25,7 @@ std::vector<unsigned> processors_allowed(const file_tree& files)
                 : std::vector<unsigned>();
 }
 
-// "16.0 GT/s PCIe" is 16.
+// Returns 16 for "16.0 GT/s PCIe".
 double number_in(const std::string& text)
 {
   double result = 0;
@@ -45,13 +45,15 @@ findings check_processors(const machine& on)
     return {{level::ok, "this process may run on " + std::to_string(allowed.size()) + " processors",
       {}, {}}};
   return {{level::slows, "this process may run on one processor",
-    "who polls for completions keeps the only processor from whoever is to send them",
-    "completion_mode::event; or more processors (taskset -p, the container's --cpuset-cpus)"}};
+    "a thread that polls for completions blocks the threads that produce them",
+    "use completion_mode::event, or permit more processors (taskset -p, the container's "
+    "--cpuset-cpus)"}};
 }
 
 findings check_processor_quota(const machine& on)
 {
-  // Of cgroup 2, whose line begins with "0::"; the tightest of the group's and its parents'.
+  // Only cgroup 2, whose line begins with "0::". The lowest limit of the group and its parents
+  // applies.
   const std::string groups = on.files.read("/proc/self/cgroup").text.value_or("");
   const std::size_t line = groups.find("0::");
   if (line == std::string::npos)
@@ -79,13 +81,13 @@ findings check_processor_quota(const machine& on)
   if (where.empty())
     return {};
   char seen[64];
-  std::snprintf(seen, sizeof seen, "this process has %.2f processors' time at most", least);
+  std::snprintf(seen, sizeof seen, "this process has at most the time of %.2f processors", least);
   return {{least < 2 ? level::slows : level::ok, std::string(seen) + " (" + where + ')',
     least < 2
-      ? "polling for completions uses it up, and then the kernel stops the process for a while"
+      ? "polling for completions consumes the quota, and the kernel then suspends the process"
       : "",
     least < 2
-      ? "completion_mode::event; or a larger quota (docker run --cpus, CPUQuota= of systemd)"
+      ? "use completion_mode::event, or a larger quota (docker run --cpus, CPUQuota= of systemd)"
       : ""}};
 }
 
@@ -105,20 +107,20 @@ findings check_governor(const machine& on)
       }
     }
   if (governors.empty())
-    return {cannot_tell("how fast processors run",
-      "the kernel does not set their frequency here (firmware or hypervisor does)")};
+    return {cannot_tell(
+      "the frequency of the processors", "the firmware or hypervisor sets it, not the kernel")};
   std::string seen = "frequency governor (" + driver + "):";
   for (const auto& [name, count] : governors)
     seen += ' ' + name + " on " + std::to_string(count);
   if (governors.size() == 1 && governors.contains("performance"))
     return {{level::ok, seen, {}, {}}};
-  // In the active mode of these two drivers "powersave" still goes up with load; elsewhere it is
-  // the lowest frequency.
+  // In the active mode of these two drivers "powersave" still scales with load. In other drivers it
+  // is the lowest frequency.
   const bool lowest =
     governors.contains("powersave") && driver != "intel_pstate" && driver != "amd-pstate-epp";
   return {{lowest ? level::slows : level::note, seen,
-    lowest ? "processors stay at their lowest frequency"
-           : "processors that were idle begin slowly, which shows in latency",
+    lowest ? "processors remain at their lowest frequency"
+           : "processors start slowly after they were idle, which increases latency",
     "cpupower frequency-set -g performance"}};
 }
 
@@ -134,7 +136,7 @@ findings check_numa(const machine& on)
     const reading list = on.files.read("/sys/devices/system/node/node" + node + "/cpulist");
     if (!list.text || allowed.empty())
     {
-      result.push_back(cannot_tell("how far " + nic->name + " is",
+      result.push_back(cannot_tell("the distance of " + nic->name,
         list.text ? "no Cpus_allowed_list in /proc/self/status" : list.why_not));
       continue;
     }
@@ -150,7 +152,7 @@ findings check_numa(const machine& on)
       result.push_back({level::ok, seen, {}, {}});
     else
       result.push_back({common == 0 ? level::slows : level::note, seen,
-        "from other nodes every doorbell, completion and byte of memory crosses between the "
+        "from other nodes, every doorbell, completion and byte of memory crosses the link between "
         "sockets",
         remedy});
   }
@@ -173,8 +175,8 @@ findings check_pci(const machine& on)
     const double speed_max = number_in(value("max_link_speed"));
     if (width <= 0 || width_max <= 0 || speed <= 0 || speed_max <= 0)
     {
-      result.push_back(cannot_tell("how " + nic->name + " is attached",
-        "its PCI device does not say (a virtual function, or a virtual machine)"));
+      result.push_back(cannot_tell("the link of " + nic->name,
+        "its PCI device does not report it (a virtual function, or a virtual machine)"));
       continue;
     }
     const std::string seen = nic->name + " has " + value("current_link_width") + " lanes at "
@@ -183,10 +185,10 @@ findings check_pci(const machine& on)
       result.push_back({level::ok, seen, {}, {}});
     else
       result.push_back({level::slows,
-        seen + ", and is made for " + value("max_link_width") + " at " + value("max_link_speed"),
-        "the slot may carry less than the port",
-        "put it into a slot with all lanes, or look into the firmware's settings; lspci -vv tells "
-        "of both ends (LnkCap, LnkSta)"});
+        seen + ", but supports " + value("max_link_width") + " at " + value("max_link_speed"),
+        "the slot may be slower than the port",
+        "use a slot with all lanes, or check the firmware settings; lspci -vv shows "
+        "both ends (LnkCap, LnkSta)"});
   }
   return result;
 }
@@ -199,16 +201,16 @@ findings check_iommu(const machine& on)
     const std::string group = nic->directory() + "/device/iommu_group";
     if (!nic->on_pci() || !on.files.exists(group))
       continue;                                          // no IOMMU
-    const reading type = on.files.read(group + "/type"); // from Linux 5.11 on
+    const reading type = on.files.read(group + "/type"); // since Linux 5.11
     if (!type.text)
-      result.push_back(cannot_tell("whether an IOMMU translates for " + nic->name, type.why_not));
+      result.push_back(cannot_tell("if an IOMMU translates for " + nic->name, type.why_not));
     else if (*type.text == "identity")
       result.push_back({level::ok, "no IOMMU translates for " + nic->name + " (identity)", {}, {}});
     else
       result.push_back(
         {level::slows, "an IOMMU translates for " + nic->name + " (" + *type.text + ')',
           "registering memory takes longer, and transfers may wait for translations",
-          "where its protection is not wanted: iommu=pt on the kernel's command line"});
+          "if its protection is not required: iommu=pt on the kernel command line"});
   }
   return result;
 }

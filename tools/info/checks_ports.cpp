@@ -11,7 +11,7 @@
 
 #include <algorithm>
 
-// What the ports of RDMA devices carry.
+// Checks of the ports of RDMA devices.
 
 namespace info {
 namespace {
@@ -31,13 +31,13 @@ bool is_roce(const port_report& port)
   return port.link_layer == "Ethernet" && !is_iwarp(port);
 }
 
-// For commands.
+// Returns the interface for use in a command.
 std::string interface_of(const port_report& port)
 {
   return port.interface.empty() ? "INTERFACE" : port.interface;
 }
 
-// Ports of NICs that are up and speak RoCE.
+// Calls the function for each active RoCE port of a NIC.
 template <class Function>
 void for_each_roce_port(const machine& on, Function function)
 {
@@ -52,11 +52,11 @@ std::string remedy_of_port(const port_report& port)
   if (port.link_layer == "InfiniBand" && port.state == "init")
     return "start a subnet manager in the fabric, for instance opensm (Debian: opensm)";
   if (port.link_layer == "InfiniBand")
-    return "look after the cable and the switch; ibstat tells of the port (Debian: "
+    return "check the cable and the switch; ibstat shows the port's state (Debian: "
            "infiniband-diags)";
   if (port.interface.empty())
-    return "look after the cable, and set the network interface up (ip link)";
-  return "ip link set " + port.interface + " up; then look after the cable (ethtool "
+    return "check the cable, and set the network interface up (ip link)";
+  return "ip link set " + port.interface + " up; then check the cable (ethtool "
     + port.interface + ')';
 }
 
@@ -81,11 +81,9 @@ findings check_ports(const machine& on)
         result.push_back({level::ok, name_of(*nic, port) + " is active", {}, {}});
       else
         result.push_back({some_active ? level::note : level::stops,
-          name_of(*nic, port) + " is "
-            + (port.state.empty() ? "in no state that can be read" : port.state)
+          name_of(*nic, port) + " is " + (port.state.empty() ? "in an unknown state" : port.state)
             + (port.physical_state.empty() ? "" : " (" + port.physical_state + ')'),
-          some_active ? "other ports are active"
-                      : "programs fall back on soft0 while no port is active",
+          some_active ? "other ports are active" : "programs use soft0 while no port is active",
           remedy_of_port(port)});
   return result;
 }
@@ -98,17 +96,18 @@ findings check_roce_versions(const machine& on)
     {
       if (port.gids.empty())
         result.push_back({level::stops, name_of(nic, port) + " has no GID",
-          "a peer reaches a RoCE port by a GID, which the kernel makes of the interface's "
+          "a peer addresses a RoCE port by a GID, which the kernel creates from the interface's "
           "addresses",
           "ip link set " + interface_of(port) + " up; ip address add ADDRESS/PREFIX dev "
             + interface_of(port)});
       else if (std::ranges::none_of(
                  port.gids, [](const gid_report& gid) { return gid.type == "RoCE v2"; }))
         result.push_back({level::slows, name_of(nic, port) + " has no RoCE v2 GID",
-          "RoCE v1 does not leave its Ethernet segment, and peers with RoCE v2 alone have no wire "
+          "RoCE v1 does not leave its Ethernet segment, and peers with only RoCE v2 have no "
+          "protocol "
           "in common with it: "
-          "connections fall back on the software device",
-          "a driver or a firmware that has RoCE v2; cards before ConnectX-3 Pro have none"});
+          "connections fall back to the software device",
+          "use a driver or firmware with RoCE v2; cards before ConnectX-3 Pro do not support it"});
       else
         result.push_back({level::ok, name_of(nic, port) + " has RoCE v2", {}, {}});
     });
@@ -129,9 +128,9 @@ findings check_addresses(const machine& on)
       if (std::ranges::all_of(
             port.gids, [](const gid_report& gid) { return gid.address.starts_with("fe80:"); }))
         result.push_back({level::stops, name_of(nic, port) + " has link-local GIDs only",
-          "programs connect by addresses, and this port has none that leads to it "
+          "programs connect to IP addresses, and this port has none "
           "(error::no_local_gid): connections "
-          "fall back on the software device",
+          "fall back to the software device",
           "ip address add ADDRESS/PREFIX dev " + interface_of(port)});
       if (!on.interfaces)
         return;
@@ -141,11 +140,11 @@ findings check_addresses(const machine& on)
             if (!has(address))
               result.push_back({level::stops,
                 name_of(nic, port) + " has no GID for " + address + " of " + each.name,
-                "who connects by that address is told error::no_local_gid, or falls back on the "
+                "connections to that address fail with error::no_local_gid, or fall back to the "
                 "software device",
                 "ip address del " + address + "/PREFIX dev " + each.name
-                  + "; ip address add it again: the kernel makes "
-                    "the GID then (rdma_info shows the table)"});
+                  + "; then add it again with ip address add: the kernel creates "
+                    "the GID (rdma_info shows the table)"});
     });
   return result;
 }
@@ -158,7 +157,7 @@ findings check_mtu(const machine& on)
     for (const port_report& port : nic->ports)
     {
       const std::uint32_t bytes = port.active() ? bytes_of_path(port) : 0;
-      if (bytes == 0 || is_iwarp(port)) // which cuts its messages as TCP does
+      if (bytes == 0 || is_iwarp(port)) // iWARP segments messages as TCP does
         continue;
       const std::uint32_t most = std::min(port.max_mtu.value_or(largest), largest);
       const std::string seen = name_of(*nic, port) + " carries packets of " + std::to_string(bytes)
@@ -169,14 +168,14 @@ findings check_mtu(const machine& on)
       if (bytes >= most)
         result.push_back({level::ok, seen, {}, {}});
       else if (port.link_layer != "Ethernet")
-        result.push_back({level::slows, seen, "smaller packets cost throughput",
+        result.push_back({level::slows, seen, "smaller packets reduce throughput",
           "the subnet manager's partition sets it (opensm: mtu=5 in partitions.conf, for 4096)"});
       else
         result.push_back({level::slows, seen,
-          "smaller packets cost throughput; 4096 bytes need an MTU of 4192 (40 GRH, 8 UDP, 48 of "
-          "the transport's)",
+          "smaller packets reduce throughput; 4096 bytes need an MTU of 4192 (40 GRH, 8 UDP, 48 "
+          "transport headers)",
           "ip link set " + interface_of(port)
-            + " mtu 9000, there, on the peers and on the switches between"});
+            + " mtu 9000; the same on the peers, and a matching MTU on the switches"});
     }
   return result;
 }
@@ -190,8 +189,8 @@ findings check_congestion(const machine& on)
       if (nic.emulated || port.interface.empty())
         return;
       constexpr char why[] =
-        "RoCE suffers where switches drop packets: lossless queues (PFC) or congestion control "
-        "(ECN, DCQCN) keep them from it, and both ends and the switches have to agree";
+        "packet loss slows RoCE down: lossless queues (PFC) or congestion control "
+        "(ECN, DCQCN) prevent it, configured alike on both ends and the switches";
       const std::string ecn = "/sys/class/net/" + port.interface + "/ecn/roce_np/enable/";
       std::string priorities;
       for (const std::string& priority : on.files.names(ecn))
@@ -199,15 +198,17 @@ findings check_congestion(const machine& on)
           priorities += (priorities.empty() ? "" : ", ") + priority;
       if (!priorities.empty())
         result.push_back({level::ok,
-          port.interface + " answers ECN marks on the priorities " + priorities, {}, {}});
+          port.interface + " responds to ECN marks on the priorities " + priorities, {}, {}});
       else if (on.files.exists(ecn))
-        result.push_back({level::note, port.interface + " answers ECN marks on no priority", why,
-          "echo 1 > " + ecn + "3, for priority 3"});
+        result.push_back({level::note, port.interface + " responds to ECN marks on no priority",
+          why, "echo 1 > " + ecn + "3, for priority 3"});
       else
         result.push_back({level::unknown,
-          "cannot tell how " + port.interface + " meets congestion: the kernel's files do not say",
+          "cannot tell how "
+            + port.interface + " handles congestion: the kernel does not report it",
           why,
-          "dcb pfc show dev " + port.interface + " (iproute2); and ask who runs the switches"});
+          "dcb pfc show dev "
+            + port.interface + " (iproute2); and ask the administrator of the switches"});
     });
   return result;
 }
@@ -219,15 +220,15 @@ findings check_firewall(const machine& on)
   findings result;
   if (roce)
     result.push_back({level::unknown,
-      "cannot tell whether UDP port 4791 (RoCE v2) gets through: nothing here knows of firewalls "
-      "between",
-      "where it does not, connections fall back on the software device",
+      "cannot tell if UDP port 4791 (RoCE v2) is open: firewalls between the hosts cannot be "
+      "checked here",
+      "if it is blocked, connections fall back to the software device",
       "rping -s on one host, rping -c -a ADDRESS -v on the other"});
   result.push_back({level::unknown,
-    "cannot tell whether other hosts reach the software device: nothing here knows of firewalls "
-    "between",
+    "cannot tell if other hosts reach the software device: firewalls between the hosts cannot be "
+    "checked here",
     "it listens on TCP ports that the kernel chooses (net.ipv4.ip_local_port_range)",
-    "connect from the other host; where no message gets through, queue_pair::diagnose() names the "
+    "connect from the other host; if no message gets through, queue_pair::diagnose() has the "
     "path"});
   return result;
 }

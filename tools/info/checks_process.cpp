@@ -13,7 +13,7 @@
 #include <charconv>
 #include <cstring>
 
-// What this process may do, and whether the software device works in it.
+// Checks of this process's permissions and of the software device.
 
 namespace info {
 
@@ -26,12 +26,13 @@ findings check_calls(const machine& on)
       result.push_back({level::ok, each.name + " works", {}, {}});
     else if (each.name == "eventfd")
       result.push_back({level::stops, each.name + ": " + std::strerror(each.error),
-        "Asio and the software device wake threads by it", "a seccomp profile that allows it"});
+        "Asio and the software device use it to wake threads",
+        "use a seccomp profile that allows it"});
     else
       result.push_back({level::note, each.name + ": " + std::strerror(each.error),
-        "processes of one host that share memory need it; where it is missing, they go by TCP or "
-        "copy more",
-        "a seccomp profile that allows it (--security-opt seccomp=FILE); Linux 5.3 for "
+        "connections over shared memory need it; without it, they use TCP or "
+        "copy more often",
+        "use a seccomp profile that allows it (--security-opt seccomp=FILE); Linux 5.3 for "
         "pidfd_open"});
   }
   return result;
@@ -45,41 +46,41 @@ findings check_ptrace(const machine& on)
   const auto scope = on.files.number(file);
   if (!scope)
     return {cannot_tell(
-      "whether processes of one user may read each other's memory", on.files.read(file).why_not)};
+      "if processes of one user may read each other's memory", on.files.read(file).why_not)};
   if (*scope == 0)
     return {
       {level::ok, "processes of one user may read each other's memory (ptrace_scope 0)", {}, {}}};
   return {{level::note,
     "processes of one user may not read each other's memory (ptrace_scope " + std::to_string(*scope)
       + ')',
-    "process_vm_readv and process_vm_writev are refused, by which the software device would move a "
+    "the software device cannot use process_vm_readv and process_vm_writev for a "
     "program's own "
-    "memory between processes of this host that share memory: it is copied once more then. Memory "
-    "of the library's "
-    "pools is not concerned, nor are connections between hosts",
-    "sysctl kernel.yama.ptrace_scope=0, if that is acceptable here: it lets debuggers attach, "
-    "too"}};
+    "memory between processes of this host, so it is copied once more. Memory "
+    "from the library's "
+    "pools and connections between hosts are not affected",
+    "sysctl kernel.yama.ptrace_scope=0, if that is acceptable: it also lets debuggers "
+    "attach"}};
 }
 
 findings check_descriptors(const machine& on)
 {
-  constexpr std::uint64_t plenty = 4096; // for some 2,000 connections
+  constexpr std::uint64_t plenty = 4096; // for about 2,000 connections
   constexpr std::uint64_t others = 64;
   const reading limits = on.files.read("/proc/self/limits");
   if (!limits.text)
-    return {cannot_tell("how many descriptors may be open", limits.why_not)};
+    return {cannot_tell("the limit of open descriptors", limits.why_not)};
   const std::string value = value_of(*limits.text, "Max open files").value_or("");
   std::uint64_t count = 0;
   if (value.starts_with("unlimited"))
     return {{level::ok, "any number of descriptors may be open", {}, {}}};
   if (std::from_chars(value.data(), value.data() + value.size(), count).ec != std::errc())
     return {cannot_tell(
-      "how many descriptors may be open", "no number in /proc/self/limits: \"" + value + '"')};
+      "the limit of open descriptors", "no number in /proc/self/limits: \"" + value + '"')};
   const std::string seen = std::to_string(count) + " descriptors may be open (RLIMIT_NOFILE)";
   if (count >= plenty)
     return {{level::ok, seen, {}, {}}};
   return {{level::note,
-    seen + ", enough for some " + std::to_string((count - std::min(count, others)) / 2)
+    seen + ", enough for about " + std::to_string((count - std::min(count, others)) / 2)
       + " connections",
     "a connection over the software device has two sockets on each side, one over a NIC has one",
     "ulimit -n 65536"}};
@@ -87,13 +88,13 @@ findings check_descriptors(const machine& on)
 
 findings check_backlog(const machine& on)
 {
-  constexpr std::uint64_t asked = 4096; // SOMAXCONN, which acceptors ask for
+  constexpr std::uint64_t asked = 4096; // SOMAXCONN, which acceptors request
   const auto most = on.files.number("/proc/sys/net/core/somaxconn");
   if (!most || *most >= asked)
-    return {}; // it matters where it is small
+    return {}; // a larger limit has no effect
   return {{level::note,
-    "as many as " + std::to_string(*most) + " clients wait to be accepted (net.core.somaxconn)",
-    "when more connect at once, some wait a second or more before they try again",
+    "at most " + std::to_string(*most) + " clients can wait to be accepted (net.core.somaxconn)",
+    "if more connect at once, some wait a second or more before they retry",
     "sysctl net.core.somaxconn=" + std::to_string(asked)}};
 }
 
@@ -102,10 +103,10 @@ findings check_software_addresses(const machine& on)
   const auto found =
     std::ranges::find(on.devices, rdma::device_kind::software, &device_report::kind);
   if (found == on.devices.end())
-    return {}; // of a saved tree
+    return {}; // only with a saved tree
   if (!found->usable)
     return {{level::stops, "soft0 cannot be opened: " + found->remark, "every context opens it",
-      "ip link set lo up: it needs one address of this host at least"}};
+      "ip link set lo up: it needs at least one address of this host"}};
   std::string loopback;
   std::string others;
   for (const port_report& port : found->ports)
@@ -118,7 +119,7 @@ findings check_software_addresses(const machine& on)
   findings result;
   if (loopback.empty())
     result.push_back({level::note, "soft0 has no loopback address",
-      "connections within this host go by another one", "ip link set lo up"});
+      "connections within this host use another address", "ip link set lo up"});
   if (others.empty())
     result.push_back(
       {level::note, "soft0 has loopback addresses only: " + loopback, "no other host reaches it",
@@ -133,11 +134,11 @@ findings check_software_test(const machine& on)
   if (!on.software_test
     || std::ranges::any_of(
       on.devices, [](const device_report& each) { return !each.is_nic() && !each.usable; }))
-    return {}; // check_software_addresses tells
+    return {}; // check_software_addresses reports this
   if (on.software_test->outcome == test_outcome::passed)
     return {{level::ok, "soft0 works: " + on.software_test->text, {}, {}}};
   return {{level::stops, "soft0 does not work: " + on.software_test->text,
-    "it is what programs use without a NIC, and fall back on with one", {}}};
+    "programs use it without a NIC, and fall back to it with one", {}}};
 }
 
 } // namespace info

@@ -24,8 +24,8 @@ namespace {
 
 namespace ip = boost::asio::ip;
 
-// The kernel's routes say which address of this host it is; connecting a datagram socket sends
-// nothing.
+// Returns this host's address for the route to a peer. Connecting a datagram socket performs the
+// route lookup and sends nothing.
 ip::address address_towards(
   boost::asio::io_context& io, const ip::address& address, rdma::error_code& ec)
 {
@@ -40,7 +40,8 @@ ip::address address_towards(
   return socket.local_endpoint(ec).address();
 }
 
-// What a queue pair on this device tells a peer; false, and why, when it can tell nothing.
+// Fills in the offer of a queue pair on this device to a peer. Returns false, with the reason in
+// `why`, if there is none.
 bool offer(boost::asio::io_context& io, const rdma::context& context,
   const rdma::detail::device_impl& device, const ip::address& local, choice_report& result,
   std::string& why)
@@ -54,7 +55,7 @@ bool offer(boost::asio::io_context& io, const rdma::context& context,
     result.device = mine.device;
     result.path_mtu = mine.path_mtu;
     result.gid.type = rdma::name_of(mine.wire);
-    // The description has no index; the rule that filled it in has.
+    // The description has no GID index, so repeat the choice.
     rdma::error_code ec;
     if (const auto entry = device.find_gid(local, rdma::wire::unknown, ec))
     {
@@ -103,7 +104,7 @@ choice_report choose_for(const ip::address& address)
   const ip::address local = address_towards(io, address, ec);
   if (ec)
   {
-    result.why_no_nic = "no route leads to it: " + ec.message();
+    result.why_no_nic = "there is no route to it: " + ec.message();
     return result;
   }
   result.local = local.to_string();

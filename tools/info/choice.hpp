@@ -17,13 +17,13 @@
 
 namespace info {
 
-/// What the library opens for a program that does not say what it wants.
+/// The device that the library opens for a program without options.
 struct default_report
 {
-  std::string device;               ///< empty where a context cannot be made
-  std::string trouble;              ///< why it cannot
-  std::string why_no_nic;           ///< where the device is the software one
-  bool keeps_registrations = false; ///< of plain memory, because the kernel tells when it goes
+  std::string device;               ///< empty if a context cannot be created
+  std::string trouble;              ///< the reason
+  std::string why_no_nic;           ///< set if the device is the software device
+  bool keeps_registrations = false; ///< of plain memory, because the kernel reports unmapped memory
   std::string why_not_kept;
 };
 
@@ -33,17 +33,16 @@ default_report choose_default();
 struct choice_report
 {
   std::string asked;  ///< the address
-  std::string local;  ///< this host's address that leads there
-  std::string device; ///< empty where none does
+  std::string local;  ///< this host's address on the route to it
+  std::string device; ///< empty if there is none
   unsigned port = 0;
   gid_report gid;
   std::uint32_t path_mtu = 0;
-  std::string why_no_nic; ///< where the device is the software one, or none
+  std::string why_no_nic; ///< set if the device is the software device, or empty
 };
 
-/// What an async_connect to this address, or an acceptor reached by it, offers the other side.
-/** Asks a queue pair of the library's, after a route to the address was looked up; nothing is sent.
- */
+/// Returns the offer of an async_connect to this address, or of an acceptor at this address.
+/** Looks up the route to the address and asks a queue pair of the library. Sends nothing. */
 choice_report choose_for(const boost::asio::ip::address& address);
 
 } // namespace info

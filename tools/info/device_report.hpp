@@ -17,24 +17,24 @@
 
 namespace info {
 
-/// A place of a port's GID table that is taken.
+/// A used entry of a port's GID table.
 struct gid_report
 {
   unsigned index = 0;
-  std::string type; ///< "InfiniBand", "RoCE v1", "RoCE v2", "iWARP", "TCP" (the software device's)
-  std::string gid;  ///< in hexadecimal, as the kernel writes it
-  std::string address;   ///< the IP address that it stands for; empty on InfiniBand
-  std::string interface; ///< the network interface; empty where that is not known
+  std::string type;    ///< "InfiniBand", "RoCE v1", "RoCE v2", "iWARP", "TCP" (the software device)
+  std::string gid;     ///< in hexadecimal, in the kernel's format
+  std::string address; ///< the IP address in the GID; empty on InfiniBand
+  std::string interface; ///< the network interface; empty if unknown
 };
 
 struct port_report
 {
   unsigned number = 1;
-  std::string state;          ///< in small letters: "active", "down", "init"
-  std::string physical_state; ///< "LinkUp"; empty where that is not known
+  std::string state;          ///< in lower case: "active", "down", "init"
+  std::string physical_state; ///< "LinkUp"; empty if unknown
   std::string link_layer;     ///< "Ethernet", "InfiniBand"
-  std::string rate;           ///< "100 Gb/sec (4X EDR)"; empty where that is not known
-  std::string interface;      ///< the network interface; empty where there is none
+  std::string rate;           ///< "100 Gb/sec (4X EDR)"; empty if unknown
+  std::string interface;      ///< the network interface; empty if there is none
   std::optional<std::uint32_t> active_mtu;
   std::optional<std::uint32_t> max_mtu;
   std::optional<std::uint32_t> interface_mtu;
@@ -43,7 +43,7 @@ struct port_report
   [[nodiscard]] bool active() const { return state == "active"; }
 };
 
-/// A limit or a capability, by its name in <infiniband/verbs.h>.
+/// A limit or a capability, with its name in <infiniband/verbs.h>.
 struct limit_report
 {
   std::string name;
@@ -55,18 +55,18 @@ struct device_report
   std::string name;
   rdma::device_kind kind = rdma::device_kind::nic;
   bool usable = false;   ///< this process has opened it
-  std::string remark;    ///< why not, where it has tried
-  std::string driver;    ///< the kernel's
-  bool emulated = false; ///< one that the kernel makes in software (rxe, siw)
+  std::string remark;    ///< the reason why it is not usable
+  std::string driver;    ///< kernel driver
+  bool emulated = false; ///< implemented by the kernel in software (rxe, siw)
   std::string node_guid;
   std::string firmware;
   std::string vendor; ///< "0x15b3"
   std::string part;
-  std::string board; ///< the vendor's name of it
+  std::string board; ///< the vendor's name for it
   std::optional<unsigned> numa_node;
   std::vector<port_report> ports;
-  std::vector<limit_report> limits;      ///< empty where it is not usable
-  std::vector<std::string> capabilities; ///< in words
+  std::vector<limit_report> limits;      ///< empty if it is not usable
+  std::vector<std::string> capabilities; ///< as text
 
   [[nodiscard]] bool is_nic() const { return kind == rdma::device_kind::nic; }
   [[nodiscard]] bool active() const
@@ -76,7 +76,7 @@ struct device_report
         return true;
     return false;
   }
-  /// Where sysfs has it.
+  /// The device's directory in sysfs.
   [[nodiscard]] std::string directory() const { return "/sys/class/infiniband/" + name; }
   [[nodiscard]] bool on_pci() const { return is_nic() && !emulated; }
 };

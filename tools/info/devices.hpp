@@ -15,11 +15,11 @@
 
 namespace info {
 
-/// The RDMA devices that the kernel has, as /sys/class/infiniband tells.
+/// Returns the RDMA devices of the kernel, from /sys/class/infiniband.
 std::vector<device_report> devices_of_kernel(const file_tree& files);
 
-/// The devices that the library finds, NICs first, with what only an opened device says, and with
-/// what the kernel's files tell beside it; then those of the kernel's that the library does not
+/// Returns the devices that the library finds, NICs first, with the properties of the opened device
+/// and those in the kernel's files. Then follow the kernel's devices that the library does not
 /// find.
 std::vector<device_report> devices_of_library(const file_tree& files);
 

@@ -24,7 +24,7 @@ std::string text_of(const file_tree& files, const std::string& path)
   return files.read(path).text.value_or("");
 }
 
-// "4: ACTIVE" is "active".
+// Returns "active" for "4: ACTIVE".
 std::string state_of(std::string_view text)
 {
   const std::size_t colon = text.find(": ");
@@ -39,7 +39,7 @@ std::string after_colon(std::string_view text)
   return std::string(colon == std::string_view::npos ? text : text.substr(colon + 2));
 }
 
-// The address that a RoCE GID stands for; none for an empty GID.
+// Returns the address of a RoCE GID, or an empty string for an empty GID.
 std::string address_of(const std::string& gid)
 {
   boost::system::error_code ec;
@@ -76,7 +76,7 @@ std::vector<gid_report> gids_of(
     found.gid = text_of(files, values + index);
     if (empty_gid(found.gid))
       continue;
-    // Of places that are not taken, and of drivers without RoCE, these cannot be read.
+    // Not readable for unused entries and for drivers without RoCE.
     const auto type = files.read(types + index).text;
     found.interface = text_of(files, interfaces + index);
     found.type = iwarp             ? "iWARP"
@@ -91,7 +91,7 @@ std::vector<gid_report> gids_of(
   return result;
 }
 
-// iWARP's only GID begins with the hardware address of the network interface.
+// The only GID of iWARP begins with the hardware address of the network interface.
 std::string interface_of_iwarp(const file_tree& files, const std::vector<gid_report>& gids)
 {
   constexpr std::size_t digits_max = 12;
@@ -121,7 +121,7 @@ port_report port_of(
   result.gids = gids_of(files, port, result.link_layer == "Ethernet", iwarp);
   for (const gid_report& each : result.gids)
     if (result.interface.empty())
-      result.interface = each.interface; // VLANs come later in the table than what they lie on
+      result.interface = each.interface; // VLANs follow their parent interface in the table
   if (result.interface.empty())
     result.interface = text_of(files, device + "/parent");
   if (result.interface.empty() && iwarp)
@@ -132,12 +132,12 @@ port_report port_of(
   return result;
 }
 
-// rxe and siw set the interface's bus device as their parent in some kernels, and none in others,
-// so that where they are says nothing about what they are.
+// Depending on the kernel, rxe and siw set the interface's bus device as their parent or have none,
+// so the location in sysfs does not identify them.
 std::string emulating_driver(const file_tree& files, const std::string& device)
 {
   if (files.exists(device + "/parent"))
-    return "rdma_rxe"; // no other driver has that attribute
+    return "rdma_rxe"; // only rxe has this attribute
   if (text_of(files, device + "/node_desc") == "Software iWARP stack")
     return "siw"; // siw_main.c
   return {};
@@ -160,7 +160,7 @@ std::vector<device_report> devices_of_kernel(const file_tree& files)
       found.driver = files.link_name(directory + "/device/driver").value_or("");
       found.vendor = text_of(files, directory + "/device/vendor");
       found.part = text_of(files, directory + "/device/device");
-      // "-1" where the machine does not say.
+      // The value is "-1" if unknown.
       if (const auto node = files.number(directory + "/device/numa_node"))
         found.numa_node = static_cast<unsigned>(*node);
     }

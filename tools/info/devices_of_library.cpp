@@ -61,8 +61,8 @@ std::vector<std::string> capabilities_of(const device_impl& device)
   const ibv_device_attr& has = device.attributes();
   if (has.atomic_cap != IBV_ATOMIC_NONE)
     result.emplace_back(has.atomic_cap == IBV_ATOMIC_GLOB
-        ? "atomics (with the processor's own)"
-        : "atomics (with this device's alone)"); // IBV_ATOMIC_HCA
+        ? "atomics (coherent with the processor's)"
+        : "atomics (coherent within this device)"); // IBV_ATOMIC_HCA
   if (device.has_windows())
     result.emplace_back("memory windows of type 2");
   if (!device.is_iwarp())
@@ -92,7 +92,7 @@ std::string state_of(ibv_port_state state)
   return "nop";
 }
 
-// As the kernel writes a GID.
+// Returns the GID in the kernel's format.
 std::string text_of(const ibv_gid& gid)
 {
   std::string result;
@@ -136,7 +136,7 @@ std::string name_of_interface(std::uint32_t index)
   return index != 0 && ::if_indextoname(index, name) != nullptr ? name : "";
 }
 
-// What only an opened device says, over what the kernel's files said before.
+// Replaces the kernel's figures by those of the opened device.
 void ask(const device_impl& device, device_report& report)
 {
   const ibv_device_attr& has = device.attributes();
@@ -166,7 +166,7 @@ void ask(const device_impl& device, device_report& report)
     port.link_layer = now->link_layer == IBV_LINK_LAYER_ETHERNET ? "Ethernet" : "InfiniBand";
     port.active_mtu = 128u << static_cast<unsigned>(now->active_mtu);
     port.max_mtu = 128u << static_cast<unsigned>(now->max_mtu);
-    port.gids.clear(); // the table is asked for anew below
+    port.gids.clear(); // replaced by the table of the opened device
     for (const auto& entry : table)
     {
       if (entry.port != number)
@@ -241,7 +241,7 @@ std::vector<device_report> devices_of_library(const file_tree& files)
 {
   std::vector<device_report> result = devices_of_kernel(files);
   ask_nics(result);
-  // In the library's own words: why it does not list a device that the kernel has.
+  // The library's own reason why it does not list a device of the kernel.
   const rdma::verbs::system_library& library = rdma::verbs::system();
   for (device_report& each : result)
     if (library.functions == nullptr)
@@ -256,8 +256,7 @@ std::vector<device_report> devices_of_library(const file_tree& files)
       found->remark = missing.why;
   for (device_report& each : result)
     if (!each.usable && each.remark.empty())
-      each.remark =
-        "the kernel has it, but there is no verbs device of it: is the module ib_uverbs loaded?";
+      each.remark = "the kernel has it, but without a verbs device. Load the module ib_uverbs.";
   result.push_back(software_device());
   return result;
 }

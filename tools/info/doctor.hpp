@@ -16,13 +16,13 @@
 
 namespace info {
 
-/// What a finding means for RDMA, the worst last.
+/// The severity of a finding, the worst last.
 enum class level
 {
   ok,
-  note,    ///< worth knowing; some programs may mind
-  unknown, ///< it could not be found out
-  slows,   ///< works, and slower than it could
+  note,    ///< worth knowing; affects some programs
+  unknown, ///< could not be determined
+  slows,   ///< works, but slower than possible
   stops,   ///< something does not work
 };
 
@@ -31,14 +31,14 @@ const char* name_of(level value) noexcept;
 struct finding
 {
   level how = level::ok;
-  std::string seen;   ///< with the actual value
-  std::string why;    ///< why it matters; may be empty where all is well
-  std::string remedy; ///< a command where there is one; empty where nothing is to be done
+  std::string seen;   ///< the observation, with the actual value
+  std::string why;    ///< the consequence; may be empty for ok
+  std::string remedy; ///< a command if there is one; empty if there is nothing to do
 };
 
 using findings = std::vector<finding>;
 
-/// One thing to look at. What does not concern this machine gives no findings.
+/// One check. It returns no findings if it does not apply to this machine.
 struct check
 {
   const char* name;
@@ -47,14 +47,14 @@ struct check
 
 std::span<const check> all_checks();
 
-/// A finding, and which check it is of.
+/// A finding with the name of its check.
 struct diagnosed
 {
   const char* check = "";
   finding what;
 };
 
-/// All findings, the worst first, otherwise in the order of the checks.
+/// Returns all findings, the worst first, then in the order of the checks.
 std::vector<diagnosed> examine(const machine& on);
 
 } // namespace info

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 namespace {
 
 constexpr std::string_view blanks = " \t\r\n";
-constexpr std::size_t file_size_max = std::size_t{1} << 20; // files of the kernel's are far smaller
+constexpr std::size_t file_size_max = std::size_t{1} << 20; // the kernel's files are much smaller
 
 std::string_view trimmed(std::string_view text)
 {
@@ -59,7 +59,8 @@ fs::path file_tree::path(std::string_view path) const
 
 reading file_tree::read(std::string_view path) const
 {
-  // read(2) by hand: of the kernel's files some can be opened and say why not when they are read.
+  // Uses read(2), because some of the kernel's files can be opened but report an error when they
+  // are read.
   const auto failed = [&](int error) {
     return reading{std::nullopt, std::string(path) + ": " + std::strerror(error)};
   };
@@ -87,7 +88,7 @@ std::optional<std::uint64_t> file_tree::number(std::string_view path) const
 std::vector<std::string> file_tree::names(std::string_view path) const
 {
   std::vector<std::string> result;
-  std::error_code ec; // what cannot be listed is not there for this program
+  std::error_code ec; // ignored: a directory that cannot be listed counts as empty
   for (fs::directory_iterator each(this->path(path), ec), end; !ec && each != end;
        each.increment(ec))
     result.push_back(each->path().filename().string());
@@ -132,7 +133,7 @@ std::optional<std::string> value_of(std::string_view text, std::string_view key)
     if (line.starts_with(':'))
       line.remove_prefix(1);
     else if (line.find_first_of(blanks) != 0)
-      continue; // a longer key
+      continue; // the key is only a prefix
     return std::string(trimmed(line));
   }
   return std::nullopt;

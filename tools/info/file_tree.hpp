@@ -17,14 +17,14 @@
 
 namespace info {
 
-/// What came of reading a file.
+/// Result of reading a file.
 struct reading
 {
-  std::optional<std::string> text; ///< without the blanks at its end
-  std::string why_not;             ///< where there is none: "/sys/x: No such file or directory"
+  std::optional<std::string> text; ///< without trailing white space
+  std::string why_not; ///< the error if text is empty: "/sys/x: No such file or directory"
 };
 
-/// The kernel's files, /proc and /sys: this machine's, or a copy of them below another directory.
+/// The kernel's files in /proc and /sys: those of this machine, or a copy below another directory.
 class file_tree
 {
 public:
@@ -33,35 +33,35 @@ public:
   {
   }
 
-  /// Whether it is this machine's own.
+  /// Returns true if it is this machine's own tree.
   [[nodiscard]] bool is_own() const { return root_ == "/"; }
 
   [[nodiscard]] reading read(std::string_view path) const;
   [[nodiscard]] std::optional<std::uint64_t> number(std::string_view path) const;
 
-  /// Names in a directory, sorted; none where there is no such directory.
+  /// Returns the sorted names in a directory; empty if it does not exist.
   [[nodiscard]] std::vector<std::string> names(std::string_view path) const;
 
   [[nodiscard]] bool exists(std::string_view path) const;
 
-  /// The last part of where a symbolic link leads.
+  /// Returns the last component of a symbolic link's target.
   [[nodiscard]] std::optional<std::string> link_name(std::string_view path) const;
 
-  /// Where a path of this tree is, for system calls.
+  /// Returns the path to use in system calls.
   [[nodiscard]] std::filesystem::path path(std::string_view path) const;
 
 private:
   std::filesystem::path root_;
 };
 
-/// The word in brackets of "always [madvise] never", as the kernel shows a choice.
+/// Returns the word in brackets, as in "always [madvise] never".
 std::optional<std::string> chosen_word(std::string_view text);
 
-/// The value of a line "Key:   value" or "Key   value", as in /proc/meminfo and /proc/self/status.
+/// Returns the value of a line "Key:   value" or "Key   value", as in /proc/meminfo.
 std::optional<std::string> value_of(std::string_view text, std::string_view key);
 
-/// The numbers of a list as the kernel writes it: "0-3,8" is 0, 1, 2, 3, 8. Empty where it cannot
-/// be read.
+/// Returns the numbers of a list in the kernel's format: 0, 1, 2, 3, 8 for "0-3,8". Empty if
+/// malformed.
 std::vector<unsigned> numbers_of(std::string_view list);
 
 } // namespace info

@@ -83,7 +83,7 @@ std::optional<std::vector<interface_report>> interfaces_of_this_machine()
   return result;
 }
 
-// 0, or the errno of a call that gives a descriptor.
+// Returns 0, or the errno of a call that returns a descriptor. Closes the descriptor.
 int outcome(long descriptor)
 {
   if (descriptor < 0)

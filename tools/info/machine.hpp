@@ -20,12 +20,12 @@
 
 namespace info {
 
-/// One of rdma-core's libraries, which the library loads at run time.
+/// A library of rdma-core, which this library loads at run time.
 struct library_report
 {
-  std::string path;    ///< the file, with its version; empty where none was loaded
-  std::string version; ///< rdma-core's; empty where the file's name does not tell
-  std::string reason;  ///< why it cannot be used
+  std::string path;    ///< the file, with its version; empty if not loaded
+  std::string version; ///< version of rdma-core; empty if the file name does not contain it
+  std::string reason;  ///< the reason why it cannot be used
   [[nodiscard]] bool usable() const { return reason.empty(); }
 };
 
@@ -37,22 +37,22 @@ struct interface_report
   std::vector<std::string> addresses; ///< without IPv6 link-local ones
 };
 
-/// A system call that the library makes, tried out.
+/// The result of a system call that the library needs.
 struct call_report
 {
   std::string name;
-  int error = 0; ///< errno; 0 where it works
+  int error = 0; ///< errno; 0 on success
 };
 
-/// What is known of a machine: of this one everything, of a saved file tree what the files tell.
+/// The known facts about a machine. For a saved file tree, only those in the files.
 struct machine
 {
   file_tree files;
 
-  // What the files tell, and the library where the tree is this machine's own.
+  // From the files, and from the library if the tree is this machine's own.
   std::vector<device_report> devices;
 
-  // Of this machine alone.
+  // Only for this machine.
   std::optional<library_report> verbs;
   std::optional<library_report> connection_manager;
   std::optional<default_report> by_default;
@@ -60,22 +60,22 @@ struct machine
   std::vector<call_report> calls;
   std::optional<test_report> software_test;
 
-  /// errno of opening a device's file for reading and writing; 0 where that is permitted.
+  /// Returns the errno of opening a device's file for reading and writing, or 0 on success.
   std::function<int(const std::string&)> why_not_open;
 
-  /// NICs among the devices, in order.
+  /// Returns the NICs among the devices, in order.
   [[nodiscard]] std::vector<const device_report*> nics() const;
   [[nodiscard]] bool has_nic() const { return !nics().empty(); }
 };
 
-/// Looks at this machine. `with_test` passes a message over the software device.
+/// Inspects this machine. `with_test` passes a message over the software device.
 machine look_at_this_machine(bool with_test);
 
-/// Looks at a saved tree, or one that was made up.
+/// Inspects a saved or simulated tree.
 machine look_at_tree(const std::filesystem::path& root);
 
-/// The version of rdma-core in the name of its libraries' files: "libibverbs.so.1.14.44.0" is
-/// of 44.0.
+/// Returns the version of rdma-core from the file name of its library: 44.0 for
+/// "libibverbs.so.1.14.44.0".
 std::string version_of_library(const std::filesystem::path& file);
 
 } // namespace info

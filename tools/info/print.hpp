@@ -19,13 +19,12 @@
 
 namespace info {
 
-/// What is printed: the parts that were asked for.
+/// The parts of the output that were requested.
 struct report
 {
-  const machine* looked_at = nullptr; ///< libraries and devices; null where they were not asked for
+  const machine* looked_at = nullptr; ///< libraries and devices; null if not requested
   std::optional<std::vector<diagnosed>> doctor;
-  bool briefly =
-    false; ///< of the doctor's findings only what stops or slows, and how many others there are
+  bool briefly = false; ///< only findings that stop or slow, and the number of the others
   std::vector<choice_report> choices;
   std::vector<test_report> tests;
 };

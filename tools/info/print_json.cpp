@@ -11,7 +11,7 @@
 
 #include <utility>
 
-// The same as JSON, for programs. What is not known is null.
+// Prints the report as JSON, for programs. Unknown values are null.
 
 namespace info {
 namespace {

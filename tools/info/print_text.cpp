@@ -13,14 +13,14 @@
 #include <iomanip>
 #include <string_view>
 
-// Aligned text, for people.
+// Prints the report as aligned text, for people.
 
 namespace info {
 namespace {
 
 constexpr std::size_t width_max = 110;
 
-// A label, and words behind it that continue in the same column.
+// Prints a label and words after it, which continue in the same column.
 void print_row(std::ostream& to, std::string_view indent, std::size_t column,
   std::string_view label, std::string_view words)
 {
@@ -94,10 +94,10 @@ std::string words_of(const gid_report& gid)
 void print_device(std::ostream& to, const device_report& device)
 {
   row(to, device.name,
-    device.is_nic() ? device.emulated ? "NIC, made by the kernel in software" : "NIC"
-                    : "software device, of this library");
+    device.is_nic() ? device.emulated ? "NIC, emulated by the kernel" : "NIC"
+                    : "software device of this library");
   if (!device.usable && device.remark.empty())
-    part(to, "not opened", "this is what its files tell");
+    part(to, "not opened", "the properties come from the kernel's files");
   else if (!device.usable)
     part(to, "not usable", device.remark);
   part(to, "node GUID", device.is_nic() ? device.node_guid : "");
@@ -135,7 +135,7 @@ void print_machine(std::ostream& to, const machine& on)
     row(to, "programs get",
       !on.by_default->trouble.empty() ? "nothing: " + on.by_default->trouble
         : on.by_default->why_no_nic.empty()
-        ? on.by_default->device + ", and soft0 beside it"
+        ? on.by_default->device + ", and soft0 as well"
         : on.by_default->device + " (no NIC: " + on.by_default->why_no_nic + ')');
   for (const device_report& each : on.devices)
   {

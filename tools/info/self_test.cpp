@@ -27,11 +27,11 @@ namespace {
 
 using clock = std::chrono::steady_clock;
 
-// Longer than a device takes to give up by itself with the timers of queue_pair_options.
+// Longer than the retries of a device with the timers of queue_pair_options.
 constexpr std::chrono::seconds time_limit{15};
 constexpr std::size_t message_size = 4096;
-constexpr std::string_view request = "from the one to the other";
-constexpr std::string_view answer = "and back";
+constexpr std::string_view request = "request from one side";
+constexpr std::string_view answer = "answer from the other";
 
 rdma::registered_buffer filled(const rdma::context& context, std::string_view text)
 {
@@ -40,7 +40,7 @@ rdma::registered_buffer filled(const rdma::context& context, std::string_view te
   return result;
 }
 
-// One end of the connection, as if it was another host's.
+// One end of the connection, with its own context as on another host.
 struct side
 {
   side(boost::asio::io_context& io, const rdma::context_options& options, std::string_view text)
@@ -109,7 +109,8 @@ public:
     if (end_)
     {
       char text[96];
-      std::snprintf(text, sizeof text, "connected, and a message each way by %s, in %.0f us",
+      std::snprintf(text, sizeof text,
+        "connected and exchanged a message each way by %s in %.0f us",
         rdma::name_of(near_.pair.transport().wire),
         std::chrono::duration<double, std::micro>(*end_ - start).count());
       result = {device, test_outcome::passed, text};
@@ -119,7 +120,7 @@ public:
     near_.pair.close();
     far_.pair.close();
     io_.restart();
-    io_.run_for(time_limit); // what is outstanding ends with the queue pairs
+    io_.run_for(time_limit); // outstanding operations end with the queue pairs
     return result;
   }
 
@@ -140,7 +141,7 @@ private:
       return false;
     if (at.received(size) == expected)
       return true;
-    trouble_ = "another message arrived than was sent";
+    trouble_ = "the received message differs from the sent one";
     return false;
   }
 
@@ -165,8 +166,8 @@ test_report test_device(const std::string& name)
   {
     if (e.code() == boost::asio::error::operation_not_supported)
       return {name, test_outcome::not_made,
-        "it is iWARP, which connects by RDMA-CM only: run rping -s on one host and rping -c -a "
-        "ADDRESS on the other"};
+        "iWARP connects only by RDMA-CM. Run rping -s on one host and rping -c -a "
+        "ADDRESS on the other."};
     return {name, test_outcome::failed, words_of(e)};
   }
 }

@@ -16,18 +16,18 @@ enum class test_outcome
 {
   passed,
   failed,
-  not_made, ///< the device connects in another way
+  not_made, ///< the device supports only RDMA-CM
 };
 
 struct test_report
 {
   std::string device;
   test_outcome outcome = test_outcome::not_made;
-  std::string text; ///< what was passed and how quickly, or what went wrong
+  std::string text; ///< the message and its time, or the error
 };
 
-/// Opens the device twice, connects the two and passes a message from one to the other and back.
-/** By the public interface, as a program does it. Gives up after some seconds. */
+/// Opens the device twice, connects both and passes a message each way.
+/** Uses the public interface, like a program. Gives up after some seconds. */
 test_report test_device(const std::string& name);
 
 } // namespace info

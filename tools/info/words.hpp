@@ -14,7 +14,7 @@
 
 namespace info {
 
-/// What an exception of the library's says, with the likely cause unless it has said that.
+/// Returns the text of a library exception, with the likely cause unless the text contains it.
 inline std::string words_of(const rdma::system_error& e)
 {
   std::string result = e.what();
