@@ -49,7 +49,7 @@ struct connect_fixture
     need(feature::endpoint_descriptions);
   }
 
-  /// What an accept was completed with.
+  /// Stores the result of an accept.
   struct accepted
   {
     int calls = 0;
@@ -67,7 +67,7 @@ struct connect_fixture
     }
   };
 
-  /// A new client is accepted; what it is about is whether anybody else is in its way.
+  /// Returns true if a new client is accepted, that is, if no other client blocks it.
   [[nodiscard]] bool serves_a_good_client()
   {
     accepted server;
@@ -75,7 +75,7 @@ struct connect_fixture
     return serves_a_good_client(server);
   }
 
-  /// The same by an accept that is outstanding already.
+  /// The same with an accept that is outstanding already.
   [[nodiscard]] bool serves_a_good_client(const accepted& server)
   {
     if (server.calls != 0)
@@ -93,8 +93,8 @@ struct connect_fixture
   rdma::acceptor acceptor;
 };
 
-/// A peer that speaks plain TCP, and only what it is told to. It blocks, as nothing that it waits
-/// for needs this thread, but not for ever.
+/// A peer that uses plain TCP and sends only the bytes that the test provides. Its calls block,
+/// with a time limit, because nothing that they wait for needs this thread.
 class plain_peer
 {
 public:
@@ -114,7 +114,7 @@ public:
 
   void send(std::string_view text)
   {
-    error_code ignored; // the other side may have had enough
+    error_code ignored; // the other side may have disconnected
     asio::write(socket_, asio::buffer(text.data(), text.size()), ignored);
   }
 
@@ -123,7 +123,7 @@ public:
     asio::write(socket_, asio::buffer(rdma::detail::encode_frame(type)));
   }
 
-  /// The next frame of this type is there; others before it are skipped. False at the end.
+  /// Waits for the next frame of this type and skips others. Returns false at the end.
   [[nodiscard]] bool await(rdma::detail::frame_type type)
   {
     while (const auto found = read_frame())
@@ -132,7 +132,8 @@ public:
     return false;
   }
 
-  /// The type of the next frame, or none at the end; its payload is `payload`.
+  /// Returns the type of the next frame, or nothing at the end, and stores its payload in
+  /// `payload`.
   std::optional<rdma::detail::frame_type> read_frame()
   {
     using reader = rdma::detail::frame_reader;
@@ -154,7 +155,7 @@ public:
     }
   }
 
-  /// The types of all frames up to the end, but for heartbeats.
+  /// Returns the types of all frames up to the end, except heartbeats.
   std::vector<rdma::detail::frame_type> read_frames()
   {
     std::vector<rdma::detail::frame_type> result;
@@ -172,7 +173,7 @@ public:
     socket_.shutdown(tcp::socket::shutdown_send, ignored);
   }
 
-  /// All up to an empty line, or to the end.
+  /// Reads up to an empty line or the end.
   std::string read_header()
   {
     std::string text;
@@ -181,7 +182,7 @@ public:
     return text;
   }
 
-  /// All up to the end; false when it did not come.
+  /// Reads up to the end. Returns false if the time limit expires first.
   [[nodiscard]] bool read_end(std::string& text)
   {
     error_code ec;
@@ -224,7 +225,7 @@ std::string http_text(const Message& message)
   return out.str();
 }
 
-/// What a client or a server says that has this queue pair and nothing else to say.
+/// Returns the handshake parameters of a client or server with only this queue pair.
 inline rdma::detail::handshake_parameters handshake_parameters_of(
   const rdma::endpoint_description& endpoint)
 {
@@ -245,7 +246,7 @@ inline std::string good_answer(const rdma::endpoint_description& endpoint)
   return http_text(rdma::detail::make_upgrade_response(handshake_parameters_of(endpoint)));
 }
 
-/// The first endpoint in a request or an answer.
+/// Returns the first endpoint in a request or an answer.
 inline rdma::endpoint_description endpoint_in(const std::string& header)
 {
   const std::string field = "Rdma-Endpoint: ";
@@ -253,7 +254,8 @@ inline rdma::endpoint_description endpoint_in(const std::string& header)
   return rdma::endpoint_description::parse(header.substr(at, header.find('\r', at) - at));
 }
 
-/// Connects as the client of a handshake that a test plays, which is ready last, or as its server.
+/// Connects a queue pair as the client of a handshake that the test performs (it is ready last), or
+/// as the server.
 inline void connect_as_client(rdma::queue_pair& own, const rdma::endpoint_description& server)
 {
   error_code ec;
@@ -269,8 +271,8 @@ inline void connect_as_server(rdma::queue_pair& own, const rdma::endpoint_descri
     throw rdma::system_error(ec);
 }
 
-/// Plays the client that has got this answer, up to where the acceptor's queue pair is connected
-/// with `own`.
+/// Performs the client's part of the handshake after this answer, until the acceptor's queue pair
+/// is connected with `own`.
 [[nodiscard]] inline bool confirm_as_client(
   plain_peer& peer, rdma::queue_pair& own, const std::string& answer)
 {
@@ -280,7 +282,7 @@ inline void connect_as_server(rdma::queue_pair& own, const rdma::endpoint_descri
   return peer.await(frame_type::confirmed);
 }
 
-/// Plays the server that answers this request, the same.
+/// Performs the server's part of the handshake for this request.
 [[nodiscard]] inline bool confirm_as_server(
   plain_peer& peer, rdma::queue_pair& own, const std::string& request, const std::string& more = {})
 {

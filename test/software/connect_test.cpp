@@ -33,7 +33,7 @@
 #include <thread>
 #include <vector>
 
-// Connecting, when both sides are this library.
+// Tests connecting when both sides use this library.
 
 namespace {
 
@@ -45,7 +45,7 @@ std::size_t open_descriptors()
     std::filesystem::directory_iterator("/proc/self/fd"), std::filesystem::directory_iterator()));
 }
 
-// Whether it becomes true while the library's own thread goes on.
+// Waits until the condition holds while the library's own thread runs; returns false on time-out.
 template <class Condition>
 bool eventually(Condition done)
 {
@@ -61,7 +61,7 @@ bool eventually(Condition done)
 
 } // namespace
 
-TEST_CASE("a client connects to an acceptor, and a message goes each way")
+TEST_CASE("a client connects to an acceptor and messages arrive in both directions")
 {
   connect_fixture f;
   connect_fixture::accepted server;
@@ -69,7 +69,8 @@ TEST_CASE("a client connects to an acceptor, and a message goes each way")
   rdma::queue_pair client(f.io, f.client_context);
   f.acceptor.async_accept(server.handler());
   client.async_connect(f.acceptor.local_endpoint(), connected.handler());
-  CHECK(connected.calls + server.calls == 0); // never inside the initiating call
+  CHECK(
+    connected.calls + server.calls == 0); // handlers are never called inside the initiating call
   REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls == 1; }));
   REQUIRE(!connected.ec);
   REQUIRE(!server.ec);
@@ -91,7 +92,7 @@ TEST_CASE("a client connects to an acceptor, and a message goes each way")
   CHECK(text_of(rdma::mutable_buffer(told).first(got.value())) == "the answer");
 }
 
-TEST_CASE("a peer that closes ends the other side's operations with peer_closed")
+TEST_CASE("operations end with peer_closed when the peer closes")
 {
   connect_fixture f;
   connect_fixture::accepted server;
@@ -129,12 +130,12 @@ TEST_CASE("connected queue pairs without operations do not keep the io_context r
   CHECK(connected.calls == 1);
   CHECK(server.calls == 1);
   CHECK(client.is_connected());
-  // It is watched all the same.
+  // The library still watches the connection.
   server.peer->close();
   CHECK(eventually([&] { return !client.is_connected(); }));
 }
 
-TEST_CASE("accepts and clients meet in any order and number")
+TEST_CASE("accepts and clients can start in any order and number")
 {
   connect_fixture f;
   constexpr std::size_t count = 20;
@@ -167,7 +168,7 @@ TEST_CASE("accepts and clients meet in any order and number")
   REQUIRE(run_until(f.io, [&] { return connected == count && servers.size() == count; }));
 }
 
-TEST_CASE("an io_context with several threads accepts many clients at once")
+TEST_CASE("an io_context with several threads accepts many clients concurrently")
 {
   connect_fixture f;
   constexpr int count = 40;
@@ -197,7 +198,7 @@ TEST_CASE("an io_context with several threads accepts many clients at once")
   guard.reset();
 }
 
-TEST_CASE("connecting works with futures")
+TEST_CASE("connect and accept work with futures")
 {
   connect_fixture f;
   std::jthread runner;
@@ -209,7 +210,7 @@ TEST_CASE("connecting works with futures")
   CHECK(server.get().is_connected());
 }
 
-TEST_CASE("connecting works with coroutines, deferred operations and tokens of a user's own")
+TEST_CASE("connect and accept work with coroutines, deferred operations and user-defined tokens")
 {
   connect_fixture f;
   int done = 0;
@@ -220,7 +221,7 @@ TEST_CASE("connecting works with coroutines, deferred operations and tokens of a
       for (int i = 0; i < 2; ++i)
       {
         rdma::queue_pair peer = co_await f.acceptor.async_accept(asio::use_awaitable);
-        CHECK(peer.is_open()); // the client may be gone by now
+        CHECK(peer.is_open()); // the client may have disconnected already
       }
       ++done;
     },
@@ -245,7 +246,7 @@ TEST_CASE("connecting works with coroutines, deferred operations and tokens of a
   CHECK(outcome->ec);
 }
 
-TEST_CASE("a coroutine's accept and connect compile with an executor whose default token they are")
+TEST_CASE("connect and accept use the default token of their executor")
 {
   using executor = asio::use_awaitable_t<>::executor_with_default<asio::any_io_executor>;
   connect_fixture f;
@@ -264,7 +265,7 @@ TEST_CASE("a coroutine's accept and connect compile with an executor whose defau
   REQUIRE(run_until(f.io, [&] { return done; }));
 }
 
-TEST_CASE("connecting takes handlers that can only be moved")
+TEST_CASE("connect and accept take move-only handlers")
 {
   connect_fixture f;
   result<std::monostate> connected;
@@ -277,7 +278,7 @@ TEST_CASE("connecting takes handlers that can only be moved")
   CHECK(accepted.value->is_connected());
 }
 
-TEST_CASE("handlers of connecting run on their associated executors")
+TEST_CASE("handlers of connect and accept run on their associated executors")
 {
   connect_fixture f;
   asio::thread_pool pool(1);
@@ -291,11 +292,11 @@ TEST_CASE("handlers of connecting run on their associated executors")
     asio::bind_executor(pool.get_executor(),
       [&](error_code) { there += std::this_thread::get_id() == pool_thread; }));
   CHECK(run_out(f.io));
-  pool.join(); // which both handlers kept going
+  pool.join(); // both handlers kept it running
   CHECK(there == 2);
 }
 
-TEST_CASE("an accept is withdrawn by each type of cancellation, and no client is lost")
+TEST_CASE("each cancellation type withdraws an accept without losing a client")
 {
   connect_fixture f;
   for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
@@ -316,11 +317,11 @@ TEST_CASE("an accept is withdrawn by each type of cancellation, and no client is
     client.async_connect(f.acceptor.local_endpoint(), connected.handler());
     REQUIRE(run_until(f.io, [&] { return second.calls == 1 && connected.done(); }));
     CHECK(!second.ec);
-    signal.emit(type); // too late for anything
+    signal.emit(type); // has no effect
   }
 }
 
-TEST_CASE("cancel() ends all accepts, and the acceptor goes on")
+TEST_CASE("cancel ends all accepts of an acceptor and keeps it open")
 {
   connect_fixture f;
   connect_fixture::accepted first, second;
@@ -333,7 +334,7 @@ TEST_CASE("cancel() ends all accepts, and the acceptor goes on")
   CHECK(f.serves_a_good_client());
 }
 
-TEST_CASE("an acceptor that is closed or destroyed ends its accepts and frees its port")
+TEST_CASE("closing or destroying an acceptor ends its accepts and frees its port")
 {
   connect_fixture f;
   connect_fixture::accepted first, second, late;
@@ -352,7 +353,7 @@ TEST_CASE("an acceptor that is closed or destroyed ends its accepts and frees it
   CHECK(late.ec == error::closed);
 }
 
-TEST_CASE("an acceptor says why it cannot listen")
+TEST_CASE("an acceptor reports why it cannot listen")
 {
   connect_fixture f;
   error_code ec;
@@ -367,7 +368,7 @@ TEST_CASE("an acceptor says why it cannot listen")
   CHECK(refused.ec == error::closed);
 }
 
-TEST_CASE("a queue pair connects once")
+TEST_CASE("a queue pair connects only once")
 {
   connect_fixture f;
   connect_fixture::accepted server;
@@ -385,7 +386,7 @@ TEST_CASE("a queue pair connects once")
   CHECK(client.is_connected());
 }
 
-TEST_CASE("a queue pair that was closed or moved from cannot connect")
+TEST_CASE("async_connect fails with closed when the queue pair was closed or moved from")
 {
   connect_fixture f;
   plain_record closed, moved;
@@ -399,7 +400,7 @@ TEST_CASE("a queue pair that was closed or moved from cannot connect")
   CHECK(moved.ec == error::closed);
 }
 
-TEST_CASE("connecting that fails at once says so after the initiating call, wherever that is made")
+TEST_CASE("an immediate error of async_connect is reported after the initiating call")
 {
   connect_fixture f;
   connect_fixture::accepted server;
@@ -412,7 +413,7 @@ TEST_CASE("connecting that fails at once says so after the initiating call, wher
   closed.close();
   rdma::queue_pair moved(f.io, f.client_context);
   rdma::queue_pair taken(std::move(moved));
-  rdma::queue_pair busy(f.io, f.client_context); // nobody accepts it
+  rdma::queue_pair busy(f.io, f.client_context); // no accept is outstanding for it
   busy.async_connect(f.acceptor.local_endpoint(), [](error_code) {});
 
   bool initiating = false;
@@ -445,7 +446,7 @@ TEST_CASE("connecting that fails at once says so after the initiating call, wher
       error::closed, error::closed, error::already_connected, error::already_connected});
 }
 
-TEST_CASE("an accept that can end at once does so after the initiating call, wherever that is made")
+TEST_CASE("an accept that completes immediately calls its handler after the initiating call")
 {
   const bool in_a_handler = GENERATE(false, true);
   CAPTURE(in_a_handler);
@@ -467,7 +468,7 @@ TEST_CASE("an accept that can end at once does so after the initiating call, whe
     taken.emplace(std::move(*refusing));
     expected = error::closed;
   }
-  SECTION("a client has shaken hands")
+  SECTION("a client has completed the handshake")
   {
     refusing.reset();
     connect_fixture::accepted withdrawn;
@@ -484,12 +485,13 @@ TEST_CASE("an accept that can end at once does so after the initiating call, whe
     REQUIRE(run_until(f.io, [&] { return withdrawn.calls != 0; }));
     REQUIRE(withdrawn.ec == asio::error::operation_aborted);
     REQUIRE(confirm_as_client(clients[0], described, answers[0]));
-    // When the second has been seen to come and go, the first has been seen as well.
+    // When the acceptor has processed the end of the second client, it has processed the first as
+    // well.
     REQUIRE(confirm_as_client(clients[1], other, answers[1]));
     clients[1].send(rdma::detail::frame_type::bye);
     REQUIRE(clients[1].read_end());
   }
-  SECTION("a client has connected, and asked")
+  SECTION("a client has connected and sent its request")
   {
     refusing.reset();
     described.async_connect(f.acceptor.local_endpoint(), [](error_code) {});
@@ -524,7 +526,8 @@ TEST_CASE("an accept that can end at once does so after the initiating call, whe
   CHECK(accepted.calls == 1);
 }
 
-TEST_CASE("a queue pair that was closed or moved from has no endpoint and connects to none")
+TEST_CASE(
+  "connect and local_endpoint fail with closed when the queue pair was closed or moved from")
 {
   asio::io_context io;
   const rdma::context context = make_context();
@@ -564,7 +567,7 @@ TEST_CASE("a queue pair that was closed or moved from has no endpoint and connec
   CHECK_FALSE(refusing->is_connected());
 }
 
-TEST_CASE("two hundred connections leave no descriptor behind")
+TEST_CASE("two hundred connections leave no descriptors open")
 {
   connect_fixture f;
   std::size_t after_first = 0;
@@ -572,19 +575,19 @@ TEST_CASE("two hundred connections leave no descriptor behind")
   {
     REQUIRE(f.serves_a_good_client());
     if (i == 0)
-      after_first =
-        open_descriptors() + 8; // lazily opened ones, and connections that are just closing
+      after_first = open_descriptors() + 8; // allows for descriptors that are opened on demand and
+                                            // for connections that are being closed
   }
   CHECK(eventually([&] { return open_descriptors() <= after_first; }));
 }
 
-TEST_CASE("what waits to connect or to be accepted goes uncalled with the io_context")
+TEST_CASE("outstanding connects and accepts are destroyed without a call with their io_context")
 {
   const auto witness = std::make_shared<int>();
   plain_server silent;
   {
     auto f = std::make_unique<connect_fixture>();
-    // Each owner is owned by its own handler: only the io_context's end can break the circle.
+    // Each object is owned by its own handler, so only the end of the io_context breaks the cycle.
     auto acceptor = std::make_shared<rdma::acceptor>(f->io, f->server_context, loopback());
     auto client = std::make_shared<rdma::queue_pair>(f->io, f->client_context);
     acceptor->async_accept([acceptor, witness](error_code, rdma::queue_pair) { FAIL("called"); });
@@ -603,9 +606,9 @@ TEST_CASE("what waits to connect or to be accepted goes uncalled with the io_con
   CHECK(witness.use_count() == 1);
 }
 
-TEST_CASE("an io_context may be shut down more than once")
+TEST_CASE("an io_context can be shut down more than once")
 {
-  // From Boost 1.82 on ~io_context() does it, and then ~execution_context() once more.
+  // ~io_context() calls shutdown() since Boost 1.82, and then ~execution_context() calls it again.
   struct shut_down_twice : asio::io_context
   {
     ~shut_down_twice()
@@ -620,8 +623,8 @@ TEST_CASE("an io_context may be shut down more than once")
   const rdma::context context = make_context();
   {
     shut_down_twice io;
-    // What outstanding operations own goes with the first time, in whatever order: timers after
-    // what connects.
+    // The first shutdown releases all objects owned by outstanding operations, although timers are
+    // shut down after connection services.
     io.after_first = [&] { CHECK(witness.use_count() == 1); };
     auto acceptor = std::make_shared<rdma::acceptor>(io, context, loopback());
     auto client = std::make_shared<rdma::queue_pair>(io, context);
@@ -647,7 +650,7 @@ TEST_CASE("an io_context may be shut down more than once")
   }
 }
 
-TEST_CASE("queue pairs connect by descriptions that the user exchanged")
+TEST_CASE("queue pairs connect by exchanged endpoint descriptions")
 {
   asio::io_context io;
   const rdma::context here = make_context();
@@ -679,7 +682,8 @@ TEST_CASE("queue pairs connect by descriptions that the user exchanged")
   direct.connect(other, ec);
   CHECK(ec == error::no_common_transport);
   late.connect(far.local_endpoint(), ec);
-  CHECK(ec == error::not_connected); // nobody asked for its description, so nobody can know it
+  CHECK(ec == error::not_connected); // its local_endpoint() was never called, so no peer can have
+                                     // its description
   near.async_connect(loopback(1), connected.handler());
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   CHECK(connected.ec == error::already_connected);

@@ -28,23 +28,23 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Peers whose process is killed, or stopped, in the middle of whatever it may be.
+// Tests peers whose process is killed or stopped at any moment.
 
 namespace {
 
 using namespace test;
 using namespace std::chrono_literals;
 
-/// test/programs/still_peer in a process of its own.
+/// Runs test/programs/still_peer in its own process.
 class still_peer
 {
 public:
-  /// A server.
+  /// Starts a server.
   still_peer()
     : still_peer(std::string())
   {
   }
-  /// A client of this acceptor, which is about to connect.
+  /// Starts a client of this acceptor, which is about to connect.
   explicit still_peer(const tcp::endpoint& acceptor)
     : still_peer(std::to_string(acceptor.port()))
   {
@@ -60,10 +60,10 @@ public:
   still_peer(const still_peer&) = delete;
   still_peer& operator=(const still_peer&) = delete;
 
-  /// Where the server listens.
+  /// Returns the endpoint on which the server listens.
   [[nodiscard]] const tcp::endpoint& endpoint() const { return endpoint_; }
 
-  /// SIGKILL or SIGSTOP, and it has had its effect.
+  /// Sends SIGKILL or SIGSTOP and waits until it has taken effect.
   void signal(int number)
   {
     ::kill(pid_, number);
@@ -100,11 +100,11 @@ private:
   tcp::endpoint endpoint_;
 };
 
-/// Far more than heartbeat_limit below, far less than what anything else would take that might end
-/// a connection.
+/// Much longer than heartbeat_limit below, and much shorter than any other reason that ends a
+/// connection.
 constexpr std::chrono::seconds soon{20};
 
-/// The limits are short, and of a peer that is stopped nothing but the lack of heartbeats tells.
+/// Options with short limits. A stopped peer is detected only by missing heartbeats.
 rdma::queue_pair_options impatient()
 {
   rdma::queue_pair_options options;
@@ -116,10 +116,10 @@ rdma::queue_pair_options impatient()
   return options;
 }
 
-/// The reason for the end of a connection whose peer was lost by this signal.
+/// Returns true if this error can result from the loss of a peer by this signal.
 bool tells_of_loss(const error_code& ec, int signal)
 {
-  // A device may hear of the end of a process before the control channel does.
+  // A device may detect the end of a process before the control channel does.
   return ec == error::peer_lost || (signal == SIGKILL && ec.category() == rdma::wc_category());
 }
 
@@ -129,7 +129,7 @@ rdma::remote_buffer memory_of(const rdma::queue_pair& own)
   return rdma::remote_buffer::decode(std::as_bytes(std::span(key)));
 }
 
-/// Every kind of operation, on a queue pair whose peer is a still_peer.
+/// Every kind of operation on a queue pair whose peer is a still_peer.
 class operations
 {
 public:
@@ -140,7 +140,7 @@ public:
   {
   }
 
-  /// Loses the peer in the middle of them, and waits until they have ended.
+  /// Loses the peer while the operations are outstanding, and waits until they have ended.
   void lose(asio::io_context& io, still_peer& peer, int signal)
   {
     own_.async_wait_close(ended_.handler());
@@ -157,7 +157,7 @@ public:
       CHECK(bytes_[receive].ec);
     CHECK(messages_[0].ec);
     CHECK(bytes_[stuck].ec);
-    CHECK(bytes_.back().ec); // behind a send that is stuck
+    CHECK(bytes_.back().ec); // queued after a send that never completes
     CHECK_FALSE(own_.is_connected());
   }
 
@@ -166,7 +166,7 @@ public:
     return bytes_.size() + numbers_.size() + messages_.size() + bound_.size() + plain_.size();
   }
 
-  /// How many handlers were called so often.
+  /// Returns the number of handlers that were called this many times.
   [[nodiscard]] std::size_t count(int calls) const
   {
     const auto among = [&](const auto& records)
@@ -185,7 +185,7 @@ private:
     own_.async_receive(buffer_, next());
     own_.async_receive(buffer_, next());
     own_.async_receive_message(buffer_, messages_.emplace_back().handler());
-    own_.async_send(buffer_, next()); // stuck for want of a receive
+    own_.async_send(buffer_, next()); // the peer posts no receive for it
     own_.async_write(buffer_, remote_, next());
   }
 
@@ -203,8 +203,8 @@ private:
       own_.async_fetch_add(remote_.first(8), 1, numbers_.emplace_back().handler());
       own_.async_compare_exchange(remote_.first(8), 0, 1, numbers_.emplace_back().handler());
     }
-    // Where a queue pair cannot go before its windows do, one that is bound again and again as the
-    // send before it is repeated holds its destruction up for a minute.
+    // If a queue pair cannot be destroyed before its windows, a bind that is repeated with the send
+    // before it delays the destruction by a minute.
     if (has(feature::memory_windows) && has(feature::unbinds_on_destroy))
     {
       bindable_.emplace(own_.context(), 64, rdma::access::local_write | rdma::access::window_bind);
@@ -236,7 +236,7 @@ private:
   plain_record& shut_ = plain_.emplace_back();
 };
 
-/// What hears of the end of one queue pair.
+/// Waits for the end of one queue pair.
 struct end_witness
 {
   explicit end_witness(rdma::queue_pair& own)
@@ -255,7 +255,7 @@ private:
   rdma::registered_buffer buffer_;
 };
 
-/// Those whom an acceptor served, one after the other.
+/// The clients that an acceptor has served.
 class customers
 {
 public:
@@ -266,7 +266,7 @@ public:
       , of_peer(peer)
     {
     }
-    /// A still_peer brings data.
+    /// Returns true unless it is a still_peer, which sends data.
     [[nodiscard]] bool good() const { return peer.peer_data().empty(); }
 
     rdma::queue_pair peer;
@@ -279,8 +279,7 @@ public:
     accept();
   }
 
-  /// A client that is neither killed nor stopped comes, is the `number`th good one to be accepted,
-  /// and goes.
+  /// Connects another client and waits until it is the `number`th good one that was accepted.
   [[nodiscard]] bool serve_another(connect_fixture& f, std::size_t number)
   {
     plain_record connected;
@@ -326,8 +325,8 @@ private:
   int failures_ = 0;
 };
 
-/// Moments after the beginning of connecting, from at once to long after its end, however fast this
-/// machine is.
+/// Points in time after connecting began, from immediately to long after its end, on machines of
+/// any speed.
 class moments
 {
 public:
@@ -344,14 +343,14 @@ private:
 
 } // namespace
 
-TEST_CASE("a server that is killed or stopped ends every kind of operation, once, and leaves "
-          "nothing behind")
+TEST_CASE("every operation ends once and leaves no resources when the server is killed or stopped")
 {
   need(feature::endpoint_descriptions);
   const int number = GENERATE(SIGKILL, SIGSTOP);
   CAPTURE(number);
   inventory before;
-  for (const bool first : {true, false}) // what the process opens once and for all
+  for (const bool first :
+    {true, false}) // the first round includes objects that the process creates once
   {
     still_peer server;
     {
@@ -375,8 +374,7 @@ TEST_CASE("a server that is killed or stopped ends every kind of operation, once
   }
 }
 
-TEST_CASE("a client that is killed or stopped ends every kind of operation, once, and leaves "
-          "nothing behind")
+TEST_CASE("every operation ends once and leaves no resources when the client is killed or stopped")
 {
   const int number = GENERATE(SIGKILL, SIGSTOP);
   CAPTURE(number);
@@ -412,7 +410,7 @@ TEST_CASE("a client that is killed or stopped ends every kind of operation, once
   }
 }
 
-TEST_CASE("a peer that is stopped is lost to who set a limit to its silence, and to nobody else")
+TEST_CASE("a stopped peer is lost only to peers with a heartbeat limit")
 {
   need(feature::endpoint_descriptions);
   still_peer server;
@@ -450,7 +448,7 @@ TEST_CASE("a peer that is stopped is lost to who set a limit to its silence, and
 }
 
 TEST_CASE(
-  "a server that is killed or stopped at any moment of connecting ends it, or the connection, once")
+  "async_connect or its connection ends once when the server is killed or stopped at any moment")
 {
   need(feature::endpoint_descriptions);
   const int number = GENERATE(SIGKILL, SIGSTOP);
@@ -487,8 +485,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a client that is killed or stopped at any moment of connecting fails no accept, and "
-          "leaves nothing behind")
+TEST_CASE("no accept fails when a client is killed or stopped at any moment of connecting")
 {
   const int number = GENERATE(SIGKILL, SIGSTOP);
   CAPTURE(number);
@@ -496,7 +493,7 @@ TEST_CASE("a client that is killed or stopped at any moment of connecting fails 
   options.handshake_timeout = 500ms;
   options.queue_pair = impatient();
   connect_fixture f(options);
-  // What is opened once for all queue pairs is open before and after.
+  // Descriptors shared by all queue pairs are open before and after.
   rdma::queue_pair idle_here(f.io, f.server_context), idle_there(f.io, f.client_context);
   static_cast<void>(idle_here.local_endpoint());
   static_cast<void>(idle_there.local_endpoint());
@@ -506,7 +503,7 @@ TEST_CASE("a client that is killed or stopped at any moment of connecting fails 
   const std::size_t before = descriptors();
 
   customers served(f.acceptor);
-  std::deque<still_peer> lost; // those that are stopped stay
+  std::deque<still_peer> lost; // stopped clients remain
   moments when;
   for (bool is_served = false; !is_served;)
   {
@@ -526,11 +523,11 @@ TEST_CASE("a client that is killed or stopped at any moment of connecting fails 
       CHECK(tells_of_loss(each.of_peer.ended.ec, number));
   }
   served.close();
-  // Handshakes that are not to be finished end as well, while the acceptor goes on.
+  // Unfinished handshakes end as well while the acceptor stays open.
   const auto from = std::chrono::steady_clock::now();
   while (descriptors() > before && std::chrono::steady_clock::now() - from < soon)
     f.io.run_one_for(1ms);
-  CHECK(descriptors() <= before); // the good client's connection may have been closing then
+  CHECK(descriptors() <= before); // the good client's connection may have been closing at that time
   CHECK(served.failures() == 0);
   f.acceptor.close();
   REQUIRE(run_out(f.io));
@@ -538,7 +535,7 @@ TEST_CASE("a client that is killed or stopped at any moment of connecting fails 
     CHECK(each.of_peer.once());
 }
 
-TEST_CASE("a client that is gone or silent at any frame of connecting fails no accept")
+TEST_CASE("no accept fails when a client disconnects or stays silent at any frame of the handshake")
 {
   using rdma::detail::frame_type;
   rdma::acceptor_options options;

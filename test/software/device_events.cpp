@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-// What a device reports by itself: as an I/O object, and what the library does about it.
+// Tests device_events and the library's reaction to asynchronous events.
 
 using namespace test;
 using rdma::device_event_type;
@@ -71,12 +71,12 @@ struct wait_event_operation
 
 } // namespace
 
-TEST_CASE("waiting for a device's events goes with every kind of token")
+TEST_CASE("async_wait_event accepts every kind of token")
 {
   with_every_token<wait_event_operation>();
 }
 
-TEST_CASE("every listener gets every event, those between two waits included, in order")
+TEST_CASE("every device_events object receives every event in order")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -90,7 +90,7 @@ TEST_CASE("every listener gets every event, those between two waits included, in
     {
       event_record heard;
       each->async_wait_event(heard.handler());
-      CHECK(heard.calls == 0); // never inside the initiating call
+      CHECK(heard.calls == 0); // handlers are never called inside the initiating call
       REQUIRE(run_until(io, [&] { return heard.done(); }));
       CHECK(heard.ec == error_code());
       CHECK(heard.value().type == device_event_type::completion_queue_error);
@@ -107,7 +107,7 @@ TEST_CASE("every listener gets every event, those between two waits included, in
   CHECK(never.ec == asio::error::operation_aborted);
 }
 
-TEST_CASE("of several waits on one listener the oldest gets the next event")
+TEST_CASE("the oldest wait of a device_events object receives the next event")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -127,7 +127,7 @@ TEST_CASE("of several waits on one listener the oldest gets the next event")
   CHECK(newer.ec == error_code());
 }
 
-TEST_CASE("what a listener cannot keep is counted, and the newest is kept")
+TEST_CASE("a full device_events object keeps the newest events and counts the lost ones")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -138,8 +138,8 @@ TEST_CASE("what a listener cannot keep is counted, and the newest is kept")
   std::deque<troublemaker> troubles;
   for (int i = 0; i < 5; ++i)
     troubles.emplace_back(device_of(context)).overrun();
-  // `all` was made first and hears first: when it has heard of all, one more wait of it tells that
-  // `few` has, too.
+  // `all` was created first and receives events first. When it has received one more event, `few`
+  // has received the previous ones.
   for (int i = 0; i < 5; ++i)
   {
     event_record heard;
@@ -162,11 +162,11 @@ TEST_CASE("what a listener cannot keep is counted, and the newest is kept")
     lost += heard.value().lost;
   }
   CHECK(kept >= 2);
-  CHECK(kept <= 3); // two and, if the sixth came while they were taken, that
+  CHECK(kept <= 3); // two, and the sixth if it arrived while they were taken
   CHECK(kept + lost == 6);
 }
 
-TEST_CASE("a wait for events is withdrawn by every kind of cancellation, and no event with it")
+TEST_CASE("every cancellation type withdraws a wait for events without losing an event")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -182,7 +182,7 @@ TEST_CASE("a wait for events is withdrawn by every kind of cancellation, and no 
     REQUIRE(run_out(io));
     CHECK(cancelled.calls == 1);
     CHECK(cancelled.ec == asio::error::operation_aborted);
-    signal.emit(type); // finds nothing
+    signal.emit(type); // has no effect
   }
   event_record cancelled;
   events.async_wait_event(cancelled.handler());
@@ -199,7 +199,7 @@ TEST_CASE("a wait for events is withdrawn by every kind of cancellation, and no 
   CHECK(heard.ec == error_code());
 }
 
-TEST_CASE("listeners that are closed, moved from or destroyed end their waits")
+TEST_CASE("waits end when their device_events object is closed, moved from or destroyed")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -231,7 +231,7 @@ TEST_CASE("listeners that are closed, moved from or destroyed end their waits")
   try
   {
     rdma::device_events none(io, context, elsewhere);
-    FAIL("it listens");
+    FAIL("the constructor did not fail");
   }
   catch (const rdma::system_error& e)
   {
@@ -240,7 +240,7 @@ TEST_CASE("listeners that are closed, moved from or destroyed end their waits")
   }
 }
 
-TEST_CASE("a wait for events goes uncalled with its io_context, also when events come meanwhile")
+TEST_CASE("waits for events are destroyed without a call with their io_context")
 {
   rdma::context context = make_context();
   for (int i = 0; i < 20; ++i)
@@ -258,8 +258,7 @@ TEST_CASE("a wait for events goes uncalled with its io_context, also when events
   }
 }
 
-TEST_CASE(
-  "a completion queue that overran ends what completes on it, on every queue pair, with an error")
+TEST_CASE("a completion queue overrun ends all operations of its queue pairs with an error")
 {
   asio::io_context io;
   rdma::context context = make_context();
@@ -274,7 +273,7 @@ TEST_CASE(
   rdma::queue_pair bystander(io, context);
   connect(a, b);
   rdma::registered_buffer buffer = context.allocate(64);
-  std::vector<bytes_record> ended(6); // two are posted and one waits, on each
+  std::vector<bytes_record> ended(6); // two are posted and one waits, on each queue pair
   for (std::size_t i = 0; i < 3; ++i)
   {
     a.async_receive(buffer, ended[i].handler());
@@ -306,7 +305,7 @@ TEST_CASE(
   CHECK(untouched.calls == 0);
 }
 
-TEST_CASE("a failed shared receive queue ends its receives and its queue pairs, and no others")
+TEST_CASE("a failed shared receive queue ends only its receives and its queue pairs")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
@@ -322,7 +321,7 @@ TEST_CASE("a failed shared receive queue ends its receives and its queue pairs, 
   shared.async_receive_message(buffer, received.handler());
   bytes_record other;
   b.async_receive(buffer, other.handler());
-  // No device here can be brought to report it.
+  // No device in the tests can be made to report this event.
   shared.core()->on_device_event({device_event_type::shared_receive_queue_error, 0, 0});
   REQUIRE(run_until(io, [&] { return received.done(); }));
   CHECK(received.ec == rdma::error::shared_receive_queue_failed);
@@ -337,7 +336,7 @@ TEST_CASE("a failed shared receive queue ends its receives and its queue pairs, 
   CHECK(sent.ec == rdma::error::shared_receive_queue_failed);
 }
 
-TEST_CASE("a queue pair that the device reports as failed ends its operations")
+TEST_CASE("operations end when the device reports a fatal event of their queue pair")
 {
   const auto type =
     GENERATE(device_event_type::queue_pair_fatal, device_event_type::queue_pair_request_error,
@@ -348,20 +347,20 @@ TEST_CASE("a queue pair that the device reports as failed ends its operations")
   l.near.async_receive(buffer, received.handler());
   l.near.core()->on_device_event({type, 0, l.near.core()->number()});
   REQUIRE(run_until(l.io, [&] { return received.done(); }));
-  CHECK(received.ec); // flushed, or where the device does not flush, error::queue_pair_failed
+  CHECK(received.ec); // flushed, or queue_pair_failed if the device does not flush
   CHECK_FALSE(l.near.is_connected());
   CHECK(l.near.diagnose().code == rdma::error::queue_pair_failed);
   CHECK(l.near.diagnose().text().find(rdma::describe(type)) != std::string::npos);
 }
 
-TEST_CASE("a peer that reaches for what it may not ends the receives here")
+TEST_CASE("receives end when the peer accesses memory without a right")
 {
   linked_pair l;
   rdma::registered_buffer here = l.near_context.allocate(64);
   rdma::registered_buffer there = l.far_context.allocate(64);
   rdma::memory_region exposed_region(l.far_context, 64, exposed);
   rdma::remote_buffer wrong = exposed_region.remote();
-  exposed_region = {}; // its key is no more
+  exposed_region = {}; // its key is invalid now
   bytes_record received;
   l.far.async_receive(there, received.handler());
   bytes_record written;
@@ -373,7 +372,7 @@ TEST_CASE("a peer that reaches for what it may not ends the receives here")
 
 namespace {
 
-// Everything that can be outstanding on a device at a time.
+// All kinds of operations, outstanding on one device.
 struct busy_device
 {
   auto handler()
@@ -401,7 +400,7 @@ struct busy_device
     for (int i = 0; i < 5; ++i) // posted and waiting
     {
       near->async_receive(buffer, handler());
-      near->async_send(buffer, handler()); // meets no receive, for ever
+      near->async_send(buffer, handler()); // never finds a receive
     }
     for (int i = 0; i < 3; ++i)
       shared->async_receive_message(
@@ -425,7 +424,7 @@ struct busy_device
 
 } // namespace
 
-TEST_CASE("a device that is removed ends everything that is outstanding on it with device_lost")
+TEST_CASE("removal of a device ends all outstanding operations with device_lost")
 {
   busy_device d;
   rdma::device_events events(d.io, d.context);
@@ -437,8 +436,8 @@ TEST_CASE("a device that is removed ends everything that is outstanding on it wi
   rdma::software::remove_device(device_of(d.context).native());
   const auto begin = std::chrono::steady_clock::now();
   REQUIRE(run_until(d.io, [&] { return d.ended.size() == d.started && second.done(); }));
-  CHECK(
-    std::chrono::steady_clock::now() - begin < std::chrono::seconds(2)); // no flush is waited for
+  CHECK(std::chrono::steady_clock::now() - begin
+    < std::chrono::seconds(2)); // the library does not wait for flushed completions
   for (const error_code& each : d.ended)
     CHECK(each == rdma::error::device_lost);
   CHECK(first.ec == error_code());
@@ -447,7 +446,7 @@ TEST_CASE("a device that is removed ends everything that is outstanding on it wi
   CHECK_FALSE(d.near->is_connected());
   CHECK(d.near->diagnose().code == rdma::error::device_lost);
 
-  // What comes later is told at once.
+  // Later operations fail at once.
   bytes_record late;
   message_record late_shared;
   event_record late_event;
@@ -485,12 +484,12 @@ TEST_CASE("a device that is removed ends everything that is outstanding on it wi
   CHECK(code_of([&] { (void)d.context.allocate(1 << 24); }) == lost);
   CHECK(code_of([&] { (void)d.near->local_endpoint(); }) == lost);
 
-  // The other context's device is none the worse.
+  // The device of the other context still works.
   rdma::registered_buffer elsewhere = d.far_context.allocate(64);
   CHECK(elsewhere.size() == 64);
 }
 
-TEST_CASE("operations of a removed device that were being closed end as closed")
+TEST_CASE("operations of a removed device end when their objects are closed")
 {
   busy_device d;
   rdma::software::remove_device(device_of(d.context).native());
@@ -503,7 +502,7 @@ TEST_CASE("operations of a removed device that were being closed end as closed")
     CHECK((each == rdma::error::device_lost || each == asio::error::operation_aborted));
 }
 
-TEST_CASE("a removed device goes with its io_context and context, handlers uncalled")
+TEST_CASE("handlers on a removed device are destroyed without a call with their io_context")
 {
   auto alive = std::make_shared<int>();
   {
@@ -514,11 +513,12 @@ TEST_CASE("a removed device goes with its io_context and context, handlers uncal
   CHECK(alive.use_count() == 1);
 }
 
-TEST_CASE("a queue pair gives back every receive that it took from the shared queue before it goes")
+TEST_CASE("a destroyed queue pair returns all receives to its shared receive queue")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   constexpr std::size_t receives = 64;
-  constexpr std::size_t size = 100'000; // many packets: one is being received when the end comes
+  constexpr std::size_t size =
+    100'000; // many packets, so that a message is being received at the end
   asio::io_context io;
   rdma::context context = make_context();
   rdma::context far_context = make_context();
@@ -548,13 +548,13 @@ TEST_CASE("a queue pair gives back every receive that it took from the shared qu
     for (int i = 0; i < 16; ++i)
       far.async_send(from, [](error_code, std::size_t) {});
     REQUIRE(run_until(io, [&] { return ended != before; }));
-    // Closed in the middle. Were a receive lost, the last round would wait for it in vain.
+    // Closed in the middle of a message. If a receive were lost, the last round would time out.
   }
   CHECK(ended == receives);
   CHECK(good != 0);
 }
 
-TEST_CASE("objects are made and destroyed while their events come in")
+TEST_CASE("objects can be created and destroyed while their events arrive")
 {
   rdma::context context = make_context();
   std::atomic<int> failures{0};

@@ -22,7 +22,7 @@
 #include <thread>
 #include <utility>
 
-// How connections end: in an orderly way, by a close, by a peer that falls silent.
+// Tests the ends of connections: by shutdown, by close, and by a peer that stops responding.
 
 namespace {
 
@@ -30,7 +30,7 @@ using namespace test;
 using namespace std::chrono_literals;
 using rdma::detail::frame_type;
 
-/// A client and the queue pair that an acceptor made for it.
+/// A client and the queue pair that an acceptor created for it.
 struct pair_fixture : connect_fixture
 {
   explicit pair_fixture(const rdma::queue_pair_options& options = {})
@@ -52,7 +52,7 @@ private:
   accepted accepted_;
 };
 
-/// Receives that are posted and what became of them.
+/// Posts receives and stores their results.
 struct receives
 {
   receives(rdma::queue_pair& queue_pair, int count)
@@ -76,7 +76,7 @@ struct receives
   std::deque<bytes_record> records;
 };
 
-/// Sends that are under way.
+/// Posts sends and stores their results.
 struct sends
 {
   sends(rdma::queue_pair& queue_pair, int count)
@@ -104,7 +104,7 @@ error_code outcome_of_send(asio::io_context& io, rdma::queue_pair& queue_pair)
 
 } // namespace
 
-TEST_CASE("a shutdown ends the connection when all that was sent has arrived, on both sides")
+TEST_CASE("async_shutdown ends the connection on both sides after all sent messages have arrived")
 {
   constexpr int count = 20;
   pair_fixture f;
@@ -142,13 +142,14 @@ TEST_CASE("a shutdown ends the connection when all that was sent has arrived, on
   CHECK(f.client.is_open());
 }
 
-TEST_CASE("a shutdown waits for a peer that has no receive for what was sent")
+TEST_CASE("async_shutdown waits until the peer posts receives for all sent messages")
 {
   pair_fixture f;
   plain_record shut;
   sends from_client(f.client, 1);
   f.client.async_shutdown(shut.handler());
-  // The server's message arrives after the shutdown, and says that the client's has not.
+  // The server's message arrives after the shutdown began, and shows that the client's has not
+  // arrived.
   receives at_client(f.client, 1);
   sends from_server(f.server(), 1);
   REQUIRE(run_until(f.io, [&] { return at_client.done() && from_server.records[0].done(); }));
@@ -160,7 +161,7 @@ TEST_CASE("a shutdown waits for a peer that has no receive for what was sent")
   CHECK(at_server.count({}) == 1);
 }
 
-TEST_CASE("both sides may shut down at once, and more than once")
+TEST_CASE("async_shutdown completes when both sides shut down and when it is repeated")
 {
   pair_fixture f;
   plain_record first, second, third;
@@ -172,8 +173,8 @@ TEST_CASE("both sides may shut down at once, and more than once")
     CHECK(each->ec == error_code());
 }
 
-TEST_CASE("a shutdown that comes when the peer's has ended the connection already finds that all "
-          "has arrived")
+TEST_CASE(
+  "async_shutdown completes without error when the peer's shutdown has ended the connection")
 {
   pair_fixture f;
   plain_record first, ended, second;
@@ -186,7 +187,7 @@ TEST_CASE("a shutdown that comes when the peer's has ended the connection alread
   CHECK(second.ec == error_code());
 }
 
-TEST_CASE("a shutdown says why it could not be one")
+TEST_CASE("async_shutdown reports why it fails")
 {
   pair_fixture f;
   plain_record shut;
@@ -218,7 +219,7 @@ TEST_CASE("a shutdown says why it could not be one")
     REQUIRE(run_until(l.io, [&] { return shut.done(); }));
     CHECK(shut.ec == asio::error::operation_not_supported);
   }
-  SECTION("the peer closes in the middle")
+  SECTION("the peer closes meanwhile")
   {
     sends stuck(f.client, 1); // the server has no receive for it
     f.client.async_shutdown(shut.handler());
@@ -226,7 +227,7 @@ TEST_CASE("a shutdown says why it could not be one")
     REQUIRE(run_until(f.io, [&] { return shut.done(); }));
     CHECK((shut.ec == error::peer_closed || shut.ec.category() == rdma::wc_category()));
   }
-  SECTION("closed in the middle")
+  SECTION("closed meanwhile")
   {
     sends stuck(f.client, 1);
     f.client.async_shutdown(shut.handler());
@@ -237,7 +238,7 @@ TEST_CASE("a shutdown says why it could not be one")
   CHECK(shut.calls == 1);
 }
 
-TEST_CASE("a shutdown and a wait for the end are withdrawn by each type of cancellation")
+TEST_CASE("each cancellation type withdraws async_shutdown and async_wait_close")
 {
   for (const auto type : {asio::cancellation_type::terminal, asio::cancellation_type::partial,
          asio::cancellation_type::total})
@@ -256,7 +257,8 @@ TEST_CASE("a shutdown and a wait for the end are withdrawn by each type of cance
     CHECK(shut.ec == asio::error::operation_aborted);
     CHECK(ended.ec == asio::error::operation_aborted);
     CHECK_FALSE(goes_on.done());
-    CHECK(outcome_of_send(f.io, f.client) == asio::error::shut_down); // it has begun all the same
+    CHECK(outcome_of_send(f.io, f.client)
+      == asio::error::shut_down); // the shutdown has begun nevertheless
     f.client.close();
     REQUIRE(run_until(f.io, [&] { return goes_on.done(); }));
     shut_signal.emit(type);
@@ -266,7 +268,7 @@ TEST_CASE("a shutdown and a wait for the end are withdrawn by each type of cance
   }
 }
 
-TEST_CASE("the end of a connection is told to all who wait for it, with its reason")
+TEST_CASE("async_wait_close reports the reason of the end to all waiting handlers")
 {
   pair_fixture f;
   plain_record at_client, at_server, again;
@@ -292,15 +294,14 @@ TEST_CASE("the end of a connection is told to all who wait for it, with its reas
     REQUIRE(run_until(f.io, [&] { return at_server.done(); }));
   }
   f.client.async_wait_close(again.handler());
-  CHECK(again.calls == 0); // not inside the call
+  CHECK(again.calls == 0); // handlers are never called inside the initiating call
   REQUIRE(run_until(f.io, [&] { return again.done(); }));
   CHECK(again.ec == at_client.ec);
   CHECK(at_client.calls == 1);
   CHECK(at_server.calls == 1);
 }
 
-TEST_CASE(
-  "a device that reports an idle queue pair as failed ends waits and shutdowns, on both sides")
+TEST_CASE("a fatal event of an idle queue pair ends waits and shutdowns on both sides")
 {
   pair_fixture f;
   plain_record ended, here, there;
@@ -315,7 +316,7 @@ TEST_CASE(
   CHECK(there.ec == error::peer_closed);
 }
 
-TEST_CASE("who waits for the end of a queue pair that never connects hears why, or of its close")
+TEST_CASE("async_wait_close completes when the queue pair fails to connect or is closed")
 {
   connect_fixture f;
   rdma::queue_pair unlucky(f.io, f.client_context);
@@ -337,7 +338,8 @@ TEST_CASE("who waits for the end of a queue pair that never connects hears why, 
   CHECK(closed.ec == asio::error::operation_aborted);
 }
 
-TEST_CASE("ending works with futures, coroutines, deferred operations, and in a race with a timer")
+TEST_CASE(
+  "async_shutdown and async_wait_close work with futures, coroutines, deferred and operator||")
 {
   using namespace asio::experimental::awaitable_operators;
   pair_fixture f;
@@ -352,7 +354,7 @@ TEST_CASE("ending works with futures, coroutines, deferred operations, and in a 
     [&]() -> asio::awaitable<void>
     {
       asio::steady_timer timer(co_await asio::this_coro::executor, 1ms);
-      // The connection goes on: the timer is first, and the wait is withdrawn.
+      // The connection stays open: the timer expires first, and the wait is cancelled.
       const auto first = co_await (
         timer.async_wait(asio::use_awaitable) || f.client.async_wait_close(asio::use_awaitable));
       timed_out = first.index() == 0;
@@ -367,7 +369,7 @@ TEST_CASE("ending works with futures, coroutines, deferred operations, and in a 
   try
   {
     ended.get();
-    FAIL("the peer closed");
+    FAIL("the wait did not report that the peer closed");
   }
   catch (const rdma::system_error& e)
   {
@@ -375,7 +377,7 @@ TEST_CASE("ending works with futures, coroutines, deferred operations, and in a 
   }
 }
 
-TEST_CASE("waits for the end go uncalled with the io_context")
+TEST_CASE("waits for the end are destroyed without a call with their io_context")
 {
   const auto witness = std::make_shared<int>();
   {
@@ -388,7 +390,8 @@ TEST_CASE("waits for the end go uncalled with the io_context")
   CHECK(witness.use_count() == 1);
 }
 
-TEST_CASE("a peer that falls silent is lost within the limit, whatever is outstanding")
+TEST_CASE(
+  "operations end with peer_lost when the peer is silent for longer than the heartbeat limit")
 {
   rdma::queue_pair_options options;
   options.heartbeat_limit = 200ms;
@@ -405,9 +408,9 @@ TEST_CASE("a peer that falls silent is lost within the limit, whatever is outsta
   REQUIRE(!connected.ec);
   client.async_wait_close(ended.handler());
   receives waiting(client, 2);
-  sends stuck(client, 2); // the stranger has no receives
-  SECTION("at once") {}
-  SECTION("after it was heard of for longer than the limit")
+  sends stuck(client, 2); // the peer posts no receives
+  SECTION("from the beginning") {}
+  SECTION("after heartbeats for longer than the limit")
   {
     const auto end = std::chrono::steady_clock::now() + 3 * options.heartbeat_limit;
     while (std::chrono::steady_clock::now() < end)
@@ -425,12 +428,12 @@ TEST_CASE("a peer that falls silent is lost within the limit, whatever is outsta
   CHECK(client.diagnose().code == error::peer_lost);
 }
 
-TEST_CASE("a peer hears as often as it asked to, and not at all if it did not")
+TEST_CASE("heartbeats are sent as often as the peer requests and not at all without a request")
 {
   rdma::queue_pair_options options;
   const bool asks = GENERATE(false, true);
   CAPTURE(asks);
-  options.heartbeat_limit = 0ms; // this side endures any silence
+  options.heartbeat_limit = 0ms; // this side accepts any silence
   options.heartbeat_interval = 20ms;
   plain_server server;
   asio::io_context io;
@@ -452,8 +455,7 @@ TEST_CASE("a peer hears as often as it asked to, and not at all if it did not")
     for (int i = 0; i < 5; ++i)
       CHECK(peer.await(frame_type::heartbeat));
   else
-    std::this_thread::sleep_for(
-      10 * options.heartbeat_interval); // which would be as many heartbeats
+    std::this_thread::sleep_for(10 * options.heartbeat_interval); // long enough for ten heartbeats
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   client.close();
   std::vector<frame_type> types;
@@ -465,14 +467,14 @@ TEST_CASE("a peer hears as often as it asked to, and not at all if it did not")
     CHECK(types.size() == 1);
 }
 
-TEST_CASE("peers that compute for longer than the limit are not lost")
+TEST_CASE("programs that do not run their io_context for longer than the limit stay connected")
 {
   rdma::queue_pair_options options;
   options.heartbeat_limit = 100ms;
   pair_fixture f(options);
   plain_record ended;
   f.client.async_wait_close(ended.handler());
-  // No thread runs the io_context: heartbeats are not its business.
+  // No thread runs the io_context: heartbeats do not depend on it.
   std::this_thread::sleep_for(5 * options.heartbeat_limit);
   f.io.poll();
   CHECK_FALSE(ended.done());

@@ -37,8 +37,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What a child of fork() finds. It reports through a pipe and leaves by _exit: Catch's own state is
-// the parent's.
+// Tests children of fork(). A child reports through a pipe and ends by _exit, because Catch's state
+// belongs to the parent.
 
 using namespace test;
 
@@ -68,7 +68,7 @@ struct findings
   }
 };
 
-/// A message each way, after which both queue pairs are known to work.
+/// Sends a message, which shows that both queue pairs work.
 void exchange(linked_pair& l)
 {
   rdma::registered_buffer near_buffer = buffer_of(l.near_context, "ping!");
@@ -85,7 +85,7 @@ void exchange(linked_pair& l)
 
 } // namespace
 
-TEST_CASE("a program that this one starts gets none of the library's descriptors")
+TEST_CASE("descriptors of the library are closed in programs that this process starts")
 {
   const auto open_now = []
   {
@@ -106,7 +106,8 @@ TEST_CASE("a program that this one starts gets none of the library's descriptors
   for (const int each : open_now())
   {
     const int flags = ::fcntl(each, F_GETFD);
-    if (before.contains(each) || flags < 0) // that of the directory is gone
+    if (before.contains(each)
+      || flags < 0) // the descriptor of the directory iterator is closed already
       continue;
     std::error_code ec;
     INFO(
@@ -115,7 +116,8 @@ TEST_CASE("a program that this one starts gets none of the library's descriptors
   }
 }
 
-TEST_CASE("in a child of fork() everything that the parent made says so, and the parent goes on")
+TEST_CASE(
+  "objects of the parent fail with forked in a child of fork() and still work in the parent")
 {
   BOOST_RDMA_TEST_FORKS();
   linked_pair l;
@@ -180,7 +182,7 @@ TEST_CASE("in a child of fork() everything that the parent made says so, and the
   exchange(l);
 }
 
-TEST_CASE("a child that destroys what its parent made does not harm the parent")
+TEST_CASE("destroying objects of the parent in a child of fork() does not affect the parent")
 {
   BOOST_RDMA_TEST_FORKS();
   auto l = std::make_unique<linked_pair>();
@@ -207,7 +209,7 @@ TEST_CASE("a child that destroys what its parent made does not harm the parent")
       region.reset();
       buffer.reset();
       if (told)
-        l.reset(); // with the io_context
+        l.reset(); // also with the io_context
       return std::string();
     });
   CHECK(wrong == "");
@@ -232,19 +234,19 @@ TEST_CASE("a child that destroys what its parent made does not harm the parent")
   CHECK(received.ec == asio::error::operation_aborted);
 }
 
-TEST_CASE(
-  "a child of fork() gets nothing from its parent's pools, and may destroy what it has of them")
+TEST_CASE("pools of the parent refuse allocations in a child of fork() and accept deallocations")
 {
   BOOST_RDMA_TEST_FORKS();
   rdma::context context = make_context();
   auto pool = std::make_unique<rdma::memory_pool>(context);
   auto numbers = std::make_unique<std::pmr::vector<int>>(100, &context.pool());
   auto others = std::make_unique<std::pmr::vector<int>>(100'000, pool.get());
-  rdma::registered_buffer small = context.allocate(100); // and more are in this thread's cache
+  rdma::registered_buffer small =
+    context.allocate(100); // its block comes with others in this thread's cache
   rdma::registered_buffer large = pool->make_buffer(1'000'000);
   std::latch cached{1};
   std::latch over{1};
-  std::thread other( // whose cache the child has a copy of
+  std::thread other( // the child has a copy of its cache
     [&]
     {
       (void)context.allocate(100);
@@ -288,7 +290,7 @@ TEST_CASE(
       std::thread(
         [&] { f.expect_forked("in a thread", code_of([&] { (void)context.allocate(100); })); })
         .join();
-      context = make_context(); // the last handle to the parent's
+      context = make_context(); // releases the last handle to the parent's context
       std::pmr::vector<int> own(1000, &context.pool());
       return f.wrong;
     });
@@ -306,7 +308,7 @@ TEST_CASE(
   CHECK(context.pool_statistics().bytes_allocated == 0);
 }
 
-TEST_CASE("what a child of fork() writes to memory of its parent's is its own")
+TEST_CASE("writes to registered memory in a child of fork() are private to the child")
 {
   linked_pair l;
   rdma::registered_buffer buffer = buffer_of(l.near_context, "mine");
@@ -342,7 +344,7 @@ TEST_CASE("what a child of fork() writes to memory of its parent's is its own")
   exchange(l);
 }
 
-TEST_CASE("operations that are outstanding at a fork() end in the child, and go on in the parent")
+TEST_CASE("operations that are outstanding at fork() end with forked in the child only")
 {
   BOOST_RDMA_TEST_FORKS();
   linked_pair l;
@@ -387,12 +389,12 @@ TEST_CASE("operations that are outstanding at a fork() end in the child, and go 
   CHECK(text_of(far_buffer) == "later");
 }
 
-TEST_CASE("a child that goes on with the io_context connects there with a context of its own")
+TEST_CASE("a child of fork() can connect with its own context on the parent's io_context")
 {
   BOOST_RDMA_TEST_FORKS();
   linked_pair parents;
-  exchange(parents); // the threads have nothing left to do
-  // The parent's background thread for connections is not the child's.
+  exchange(parents); // the threads are idle now
+  // Creates the parent's background thread for connections, which does not exist in the child.
   rdma::acceptor parents_acceptor(
     parents.io, parents.near_context, {asio::ip::make_address("127.0.0.1"), 0});
   parents.io.notify_fork(asio::execution_context::fork_prepare);
@@ -419,7 +421,7 @@ TEST_CASE("a child that goes on with the io_context connects there with a contex
   exchange(parents);
 }
 
-TEST_CASE("a child makes contexts and queue pairs of its own")
+TEST_CASE("a child of fork() can create its own contexts and queue pairs")
 {
   BOOST_RDMA_TEST_FORKS();
   linked_pair parents;
@@ -442,8 +444,7 @@ TEST_CASE("a child makes contexts and queue pairs of its own")
   exchange(parents);
 }
 
-TEST_CASE(
-  "a child that goes on with the io_context leaves streams that were upgraded to the parent")
+TEST_CASE("upgraded streams remain owned by the parent after fork()")
 {
   BOOST_RDMA_TEST_FORKS();
   need(feature::endpoint_descriptions);
@@ -455,7 +456,8 @@ TEST_CASE(
   asio::ip::tcp::socket at_server = listener.accept();
 
   rdma::queue_pair_options options;
-  options.heartbeat_interval = std::chrono::milliseconds(10); // there is always something to read
+  options.heartbeat_interval =
+    std::chrono::milliseconds(10); // so that data is always available to read
   rdma::queue_pair client(io, context, options);
   std::optional<rdma::basic_queue_pair<asio::ip::tcp::socket::executor_type>> server;
   plain_record connected;

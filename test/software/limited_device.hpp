@@ -20,18 +20,18 @@
 #include <limits>
 #include <memory>
 
-// A device that refuses registrations, as those do whose memory is locked.
+// A device that refuses registrations, as devices with a limit of locked memory do.
 
 namespace test {
 
-/// What the device below was asked for, and when it refuses.
+/// Counts registrations and decides which ones are refused.
 struct registrations
 {
   static inline std::atomic<int> asked{0};
   static inline std::atomic<int> standing{0};
-  static inline std::atomic<int> fail_at{0}; ///< the one that is refused, from 1 on
+  static inline std::atomic<int> fail_at{0}; ///< the number of the refused one, from 1
   static inline std::atomic<std::size_t> size_max{std::numeric_limits<std::size_t>::max()};
-  static inline std::atomic<std::size_t> bytes{0}; ///< standing
+  static inline std::atomic<std::size_t> bytes{0}; ///< currently registered
   static inline std::atomic<std::size_t> bytes_max{std::numeric_limits<std::size_t>::max()};
 
   static ibv_mr* make(ibv_pd* pd, void* address, std::size_t length, int access)
@@ -61,8 +61,8 @@ struct registrations
   }
 };
 
-/// A context of the software device, as `registrations` lets it be. All of them have one limit, as
-/// those of a process have.
+/// Returns a context of the software device whose registrations `registrations` controls. All such
+/// contexts share one limit, as in a process.
 inline rdma::context counted_context()
 {
   static const rdma::verbs::api table = []
