@@ -26,8 +26,8 @@
 
 #include <unistd.h>
 
-// The pool as a memory_resource, its limits, and its figures. Threads: memory_pool_threads.cpp; a
-// device that refuses: memory_pool_failures.cpp.
+// Tests the pool as a memory_resource, its limits and its statistics. See memory_pool_threads.cpp
+// for threads and memory_pool_failures.cpp for refused registrations.
 
 using namespace test;
 
@@ -60,12 +60,13 @@ static_assert(can_be_viewed<const std::pmr::vector<std::byte>&>);
 static_assert(can_be_viewed<std::pmr::string&>);
 static_assert(can_be_viewed<std::array<int, 4>&>);
 static_assert(can_be_viewed<int (&)[4]>);
-static_assert(can_be_viewed<std::span<int>>); // owns nothing, so a temporary will do
+static_assert(can_be_viewed<std::span<int>>); // owns no memory, so a temporary is safe
 static_assert(can_be_viewed<std::span<const std::byte>>);
 static_assert(can_be_viewed<std::string_view>);
-static_assert(!can_be_viewed<std::pmr::vector<int>>); // gone before it is used
+static_assert(!can_be_viewed<std::pmr::vector<int>>); // destroyed before the view is used
 static_assert(!can_be_viewed<const std::pmr::vector<int>>);
-static_assert(!can_be_viewed<std::pmr::vector<std::byte>>); // a span<const std::byte> takes it
+static_assert(
+  !can_be_viewed<std::pmr::vector<std::byte>>); // would convert to a span<const std::byte>
 static_assert(!can_be_viewed<const std::array<std::byte, 4>>);
 static_assert(!can_be_viewed<std::pmr::vector<std::pmr::string>&>);
 
@@ -79,7 +80,7 @@ rdma::memory_pool_options small_arenas()
 
 } // namespace
 
-TEST_CASE("a container in the pool is sent, and received into, without a copy or a registration")
+TEST_CASE("a container in the pool is sent and received into without a copy or a registration")
 {
   linked_pair l;
   std::pmr::vector<std::uint32_t> from(3000, &l.near_context.pool());
@@ -98,13 +99,13 @@ TEST_CASE("a container in the pool is sent, and received into, without a copy or
   REQUIRE(run_until(l.io, [&] { return received.done() && sent.done(); }));
   CHECK(sent.ec == error_code());
   CHECK(received.value() == 12'000);
-  CHECK((from == to)); // in brackets: not to be printed
+  CHECK((from == to)); // the extra parentheses keep Catch from printing the vectors
   const auto after = l.near_context.pool_statistics();
   CHECK(after.growths == before.growths);
   CHECK(after.bytes_allocated == before.bytes_allocated);
 }
 
-TEST_CASE("all kinds of containers live in the pool, and leave nothing behind")
+TEST_CASE("all kinds of containers work in the pool and free all memory")
 {
   rdma::context context = make_context();
   rdma::memory_pool& pool = context.pool();
@@ -129,7 +130,7 @@ TEST_CASE("all kinds of containers live in the pool, and leave nothing behind")
   CHECK(pool.statistics().bytes_cached == 0);
 }
 
-TEST_CASE("memory is aligned as asked up to 4 KiB, and refused beyond")
+TEST_CASE("pool memory supports alignments up to 4 KiB and refuses larger ones")
 {
   rdma::context context = make_context();
   rdma::memory_pool& pool = context.pool();
@@ -170,7 +171,7 @@ TEST_CASE("memory is aligned as asked up to 4 KiB, and refused beyond")
   CHECK_THROWS_AS(pool.make_buffer(100, 8192), rdma::system_error);
 }
 
-TEST_CASE("a pool is equal to itself alone")
+TEST_CASE("a memory pool is equal only to itself")
 {
   rdma::context context = make_context();
   rdma::memory_pool other(context);
@@ -181,7 +182,7 @@ TEST_CASE("a pool is equal to itself alone")
   CHECK(&beside.pool() != &context.pool());
 }
 
-TEST_CASE("a view is given of the pool's own memory alone")
+TEST_CASE("memory_pool::buffer fails with not_pool_memory outside the pool's own memory")
 {
   rdma::context context = make_context();
   rdma::memory_pool& pool = context.pool();
@@ -202,7 +203,7 @@ TEST_CASE("a view is given of the pool's own memory alone")
   CHECK(pool.buffer(std::span<std::byte>(), ec).size() == 0);
   CHECK(ec == error_code());
 
-  // From the pool's memory on beyond the end of its arena.
+  // A range that starts in the pool's memory and passes the end of its arena.
   auto* const begin = reinterpret_cast<std::byte*>(mine.data());
   CHECK(pool.owns(begin, 100));
   CHECK_FALSE(pool.owns(begin, pool.statistics().bytes_registered + 1));
@@ -210,7 +211,7 @@ TEST_CASE("a view is given of the pool's own memory alone")
   CHECK_FALSE(pool.owns(nullptr, 1));
 }
 
-TEST_CASE("a pool at its limit says so, with figures and what to do")
+TEST_CASE("allocation beyond the limit of a pool fails and names the figures and the remedy")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options;
@@ -223,13 +224,13 @@ TEST_CASE("a pool at its limit says so, with figures and what to do")
     {"2097152 bytes", "1048576", "memory_pool_options::size_max", "registered bytes are in use"})
     CHECK(text.find(part) != std::string::npos);
   for (volatile std::size_t size :
-    {std::size_t{1} << 62, SIZE_MAX}) // volatile: GCC warns of sizes that it knows
+    {std::size_t{1} << 62, SIZE_MAX}) // volatile: GCC warns about known sizes
     CHECK_THROWS_AS(pool.allocate(size), std::bad_alloc);
   CHECK(pool.statistics().bytes_registered == 0);
   CHECK(pool.statistics().failures == 3);
 }
 
-TEST_CASE("nearly all of the limit can be had, whatever the size of the blocks")
+TEST_CASE("blocks of any size can use nearly all of a pool's limit")
 {
   rdma::context context = make_context();
   for (const std::size_t size : {16, 1000, 4096, 10'240, 14'336, 16'384, 65'536})
@@ -257,7 +258,7 @@ TEST_CASE("nearly all of the limit can be had, whatever the size of the blocks")
   }
 }
 
-TEST_CASE("at the limit, free arenas make room for a block that needs one of its own")
+TEST_CASE("a pool at its limit frees idle arenas for a block that needs its own arena")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options;
@@ -274,7 +275,7 @@ TEST_CASE("at the limit, free arenas make room for a block that needs one of its
   CHECK(pool.statistics().failures == 0);
 }
 
-TEST_CASE("a pool grows by arenas that get larger, up to a bound")
+TEST_CASE("a pool grows by arenas of increasing size up to a maximum")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options;
@@ -297,7 +298,7 @@ TEST_CASE("a pool grows by arenas that get larger, up to a bound")
   CHECK(pool.statistics().give_backs == 0);
 }
 
-TEST_CASE("arenas without blocks go back above one watermark down to the other")
+TEST_CASE("idle arenas are freed above the high watermark down to the low watermark")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options = small_arenas();
@@ -314,7 +315,7 @@ TEST_CASE("arenas without blocks go back above one watermark down to the other")
   all.pop_back();
   CHECK(pool.statistics().arenas == 11 + 3);
   CHECK(pool.statistics().give_backs == 6);
-  all.push_back(pool.make_buffer(65536)); // an idle one is used again
+  all.push_back(pool.make_buffer(65536)); // reuses an idle arena
   CHECK(pool.statistics().growths == 20);
   all.clear();
   const auto idle = pool.statistics();
@@ -324,7 +325,7 @@ TEST_CASE("arenas without blocks go back above one watermark down to the other")
   CHECK(pool.statistics().give_backs == 20);
 }
 
-TEST_CASE("statistics add up")
+TEST_CASE("the statistics of a pool are consistent")
 {
   rdma::context context = make_context();
   rdma::memory_pool pool(context);
@@ -347,7 +348,7 @@ TEST_CASE("statistics add up")
   CHECK(s.failures == 0);
 }
 
-TEST_CASE("huge pages are asked for as the options say, and are never required")
+TEST_CASE("huge pages are requested according to the options and never required")
 {
   rdma::context context = make_context();
   for (const rdma::huge_pages huge :
@@ -367,7 +368,7 @@ TEST_CASE("huge pages are asked for as the options say, and are never required")
   }
 }
 
-TEST_CASE("options that contradict each other are drawn to what makes sense")
+TEST_CASE("a pool with contradictory options allocates and frees memory")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options;
@@ -386,7 +387,7 @@ TEST_CASE("options that contradict each other are drawn to what makes sense")
   CHECK(pool.statistics().arenas == 0);
 }
 
-TEST_CASE("a pool tells the options that are in effect")
+TEST_CASE("memory_pool::options returns the options in effect")
 {
   rdma::context context = make_context();
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -420,20 +421,20 @@ TEST_CASE("a pool tells the options that are in effect")
   CHECK(boundless.options().size_max == SIZE_MAX / page * page);
 }
 
-TEST_CASE("what cannot fit costs nobody their caches, nor the pool its free arenas")
+TEST_CASE("an allocation that cannot fit keeps caches and idle arenas")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options;
   options.arena_size = options.arena_size_max = 1u << 18;
   options.size_max = (1u << 20) + 100;
   error_code ec;
-  SECTION("ever")
+  SECTION("above the limit")
   {
     rdma::memory_pool pool(context, options);
     (void)pool.make_buffer(1000);
     const auto before = pool.statistics();
     REQUIRE(before.bytes_cached > 0);
-    (void)pool.make_buffer((1u << 20) + 50, 64, ec); // with its last page
+    (void)pool.make_buffer((1u << 20) + 50, 64, ec); // uses the last page of the limit
     CHECK(ec == rdma::error::pool_exhausted);
     (void)pool.make_buffer((1u << 20) + 101, 64, ec);
     CHECK(ec == rdma::error::pool_exhausted);
@@ -442,27 +443,28 @@ TEST_CASE("what cannot fit costs nobody their caches, nor the pool its free aren
     CHECK(after.bytes_cached == before.bytes_cached);
     CHECK(after.bytes_registered == before.bytes_registered);
     CHECK(after.failures == 3);
-    CHECK(pool.make_buffer(1u << 20).size() == 1u << 20); // which takes both
+    CHECK(pool.make_buffer(1u << 20).size()
+      == 1u << 20); // needs the memory of the caches and of the idle arena
     CHECK(pool.statistics().bytes_cached == 0);
   }
-  SECTION("ever, rounded up to its size class")
+  SECTION("above the limit after rounding up to its size class")
   {
     options.arena_size = options.size_max = 36'864;
     rdma::memory_pool pool(context, options);
     (void)pool.make_buffer(1000);
     const auto before = pool.statistics();
     REQUIRE(before.bytes_cached > 0);
-    (void)pool.make_buffer(33'000, 64, ec); // 40,960
+    (void)pool.make_buffer(33'000, 64, ec); // rounded up to 40,960
     CHECK(ec == rdma::error::pool_exhausted);
     CHECK(pool.statistics().bytes_cached == before.bytes_cached);
     CHECK(pool.statistics().bytes_registered == before.bytes_registered);
   }
-  SECTION("beside what is in use")
+  SECTION("above the free part of the limit")
   {
     rdma::memory_pool pool(context, options);
     std::optional<rdma::registered_buffer> in_use = pool.make_buffer(300'000);
     (void)pool.make_buffer(1000);
-    (void)pool.make_buffer(250'000); // an arena without blocks
+    (void)pool.make_buffer(250'000); // leaves an idle arena
     const auto before = pool.statistics();
     REQUIRE(before.bytes_cached > 0);
     REQUIRE(before.arenas == 3);
@@ -476,7 +478,7 @@ TEST_CASE("what cannot fit costs nobody their caches, nor the pool its free aren
   }
 }
 
-TEST_CASE("what was allocated outlives the handles of its context and of its pool")
+TEST_CASE("allocated memory outlives the handles of its context and its pool")
 {
   rdma::registered_buffer of_context;
   rdma::registered_buffer of_pool;
@@ -486,7 +488,8 @@ TEST_CASE("what was allocated outlives the handles of its context and of its poo
     rdma::memory_pool pool(context);
     of_context = context.allocate(64);
     of_pool = pool.make_buffer(100'000);
-    // Not what the documentation allows, but what it takes for a buffer is there for all memory.
+    // The documentation does not allow this, but the mechanism for buffers supports it for all
+    // memory.
     numbers.emplace(100, &context.pool());
   }
   std::memset(of_context.data(), 1, of_context.size());
@@ -495,7 +498,7 @@ TEST_CASE("what was allocated outlives the handles of its context and of its poo
   CHECK(numbers->back() == 7);
 }
 
-TEST_CASE("an operation keeps the arena of pool memory that is freed too early, and no longer")
+TEST_CASE("an operation keeps the arena of memory that is freed too early until its end")
 {
   linked_pair l;
   rdma::memory_pool pool(l.near_context, small_arenas());
@@ -517,7 +520,7 @@ TEST_CASE("an operation keeps the arena of pool memory that is freed too early, 
   CHECK(pool.statistics().arenas == 0);
 }
 
-TEST_CASE("a pool of the user's may go before the operation that uses its memory")
+TEST_CASE("a user's pool may be destroyed before an operation that uses its memory")
 {
   linked_pair l;
   std::optional<rdma::memory_pool> pool(std::in_place, l.near_context);
@@ -533,7 +536,7 @@ TEST_CASE("a pool of the user's may go before the operation that uses its memory
   CHECK(received.ec == error_code());
 }
 
-TEST_CASE("memory of the pool takes nothing from the heap in steady state")
+TEST_CASE("pool allocations take nothing from the heap in steady state")
 {
   rdma::context context = make_context();
   rdma::memory_pool& pool = context.pool();
@@ -557,7 +560,7 @@ TEST_CASE("memory of the pool takes nothing from the heap in steady state")
       const rdma::mutable_buffer view =
         pool.buffer(std::span(static_cast<std::byte*>(each.data), each.size));
       if (view.data() != each.data)
-        FAIL("another view");
+        FAIL("the view has another address");
     }
   };
   for (int i = 0; i < 3; ++i)

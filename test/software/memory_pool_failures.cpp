@@ -16,11 +16,11 @@
 #include <thread>
 #include <vector>
 
-// A pool whose device refuses registrations.
+// Tests a pool whose device refuses registrations.
 
 using namespace test;
 
-TEST_CASE("whichever registration fails, the pool says why and goes on afterwards")
+TEST_CASE("a pool reports each failed registration and still works afterwards")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   for (int fail_at = 1; fail_at <= 8; ++fail_at)
@@ -68,7 +68,7 @@ TEST_CASE("whichever registration fails, the pool says why and goes on afterward
   }
 }
 
-TEST_CASE("a device that refuses a large arena gives a small one")
+TEST_CASE("a pool falls back to a small arena when the device refuses a large one")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   registrations reset;
@@ -87,7 +87,7 @@ TEST_CASE("a device that refuses a large arena gives a small one")
   CHECK(pool.statistics().failures == 1);
 }
 
-TEST_CASE("when no more memory may be locked, arenas that nobody uses make room")
+TEST_CASE("a pool frees idle arenas when the limit of locked memory is reached")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   constexpr std::size_t mib = std::size_t{1} << 20;
@@ -102,7 +102,7 @@ TEST_CASE("when no more memory may be locked, arenas that nobody uses make room"
     for (int i = 0; i < 4; ++i)
       all.push_back(pool.make_buffer(mib));
   }
-  REQUIRE(registrations::bytes == 4 * mib); // kept: less than the high watermark
+  REQUIRE(registrations::bytes == 4 * mib); // not freed, because it is below the high watermark
   error_code ec;
   const rdma::registered_buffer large = pool.make_buffer(3 * mib, 64, ec);
   CHECK(ec == error_code());
@@ -113,7 +113,7 @@ TEST_CASE("when no more memory may be locked, arenas that nobody uses make room"
   CHECK(pool.statistics().failures == 1);
 }
 
-TEST_CASE("everything is deregistered when the last buffer is gone, wherever it was")
+TEST_CASE("all memory is deregistered after the last buffer is destroyed in any thread")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   registrations reset;

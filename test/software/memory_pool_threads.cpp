@@ -15,6 +15,7 @@
 
 #include <boost_rdma/memory_pool.hpp>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cerrno>
@@ -34,13 +35,13 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 
-// Threads that share a pool, end before it and after it.
+// Tests threads that share a pool and end before or after it.
 
 using namespace test;
 
 namespace {
 
-/// A thread that does one thing, and lives on until it is told to end.
+/// A thread that executes one function and then waits until end() is called.
 class lasting_thread
 {
 public:
@@ -76,7 +77,8 @@ private:
   std::thread thread_;
 };
 
-/// Whether threads may leave the fence to the kernel, for caches that are made meanwhile.
+/// Selects for new caches whether threads may omit fences because the kernel executes them
+/// (membarrier).
 class fence_of_kernel
 {
 public:
@@ -95,8 +97,7 @@ private:
 
 } // namespace
 
-TEST_CASE(
-  "threads allocate, hand over and free what others allocated, and nobody's memory is another's")
+TEST_CASE("threads can allocate, pass on and free blocks of other threads without corruption")
 {
   const fence_of_kernel fence(GENERATE(true, false));
   rdma::context context = make_context();
@@ -106,7 +107,7 @@ TEST_CASE(
     std::byte* data = nullptr;
     std::size_t size = 0;
     std::byte mark{};
-    rdma::registered_buffer buffer; // or that
+    rdma::registered_buffer buffer; // set if the block is a buffer
   };
   constexpr std::size_t places = 64;
   std::vector<block> shared(places);
@@ -114,7 +115,7 @@ TEST_CASE(
   std::atomic<int> spoiled{0};
   const auto free = [&](block& b)
   {
-    for (std::size_t i = 0; i<b.size; i += b.size - 1> 0 ? b.size - 1 : 1)
+    for (std::size_t i = 0; i < b.size; i += std::max<std::size_t>(b.size - 1, 1))
       spoiled += b.data[i] != b.mark;
     if (b.buffer.size() == 0 && b.data != nullptr)
       pool.deallocate(b.data, b.size);
@@ -155,7 +156,7 @@ TEST_CASE(
     threads.emplace_back(work, seed);
   for (std::thread& each : threads)
     each.join();
-  CHECK(pool.statistics().bytes_cached == 0); // theirs
+  CHECK(pool.statistics().bytes_cached == 0); // the caches of the ended threads
   for (block& each : shared)
     free(each);
   CHECK(spoiled == 0);
@@ -166,7 +167,7 @@ TEST_CASE(
   CHECK(s.arenas == 0);
 }
 
-TEST_CASE("what a thread has cached goes back when it ends")
+TEST_CASE("the cache of a thread returns its memory when the thread ends")
 {
   rdma::context context = make_context();
   rdma::memory_pool pool(context);
@@ -177,7 +178,7 @@ TEST_CASE("what a thread has cached goes back when it ends")
   CHECK(pool.statistics().bytes_cached == 0);
 }
 
-TEST_CASE("a thread keeps no more than the options say")
+TEST_CASE("the cache of a thread respects thread_cache_bytes_max")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options;
@@ -194,7 +195,7 @@ TEST_CASE("a thread keeps no more than the options say")
   }
 }
 
-TEST_CASE("at the limit, memory that lies idle in other threads' caches is taken back")
+TEST_CASE("a pool at its limit takes memory back from the caches of other threads")
 {
   const fence_of_kernel fence(GENERATE(true, false));
   rdma::context context = make_context();
@@ -215,11 +216,11 @@ TEST_CASE("at the limit, memory that lies idle in other threads' caches is taken
   CHECK(pool.statistics().bytes_cached == 0);
   CHECK(pool.statistics().failures == 0);
   error_code of_the_other;
-  other.end([&] { (void)pool.make_buffer(64, 64, of_the_other); }); // its cache works on
+  other.end([&] { (void)pool.make_buffer(64, 64, of_the_other); }); // its cache still works
   CHECK(of_the_other == rdma::error::pool_exhausted);
 }
 
-TEST_CASE("a cache that was emptied from outside goes on working for its thread")
+TEST_CASE("a thread's cache still works after it was emptied by another thread")
 {
   const fence_of_kernel fence(GENERATE(true, false));
   rdma::context context = make_context();
@@ -244,12 +245,11 @@ TEST_CASE("a cache that was emptied from outside goes on working for its thread"
   CHECK(pool.statistics().arenas == 0);
 }
 
-TEST_CASE("where the kernel refuses its fence after all, threads keep what they have, and give it "
-          "back when they end")
+TEST_CASE("caches keep their memory until their threads end when the kernel refuses the fence")
 {
   BOOST_RDMA_TEST_FORKS();
   if (!rdma::detail::has_process_fence)
-    return; // then nobody relies on it
+    return; // no cache relies on it then
   CHECK(in_child(
           []() -> std::string
           {
@@ -289,7 +289,7 @@ TEST_CASE("where the kernel refuses its fence after all, threads keep what they 
     == "");
 }
 
-TEST_CASE("addresses are looked up while arenas come and go")
+TEST_CASE("address lookups work while arenas are created and freed")
 {
   rdma::context context = make_context();
   rdma::memory_pool_options options;
@@ -298,7 +298,7 @@ TEST_CASE("addresses are looked up while arenas come and go")
   options.thread_cache_bytes_max = GENERATE(0, 100'000);
   rdma::memory_pool pool(context, options);
   std::array<std::atomic<std::byte*>, 2>
-    last{}; // of each thread that allocates: what is there, or is not any more
+    last{}; // the last block of each allocating thread, which may be freed already
   std::atomic<int> not_found{0};
   std::atomic<int> running{2};
   std::vector<std::thread> threads;
@@ -308,7 +308,8 @@ TEST_CASE("addresses are looked up while arenas come and go")
       {
         for (int i = 0; i < (emulated() ? 100 : 2000); ++i)
         {
-          const std::size_t size = i % 2 == 0 ? 60'000 : 100'000; // of a class, or pages of its own
+          const std::size_t size =
+            i % 2 == 0 ? 60'000 : 100'000; // of a size class, or with its own pages
           auto* const block = static_cast<std::byte*>(pool.allocate(size));
           last[t] = block;
           error_code ec;
@@ -327,7 +328,7 @@ TEST_CASE("addresses are looked up while arenas come and go")
         {
           if (t == 0)
             pool.trim();
-          for (const auto& each : last) // either answer is right
+          for (const auto& each : last) // both results are correct
             if (std::byte* const block = each)
               (void)pool.owns(block + 50'000, 100);
         }
@@ -342,7 +343,7 @@ TEST_CASE("addresses are looked up while arenas come and go")
       CHECK_FALSE(pool.owns(block, 1));
 }
 
-TEST_CASE("a pool may go while threads that used it live on, and use others")
+TEST_CASE("a pool may be destroyed before the threads that used it")
 {
   rdma::context context = make_context();
   std::optional<rdma::memory_pool> pool(std::in_place, context);
@@ -361,7 +362,7 @@ TEST_CASE("a pool may go while threads that used it live on, and use others")
   CHECK(second.statistics().bytes_cached == 0);
 }
 
-TEST_CASE("a buffer may go in one thread while its pool goes in another")
+TEST_CASE("a buffer and its pool may be destroyed in different threads concurrently")
 {
   std::optional<rdma::context> context = make_context();
   for (int i = 0; i < (emulated() ? 20 : 300); ++i)
@@ -381,20 +382,20 @@ TEST_CASE("a buffer may go in one thread while its pool goes in another")
     pool.reset();
     other.join();
   }
-  // Every pool is gone: each keeps its domain for as long.
+  // Every pool is destroyed, because each one would keep its domain alive.
   const std::weak_ptr<rdma::detail::domain_impl> domain = context->impl();
   context.reset();
   CHECK(domain.expired());
 }
 
-TEST_CASE("a thread's own objects may free pool memory after its cache is gone")
+TEST_CASE("thread-local objects may free pool memory after the thread's cache is destroyed")
 {
   rdma::context context = make_context();
   rdma::memory_pool pool(context);
   std::thread(
     [&]
     {
-      // Made before the cache, so that it goes after it.
+      // Created before the cache, so it is destroyed after it.
       thread_local std::vector<rdma::registered_buffer> late;
       late.push_back(pool.make_buffer(100));
       late.push_back(pool.make_buffer(100'000));
@@ -406,7 +407,7 @@ TEST_CASE("a thread's own objects may free pool memory after its cache is gone")
   CHECK(s.bytes_cached == 0);
 }
 
-TEST_CASE("a thread uses more pools than it has places for")
+TEST_CASE("a thread can use more pools than it has cache slots")
 {
   rdma::context context = make_context();
   std::vector<std::unique_ptr<rdma::memory_pool>> pools;
@@ -423,8 +424,7 @@ TEST_CASE("a thread uses more pools than it has places for")
   }
 }
 
-TEST_CASE("pools that live at one time keep their quick way in a thread, however many came and "
-          "went between")
+TEST_CASE("pools keep their cache slot when other pools are created and destroyed")
 {
   rdma::context context = make_context();
   rdma::memory_pool first(context);
@@ -437,7 +437,7 @@ TEST_CASE("pools that live at one time keep their quick way in a thread, however
     for (int round = 0; round < 3; ++round)
       for (rdma::memory_pool* each : {&first, &second})
         if (each->impl().allocate_cached(100).size() != 100)
-          FAIL("the slow way, beside the " << 2 * i << "th pool after it");
+          FAIL("no cached allocation after pool number " << 2 * i);
   }
-  SUCCEED("the quick way all the time");
+  SUCCEED("every allocation used the cache");
 }

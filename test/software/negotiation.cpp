@@ -14,7 +14,7 @@
 #include <thread>
 #include <utility>
 
-// What both sides say of themselves when they connect, and what they agree on.
+// Tests the handshake parameters of both sides and the negotiated result.
 
 namespace {
 
@@ -23,7 +23,7 @@ using namespace std::chrono_literals;
 using rdma::detail::frame_type;
 using rdma::detail::handshake_parameters;
 
-// A NIC that nobody here has.
+// A NIC that does not exist on this host.
 rdma::endpoint_description nic_endpoint()
 {
   rdma::endpoint_description endpoint;
@@ -51,7 +51,7 @@ bool names(
   return false;
 }
 
-/// A client that connects to an acceptor with options of the test's.
+/// A client with the test's options that connects to an acceptor.
 struct attempt
 {
   explicit attempt(connect_fixture& f, const rdma::queue_pair_options& options = {})
@@ -70,7 +70,7 @@ struct attempt
 
 } // namespace
 
-TEST_CASE("both sides tell which transport they use, and why none that comes before it")
+TEST_CASE("both sides report the transport in use and why better ones are declined")
 {
   connect_fixture f;
   attempt a(f);
@@ -105,7 +105,7 @@ TEST_CASE("both sides tell which transport they use, and why none that comes bef
   }
 }
 
-TEST_CASE("both sides tell why they do not share memory")
+TEST_CASE("both sides report why they do not use shared memory")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   rdma::context_options by_tcp;
@@ -125,8 +125,7 @@ TEST_CASE("both sides tell why they do not share memory")
   CHECK(names(server.peer->transport(), "shared memory", "the peer's device does not offer it"));
 }
 
-TEST_CASE(
-  "each side learns the other's depths, timers and retries, and both agree on the longer timeout")
+TEST_CASE("both sides know the depths, timers and retries of the peer and use the longer timeout")
 {
   rdma::queue_pair_options at_client;
   at_client.send_depth = 33;
@@ -165,7 +164,7 @@ TEST_CASE(
   check(a.server.peer->transport(), at_client);
 }
 
-TEST_CASE("options that no packet has room for end connecting with their name")
+TEST_CASE("async_connect fails and names an option that is out of range")
 {
   connect_fixture f;
   rdma::queue_pair_options options;
@@ -179,7 +178,7 @@ TEST_CASE("options that no packet has room for end connecting with their name")
   CHECK(a.server.calls == 0);
 }
 
-TEST_CASE("atomics are not asked of a peer whose device has none, and the queue pair goes on")
+TEST_CASE("an atomic fails with operation_not_supported when the peer's device has no atomics")
 {
   need(feature::atomics);
   asio::io_context io;
@@ -205,7 +204,7 @@ TEST_CASE("atomics are not asked of a peer whose device has none, and the queue 
   CHECK(text_of(to) == "hello");
 }
 
-TEST_CASE("data goes along both ways, and the server's program decides by all that the client says")
+TEST_CASE("connect data is transferred in both directions and authorise decides by the request")
 {
   rdma::acceptor_options options;
   options.target = "/cluster/rdma";
@@ -249,7 +248,7 @@ TEST_CASE("data goes along both ways, and the server's program decides by all th
   CHECK(known.connected.ec == error::refused);
 }
 
-TEST_CASE("what does not go into a request is refused before anything is sent")
+TEST_CASE("async_connect fails before sending when the request is invalid")
 {
   connect_fixture f;
   attempt a(f);
@@ -261,7 +260,7 @@ TEST_CASE("what does not go into a request is refused before anything is sent")
   CHECK(a.server.calls == 0);
 }
 
-TEST_CASE("an authorisation that throws, or answers nonsense, refuses that client only")
+TEST_CASE("a failing authorise callback refuses only its client")
 {
   int calls = 0;
   rdma::acceptor_options options;
@@ -294,8 +293,7 @@ TEST_CASE("an authorisation that throws, or answers nonsense, refuses that clien
   CHECK(f.serves_a_good_client(server));
 }
 
-TEST_CASE(
-  "a client with a NIC that this side lacks is told why, and goes on on the software device")
+TEST_CASE("a client with a NIC falls back to the software device when the server has none")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   connect_fixture f;
@@ -304,7 +302,7 @@ TEST_CASE(
   f.acceptor.async_accept(server.handler());
   handshake_parameters self = handshake_parameters_of(nic_endpoint());
   plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
-  SECTION("when it can")
+  SECTION("if the client allows fall-back")
   {
     self.falls_back = true;
     self.declined = {{"RoCE v1 on mlx5_0", "no such GID\x7f"}};
@@ -327,7 +325,7 @@ TEST_CASE(
     CHECK(names(choice, "RDMA NIC", "the context was opened for the software device alone"));
     CHECK(names(choice, "RoCE v1 on mlx5_0", "the peer says \"no such GID?\""));
   }
-  SECTION("unless it has both endpoints in its request")
+  SECTION("or if its request contains both endpoints")
   {
     self.endpoints.push_back(software.local_endpoint());
     peer.send(request_of(self));
@@ -337,7 +335,7 @@ TEST_CASE(
     REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
     CHECK(!server.ec);
   }
-  SECTION("but not when it cannot")
+  SECTION("but fails if the client cannot fall back")
   {
     peer.send(request_of(self));
     const std::string answer = peer.read_header();
@@ -345,7 +343,7 @@ TEST_CASE(
     CHECK(answer.find("RDMA NIC: the context was opened for") != std::string::npos);
     CHECK(f.serves_a_good_client(server));
   }
-  SECTION("and nothing else than an endpoint will do")
+  SECTION("or if the next frame is not an endpoint")
   {
     self.falls_back = true;
     peer.send(request_of(self));
@@ -356,18 +354,17 @@ TEST_CASE(
   }
 }
 
-TEST_CASE(
-  "a path that carries nothing is given up by both sides, and neither handler says connected")
+TEST_CASE("both sides give up a path without traffic and neither handler reports success")
 {
   rdma::queue_pair_options options;
   options.confirm_timeout = 100ms;
   options.fall_back = false;
-  SECTION("the client finds out")
+  SECTION("the client detects it")
   {
     plain_server server;
     asio::io_context io;
     rdma::context context = make_context();
-    rdma::queue_pair deaf(io, context); // never connected: its device answers nobody
+    rdma::queue_pair deaf(io, context); // never connected, so its device answers no message
     rdma::queue_pair client(io, context, options);
     plain_record connected;
     client.async_connect(server.endpoint(), connected.handler());
@@ -381,7 +378,7 @@ TEST_CASE(
     CHECK(client.diagnose().reason.find(device_name()) != std::string::npos);
     CHECK(peer.read_end());
   }
-  SECTION("the server says so")
+  SECTION("the server reports it")
   {
     plain_server server;
     asio::io_context io;
@@ -402,7 +399,7 @@ TEST_CASE(
     CHECK(
       client.diagnose().reason.find("the peer says \"the firewall\\x0a\"") != std::string::npos);
   }
-  SECTION("the server finds out")
+  SECTION("the server detects it")
   {
     rdma::acceptor_options impatient;
     impatient.queue_pair = options;
@@ -420,7 +417,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("connecting needs no thread of either io_context but for the handlers")
+TEST_CASE("async_connect completes while no thread runs the io_context of the server")
 {
   asio::io_context server_io;
   rdma::context server_context = make_context();
@@ -436,15 +433,14 @@ TEST_CASE("connecting needs no thread of either io_context but for the handlers"
   rdma::queue_pair client(io, context);
   plain_record connected;
   client.async_connect(acceptor.local_endpoint(), connected.handler());
-  // Nobody runs the server's.
+  // No thread runs the server's io_context.
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   CHECK(connected.ec == error_code());
   REQUIRE(run_until(server_io, [&] { return accepted.calls != 0; }));
   CHECK(accepted.ec == error_code());
 }
 
-TEST_CASE(
-  "a handler that computes for longer than a path may take to be confirmed keeps no client out")
+TEST_CASE("a handler that blocks longer than confirm_timeout delays no client")
 {
   asio::io_context server_io;
   rdma::context server_context = make_context();
@@ -468,7 +464,7 @@ TEST_CASE(
     [&](error_code, std::size_t)
     {
       computes.set_value();
-      enough.get_future().wait(); // with the completion queue's other completions behind it
+      enough.get_future().wait(); // blocks while further completions are pending
     });
   server_io.restart();
   std::jthread server(
@@ -491,13 +487,13 @@ TEST_CASE(
   CHECK(second.ec == error_code());
 }
 
-TEST_CASE(
-  "more clients at once than handshakes are allowed wait for their turn, and all are served")
+TEST_CASE("clients beyond handshakes_max wait and all are served")
 {
   constexpr int count = 40;
   rdma::acceptor_options options;
   options.handshakes_max = 4;
-  options.handshakes_per_address_max = GENERATE(4, 64); // no less: also those of one address
+  options.handshakes_per_address_max =
+    GENERATE(4, 64); // not below handshakes_max, because all clients have the same address
   connect_fixture f(options);
   std::deque<connect_fixture::accepted> servers(count);
   std::deque<rdma::queue_pair> clients;
@@ -521,8 +517,7 @@ TEST_CASE(
     CHECK(each.ec == error_code());
 }
 
-TEST_CASE("an address that has all its handshakes is hung up on, until one of them has been silent "
-          "for long")
+TEST_CASE("an address at its handshake limit is refused until a silent handshake is evicted")
 {
   rdma::acceptor_options options;
   options.handshakes_per_address_max = 2;
@@ -535,14 +530,14 @@ TEST_CASE("an address that has all its handshakes is hung up on, until one of th
   for (int i = 0; i < 2; ++i)
   {
     busy.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
-    busy.back().send(request); // has said something, and so keeps its place
+    busy.back().send(request); // has sent data, so its handshake is not evicted
     CHECK(busy.back().read_header().starts_with("HTTP/1.1 101"));
   }
   CHECK(plain_peer::connect(f.io, f.acceptor.local_endpoint()).read_end());
   busy.clear();
   plain_peer silent = plain_peer::connect(f.io, f.acceptor.local_endpoint());
   plain_peer too = plain_peer::connect(f.io, f.acceptor.local_endpoint());
-  std::this_thread::sleep_for(700ms); // longer than an acceptor waits for the first word
+  std::this_thread::sleep_for(700ms); // longer than an acceptor waits for the first bytes
   CHECK(f.serves_a_good_client(server));
   CHECK(silent.read_end());
 }

@@ -29,14 +29,14 @@
 
 #include <sys/mman.h>
 
-// Operations on memory that nobody registered: inside the work request, copied, or registered by
-// the operation.
+// Tests operations on unregistered memory, which is sent inline, copied, or registered by the
+// operation.
 
 using namespace test;
 
 namespace {
 
-/// Bytes that differ from their neighbours and from those of another seed.
+/// Returns bytes that differ from adjacent bytes and from those of another seed.
 std::string text_of_size(std::size_t size, unsigned seed)
 {
   std::string result(size, '\0');
@@ -60,7 +60,7 @@ std::uint64_t registered(const rdma::context& context)
 
 } // namespace
 
-TEST_CASE("plain memory of every size is sent, received, written and read")
+TEST_CASE("plain memory of every size can be sent, received, written and read")
 {
   linked_pair l(copying(4096), copying(4096));
   const std::size_t size = GENERATE(1, 219, 220, 221, 4095, 4096, 4097, 100'000, 1 << 20);
@@ -77,7 +77,7 @@ TEST_CASE("plain memory of every size is sent, received, written and read")
   CHECK(sent.value() == size);
   CHECK(received.ec == error_code());
   CHECK(received.value() == size);
-  CHECK(theirs == mine + std::string(100, '.')); // only what has arrived
+  CHECK(theirs == mine + std::string(100, '.')); // only the received bytes were written
   CHECK(registered(l.near_context) == (copied ? 0u : 1u));
   CHECK(registered(l.far_context) == (size + 100 <= 4096 ? 0u : 1u));
 
@@ -102,10 +102,10 @@ TEST_CASE("plain memory of every size is sent, received, written and read")
   CHECK(l.far_context.registration_cache_statistics().in_use == 0);
 }
 
-TEST_CASE("containers in the context's pool are used where they lie, and registered by nobody else")
+TEST_CASE("containers in the context's pool are used in place without another registration")
 {
   linked_pair l(copying(4096), copying(4096));
-  const std::size_t size = GENERATE(500, 5000, 100'000); // none of them goes inline
+  const std::size_t size = GENERATE(500, 5000, 100'000); // above the limit of inline data
   CAPTURE(size);
   const std::string text = text_of_size(size, 3);
   const std::pmr::vector<char> mine(text.begin(), text.end(), &l.near_context.pool());
@@ -125,8 +125,7 @@ TEST_CASE("containers in the context's pool are used where they lie, and registe
   CHECK(registered(l.far_context) == 0);
 }
 
-TEST_CASE(
-  "plain memory travels with immediate data, with messages and through shared receive queues")
+TEST_CASE("plain memory works with immediate data, message receives and shared receive queues")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   BOOST_RDMA_TEST_NEEDS(write_with_immediate);
@@ -154,7 +153,7 @@ TEST_CASE(
     CHECK(m.value().immediate == 7);
     CHECK(theirs == mine);
 
-    // What is written goes elsewhere: the receive's own memory stays as it is.
+    // The written data goes elsewhere: the receive's own memory is unchanged.
     rdma::memory_region target(context, size, exposed);
     theirs.assign(size, '.');
     m = {};
@@ -169,7 +168,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("pieces that are copied, registered and of the pool make one message")
+TEST_CASE("copied, registered and pool buffers form one message")
 {
   linked_pair l(copying(1000), copying(1000));
   const std::string small = text_of_size(10, 3);
@@ -209,7 +208,7 @@ TEST_CASE("pieces that are copied, registered and of the pool make one message")
   CHECK((theirs[0] + theirs[1]).substr(0, 2010) == small + large.substr(0, 2000));
 }
 
-TEST_CASE("a receive or read that fails leaves plain memory as it was")
+TEST_CASE("a failed receive or read leaves plain memory unchanged")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l;
@@ -247,7 +246,7 @@ TEST_CASE("a receive or read that fails leaves plain memory as it was")
   CHECK(l.far_context.pool_statistics().buffers == 0);
 }
 
-TEST_CASE("a plain receive that is cancelled gives everything back")
+TEST_CASE("a cancelled receive into plain memory releases its resources")
 {
   rdma::queue_pair_options shallow = copying(1000);
   shallow.receive_depth = 1;
@@ -279,8 +278,7 @@ TEST_CASE("a plain receive that is cancelled gives everything back")
   CHECK(second + third == std::string(5100, '.'));
 }
 
-TEST_CASE("what was sent from may change when the operation has completed, and what is small, "
-          "copied, is sent at once")
+TEST_CASE("a sent plain buffer may change after the operation has completed")
 {
   linked_pair l(copying(1000), copying(1000));
   std::string mine = text_of_size(500, 7);
@@ -294,7 +292,7 @@ TEST_CASE("what was sent from may change when the operation has completed, and w
   CHECK(theirs == text_of_size(500, 7));
 }
 
-TEST_CASE("batches and windows take registered memory only")
+TEST_CASE("batches and windows refuse plain memory")
 {
   linked_pair l;
   std::string plain(64, 'p');
@@ -315,14 +313,14 @@ TEST_CASE("batches and windows take registered memory only")
   CHECK(l.near.is_connected());
 }
 
-TEST_CASE("plain memory that cannot be registered fails its operation and no other")
+TEST_CASE("a failed registration of plain memory fails only its operation")
 {
   BOOST_RDMA_TEST_NEEDS(pinned_memory);
   linked_pair l(copying(0), copying(0));
   void* const nowhere = ::mmap(nullptr, 65536, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   REQUIRE(nowhere != MAP_FAILED);
   bytes_record r;
-  l.far.async_receive(asio::buffer(nowhere, 65536), r.handler()); // it cannot be written to
+  l.far.async_receive(asio::buffer(nowhere, 65536), r.handler()); // the mapping is not writable
   REQUIRE(run_until(l.io, [&] { return r.done(); }));
   CHECK(r.ec == error_code(EFAULT, boost::system::system_category()));
   bytes_record sent;
@@ -336,12 +334,12 @@ TEST_CASE("plain memory that cannot be registered fails its operation and no oth
   ::munmap(nowhere, 65536);
 }
 
-TEST_CASE("operations on plain memory take nothing from the heap in steady state")
+TEST_CASE("operations on plain memory allocate nothing in steady state")
 {
   linked_pair l(copying(1000), copying(1000));
   if (!l.near_context.registration_cache_statistics().keeps)
   {
-    WARN("registrations are not kept here, so that each is made anew");
+    WARN("skipped: registrations are not kept here, so each one is new");
     return;
   }
   const std::size_t size = GENERATE(100, 1000, 50'000);
@@ -375,8 +373,8 @@ TEST_CASE("operations on plain memory take nothing from the heap in steady state
   };
   REQUIRE(run(50));
   bool ran = true;
-  // The other end lets this one into its memory when its device's thread comes to it, once, which
-  // takes something.
+  // When the other end's device thread first processes the connection, it maps this end's memory,
+  // which allocates once.
   const std::size_t allocations = allocations_of_each([&] { ran = ran && run(200); });
   REQUIRE(ran);
   CHECK_FALSE(failed);
@@ -385,7 +383,7 @@ TEST_CASE("operations on plain memory take nothing from the heap in steady state
   CHECK(theirs == mine);
 }
 
-TEST_CASE("plain memory is awaited by coroutines as registered memory is")
+TEST_CASE("coroutines can await operations on plain memory")
 {
   linked_pair l;
   std::string answer;

@@ -15,7 +15,7 @@
 #include <string>
 #include <vector>
 
-// Queues of the greatest depth that the device has, and of one more.
+// Tests queues at and above the limits of the device.
 
 using namespace test;
 
@@ -37,8 +37,7 @@ error_code refusal(Make make)
   return {};
 }
 
-// A context whose completion queues hold few completions, which only the software device can be
-// told.
+// A context with small completion queues; only the software device has a setting for this.
 rdma::context small_context()
 {
   rdma::context_options options;
@@ -74,7 +73,7 @@ rdma::queue_pair_options of_depths(std::uint32_t sends, std::uint32_t receives)
 
 } // namespace
 
-TEST_CASE("a completion queue can be as deep as the device allows, and not deeper")
+TEST_CASE("a completion queue is accepted at the limit of the device and refused above it")
 {
   asio::io_context io;
   rdma::context context = small_context();
@@ -86,7 +85,7 @@ TEST_CASE("a completion queue can be as deep as the device allows, and not deepe
   CHECK(refusal([&] { rdma::completion_queue(io, context, {.depth = most}); }) == error_code());
 }
 
-TEST_CASE("a shared receive queue can be as deep as the device allows, and not deeper")
+TEST_CASE("a shared receive queue is accepted at the limit of the device and refused above it")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
@@ -101,7 +100,7 @@ TEST_CASE("a shared receive queue can be as deep as the device allows, and not d
   REQUIRE(run_out(io));
 }
 
-TEST_CASE("a shared receive takes as many pieces as the device allows, and not more")
+TEST_CASE("a shared receive accepts SGEs up to the limit of the device")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   asio::io_context io;
@@ -148,7 +147,7 @@ TEST_CASE("queues are refused when their completion queue cannot hold their comp
   const rdma::queue_pair_options all = of_depths(most / 2, most / 2);
   CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(most / 2, most / 2 + 1)); })
     == rdma::error::queue_too_deep);
-  for (int i = 0; i < 3; ++i) // neither a refused queue pair nor one that is gone takes room
+  for (int i = 0; i < 3; ++i) // neither a refused nor a destroyed queue pair reserves completions
   {
     rdma::queue_pair first(io, context, all);
     CHECK(refusal([&] { rdma::queue_pair(io, context, of_depths(1, 1)); })

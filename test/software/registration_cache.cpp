@@ -36,9 +36,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Registrations of plain memory: found again for as long as the memory stays, and no longer. What
-// is stale shows in the data on devices that pin pages; on the software device, in which
-// registration is used.
+// Tests registrations of plain memory, which are reused until the memory is unmapped. A stale
+// registration is visible in the data on devices that pin pages, and in the choice of the
+// registration on the software device.
 
 using namespace test;
 
@@ -46,7 +46,7 @@ namespace {
 
 constexpr std::size_t page = 4096;
 
-/// Anonymous memory, unmapped at the end.
+/// Anonymous memory that is unmapped at the end.
 class mapping
 {
 public:
@@ -75,14 +75,14 @@ public:
     gone(first, pages);
   }
 
-  /// The pages were unmapped, or moved away.
+  /// Records that the pages were unmapped or moved away.
   void gone(std::size_t first, std::size_t pages)
   {
     std::fill_n(there_.begin() + static_cast<std::ptrdiff_t>(first), pages, false);
   }
 
-  /// Other memory where nothing is. False when another thread was quicker, the library's or the
-  /// sanitizer's, whose memory it is then.
+  /// Maps new memory in a hole. Returns false if another thread, of the library or of the
+  /// sanitizer, has used the hole; the memory is then its own.
   [[nodiscard]] bool map_where_nothing_is(std::size_t first, std::size_t pages)
   {
     void* const made = ::mmap(at(first), pages * page, PROT_READ | PROT_WRITE,
@@ -98,7 +98,7 @@ public:
     return true;
   }
 
-  /// Other memory, at the same address, in place of what is there.
+  /// Maps new memory over the existing memory at the same address.
   void map_anew(std::size_t first, std::size_t pages) const
   {
     REQUIRE(::mmap(at(first), pages * page, PROT_READ | PROT_WRITE,
@@ -108,7 +108,7 @@ public:
 
 private:
   std::size_t size_;
-  std::vector<bool> there_; // by page
+  std::vector<bool> there_; // per page
   void* data_;
 };
 
@@ -125,7 +125,7 @@ struct release
 };
 using held = std::unique_ptr<rdma::detail::registration, release>;
 
-/// A context's cache, as operations use it.
+/// A context's cache, used like operations use it.
 struct cache_user
 {
   explicit cache_user(rdma::registration_cache_options bounds = {})
@@ -149,7 +149,7 @@ struct cache_user
   {
     return context.registration_cache_statistics();
   }
-  /// Whether the range is found again.
+  /// Returns true if a lookup of the range is a hit.
   [[nodiscard]] bool finds(const void* data, std::size_t size, bool writable = true) const
   {
     const auto before = statistics().hits;
@@ -162,7 +162,7 @@ struct cache_user
 
 } // namespace
 
-// Where memory cannot be watched there is nothing to be found again; another test is about that.
+// If memory cannot be watched, nothing is cached; another test covers this.
 #define NEEDS_WATCHED_MEMORY(user)                                                                 \
   do                                                                                               \
   {                                                                                                \
@@ -173,7 +173,7 @@ struct cache_user
     }                                                                                              \
   } while (false)
 
-TEST_CASE("memory is registered once and found again for every range inside")
+TEST_CASE("memory is registered once and found for every range inside")
 {
   cache_user user;
   NEEDS_WATCHED_MEMORY(user);
@@ -193,8 +193,7 @@ TEST_CASE("memory is registered once and found again for every range inside")
   CHECK(s.in_use == 0);
   CHECK(user.acquire(memory.at(1), 3 * page).get() == first);
   CHECK(user.acquire(memory.at(3) + 7, 1).get() == first);
-  CHECK(
-    user.acquire(memory.at(2), page, false).get() == first); // what may be written to may be read
+  CHECK(user.acquire(memory.at(2), page, false).get() == first); // writable memory is readable, too
   CHECK_FALSE(user.finds(memory.at(0), 1));
   CHECK_FALSE(user.finds(memory.at(3), page + 1));
   s = user.statistics();
@@ -204,7 +203,7 @@ TEST_CASE("memory is registered once and found again for every range inside")
   CHECK(s.unkept == 0);
 }
 
-TEST_CASE("what was registered for reading is not found for writing")
+TEST_CASE("a read-only registration is not used for writable access")
 {
   cache_user user;
   NEEDS_WATCHED_MEMORY(user);
@@ -214,12 +213,12 @@ TEST_CASE("what was registered for reading is not found for writing")
   CHECK_FALSE(user.finds(memory.at(0), page, true));
   CHECK(user.finds(memory.at(0), page, true));
   CHECK(user.statistics().entries == 2);
-  // and is not needed beside one that is larger and may be written to
+  // a larger writable registration replaces it
   CHECK_FALSE(user.finds(memory.at(0), 3 * page, true));
   CHECK(user.statistics().entries == 1);
 }
 
-TEST_CASE("a larger range replaces what lies inside, and ranges that overlap stay side by side")
+TEST_CASE("a larger range replaces contained ones and overlapping ranges coexist")
 {
   cache_user user;
   NEEDS_WATCHED_MEMORY(user);
@@ -232,7 +231,8 @@ TEST_CASE("a larger range replaces what lies inside, and ranges that overlap sta
   CHECK(s.entries == 1);
   CHECK(s.bytes == 8 * page);
   CHECK(s.evicted == 2);
-  CHECK(in_use->base == reinterpret_cast<std::byte*>(memory.at(1))); // the operation's, as before
+  CHECK(in_use->base
+    == reinterpret_cast<std::byte*>(memory.at(1))); // the operation keeps its registration
   static_cast<void>(user.acquire(memory.at(4), 8 * page));
   static_cast<void>(user.acquire(memory.at(8), 8 * page));
   CHECK(user.statistics().entries == 3);
@@ -243,7 +243,7 @@ TEST_CASE("a larger range replaces what lies inside, and ranges that overlap sta
   CHECK_FALSE(user.finds(memory.at(3), 9 * page));
 }
 
-TEST_CASE("the bounds are kept: the one used least recently goes, and none that is in use")
+TEST_CASE("the cache evicts the least recently used entry that is not in use at its limits")
 {
   cache_user user({.bytes_max = 4 * page, .entries_max = 3});
   NEEDS_WATCHED_MEMORY(user);
@@ -257,17 +257,18 @@ TEST_CASE("the bounds are kept: the one used least recently goes, and none that 
   CHECK(user.finds(memory.at(0), page));
   CHECK(user.finds(memory.at(4), page));
   CHECK(user.finds(memory.at(6), page));
-  // 0 is the oldest now, and in use
+  // 0 is the least recently used, but in use
   const held kept = user.acquire(memory.at(0), page);
   CHECK(user.finds(memory.at(4), page));
   CHECK(user.finds(memory.at(6), page));
-  static_cast<void>(user.acquire(memory.at(8), 3 * page)); // as many bytes as there may be
+  static_cast<void>(user.acquire(memory.at(8), 3 * page)); // the maximum number of bytes
   auto s = user.statistics();
   CHECK(s.entries == 2);
   CHECK(s.bytes == 4 * page);
   CHECK(user.finds(memory.at(0), page));
   CHECK(user.finds(memory.at(8), 3 * page));
-  // What does not fit beside those in use, or at all, is its operation's alone.
+  // A range that does not fit in addition to those in use, or at all, is registered for one
+  // operation.
   const held large = user.acquire(memory.at(8), 3 * page);
   const auto before = user.statistics().unkept;
   CHECK_FALSE(user.finds(memory.at(12), page));
@@ -278,7 +279,7 @@ TEST_CASE("the bounds are kept: the one used least recently goes, and none that 
   CHECK(s.bytes == 4 * page);
 }
 
-TEST_CASE("with bounds of nothing every operation registers for itself")
+TEST_CASE("every operation registers its memory when the limits of the cache are zero")
 {
   using bounds = rdma::registration_cache_options;
   const cache_user user(GENERATE(
@@ -293,7 +294,7 @@ TEST_CASE("with bounds of nothing every operation registers for itself")
     CHECK(first.get() != second.get());
   }
   CHECK_FALSE(user.finds(memory.at(0), page));
-  memory.unmap(0, 1); // waits for nobody
+  memory.unmap(0, 1); // the unmap does not block
   CHECK(inventory::count_threads() == threads);
   const auto s = user.statistics();
   CHECK(s.unkept == 3);
@@ -302,8 +303,7 @@ TEST_CASE("with bounds of nothing every operation registers for itself")
   CHECK(s.bytes == 0);
 }
 
-TEST_CASE("when no more memory may be locked, what any domain keeps unused makes room, and what is "
-          "in use stays")
+TEST_CASE("unused entries of every domain are evicted when the limit of locked memory is reached")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   registrations limit;
@@ -322,7 +322,8 @@ TEST_CASE("when no more memory may be locked, what any domain keeps unused makes
     error_code ec;
     CHECK(second.context.impl()->cache().acquire(memory.at(4), 4 * page, true, ec) == nullptr);
     CHECK(ec == error_code(ENOMEM, boost::system::system_category()));
-    CHECK(second.statistics().evicted == 1); // its own went before it was found to be too little
+    CHECK(
+      second.statistics().evicted == 1); // its own entry was evicted before the allocation failed
     CHECK(first.statistics().entries == 1);
   }
   CHECK_FALSE(second.finds(memory.at(4), 4 * page));
@@ -331,7 +332,7 @@ TEST_CASE("when no more memory may be locked, what any domain keeps unused makes
   CHECK(registrations::standing == 1);
 }
 
-TEST_CASE("domains may go while others take back what they keep")
+TEST_CASE("domains can be destroyed while other domains reclaim their entries")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   registrations limit;
@@ -342,7 +343,8 @@ TEST_CASE("domains may go while others take back what they keep")
     const mapping memory(64);
     std::atomic<bool> over{false};
     std::atomic<int> wrong{0};
-    // Each holds four pages at most, so that there is room when all that is unused has gone.
+    // Each user holds at most four pages, so the limit suffices when all unused entries are
+    // evicted.
     const auto use = [&](const cache_user& user, std::size_t from)
     {
       for (std::size_t i = 0; i < 16; i += 4)
@@ -373,15 +375,15 @@ TEST_CASE("domains may go while others take back what they keep")
   CHECK(registrations::bytes == 0);
 }
 
-TEST_CASE("memory that is unmapped, mapped anew, discarded or moved is not found again")
+TEST_CASE("registrations of unmapped, remapped, discarded or moved memory are not found")
 {
   cache_user user;
   NEEDS_WATCHED_MEMORY(user);
   mapping memory(8);
   static_cast<void>(user.acquire(memory.at(0), 8 * page));
   REQUIRE(user.finds(memory.at(5), page));
-  std::size_t first = 0; // what is looked for afterwards
-  SECTION("unmapped, and mapped anew")
+  std::size_t first = 0; // the page of the later lookup
+  SECTION("unmapped and mapped again")
   {
     memory.unmap(0, 8);
     if (!memory.map_where_nothing_is(0, 8))
@@ -406,7 +408,7 @@ TEST_CASE("memory that is unmapped, mapped anew, discarded or moved is not found
     REQUIRE(::madvise(memory.at(2), page, MADV_DONTNEED) == 0);
     first = 2;
   }
-  SECTION("given up")
+  SECTION("freed with MADV_FREE")
   {
     REQUIRE(::madvise(memory.at(0), 8 * page, MADV_FREE) == 0);
   }
@@ -441,15 +443,15 @@ TEST_CASE("memory that is unmapped, mapped anew, discarded or moved is not found
 #endif
   CHECK(user.statistics().invalidated >= 1);
   CHECK_FALSE(user.finds(memory.at(first), page));
-  CHECK(user.finds(memory.at(first), page)); // the new one
+  CHECK(user.finds(memory.at(first), page)); // the new registration
   CHECK_FALSE(user.finds(memory.at(0), 8 * page));
   CHECK(user.finds(memory.at(0), 8 * page));
-  // And again, so that the new one is watched as well.
+  // Again, to check that the new registration is watched as well.
   memory.map_anew(0, 8);
   CHECK_FALSE(user.finds(memory.at(0), 8 * page));
 }
 
-TEST_CASE("a registration that operations use when its memory goes stays theirs, and is not found")
+TEST_CASE("a registration whose memory is unmapped stays with its operations but is not found")
 {
   cache_user user;
   NEEDS_WATCHED_MEMORY(user);
@@ -461,10 +463,10 @@ TEST_CASE("a registration that operations use when its memory goes stays theirs,
   CHECK(user.statistics().entries == 1);
 }
 
-TEST_CASE("other memory of the process is free to go, watched neighbours or not")
+TEST_CASE("unmapping other memory keeps cached registrations")
 {
   cache_user user;
-  cache_user other; // one watch for both
+  cache_user other; // both share one watch
   NEEDS_WATCHED_MEMORY(user);
   const mapping memory(8);
   static_cast<void>(user.acquire(memory.at(0), 4 * page));
@@ -478,15 +480,15 @@ TEST_CASE("other memory of the process is free to go, watched neighbours or not"
   memory.map_anew(3, 1);
   CHECK_FALSE(user.finds(memory.at(0), 4 * page));
   CHECK_FALSE(other.finds(memory.at(2), 4 * page));
-  // What one of them lets go the other still watches.
+  // The other cache still watches memory that one cache has released.
   other = cache_user();
   memory.map_anew(3, 1);
   CHECK_FALSE(user.finds(memory.at(0), 4 * page));
 }
 
-TEST_CASE("files and memory that is shared are registered for one operation each")
+TEST_CASE("files and shared memory are registered for one operation each")
 {
-  BOOST_RDMA_TEST_NEEDS(software_device); // NICs do not take every file system's pages
+  BOOST_RDMA_TEST_NEEDS(software_device); // NICs do not support the pages of every file system
   cache_user user;
   const int fd = ::memfd_create("registration_cache", MFD_CLOEXEC);
   REQUIRE(fd >= 0);
@@ -503,7 +505,7 @@ TEST_CASE("files and memory that is shared are registered for one operation each
   ::close(fd);
 }
 
-TEST_CASE("what is sent from an address that was mapped anew is what lies there now")
+TEST_CASE("messages contain the new data when their address was mapped again")
 {
   rdma::queue_pair_options registering;
   registering.copy_max = 0;
@@ -528,13 +530,13 @@ TEST_CASE("what is sent from an address that was mapped anew is what lies there 
   const bool keeps = l.near_context.registration_cache_statistics().keeps;
   if (keeps)
     CHECK(l.near_context.registration_cache_statistics().hits == 1);
-  SECTION("the sender's, unmapped between")
+  SECTION("the sender's, unmapped in between")
   {
     mine.unmap(0, 64);
     if (!mine.map_where_nothing_is(0, 64))
       return;
   }
-  SECTION("the sender's, at once")
+  SECTION("the sender's, replaced at once")
   {
     mine.map_anew(0, 64);
   }
@@ -557,15 +559,14 @@ TEST_CASE("what is sent from an address that was mapped anew is what lies there 
     CHECK(l.near_context.registration_cache_statistics().hits >= 2);
 }
 
-TEST_CASE("threads that register and unmap all the time find nothing stale")
+TEST_CASE("threads that register and unmap memory concurrently find no stale registration")
 {
-  // Each thread's memory comes from what the others have just given back, so that addresses are
-  // used again at once.
+  // Each thread maps memory that others have just unmapped, so addresses are reused at once.
   cache_user user({.bytes_max = 64 * page, .entries_max = 8});
   NEEDS_WATCHED_MEMORY(user);
   constexpr int thread_count = 4;
   const int rounds = emulated() ? 200 : 2000;
-  std::array<std::atomic<int>, 2> found{}; // stale, right
+  std::array<std::atomic<int>, 2> found{}; // numbers of stale and correct hits
   std::atomic<int> failed{0};
   std::vector<std::thread> running;
   for (int t = 0; t < thread_count; ++t)
@@ -582,8 +583,8 @@ TEST_CASE("threads that register and unmap all the time find nothing stale")
             ++failed;
             return;
           }
-          // The cache has no use for remote keys: here they say whose a registration is. One that
-          // was made before this memory was mapped is somebody else's.
+          // The cache does not use the remote keys, so the test stores the owner of a registration
+          // there. A registration that was made before this memory was mapped has another owner.
           const auto own = static_cast<std::uint32_t>((t + 1) << 16 | i);
           const auto acquire = [&](std::size_t size, bool writable)
           {
@@ -619,7 +620,7 @@ TEST_CASE("threads that register and unmap all the time find nothing stale")
   CHECK(s.invalidated > 0);
 }
 
-TEST_CASE("the watch and its threads end with the last context, and start again")
+TEST_CASE("the watch and its threads end with the last context and can start again")
 {
   const mapping memory(4);
   {
@@ -634,11 +635,11 @@ TEST_CASE("the watch and its threads end with the last context, and start again"
     CHECK(user->finds(memory.at(0), 4 * page));
     user.reset();
     CHECK(inventory::count_threads() == before);
-    memory.map_anew(0, 4); // waits for nobody
+    memory.map_anew(0, 4); // the mapping does not block
   }
 }
 
-TEST_CASE("without userfaultfd every operation registers for itself, and the statistics say why")
+TEST_CASE("every operation registers its memory without userfaultfd and the statistics say why")
 {
   BOOST_RDMA_TEST_FORKS();
   const auto check = [](const cache_user& user, const char* why)
@@ -659,7 +660,7 @@ TEST_CASE("without userfaultfd every operation registers for itself, and the sta
       wrong += "kept";
     return wrong;
   };
-  SECTION("as a container refuses it")
+  SECTION("refused by a seccomp filter, as in a container")
   {
     CHECK(in_child(
             [&]() -> std::string
@@ -678,9 +679,8 @@ TEST_CASE("without userfaultfd every operation registers for itself, and the sta
             })
       == "");
   }
-#if !BOOST_RDMA_TEST_ADDRESS_SANITIZER // which, with UBSan, looks at exceptions through a pipe of
-                                       // its own
-  SECTION("without a descriptor left")
+#if !BOOST_RDMA_TEST_ADDRESS_SANITIZER // with UBSan it inspects exceptions through its own pipe
+  SECTION("without a free descriptor")
   {
     CHECK(in_child(
             [&]() -> std::string
@@ -698,7 +698,7 @@ TEST_CASE("without userfaultfd every operation registers for itself, and the sta
 #endif
 }
 
-TEST_CASE("a child of fork() neither hears of the parent's memory nor holds it up")
+TEST_CASE("the registration cache of the parent is not affected by a child of fork()")
 {
   cache_user user;
   NEEDS_WATCHED_MEMORY(user);
@@ -712,19 +712,19 @@ TEST_CASE("a child of fork() neither hears of the parent's memory nor holds it u
   if (child == 0)
   {
     ::alarm(100);
-    // Its own copy goes without a word to anybody, and the parent's objects say that they are the
-    // parent's.
+    // Unmapping in the child does not notify anybody, and the parent's objects report that they
+    // belong to the parent.
     bool good = ::munmap(memory.at(0), 2 * page) == 0 && !user.statistics().keeps
       && !user.statistics().why_not.empty();
     {
-      const rdma::context copy = std::move(user.context); // and goes, in the child
+      const rdma::context copy = std::move(user.context); // destroyed in the child
     }
     char byte = 0;
-    good = good && ::read(ends[0], &byte, 1) == 1; // until the parent is done
+    good = good && ::read(ends[0], &byte, 1) == 1; // until the parent has finished
     ::_exit(good ? 0 : 1);
   }
   CHECK(user.finds(memory.at(0), 4 * page));
-  memory.map_anew(0, 4); // would wait for ever if the child kept the parent's descriptor
+  memory.map_anew(0, 4); // would block forever if the child held the parent's descriptor
   CHECK_FALSE(user.finds(memory.at(0), 4 * page));
   user = cache_user();
   memory.map_anew(0, 4);

@@ -14,18 +14,18 @@
 #include <set>
 #include <vector>
 
-// Contexts, domains, regions and the pool.
+// Tests contexts, domains, regions and the pool.
 
 using namespace test;
 
-TEST_CASE("a device that is not there is named in the error")
+TEST_CASE("opening a device that does not exist fails and names it")
 {
   rdma::context_options options;
   options.device = "no_such_device";
   try
   {
     rdma::context context(options);
-    FAIL("it was opened");
+    FAIL("the device was opened");
   }
   catch (const rdma::system_error& e)
   {
@@ -46,7 +46,7 @@ TEST_CASE("a device that is not there is named in the error")
   CHECK_THROWS_AS(rdma::queue_pair(io, context, elsewhere), rdma::system_error);
 }
 
-TEST_CASE("the list of devices has the software device last")
+TEST_CASE("list_devices returns the software device last")
 {
   const auto devices = rdma::list_devices();
   REQUIRE_FALSE(devices.empty());
@@ -56,7 +56,7 @@ TEST_CASE("the list of devices has the software device last")
   CHECK_FALSE(rdma::system_library_remark().empty());
 }
 
-TEST_CASE("a context tells about its devices")
+TEST_CASE("a context provides the properties of its devices")
 {
   rdma::context context = make_context();
   const rdma::device device = context.default_device();
@@ -72,7 +72,7 @@ TEST_CASE("a context tells about its devices")
   CHECK(context.devices().back().kind() == rdma::device_kind::software);
 }
 
-TEST_CASE("several contexts in one process do not know each other's memory")
+TEST_CASE("several contexts in one process have separate memory")
 {
   std::vector<rdma::context> contexts;
   for (int i = 0; i < 8; ++i)
@@ -82,12 +82,12 @@ TEST_CASE("several contexts in one process do not know each other's memory")
     buffers.push_back(context.allocate(100));
   for (const auto& context : contexts)
     CHECK(context.pool_statistics().buffers == 1);
-  contexts.clear(); // the buffers keep what they need
+  contexts.clear(); // the buffers keep their resources alive
   for (auto& buffer : buffers)
     std::memset(buffer.data(), 1, buffer.size());
 }
 
-TEST_CASE("pool buffers have the size asked for, are aligned and do not overlap")
+TEST_CASE("pool buffers have the requested size, are aligned and do not overlap")
 {
   rdma::context context = make_context();
   std::vector<rdma::registered_buffer> buffers;
@@ -111,7 +111,7 @@ TEST_CASE("pool buffers have the size asked for, are aligned and do not overlap"
   CHECK(context.pool_statistics().buffers == buffers.size());
 }
 
-TEST_CASE("a buffer that comes back is given out again in its size class")
+TEST_CASE("a freed pool buffer is reused for its size class")
 {
   rdma::context context = make_context();
   std::byte* place = nullptr;
@@ -132,7 +132,7 @@ TEST_CASE("a buffer that comes back is given out again in its size class")
   CHECK(after.bytes_allocated == 128 + 192);
 }
 
-TEST_CASE("the pool's statistics go back to zero, and large buffers are not kept")
+TEST_CASE("pool statistics return to zero and large buffers are not kept")
 {
   rdma::context_options options;
   options.pool.arena_size = 1u << 20;
@@ -159,7 +159,7 @@ TEST_CASE("the pool's statistics go back to zero, and large buffers are not kept
   CHECK(s.bytes_registered == 1u << 20);
 }
 
-TEST_CASE("a pool has a limit")
+TEST_CASE("allocations fail with pool_exhausted when the pool is at its limit")
 {
   rdma::context_options options;
   options.pool.arena_size = 65536;
@@ -189,7 +189,7 @@ TEST_CASE("a pool has a limit")
   }
 }
 
-TEST_CASE("a pool without a limit survives absurd sizes")
+TEST_CASE("allocations of extreme sizes fail when the pool has no limit")
 {
   rdma::context_options options;
   options.pool.size_max = std::numeric_limits<std::size_t>::max();
@@ -204,7 +204,7 @@ TEST_CASE("a pool without a limit survives absurd sizes")
   }
 }
 
-TEST_CASE("a buffer of no bytes is refused by the pool")
+TEST_CASE("context::allocate fails with empty_buffer when the size is zero")
 {
   rdma::context context = make_context();
   error_code ec;
@@ -212,7 +212,7 @@ TEST_CASE("a buffer of no bytes is refused by the pool")
   CHECK(ec == rdma::error::empty_buffer);
 }
 
-TEST_CASE("a region is zeroed, aligned to a page and tells its rights")
+TEST_CASE("a memory region is zeroed, page-aligned and reports its rights")
 {
   rdma::context context = make_context();
   rdma::memory_region region(context, 10'000, exposed);
@@ -234,7 +234,7 @@ TEST_CASE("a region is zeroed, aligned to a page and tells its rights")
   CHECK(moved.data() == nullptr);
 }
 
-TEST_CASE("a region cannot have no bytes, nor rights that contradict each other")
+TEST_CASE("a memory region refuses a size of zero and contradictory rights")
 {
   rdma::context context = make_context();
   error_code ec;
@@ -256,7 +256,7 @@ TEST_CASE("a region cannot have no bytes, nor rights that contradict each other"
   CHECK(ec == error_code());
 }
 
-TEST_CASE("a region without a remote right has no handle to give away")
+TEST_CASE("memory_region::remote fails with not_exposed when the region has no remote right")
 {
   rdma::context context = make_context();
   rdma::memory_region region(context, 64, rdma::access::local_write);
@@ -269,7 +269,7 @@ TEST_CASE("a region without a remote right has no handle to give away")
   CHECK(ec == rdma::error::not_exposed);
 }
 
-TEST_CASE("the user's own memory is registered where it lies")
+TEST_CASE("a memory region of user memory uses it in place")
 {
   rdma::context context = make_context();
   std::vector<char> mine(100, 'm');
@@ -278,7 +278,7 @@ TEST_CASE("the user's own memory is registered where it lies")
   CHECK(text_of(region.first(50)) == std::string(50, 'm'));
 }
 
-TEST_CASE("keys are not to be guessed from others")
+TEST_CASE("every memory region has its own key")
 {
   rdma::context context = make_context();
   std::set<std::uint32_t> keys;
@@ -291,7 +291,7 @@ TEST_CASE("keys are not to be guessed from others")
   CHECK(keys.size() == 64);
 }
 
-TEST_CASE("what is made with a context outlives the handle")
+TEST_CASE("objects of a context outlive its handle")
 {
   rdma::memory_region region;
   rdma::registered_buffer buffer;

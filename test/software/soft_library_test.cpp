@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The library that tools/rdma_soft preloads, called as a program would: what it refuses. What it
-// does is shown by the programs of test/programs/suite. It is not built with sanitizers.
+// Tests which calls the library that tools/rdma_soft preloads refuses. The programs of
+// test/programs/suite test its functions. It is not built with sanitizers.
 
 #ifdef BOOST_RDMA_SOFT_LIBRARY
 
@@ -89,11 +89,12 @@ private:
 
 } // namespace
 
-TEST_CASE("the preloaded library refuses objects that are not its own")
+TEST_CASE("the preloaded library refuses foreign objects")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const soft_library library;
-  // This program's copy of the software device is as foreign to it as libibverbs' devices are.
+  // Objects of this program's copy of the software device are as foreign to the library as those of
+  // libibverbs.
   const auto& others = rdma::software::api();
   ibv_context* const context = rdma::software::open_device({});
   REQUIRE(context != nullptr);
@@ -129,7 +130,7 @@ TEST_CASE("the preloaded library refuses objects that are not its own")
   CHECK(others.close_device(context) == 0);
 }
 
-TEST_CASE("the preloaded library says of what the device has not that it is not supported")
+TEST_CASE("the preloaded library fails with EOPNOTSUPP for features that its device lacks")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const soft_library library;
@@ -151,7 +152,7 @@ TEST_CASE("the preloaded library says of what the device has not that it is not 
   CHECK(CALL(library, ibv_dealloc_pd)(pd) == 0);
 }
 
-TEST_CASE("the preloaded library closes a device with what is left in it, as libibverbs does")
+TEST_CASE("the preloaded library closes a device that has remaining objects as libibverbs does")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const soft_library library;
@@ -164,7 +165,7 @@ TEST_CASE("the preloaded library closes a device with what is left in it, as lib
   CHECK(CALL(library, ibv_dealloc_pd)(pd) == 0);
 }
 
-TEST_CASE("the preloaded library takes its device's settings from the environment")
+TEST_CASE("the preloaded library reads the settings of its device from the environment")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const soft_library library;

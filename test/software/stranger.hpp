@@ -24,7 +24,7 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-// A peer that a test plays byte by byte, and a queue pair for it to play with.
+// A peer whose bytes the test controls, and a queue pair that it connects to.
 
 namespace test {
 
@@ -50,12 +50,12 @@ public:
   bool connected() const noexcept { return connected_; }
   void say(const void* what, std::size_t size) const
   {
-    // The other end may have hung up already.
+    // The other end may have disconnected already.
     [[maybe_unused]] const ssize_t n = ::send(fd_, what, size, MSG_NOSIGNAL);
   }
-  /// Says no more.
+  /// Shuts down the sending direction.
   void finish() const { ::shutdown(fd_, SHUT_WR); }
-  /// What is answered before the end of the connection, up to `size` bytes.
+  /// Returns the received bytes up to the end of the connection, at most `size`.
   std::vector<std::byte> hear(std::size_t size) const
   {
     std::vector<std::byte> bytes(size);
@@ -78,7 +78,8 @@ private:
   bool connected_ = false;
 };
 
-/// A queue pair that waits for a peer which a test plays. The smaller name connects: the test's.
+/// A queue pair that waits for the test's peer. The end with the smaller name connects, which is
+/// the test's.
 struct victim
 {
   explicit victim(const rdma::software::connection_secret* secret = nullptr, unsigned receives = 8)

@@ -20,8 +20,8 @@
 #include <functional>
 #include <memory>
 
-// Time limits on every operation of connecting and ending, as programs write them: what loses the
-// race ends, and leaves no object, no thread and no half-open peer behind.
+// Tests time limits on every operation of connecting and ending, with operator||. A cancelled
+// operation leaves no object, no thread and no half-open peer.
 
 namespace {
 
@@ -34,7 +34,7 @@ auto into(error_code& ec)
   return asio::redirect_error(asio::use_awaitable, ec);
 }
 
-/// A peer that accepts TCP and then says nothing, and a pair that is connected.
+/// A peer that accepts TCP connections and sends nothing, and a connected pair.
 struct scene : connect_fixture
 {
   scene()
@@ -45,7 +45,7 @@ struct scene : connect_fixture
     client.async_connect(acceptor.local_endpoint(), connected.handler());
     REQUIRE(run_until(io, [&] { return connected.done() && server.calls != 0; }));
     REQUIRE(!connected.ec);
-    client.async_send(stuck, [](error_code, std::size_t) {}); // there is no receive for it
+    client.async_send(stuck, [](error_code, std::size_t) {}); // the peer posts no receive for it
   }
 
   plain_server silent;
@@ -54,7 +54,7 @@ struct scene : connect_fixture
   rdma::registered_buffer stuck = buffer_of(client_context, "stuck");
 };
 
-/// An operation that would not end in time by itself, on what it owns; `ec` is its outcome.
+/// An operation that does not end by itself, on objects that it owns; it stores its result in `ec`.
 struct contest
 {
   const char* name;
@@ -90,11 +90,12 @@ const contest contests[] = {
 
 } // namespace
 
-TEST_CASE("every operation may lose a race with a timer, and leaves nothing behind")
+TEST_CASE("every operation can be cancelled by a timer and leaves no resources")
 {
   inventory before;
   for (const contest& each : contests)
-    for (const bool first : {true, false}) // what the process opens once and for all
+    for (const bool first :
+      {true, false}) // the first round includes objects that the process creates once
     {
       CAPTURE(each.name);
       {
@@ -126,8 +127,7 @@ TEST_CASE("every operation may lose a race with a timer, and leaves nothing behi
     }
 }
 
-TEST_CASE(
-  "operations of connecting run side by side in a parallel group, and those that are too many end")
+TEST_CASE("a parallel group of connects completes with the first one and cancels the others")
 {
   connect_fixture f;
   plain_server silent;
@@ -156,10 +156,10 @@ TEST_CASE(
   CHECK(good.is_connected());
   plain_peer abandoned = silent.accept();
   abandoned.read_header();
-  CHECK(abandoned.read_end()); // no half-open peer
+  CHECK(abandoned.read_end()); // the peer is not half-open
 }
 
-TEST_CASE("both sides of a connection are made and ended by one co_await each")
+TEST_CASE("one co_await connects or ends both sides of a connection")
 {
   connect_fixture f;
   rdma::queue_pair client(f.io, f.client_context);

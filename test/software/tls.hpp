@@ -19,7 +19,7 @@
 
 namespace test {
 
-/// Makes it a server's context with a certificate of its own, for an hour.
+/// Prepares a server's TLS context with a self-signed certificate that is valid for an hour.
 inline void certify(boost::asio::ssl::context& context)
 {
   const std::unique_ptr<EVP_PKEY, decltype(&EVP_PKEY_free)> key(
