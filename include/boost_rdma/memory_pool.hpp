@@ -95,11 +95,11 @@ struct memory_pool_statistics
   /// Bytes of free blocks in the caches of threads.
   std::size_t bytes_cached = 0;
   /// Part of bytes_registered for which huge pages were requested.
-  std::size_t huge_bytes_asked = 0;
+  std::size_t huge_bytes_requested = 0;
   /// Total number of arenas registered since construction.
-  std::uint64_t growths = 0;
+  std::uint64_t arenas_added = 0;
   /// Total number of arenas returned to the system.
-  std::uint64_t give_backs = 0;
+  std::uint64_t arenas_released = 0;
   /// Total number of allocations that failed for lack of memory.
   std::uint64_t failures = 0;
 };

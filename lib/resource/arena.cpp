@@ -75,7 +75,7 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, er
   if (done == 0 && huge != huge_pages::off && whole != 0
     && ::madvise(data, whole, MADV_HUGEPAGE) == 0) // EINVAL: no transparent huge pages
     done = whole;
-  huge_bytes_asked_ = done;
+  huge_bytes_requested_ = done;
 }
 
 bool mapped_memory::share(std::size_t bytes, huge_pages huge)
@@ -85,7 +85,7 @@ bool mapped_memory::share(std::size_t bytes, huge_pages huge)
     shared_ = software::shared_memory::map_over(data_, bytes, MFD_HUGETLB | (21u << 26));
     if (shared_)
     {
-      huge_bytes_asked_ = bytes;
+      huge_bytes_requested_ = bytes;
       return true;
     }
   }
@@ -95,7 +95,7 @@ bool mapped_memory::share(std::size_t bytes, huge_pages huge)
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
   // /sys/kernel/mm/transparent_hugepage/shmem_enabled determines if this has an effect.
   if (huge != huge_pages::off && whole != 0 && ::madvise(data_, whole, MADV_HUGEPAGE) == 0)
-    huge_bytes_asked_ = whole;
+    huge_bytes_requested_ = whole;
   return true;
 }
 
@@ -111,7 +111,7 @@ mapped_memory::mapped_memory(mapped_memory&& other) noexcept
   : data_(std::exchange(other.data_, nullptr))
   , shared_(std::move(other.shared_))
   , reserved_(std::exchange(other.reserved_, 0))
-  , huge_bytes_asked_(std::exchange(other.huge_bytes_asked_, 0))
+  , huge_bytes_requested_(std::exchange(other.huge_bytes_requested_, 0))
 {
 }
 
@@ -120,7 +120,7 @@ mapped_memory& mapped_memory::operator=(mapped_memory&& other) noexcept
   std::swap(data_, other.data_);
   std::swap(shared_, other.shared_);
   std::swap(reserved_, other.reserved_);
-  std::swap(huge_bytes_asked_, other.huge_bytes_asked_);
+  std::swap(huge_bytes_requested_, other.huge_bytes_requested_);
   return *this;
 }
 

@@ -35,7 +35,7 @@ public:
   mapped_memory& operator=(mapped_memory&& other) noexcept;
 
   [[nodiscard]] std::byte* data() const noexcept { return data_; }
-  [[nodiscard]] std::size_t huge_bytes_asked() const noexcept { return huge_bytes_asked_; }
+  [[nodiscard]] std::size_t huge_bytes_requested() const noexcept { return huge_bytes_requested_; }
 
 private:
   bool share(std::size_t bytes, huge_pages huge);
@@ -43,7 +43,7 @@ private:
   std::byte* data_ = nullptr;
   std::shared_ptr<software::shared_memory> shared_; // all of the memory if it is shared, else null
   std::size_t reserved_ = 0;
-  std::size_t huge_bytes_asked_ = 0;
+  std::size_t huge_bytes_requested_ = 0;
 };
 
 // Registered memory from which blocks are cut. The pool holds one reference. Each operation on

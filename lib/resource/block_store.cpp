@@ -122,9 +122,9 @@ bool block_store::grow(std::size_t pages, error_code& ec)
     return false;
   ec = {};
   counts_.arenas++;
-  counts_.growths++;
+  counts_.arenas_added++;
   counts_.bytes_registered += made->size;
-  counts_.huge_bytes_asked += made->memory.huge_bytes_asked();
+  counts_.huge_bytes_requested += made->memory.huge_bytes_requested();
   idle_bytes_ += made->size;
   return true;
 }
@@ -175,7 +175,7 @@ std::size_t block_store::give_back_idle(std::size_t bytes_left) noexcept
       continue;
     idle_bytes_ -= each.size;
     result += each.size;
-    counts_.give_backs++;
+    counts_.arenas_released++;
     open_.erase(open_.begin() + static_cast<std::ptrdiff_t>(i));
     // acq_rel: accesses through other references happen before the close. release() is not an
     // option because it takes the mutex.
@@ -189,7 +189,7 @@ void block_store::close(arena& unused) noexcept
 {
   counts_.arenas--;
   counts_.bytes_registered -= unused.size;
-  counts_.huge_bytes_asked -= unused.memory.huge_bytes_asked();
+  counts_.huge_bytes_requested -= unused.memory.huge_bytes_requested();
   map_.set(unused.base, unused.size, nullptr); // before another mapping can reuse these addresses
   unused.close();
   spare_.push_back(&unused); // open_arena() reserved the capacity

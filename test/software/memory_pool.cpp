@@ -101,7 +101,7 @@ TEST_CASE("a container in the pool is sent and received into without a copy or a
   CHECK(received.value() == 12'000);
   CHECK((from == to)); // the extra parentheses keep Catch from printing the vectors
   const auto after = l.near_context.pool_statistics();
-  CHECK(after.growths == before.growths);
+  CHECK(after.arenas_added == before.arenas_added);
   CHECK(after.bytes_allocated == before.bytes_allocated);
 }
 
@@ -294,8 +294,8 @@ TEST_CASE("a pool grows by arenas of increasing size up to a maximum")
     largest = std::max(largest, growth);
   }
   CHECK(largest == 1u << 20);
-  CHECK(pool.statistics().growths < 60);
-  CHECK(pool.statistics().give_backs == 0);
+  CHECK(pool.statistics().arenas_added < 60);
+  CHECK(pool.statistics().arenas_released == 0);
 }
 
 TEST_CASE("idle arenas are freed above the high watermark down to the low watermark")
@@ -314,15 +314,15 @@ TEST_CASE("idle arenas are freed above the high watermark down to the low waterm
   CHECK(pool.statistics().arenas == 20); // eight are idle
   all.pop_back();
   CHECK(pool.statistics().arenas == 11 + 3);
-  CHECK(pool.statistics().give_backs == 6);
+  CHECK(pool.statistics().arenas_released == 6);
   all.push_back(pool.make_buffer(65536)); // reuses an idle arena
-  CHECK(pool.statistics().growths == 20);
+  CHECK(pool.statistics().arenas_added == 20);
   all.clear();
   const auto idle = pool.statistics();
   CHECK(idle.bytes_registered <= options.idle_bytes_high);
   CHECK(pool.trim() == idle.bytes_registered);
   CHECK(pool.statistics().arenas == 0);
-  CHECK(pool.statistics().give_backs == 20);
+  CHECK(pool.statistics().arenas_released == 20);
 }
 
 TEST_CASE("the statistics of a pool are consistent")
@@ -336,9 +336,9 @@ TEST_CASE("the statistics of a pool are consistent")
   CHECK(s.bytes_allocated == 112 + 128);
   CHECK(s.buffers == 1);
   CHECK(s.arenas == 1);
-  CHECK(s.growths == 1);
+  CHECK(s.arenas_added == 1);
   CHECK(s.bytes_registered == pool.options().arena_size);
-  CHECK(s.huge_bytes_asked <= s.bytes_registered);
+  CHECK(s.huge_bytes_requested <= s.bytes_registered);
   b = rdma::registered_buffer();
   pool.deallocate(a, 100);
   s = pool.statistics();
@@ -360,10 +360,10 @@ TEST_CASE("huge pages are requested according to the options and never required"
     rdma::registered_buffer buffer = pool.make_buffer(5'000'000);
     std::memset(buffer.data(), 1, buffer.size());
     const auto s = pool.statistics();
-    CHECK(s.huge_bytes_asked % (2u << 20) == 0);
-    CHECK(s.huge_bytes_asked <= s.bytes_registered);
+    CHECK(s.huge_bytes_requested % (2u << 20) == 0);
+    CHECK(s.huge_bytes_requested <= s.bytes_registered);
     if (huge == rdma::huge_pages::off)
-      CHECK(s.huge_bytes_asked == 0);
+      CHECK(s.huge_bytes_requested == 0);
     CHECK(reinterpret_cast<std::uintptr_t>(buffer.data()) % (2u << 20) == 0);
   }
 }
