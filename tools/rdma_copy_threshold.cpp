@@ -205,8 +205,8 @@ void measure_all(
     bench::first_line("/proc/loadavg").c_str(), context.default_device().name().c_str());
   std::printf(
     "rounds: %d of %d ms per case; warm memory\n", rounds, static_cast<int>(duration.count()));
-  if (const auto s = context.registration_cache_statistics(); !s.keeps)
-    std::printf("the registration cache is off: %s\n", s.why_not.c_str());
+  if (const auto s = context.registration_cache_statistics(); !s.enabled)
+    std::printf("the registration cache is off: %s\n", s.disabled_reason.c_str());
 #ifndef NDEBUG
   std::printf("build: with assertions enabled, do not use these figures\n");
 #endif

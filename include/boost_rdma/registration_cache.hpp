@@ -34,9 +34,9 @@ struct registration_cache_statistics
 {
   /// True if registrations are cached between operations. Requires that the kernel reports unmapped
   /// memory (userfaultfd(2)).
-  bool keeps = false;
+  bool enabled = false;
   /// Reason for display if registrations are not cached.
-  std::string why_not;
+  std::string disabled_reason;
   /// Number of cached registrations.
   std::size_t entries = 0;
   /// Total size of the cached registrations in bytes.
@@ -47,8 +47,8 @@ struct registration_cache_statistics
   std::uint64_t hits = 0;
   /// Number of lookups that registered memory.
   std::uint64_t misses = 0;
-  /// Number of misses whose registration was made for one operation only.
-  std::uint64_t unkept = 0;
+  /// Number of misses whose registration was not cached, because it was for one operation only.
+  std::uint64_t uncached = 0;
   /// Number of registrations that were evicted for others, or replaced by larger ones.
   std::uint64_t evicted = 0;
   /// Number of registrations that ended because their memory was unmapped, moved or discarded.

@@ -122,15 +122,15 @@ void registration_cache::look_for_watch() noexcept
 try
 {
   if (options_.bytes_max == 0 || options_.entries_max == 0)
-    why_not_ = "registration_cache_options has a limit of 0";
+    disabled_reason_ = "registration_cache_options has a limit of 0";
   else
-    watch_ = memory_watch::of_process(why_not_);
+    watch_ = memory_watch::of_process(disabled_reason_);
   if (watch_)
     watch_->attach(*this);
 }
 catch (const std::bad_alloc&)
 {
-  // why_not_ remains empty, and the cache keeps nothing.
+  // disabled_reason_ remains empty, and the cache keeps nothing.
 }
 
 auto registration_cache::find(const page_range& range, bool writable) const noexcept -> entry*
@@ -200,7 +200,7 @@ try
       watching->stop(range);
   }
   if (!ec && !made->kept)
-    count(unkept_);
+    count(uncached_);
   release_all(replaced);
   return ec ? nullptr : made.release();
 }
@@ -383,14 +383,14 @@ registration_cache_statistics registration_cache::statistics()
   registration_cache_statistics result;
   if (process_.foreign())
   {
-    result.why_not = make_error_code(error::forked).message();
+    result.disabled_reason = make_error_code(error::forked).message();
     return result;
   }
   if (memory_watch* const watching = watch())
   {
     const std::lock_guard lock(watching->mutex());
     static_cast<void>(watching->is_current());
-    result.keeps = true;
+    result.enabled = true;
     result.entries = entries_;
     result.bytes = bytes_;
     for (const entry& each : lists_->by_use)
@@ -398,10 +398,10 @@ registration_cache_statistics registration_cache::statistics()
         ++result.in_use;
   }
   else
-    result.why_not = why_not_;
+    result.disabled_reason = disabled_reason_;
   result.hits = hits_.load(std::memory_order_relaxed);
   result.misses = misses_.load(std::memory_order_relaxed);
-  result.unkept = unkept_.load(std::memory_order_relaxed);
+  result.uncached = uncached_.load(std::memory_order_relaxed);
   result.evicted = evicted_.load(std::memory_order_relaxed);
   result.invalidated = invalidated_.load(std::memory_order_relaxed);
   return result;

@@ -99,13 +99,13 @@ private:
   const process_mark process_;
   std::once_flag looked_;
   std::shared_ptr<memory_watch> watch_;
-  std::string why_not_;
+  std::string disabled_reason_;
   std::unique_ptr<lists> lists_;
   std::size_t bytes_ = 0; // of the kept entries
   std::size_t entries_ = 0;
   std::atomic<std::uint64_t> hits_{0};
   std::atomic<std::uint64_t> misses_{0};
-  std::atomic<std::uint64_t> unkept_{0};
+  std::atomic<std::uint64_t> uncached_{0};
   std::atomic<std::uint64_t> evicted_{0};
   std::atomic<std::uint64_t> invalidated_{0};
 };

@@ -166,9 +166,9 @@ struct cache_user
 #define NEEDS_WATCHED_MEMORY(user)                                                                 \
   do                                                                                               \
   {                                                                                                \
-    if (const auto s = (user).statistics(); !s.keeps)                                              \
+    if (const auto s = (user).statistics(); !s.enabled)                                            \
     {                                                                                              \
-      WARN("skipped here: " << s.why_not);                                                         \
+      WARN("skipped here: " << s.disabled_reason);                                                 \
       return;                                                                                      \
     }                                                                                              \
   } while (false)
@@ -200,7 +200,7 @@ TEST_CASE("memory is registered once and found for every range inside")
   CHECK(s.hits == 3);
   CHECK(s.misses == 3);
   CHECK(s.entries == 3);
-  CHECK(s.unkept == 0);
+  CHECK(s.uncached == 0);
 }
 
 TEST_CASE("a read-only registration is not used for writable access")
@@ -270,12 +270,12 @@ TEST_CASE("the cache evicts the least recently used entry that is not in use at 
   // A range that does not fit in addition to those in use, or at all, is registered for one
   // operation.
   const held large = user.acquire(memory.at(8), 3 * page);
-  const auto before = user.statistics().unkept;
+  const auto before = user.statistics().uncached;
   CHECK_FALSE(user.finds(memory.at(12), page));
   CHECK_FALSE(user.finds(memory.at(12), page));
   CHECK_FALSE(user.finds(memory.at(0), 5 * page));
   s = user.statistics();
-  CHECK(s.unkept == before + 3);
+  CHECK(s.uncached == before + 3);
   CHECK(s.bytes == 4 * page);
 }
 
@@ -285,8 +285,8 @@ TEST_CASE("every operation registers its memory when the limits of the cache are
   const cache_user user(GENERATE(
     bounds{.bytes_max = 0}, bounds{.entries_max = 0}, bounds{.bytes_max = 0, .entries_max = 0}));
   const std::size_t threads = inventory::count_threads();
-  CHECK_FALSE(user.statistics().keeps);
-  CHECK(user.statistics().why_not.find("registration_cache_options") != std::string::npos);
+  CHECK_FALSE(user.statistics().enabled);
+  CHECK(user.statistics().disabled_reason.find("registration_cache_options") != std::string::npos);
   mapping memory(1);
   {
     const held first = user.acquire(memory.at(0), page);
@@ -297,7 +297,7 @@ TEST_CASE("every operation registers its memory when the limits of the cache are
   memory.unmap(0, 1); // the unmap does not block
   CHECK(inventory::count_threads() == threads);
   const auto s = user.statistics();
-  CHECK(s.unkept == 3);
+  CHECK(s.uncached == 3);
   CHECK(s.misses == 3);
   CHECK(s.entries == 0);
   CHECK(s.bytes == 0);
@@ -499,7 +499,7 @@ TEST_CASE("files and shared memory are registered for one operation each")
   REQUIRE(memory != MAP_FAILED);
   CHECK_FALSE(user.finds(memory, 4 * page));
   CHECK_FALSE(user.finds(memory, 4 * page));
-  CHECK(user.statistics().unkept == 2);
+  CHECK(user.statistics().uncached == 2);
   CHECK(user.statistics().entries == 0);
   ::munmap(memory, 4 * page);
   ::close(fd);
@@ -527,7 +527,7 @@ TEST_CASE("messages contain the new data when their address was mapped again")
   };
   exchange('a');
   exchange('b');
-  const bool keeps = l.near_context.registration_cache_statistics().keeps;
+  const bool keeps = l.near_context.registration_cache_statistics().enabled;
   if (keeps)
     CHECK(l.near_context.registration_cache_statistics().hits == 1);
   SECTION("the sender's, unmapped in between")
@@ -647,8 +647,8 @@ TEST_CASE("every operation registers its memory without userfaultfd and the stat
     std::string wrong;
     const mapping memory(4);
     const auto s = user.statistics();
-    if (s.keeps || s.why_not.find(why) == std::string::npos)
-      wrong += "keeps=" + std::to_string(s.keeps) + " why='" + s.why_not + "'; ";
+    if (s.enabled || s.disabled_reason.find(why) == std::string::npos)
+      wrong += "enabled=" + std::to_string(s.enabled) + " why='" + s.disabled_reason + "'; ";
     for (int i = 0; i < 2; ++i)
     {
       error_code ec;
@@ -656,7 +656,7 @@ TEST_CASE("every operation registers its memory without userfaultfd and the stat
       if (!made || ec)
         wrong += ec.message() + "; ";
     }
-    if (user.statistics().unkept != 2 || user.statistics().entries != 0)
+    if (user.statistics().uncached != 2 || user.statistics().entries != 0)
       wrong += "kept";
     return wrong;
   };
@@ -714,8 +714,8 @@ TEST_CASE("the registration cache of the parent is not affected by a child of fo
     ::alarm(100);
     // Unmapping in the child does not notify anybody, and the parent's objects report that they
     // belong to the parent.
-    bool good = ::munmap(memory.at(0), 2 * page) == 0 && !user.statistics().keeps
-      && !user.statistics().why_not.empty();
+    bool good = ::munmap(memory.at(0), 2 * page) == 0 && !user.statistics().enabled
+      && !user.statistics().disabled_reason.empty();
     {
       const rdma::context copy = std::move(user.context); // destroyed in the child
     }

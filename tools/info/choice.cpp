@@ -85,8 +85,8 @@ default_report choose_default()
     result.device = context.default_device().name();
     result.why_no_nic = context.impl()->devices()->why_no_nic;
     const rdma::registration_cache_statistics cache = context.registration_cache_statistics();
-    result.keeps_registrations = cache.keeps;
-    result.why_not_kept = cache.why_not;
+    result.keeps_registrations = cache.enabled;
+    result.why_not_kept = cache.disabled_reason;
   }
   catch (const rdma::system_error& e)
   {
