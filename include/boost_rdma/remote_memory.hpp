@@ -143,7 +143,7 @@ public:
   /// Returns true if the peer can still access the memory.
   /** Returns false after the peer returned it, after the end of its lifetime, after take_back(),
    * and after the end of the connection. */
-  [[nodiscard]] bool is_out() const noexcept;
+  [[nodiscard]] bool is_active() const noexcept;
 
   /// Takes the memory back. The peer cannot access it any more when this returns. The peer is
   /// notified; a later access by it ends the connection.

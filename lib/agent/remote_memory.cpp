@@ -27,7 +27,7 @@ remote_memory::clock::time_point remote_memory::expires_at() const noexcept
   return lease_ ? clock::time_point(lease_->expires.load()) : clock::time_point();
 }
 
-bool loan::is_out() const noexcept
+bool loan::is_active() const noexcept
 {
   return lease_ && lease_->out;
 }

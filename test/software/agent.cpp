@@ -302,7 +302,7 @@ TEST_CASE("a loan is readable by the peer until it is returned")
   REQUIRE(run_until(f.io, [&] { return lent.done() && borrowed.done(); }));
   REQUIRE(lent.ec == error_code());
   REQUIRE(borrowed.ec == error_code());
-  CHECK(lent.value.is_out());
+  CHECK(lent.value.is_active());
   CHECK(borrowed.value.rights() == rdma::access::remote_read);
   CHECK(f.read(borrowed.value) == "the server's own words");
   bytes_record refused;
@@ -319,7 +319,7 @@ TEST_CASE("a loan is readable by the peer until it is returned")
     REQUIRE(run_until(f.io, [&] { return back.done() && given.done(); }));
     CHECK(back.ec == error_code());
     CHECK(given.ec == error_code());
-    CHECK_FALSE(lent.value.is_out());
+    CHECK_FALSE(lent.value.is_active());
     CHECK(f.client.is_connected());
   }
   SECTION("by the lender, which takes it back")
@@ -330,7 +330,7 @@ TEST_CASE("a loan is readable by the peer until it is returned")
       lent.value.take_back();
     else
       lent.value = rdma::loan();
-    CHECK_FALSE(lent.value.is_out());
+    CHECK_FALSE(lent.value.is_active());
     const error_code ec = [&]
     {
       error_code result;
@@ -375,7 +375,7 @@ TEST_CASE("a loan with a lifetime is returned when the lifetime is over")
   f.server->agent().async_wait_return(lent.value, back.handler());
   REQUIRE(run_until(f.io, [&] { return back.done(); }));
   CHECK(back.ec == error_code());
-  CHECK_FALSE(lent.value.is_out());
+  CHECK_FALSE(lent.value.is_active());
   plain_record again;
   f.client.agent().async_release(std::move(borrowed.value), again.handler());
   REQUIRE(run_until(f.io, [&] { return again.done(); }));
@@ -400,7 +400,7 @@ TEST_CASE("async_lend fails with inbox_full when the peer's inbox is full")
     lent.begin(), lent.end(), [](auto& each) { return each.ec == error::inbox_full; });
   CHECK(refused == 6);
   for (const loan_record& each : lent)
-    CHECK(each.value.is_out() == !each.ec);
+    CHECK(each.value.is_active() == !each.ec);
   f.client.agent().async_receive_remote(first.handler());
   REQUIRE(run_until(f.io, [&] { return first.done(); }));
   CHECK(first.value.is_valid());
@@ -417,7 +417,7 @@ TEST_CASE("async_lend refuses a buffer that cannot be lent")
     options.rights = rights;
     f.client.agent().async_lend(region, options, lent.handler());
     REQUIRE(run_until(f.io, [&] { return lent.done(); }));
-    CHECK_FALSE(lent.value.is_out());
+    CHECK_FALSE(lent.value.is_active());
     return lent.ec;
   };
   std::array<char, 64> plain{};
@@ -549,7 +549,7 @@ TEST_CASE("a lend that times out before the peer receives it leaves both agents 
   f.server->agent().async_lend(region, options, lent.handler()); // the client has no agent yet
   REQUIRE(run_until(f.io, [&] { return lent.done(); }));
   CHECK(lent.ec == asio::error::timed_out);
-  CHECK_FALSE(lent.value.is_out());
+  CHECK_FALSE(lent.value.is_active());
   memory_record borrowed;
   f.client.agent().async_receive_remote(borrowed.handler());
   loan_record again;
@@ -710,7 +710,7 @@ TEST_CASE("the end of a connection ends its leases and frees their memory")
   else
     CHECK(back.ec);
   CHECK(f.all_back());
-  CHECK_FALSE(lent.value.is_out());
+  CHECK_FALSE(lent.value.is_active());
   for (const rdma::remote_memory& each : held)
     CHECK_FALSE(each.is_valid());
   CHECK_FALSE(borrowed.value.is_valid());
@@ -835,7 +835,7 @@ TEST_CASE("destroying the io_context ends agents, leases and requests")
   f->io.poll();
   f.reset();
   CHECK_FALSE(held.is_valid());
-  CHECK_FALSE(lent.value.is_out());
+  CHECK_FALSE(lent.value.is_active());
   CHECK(lessor.statistics().bytes == 0);
   CHECK_FALSE(never.done());
   CHECK_FALSE(never_either.done());

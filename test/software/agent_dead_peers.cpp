@@ -157,7 +157,7 @@ TEST_CASE("ten thousand peers that are killed with leases leave no resources")
       }));
     REQUIRE(lessor.statistics().regions == 2 * peers);
     for (const served& each : all)
-      REQUIRE((each.lent.value.is_out() && each.borrowed.value.is_valid()
+      REQUIRE((each.lent.value.is_active() && each.borrowed.value.is_valid()
         && each.granted.value.is_valid()));
 
     process.kill();
@@ -171,7 +171,7 @@ TEST_CASE("ten thousand peers that are killed with leases leave no resources")
     for (const served& each : all)
     {
       REQUIRE(each.back.ec);
-      REQUIRE_FALSE(each.lent.value.is_out());
+      REQUIRE_FALSE(each.lent.value.is_active());
       REQUIRE_FALSE(each.borrowed.value.is_valid());
       REQUIRE_FALSE(each.granted.value.is_valid());
     }
