@@ -61,7 +61,7 @@ struct device_settings
   std::chrono::milliseconds retry_time_min{3000};
 
   /// Time for which the engine thread leaves arrived work to a program that has polled recently.
-  std::chrono::microseconds engine_patience{200};
+  std::chrono::microseconds engine_delay{200};
 };
 
 } // namespace rdma::software

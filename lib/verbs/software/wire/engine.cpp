@@ -386,7 +386,7 @@ void engine::run()
       continue;
     }
     seen_ = now_seen;
-    wait_wake(std::chrono::nanoseconds(settings_.engine_patience).count());
+    wait_wake(std::chrono::nanoseconds(settings_.engine_delay).count());
     serve_due();
     if (attention_.load(std::memory_order_relaxed) == seen_)
       serve_sockets(mover::engine);
