@@ -45,8 +45,8 @@
 #include <thread>
 #include <vector>
 
-// The bootstrap on streams of the user's: an HTTP server of Beast's, TLS, and what else is a
-// stream.
+// Tests async_upgrade on the user's streams: with an HTTP server of Beast, with TLS and with other
+// streams.
 
 namespace {
 
@@ -55,7 +55,7 @@ namespace beast = boost::beast;
 namespace http = beast::http;
 namespace ssl = asio::ssl;
 
-// How a program makes its streams.
+// Ways in which a program creates its streams.
 struct plain
 {
   using stream = beast::tcp_stream;
@@ -93,7 +93,7 @@ struct basic_tls
 using tls = basic_tls<beast::ssl_stream<beast::tcp_stream>>;
 using asio_tls = basic_tls<ssl::stream<tcp::socket>>;
 
-// A web site that has RDMA at one of its addresses.
+// A web site with RDMA at one of its targets.
 template <class Streams>
 struct web_site
 {
@@ -106,7 +106,7 @@ struct web_site
     options.data = "welcome";
   }
 
-  // The site serves one more connection.
+  // Serves one more connection.
   void serve() { asio::co_spawn(io, serve_one(), asio::detached); }
 
   asio::awaitable<void> serve_one()
@@ -127,7 +127,7 @@ struct web_site
         if (auto refusal = decide(request))
         {
           co_await http::async_write(connection, *refusal, asio::use_awaitable);
-          co_return; // which closes it
+          co_return; // which closes the connection
         }
       if (rdma::is_upgrade(request) && request.target() == "/rdma")
       {
@@ -184,7 +184,7 @@ struct web_site
       asio::detached);
   }
 
-  // A client that asks for RDMA and then says no more; its stream is kept.
+  // Acts as a client that requests RDMA and then sends nothing; its stream stays open.
   void ask_and_be_silent()
   {
     asio::co_spawn(
@@ -215,7 +215,7 @@ struct web_site
   tcp::acceptor listener{io, loopback()};
   rdma::upgrade_options options;
   bool answers_upgrades;
-  // The program's answer to who is turned away.
+  // Returns the program's refusal, if any.
   std::function<std::optional<http::response<http::string_body>>(
     const http::request<http::string_body>&)>
     decide;
@@ -251,7 +251,7 @@ bool messages_go_each_way(Site& site, rdma::queue_pair& a, rdma::queue_pair& b)
 } // namespace
 
 TEMPLATE_TEST_CASE(
-  "a Beast server has pages and queue pairs on one port", "", plain, bare_socket, tls, asio_tls)
+  "a Beast server serves pages and queue pairs on one port", "", plain, bare_socket, tls, asio_tls)
 {
   web_site<TestType> site;
   std::string page;
@@ -265,15 +265,14 @@ TEMPLATE_TEST_CASE(
   CHECK(site.client.peer_data() == "welcome");
   CHECK(messages_go_each_way(site, site.client, *site.peer));
 
-  page.clear(); // which it goes on to have
+  page.clear(); // the site still serves pages
   site.serve();
   asio::co_spawn(site.io, site.fetch(page), asio::detached);
   REQUIRE(run_until(site.io, [&] { return !page.empty(); }));
 }
 
 TEMPLATE_TEST_CASE(
-  "a server's program reads what a client asks for, and its refusal reaches the client", "", plain,
-  tls)
+  "a server program reads the request and its refusal reaches the client", "", plain, tls)
 {
   web_site<TestType> site;
   std::vector<std::string> heard;
@@ -300,8 +299,7 @@ TEMPLATE_TEST_CASE(
   CHECK(heard == std::vector<std::string>{"hello", site.wishes.data});
 }
 
-TEST_CASE(
-  "async_connect hears a program's refusal, and takes an answer of a web server for what it is")
+TEST_CASE("async_connect reports the refusal of a program and the answer of a web server")
 {
   const bool by_us = GENERATE(true, false);
   web_site<plain> site;
@@ -321,8 +319,7 @@ TEST_CASE(
   CHECK((site.client.diagnose().reason.find("not authorised") != std::string::npos) == by_us);
 }
 
-TEST_CASE(
-  "a program's refusal is an answer that closes, with a status that refuses and one line of text")
+TEST_CASE("refuse_upgrade makes a closing response with an error status and a one-line reason")
 {
   const auto refusal = rdma::refuse_upgrade(http::status::service_unavailable, "full,\r\nsorry");
   CHECK(refusal.result() == http::status::service_unavailable);
@@ -336,7 +333,7 @@ TEST_CASE(
     CHECK(rdma::refuse_upgrade(none, "why").result() == http::status::internal_server_error);
 }
 
-TEST_CASE("a request's data are read, or said to be malformed")
+TEST_CASE("upgrade_data returns the data of a request or fails with malformed_description")
 {
   http::request<http::empty_body> request(http::verb::get, "/rdma", 11);
   error_code ec = error::refused;
@@ -360,7 +357,7 @@ TEST_CASE("a request's data are read, or said to be malformed")
   CHECK_THROWS_AS(rdma::upgrade_data(request), rdma::system_error);
 }
 
-TEST_CASE("upgrades go without options, and with the stream's default token")
+TEST_CASE("async_upgrade works without options and with the stream's default token")
 {
   using socket = asio::use_awaitable_t<>::as_default_on_t<tcp::socket>;
   using queue_pair = rdma::basic_queue_pair<socket::executor_type>;
@@ -400,7 +397,7 @@ TEST_CASE("upgrades go without options, and with the stream's default token")
   CHECK(peer->is_connected());
 }
 
-TEMPLATE_TEST_CASE("a peer that closes after an upgrade is noticed by either side", "", plain, tls)
+TEMPLATE_TEST_CASE("both sides of an upgraded stream detect that the peer closes", "", plain, tls)
 {
   const bool server_closes = GENERATE(true, false);
   web_site<TestType> site;
@@ -415,7 +412,7 @@ TEMPLATE_TEST_CASE("a peer that closes after an upgrade is noticed by either sid
   CHECK(received.ec == error::peer_closed);
 }
 
-TEMPLATE_TEST_CASE("both sides of an upgraded stream shut down in order", "", plain, tls)
+TEMPLATE_TEST_CASE("both sides of an upgraded stream complete async_shutdown", "", plain, tls)
 {
   web_site<TestType> site;
   REQUIRE(site.connects());
@@ -428,7 +425,7 @@ TEMPLATE_TEST_CASE("both sides of an upgraded stream shut down in order", "", pl
 }
 
 TEMPLATE_TEST_CASE(
-  "an upgraded stream keeps run() from returning until its queue pair is closed", "", plain, tls)
+  "an upgraded stream keeps run() running until its queue pair is closed", "", plain, tls)
 {
   web_site<TestType> site;
   REQUIRE(site.connects());
@@ -439,7 +436,7 @@ TEMPLATE_TEST_CASE(
   CHECK(run_out(site.io));
 }
 
-TEST_CASE("async_connect reaches a Beast server")
+TEST_CASE("async_connect connects to a Beast server")
 {
   web_site<plain> site;
   plain_record connected;
@@ -451,8 +448,8 @@ TEST_CASE("async_connect reaches a Beast server")
   CHECK(messages_go_each_way(site, site.client, *site.peer));
 }
 
-TEST_CASE("a program that computes for longer than its limit does not take the peer of an upgraded "
-          "stream for dead")
+TEST_CASE(
+  "a program that blocks longer than its heartbeat limit keeps an upgraded stream connected")
 {
   web_site<plain> site;
   site.options.queue_pair.heartbeat_limit = std::chrono::milliseconds(100);
@@ -462,7 +459,7 @@ TEST_CASE("a program that computes for longer than its limit does not take the p
   REQUIRE(run_until(site.io, [&] { return connected.done() && site.accepts == 1; }));
   REQUIRE(!site.accepted);
   site.peer->async_wait_close(ended.handler());
-  // The stream is read by the thread that runs the io_context, which is busy.
+  // The thread that runs the io_context also reads the stream, and it is busy.
   std::this_thread::sleep_for(5 * site.options.queue_pair.heartbeat_limit);
   site.io.poll();
   CHECK_FALSE(ended.done());
@@ -470,7 +467,7 @@ TEST_CASE("a program that computes for longer than its limit does not take the p
   CHECK_FALSE(ended.done());
 }
 
-TEST_CASE("a stream of the client's reaches an acceptor")
+TEST_CASE("async_upgrade of a client connects to an acceptor")
 {
   web_site<plain> site;
   rdma::acceptor acceptor(site.io, site.server_context, loopback());
@@ -485,9 +482,10 @@ TEST_CASE("a stream of the client's reaches an acceptor")
 }
 
 TEMPLATE_TEST_CASE(
-  "an upgrade whose peer is silent ends with the time limit, on either side", "", plain, tls)
+  "async_upgrade fails with handshake_timeout on either side when the peer is silent", "", plain,
+  tls)
 {
-  SECTION("the server's")
+  SECTION("the server's side")
   {
     web_site<TestType> site;
     site.options.handshake_timeout = std::chrono::milliseconds(50);
@@ -497,7 +495,7 @@ TEMPLATE_TEST_CASE(
     CHECK(site.accepted == error::handshake_timeout);
     CHECK(!site.peer->is_open());
   }
-  SECTION("the client's")
+  SECTION("the client's side")
   {
     web_site<TestType> site(false);
     rdma::queue_pair_options options;
@@ -512,7 +510,7 @@ TEMPLATE_TEST_CASE(
 }
 
 TEMPLATE_TEST_CASE(
-  "a peer that falls silent after an upgrade is lost within the limit", "", plain, tls)
+  "operations end with peer_lost when the peer of an upgraded stream falls silent", "", plain, tls)
 {
   web_site<TestType> site;
   site.options.queue_pair.heartbeat_limit = std::chrono::milliseconds(300);
@@ -545,7 +543,7 @@ TEMPLATE_TEST_CASE(
 }
 
 TEMPLATE_TEST_CASE(
-  "an upgrade that loses a race with a timer leaves no half-open peer, on either side", "", plain,
+  "async_upgrade that is cancelled by a timer leaves no half-open peer on either side", "", plain,
   tls)
 {
   using namespace asio::experimental::awaitable_operators;
@@ -596,19 +594,18 @@ TEMPLATE_TEST_CASE(
   CHECK(run_out(site.io));
 }
 
-TEMPLATE_TEST_CASE(
-  "an upgrade is cancelled by each type of cancellation, on either side", "", plain, tls)
+TEMPLATE_TEST_CASE("each cancellation type ends async_upgrade on either side", "", plain, tls)
 {
   const auto type = GENERATE(asio::cancellation_type::terminal, asio::cancellation_type::partial,
     asio::cancellation_type::total);
-  SECTION("the server's")
+  SECTION("the server's side")
   {
     web_site<TestType> site;
     site.serve();
     site.ask_and_be_silent();
     REQUIRE(run_until(site.io, [&] { return site.asked == 1; }));
     site.io.poll();
-    site.signal.emit(type); // perhaps before there is anything to cancel
+    site.signal.emit(type); // possibly before the operation has started
     for (int i = 0; i < 10 && site.accepts == 0; ++i)
     {
       site.io.run_for(std::chrono::milliseconds(10));
@@ -617,7 +614,7 @@ TEMPLATE_TEST_CASE(
     REQUIRE(run_until(site.io, [&] { return site.accepts == 1; }));
     CHECK(site.accepted == asio::error::operation_aborted);
   }
-  SECTION("the client's")
+  SECTION("the client's side")
   {
     web_site<TestType> site(false);
     plain_record connected;
@@ -630,8 +627,7 @@ TEMPLATE_TEST_CASE(
   }
 }
 
-TEMPLATE_TEST_CASE(
-  "a queue pair that is closed while its stream is upgraded ends that", "", plain, tls)
+TEMPLATE_TEST_CASE("closing a queue pair ends the async_upgrade of its stream", "", plain, tls)
 {
   web_site<TestType> site(false);
   plain_record connected;
@@ -643,7 +639,8 @@ TEMPLATE_TEST_CASE(
   CHECK(connected.ec == asio::error::operation_aborted);
 }
 
-TEMPLATE_TEST_CASE("upgrades go uncalled with the io_context, wherever they are", "", plain, tls)
+TEMPLATE_TEST_CASE(
+  "upgrades are destroyed without a call with their io_context at any step", "", plain, tls)
 {
   using stream = typename TestType::stream;
   const auto witness = std::make_shared<int>();
@@ -690,7 +687,7 @@ TEMPLATE_TEST_CASE("upgrades go uncalled with the io_context, wherever they are"
 }
 
 TEMPLATE_TEST_CASE(
-  "many clients upgrade at once on an io_context with several threads", "", plain, tls)
+  "many clients upgrade concurrently on an io_context with several threads", "", plain, tls)
 {
   using stream = typename TestType::stream;
   constexpr int count = 24;
@@ -751,14 +748,13 @@ TEMPLATE_TEST_CASE(
       asio::co_spawn(asio::make_strand(io), client(), count_end);
     std::vector<std::jthread> threads;
     for (int i = 0; i < 3; ++i)
-      threads.emplace_back([&] { io.run(); }); // which returns: all are closed
+      threads.emplace_back([&] { io.run(); }); // returns because all streams are closed
   }
   CHECK(over == 2 * count);
   CHECK(failed == 0);
 }
 
-TEST_CASE("upgrades work with futures, deferred operations, handlers that can only be moved, and "
-          "tokens of a user's own")
+TEST_CASE("async_upgrade works with futures, deferred, move-only handlers and user-defined tokens")
 {
   web_site<plain> site;
   tcp::acceptor listener(site.io, loopback());
@@ -768,7 +764,7 @@ TEST_CASE("upgrades work with futures, deferred operations, handlers that can on
     one.connect(listener.local_endpoint());
     return std::pair(std::move(one), listener.accept());
   };
-  // Asks for RDMA by the first, and gives the second with the request.
+  // Requests RDMA on the first stream, and returns the second one with the request.
   const auto asked = [&](rdma::queue_pair& client, auto&& token)
   {
     auto [near, far] = streams();
@@ -809,7 +805,7 @@ TEST_CASE("upgrades work with futures, deferred operations, handlers that can on
     auto [stream, request] = asked(client, connected.handler());
     auto operation =
       rdma::async_upgrade(std::move(stream), request, site.server_context, {}, asio::deferred);
-    request = {}; // it was copied
+    request = {}; // the request was copied
     std::move(operation)(move_only_handler<std::optional<rdma::queue_pair>>(accepted));
     REQUIRE(run_until(site.io, [&] { return connected.done() && accepted.calls == 1; }));
     CHECK(!connected.ec);
@@ -825,7 +821,7 @@ TEST_CASE("upgrades work with futures, deferred operations, handlers that can on
   }
 }
 
-TEST_CASE("a request of another version is refused in the server's name")
+TEST_CASE("async_upgrade of a server refuses a request of another version")
 {
   web_site<plain> site;
   site.serve();
@@ -847,7 +843,7 @@ TEST_CASE("a request of another version is refused in the server's name")
   CHECK(header.find("Upgrade: boost-rdma/1") != std::string::npos);
 }
 
-TEST_CASE("what the server's program cannot say ends an upgrade at once")
+TEST_CASE("async_upgrade of a server fails with invalid_argument when its data is too large")
 {
   web_site<plain> site;
   site.options.data.assign(rdma::connect_options::data_size_max + 1, 'x');
@@ -859,7 +855,7 @@ TEST_CASE("what the server's program cannot say ends an upgrade at once")
   CHECK(connected.ec == error::peer_lost);
 }
 
-TEST_CASE("a queue pair of another execution context is no stream's")
+TEST_CASE("async_upgrade fails when the queue pair is of another execution context than the stream")
 {
   web_site<plain> site;
   asio::io_context other;
@@ -870,7 +866,7 @@ TEST_CASE("a queue pair of another execution context is no stream's")
   CHECK(connected.ec == asio::error::invalid_argument);
 }
 
-TEMPLATE_TEST_CASE("streams that are no network's are upgraded, too", "", beast::test::stream,
+TEMPLATE_TEST_CASE("async_upgrade works on streams without a network", "", beast::test::stream,
   asio::local::stream_protocol::socket)
 {
   web_site<plain> site;
@@ -897,7 +893,7 @@ TEMPLATE_TEST_CASE("streams that are no network's are upgraded, too", "", beast:
   CHECK(messages_go_each_way(site, site.client, *site.peer));
 }
 
-TEST_CASE("is_upgrade knows requests for RDMA from others")
+TEST_CASE("is_upgrade recognises requests for RDMA")
 {
   const auto asks = [](unsigned version, std::string_view connection, std::string_view upgrade)
   {

@@ -22,7 +22,7 @@
 
 #include <sys/mman.h>
 
-// Memory of the program's own, registered where it lies.
+// Tests registration of the program's own memory.
 
 using namespace test;
 
@@ -37,16 +37,16 @@ static_assert(can_be_registered<const std::vector<int>&>);
 static_assert(can_be_registered<std::string&>);
 static_assert(can_be_registered<std::array<double, 4>&>);
 static_assert(can_be_registered<char (&)[5]>);
-static_assert(can_be_registered<std::span<int>>); // owns nothing, so a temporary will do
+static_assert(can_be_registered<std::span<int>>); // owns no memory, so a temporary is safe
 static_assert(can_be_registered<asio::mutable_buffer>);
 static_assert(can_be_registered<asio::const_buffer>);
-static_assert(!can_be_registered<std::vector<int>>); // gone before it is used
+static_assert(!can_be_registered<std::vector<int>>); // destroyed before the region is used
 static_assert(!can_be_registered<std::vector<std::string>&>);
 static_assert(!can_be_registered<std::vector<bool>&>);
 
 } // namespace
 
-TEST_CASE("containers, spans and Asio buffers are registered where they lie")
+TEST_CASE("register_buffer registers containers, spans and Asio buffers in place")
 {
   rdma::context context = make_context();
   std::vector<std::uint32_t> numbers(100);
@@ -65,7 +65,7 @@ TEST_CASE("containers, spans and Asio buffers are registered where they lie")
   CHECK(rdma::register_buffer(context, asio::buffer(text, 3)).size() == 3);
 }
 
-TEST_CASE("const memory is sent from and never written to")
+TEST_CASE("a const buffer can be sent but not written")
 {
   linked_pair l;
   const std::string text = "constant";
@@ -73,14 +73,14 @@ TEST_CASE("const memory is sent from and never written to")
   CHECK(mine.rights() == rdma::access::local_read);
   rdma::memory_region target(l.far_context, 64, exposed);
   bytes_record r;
-  SECTION("a write takes it")
+  SECTION("a write accepts it")
   {
     l.near.async_write(mine, target.remote(), r.handler());
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
     CHECK(r.ec == error_code());
     CHECK(text_of(target.first(8)) == "constant");
   }
-  SECTION("a read is refused")
+  SECTION("a read refuses it")
   {
     l.near.async_read(mine, target.remote().first(8), r.handler());
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
@@ -92,13 +92,13 @@ TEST_CASE("const memory is sent from and never written to")
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
     CHECK(r.ec == rdma::error::read_only);
   }
-  SECTION("a receive is refused")
+  SECTION("a receive refuses it")
   {
     l.near.async_receive(mine, r.handler());
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
     CHECK(r.ec == rdma::error::read_only);
   }
-  SECTION("a peer may be let read it")
+  SECTION("a peer can read it")
   {
     const rdma::memory_region shown =
       rdma::register_buffer(l.near_context, text, rdma::access::remote_read);
@@ -111,7 +111,7 @@ TEST_CASE("const memory is sent from and never written to")
   CHECK(l.near.is_connected());
 }
 
-TEST_CASE("const memory cannot be registered with a right to write")
+TEST_CASE("register_buffer fails with bad_access when const memory gets a right to write")
 {
   rdma::context context = make_context();
   const std::string text = "constant";
@@ -128,7 +128,7 @@ TEST_CASE("const memory cannot be registered with a right to write")
   CHECK(ec == rdma::error::empty_buffer);
 }
 
-TEST_CASE("the device's refusal to register is told with its reason")
+TEST_CASE("register_buffer reports the device's error when the registration fails")
 {
   BOOST_RDMA_TEST_NEEDS(pinned_memory);
   const rdma::context context = make_context();
@@ -150,7 +150,7 @@ TEST_CASE("the device's refusal to register is told with its reason")
   CHECK(ec == error_code(EFAULT, boost::system::system_category()));
 }
 
-TEST_CASE("what a remote buffer does not permit is refused here and costs no connection")
+TEST_CASE("operations that a remote buffer does not permit fail locally and keep the connection")
 {
   linked_pair l;
   rdma::registered_buffer buffer = buffer_of(l.near_context, "12345678");
@@ -161,7 +161,7 @@ TEST_CASE("what a remote buffer does not permit is refused here and costs no con
   value_record v;
   rdma::batch batch;
   error_code expected = rdma::error::remote_right_missing;
-  // As the peer gets it, and a part of that.
+  // A part of the handle in the form that the peer receives.
   const auto handle = [](const rdma::memory_region& of)
   { return rdma::remote_buffer::decode(of.remote().encode()).slice(8, 16).elements<char>(0, 8); };
   SECTION("write")
@@ -201,7 +201,7 @@ TEST_CASE("what a remote buffer does not permit is refused here and costs no con
   CHECK(text_of(writable.slice(8, 8)) == "12345678");
 }
 
-TEST_CASE("memory that was not exposed is not reached with its key")
+TEST_CASE("the peer's device refuses access to unexposed memory by its key")
 {
   BOOST_RDMA_TEST_NEEDS(exact_statuses);
   linked_pair l;
@@ -210,8 +210,8 @@ TEST_CASE("memory that was not exposed is not reached with its key")
   rdma::memory_region region = rdma::register_buffer(l.far_context, own);
   rdma::registered_buffer pooled = buffer_of(l.far_context, std::string(64, '.'));
   const rdma::mutable_buffer target = GENERATE(false, true) ? rdma::mutable_buffer(region) : pooled;
-  // A peer that has guessed the key (both of a registration are the same on most devices): nothing
-  // keeps its device from asking.
+  // A peer that has guessed the key. Both keys of a registration are equal on most devices, and the
+  // peer's device sends the request.
   const rdma::remote_buffer guessed(reinterpret_cast<std::uintptr_t>(target.data()), target.size(),
     target.registration()->local_keys, rdma::remote_access);
   bytes_record r;

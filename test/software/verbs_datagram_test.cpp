@@ -5,7 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Unreliable datagrams (IBA 9.8.3), their addresses, and what strangers may send to their port.
+// Tests unreliable datagrams (IBA 9.8.3), address handles, and foreign packets at the datagram
+// port.
 
 #include "software/stranger.hpp"
 #include "software/verbs_failure.hpp"
@@ -22,9 +23,9 @@ namespace software = rdma::software;
 namespace {
 
 constexpr std::uint32_t the_key = 0x11111111;
-constexpr std::size_t route = 40; // in front of each message
+constexpr std::size_t route = 40; // size of the header before each message
 
-// A datagram queue pair and what it takes to talk to it.
+// A datagram queue pair with its completion queues and requests.
 class datagrams
 {
 public:
@@ -163,7 +164,7 @@ struct datagram_scene
     b.start();
   }
 
-  /// What was sent before has arrived or is lost: a datagram gets through.
+  /// Checks that a datagram arrives, so earlier datagrams have arrived or are lost.
   void check_alive()
   {
     REQUIRE(b.receive(999, into.sge(8192, 256)) == 0);
@@ -184,7 +185,7 @@ struct datagram_scene
   memory into;
 };
 
-// A UDP socket of a test's own.
+// The test's own UDP socket.
 class udp_stranger
 {
 public:
@@ -220,7 +221,7 @@ std::vector<std::byte> bytes_of(const protocol::header& h, std::size_t payload)
 
 } // namespace
 
-TEST_CASE("a datagram arrives with its route in front, and can be answered by that alone")
+TEST_CASE("a datagram arrives with its route header and can be answered by it")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s(GENERATE("127.0.0.1", "::1"));
@@ -260,12 +261,12 @@ TEST_CASE("a datagram arrives with its route in front, and can be answered by th
   wc = s.a.received().next();
   CHECK(wc.wr_id == 3);
   CHECK(wc.byte_len == route + 8);
-  // Nothing of what a program makes up there is followed.
+  // A header that the program invents is refused.
   std::memset(&grh, 0x33, sizeof grh);
   CHECK(software::init_ah_from_wc(s.far.context(), 1, &wc, &grh, &attr) == -1);
 }
 
-TEST_CASE("many datagrams leave by few calls, gathered and inline, and arrive in order")
+TEST_CASE("many datagrams in a list arrive in order, gathered and inline")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -295,14 +296,14 @@ TEST_CASE("many datagrams leave by few calls, gathered and inline, and arrive in
   }
 }
 
-TEST_CASE("datagrams with a wrong key are dropped and counted")
+TEST_CASE("datagrams with a wrong queue key are dropped and counted")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
   REQUIRE(s.b.receive(1, s.into.sge(0, 512)) == 0);
   REQUIRE(s.a.send(1, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, 8), the_key + 1) == 0);
   CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
-  // The high bit stands for the sender's own, which is the right one.
+  // The high bit selects the sender's own key, which is the right one.
   REQUIRE(s.a.send(2, s.to_far.get(), s.b.qp()->qp_num, s.from.sge(0, 9), 0x8000'0000) == 0);
   const ibv_wc wc = s.b.received().next();
   CHECK(wc.wr_id == 1);
@@ -312,8 +313,7 @@ TEST_CASE("datagrams with a wrong key are dropped and counted")
   CHECK(port.qkey_viol_cntr == 1);
 }
 
-TEST_CASE(
-  "a datagram that meets no receive, too small a one or nobody at all is lost, and nothing else is")
+TEST_CASE("a datagram without a suitable receive or queue pair is lost without other effects")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -321,14 +321,15 @@ TEST_CASE(
   CAPTURE(what);
   std::uint32_t to = s.b.qp()->qp_num;
   if (what == 1)
-    REQUIRE(s.b.receive(999, s.into.sge(8192, route + 16)) == 0); // it stays for one that fits
+    REQUIRE(
+      s.b.receive(999, s.into.sge(8192, route + 16)) == 0); // stays posted for a datagram that fits
   if (what == 2)
     to ^= 1;
   if (what == 3)
-    to = s.a.qp()->qp_num; // of another device
+    to = s.a.qp()->qp_num; // a queue pair of another device
   REQUIRE(s.a.send(1, s.to_far.get(), to, s.from.sge(0, 17)) == 0);
   CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
-  // One that is taken by somebody else shows that it has been looked at.
+  // A datagram to another queue pair arrives after the first one was processed.
   datagrams other(s.far);
   other.start();
   REQUIRE(other.receive(5, s.into.sge(0, 256)) == 0);
@@ -339,8 +340,7 @@ TEST_CASE(
   CHECK(s.b.state() == IBV_QPS_RTS);
 }
 
-TEST_CASE(
-  "a message too long for a datagram, or not readable, ends the sending until it is taken up again")
+TEST_CASE("an invalid local buffer of a datagram stops sending until the queue pair is set to RTS")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -357,7 +357,7 @@ TEST_CASE(
   s.check_alive();
 }
 
-TEST_CASE("a receive that is wrong itself ends the datagram queue pair that it was posted to")
+TEST_CASE("an invalid receive buffer moves the datagram queue pair to the error state")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -377,7 +377,7 @@ TEST_CASE("a receive that is wrong itself ends the datagram queue pair that it w
   CHECK(s.b.received().next().status == IBV_WC_WR_FLUSH_ERR);
 }
 
-TEST_CASE("datagram queue pairs go through their states with their own attributes")
+TEST_CASE("datagram queue pairs require their own attributes in each state change")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device device;
@@ -405,7 +405,7 @@ TEST_CASE("datagram queue pairs go through their states with their own attribute
   CHECK_FALSE(d.sent().poll().has_value());
   REQUIRE(d.to(IBV_QPS_RTS) == 0);
   CHECK(d.sent().next().wr_id == 2);
-  CHECK(d.received().next().wr_id == 1); // from itself
+  CHECK(d.received().next().wr_id == 1); // the queue pair's own datagram
   REQUIRE(d.receive(3, m.sge()) == 0);
   REQUIRE(d.to(IBV_QPS_ERR) == 0);
   CHECK(d.received().next().status == IBV_WC_WR_FLUSH_ERR);
@@ -415,7 +415,7 @@ TEST_CASE("datagram queue pairs go through their states with their own attribute
   REQUIRE(d.to_init() == 0);
 }
 
-TEST_CASE("a datagram needs an address handle of its queue pair's domain, and nothing but sends")
+TEST_CASE("ibv_post_send refuses a datagram without a valid address handle and other operations")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -447,7 +447,7 @@ TEST_CASE("a datagram needs an address handle of its queue pair's domain, and no
   CHECK(software::attach_mcast(s.a.qp(), &group, 0) == EOPNOTSUPP);
 }
 
-TEST_CASE("datagram queue pairs share receives, and may be built by the ibv_wr calls")
+TEST_CASE("datagram queue pairs support shared receives and the ibv_wr calls")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -493,7 +493,7 @@ TEST_CASE("datagram queue pairs share receives, and may be built by the ibv_wr c
     ibv_wr_start(qpx);
     ibv_wr_send(qpx);
     ibv_wr_set_sge(qpx, s.from.mr()->lkey, s.from.address(), 32);
-    CHECK(ibv_wr_complete(qpx) == EINVAL); // to nobody
+    CHECK(ibv_wr_complete(qpx) == EINVAL); // without a destination
     ibv_wr_start(qpx);
     ibv_wr_send(qpx);
     ibv_wr_set_ud_addr(qpx, s.to_far.get(), c.qp()->qp_num, the_key);
@@ -508,7 +508,7 @@ TEST_CASE("datagram queue pairs share receives, and may be built by the ibv_wr c
   CHECK(s.far.api().destroy_srq(shared) == 0);
 }
 
-TEST_CASE("a datagram wakes who waits for its completion")
+TEST_CASE("a datagram wakes a thread that waits for its completion")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -553,7 +553,7 @@ TEST_CASE("a datagram wakes who waits for its completion")
   CHECK(s.far.api().destroy_comp_channel(channel) == 0);
 }
 
-TEST_CASE("what strangers send to the datagram port does no harm")
+TEST_CASE("foreign packets at the datagram port have no effect")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -575,15 +575,15 @@ TEST_CASE("what strangers send to the datagram port does no harm")
     h.payload = static_cast<std::uint32_t>(payload);
     switch (random() % 6)
     {
-    case 0: // a size that is not its own
+    case 0: // wrong size
       h.payload += 1 + random() % 1000;
       break;
-    case 1: // another service's, or no opcode
+    case 1: // opcode of another service, or invalid
       h.op = static_cast<protocol::opcode>(random() % 256);
       if (protocol::service_of(static_cast<std::uint8_t>(h.op)) == protocol::service_ud)
         h.queue_key = 0;
       break;
-    case 2: // larger than any
+    case 2: // above the maximum size
       payload = 4097 + random() % 8000;
       h.payload = static_cast<std::uint32_t>(payload);
       break;
@@ -601,7 +601,7 @@ TEST_CASE("what strangers send to the datagram port does no harm")
     }
     std::vector<std::byte> bytes = bytes_of(h, payload);
     if (random() % 4 == 0)
-      bytes.resize(random() % 28); // cut off
+      bytes.resize(random() % 28); // truncated
     stranger.say(bytes);
   }
   stranger.say(bytes_of(
@@ -620,7 +620,7 @@ TEST_CASE("what strangers send to the datagram port does no harm")
   CHECK(s.b.state() == IBV_QPS_RTS);
 }
 
-TEST_CASE("nothing listens for datagrams before a queue pair is there for them")
+TEST_CASE("the datagram port is opened only when a datagram queue pair becomes ready to receive")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device device;
@@ -642,7 +642,8 @@ TEST_CASE("nothing listens for datagrams before a queue pair is there for them")
   CHECK(taken());
 }
 
-TEST_CASE("a completion queue without room ends the datagram queue pair, and says so")
+TEST_CASE(
+  "a completion queue overrun moves the datagram queue pair to the error state with an event")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
@@ -655,7 +656,7 @@ TEST_CASE("a completion queue without room ends the datagram queue pair, and say
     REQUIRE(s.a.send(i, s.to_far.get(), small.qp()->qp_num, s.from.sge(0, 8)) == 0);
     CHECK(s.a.sent().next().status == IBV_WC_SUCCESS);
   }
-  // Nobody polls: the engine finds them.
+  // No thread polls: the engine receives the datagrams.
   const ibv_event_type first = s.far.event();
   const ibv_event_type second = s.far.event();
   CHECK(first == IBV_EVENT_CQ_ERR);
@@ -664,7 +665,7 @@ TEST_CASE("a completion queue without room ends the datagram queue pair, and say
   CHECK(s.b.state() == IBV_QPS_RTS);
 }
 
-TEST_CASE("who hears that a datagram queue pair has failed finds it in the error state")
+TEST_CASE("a datagram queue pair is in the error state when its fatal event arrives")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;

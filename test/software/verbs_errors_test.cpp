@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What goes wrong: the status on each side, the peer's memory untouched, the rest flushed.
+// Tests failures: the status on each side, the peer's unchanged memory, and the flushed requests.
 
 #include "software/verbs_failure.hpp"
 
@@ -18,10 +18,10 @@ using namespace test;
 
 namespace {
 
-/// What the wire carries in one frame; longer messages take several.
+/// Size of a frame on the wire; longer messages take several.
 constexpr std::size_t frame_bytes = 256 * 1024;
 
-/// Pages that can be taken away under a registration.
+/// Pages that can be made inaccessible while they are registered.
 class pages
 {
 public:
@@ -56,13 +56,14 @@ private:
 
 } // namespace
 
-TEST_CASE("a work request too small for the message fails on both sides and flushes what follows")
+TEST_CASE(
+  "a send fails on both sides and flushes later requests when the receive buffer is too small")
 {
   struct sizes
   {
     std::size_t message;
     std::size_t receive;
-    std::size_t placed; // of the frames before the one that is too much
+    std::size_t placed; // bytes of the frames before the one that does not fit
   };
   const auto [message, receive, placed] = GENERATE(sizes{65, 64, 0}, sizes{1, 0, 0},
     sizes{300'000, 64, 0}, sizes{2 * frame_bytes, frame_bytes + 1, frame_bytes},
@@ -78,7 +79,7 @@ TEST_CASE("a work request too small for the message fails on both sides and flus
   REQUIRE(c.b.receive(s.far_receive_id, into.sge(0, receive)) == 0);
   request r(IBV_WR_SEND, {from.sge()});
   s.check(r, met_receive(IBV_WC_REM_INV_REQ_ERR, IBV_WC_LOC_LEN_ERR));
-  if (has(feature::software_device)) // what a receive that failed holds is the device's business
+  if (has(feature::software_device)) // the content of a failed receive depends on the device
   {
     CHECK(into.holds(sent_byte, 0, placed));
     CHECK(into.holds(kept_byte, placed));
@@ -86,7 +87,7 @@ TEST_CASE("a work request too small for the message fails on both sides and flus
   CHECK(into.holds(kept_byte, receive));
 }
 
-TEST_CASE("a local key that does not permit it fails the request, after those before it")
+TEST_CASE("an invalid local key fails only its request and later ones")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -134,13 +135,12 @@ TEST_CASE("a local key that does not permit it fails the request, after those be
   else
     r.remote(far.address(), far.key());
   REQUIRE(c.a.write(1, s.near.sge(), first.address(), first.key()) == 0);
-  // Nothing of it was sent, so the peer knows nothing of it.
+  // Nothing was sent, so the peer is not affected.
   s.check(r, stayed_here(IBV_WC_LOC_PROT_ERR), {1});
   CHECK(first.holds(sent_byte));
 }
 
-TEST_CASE(
-  "a receive whose key does not permit it is a local error there, and the sender's remote one")
+TEST_CASE("an invalid key of a receive is a local error there and a remote error of the sender")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -171,7 +171,7 @@ TEST_CASE(
   s.check(r, met_receive(IBV_WC_REM_OP_ERR, IBV_WC_LOC_PROT_ERR));
 }
 
-TEST_CASE("a remote key that does not permit it is refused and the peer's program is told")
+TEST_CASE("the peer refuses an invalid remote key and raises an event")
 {
   connected c;
   ibv_pd* other = c.far.api().alloc_pd(c.far.context());
@@ -226,7 +226,7 @@ TEST_CASE("a remote key that does not permit it is refused and the peer's progra
   CHECK(c.far.api().dealloc_pd(other) == 0);
 }
 
-TEST_CASE("a refused write with immediate data does not use up a receive")
+TEST_CASE("a refused write with immediate data consumes no receive")
 {
   BOOST_RDMA_TEST_NEEDS(refusal_keeps_receive);
   connected c;
@@ -236,7 +236,7 @@ TEST_CASE("a refused write with immediate data does not use up a receive")
     refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
 }
 
-TEST_CASE("what the queue pair does not allow is an invalid request")
+TEST_CASE("an operation that the peer's queue pair does not allow fails with REM_INV_REQ_ERR")
 {
   pair_options closed;
   closed.access = 0;
@@ -259,7 +259,7 @@ TEST_CASE("what the queue pair does not allow is an invalid request")
   s.check(r, refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
 }
 
-TEST_CASE("an atomic must be aligned, and its result have eight bytes")
+TEST_CASE("an atomic fails when its target is misaligned or its result is not eight bytes")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -274,13 +274,13 @@ TEST_CASE("an atomic must be aligned, and its result have eight bytes")
     s.guard(*m);
   }
   request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge(0, 8)});
-  SECTION("misaligned")
+  SECTION("misaligned target")
   {
-    BOOST_RDMA_TEST_NEEDS(argument_checks); // or it is refused when it is posted
+    BOOST_RDMA_TEST_NEEDS(argument_checks); // otherwise ibv_post_send refuses it
     s.check(add.atomic(far.address(4), far.key(), 1),
       refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
   }
-  SECTION("too long a result")
+  SECTION("result too long")
   {
     BOOST_RDMA_TEST_NEEDS(argument_checks);
     request long_add(IBV_WR_ATOMIC_FETCH_AND_ADD, {near.sge()});
@@ -291,14 +291,14 @@ TEST_CASE("an atomic must be aligned, and its result have eight bytes")
     s.check(add.atomic(far.address(16), far.key(), 1),
       refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
-  SECTION("no such right")
+  SECTION("missing right")
   {
     s.check(add.atomic(plain.address(), plain.key(), 1),
       refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
 }
 
-TEST_CASE("more reads than the peer takes are an invalid request")
+TEST_CASE("more concurrent reads than the peer supports fail with REM_INV_REQ_ERR")
 {
   BOOST_RDMA_TEST_NEEDS(read_limits);
   constexpr std::size_t size = 1'000'000;
@@ -310,7 +310,7 @@ TEST_CASE("more reads than the peer takes are an invalid request")
   memory far(c.far, size);
   far.fill(kept_byte);
   REQUIRE(c.b.receive(100, far.sge()) == 0);
-  // One list, so that they leave together.
+  // One list, so that they are sent together.
   std::vector<std::unique_ptr<memory>> into;
   std::vector<std::unique_ptr<request>> reads;
   for (unsigned i = 0; i < 16; ++i)
@@ -340,7 +340,7 @@ TEST_CASE("more reads than the peer takes are an invalid request")
   CHECK(far.holds(kept_byte));
 }
 
-TEST_CASE("without an initiator depth there are no reads")
+TEST_CASE("a read fails with LOC_QP_OP_ERR when the initiator depth is zero")
 {
   BOOST_RDMA_TEST_NEEDS(read_limits);
   pair_options none;
@@ -351,19 +351,19 @@ TEST_CASE("without an initiator depth there are no reads")
   s.check(r.remote(s.far.address(), s.far.key()), stayed_here(IBV_WC_LOC_QP_OP_ERR));
 }
 
-TEST_CASE("a message longer than the port's maximum is a local length error")
+TEST_CASE("a message fails with LOC_LEN_ERR when it exceeds the port's maximum")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   connected c;
   failure_scene s(c.a, c.b);
-  // 3 GiB of address space that is never touched.
+  // 3 GiB of address space that is never accessed.
   const pages space(c.near, std::size_t{3} << 30, PROT_READ, 0);
   const auto opcode = GENERATE(IBV_WR_SEND, IBV_WR_RDMA_WRITE);
   request r(opcode, {space.sge(1u << 31), space.sge(1)});
   s.check(r.remote(s.far.address(), s.far.key()), stayed_here(IBV_WC_LOC_LEN_ERR));
 }
 
-TEST_CASE("a peer that posts no receive is given up after so many tries")
+TEST_CASE("a send fails with RNR_RETRY_EXC_ERR when the peer posts no receive")
 {
   pair_options o;
   o.rnr_retry = GENERATE(std::uint8_t{0}, std::uint8_t{2});
@@ -376,9 +376,9 @@ TEST_CASE("a peer that posts no receive is given up after so many tries")
   s.check(r, stayed_here(IBV_WC_RNR_RETRY_EXC_ERR));
 }
 
-TEST_CASE("a peer that is not there is given up in time")
+TEST_CASE("a request fails with RETRY_EXC_ERR in time when the peer does not exist")
 {
-  rdma::software::device_settings quick; // a NIC is as quick as its queue pairs are told to be
+  rdma::software::device_settings quick; // a NIC uses only the queue pair's timeout
   quick.retry_time_min = std::chrono::milliseconds(50);
   std::optional<verbs_device> opened;
   if (missing(feature::software_device).empty())
@@ -397,7 +397,7 @@ TEST_CASE("a peer that is not there is given up in time")
   REQUIRE(a.receive(100, m.sge()) == 0);
   REQUIRE(a.to_ready_to_receive(b) == 0);
   REQUIRE(a.to_ready_to_send() == 0);
-  // Nobody polls for it: the engine has the time.
+  // The engine detects the time-out without polling.
   REQUIRE(a.write(1, m.sge(), kept.address(), kept.key()) == 0);
   REQUIRE(a.send(2, m.sge()) == 0);
   check_error(a.sent(), 1, IBV_WC_RETRY_EXC_ERR);
@@ -410,7 +410,7 @@ TEST_CASE("a peer that is not there is given up in time")
   CHECK(kept.holds(kept_byte));
 }
 
-TEST_CASE("a peer whose queue pair goes ends requests soon; an idle queue pair does not notice")
+TEST_CASE("requests fail soon when the peer's queue pair was destroyed and idle queue pairs stay")
 {
   connected c;
   memory near(c.near, 64);
@@ -436,9 +436,9 @@ TEST_CASE("a peer whose queue pair goes ends requests soon; an idle queue pair d
   CHECK_FALSE(c.far.has_event());
 }
 
-TEST_CASE("a peer that goes fails no request before what it sent to other queue pairs can be read")
+TEST_CASE("data for other queue pairs is readable before requests to a vanished peer fail")
 {
-  BOOST_RDMA_TEST_NEEDS(software_device); // others have no connection that can be seen to end
+  BOOST_RDMA_TEST_NEEDS(software_device); // other devices have no connection whose end is visible
   verbs_device near;
   verbs_device far;
   endpoint a(near);
@@ -449,7 +449,7 @@ TEST_CASE("a peer that goes fails no request before what it sent to other queue 
   connect(other_a, other_b);
   memory m(near, 8);
   memory peers(far, 8);
-  // What is sent before the connections stand is lost with the queue pairs.
+  // Data sent before the connections are established would be lost with the queue pairs.
   for (const std::uint64_t id : {100u, 101u})
     REQUIRE(other_a.receive(id, m.sge()) == 0);
   REQUIRE(other_b.send(1, peers.sge()) == 0);
@@ -466,7 +466,7 @@ TEST_CASE("a peer that goes fails no request before what it sent to other queue 
   other_b.destroy();
   check_error(a.sent(), 3, IBV_WC_RETRY_EXC_ERR);
   const auto after = std::chrono::steady_clock::now();
-  // 0.1 s, or less where a NIC would give up sooner: 4.096 us * 2^timeout * (retries + 1) is 0.13 s
+  // 0.1 s, or less if a NIC would give up earlier: 4.096 us * 2^timeout * (retries + 1) is 0.13 s
   // here.
   CHECK(after - before >= std::chrono::milliseconds(100));
   const std::optional<ibv_wc> received = other_a.received().poll();
@@ -493,7 +493,7 @@ TEST_CASE("requests of a queue pair in the error state are flushed and never rea
   check_flushed(c.a.sent(), {2, 3, 4});
   check_flushed(c.a.received(), {100});
   check_ended(c.a);
-  // The peer finds out by asking.
+  // The peer detects it by a request.
   CHECK(c.b.state() == IBV_QPS_RTS);
   REQUIRE(c.b.send(6, far.sge()) == 0);
   check_error(c.b.sent(), 6, IBV_WC_RETRY_EXC_ERR);
@@ -506,7 +506,7 @@ TEST_CASE("requests of a queue pair in the error state are flushed and never rea
   CHECK_FALSE(c.far.has_event());
 }
 
-TEST_CASE("memory to send from that is registered and no longer mapped is an error, not a crash")
+TEST_CASE("an operation fails when its registered memory is no longer mapped")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   constexpr std::size_t size = 1 << 20;
@@ -518,7 +518,7 @@ TEST_CASE("memory to send from that is registered and no longer mapped is an err
   far.fill(kept_byte);
   s.guard(near);
   s.guard(far);
-  SECTION("it is to be written from")
+  SECTION("the source of a write")
   {
     pages gone(c.near, size, PROT_READ | PROT_WRITE, all_access);
     gone.take_away();
@@ -528,7 +528,7 @@ TEST_CASE("memory to send from that is registered and no longer mapped is an err
     s.check(r.remote(far.address(), far.key()), stayed_here(IBV_WC_LOC_PROT_ERR), {1});
     CHECK(first.holds(sent_byte));
   }
-  SECTION("it is the peer's, to be read")
+  SECTION("the peer's source of a read")
   {
     pages gone(c.far, size, PROT_READ | PROT_WRITE, all_access);
     gone.take_away();
@@ -539,7 +539,7 @@ TEST_CASE("memory to send from that is registered and no longer mapped is an err
   }
 }
 
-TEST_CASE("a region that is deregistered is out of reach for requests that come later")
+TEST_CASE("the peer refuses the key of a deregistered region")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -551,7 +551,7 @@ TEST_CASE("a region that is deregistered is out of reach for requests that come 
   s.guard(far);
   const std::uint32_t key = far.key();
   far.deregister();
-  // The same bytes under another key do not bring the old one back.
+  // Registering the same bytes under another key does not make the old one valid again.
   ibv_mr* again = nullptr;
   if (GENERATE(false, true))
   {

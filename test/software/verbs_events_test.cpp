@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Completion channels, and who makes progress.
+// Tests completion channels and progress without polling.
 
 #include "software/verbs_fixture.hpp"
 
@@ -70,7 +70,7 @@ void arm(const completions& cq, bool solicited = false)
 
 } // namespace
 
-TEST_CASE("a completion after arming is one event; without arming there is none")
+TEST_CASE("an armed completion queue raises one event and an unarmed one raises none")
 {
   verbs_device near;
   verbs_device far;
@@ -102,7 +102,7 @@ TEST_CASE("a completion after arming is one event; without arming there is none"
   CHECK(a.sent().next().wr_id == 2);
 }
 
-TEST_CASE("a completion queue armed for solicited events waits for one, or for an error")
+TEST_CASE("a completion queue armed for solicited events waits for one or for an error")
 {
   verbs_device near;
   verbs_device far;
@@ -133,7 +133,7 @@ TEST_CASE("a completion queue armed for solicited events waits for one, or for a
   }
 }
 
-TEST_CASE("a blocked get_cq_event is woken by what arrives")
+TEST_CASE("a completion wakes a blocked get_cq_event")
 {
   verbs_device near;
   verbs_device far;
@@ -161,7 +161,7 @@ TEST_CASE("a blocked get_cq_event is woken by what arrives")
 
 namespace {
 
-/// Waits for events as Asio does: edge-triggered, looking until there is none.
+/// Waits for events like Asio: edge-triggered, and polling until the queue is empty.
 class edge_waiter
 {
 public:
@@ -179,7 +179,7 @@ public:
   edge_waiter(const edge_waiter&) = delete;
   edge_waiter& operator=(const edge_waiter&) = delete;
 
-  /// The next completion; nothing when a wake-up was lost.
+  /// Returns the next completion, or nothing if a wake-up was lost.
   std::optional<ibv_wc> next()
   {
     for (;;)
@@ -212,9 +212,9 @@ private:
 
 } // namespace
 
-TEST_CASE("no wake-up is lost by those who watch the channel edge-triggered")
+TEST_CASE("no wake-up is lost when a channel is watched edge-triggered")
 {
-  // Keys that the peer has not seen before: on some wires more goes to and fro for them than
+  // With keys that the peer has not used before, some wires exchange more packets than the
   // messages.
   const bool shows_keys = GENERATE(false, true);
   CAPTURE(shows_keys);
@@ -276,9 +276,9 @@ TEST_CASE("no wake-up is lost by those who watch the channel edge-triggered")
   CHECK_FALSE(lost);
 }
 
-TEST_CASE("hundreds of completion channels, all of them watched, leave room for connections")
+TEST_CASE("connections work when hundreds of completion channels are watched")
 {
-  // Linux bounds through how many epoll sets in sets a socket may be watched.
+  // Linux limits the nesting depth of epoll sets that watch a socket.
   verbs_device near;
   verbs_device far;
   std::vector<std::unique_ptr<channel>> channels;
@@ -314,9 +314,9 @@ TEST_CASE("hundreds of completion channels, all of them watched, leave room for 
   ::close(watching);
 }
 
-TEST_CASE("a program that never polls still serves writes, reads and atomics")
+TEST_CASE("writes, reads and atomics complete when the peer's program never polls")
 {
-  connected c; // nobody ever polls for b
+  connected c; // no thread ever polls b's queues
   memory near(c.near, 4096);
   memory far(c.far, 4096);
   const unsigned rounds = emulated() ? 500 : 2000;
@@ -335,13 +335,13 @@ TEST_CASE("a program that never polls still serves writes, reads and atomics")
   }
 }
 
-TEST_CASE("a sender that waits for its completion does not wait for the receiver to poll")
+TEST_CASE("a sender's completion does not wait for the receiver to poll")
 {
   connected c;
   memory near(c.near, 8);
   memory far(c.far, 8);
-  // Did it wait, each message would take the poller's time; the machine may be busy with something
-  // else once.
+  // If the sender waited, each message would take the poll interval. The quickest of several
+  // attempts excludes other load of the machine.
   auto quickest = std::chrono::steady_clock::duration::max();
   for (int attempt = 0; attempt < 5; ++attempt)
   {
@@ -360,7 +360,7 @@ TEST_CASE("a sender that waits for its completion does not wait for the receiver
   CHECK(quickest < std::chrono::seconds(1));
 }
 
-TEST_CASE("posting, polling and waiting take nothing from the heap")
+TEST_CASE("posting, polling and waiting allocate nothing from the heap")
 {
   verbs_device near;
   verbs_device far;
@@ -420,7 +420,7 @@ TEST_CASE("posting, polling and waiting take nothing from the heap")
   CHECK(count.value() == 0);
 }
 
-TEST_CASE("queue pairs of one device are used from many threads at once")
+TEST_CASE("many threads can use queue pairs of one device concurrently")
 {
   verbs_device near;
   verbs_device far;
@@ -445,7 +445,7 @@ TEST_CASE("queue pairs of one device are used from many threads at once")
           ++failures;
       }
       if (round == 1)
-        (void)a.send(7, m.sge()); // destroyed with something under way
+        (void)a.send(7, m.sge()); // destroyed while a request is outstanding
     }
   };
   std::vector<std::thread> threads;
@@ -456,7 +456,7 @@ TEST_CASE("queue pairs of one device are used from many threads at once")
   CHECK(failures == 0);
 }
 
-TEST_CASE("one queue pair takes posts from several threads while others poll and ask")
+TEST_CASE("several threads can post to one queue pair while others poll and query it")
 {
   pair_options o;
   o.depth = 256;

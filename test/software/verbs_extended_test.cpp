@@ -5,8 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What programs reach through an extended context: ibv_create_cq_ex, ibv_qp_ex and the queries that
-// came later.
+// Tests the functions of an extended context: ibv_create_cq_ex, ibv_qp_ex and the newer queries.
 
 #include "software/verbs_failure.hpp"
 
@@ -39,7 +38,7 @@ public:
   ibv_cq_ex* get() const noexcept { return cq_; }
   ibv_cq* plain() const noexcept { return ibv_cq_ex_to_cq(cq_); }
 
-  /// Begins a batch with the next completion.
+  /// Starts a batch with the next completion.
   void begin() const
   {
     ibv_poll_cq_attr attr{};
@@ -51,7 +50,7 @@ private:
   ibv_cq_ex* cq_;
 };
 
-// Two connected queue pairs, the first of which has the ibv_wr_*() calls.
+// Two connected queue pairs; the first one supports the ibv_wr_*() calls.
 struct built
 {
   explicit built(std::uint64_t operations, ibv_qp_type service = IBV_QPT_RC)
@@ -143,7 +142,7 @@ constexpr std::uint64_t rc_operations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEN
 
 } // namespace
 
-TEST_CASE("an extended completion queue tells of each completion what it was asked to")
+TEST_CASE("an extended completion queue reports the requested fields of each completion")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device device;
@@ -155,7 +154,7 @@ TEST_CASE("an extended completion queue tells of each completion what it was ask
   attr.comp_mask = 1;
   CHECK(ibv_start_poll(cq.get(), &attr) == EINVAL);
 
-  // Its completions come from a datagram queue pair's end: flushed receives.
+  // Its completions are flushed receives.
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq.plain();
   init.qp_type = IBV_QPT_RC;
@@ -201,33 +200,33 @@ TEST_CASE("an extended completion queue tells of each completion what it was ask
   CHECK(ibv_wc_read_completion_ts(cq.get()) >= stamp);
   CHECK(ibv_next_poll(cq.get()) == ENOENT);
   ibv_end_poll(cq.get());
-  // The plain way does with it as well.
+  // ibv_poll_cq works on it as well.
   ibv_wc wc{};
   CHECK(ibv_poll_cq(cq.plain(), 1, &wc) == 0);
   CHECK(device.api().resize_cq(cq.plain(), 64) == 0);
   REQUIRE(device.api().destroy_qp(qp) == 0);
 }
 
-TEST_CASE("an extended completion queue that this device cannot be is refused")
+TEST_CASE("ibv_create_cq_ex fails when the device does not support the attributes")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device device;
   ibv_cq_init_attr_ex attr{};
   attr.cqe = 16;
   int expected = EOPNOTSUPP;
-  SECTION("fields of Ethernet")
+  SECTION("Ethernet fields")
   {
     attr.wc_flags = IBV_WC_EX_WITH_CVLAN;
   }
-  SECTION("fields of tag matching")
+  SECTION("tag matching fields")
   {
     attr.wc_flags = IBV_WC_EX_WITH_TM_INFO;
   }
-  SECTION("fields that nobody knows")
+  SECTION("unknown fields")
   {
     attr.wc_flags = std::uint64_t{1} << 40;
   }
-  SECTION("an overrun that goes unnoticed")
+  SECTION("ignored overruns")
   {
     attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
     attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
@@ -241,7 +240,7 @@ TEST_CASE("an extended completion queue that this device cannot be is refused")
     attr.cqe = 0;
     expected = EINVAL;
   }
-  SECTION("a depth that is no int")
+  SECTION("a depth that exceeds int")
   {
     attr.cqe = 0x80000001;
     expected = EINVAL;
@@ -251,7 +250,7 @@ TEST_CASE("an extended completion queue that this device cannot be is refused")
   CHECK(errno == expected);
 }
 
-TEST_CASE("what the device does not have is refused through the context, never by a null pointer")
+TEST_CASE("unsupported functions of an extended context fail with EOPNOTSUPP")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device device;
@@ -307,7 +306,7 @@ TEST_CASE("the extended queries agree with the plain ones")
   CHECK(extended.hca_core_clock == 1'000'000);
   CHECK(extended.odp_caps.general_caps == 0);
   CHECK(extended.phys_port_cnt_ex == 1);
-  // Callers that know less of it get less.
+  // Callers with an older structure get only its fields.
   std::memset(&extended, 0x11, sizeof extended);
   REQUIRE(
     context.query_device_ex(device.context(), nullptr, &extended, sizeof extended.orig_attr) == 0);
@@ -335,7 +334,7 @@ TEST_CASE("the extended queries agree with the plain ones")
   CHECK(std::strcmp(software::node_type_str(IBV_NODE_CA), "InfiniBand channel adapter") == 0);
 }
 
-TEST_CASE("the ibv_wr calls do what ibv_post_send does")
+TEST_CASE("the ibv_wr calls have the same effects as ibv_post_send")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   built b(rc_operations);
@@ -397,7 +396,7 @@ TEST_CASE("the ibv_wr calls do what ibv_post_send does")
   CHECK(*near.word(33) == 8);
   CHECK(*near.word(34) == 9);
 
-  // A batch that is given up leaves nothing behind, and an empty one is no error.
+  // An aborted batch has no effect, and an empty one is no error.
   ibv_wr_start(qpx);
   ibv_wr_send(qpx);
   ibv_wr_abort(qpx);
@@ -406,7 +405,7 @@ TEST_CASE("the ibv_wr calls do what ibv_post_send does")
   CHECK_FALSE(b.sent.poll().has_value());
 }
 
-TEST_CASE("a batch of ibv_wr calls with something wrong in it is not posted at all")
+TEST_CASE("ibv_wr_complete posts nothing when one request of the batch is invalid")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   built b(IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_SEND);
@@ -423,13 +422,13 @@ TEST_CASE("a batch of ibv_wr calls with something wrong in it is not posted at a
   ibv_wr_start(qpx);
   good();
   int expected = EINVAL;
-  SECTION("an operation that it was not created for")
+  SECTION("an operation that the queue pair was not created for")
   {
     ibv_wr_rdma_read(qpx, far.key(), far.address());
     ibv_wr_set_sge(qpx, near.mr()->lkey, near.address(), 64);
     expected = EOPNOTSUPP;
   }
-  SECTION("more inline data than there is room for")
+  SECTION("too much inline data")
   {
     ibv_wr_send(qpx);
     ibv_wr_set_inline_data(qpx, near.bytes().data(), 129);
@@ -440,15 +439,15 @@ TEST_CASE("a batch of ibv_wr calls with something wrong in it is not posted at a
     ibv_wr_send(qpx);
     ibv_wr_set_sge_list(qpx, many.size(), many.data());
   }
-  SECTION("data twice")
+  SECTION("data set twice")
   {
     ibv_wr_set_sge(qpx, near.mr()->lkey, near.address(), 64);
   }
-  SECTION("an address of a datagram")
+  SECTION("a datagram address")
   {
     ibv_wr_set_ud_addr(qpx, nullptr, 1, 1);
   }
-  SECTION("more than the queue holds")
+  SECTION("more requests than the queue holds")
   {
     for (int i = 0; i < 8; ++i)
       good();
@@ -460,7 +459,7 @@ TEST_CASE("a batch of ibv_wr calls with something wrong in it is not posted at a
     expected = EOPNOTSUPP;
   }
   CHECK(ibv_wr_complete(qpx) == expected);
-  // What follows is the first that is carried out.
+  // The following batch is the first one that is executed.
   ibv_wr_start(qpx);
   qpx->wr_id = 77;
   ibv_wr_rdma_write(qpx, far.key(), far.address(128));
@@ -470,8 +469,7 @@ TEST_CASE("a batch of ibv_wr calls with something wrong in it is not posted at a
   CHECK(far.holds(kept_byte, 0, 128));
 }
 
-TEST_CASE(
-  "queue pairs are created for operations that their service has, and for no flags that it has not")
+TEST_CASE("create_qp_ex fails when the service lacks an operation or a flag")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device device;
@@ -501,7 +499,7 @@ TEST_CASE(
   attr.comp_mask |= IBV_QP_INIT_ATTR_XRCD;
   CHECK(refused(EOPNOTSUPP));
   attr.comp_mask = IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  CHECK(refused(EINVAL)); // of no domain
+  CHECK(refused(EINVAL)); // without a protection domain
   attr.comp_mask |= IBV_QP_INIT_ATTR_PD;
   attr.qp_type = IBV_QPT_RAW_PACKET;
   CHECK(refused(EOPNOTSUPP));
@@ -514,7 +512,7 @@ TEST_CASE(
   CHECK(software::qp_to_qp_ex(plain.qp()) == nullptr);
 }
 
-TEST_CASE("a region may have addresses of its own, and be registered anew")
+TEST_CASE("a region can have its own addresses and can be reregistered")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   connected c;
@@ -548,6 +546,6 @@ TEST_CASE("a region may have addresses of its own, and be registered anew")
     software::rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_READ)
     == 0);
   REQUIRE(c.a.write(3, near.sge(0, 8), reinterpret_cast<std::uintptr_t>(mr->addr), before) == 0);
-  CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR); // the old key leads nowhere
+  CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR); // the old key is invalid
   CHECK(c.far.api().dereg_mr(mr) == 0);
 }

@@ -11,7 +11,7 @@ namespace test {
 
 namespace {
 
-// Where a device does not tell what is wrong with a buffer, it says so by one status at each end.
+// Devices without exact statuses of buffer errors report one status at each end.
 bool is_status(ibv_wc_status got, ibv_wc_status wanted)
 {
   if (got == wanted || has(feature::local_statuses))
@@ -107,7 +107,7 @@ void failure_scene::check(
   request& failing, const failure& expected, std::initializer_list<std::uint64_t> before)
 {
   post_spare_receives(a_, spare_near_);
-  if (expected.status != IBV_WC_RNR_RETRY_EXC_ERR) // which wants no receive there
+  if (expected.status != IBV_WC_RNR_RETRY_EXC_ERR) // requires that no receive is posted there
     post_spare_receives(b_, spare_far_);
   request behind(IBV_WR_RDMA_WRITE, {near.sge()}, behind_id);
   behind.remote(far.address(), far.key()).flags(expected.late ? IBV_SEND_FENCE : 0);
@@ -116,7 +116,7 @@ void failure_scene::check(
   check_failing_end(failing.wr.wr_id, expected, before);
   check_other_end(expected);
   for (const auto& [m, was] : guarded_)
-    CHECK((m->bytes() == was)); // in brackets: not to be printed
+    CHECK((m->bytes() == was)); // the extra parentheses keep Catch from printing the vectors
 }
 
 void failure_scene::check_failing_end(

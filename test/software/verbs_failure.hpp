@@ -16,27 +16,27 @@
 #include <utility>
 #include <vector>
 
-// What a request that fails does to both ends: checked in one place, for every status.
+// Checks the effects of a failing request at both ends, in one place for every status.
 
 namespace test {
 
-/// The next completion has this id and this error, with a reason.
+/// Checks that the next completion has this id and this error, with a vendor error.
 void check_error(const completions& cq, std::uint64_t id, ibv_wc_status status);
 
-/// The next completions are flushes of these, in order.
+/// Checks that the next completions are flushes of these requests, in order.
 void check_flushed(const completions& cq, std::initializer_list<std::uint64_t> ids);
 
-/// In the error state: what is posted now is flushed, too, and nothing else completes.
+/// Checks the error state: new requests are flushed, and nothing else completes.
 void check_ended(const endpoint& e);
 
-/// What a failing request must come to.
+/// The expected effects of a failing request.
 struct failure
 {
   ibv_wc_status status;                          ///< of the request
-  std::optional<ibv_event_type> far_event = {};  ///< what the other program is told
-  std::optional<ibv_wc_status> far_receive = {}; ///< of the receive that the request met
-  bool far_hears = true;                         ///< else the other end knows nothing of it
-  bool late = false; ///< found out when it is answered: only a fence keeps back what is behind it
+  std::optional<ibv_event_type> far_event = {};  ///< event at the other end
+  std::optional<ibv_wc_status> far_receive = {}; ///< of the receive that the request matched
+  bool far_hears = true;                         ///< false if the other end is not affected
+  bool late = false; ///< detected only by the answer, so later requests need a fence
 };
 
 /// The other end refuses it.
@@ -45,39 +45,40 @@ inline failure refused(ibv_wc_status status, ibv_event_type far_event)
   return {status, far_event, {}, true};
 }
 
-/// It ends the receive that it met.
+/// It ends the receive that it matched.
 inline failure met_receive(ibv_wc_status status, ibv_wc_status far_receive)
 {
   return {status, {}, far_receive, true};
 }
 
-/// It ends where it was posted.
+/// It fails locally.
 inline failure stayed_here(ibv_wc_status status)
 {
   return {status, {}, {}, false};
 }
 
-/// Two connected ends about to see a request of the one fail, with other work around it.
+/// Two connected ends, one of whose requests is about to fail, with other requests around it.
 class failure_scene
 {
 public:
-  /// Has them exchange a message, so that what is posted next travels at once.
+  /// Exchanges a message, so that the connection is established.
   failure_scene(const endpoint& failing, const endpoint& other);
 
-  memory near; ///< of the end whose request fails; 64 sent_byte
+  memory near; ///< memory of the end whose request fails; 64 sent_byte
   memory far;  ///< 64 kept_byte
 
-  /// The receive that the request is to meet, if any, is posted at the other end with this id.
+  /// The id of the receive at the other end that the request matches, if any.
   static constexpr std::uint64_t far_receive_id = 5;
 
-  /// This memory must hold afterwards what it holds now. Both of the above do.
+  /// Checks that this memory is unchanged afterwards. The two memories above are guarded.
   void guard(const memory& m);
 
-  /// Posts the request with a write behind it, and checks all that becomes of both ends:
+  /// Posts the request with a write after it, and checks the effects at both ends.
   /**
-   * those `before` it succeed; the request's status; nothing that was posted behind it happens; all
-   * four queues are flushed in order and stay so; the asynchronous events; the memory under guard.
-   * A far end that hears nothing keeps its state and its receives, until it finds its peer gone.
+   * The requests `before` it succeed. The request has the expected status. Requests posted after it
+   * have no effect. All four queues are flushed in order and stay flushed. The expected
+   * asynchronous events are raised, and guarded memory is unchanged. A far end that is not affected
+   * keeps its state and its receives until it detects the loss of its peer.
    */
   void check(
     request& failing, const failure& expected, std::initializer_list<std::uint64_t> before = {});
@@ -89,7 +90,7 @@ private:
 
   const endpoint& a_;
   const endpoint& b_;
-  memory spare_near_; // what receives that nothing may arrive in are posted with
+  memory spare_near_; // for receives into which nothing may arrive
   memory spare_far_;
   std::vector<std::pair<const memory*, std::vector<std::uint8_t>>> guarded_;
 };
