@@ -86,7 +86,7 @@ public:
   /// For the library itself.
   basic_agent(const executor_type& executor, const std::shared_ptr<detail::queue_pair_core>& core)
     : executor_(executor)
-    , core_(detail::agent_core::of(core, why_none_))
+    , core_(detail::agent_core::of(core, unavailable_reason_))
   {
   }
 
@@ -395,13 +395,13 @@ private:
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, Results...)>(
       detail::initiate_request<executor_type, Start, Results...>(
-        executor_, core_, why_none_, std::move(start)),
+        executor_, core_, unavailable_reason_, std::move(start)),
       token);
   }
 
   executor_type executor_;
   std::chrono::milliseconds time_limit_ = agent_time_limit;
-  error_code why_none_;
+  error_code unavailable_reason_;
   std::shared_ptr<detail::agent_core> core_;
 };
 

@@ -84,10 +84,10 @@ public:
   using executor_type = IoExecutor;
 
   initiate_request(const IoExecutor& executor, std::shared_ptr<agent_core> core,
-    const error_code& why_none, Start start)
+    const error_code& unavailable_reason, Start start)
     : executor_(executor)
     , core_(std::move(core))
-    , why_none_(why_none)
+    , unavailable_reason_(unavailable_reason)
     , start_(std::move(start))
   {
   }
@@ -101,13 +101,13 @@ public:
     if (core_)
       start_(*core_, executor_, std::move(erased));
     else
-      refuse_request<Results...>(executor_, why_none_, std::move(erased));
+      refuse_request<Results...>(executor_, unavailable_reason_, std::move(erased));
   }
 
 private:
   IoExecutor executor_;
   std::shared_ptr<agent_core> core_;
-  error_code why_none_;
+  error_code unavailable_reason_;
   Start start_;
 };
 
