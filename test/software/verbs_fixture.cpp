@@ -56,7 +56,7 @@ ibv_context* open_device_under_test()
   return context;
 }
 
-// RoCE v2 with an address that is not link-local, where there is one.
+// Returns a RoCE v2 GID that is not link-local, if possible.
 std::uint8_t find_gid(const rdma::verbs::api& api, ibv_context* context)
 {
   std::uint8_t found = 0;
@@ -65,7 +65,7 @@ std::uint8_t find_gid(const rdma::verbs::api& api, ibv_context* context)
   {
     ibv_gid_entry entry{};
     if (api.query_gid_ex(context, 1, i, &entry, 0, sizeof entry) != 0)
-      continue; // an empty place
+      continue; // an empty table entry
     const bool link_local = entry.gid.raw[0] == 0xfe && entry.gid.raw[1] == 0x80;
     const int rank = (entry.gid_type != IBV_GID_TYPE_ROCE_V1 ? 2 : 0) + (link_local ? 0 : 1);
     if (rank > found_rank)

@@ -24,7 +24,7 @@
 #include <ostream>
 #include <vector>
 
-// Plain verbs with owners, for tests that speak nothing else. They run on any device that
+// RAII wrappers of plain verbs for tests that use only verbs. They run on any device that
 // test::verbs_device can open.
 
 inline std::ostream& operator<<(std::ostream& to, ibv_wc_status status)
@@ -39,10 +39,10 @@ inline std::ostream& operator<<(std::ostream& to, ibv_event_type type)
 
 namespace test {
 
-/// For what this fixture itself needs: throws. Catch's own assertions are for one thread only.
+/// Throws if a requirement of this fixture fails. Catch's assertions work in one thread only.
 void must(bool good, const char* what);
 
-/// Calls until it returns true, without sleeping: whoever polls makes progress.
+/// Repeats the call until it returns true, without sleeping: polling makes progress.
 template <class Condition>
 [[nodiscard]] bool until(Condition condition)
 {
@@ -55,13 +55,13 @@ template <class Condition>
   return false;
 }
 
-/// A device's table and an opened context of it.
+/// A device's function table and an opened context.
 class verbs_device
 {
 public:
-  /// The device under test.
+  /// Opens the device under test.
   verbs_device();
-  /// A software device with these settings: for tests that need feature::software_device.
+  /// Opens a software device with these settings, for tests that need feature::software_device.
   explicit verbs_device(const rdma::software::device_settings& with);
   ~verbs_device();
   verbs_device(const verbs_device&) = delete;
@@ -72,13 +72,13 @@ public:
   ibv_pd* pd() const noexcept { return pd_; }
   std::uint16_t lid() const;
   ibv_gid gid(int index) const;
-  /// The place in the GID table of the address that connections use, and what is there.
+  /// The index in the GID table of the address that connections use, and the GID.
   std::uint8_t gid_index() const noexcept { return gid_index_; }
   ibv_gid gid() const { return gid(gid_index_); }
 
-  /// The next asynchronous event's type, acknowledged.
+  /// Returns the type of the next asynchronous event and acknowledges it.
   ibv_event_type event() const;
-  /// Whether there is an asynchronous event (now).
+  /// Returns true if an asynchronous event is pending.
   bool has_event() const;
 
 private:
@@ -93,7 +93,7 @@ private:
 inline constexpr int all_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
   | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
 
-/// What sources are filled with and what targets are, so that a byte that strays shows.
+/// Sources and targets are filled with different bytes, so that misplaced bytes are visible.
 inline constexpr std::uint8_t sent_byte = 0xa5;
 inline constexpr std::uint8_t kept_byte = 0x3c;
 
@@ -110,7 +110,7 @@ public:
   std::vector<std::uint8_t>& bytes() noexcept { return bytes_; }
   const std::vector<std::uint8_t>& bytes() const noexcept { return bytes_; }
   void fill(std::uint8_t with) noexcept;
-  /// Whether all of these bytes are this one.
+  /// Returns true if all of these bytes have this value.
   bool holds(std::uint8_t what, std::size_t offset = 0, std::size_t size = SIZE_MAX) const;
   std::uint64_t address(std::size_t offset = 0) const noexcept
   {
@@ -135,7 +135,7 @@ private:
   ibv_mr* mr_;
 };
 
-/// The flags of a receive's completion, without one that means nothing for RC.
+/// Returns the flags of a receive's completion, without the one that has no meaning for RC.
 [[nodiscard]] unsigned flags_of(const ibv_wc& wc);
 
 class completions
@@ -149,9 +149,9 @@ public:
 
   ibv_cq* get() const noexcept { return cq_; }
 
-  /// The next completion. The test fails when none comes.
+  /// Returns the next completion. Throws if the time limit expires.
   ibv_wc next() const;
-  /// A completion, if there is one now.
+  /// Returns a completion if one is available.
   std::optional<ibv_wc> poll() const;
 
 private:
@@ -178,7 +178,7 @@ struct pair_options
   ibv_qp_type service = IBV_QPT_RC; // or UC
 };
 
-/// What the other end must be told to connect, and to reach memory. Goes from process to process.
+/// The data that the other end needs to connect and to access memory. It is sent between processes.
 struct end_name
 {
   ibv_gid gid{};
@@ -234,10 +234,10 @@ private:
   ibv_qp* qp_;
 };
 
-/// Brings both ends to RTS.
+/// Moves both ends to RTS.
 void connect(const endpoint& a, const endpoint& b);
 
-/// Two devices, so that two of everything are involved as between hosts, and a connected pair.
+/// Two devices, as on two hosts, and a connected pair.
 struct connected
 {
   explicit connected(const pair_options& with = {})

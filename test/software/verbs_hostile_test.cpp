@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What a stranger or a peer gone mad may send: nothing of it may do more than end its connection.
+// Tests foreign and malicious peers: no input may do more than end its own connection.
 
 #include "software/stranger.hpp"
 #include "software/verbs_failure.hpp"
@@ -18,7 +18,7 @@
 
 using namespace test;
 
-TEST_CASE("a device listens only when a queue pair waits, and only for that peer")
+TEST_CASE("a device listens only when a queue pair waits and accepts only its peer")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device quiet;
@@ -44,10 +44,10 @@ TEST_CASE("a device listens only when a queue pair waits, and only for that peer
   const stranger s(v.device.lid());
   CHECK(v.welcome(s, v.hello()));
   const stranger second(v.device.lid());
-  CHECK_FALSE(v.welcome(second, v.hello())); // it has its peer
+  CHECK_FALSE(v.welcome(second, v.hello())); // the queue pair is connected
 }
 
-TEST_CASE("a secret is demanded and shown")
+TEST_CASE("a connection secret is required and sent")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   rdma::software::connection_secret secret{};
@@ -61,7 +61,7 @@ TEST_CASE("a secret is demanded and shown")
   CHECK(rdma::software::set_connection_secret(v.e.qp(), secret) == EINVAL); // too late
 }
 
-TEST_CASE("garbage and silence on the port cost a stranger's connection and nothing else")
+TEST_CASE("garbage and silence on the port end only the foreign connection")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -81,7 +81,7 @@ TEST_CASE("garbage and silence on the port cost a stranger's connection and noth
   CHECK(v.e.state() == IBV_QPS_RTS);
 }
 
-TEST_CASE("a frame that is not this protocol ends the connection and the queue pair")
+TEST_CASE("an invalid frame ends the connection and the queue pair")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -96,37 +96,37 @@ TEST_CASE("a frame that is not this protocol ends the connection and the queue p
   CAPTURE(what);
   switch (what)
   {
-  case 0: // no such opcode
+  case 0: // invalid opcode
     h.op = protocol::opcode::send_only;
     size = encode(h, bytes);
     bytes[0] = std::byte{0x15};
     break;
-  case 1: // a middle without a first
+  case 1: // a middle frame without a first
     h.op = protocol::opcode::send_middle;
     h.payload = 256 * 1024;
     size = encode(h, bytes);
     break;
-  case 2: // a first that is not full
+  case 2: // a first frame that is not full
     h.op = protocol::opcode::send_first;
     h.payload = 100;
     size = encode(h, bytes);
     break;
-  case 3: // more than a frame holds
+  case 3: // above the size of a frame
     h.op = protocol::opcode::send_only;
     h.payload = 0xffffffff;
     size = encode(h, bytes);
     break;
-  case 4: // another queue pair's
+  case 4: // for another queue pair
     h.op = protocol::opcode::send_only;
     h.dest_qp ^= 1;
     size = encode(h, bytes);
     break;
-  case 5: // a payload where none belongs
+  case 5: // unexpected payload
     h.op = protocol::opcode::read_request;
     h.payload = 8;
     size = encode(h, bytes);
     break;
-  case 6: // a write that brings less than it announced
+  case 6: // a write with less data than announced
     h.op = protocol::opcode::write_only;
     h.address = v.m.address();
     h.key = v.m.key();
@@ -149,7 +149,7 @@ TEST_CASE("a frame that is not this protocol ends the connection and the queue p
   CHECK(v.m.holds(0x5a));
 }
 
-TEST_CASE("answers to what was never asked end the queue pair")
+TEST_CASE("an answer without a request ends the queue pair")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -165,25 +165,25 @@ TEST_CASE("answers to what was never asked end the queue pair")
   CAPTURE(what);
   switch (what)
   {
-  case 0: // of a request that was not sent yet
+  case 0: // for a request that was not sent yet
     h.op = protocol::opcode::acknowledge;
     h.psn = 100;
     break;
-  case 1: // a read is not acknowledged, it is answered
+  case 1: // a read is answered, not acknowledged
     h.op = protocol::opcode::acknowledge;
     break;
   case 2:
     h.op = protocol::opcode::atomic_acknowledge;
     break;
-  case 3: // too much
+  case 3: // too much data
     h.op = protocol::opcode::read_response_only;
     h.payload = 65;
     break;
-  case 4: // more to come than was asked for
+  case 4: // announces more data than requested
     h.op = protocol::opcode::read_response_first;
     h.payload = 256 * 1024;
     break;
-  case 5: // a refusal that does not exist
+  case 5: // unknown syndrome
     h.op = protocol::opcode::acknowledge;
     h.syndrome = 0x7f;
     break;
@@ -199,14 +199,14 @@ TEST_CASE("answers to what was never asked end the queue pair")
   CHECK(v.m.holds(0x5a));
 }
 
-TEST_CASE("frames at random neither crash nor reach memory that they may not reach")
+TEST_CASE("random frames neither crash the device nor access protected memory")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const unsigned seed = GENERATE(range(1u, 120u));
   CAPTURE(seed);
   std::mt19937 random(seed);
   victim v;
-  // Bytes before and after what the key covers.
+  // Memory with and without a remote right.
   memory window(v.device, 256);
   memory outside(v.device, 4096, IBV_ACCESS_LOCAL_WRITE);
   outside.fill(kept_byte);
@@ -244,7 +244,7 @@ TEST_CASE("frames at random neither crash nor reach memory that they may not rea
   }
   s.say(stream.data(), std::min<std::size_t>(stream.size(), 1 << 20));
   s.finish();
-  // Served until it has had enough, or all of it.
+  // The device processes the stream up to an error or to the end.
   REQUIRE(until(
     [&]
     {

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Processes that are killed at any instruction, and what is left for those that talked to them.
+// Tests processes that are killed at any instruction, and the state of their peers.
 
 #include "common/sanitizers.hpp"
 #include "software/verbs_processes.hpp"
@@ -29,7 +29,7 @@ namespace {
 constexpr std::size_t size = 64 * 1024;
 
 #if BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER
-constexpr unsigned kills = 300; // at a tenth of the speed
+constexpr unsigned kills = 300; // sanitizer builds have a tenth of the speed
 #else
 constexpr unsigned kills = 10'000;
 #endif
@@ -39,11 +39,11 @@ rdma::software::device_settings on_loopback()
   rdma::software::device_settings s;
   s.addresses = {"127.0.0.1"};
   s.retry_time_min =
-    std::chrono::milliseconds(50); // for those that are killed before they have connected
+    std::chrono::milliseconds(50); // for processes that are killed before they are connected
   return s;
 }
 
-/// Everything that a queue pair can ask of the other end, as long as its queue takes it.
+/// Posts every kind of request, as long as the queue accepts it.
 void hammer(const endpoint& e, const memory& m, const end_name& peer, unsigned turn)
 {
   const std::array<std::size_t, 4> sizes{8, 64, 5000, size / 2};
@@ -77,7 +77,7 @@ pair_options talkative()
   return o;
 }
 
-/// Talks to the other end of the line until it is killed.
+/// Sends requests to the other end until it is killed.
 void be_killed(const out_of_band& line, int connected)
 {
   verbs_device d(on_loopback());
@@ -94,8 +94,8 @@ void be_killed(const out_of_band& line, int connected)
   }
 }
 
-/// Makes a process for each round, and kills it some moment after it has connected. It opens no
-/// device itself.
+/// Starts a process for each round and kills it shortly after it has connected. It opens no device
+/// itself.
 bool kill_them(const out_of_band& line, unsigned rounds, unsigned seed)
 {
   std::minstd_rand random(seed);
@@ -121,7 +121,7 @@ bool kill_them(const out_of_band& line, unsigned rounds, unsigned seed)
     char c = 0;
     const bool lived = ::read(connected[0], &c, 1) == 1;
     ::close(connected[0]);
-    // The moment is the point; nothing is waited for.
+    // A random delay, not a wait for an event.
     const timespec moment{0, std::uniform_int_distribution<long>(0, 1'500'000)(random)};
     ::nanosleep(&moment, nullptr);
     ::kill(pid, SIGKILL);
@@ -153,14 +153,14 @@ holdings what_is_held()
 
 } // namespace
 
-// [long]: not once more where devices are compared (test/vm/suite).
+// [long]: test/vm/suite leaves it out.
 TEST_CASE(
-  "ten thousand peers are killed at any moment, and the survivor goes on with the others", "[long]")
+  "ten thousand peers that are killed at any moment do not affect other connections", "[long]")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const unsigned seed = std::random_device{}();
   CAPTURE(seed);
-  // Several at a time: most of a round is a process that comes and goes.
+  // Several concurrently, because the start and end of processes dominate a round.
   constexpr unsigned at_once = 5;
   constexpr unsigned rounds = kills / at_once;
   const auto kill = [](unsigned with)
@@ -189,7 +189,8 @@ TEST_CASE(
   memory text(d, 8);
   connect_to(steady, other.line().exchange(steady.name(text)));
   other.line().meet();
-  // Each queue pair has its own: nobody orders what several receive, send and write in one memory.
+  // Each queue pair has its own memory: concurrent receives, sends and writes in one memory are
+  // unordered.
   std::array<std::unique_ptr<memory>, at_once> memories;
   for (auto& each : memories)
     each = std::make_unique<memory>(d, size);
@@ -243,13 +244,15 @@ TEST_CASE(
     REQUIRE(steady.send(2, text.sge()) == 0);
     REQUIRE(steady.received().next().status == IBV_WC_SUCCESS);
     REQUIRE(steady.sent().next().status == IBV_WC_SUCCESS);
-    // By then all that is kept for later is there.
+    // By this round, all permanent resources exist.
     if (round == rounds / 10)
       before = what_is_held();
   }
   holdings after{};
-  CHECK(until([&]
-    { return (after = what_is_held()) == before; })); // what lingers does so for a second at most
+  CHECK(until(
+    [&] {
+      return (after = what_is_held()) == before;
+    })); // resources are released after a second at most
   CHECK(after.descriptors == before.descriptors);
   CHECK(after.shared_mappings == before.shared_mappings);
   other.line().meet();

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What two ends on one host do in each other's memory.
+// Tests accesses of two ends on one host to each other's memory.
 
 #include "software/verbs_fixture.hpp"
 
@@ -31,8 +31,7 @@ void bind(endpoint& e, ibv_mw* window, std::uint32_t key, const memory& m)
 
 } // namespace
 
-TEST_CASE(
-  "two ends that write to each other's windows and invalidate their own do not wait for each other")
+TEST_CASE("two ends that write to each other's windows and invalidate their own do not deadlock")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   BOOST_RDMA_TEST_NEEDS(
@@ -61,7 +60,8 @@ TEST_CASE(
       connect(a, b);
       bind(a, near_window, near_key, near_open);
       bind(b, far_window, far_key, far_open);
-      // Until the peer has let this end in: later writes need it not.
+      // Afterwards the peer has mapped this end's memory, and later writes need no message for
+      // that.
       for (unsigned i = 0; i != 3; ++i)
       {
         REQUIRE(a.write(i, near.sge(), far_open.address(), far_key) == 0);
@@ -83,15 +83,16 @@ TEST_CASE(
       std::thread other([&] { end(b, far, near_open.address(), near_key, far_key); });
       end(a, near, far_open.address(), far_key, near_key);
       other.join();
-      // Whether a write comes before the peer's invalidation is chance; both ends go on either way.
+      // The order of a write and the peer's invalidation is random; both ends must continue in
+      // either case.
       for (endpoint* e : {&a, &b})
       {
         const ibv_wc_status written = e->sent().next().status;
         const ibv_wc_status invalidated = e->sent().next().status;
         const bool through = written == IBV_WC_SUCCESS || written == IBV_WC_REM_ACCESS_ERR
           || written == IBV_WC_WR_FLUSH_ERR
-          || written == IBV_WC_RETRY_EXC_ERR; // the other end was refused, and gone before this
-                                              // one's was answered
+          || written == IBV_WC_RETRY_EXC_ERR; // the other end was refused and destroyed before it
+                                              // answered this one
         if (!through
           || (written == IBV_WC_SUCCESS && invalidated != IBV_WC_SUCCESS
             && invalidated != IBV_WC_WR_FLUSH_ERR))
@@ -104,10 +105,10 @@ TEST_CASE(
   CHECK(wrong == 0);
 }
 
-TEST_CASE("more than one call carries goes on although nobody polls")
+TEST_CASE("long operations make progress without polling")
 {
   connected c;
-  SECTION("a large read through a key that the peer has not seen")
+  SECTION("a large read through a key that is new to the peer")
   {
     constexpr std::size_t size = 24 << 20;
     memory near(c.near, size);
@@ -117,7 +118,7 @@ TEST_CASE("more than one call carries goes on although nobody polls")
     CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
     CHECK(near.holds(sent_byte));
   }
-  SECTION("many small writes, each by a key of its own")
+  SECTION("many small writes with a different key each")
   {
     pair_options deep;
     deep.depth = 1024;
@@ -135,7 +136,7 @@ TEST_CASE("more than one call carries goes on although nobody polls")
     CHECK(
       std::all_of(far.begin(), far.end(), [](const auto& each) { return each->holds(sent_byte); }));
   }
-  SECTION("large writes, one after the other, and after a reset once more")
+  SECTION("large writes, also after a reset")
   {
     constexpr std::size_t size = 8 << 20;
     memory near(c.near, size);
@@ -147,12 +148,12 @@ TEST_CASE("more than one call carries goes on although nobody polls")
         REQUIRE(c.a.write(i, near.sge(), far.address(), far.key()) == 0);
       if (round == 1)
       {
-        REQUIRE(c.a.to(IBV_QPS_RESET) == 0); // in the midst of it
+        REQUIRE(c.a.to(IBV_QPS_RESET) == 0); // while the writes are in progress
         REQUIRE(c.b.to(IBV_QPS_RESET) == 0);
         connect(c.a, c.b);
         continue;
       }
-      // The engine's thread does the rest; this one only looks whether it has.
+      // The engine's thread makes progress; this thread only polls completions.
       for (unsigned i = 0; i != 4; ++i)
         REQUIRE(c.a.sent().next().status == IBV_WC_SUCCESS);
     }
@@ -160,7 +161,7 @@ TEST_CASE("more than one call carries goes on although nobody polls")
   }
 }
 
-TEST_CASE("memory that is taken back is not touched any more by a peer that writes all the time")
+TEST_CASE("a peer that writes continuously cannot access deregistered memory")
 {
   connected c;
   memory near(c.near, 4096);

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// What arrives where: sends, writes, reads and atomics that succeed.
+// Tests the data of successful sends, writes, reads and atomics.
 
 #include "software/verbs_fixture.hpp"
 
@@ -35,7 +35,7 @@ void check_success(const ibv_wc& wc, std::uint64_t id, ibv_wc_opcode opcode)
 
 } // namespace
 
-TEST_CASE("a send of any size arrives whole in the receive that was posted first")
+TEST_CASE("a send of any size arrives completely in the oldest receive")
 {
   const std::size_t size = GENERATE(0u, 1u, 64u, 4096u, 65'537u, 262'144u, 262'145u, 3'000'001u);
   connected c;
@@ -58,8 +58,7 @@ TEST_CASE("a send of any size arrives whole in the receive that was posted first
   CHECK(std::count(into.bytes().end() - 16, into.bytes().end(), 0) == 16);
 }
 
-TEST_CASE("small messages that are posted behind many others leave in order, although the program "
-          "does not poll any more")
+TEST_CASE("small messages are sent in order after many others when the program stops polling")
 {
   constexpr std::size_t count = 30;
   connected c;
@@ -68,7 +67,7 @@ TEST_CASE("small messages that are posted behind many others leave in order, alt
   fill(from, 3);
   for (std::size_t i = 0; i < count; ++i)
     REQUIRE(c.b.receive(i, into.sge(i, 1)) == 0);
-  CHECK_FALSE(c.a.sent().poll()); // who has just polled is expected to go on
+  CHECK_FALSE(c.a.sent().poll()); // the device expects a thread that has just polled to poll again
   for (std::size_t i = 0; i < count; ++i)
     REQUIRE(c.a.send(i, from.sge(i, 1)) == 0);
   for (std::size_t i = 0; i < count; ++i)
@@ -78,7 +77,7 @@ TEST_CASE("small messages that are posted behind many others leave in order, alt
     check_success(c.a.sent().next(), i, IBV_WC_SEND);
 }
 
-TEST_CASE("messages gather from and scatter into element lists, empty elements skipped")
+TEST_CASE("messages gather and scatter element lists and skip empty elements")
 {
   connected c;
   memory from(c.near, 300'000);
@@ -95,13 +94,13 @@ TEST_CASE("messages gather from and scatter into element lists, empty elements s
   CHECK(from.bytes() == into.bytes());
 }
 
-TEST_CASE("inline data is taken when it is posted")
+TEST_CASE("inline data is copied when it is posted")
 {
   connected c;
   memory into(c.far, 64);
   std::array<char, 5> text = {'h', 'e', 'l', 'l', 'o'};
   REQUIRE(c.b.receive(1, into.sge()) == 0);
-  // Never registered: the key does not count.
+  // The memory is not registered: the key is ignored.
   REQUIRE(c.a.send(1, {reinterpret_cast<std::uint64_t>(text.data()), 5, 0}, IBV_SEND_INLINE) == 0);
   text.fill('x');
   CHECK(c.b.received().next().byte_len == 5);
@@ -112,7 +111,7 @@ TEST_CASE("inline data is taken when it is posted")
     c.a.send(1, {reinterpret_cast<std::uint64_t>(much.data()), 257, 0}, IBV_SEND_INLINE) == EINVAL);
 }
 
-TEST_CASE("immediate data comes with sends and writes, in network order")
+TEST_CASE("sends and writes deliver immediate data in network byte order")
 {
   connected c;
   memory from(c.near, 600'000);
@@ -142,7 +141,7 @@ TEST_CASE("immediate data comes with sends and writes, in network order")
     from.bytes().begin(), from.bytes().begin() + static_cast<long>(size), into.bytes().begin()));
 }
 
-TEST_CASE("a write is in the peer's memory when it completes, without its program taking part")
+TEST_CASE("a completed write is in the peer's memory without action of its program")
 {
   const std::size_t size = GENERATE(0u, 1u, 8u, 262'144u, 1'000'000u, 5'000'003u);
   connected c;
@@ -157,7 +156,7 @@ TEST_CASE("a write is in the peer's memory when it completes, without its progra
   CHECK(into[size + 5] == 0);
 }
 
-TEST_CASE("a read brings the peer's memory, more of them than may be under way")
+TEST_CASE("reads return the peer's memory when they exceed the read depth")
 {
   const std::size_t size = GENERATE(0u, 1u, 262'144u, 1'000'001u);
   connected c;
@@ -180,7 +179,7 @@ TEST_CASE("a read brings the peer's memory, more of them than may be under way")
   }
 }
 
-TEST_CASE("reads, writes and sends of both ends at once do not disturb each other")
+TEST_CASE("concurrent reads, writes and sends of both ends do not interfere")
 {
   connected c;
   constexpr std::size_t size = 700'000;
@@ -219,7 +218,7 @@ TEST_CASE("reads, writes and sends of both ends at once do not disturb each othe
   }
 }
 
-TEST_CASE("atomics change the word and bring what was there")
+TEST_CASE("atomics change the word and return its previous value")
 {
   connected c;
   memory word(c.far, 16);
@@ -244,7 +243,7 @@ TEST_CASE("atomics change the word and bring what was there")
   CHECK(*word.word(1) == 0);
 }
 
-TEST_CASE("a fence waits for the reads before it")
+TEST_CASE("a fenced write waits for preceding reads")
 {
   connected c;
   constexpr std::size_t size = 2'000'000;
@@ -252,7 +251,7 @@ TEST_CASE("a fence waits for the reads before it")
   memory far(c.far, size);
   memory copy(c.far, size);
   fill(far, 4);
-  // What is read is sent on: right only when the read has come in before.
+  // The write sends the data of the read, which is correct only if the read has completed before.
   REQUIRE(c.a.read(1, near.sge(), far.address(), far.key()) == 0);
   REQUIRE(c.a.write(2, near.sge(), copy.address(), copy.key(), IBV_SEND_FENCE) == 0);
   check_success(c.a.sent().next(), 1, IBV_WC_RDMA_READ);
@@ -260,7 +259,7 @@ TEST_CASE("a fence waits for the reads before it")
   CHECK(copy.bytes() == far.bytes());
 }
 
-TEST_CASE("work requests that ask for no completion get none, and their slots with the next one")
+TEST_CASE("unsignaled requests have no completion and release their slots with the next one")
 {
   pair_options o;
   o.signal_all = 0;
@@ -279,7 +278,7 @@ TEST_CASE("work requests that ask for no completion get none, and their slots wi
   }
 }
 
-TEST_CASE("a message that finds no receive comes again until there is one")
+TEST_CASE("a message is repeated until the peer posts a receive")
 {
   pair_options o;
   o.rnr_timer = 14; // 1 ms

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Memory that goes while a message of several frames is under way. A test plays one side where the
-// moment matters: what it has sent has arrived when the device says so.
+// Tests deregistration of memory during a message of several frames. The test acts as one side when
+// the moment matters: the device's acknowledgements show what has arrived.
 
 #include "software/stranger.hpp"
 #include "software/verbs_failure.hpp"
@@ -21,10 +21,10 @@ namespace {
 
 constexpr std::uint32_t segment_bytes = 256 * 1024;
 
-/// More than sockets hold: the device cannot be through with it when the stranger does not listen.
+/// More than the socket buffers hold: the device cannot finish while the test does not read.
 constexpr std::uint32_t unheard_bytes = std::uint32_t{64} << 20;
 
-/// The headers of the n-th frame that the stranger sends.
+/// Returns the header of the n-th frame that the test sends.
 protocol::header frame(
   const victim& v, protocol::opcode op, std::uint32_t n, std::uint32_t payload = 0)
 {
@@ -51,7 +51,7 @@ std::optional<protocol::header> hear(const stranger& s, protocol::opcode op)
   return protocol::decode(bytes);
 }
 
-/// Reads a region of unheard_bytes, by the first request of the connection.
+/// Requests a read of unheard_bytes as the first request of the connection.
 void ask_for_all(const stranger& s, const victim& v, const memory& region)
 {
   auto h = frame(v, protocol::opcode::read_request, 0);
@@ -72,7 +72,7 @@ void check_answer(const stranger& s, std::uint8_t syndrome, std::uint32_t n)
 
 } // namespace
 
-TEST_CASE("a region that goes in the middle of a write is written no further; the write is refused")
+TEST_CASE("a write is refused at the frame after which its region is deregistered")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -98,7 +98,7 @@ TEST_CASE("a region that goes in the middle of a write is written no further; th
   CHECK(region.holds(kept_byte, segment_bytes));
 }
 
-TEST_CASE("a receive whose region goes in the middle of a message fails on both sides")
+TEST_CASE("a receive fails on both sides when its region is deregistered during the message")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v(nullptr, 0);
@@ -123,7 +123,7 @@ TEST_CASE("a receive whose region goes in the middle of a message fails on both 
   CHECK(v.m.holds(0x5a));
 }
 
-TEST_CASE("a region that goes while it is read is read no further, and ends both sides")
+TEST_CASE("a read ends both sides when its region is deregistered during the response")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -136,7 +136,7 @@ TEST_CASE("a region that goes while it is read is read no further, and ends both
   REQUIRE(first.has_value());
   CHECK(first->op == protocol::opcode::read_response_first);
   region.deregister();
-  // What had left before is still heard, and then the end.
+  // Data that was sent before still arrives, and then the end of the stream.
   std::size_t heard = 0;
   for (std::size_t n = 1; n != 0; heard += n)
     n = s.hear(1 << 20).size();
@@ -147,8 +147,7 @@ TEST_CASE("a region that goes while it is read is read no further, and ends both
   CHECK_FALSE(v.device.has_event());
 }
 
-TEST_CASE(
-  "a refusal that cannot be told because the peer has gone ends the queue pair all the same")
+TEST_CASE("a refusal ends the queue pair when the peer has disconnected before it is sent")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -156,7 +155,7 @@ TEST_CASE(
   region.fill(kept_byte);
   const stranger s(v.device.lid());
   REQUIRE(v.welcome(s, v.hello()));
-  // The refusal has to wait behind an answer that nobody takes.
+  // The refusal waits behind an answer that the test does not read.
   ask_for_all(s, v, region);
   auto h =
     frame(v, protocol::opcode::write_only, protocol::frame_count(unheard_bytes, segment_bytes), 8);
@@ -173,7 +172,7 @@ TEST_CASE(
   CHECK(region.holds(kept_byte));
 }
 
-TEST_CASE("a region that goes while it is read into is a local error, and is filled no further")
+TEST_CASE("a read fails locally when its target region is deregistered during the response")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;
@@ -186,7 +185,8 @@ TEST_CASE("a region that goes while it is read into is a local error, and is fil
   auto h = frame(v, protocol::opcode::read_response_first, 0, segment_bytes);
   h.syndrome = protocol::syndrome_ack;
   say(s, h);
-  // Nobody acknowledges a response. A message behind it is acknowledged when it has come in, too.
+  // A response is not acknowledged, but a message after it is, which shows that the response has
+  // arrived.
   say(s, frame(v, protocol::opcode::send_only, 0));
   check_answer(s, protocol::syndrome_ack, 0);
   CHECK(v.e.received().next().status == IBV_WC_SUCCESS);
@@ -203,10 +203,10 @@ TEST_CASE("a region that goes while it is read into is a local error, and is fil
   CHECK(region.holds(kept_byte, segment_bytes));
 }
 
-TEST_CASE("a region that goes while it is sent is a local error, and the peer gets no message")
+TEST_CASE("a send fails locally and delivers no message when its region is deregistered meanwhile")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  // The last frame meets no receive, so that it has to come again, whatever had left before.
+  // The last frame finds no receive and must be repeated, regardless of the frames already sent.
   pair_options o;
   o.rnr_timer = 20; // 10 ms
   connected c(o);
@@ -233,7 +233,7 @@ TEST_CASE("a region that goes while it is sent is a local error, and the peer ge
   check_flushed(c.b.received(), {7});
   check_ended(c.b);
   CHECK_FALSE(c.far.has_event());
-  // What came is the beginning of the message and nothing else.
+  // The target contains only the beginning of the message.
   const auto& bytes = into.bytes();
   const auto end = std::find(bytes.begin(), bytes.end(), kept_byte);
   CHECK(end - bytes.begin() <= 2 * segment_bytes);

@@ -21,11 +21,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// Two processes where two hosts would be.
+// Two processes that represent two hosts.
 
 namespace test {
 
-/// Names go over a socket pair, as programs exchange them out of band.
+/// Exchanges names over a socket pair, like programs that exchange them out of band.
 class out_of_band
 {
 public:
@@ -55,7 +55,7 @@ private:
   int fd_;
 };
 
-/// Runs `body` in a child. It is forked before this process has opened a device.
+/// Runs `body` in a child that is forked before this process opens a device.
 template <class Body>
 class child
 {
@@ -101,7 +101,7 @@ public:
     ::kill(pid_, SIGKILL);
     ::waitpid(std::exchange(pid_, 0), nullptr, 0);
   }
-  /// Until it has stopped.
+  /// Stops the child and waits until it has stopped.
   void stop()
   {
     ::kill(pid_, SIGSTOP);

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Two processes where two hosts would be.
+// Tests two processes that represent two hosts.
 
 #include "software/verbs_processes.hpp"
 
@@ -19,7 +19,7 @@
 
 using namespace test;
 
-TEST_CASE("two processes exchange messages and reach into each other's memory")
+TEST_CASE("two processes exchange messages and access each other's memory")
 {
   const unsigned rounds = emulated() ? 50 : 500;
   constexpr std::size_t size = 100'000;
@@ -55,7 +55,7 @@ TEST_CASE("two processes exchange messages and reach into each other's memory")
   {
     REQUIRE(e.receive(0, small.sge()) == 0);
     REQUIRE(e.read(1, m.sge(), peer.address, peer.key) == 0);
-    // Fenced: what is written is what was read.
+    // Fenced: writes the data of the read.
     REQUIRE(e.write(2, m.sge(), peer.address, peer.key, IBV_SEND_FENCE) == 0);
     REQUIRE(e.send(3, small.sge()) == 0);
     for (std::uint64_t id : {1u, 2u, 3u})
@@ -71,7 +71,7 @@ TEST_CASE("two processes exchange messages and reach into each other's memory")
   CHECK(other.succeeded());
 }
 
-TEST_CASE("a peer that is killed ends what is outstanding with an exceeded retry counter")
+TEST_CASE("outstanding requests fail with RETRY_EXC_ERR when the peer is killed")
 {
   child other(
     [](const out_of_band& line)
@@ -81,7 +81,7 @@ TEST_CASE("a peer that is killed ends what is outstanding with an exceeded retry
       memory m(d, 8);
       connect_to(e, line.exchange(e.name(m)));
       line.meet();
-      line.meet(); // never
+      line.meet(); // never returns
       return true;
     });
   verbs_device d;
@@ -93,7 +93,7 @@ TEST_CASE("a peer that is killed ends what is outstanding with an exceeded retry
   other.line().meet();
   for (unsigned i = 0; i < 3; ++i)
     REQUIRE(e.receive(10 + i, m.sge()) == 0);
-  REQUIRE(e.send(1, m.sge()) == 0); // finds no receive, for ever
+  REQUIRE(e.send(1, m.sge()) == 0); // never finds a receive
   REQUIRE(e.send(2, m.sge()) == 0);
   other.kill();
   const ibv_wc wc = e.sent().next();
@@ -104,7 +104,7 @@ TEST_CASE("a peer that is killed ends what is outstanding with an exceeded retry
     CHECK(e.received().next().wr_id == 10 + i);
 }
 
-TEST_CASE("a peer that stops is given up when it has been silent for too long")
+TEST_CASE("a request fails with RETRY_EXC_ERR when the peer has been stopped for too long")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   child other(
@@ -133,7 +133,7 @@ TEST_CASE("a peer that stops is given up when it has been silent for too long")
   REQUIRE(until(
     [&]
     {
-      // Until it has stopped, it answers. (Where it shares its memory, a write would not need it.)
+      // It answers until it has stopped. (With shared memory, a write would not need an answer.)
       if (e.state() == IBV_QPS_ERR)
         return true;
       (void)e.send(1, m.sge());
@@ -142,7 +142,7 @@ TEST_CASE("a peer that stops is given up when it has been silent for too long")
     }));
 }
 
-TEST_CASE("eight processes talk to one at once, and count in its memory")
+TEST_CASE("eight processes can send to one process and count in its memory concurrently")
 {
   constexpr unsigned processes = 8;
   constexpr unsigned rounds = 20;
@@ -162,7 +162,7 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
     bool good = true;
     for (unsigned i = 0; i < rounds && good; ++i)
     {
-      // A message of its own, which comes back as it was.
+      // An individual message, which must come back unchanged.
       const auto text = static_cast<std::uint8_t>(random());
       out.fill(text);
       request add(IBV_WR_ATOMIC_FETCH_AND_ADD, {count.sge()}, 1);
@@ -174,16 +174,16 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
     line.meet();
     return good;
   };
-  // All of them before this process opens a device.
+  // All children are forked before this process opens a device.
   std::vector<std::unique_ptr<child<decltype(talk)>>> others;
   for (unsigned i = 0; i < processes; ++i)
     others.push_back(std::make_unique<child<decltype(talk)>>(talk));
 
   verbs_device d;
   memory count(d, 8);
-  struct progress_target
+  struct served_client
   {
-    explicit progress_target(const verbs_device& on)
+    explicit served_client(const verbs_device& on)
       : e(on)
       , text(on, size)
     {
@@ -192,11 +192,11 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
     memory text;
     unsigned answered = 0;
   };
-  std::vector<std::unique_ptr<progress_target>> progress_targets;
+  std::vector<std::unique_ptr<served_client>> clients;
   for (unsigned i = 0; i < processes; ++i)
   {
-    progress_targets.push_back(std::make_unique<progress_target>(d));
-    progress_target& s = *progress_targets.back();
+    clients.push_back(std::make_unique<served_client>(d));
+    served_client& s = *clients.back();
     connect_to(s.e, others[i]->line().exchange(s.e.name(count)));
     REQUIRE(s.e.receive(0, s.text.sge()) == 0);
   }
@@ -205,27 +205,28 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
   unsigned left = processes * rounds;
   const auto serve = [&]
   {
-    for (const auto& each : progress_targets)
+    for (const auto& each : clients)
     {
       const auto wc = each->e.received().poll();
       if (!wc)
         continue;
       REQUIRE(wc->status == IBV_WC_SUCCESS);
       REQUIRE(wc->byte_len == size);
-      // Sent back from where it came to: no receive is posted there meanwhile.
+      // Sent from the receive buffer: no receive is posted meanwhile.
       REQUIRE(each->e.send(1, each->text.sge()) == 0);
       REQUIRE(each->e.sent().next().status == IBV_WC_SUCCESS);
-      REQUIRE(each->e.receive(0, each->text.sge()) == 0); // until then, the next message waits
+      REQUIRE(each->e.receive(0, each->text.sge())
+        == 0); // the next message waits until this receive is posted
       ++each->answered;
       --left;
       return true;
     }
     return false;
   };
-  // Each answer gets all the patience there is.
+  // Each answer has the full time limit.
   while (left != 0)
     REQUIRE(until(serve));
-  for (const auto& each : progress_targets)
+  for (const auto& each : clients)
     CHECK(each->answered == rounds);
   CHECK(*count.word() == processes * rounds);
   for (const auto& each : others)
@@ -234,7 +235,7 @@ TEST_CASE("eight processes talk to one at once, and count in its memory")
     CHECK(each->succeeded());
 }
 
-TEST_CASE("a program that polled for long and then waits is told of a peer that has stopped")
+TEST_CASE("a waiting program that polled before receives the event when its peer stops")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   child other(
@@ -245,7 +246,7 @@ TEST_CASE("a program that polled for long and then waits is told of a peer that 
       memory m(d, 8);
       connect_to(e, line.exchange(e.name(m)));
       line.meet();
-      line.meet(); // stopped by then
+      line.meet(); // stopped before
       return true;
     });
   rdma::software::device_settings quick;
@@ -262,7 +263,7 @@ TEST_CASE("a program that polled for long and then waits is told of a peer that 
     const end_name peer = other.line().exchange(e.name(m));
     connect_to(e, peer);
     other.line().meet();
-    // Many times as long as the device waits for a silent peer, so that its alarms come and go.
+    // Many times the device's limit for a silent peer, so that its timers are set and expire.
     const auto end = std::chrono::steady_clock::now() + 15 * quick.retry_time_min;
     while (std::chrono::steady_clock::now() < end)
     {
@@ -271,7 +272,7 @@ TEST_CASE("a program that polled for long and then waits is told of a peer that 
     }
     other.stop();
     REQUIRE(d.context()->ops.req_notify_cq(e.sent().get(), 0) == 0);
-    REQUIRE(e.send(2, m.sge()) == 0); // a write may need nothing of a peer on the same host
+    REQUIRE(e.send(2, m.sge()) == 0); // a write may not need the peer on the same host
     pollfd p{channel->fd, POLLIN, 0};
     constexpr std::chrono::milliseconds limit = patience;
     REQUIRE(::poll(&p, 1, static_cast<int>(limit.count())) == 1);

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The states of a queue pair, what each permits, full queues, and objects that are still in use.
+// Tests the states of a queue pair, full queues, and objects that are in use.
 
 #include "software/verbs_fixture.hpp"
 
@@ -14,7 +14,7 @@
 
 using namespace test;
 
-TEST_CASE("a queue pair goes from state to state with what each needs and nothing else")
+TEST_CASE("a queue pair changes its state only with the required attributes")
 {
   verbs_device d;
   endpoint a(d);
@@ -26,7 +26,7 @@ TEST_CASE("a queue pair goes from state to state with what each needs and nothin
   CHECK(a.receive(1, m.sge()) == EINVAL);
   CHECK(a.to_ready_to_receive(b) == EINVAL);
   CHECK(a.to(IBV_QPS_RTS) == EINVAL);
-  CHECK(a.to(IBV_QPS_INIT) == EINVAL); // attributes are missing
+  CHECK(a.to(IBV_QPS_INIT) == EINVAL); // missing attributes
   CHECK(a.to(IBV_QPS_SQD) == EINVAL);
 
   REQUIRE(a.to_init() == 0);
@@ -77,7 +77,7 @@ TEST_CASE("a queue pair goes from state to state with what each needs and nothin
   REQUIRE(a.to_init() == 0);
 }
 
-TEST_CASE("a path needs a global route, a port and a peer other than itself")
+TEST_CASE("RTR requires a global route, a port and a peer other than the queue pair itself")
 {
   BOOST_RDMA_TEST_NEEDS(argument_checks);
   verbs_device d;
@@ -107,7 +107,7 @@ TEST_CASE("a path needs a global route, a port and a peer other than itself")
   CHECK(a.modify(attr, mask) == 0);
 }
 
-TEST_CASE("in the error state everything posted is flushed, in order")
+TEST_CASE("all requests are flushed in order in the error state")
 {
   connected c;
   memory m(c.near, 8);
@@ -135,7 +135,7 @@ TEST_CASE("in the error state everything posted is flushed, in order")
   }
 }
 
-TEST_CASE("reset forgets work and completions, and the queue pair connects again")
+TEST_CASE("a reset discards requests and completions and the queue pair can connect again")
 {
   connected c;
   memory near(c.near, 8);
@@ -146,7 +146,7 @@ TEST_CASE("reset forgets work and completions, and the queue pair connects again
     REQUIRE(c.b.receive(2, far.sge()) == 0);
     REQUIRE(c.a.send(1, near.sge()) == 0);
     CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
-    // The receive has completed and is not polled; the second is still posted.
+    // The completion of the first receive is not polled; the second receive is still posted.
     REQUIRE(c.a.to(IBV_QPS_RESET) == 0);
     REQUIRE(c.b.to(IBV_QPS_RESET) == 0);
     if (!has(feature::reset_forgets))
@@ -156,7 +156,7 @@ TEST_CASE("reset forgets work and completions, and the queue pair connects again
   }
 }
 
-TEST_CASE("a drained send queue begins nothing new, tells when it is empty, and goes on")
+TEST_CASE("a drained send queue starts no request, raises an event when it is empty and resumes")
 {
   connected c;
   memory near(c.near, 2'000'000);
@@ -181,7 +181,7 @@ TEST_CASE("a drained send queue begins nothing new, tells when it is empty, and 
   CHECK(c.a.sent().next().wr_id == 2);
 }
 
-TEST_CASE("the first message to a queue pair that is not in RTS is an event")
+TEST_CASE("the first message to a queue pair before RTS raises COMM_EST")
 {
   BOOST_RDMA_TEST_NEEDS(affiliated_events);
   verbs_device near;
@@ -202,7 +202,7 @@ TEST_CASE("the first message to a queue pair that is not in RTS is an event")
   CHECK(a.sent().next().status == IBV_WC_SUCCESS);
 }
 
-TEST_CASE("full queues refuse what is posted and name it")
+TEST_CASE("a full queue refuses further requests and returns the first refused one")
 {
   pair_options o;
   o.depth = 3;
@@ -234,7 +234,7 @@ TEST_CASE("full queues refuse what is posted and name it")
   CHECK(c.a.send(9, m.sge()) == 0);
 }
 
-TEST_CASE("requests that are not valid are refused when they are posted")
+TEST_CASE("invalid requests are refused when they are posted")
 {
   BOOST_RDMA_TEST_NEEDS(argument_checks);
   connected c;
@@ -248,7 +248,7 @@ TEST_CASE("requests that are not valid are refused when they are posted")
   CHECK(c.a.receive(1, std::vector<ibv_sge>(c.a.options().elements + 1, m.sge())) == EINVAL);
 }
 
-TEST_CASE("a completion queue that overruns is broken, and so are its queue pairs")
+TEST_CASE("a completion queue overrun raises an event and ends its queue pairs")
 {
   BOOST_RDMA_TEST_NEEDS(affiliated_events);
   pair_options o;
@@ -263,7 +263,7 @@ TEST_CASE("a completion queue that overruns is broken, and so are its queue pair
   CHECK(c.a.state() == IBV_QPS_ERR);
 }
 
-TEST_CASE("objects in use are not destroyed, and limits are kept")
+TEST_CASE("objects in use cannot be destroyed and the device's limits apply")
 {
   verbs_device d;
   const auto& api = d.api();
@@ -275,7 +275,7 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
     memory m(d, 8);
     CHECK(api.dealloc_pd(d.pd()) == EBUSY);
     CHECK(api.destroy_cq(a.sent().get()) == EBUSY);
-    if (has(feature::software_device)) // libibverbs closes it whatever there is
+    if (has(feature::software_device)) // libibverbs closes it in any case
       CHECK(api.close_device(d.context()) != 0);
   }
   CHECK(api.create_cq(d.context(), 0, nullptr, nullptr, 0) == nullptr);
@@ -285,7 +285,7 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
   CHECK(cq.get()->cqe >= 100);
   ibv_qp_init_attr init{};
   init.send_cq = init.recv_cq = cq.get();
-  if (has(feature::software_device)) // others may have it
+  if (has(feature::software_device)) // other devices may support it
   {
     init.qp_type = IBV_QPT_RAW_PACKET;
     CHECK(api.create_qp(d.pd(), &init) == nullptr);
@@ -304,7 +304,7 @@ TEST_CASE("objects in use are not destroyed, and limits are kept")
   CHECK(errno == EINVAL);
 }
 
-TEST_CASE("a device that is abandoned reaches no memory any more, and its objects can go")
+TEST_CASE("an abandoned device accesses no memory and its objects can be destroyed")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device near;
@@ -326,12 +326,12 @@ TEST_CASE("a device that is abandoned reaches no memory any more, and its object
     CHECK(b.received().poll() == std::nullopt);
     CHECK(far.api().alloc_pd(far.context()) == nullptr);
     REQUIRE(a.write(2, m.sge(), into.address(), into.key()) == 0);
-    CHECK(a.sent().next().status == IBV_WC_RETRY_EXC_ERR); // as for any peer that is gone
+    CHECK(a.sent().next().status == IBV_WC_RETRY_EXC_ERR); // as for any peer that was destroyed
     CHECK(into.holds(kept_byte));
   }
 }
 
-TEST_CASE("the device has a GUID that is its own, the same wherever it is asked for")
+TEST_CASE("the device's GUID is locally administered and the same in every query")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device d;
@@ -342,10 +342,10 @@ TEST_CASE("the device has a GUID that is its own, the same wherever it is asked 
   CHECK(attributes.sys_image_guid == guid);
   unsigned char bytes[sizeof guid];
   std::memcpy(bytes, &guid, sizeof guid);
-  CHECK((bytes[0] & 0x03) == 0x02); // locally administered, of one device: zero is neither
+  CHECK((bytes[0] & 0x03) == 0x02); // locally administered and unicast, which excludes zero
 }
 
-TEST_CASE("many devices are open at once, each with a port and keys of its own")
+TEST_CASE("many devices can be open at once with their own ports and keys")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   std::vector<std::unique_ptr<verbs_device>> devices;
@@ -362,7 +362,7 @@ TEST_CASE("many devices are open at once, each with a port and keys of its own")
   CHECK(a.sent().next().status == IBV_WC_SUCCESS);
 }
 
-TEST_CASE("the device lists its addresses, loopback first")
+TEST_CASE("the device lists its addresses with loopback first")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const auto& api = rdma::software::api();

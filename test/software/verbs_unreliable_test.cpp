@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Unreliable connections (IBA 9.8): nobody answers, nothing is repeated, and what fails fails in
-// silence.
+// Tests unreliable connections (IBA 9.8): there are no acknowledgements and no retries, and
+// failures are silent.
 
 #include "software/stranger.hpp"
 #include "software/verbs_failure.hpp"
@@ -25,7 +25,8 @@ pair_options unreliable()
   return o;
 }
 
-// As programs watch what a NIC writes to; the thread sanitizer takes it for what it is.
+// Reads memory that the device is writing, like programs that poll memory. TSan would report this
+// race.
 __attribute__((no_sanitize("thread"))) bool has_arrived(const memory& in, std::size_t at)
 {
   return *reinterpret_cast<const volatile std::uint8_t*>(in.address(at)) == sent_byte;
@@ -43,7 +44,7 @@ struct unreliable_scene
     far.fill(kept_byte);
   }
 
-  /// A message gets through: all that was sent before it has come to its end at the peer.
+  /// Checks that a message arrives, so the peer has processed all earlier ones.
   void check_alive()
   {
     REQUIRE(c.b.receive(999, far.sge(0, 16)) == 0);
@@ -66,9 +67,9 @@ struct unreliable_scene
 
 } // namespace
 
-TEST_CASE("unreliable connections carry sends and writes of any size, in order")
+TEST_CASE("unreliable connections deliver sends and writes of any size in order")
 {
-  BOOST_RDMA_TEST_NEEDS(software_device); // others lose some of this when they are busy
+  BOOST_RDMA_TEST_NEEDS(software_device); // other devices lose some messages under load
   unreliable_scene s;
   REQUIRE(s.c.b.receive(1, s.far.sge(0, 600'000)) == 0);
   REQUIRE(s.c.b.receive(2, s.far.sge(700'000, 16)) == 0);
@@ -100,7 +101,7 @@ TEST_CASE("unreliable connections carry sends and writes of any size, in order")
   CHECK(s.far.holds(sent_byte, 1'030'000, 8));
 }
 
-TEST_CASE("reads, atomics and invalidation are no requests of an unreliable connection")
+TEST_CASE("unreliable connections refuse reads, atomics and invalidation")
 {
   BOOST_RDMA_TEST_NEEDS(argument_checks);
   unreliable_scene s;
@@ -112,7 +113,7 @@ TEST_CASE("reads, atomics and invalidation are no requests of an unreliable conn
   s.check_alive();
 }
 
-TEST_CASE("an unreliable connection asks for its own attributes and for no others")
+TEST_CASE("unreliable connections require their own attributes and refuse others")
 {
   BOOST_RDMA_TEST_NEEDS(argument_checks);
   verbs_device device;
@@ -139,7 +140,7 @@ TEST_CASE("an unreliable connection asks for its own attributes and for no other
   CHECK(e.state() == IBV_QPS_RTS);
 }
 
-TEST_CASE("an unreliable message that meets no receive vanishes")
+TEST_CASE("an unreliable message is lost when it finds no receive")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   unreliable_scene s;
@@ -147,11 +148,11 @@ TEST_CASE("an unreliable message that meets no receive vanishes")
   {
     REQUIRE(s.c.a.send(1, s.near.sge(0, 64)) == 0);
   }
-  SECTION("none for a message of many frames")
+  SECTION("no receive for a message of many frames")
   {
     REQUIRE(s.c.a.send(1, s.near.sge(0, 900'000)) == 0);
   }
-  SECTION("none for a write's immediate data")
+  SECTION("no receive for the immediate data of a write")
   {
     request write(IBV_WR_RDMA_WRITE_WITH_IMM, {s.near.sge(0, 600'000)}, 1);
     REQUIRE(s.c.a.post(write.remote(s.far.address(64), s.far.key()).wr) == 0);
@@ -159,7 +160,7 @@ TEST_CASE("an unreliable message that meets no receive vanishes")
   ibv_wc wc = s.c.a.sent().next();
   CHECK(wc.wr_id == 1);
   CHECK(wc.status == IBV_WC_SUCCESS);
-  // It is held for a moment, and what comes behind it waits for that.
+  // The device holds it for a moment, and later messages wait.
   request late(IBV_WR_RDMA_WRITE, {s.near.sge(0, 8)}, 2);
   REQUIRE(s.c.a.post(late.remote(s.far.address(1'000'000), s.far.key()).wr) == 0);
   REQUIRE(until(
@@ -174,11 +175,10 @@ TEST_CASE("an unreliable message that meets no receive vanishes")
     CHECK(s.c.far.event() == IBV_EVENT_COMM_EST);
 }
 
-TEST_CASE(
-  "an unreliable message that is too long for its receive leaves the receive to the next one")
+TEST_CASE("an unreliable message that is too long leaves the receive for the next message")
 {
-  BOOST_RDMA_TEST_NEEDS(
-    software_device); // others complete it with an error (IBA 9.9.3 leaves classes D and E)
+  BOOST_RDMA_TEST_NEEDS(software_device); // other devices complete it with an error (IBA 9.9.3
+                                          // permits it: classes D and E)
   unreliable_scene s;
   const std::size_t size = GENERATE(17u, 700'000u);
   REQUIRE(s.c.b.receive(1, s.far.sge(0, 16)) == 0);
@@ -193,7 +193,7 @@ TEST_CASE(
   s.check_alive();
 }
 
-TEST_CASE("an unreliable write that is not permitted vanishes, and touches nothing")
+TEST_CASE("an unreliable write without a right is lost and changes no memory")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   unreliable_scene s;
@@ -214,8 +214,7 @@ TEST_CASE("an unreliable write that is not permitted vanishes, and touches nothi
   CHECK(s.far.holds(kept_byte, 16));
 }
 
-TEST_CASE("a request of its own that is wrong ends an unreliable queue pair's sending, until it is "
-          "taken up again")
+TEST_CASE("an invalid request stops sending of an unreliable queue pair until it is set to RTS")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   unreliable_scene s;
@@ -227,7 +226,7 @@ TEST_CASE("a request of its own that is wrong ends an unreliable queue pair's se
   CHECK(s.c.a.state() == IBV_QPS_SQE);
   REQUIRE(s.c.a.send(2, s.near.sge(0, 64)) == 0);
   CHECK(s.c.a.sent().next().status == IBV_WC_WR_FLUSH_ERR);
-  // Its receiving goes on.
+  // Its receive queue still works.
   REQUIRE(s.c.b.send(1, s.far.sge(0, 64)) == 0);
   CHECK(s.c.a.received().next().status == IBV_WC_SUCCESS);
   CHECK(s.c.b.sent().next().status == IBV_WC_SUCCESS);
@@ -239,7 +238,7 @@ TEST_CASE("a request of its own that is wrong ends an unreliable queue pair's se
   s.check_alive();
 }
 
-TEST_CASE("a receive that is wrong itself ends the unreliable queue pair that it was posted to")
+TEST_CASE("an invalid receive buffer moves the unreliable queue pair to the error state")
 {
   BOOST_RDMA_TEST_NEEDS(local_statuses);
   unreliable_scene s;
@@ -257,7 +256,7 @@ TEST_CASE("a receive that is wrong itself ends the unreliable queue pair that it
   CHECK(s.c.a.state() == IBV_QPS_RTS);
 }
 
-TEST_CASE("what is sent to an unreliable peer that is gone vanishes, until it is back")
+TEST_CASE("messages to an unreliable peer are lost until it is connected again")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   unreliable_scene s;
@@ -288,7 +287,7 @@ TEST_CASE("what is sent to an unreliable peer that is gone vanishes, until it is
   CHECK(got->status == IBV_WC_SUCCESS);
 }
 
-TEST_CASE("what is sent before an unreliable peer is ready waits for it, but not for ever")
+TEST_CASE("a message to an unreliable peer that is not ready waits for a limited time")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   rdma::software::device_settings hurried;
@@ -317,7 +316,7 @@ TEST_CASE("what is sent before an unreliable peer is ready waits for it, but not
   CHECK(a.state() == IBV_QPS_RTS);
 }
 
-TEST_CASE("frames of one service mean nothing to a queue pair of the other")
+TEST_CASE("a frame of another service moves the queue pair to the error state")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   victim v;

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Memory windows and shared receive queues.
+// Tests memory windows and shared receive queues.
 
 #include "software/verbs_failure.hpp"
 
@@ -31,7 +31,7 @@ public:
 
   ibv_mw* get() const noexcept { return mw_; }
 
-  /// Makes `r` the request that binds it.
+  /// Sets up `r` as the request that binds the window.
   request& describe(
     request& r, const memory& to, std::size_t offset, std::size_t size, unsigned access) const
   {
@@ -44,7 +44,7 @@ public:
     return r;
   }
 
-  /// Binds it on `e`, and keeps its new key.
+  /// Binds it on `e` and stores its new key.
   void bind(
     const endpoint& e, const memory& to, std::size_t offset, std::size_t size, unsigned access)
   {
@@ -63,10 +63,11 @@ private:
 
 } // namespace
 
-TEST_CASE("a type 2 window gives its queue pair's peer what it was bound for, until invalidated")
+TEST_CASE(
+  "a type 2 window exposes its bound range to its queue pair's peer until it is invalidated")
 {
   connected c;
-  failure_scene s(c.b, c.a); // the end that binds is the one to fail
+  failure_scene s(c.b, c.a); // the end that binds is the one that fails
   memory near(c.near, 64);
   memory far(c.far, 64);
   near.fill(sent_byte);
@@ -80,11 +81,11 @@ TEST_CASE("a type 2 window gives its queue pair's peer what it was bound for, un
   CHECK(far.holds(sent_byte, 16, 32));
   CHECK(far.holds(kept_byte, 48));
   s.guard(far);
-  request again(IBV_WR_BIND_MW); // bound already
+  request again(IBV_WR_BIND_MW); // already bound
   s.check(w.describe(again, far, 0, 8, IBV_ACCESS_REMOTE_READ), stayed_here(IBV_WC_MW_BIND_ERR));
 }
 
-TEST_CASE("a window is checked as a region is: bounds, rights and whose it is")
+TEST_CASE("a window is checked for bounds, rights and its queue pair")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -116,14 +117,14 @@ TEST_CASE("a window is checked as a region is: bounds, rights and whose it is")
     refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   if (what == 4)
   {
-    // Whose it is may use it.
+    // The peer of its own queue pair may use it.
     REQUIRE(its_peer.write(1, near.sge(0, 8), far.address(16), key) == 0);
     CHECK(its_peer.sent().next().status == IBV_WC_SUCCESS);
     CHECK(far.holds(sent_byte, 16, 8));
   }
 }
 
-TEST_CASE("a window is taken back by its owner or by the peer's last word")
+TEST_CASE("a window can be invalidated by its owner or by the peer's send")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -160,7 +161,7 @@ TEST_CASE("a window is taken back by its owner or by the peer's last word")
     CHECK(into.holds(sent_byte));
   }
   CHECK(far.holds(kept_byte));
-  // It may be bound anew, and the old key stays dead.
+  // It can be bound again, and the old key stays invalid.
   w.bind(c.b, far, 0, 8, IBV_ACCESS_REMOTE_WRITE);
   REQUIRE(c.a.write(1, near.sge(0, 8), far.address(), w.get()->rkey) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
@@ -171,7 +172,7 @@ TEST_CASE("a window is taken back by its owner or by the peer's last word")
   s.check(r.remote(far.address(), key), refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
 }
 
-TEST_CASE("a window that may not be bound or invalidated is an error of the work request")
+TEST_CASE("a bind or invalidation without permission fails with MW_BIND_ERR")
 {
   connected c;
   failure_scene s(c.b, c.a);
@@ -201,18 +202,18 @@ TEST_CASE("a window that may not be bound or invalidated is an error of the work
   case 2:
     w.describe(bind, far, 1, 64, IBV_ACCESS_REMOTE_WRITE);
     break;
-  case 3: // a type 2 window is not unbound by binding nothing
+  case 3: // a bind of zero bytes does not unbind a type 2 window
     w.describe(bind, far, 0, 0, IBV_ACCESS_REMOTE_WRITE);
     break;
   case 4: // a region
     invalidate.wr.invalidate_rkey = far.key();
     break;
-  case 5: // a window that is not bound
+  case 5: // an unbound window
     invalidate.wr.invalidate_rkey = w.get()->rkey;
     break;
   }
   s.check(what < 4 ? bind : invalidate, stayed_here(IBV_WC_MW_BIND_ERR));
-  // Nothing is bound, or taken away: another window finds the region as it was.
+  // No window was bound or invalidated: another window can use the region.
   endpoint e(c.far);
   endpoint its_peer(c.near);
   connect(e, its_peer);
@@ -227,7 +228,7 @@ TEST_CASE("a window that may not be bound or invalidated is an error of the work
   CHECK(far.holds(sent_byte, 0, 16));
 }
 
-TEST_CASE("invalidating a key that is no window's ends the receive and the send with errors")
+TEST_CASE("a send that invalidates a key of no window fails on both sides")
 {
   BOOST_RDMA_TEST_NEEDS(unbound_invalidation);
   connected c;
@@ -242,8 +243,8 @@ TEST_CASE("invalidating a key that is no window's ends the receive and the send 
   request r(IBV_WR_SEND_WITH_INV, {s.near.sge()});
   r.wr.invalidate_rkey = GENERATE(true, false) ? region.key() : unbound.get()->rkey;
   s.check(r, met_receive(IBV_WC_REM_INV_REQ_ERR, IBV_WC_REM_INV_REQ_ERR));
-  CHECK(into.holds(kept_byte, 64)); // what the message did not reach
-  // The region's key is as good as ever.
+  CHECK(into.holds(kept_byte, 64)); // behind the message
+  // The region's key is still valid.
   endpoint e(c.far);
   endpoint its_peer(c.near);
   connect(e, its_peer);
@@ -252,7 +253,7 @@ TEST_CASE("invalidating a key that is no window's ends the receive and the send 
   CHECK(region.holds(sent_byte));
 }
 
-TEST_CASE("a type 1 window is bound by its own verb, for every queue pair of the domain")
+TEST_CASE("a type 1 window is bound by ibv_bind_mw for every queue pair of the domain")
 {
   connected c;
   failure_scene s(c.a, c.b);
@@ -331,7 +332,7 @@ private:
 
 } // namespace
 
-TEST_CASE("queue pairs take receives from their shared queue, which tells when it runs low")
+TEST_CASE("queue pairs consume receives of their shared queue, which raises an event at its limit")
 {
   verbs_device near;
   verbs_device far;
@@ -370,17 +371,17 @@ TEST_CASE("queue pairs take receives from their shared queue, which tells when i
     CHECK(into.holds(sent_byte, 0, (i + 1) * 8));
     CHECK(into.holds(kept_byte, (i + 1) * 8));
     CHECK(a.sent().next().status == IBV_WC_SUCCESS);
-    if (i < 2 || has(feature::affiliated_events)) // else it may come a little later
+    if (i < 2 || has(feature::affiliated_events)) // other devices may raise it later
       CHECK(far.has_event() == (i >= 2));
   }
   CHECK(far.event() == IBV_EVENT_SRQ_LIMIT_REACHED);
-  CHECK_FALSE(far.has_event()); // once
+  CHECK_FALSE(far.has_event()); // only once
   ibv_srq_attr attr{};
   REQUIRE(far.api().query_srq(q.get(), &attr) == 0);
   if (has(feature::exact_depths))
     CHECK(attr.max_wr == 8);
   CHECK(attr.srq_limit == 0);
-  // The shared receives stay when a queue pair fails.
+  // The shared receives stay posted when a queue pair fails.
   REQUIRE(b1.to(IBV_QPS_ERR) == 0);
   if (has(feature::affiliated_events))
     CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -391,7 +392,7 @@ TEST_CASE("queue pairs take receives from their shared queue, which tells when i
   CHECK(into.holds(kept_byte, 5 * 8));
 }
 
-TEST_CASE("a message waits for a receive in the shared queue")
+TEST_CASE("a message waits until the shared queue has a receive")
 {
   verbs_device near;
   verbs_device far;
@@ -422,13 +423,13 @@ TEST_CASE("a message waits for a receive in the shared queue")
     const ibv_wc wc = ends[2 * i + 1]->received().next();
     CHECK(wc.status == IBV_WC_SUCCESS);
     CHECK(wc.byte_len == 8);
-    REQUIRE(wc.wr_id < 3); // whichever receive it found
+    REQUIRE(wc.wr_id < 3); // any of the receives
     CHECK(into.holds(static_cast<std::uint8_t>(sent_byte + i), wc.wr_id * 8, 8));
     CHECK(ends[2 * i]->sent().next().status == IBV_WC_SUCCESS);
   }
 }
 
-TEST_CASE("a receive of the shared queue that is too small ends one queue pair, and no other")
+TEST_CASE("a shared receive that is too small ends only the queue pair that used it")
 {
   verbs_device near;
   verbs_device far;
@@ -454,7 +455,7 @@ TEST_CASE("a receive of the shared queue that is too small ends one queue pair, 
   CHECK(until([&] { return b1.state() == IBV_QPS_ERR; }));
   if (has(feature::affiliated_events))
     CHECK(far.event() == IBV_EVENT_QP_LAST_WQE_REACHED);
-  CHECK_FALSE(b1.received().poll()); // the other receive is not this queue pair's to flush
+  CHECK_FALSE(b1.received().poll()); // the queue pair must not flush the other shared receive
   CHECK(into.holds(kept_byte));
   REQUIRE(a2.send(2, from.sge(0, 32)) == 0);
   const ibv_wc wc = b2.received().next();
