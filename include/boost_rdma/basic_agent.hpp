@@ -39,9 +39,9 @@ namespace rdma {
  *
  * The agent keeps io_context::run() from returning while its operations are outstanding, and while
  * memory of this side is lent or leased to the peer. At other times it receives the peer's
- * notifications (memory that the peer lends or takes back) only while another operation is
- * outstanding on the completion queue, such as a receive. The agent belongs to the queue pair and
- * ends with the connection. A handle may be copied and kept.
+ * notifications, such as memory that is lent or taken back, only while another operation is
+ * outstanding on the completion queue. The agent belongs to the queue pair and ends with the
+ * connection. A handle may be copied and kept.
  *
  * @par Errors
  * Every request can complete with:
@@ -367,8 +367,8 @@ public:
   /**
    * There is no time limit. Any number of waits may be outstanding; the oldest one receives the
    * next memory. Memory that is handed over while no wait is outstanding is kept, also after the
-   * end of the connection, until the queue pair and all handles of its agent are destroyed. It
-   * counts towards the quotas until then.
+   * end of the connection. It is released when the queue pair and all handles of its agent are
+   * destroyed, and counts towards the quotas until then.
    *
    * @param token A completion token for the signature below.
    *

@@ -44,10 +44,14 @@ concept plain_data =
  * (queue_pair_options::copy_max).
  *
  * @par Objects
- * as<T>() returns the beginning of the buffer as a T, as_span<T>() the whole buffer as an array of
- * T, and elements<T>(first, count) the part of the buffer that contains these elements. T is
- * trivially copyable. No object is constructed, and the program is responsible for the byte order.
- * Each function takes an error_code& as its last parameter, or throws system_error. Errors:
+ * These functions access the memory as objects:
+ * @li as<T>() returns the beginning of the buffer as a T.
+ * @li as_span<T>() returns the whole buffer as an array of T.
+ * @li elements<T>(first, count) returns the part of the buffer that contains these elements.
+ *
+ * @par
+ * T is trivially copyable. No object is constructed, and the program is responsible for the byte
+ * order. Each function takes an error_code& as its last parameter, or throws system_error. Errors:
  * @li error::wrong_size: as<T>() on fewer bytes than sizeof(T), or as_span<T>() on a size that is
  *     not a multiple of sizeof(T).
  * @li error::misaligned: as<T>() or as_span<T>() at an address that is not a multiple of
