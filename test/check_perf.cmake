@@ -17,7 +17,7 @@ if(NOT errors MATCHES "%\\]")
 endif()
 
 foreach(part IN ITEMS "processor" "wires used" "64 B send and receive" "one-sided operations" "1 MiB blocks"
-    "64 B writes" "The library without a device" "A connection that nobody uses" "Goals")
+    "64 B writes" "The library without a device" "Unused connection" "Goals")
   if(NOT output MATCHES "${part}")
     message(FATAL_ERROR "rdma_perf did not print \"${part}\": ${output}")
   endif()

@@ -5,12 +5,12 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Measures this library's operations between two processes on this machine, beside raw verbs calls
-// on the same device, plain Asio TCP, memcpy, and UCX and perftest where they are installed
+// Measures this library's operations between two processes on this machine, compared with raw verbs
+// calls on the same device, plain Asio TCP, memcpy, and UCX and perftest if they are installed
 // (doc/rdma_perf.md):
 //
-//   rdma_perf [--quick] [--wire NAMES] [--json FILE] [--svg FILE] [--hgrm DIRECTORY] [--processors
-//   CLIENT,SERVER] ...
+//   rdma_perf [--quick] [--wire NAMES] [--json FILE] [--svg FILE] [--hgrm DIRECTORY]
+//             [--processors CLIENT,SERVER] ...
 
 #include "bench/two_processes.hpp"
 #include "perf/command_line.hpp"
@@ -31,7 +31,7 @@
 
 namespace {
 
-// With all threads to come.
+// Binds this thread and all threads that it starts.
 void stay_on(unsigned processor)
 {
   cpu_set_t set;
@@ -43,7 +43,7 @@ void stay_on(unsigned processor)
 
 void on_alarm(int)
 {
-  constexpr char text[] = "\nerror: a case did not end in time\n";
+  constexpr char text[] = "\nerror: a case timed out\n";
   (void)!::write(STDERR_FILENO, text, sizeof(text) - 1);
   ::_exit(1);
 }

@@ -16,7 +16,7 @@
 namespace perf {
 namespace {
 
-// Logarithmic, from a place on the page to another.
+// Maps values to positions on the page, logarithmically.
 class scale
 {
 public:
@@ -38,7 +38,7 @@ public:
     return from_ + (std::log10(value) - low_) / (high_ - low_) * (to_ - from_);
   }
 
-  // 1, 2 and 5 of every power of ten, or only the powers where those are too many.
+  // Returns 1, 2 and 5 times each power of ten, or only the powers if there are too many.
   [[nodiscard]] std::vector<double> ticks() const
   {
     std::vector<double> all;
@@ -136,7 +136,7 @@ drawn draw(const line_chart& chart)
     }
   std::string out = title_of(chart.title);
   if (greatest == 0 || chart.x_ticks.empty())
-    return {out + text_at(left, top + 20, "nothing was measured"), top + 40};
+    return {out + text_at(left, top + 20, "no results"), top + 40};
   const scale x(chart.x_ticks.front().at, chart.x_ticks.back().at, left, right);
   const scale y(least / 1.25, greatest * 1.25, bottom, top);
   for (const tick& each : chart.x_ticks)
@@ -189,7 +189,7 @@ drawn draw(const bar_chart& chart)
   }
   std::string out = title_of(chart.title);
   if (chart.bars.empty())
-    return {out + text_at(left, top + 20, "nothing was measured"), top + 40};
+    return {out + text_at(left, top + 20, "no results"), top + 40};
   const scale x(least / 2, greatest, left, right);
   const double bottom = top + row * static_cast<double>(chart.bars.size()) + 4;
   for (const double value : x.ticks())
@@ -205,7 +205,7 @@ drawn draw(const bar_chart& chart)
     out += "<rect x=\"" + number(left) + "\" y=\"" + number(y) + "\" width=\""
       + number(x(each.value) - left) + "\" height=\"" + number(row - 5) + "\" fill=\"" + each.colour
       + "\"/>\n";
-    // From the least to the greatest of the rounds.
+    // The range from the least to the greatest round.
     out += line_from(
       x(each.least), middle, x(each.greatest), middle, "stroke=\"#1d232a\" stroke-width=\"1.4\"");
     out += text_at(std::max(x(each.value), x(each.greatest)) + 6, middle + 4, each.text);

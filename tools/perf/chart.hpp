@@ -18,12 +18,12 @@ namespace perf {
 struct series
 {
   std::string name;
-  std::string colour; ///< as SVG has them
+  std::string colour; ///< an SVG colour
   bool dashed = false;
   std::vector<std::pair<double, double>> points; ///< x, y; both greater than zero
 };
 
-/// A place on an axis that has a text.
+/// A labelled position on an axis.
 struct tick
 {
   double at = 0;
@@ -47,7 +47,7 @@ struct bar
   double value = 0;
   double least = 0; ///< of the rounds
   double greatest = 0;
-  std::string text; ///< the value, for people
+  std::string text; ///< the value as text
 };
 
 /// Bars from left to right over a logarithmic axis.
@@ -58,7 +58,7 @@ struct bar_chart
   std::vector<bar> bars;
 };
 
-/// SVG elements of a panel, and how high it is.
+/// SVG elements of a panel, and its height.
 struct drawn
 {
   std::string elements;
@@ -70,7 +70,7 @@ inline constexpr double panel_width = 780;
 drawn draw(const line_chart& chart);
 drawn draw(const bar_chart& chart);
 
-/// With the characters that XML has a meaning for written as entities.
+/// Replaces the special characters of XML by entities.
 std::string escaped(const std::string& text);
 
 } // namespace perf

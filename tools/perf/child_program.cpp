@@ -36,7 +36,7 @@ namespace {
   throw std::system_error(error, std::generic_category(), what);
 }
 
-// For as long as it lives this thread, and what it starts, stays on one processor.
+// Binds this thread and the programs that it starts to one processor during its lifetime.
 class on_processor
 {
 public:
@@ -98,7 +98,7 @@ child_program::child_program(const std::vector<std::string>& arguments,
   {
     std::vector<char*> result;
     for (const std::string& each : texts)
-      result.push_back(const_cast<char*>(each.c_str())); // as execve wants it; not written to
+      result.push_back(const_cast<char*>(each.c_str())); // execve requires char*; never written to
     result.push_back(nullptr);
     return result;
   };
@@ -112,11 +112,11 @@ child_program::child_program(const std::vector<std::string>& arguments,
   ::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDERR_FILENO);
-  // A group of its own: programs that were started through others end with them.
+  // A process group of its own, so that grandchildren are killed as well.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   ::posix_spawnattr_setpgroup(&attributes, 0);
-  // Where this process is killed, its children are to end, too (PR_SET_PDEATHSIG, for which
-  // posix_spawn has no word).
+  // If this process is killed, its children must end too (PR_SET_PDEATHSIG, which posix_spawn does
+  // not support).
   std::vector<std::string> command;
   if (!find_program("setpriv").empty())
     command = {"setpriv", "--pdeathsig", "KILL", "--"};
@@ -148,7 +148,7 @@ child_program::~child_program()
   ::close(descriptor_);
 }
 
-// False at the end of its output, or when time is up.
+// Returns false at the end of the output, or after the deadline.
 bool child_program::read_more(std::chrono::steady_clock::time_point deadline)
 {
   const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
@@ -180,7 +180,7 @@ bool child_program::wait(std::chrono::milliseconds limit)
     ;
   if (id_ > 0 && std::chrono::steady_clock::now() < deadline)
   {
-    // Its output has ended, and so has it, or will at once.
+    // The output has ended, so the process has ended or is about to.
     if (::waitpid(id_, &status_, 0) != id_)
       return false;
     id_ = -1;

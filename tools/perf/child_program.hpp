@@ -18,30 +18,32 @@
 
 namespace perf {
 
-/// Where a program of that name is (PATH); empty: nowhere.
+/// Returns the path of a program in PATH, or an empty string.
 std::string find_program(const std::string& name);
 
-/// A TCP port that nobody listened on just now.
+/// Returns a TCP port on which no program listens at the moment.
 unsigned free_port();
 
-/// Another program while it runs; killed when the object goes.
+/// A running program. The destructor kills it.
 class child_program
 {
 public:
   using variable = std::pair<std::string, std::string>;
 
-  /// Its output and errors are kept. Throws std::system_error.
-  /** @param processor To keep it on; none: where this thread may run. */
+  /// Captures its output and errors. Throws std::system_error.
+  /** @param processor The processor to bind it to; none: inherited from this thread. */
   child_program(const std::vector<std::string>& arguments, const std::vector<variable>& environment,
     std::optional<unsigned> processor);
   child_program(const child_program&) = delete;
   child_program& operator=(const child_program&) = delete;
   ~child_program();
 
-  /// Waits until the output has the text in it. False: it has ended, or time is up.
+  /// Waits until the output contains the text. Returns false if the program ends first, or after
+  /// the limit.
   bool wait_for_text(const std::string& text, std::chrono::milliseconds limit);
 
-  /// Waits until it has ended. Whether it has, with status zero, before time was up.
+  /// Waits for the end of the program. Returns true if its status is 0 and the limit was not
+  /// exceeded.
   bool wait(std::chrono::milliseconds limit);
 
   [[nodiscard]] const std::string& output() const { return output_; }

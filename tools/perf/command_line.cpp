@@ -14,7 +14,7 @@
 namespace perf {
 namespace {
 
-// The largest message that is measured.
+// The largest measured message.
 constexpr std::uint32_t size_max = 64u << 20;
 
 } // namespace
@@ -23,44 +23,47 @@ std::optional<int> command_line::parse(int argc, char** argv)
 {
   int rounds = 0;
   int milliseconds = 0;
-  CLI::App app("Measures RDMA operations between two processes on this machine, beside raw verbs "
-               "calls, plain Asio "
-               "TCP, memcpy, and UCX and perftest where they are installed.");
-  app.add_flag("--quick", measured.quick, "fewer and shorter rounds, fewer sizes");
+  CLI::App app(
+    "Measures RDMA operations between two processes on this machine, compared with raw verbs "
+    "calls, plain Asio "
+    "TCP, memcpy, and UCX and perftest if they are installed.");
+  app.add_flag("--quick", measured.quick, "run fewer and shorter rounds, and fewer sizes");
   app
     .add_option("--wire", measured.wires,
-      "wires of the software device to measure, as \"local,tcp\" (default: all that there are)")
+      "wires of the software device to measure, as \"local,tcp\" (default: all available wires)")
     ->delimiter(',');
   app.add_option("--only", measured.only,
-    "only the groups whose name has this in it: send_latency, operations, latency_by_size, "
+    "measure only the groups whose name contains this text: send_latency, operations, "
+    "latency_by_size, "
     "bandwidth_by_size, large, "
     "small, overhead, idle");
   app
     .add_option(
-      "--sizes", measured.sizes, "bytes of the messages of the sweeps, as \"64,4096,1048576\"")
+      "--sizes", measured.sizes, "message sizes of the sweeps in bytes, as \"64,4096,1048576\"")
     ->delimiter(',')
     ->check(CLI::Range(1u, size_max));
-  app.add_option("--rounds", rounds, "how often each case runs")->check(CLI::Range(1, 1000));
-  app.add_option("--milliseconds", milliseconds, "how long each time")
+  app.add_option("--rounds", rounds, "number of rounds")->check(CLI::Range(1, 1000));
+  app.add_option("--milliseconds", milliseconds, "duration of each case in a round")
     ->check(CLI::Range(1, 30'000));
   app
     .add_option("--processors", measured.processors,
-      "processors to keep the client and the server on, as \"0,1\" (default: the scheduler's "
-      "choice)")
+      "processors for the client and the server, as \"0,1\" (default: chosen by the "
+      "scheduler)")
     ->expected(2)
     ->delimiter(',');
   app.add_flag("--instructions", measured.instructions,
-    "count instructions of an operation, by callgrind (valgrind)");
-  app.add_option("--json", json_file, "write all that was measured into this file");
-  app.add_option("--svg", svg_file, "draw it into this file");
+    "count the instructions of an operation with callgrind (valgrind)");
+  app.add_option("--json", json_file, "write all results to this file");
+  app.add_option("--svg", svg_file, "draw a chart of the results to this file");
   app.add_option("--hgrm", histogram_directory,
-    "write each latency's percentile distribution into a file of this directory, as HdrHistogram's "
-    "plotters read them");
+    "write the percentile distribution of each latency to a file in this directory, in "
+    "HdrHistogram's "
+    "format");
   app.add_option("--rdma-soft", measured.rdma_soft,
-    "the launcher by which perftest sees the software device (default: tools/rdma_soft)");
+    "the launcher that runs perftest on the software device (default: tools/rdma_soft)");
   app
     .add_option(
-      "--gid-index", measured.gid_index, "perftest's -x: the GID of the device that it uses")
+      "--gid-index", measured.gid_index, "perftest's -x: the index of the GID that it uses")
     ->check(CLI::Range(0, 255));
   app.add_option("--instruction-probe", probe)->group("");
   app.add_option("--instruction-count", probe_count)->group("");

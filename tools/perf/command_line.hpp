@@ -23,11 +23,11 @@ struct command_line
   std::string svg_file;
   std::string histogram_directory;
 
-  // What --instructions runs under callgrind.
+  // The side and the count that --instructions runs under callgrind.
   std::string probe;
   std::uint64_t probe_count = 0;
 
-  /// A status for the program to end with at once, or none.
+  /// Parses the arguments. Returns a status if the program must exit with it.
   std::optional<int> parse(int argc, char** argv);
 };
 

@@ -18,15 +18,15 @@
 namespace perf {
 namespace {
 
-// Ratios, so that they hold on any machine.
+// Most goals are ratios, so that they are valid on any machine.
 constexpr double share_of_memcpy = 0.95;
 constexpr double small_writes_wanted = 10e6;
 constexpr double added_ns_max = 60;
 constexpr double perftest_latency_share = 1.10;
 constexpr double perftest_bandwidth_share = 0.95;
 constexpr double tcp_well_above = 1.5; // "well above plain Asio TCP"
-constexpr double idle_share_max =
-  0.001; // of a processor: starting and ending the wait is measured, too
+// Share of a processor. Not zero, because starting and ending the wait is measured as well.
+constexpr double idle_share_max = 0.001;
 
 class judge
 {
@@ -36,11 +36,11 @@ public:
   {
   }
 
-  // `ours` is good at `share` of `theirs` or better: below it for times, above it for rates.
+  // Met if `ours` is at most `share` times `theirs` for latencies, or at least that for rates.
   void compare(const std::string& text, const result* ours, const result* theirs, double share)
   {
     if (ours == nullptr || theirs == nullptr)
-      return unknown(text, ours == nullptr ? "this library" : "the other");
+      return unknown(text, ours == nullptr ? "this library" : "the other program");
     const bool times = ours->what.measure == measure::latency;
     const double ratio = ours->values.median() / theirs->values.median();
     const bool met = times ? ratio <= share : ratio >= share;
@@ -70,7 +70,7 @@ public:
     goals_.push_back({text, figure, met ? verdict::met : verdict::missed});
   }
 
-  // The better of those that were measured; smaller times, greater rates.
+  // Returns the better of the measured results: the smaller time or the greater rate.
   static const result* best(std::initializer_list<const result*> some)
   {
     const result* chosen = nullptr;
@@ -126,66 +126,66 @@ const result* best_large(const judge& of, const test_case& what)
 
 void local_goals(judge& of, std::size_t transport)
 {
-  of.compare("local: 64 B send/receive, one way, at most UCX posix's", best_latency(of, transport),
+  of.compare("local: 64 B send/receive, one way <= UCX posix", best_latency(of, transport),
     of.latency(small_send_ucx(transport)), 1);
-  of.compare("local: 1 MiB write, at least 0.95 of memcpy, one buffer",
+  of.compare("local: 1 MiB write, one buffer >= 0.95 memcpy",
     best_large(of, large_write(transport)), of.large(large_memory(1)), share_of_memcpy);
-  of.compare("local: 1 MiB write, at least 0.95 of memcpy, 16 buffers",
+  of.compare("local: 1 MiB write, 16 buffers >= 0.95 memcpy",
     of.large(large_write(transport, many_buffers)), of.large(large_memory(many_buffers)),
     share_of_memcpy);
-  of.compare("local: 1 MiB write, at least UCX's put", best_large(of, large_write(transport)),
+  of.compare("local: 1 MiB write >= UCX put", best_large(of, large_write(transport)),
     of.large(large_ucx(transport, operation::write)), 1);
   const auto batches = small_writes(contender::library, transport, 8, 32);
-  of.at_least("local: 64 B writes in batches, at least 10 million/s",
+  of.at_least("local: 64 B writes in batches >= 10 million/s",
     judge::best({of.small(batches), of.small(with_mode(batches, busy))}), small_writes_wanted);
 }
 
 void tcp_goals(judge& of, std::size_t transport)
 {
-  of.compare("tcp: 64 B send/receive, one way, at most UCX tcp's", best_latency(of, transport),
+  of.compare("tcp: 64 B send/receive, one way <= UCX tcp", best_latency(of, transport),
     of.latency(small_send_ucx(transport)), 1);
   const result* best =
     judge::best({best_large(of, large_send(transport)), best_large(of, large_write(transport))});
-  of.compare("tcp: 1 MiB transfers, at least UCX tcp's tagged ones", best,
+  of.compare("tcp: 1 MiB transfers >= UCX tcp tagged", best,
     of.large(large_ucx(transport, operation::send)), 1);
   of.compare(
-    "tcp: 1 MiB transfers, 1.5 times plain Asio TCP", best, of.large(large_tcp()), tcp_well_above);
+    "tcp: 1 MiB transfers >= 1.5 plain Asio TCP", best, of.large(large_tcp()), tcp_well_above);
 }
 
 void event_goals(judge& of)
 {
   for (std::size_t i = 0; i < transports().size(); ++i)
-    of.compare(transports()[i].name + ": event mode, 64 B one way, at most Asio TCP's",
+    of.compare(transports()[i].name + ": event mode, 64 B one way <= Asio TCP",
       of.latency(small_send(i, rdma::completion_mode::event)), of.latency(small_send_tcp()), 1);
   for (const idleness& each : of.all().idle)
   {
     if (each.name == "Asio TCP")
       continue;
     const double most = std::max(each.client_cpu_us, each.server_cpu_us);
-    of.add(each.name + ": event mode, idle: no processor time (below 0.1 %)",
+    of.add(each.name + ": event mode, idle processor time < 0.1 %",
       fixed(most, 0) + " us in " + fixed(each.seconds, 2) + " s",
       most < idle_share_max * each.seconds * 1e6);
   }
 }
 
-// Only where perftest could run.
+// Only if perftest was able to run.
 void perftest_goals(judge& of)
 {
   if (const result* theirs = of.all().find("perftest_latency", perftest_send(contender::perftest)))
-    of.compare("64 B send, one way, at most 1.10 of ib_send_lat",
+    of.compare("64 B send, one way <= 1.10 ib_send_lat",
       of.all().find("perftest_latency", perftest_send(contender::library)), theirs,
       perftest_latency_share);
   if (const result* theirs =
         of.all().find("perftest_bandwidth", perftest_write(contender::perftest)))
-    of.compare("64 KiB writes, at least 0.95 of ib_write_bw",
+    of.compare("64 KiB writes >= 0.95 ib_write_bw",
       of.all().find("perftest_bandwidth", perftest_write(contender::library)), theirs,
       perftest_bandwidth_share);
 }
 
 void overhead_goals(judge& of)
 {
-  const std::string time = "the library over raw verbs: at most 60 ns an operation";
-  const std::string heap = "the library: no heap allocation";
+  const std::string time = "library overhead over raw verbs <= 60 ns per operation";
+  const std::string heap = "library: no heap allocation";
   const auto& found = of.all().overhead;
   if (!found)
   {
@@ -199,7 +199,7 @@ void overhead_goals(judge& of)
       ", " + fixed(*found->library_instructions - *found->raw_instructions, 0) + " instructions";
   for (std::size_t i = 0; i < transports().size(); ++i)
   {
-    // The same on the device itself, where its own changes are part of the difference.
+    // The same difference on the device itself. It includes changes in the behaviour of the device.
     const auto writes = [&of, i](contender who)
     { return of.small(with_mode(small_writes(who, i, 64, 1), busy)); };
     const result* ours = writes(contender::library);
@@ -224,7 +224,7 @@ std::vector<goal> goals_of(const report& all)
       tcp_goals(of, i);
   if (transports().front().software
     && std::ranges::find(transports(), "local", &transport::name) == transports().end())
-    of.unknown("local: 64 B one way, 1 MiB writes, 64 B writes a second", "no wire \"local\"");
+    of.unknown("local: 64 B one way, 1 MiB writes, 64 B writes per second", "no wire \"local\"");
   event_goals(of);
   perftest_goals(of);
   overhead_goals(of);

@@ -14,8 +14,8 @@
 
 namespace perf {
 
-/// Where this library's goals of speed stand in this run. One whose figures were not measured says
-/// so.
+/// Compares this run with the library's performance goals. A goal without measured figures reports
+/// that.
 std::vector<goal> goals_of(const report& all);
 
 } // namespace perf

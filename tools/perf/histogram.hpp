@@ -21,17 +21,17 @@
 
 namespace perf {
 
-/// Counts of nanoseconds in HdrHistogram's buckets, with three significant digits.
+/// Counts nanoseconds in the buckets of HdrHistogram, with three significant digits.
 /**
- * Code of our own because Debian has HdrHistogram for Java and Go only, and what it takes is short:
- * buckets that double in width, each cut into so many equal ones that a value is off by a
- * thousandth at most. Memory is fixed when the object is made; recording neither allocates nor
- * loops. print() writes the text that HdrHistogram's plotters read (.hgrm).
+ * Implemented here because Debian has HdrHistogram for Java and Go only. Buckets double in width,
+ * and each is cut into so many equal parts that the error is at most a thousandth. The constructor
+ * allocates all memory; recording neither allocates nor loops. print() writes the format of
+ * HdrHistogram's plotters (.hgrm).
  */
 class histogram
 {
 public:
-  /// Values beyond are counted as this one: far longer than anything is waited for here.
+  /// Larger values are counted as this one.
   static constexpr std::uint64_t value_max = std::uint64_t{3600} * 1'000'000'000;
 
   histogram()
@@ -69,12 +69,12 @@ public:
   [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
   [[nodiscard]] std::uint64_t min() const noexcept { return total_ == 0 ? 0 : min_; }
 
-  /// The greatest value that cannot be told from the one which this many of a hundred values do not
-  /// exceed; 0 without any.
+  /// Returns the value that this percentage of the values does not exceed, rounded up to the
+  /// resolution of its bucket; 0 if there are none.
   [[nodiscard]] std::uint64_t at_percentile(double percentile) const noexcept
   {
     const double wanted = std::clamp(percentile, 0.0, 100.0) / 100 * static_cast<double>(total_);
-    // Rounded to the nearest count, as HdrHistogram does, and at least one.
+    // Rounded to the nearest count, like HdrHistogram, and at least one.
     const auto rank = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(wanted + 0.5));
     std::uint64_t seen = 0;
     for (std::size_t i = 0; i < counts_.size() && total_ != 0; ++i)
@@ -100,9 +100,9 @@ public:
     return total_ == 0 ? 0 : std::sqrt(sum / static_cast<double>(total_));
   }
 
-  /// The percentile distribution as HdrHistogram's own programs print it, in units of `unit`
-  /// nanoseconds.
-  /** Five lines each time that the distance to 100 % halves. */
+  /// Returns the percentile distribution in the format of HdrHistogram's programs, in units of
+  /// `unit` nanoseconds.
+  /** Five lines each time the distance to 100 % halves. */
   [[nodiscard]] std::string print(double unit = 1000) const
   {
     constexpr double lines_each_half = 5;
@@ -137,12 +137,12 @@ public:
   }
 
 private:
-  // 10^3 values must be told apart in the upper half of each bucket's sub-buckets, of which there
-  // are a power of two.
+  // 10^3 values must be distinguishable in the upper half of a bucket, whose number of parts is a
+  // power of two.
   static constexpr int half_bits = 10;
   static constexpr std::uint64_t half = std::uint64_t{1} << half_bits;
 
-  // The first 2 * half values have a place each; from there on every doubling has `half` places.
+  // The first 2 * half values have one entry each. From there, each doubling has `half` entries.
   static constexpr std::size_t index_of(std::uint64_t value) noexcept
   {
     const int bucket = std::bit_width(value | (2 * half - 1)) - half_bits - 1;

@@ -33,15 +33,15 @@ double cpu_us()
   return static_cast<double>(now.tv_sec) * 1e6 + static_cast<double>(now.tv_nsec) / 1e3;
 }
 
-// The processor time that this process takes while the io_context waits. The first quarter is not
-// counted: what was busy may look about for a moment before it sleeps.
+// Returns the processor time of this process while the io_context waits. The first quarter is not
+// measured: after activity, the library may poll briefly before it sleeps.
 double wait_with(asio::io_context& io, std::chrono::milliseconds duration)
 {
   io.run_for(duration / 4);
   const double before = cpu_us();
   io.run_for(duration);
   const double spent = cpu_us() - before;
-  io.restart(); // it has stopped where the other side's message came already
+  io.restart(); // it has stopped if the peer's message arrived already
   return spent;
 }
 
@@ -56,7 +56,7 @@ double idle_library(
   const double spent = wait_with(io, duration);
   link.peer(0).async_send(rdma::no_data, done);
   io.run();
-  // The peer's message has been received; it may not have heard so yet.
+  // The peer may not know yet that its message has arrived.
   control.send('e');
   char end = 0;
   control.receive(end);
@@ -80,7 +80,7 @@ double idle_tcp(std::chrono::milliseconds duration, bench::control_channel& cont
   {
     std::uint16_t port = 0;
     if (!control.receive(port))
-      throw std::runtime_error("the other process has ended");
+      throw std::runtime_error("the other process has ended; see its message");
     socket.connect({asio::ip::address_v4::loopback(), port});
   }
   std::array<char, 1> in{};
@@ -110,7 +110,7 @@ idleness idle_client(
   result.seconds = seconds(duration).count();
   result.client_cpu_us = idle(what, duration, control, false);
   if (!control.receive(result.server_cpu_us))
-    throw std::runtime_error("the other process has ended");
+    throw std::runtime_error("the other process has ended; see its message");
   return result;
 }
 
@@ -119,7 +119,7 @@ void serve_idle(bench::control_channel& control)
   test_case what;
   std::chrono::milliseconds duration{};
   if (!control.receive(what) || !control.receive(duration))
-    throw std::runtime_error("the other process has ended");
+    throw std::runtime_error("the other process has ended; see its message");
   control.send(idle(what, duration, control, true));
 }
 

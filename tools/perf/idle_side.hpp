@@ -15,8 +15,8 @@
 
 namespace perf {
 
-/// Connects, waits for a message that does not come, and measures both processes' processor time
-/// meanwhile.
+/// Connects, waits for a message that does not arrive, and measures the processor time of both
+/// processes.
 idleness idle_client(
   const test_case& what, std::chrono::milliseconds duration, bench::control_channel& control);
 void serve_idle(bench::control_channel& control);

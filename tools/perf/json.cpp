@@ -7,7 +7,7 @@
 
 #include "perf/results.hpp"
 
-// Boost.JSON without its library: this is its one source file here.
+// Header-only Boost.JSON: only this source file of the tool includes its implementation.
 #include <boost/json/src.hpp>
 
 #include <array>

@@ -34,8 +34,8 @@ public:
   ~library_side() override
   {
     link_.close();
-    // Else the handlers' frames are gone, and what they would throw is only what the failure took
-    // with it.
+    // During stack unwinding the handlers' frames are gone, and they would only report follow-up
+    // errors.
     if (std::uncaught_exceptions() == 0)
     {
       io_.restart();
@@ -43,7 +43,7 @@ public:
     }
   }
 
-  // What turns.hpp needs.
+  // The interface that turns.hpp requires.
   asio::io_context& io() { return io_; }
   template <class CompletionToken>
   auto receive(CompletionToken&& token)
@@ -159,7 +159,7 @@ private:
     {
       return [this, i](std::uint64_t index, auto handler)
       {
-        // In order of completion, so that the batch `depth` submissions ago has completed.
+        // Batches complete in order, so the batch of `depth` submissions ago has completed.
         peer(i).async_submit(batches_[index % what_.depth], handler);
       };
     };
@@ -172,7 +172,7 @@ private:
 
   void make_batches()
   {
-    // Only what all queue pairs may submit at a time belongs to none of them.
+    // A batch belongs to one queue pair, so several queue pairs cannot share them.
     if (what_.operation != operation::write || what_.queue_pairs != 1)
       throw std::logic_error("batches are of writes on one queue pair");
     batches_.resize(what_.depth);
@@ -203,8 +203,8 @@ private:
     io_.run();
   }
 
-  // One-sided operations: the server takes no part, and waits for a message that says that they
-  // have been done.
+  // For one-sided operations: the server takes no part and waits for a message that they are
+  // complete.
   void tell()
   {
     io_.restart();

@@ -33,7 +33,7 @@ bool wanted(const settings& how, const std::string& key)
   return key.find(how.only) != std::string::npos;
 }
 
-// What one look at the clock takes of each latency.
+// Returns the cost of one clock reading, which each latency includes.
 double clock_ns()
 {
   constexpr int looks = 100'000;
@@ -49,7 +49,7 @@ std::vector<fact> facts_of(const settings& how)
   std::vector<fact> facts;
   facts.emplace_back("processor",
     bench::processors_online()
-      + (how.processors.empty() ? std::string(", client and server where the scheduler puts them")
+      + (how.processors.empty() ? std::string(", client and server placed by the scheduler")
                                 : ", client on " + std::to_string(how.processors[0])
             + ", server on " + std::to_string(how.processors[1])));
   facts.emplace_back("kernel", bench::kernel());
@@ -60,18 +60,18 @@ std::vector<fact> facts_of(const settings& how)
       + (transports()[i].software ? ", wire " + transports()[i].name : " (NIC)");
   facts.emplace_back("device", devices);
   facts.emplace_back("TCP buffers",
-    "the kernel's own sizing: tcp_wmem " + bench::first_line("/proc/sys/net/ipv4/tcp_wmem")
-      + ", tcp_rmem " + bench::first_line("/proc/sys/net/ipv4/tcp_rmem"));
+    "automatic: tcp_wmem " + bench::first_line("/proc/sys/net/ipv4/tcp_wmem") + ", tcp_rmem "
+      + bench::first_line("/proc/sys/net/ipv4/tcp_rmem"));
   for (auto& [name, value] : facts)
     std::ranges::replace(value, '\t', ' ');
   facts.emplace_back(
-    "clock", "a look takes " + fixed(clock_ns(), 0) + " ns; latencies have one in each round trip");
+    "clock", "a reading takes " + fixed(clock_ns(), 0) + " ns; each round trip includes one");
   facts.emplace_back("rounds",
     std::to_string(how.rounds) + " (by size " + std::to_string((how.rounds + 1) / 2)
       + "), each case about " + std::to_string(how.duration.count())
       + " ms in each; medians (least .. greatest); percentiles of all rounds");
 #ifndef NDEBUG
-  facts.emplace_back("build", "with assertions: not for measuring");
+  facts.emplace_back("build", "with assertions enabled: do not use these figures");
 #endif
   return facts;
 }
@@ -103,7 +103,7 @@ void write_histograms(const std::string& directory, const report& all)
     }
 }
 
-// Says what the cases ran on, as the queue pairs tell it.
+// Returns the wires that were used, as reported by the queue pairs.
 std::string wires_of(const report& all)
 {
   std::string text;
@@ -139,11 +139,12 @@ int measure_all(bench::control_channel& control, const command_line& how)
     steps += runner::steps(each, measured);
   steps += (with_overhead ? overhead_steps(measured) : 0) + (with_idle ? runner::idle_steps() : 0);
   if (steps == 0)
-    throw std::runtime_error("nothing is called \"" + measured.only + '"');
+    throw std::runtime_error(
+      "no group name contains \"" + measured.only + "\". See --help for the names.");
   {
     progress shown(steps);
     runner run(control, measured, shown);
-    // First, while no case has left anything behind.
+    // First, so that earlier cases have no effect.
     if (with_idle)
       all.idle = run.idle();
     for (group& each : groups)

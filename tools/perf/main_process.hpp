@@ -13,7 +13,7 @@
 
 namespace perf {
 
-/// The client's process: measures all that was asked for, prints it, and writes the files.
+/// The client process: measures everything requested, prints it and writes the files.
 int measure_all(bench::control_channel& control, const command_line& how);
 
 } // namespace perf

@@ -29,7 +29,7 @@ using namespace std::chrono_literals;
 constexpr auto start_limit = 10s;
 constexpr auto run_limit = 60s;
 
-// A file with the tests of a round, which both of UCX's sides read.
+// A temporary file with the tests of a round, which both sides of ucx_perftest read.
 class batch_file
 {
 public:
@@ -74,7 +74,7 @@ std::string last_line(const std::string& text)
   return last.substr(0, 200);
 }
 
-// The launcher that has programs of others see the software device.
+// Returns the launcher that runs other programs on the software device.
 std::string find_launcher(const std::string& given)
 {
   std::vector<std::string> places;
@@ -167,16 +167,16 @@ std::map<std::size_t, other_programs::figure> other_programs::ucx_round(
   const batch_file file(tests);
   const std::string port = std::to_string(free_port());
   const bool local = transports()[cases.front()->what.transport].name == "local";
-  // stdbuf: into a pipe it would say only at its end that it waits.
+  // stdbuf, because with a pipe the message that it is ready would be buffered until its end.
   const output printed =
     server_and_client({"stdbuf", "-oL", "ucx_perftest", "-p", port, "-b", file.name()},
       {"ucx_perftest", "127.0.0.1", "-p", port, "-b", file.name(), "-v"},
       {{"UCX_TLS", local ? "posix,self,cma" : "tcp,self"}, {"UCX_WARN_UNUSED_ENV_VARS", "n"}},
       "Waiting for connection");
   problem = printed.problem;
-  // c0,20000,4.337,4.265,4.265,14.31,14.31,234440,234440: iterations; latency: middle, average
-  // since the last line, average of all; MiB/s and messages a second: since the last line, of all.
-  // "[thread 0]" marks what is not final.
+  // c0,20000,4.337,4.265,4.265,14.31,14.31,234440,234440: iterations; latency: median, average
+  // since the last line, total average; MiB/s and messages/s: since the last line, total. "[thread
+  // 0]" marks intermediate lines.
   std::map<std::size_t, figure> figures;
   std::istringstream lines(printed.text);
   for (std::string line; std::getline(lines, line);)
@@ -207,14 +207,14 @@ void other_programs::run_ucx(const std::vector<result*>& cases)
   if (find_program("ucx_perftest").empty())
     return give_up("not installed (ucx_perftest; Debian: ucx-utils)");
   if (!cases.front()->absent.empty())
-    return; // as it was in the first round
+    return; // it was absent in the first round
   std::string problem;
   std::vector<std::uint64_t> counts;
   for (const result* each : cases)
     counts.push_back(counts_.contains(each) ? counts_[each] : each->what.size > 65536 ? 100 : 1000);
   if (!counts_.contains(cases.front()))
   {
-    // UCX runs for a number of operations, not for a time: what it takes is found out first.
+    // UCX runs a number of operations, not for a duration, so calibrate first.
     const auto figures = ucx_round(cases, counts, problem);
     for (const auto& [index, found] : figures)
     {
@@ -226,7 +226,7 @@ void other_programs::run_ucx(const std::vector<result*>& cases)
     for (std::size_t i = 0; i < cases.size(); ++i)
       counts_[cases[i]] = counts[i];
     if (figures.empty())
-      return give_up("did not run: " + (problem.empty() ? "it printed no figures" : problem));
+      return give_up("failed: " + (problem.empty() ? "it printed no figures" : problem));
   }
   const auto figures = ucx_round(cases, counts, problem);
   for (const auto& [index, found] : figures)
@@ -236,7 +236,7 @@ void other_programs::run_ucx(const std::vector<result*>& cases)
     one.wire = transports()[one.what.transport].name == "local" ? "posix, cma" : "tcp";
   }
   if (figures.size() < cases.size())
-    give_up("did not run: " + (problem.empty() ? "it printed no figures" : problem));
+    give_up("failed: " + (problem.empty() ? "it printed no figures" : problem));
 }
 
 void other_programs::run_perftest(result& one)
@@ -252,7 +252,7 @@ void other_programs::run_perftest(result& one)
   {
     const std::string launcher = find_launcher(how_.rdma_soft);
     if (launcher.empty())
-      return mark_absent(one, "sees no software device: tools/rdma_soft is not there");
+      return mark_absent(one, "cannot use the software device: tools/rdma_soft is missing");
     launch.push_back(launcher);
     device = rdma::software::device_name;
   }
@@ -284,9 +284,9 @@ void other_programs::run_perftest(result& one)
     const output printed = round(count);
     const double value = std::strtod(last_line(printed.text).c_str(), nullptr);
     if (!printed.problem.empty() || value <= 0)
-      return mark_absent(one,
-        "did not run: " + (printed.problem.empty() ? "it printed no figures" : printed.problem));
-    const double rate = value * (1 << 20) / one.what.size; // what it calls MB/s is MiB/s
+      return mark_absent(
+        one, "failed: " + (printed.problem.empty() ? "it printed no figures" : printed.problem));
+    const double rate = value * (1 << 20) / one.what.size; // its MB/s are MiB/s
     if (attempt == 0)
     {
       const double wanted = std::chrono::duration<double>(how_.duration).count();

@@ -19,26 +19,26 @@
 
 namespace perf {
 
-/// UCX and perftest, where they are installed: each a server and a client of its own on this
+/// Runs UCX and perftest if they are installed, each with its own server and client on this
 /// machine.
 class other_programs
 {
 public:
   explicit other_programs(const settings& how);
 
-  /// One round of this contender's cases, of those that can be run; the others are marked as
-  /// absent, with the reason.
-  /** Returns how many cases there are of it. */
+  /// Runs one round of this contender's cases. Cases that cannot run are marked as absent, with the
+  /// reason.
+  /** Returns the number of its cases. */
   std::size_t run(contender who, std::vector<result>& all);
 
 private:
   struct figure
   {
-    double microseconds = 0; ///< the middle latency
-    double rate = 0;         ///< operations a second
+    double microseconds = 0; ///< the median latency
+    double rate = 0;         ///< operations per second
   };
 
-  // What a run of a server and a client printed; `problem` says why there is nothing.
+  // The output of a server and a client; `problem` is the reason if there is none.
   struct output
   {
     std::string text;
@@ -57,8 +57,7 @@ private:
   [[nodiscard]] std::optional<unsigned> processor(std::size_t side) const;
 
   const settings& how_;
-  std::map<const result*, std::uint64_t>
-    counts_; ///< of operations that take about as long as asked for
+  std::map<const result*, std::uint64_t> counts_; ///< operations that take about the set duration
 };
 
 } // namespace perf

@@ -38,9 +38,10 @@ namespace asio = boost::asio;
 
 constexpr std::uint64_t depth = 64;
 constexpr std::uint32_t size = 64;
-constexpr std::size_t poll_max = 32; // as the library takes at once
+constexpr std::size_t poll_max = 32; // like the library
 
-// What ibv_post_send and ibv_poll_cq call (they go through ibv_context::ops) while this lives.
+// Replaces the functions behind ibv_post_send and ibv_poll_cq (in ibv_context::ops) during its
+// lifetime.
 class instant_device
 {
 public:
@@ -87,7 +88,7 @@ private:
     return found;
   }
 
-  // One thread posts and polls.
+  // One thread posts and polls, so no synchronization is needed.
   static inline std::array<entry, 2 * depth> completed{};
   static inline std::uint64_t first = 0;
   static inline std::uint64_t last = 0;
@@ -96,7 +97,7 @@ private:
   ibv_context_ops before_;
 };
 
-// Two queue pairs of this process; operations go from the first to the second one's memory.
+// Two queue pairs of this process. Operations go from the first to the memory of the second.
 class instant_bench
 {
 public:
@@ -111,7 +112,7 @@ public:
     const auto theirs = there_.local_endpoint(asio::ip::address_v4::loopback());
     here_.connect(theirs);
     there_.connect(ours);
-    // A message that gets through: both are connected before the device is taken away.
+    // A first message ensures that both are connected before the device is replaced.
     there_.async_receive(rdma::no_data, on_message);
     here_.async_send(rdma::no_data, on_message);
     io_.run();
@@ -221,7 +222,7 @@ double nanoseconds_each(std::uint64_t count, const std::function<void(std::uint6
 
 } // namespace
 
-// A name that callgrind finds; what it calls is what is counted.
+// A symbol that callgrind finds. Its callees are counted.
 extern "C" __attribute__((noinline)) void rdma_perf_counted(
   void* on, bool library, std::uint64_t count)
 {
@@ -233,7 +234,7 @@ extern "C" __attribute__((noinline)) void rdma_perf_counted(
 
 namespace {
 
-// Instructions of one side's operations, each.
+// Returns the instructions per operation of one side.
 std::optional<double> count_instructions(const std::string& side, std::string& problem)
 {
   constexpr std::uint64_t count = 20'000;
@@ -243,7 +244,7 @@ std::optional<double> count_instructions(const std::string& side, std::string& p
   if (find_program("valgrind").empty())
     problem = "not installed (valgrind)";
   else if (length <= 0)
-    problem = "this program's file is not found";
+    problem = "cannot find this program's file";
   if (!problem.empty())
     return std::nullopt;
   std::vector<std::string> arguments{"valgrind", "--tool=callgrind",
@@ -258,7 +259,7 @@ std::optional<double> count_instructions(const std::string& side, std::string& p
   const std::size_t at = counted.output().rfind(before);
   if (!ended || at == std::string::npos)
   {
-    problem = "valgrind did not run: " + counted.output().substr(0, 200);
+    problem = "valgrind failed: " + counted.output().substr(0, 200);
     return std::nullopt;
   }
   return std::strtod(counted.output().c_str() + at + before.size(), nullptr) / count;
@@ -270,7 +271,7 @@ void probe_instructions(const std::string& side, std::uint64_t count)
 {
   instant_bench on;
   const bool library = side == "library";
-  // What is done once is done before the counting.
+  // One-time work comes before the counting.
   if (library)
     on.library(1000);
   else
@@ -301,14 +302,14 @@ overhead measure_overhead(const settings& how, progress& shown)
       result.added_ns.add(library - raw);
       shown.step();
     }
-    // Of the second half: what is taken once is there by then.
+    // Only the second half is counted, so that one-time allocations are complete.
     std::optional<test::allocation_count> allocations;
     on.library(count, [&allocations] { allocations.emplace(); });
     allocations->stop();
     result.allocations = static_cast<double>(allocations->value()) / static_cast<double>(count / 2);
   }
   if (!how.instructions)
-    result.absent_instructions = "not asked for (--instructions)";
+    result.absent_instructions = "not requested (--instructions)";
   else
   {
     shown.begin("the library without a device", "instructions, by callgrind");

@@ -17,15 +17,15 @@
 
 namespace perf {
 
-/// What this library adds to verbs calls: both drive the same queue pair in the same way, while
-/// posting and polling are taken from its device and complete everything at once. Neither a wire
-/// nor another process takes part, so that what is left is the library's own, to the nanosecond; on
-/// a real wire it is lost in the wire's changes.
+/// Measures the library's overhead over verbs calls. Both sides drive the same queue pair in the
+/// same way, but posting and polling of its device are replaced and complete everything
+/// immediately. No wire and no other process takes part, so only the library's own cost remains. On
+/// a real wire, the variation of the wire would hide it.
 overhead measure_overhead(const settings& how, progress& shown);
 std::size_t overhead_steps(const settings& how);
 
-/// For --instructions: what callgrind counts in this process, which runs the operations of one
-/// side. Never both.
+/// For --instructions: runs the operations of one side in this process, under callgrind. Call it
+/// for one side only.
 void probe_instructions(const std::string& side, std::uint64_t count);
 
 } // namespace perf

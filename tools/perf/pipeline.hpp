@@ -16,7 +16,7 @@
 namespace perf {
 
 /// Keeps `depth` of `count` operations in flight. start(index, handler) starts one.
-/** Stays where it is until the last has completed. */
+/** Must not move until the last operation has completed. */
 template <class Start>
 class pipeline
 {

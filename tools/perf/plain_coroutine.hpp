@@ -16,7 +16,7 @@
 
 namespace perf {
 
-/// A coroutine type as programs have that do not use Asio's: C++20 and nothing else.
+/// A coroutine type without Asio, like those in programs of their own: C++20 only.
 class plain_coroutine
 {
 public:
@@ -29,7 +29,7 @@ public:
     std::suspend_never initial_suspend() noexcept { return {}; }
     std::suspend_always final_suspend() noexcept { return {}; }
     void return_void() {}
-    void unhandled_exception() { throw; } // to who resumed it: io_context::run()
+    void unhandled_exception() { throw; } // to the caller of io_context::run()
   };
 
   plain_coroutine(plain_coroutine&& other) noexcept
@@ -52,8 +52,8 @@ private:
   std::coroutine_handle<promise_type> handle_;
 };
 
-/// co_await result_of(operation(asio::deferred)) in any coroutine: the handler resumes it, and
-/// nothing lies between.
+/// co_await result_of(operation(asio::deferred)) works in any coroutine: the handler resumes it
+/// directly.
 template <class Deferred>
 class result_of
 {

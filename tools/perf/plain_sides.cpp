@@ -25,9 +25,9 @@ namespace {
 
 using asio::ip::tcp;
 
-// Plain Asio TCP on loopback with TCP_NODELAY, as one would write it without this library. With
-// busy_poll: sockets that are read until there is something, without Asio's reactor, as a program
-// would that gives up a processor.
+// Plain Asio TCP on loopback with TCP_NODELAY, as in a program without this library. With busy_poll
+// it reads the sockets in a loop, without Asio's reactor, like a program that dedicates a
+// processor.
 class tcp_side final : public side
 {
 public:
@@ -86,7 +86,7 @@ public:
     for (tcp::socket& socket : sockets_)
     {
       all.emplace_back(*this, socket, count / what_.queue_pairs / what_.batch, true);
-      // Written is not arrived: the other side says when.
+      // A completed write does not mean arrival, so the other side confirms.
       asio::async_read(socket, asio::buffer(end), sent);
     }
     io_.run();
@@ -112,7 +112,7 @@ public:
   }
 
 private:
-  // A batch is one async_write. One is under way at a time, on each side: Asio permits no more on a
+  // A batch is one async_write. Each side has one in progress, because Asio permits only one per
   // socket.
   class blocks
   {
@@ -191,8 +191,7 @@ private:
   std::vector<std::byte> incoming_;
 };
 
-// What the machine can do at most: bytes from one buffer to another of the same size, over as many
-// of them.
+// The upper bound of the machine: memcpy between buffers of the same size and number.
 class memory_side final : public side
 {
 public:
@@ -205,7 +204,7 @@ public:
 
   seconds run(std::uint64_t count, histogram*) override
   {
-    // Not known to the compiler, so that it cannot leave out copies.
+    // Hidden from the compiler, so that it cannot omit copies.
     void* (*volatile const copy)(void*, const void*, std::size_t) = &std::memcpy;
     const clock::time_point begin = clock::now();
     for (std::uint64_t i = 0; i < count; ++i)
@@ -253,7 +252,7 @@ std::unique_ptr<side> make_side(const test_case& what, bench::control_channel& c
   case contender::perftest:
     break;
   }
-  throw std::logic_error("another program is no side of ours");
+  throw std::logic_error("a contender that is another program has no side here");
 }
 
 } // namespace perf

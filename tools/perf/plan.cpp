@@ -19,8 +19,8 @@ constexpr std::uint32_t large = 1u << 20;
 constexpr std::uint32_t large_depth = 8;
 constexpr std::uint32_t perftest_size = 65536;
 
-// Deep enough that small messages do not wait for one another, and bounded in bytes, which have to
-// be in flight too.
+// Deep enough that small messages do not wait for one another, but with a limit on the bytes in
+// flight.
 std::uint32_t depth_for(std::uint32_t size)
 {
   return std::clamp((16u << 20) / size, large_depth, 64u);
@@ -34,12 +34,12 @@ public:
   {
   }
 
-  // Adds a case for each transport, or one where there is nothing to choose.
+  // Adds a case for each transport, except those that the contender does not support.
   void each_transport(group& to, test_case what) const
   {
     for (std::size_t i = 0; i < transports().size(); ++i)
     {
-      // UCX is told a wire, which a NIC is not.
+      // UCX is configured by wire, which a NIC does not have.
       const bool nic = !transports()[i].software;
       if (what.contender == contender::ucx && nic)
         continue;
@@ -95,8 +95,8 @@ public:
 
   [[nodiscard]] group bandwidth_by_size() const
   {
-    group to{"bandwidth_by_size", "many in flight, by size", measure::bandwidth, group::axis::size,
-      {}, {}};
+    group to{"bandwidth_by_size", "bandwidth, many in flight, by size", measure::bandwidth,
+      group::axis::size, {}, {}};
     for (const std::uint32_t size : how_.sizes)
     {
       const std::uint32_t depth = depth_for(size);
@@ -195,13 +195,13 @@ public:
     return to;
   }
 
-  // Of the first transport: perftest is not told one, and takes the best as this library does.
+  // Uses the first transport, because perftest chooses the best one like this library.
   [[nodiscard]] static group beside_perftest(measure what)
   {
     const bool latency = what == measure::latency;
     group to{latency ? "perftest_latency" : "perftest_bandwidth",
-      latency ? size_text(small) + " send, one way, beside perftest"
-              : size_text(perftest_size) + " writes, 128 in flight, beside perftest",
+      latency ? size_text(small) + " send, one way, compared with perftest"
+              : size_text(perftest_size) + " writes, 128 in flight, compared with perftest",
       what, group::axis::none, {}, {}};
     for (const contender who : {contender::library, contender::perftest})
       to.cases.push_back(latency ? perftest_send(who) : perftest_write(who));

@@ -16,24 +16,22 @@
 
 namespace perf {
 
-/// What the command line says.
+/// The options of the command line.
 struct settings
 {
   bool quick = false;
   int rounds = 5;
   std::chrono::milliseconds duration{100}; ///< of each case in each round
-  std::vector<std::string> wires;          ///< empty: all that there are
-  std::string only;                        ///< groups whose key has this in it; empty: all
-  std::vector<unsigned>
-    processors; ///< the client's and the server's; empty: the scheduler's choice
+  std::vector<std::string> wires;          ///< empty: all available
+  std::string only;                        ///< text in the keys of the groups; empty: all
+  std::vector<unsigned> processors;        ///< client's, server's; empty: the scheduler's choice
   std::vector<std::uint32_t> sizes;
   bool instructions = false;
   int gid_index = 0;
-  std::string
-    rdma_soft; ///< the launcher of verbs programs on the software device; empty: where it is found
+  std::string rdma_soft; ///< the launcher for the software device; empty: search for it
 };
 
-// Cases that goals are about.
+// Cases to which goals refer.
 test_case small_send(
   std::size_t transport, rdma::completion_mode mode, token how = token::callback);
 test_case small_send_tcp();
@@ -53,7 +51,8 @@ inline constexpr std::uint32_t many_buffers = 16;
 
 std::vector<group> plan(const settings& how);
 
-/// How often this group's cases run: sweeps have many, and show a curve rather than a ratio.
+/// Returns the number of rounds for a group. Sweeps have many cases and show a curve, so they need
+/// fewer.
 inline int rounds_of(const group& what, const settings& how)
 {
   return what.by == group::axis::size ? (how.rounds + 1) / 2 : how.rounds;

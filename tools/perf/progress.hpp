@@ -15,8 +15,8 @@
 
 namespace perf {
 
-/// Says on stderr how far the run has come: on a terminal one line that is written again and again,
-/// else a line whenever something else begins.
+/// Shows the progress on stderr: on a terminal in one line that is updated, otherwise one line for
+/// each part.
 class progress
 {
 public:

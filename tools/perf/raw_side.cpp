@@ -27,8 +27,8 @@ namespace {
   throw std::system_error(error, std::generic_category(), what);
 }
 
-// Verbs calls on queue pairs that the library made and connected, and never touches again: their
-// completion queue is manual. What is between this and library_side is what the library adds.
+// Verbs calls on queue pairs that the library created and connected but does not use any more:
+// their completion queue is manual. The difference to library_side is the library's overhead.
 class raw_side final : public side
 {
 public:
@@ -38,14 +38,14 @@ public:
     , key_index_(context_of(what.transport).default_device().kind() == rdma::device_kind::nic
           ? rdma::detail::nic_index
           : rdma::detail::software_index)
-    // No public call tells a region's local key.
+    // No public function returns a region's local key.
     , local_key_(link_.memory().registration()->local_keys[key_index_])
     , requests_(what.batch)
     , pieces_(what.batch)
   {
     for (std::uint32_t i = 0; i < what.queue_pairs; ++i)
       pairs_.push_back(link_.peer(i).native_handle());
-    max_inline_ = link_.peer(0).options().max_inline_data; // as the library has it
+    max_inline_ = link_.peer(0).options().max_inline_data; // the library's value
   }
 
   ~raw_side() override
@@ -116,7 +116,7 @@ private:
       fail(error, "ibv_post_recv");
   }
 
-  // `batch` of them behind one doorbell, the last one signalled.
+  // Posts `batch` requests with one doorbell; the last one is signalled.
   void post(std::size_t pair, std::uint64_t index, operation what, std::uint32_t size)
   {
     const std::size_t batch = size != 0 ? what_.batch : 1;
@@ -161,15 +161,15 @@ private:
     ++sends_;
   }
 
-  // What has completed, sends and receives, as many at a time as the library takes.
+  // Polls for completions of sends and receives, as many at a time as the library.
   std::span<const ibv_wc> poll()
   {
     const int count = ibv_poll_cq(
       pairs_.front()->send_cq, static_cast<int>(completions_.size()), completions_.data());
     if (count < 0)
       fail(EIO, "ibv_poll_cq");
-    // As the library does, and as often: a peer of the software device may need this very processor
-    // to answer.
+    // Yields as often as the library does: a peer of the software device may need this processor to
+    // answer.
     if (count == 0 && software_ && ++in_vain_ % 8 == 0)
       std::this_thread::yield();
     const std::span<const ibv_wc> found(completions_.data(), static_cast<std::size_t>(count));
@@ -177,7 +177,7 @@ private:
     {
       if (each.status != IBV_WC_SUCCESS)
         throw std::runtime_error(
-          "a work request of the raw verbs ended with status " + std::to_string(each.status));
+          "a raw verbs work request failed with status " + std::to_string(each.status));
       if ((each.opcode & IBV_WC_RECV) == 0)
         --sends_;
     }
@@ -268,7 +268,7 @@ private:
   std::vector<ibv_sge> pieces_;
   std::array<ibv_wc, 32> completions_;
   unsigned in_vain_ = 0;
-  std::uint64_t sends_ = 0; // signalled ones that have not completed
+  std::uint64_t sends_ = 0; // signalled, not completed
 };
 
 } // namespace

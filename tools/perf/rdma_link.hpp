@@ -29,8 +29,8 @@ namespace perf {
 
 namespace asio = boost::asio;
 
-/// Queue pairs between the two processes, and memory on both sides: first what is sent, written and
-/// read, behind it what is received into.
+/// Queue pairs between the two processes, and memory on both sides: first the source of sends and
+/// target of one-sided operations, then the receive buffers.
 class rdma_link
 {
 public:
@@ -45,19 +45,19 @@ public:
     rdma::completion_queue_options completions;
     completions.mode = mode;
     if (mode == rdma::completion_mode::busy_poll)
-      completions.spin_slice = std::chrono::microseconds(100); // this thread has nothing else to do
+      completions.spin_slice = std::chrono::microseconds(100); // this thread has no other work
     rdma::queue_pair_options options;
     options.completions.emplace(io, context_of(what.transport), completions);
     options.send_depth = std::max(options.send_depth, 2 * what.in_flight());
     options.receive_depth = std::max(options.receive_depth, receive_depth_);
-    // Every page has its place before anything is measured.
+    // Faults in every page before the measurement.
     std::ranges::fill(memory_.bytes(), std::byte{1});
     control.send(memory_.remote().encode());
     rdma::remote_buffer::encoded handle{};
     if (!control.receive(handle))
-      throw std::runtime_error("the other process has ended");
+      throw std::runtime_error("the other process has ended; see its message");
     remote_ = rdma::remote_buffer::decode(handle);
-    // A process of the same program, and a channel that nobody else reads: no acceptor is needed.
+    // Both processes run the same program over a private channel, so no acceptor is needed.
     for (std::uint32_t i = 0; i < what.queue_pairs; ++i)
     {
       peers_.emplace_back(io, context_of(what.transport), options);
@@ -89,7 +89,7 @@ public:
 private:
   std::size_t size_;
   std::uint32_t receive_depth_;
-  rdma::memory_region memory_; // after the queue pairs' end no operation uses it
+  rdma::memory_region memory_; // destroyed after the queue pairs, whose operations use it
   rdma::remote_buffer remote_;
   std::vector<rdma::queue_pair> peers_;
 };

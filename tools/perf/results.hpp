@@ -20,7 +20,7 @@
 
 namespace perf {
 
-/// What the rounds gave, of which the median counts.
+/// The values of the rounds. The median is the result.
 class samples
 {
 public:
@@ -39,16 +39,14 @@ private:
   std::vector<double> values_;
 };
 
-/// What one case gave. Without samples: `absent` says why.
+/// The result of one case. Without values, `absent` has the reason.
 struct result
 {
   test_case what;
-  std::string wire; ///< that it really ran on
-  samples
-    values; ///< latency: microseconds, the middle one of each round; bandwidth: operations a second
-  histogram
-    latencies; ///< nanoseconds, of all rounds; empty where another program kept them to itself
-  double allocations = 0; ///< from the heap for each operation, at the client
+  std::string wire;    ///< the wire in use
+  samples values;      ///< latency: us, the median of each round; bandwidth: operations per second
+  histogram latencies; ///< ns, of all rounds; empty if another program does not report them
+  double allocations = 0; ///< heap allocations per operation, at the client
   std::string absent;
 
   [[nodiscard]] double bytes_a_second() const { return values.median() * what.size; }
@@ -64,7 +62,7 @@ struct group
   };
 
   std::string key;   ///< for JSON and --only
-  std::string title; ///< for people
+  std::string title; ///< for the tables
   perf::measure measure = measure::latency;
   axis by = axis::none;
   std::vector<test_case> cases;
@@ -77,25 +75,25 @@ struct group
   }
 };
 
-/// What the library adds to verbs calls, on a device that completes everything at once (see
+/// The library's overhead over verbs calls, on a device that completes everything immediately (see
 /// overhead.hpp).
 struct overhead
 {
-  samples library_ns; ///< an operation
+  samples library_ns; ///< per operation
   samples raw_ns;
-  samples added_ns; ///< the difference, round by round
+  samples added_ns; ///< the difference in each round
   double allocations = 0;
   std::optional<double> library_instructions;
   std::optional<double> raw_instructions;
-  std::string absent_instructions; ///< why there are none
+  std::string absent_instructions; ///< the reason if there are none
 };
 
-/// A connection that nobody uses, in event mode.
+/// An unused connection in event mode.
 struct idleness
 {
   std::string name;
   double seconds = 0;
-  double client_cpu_us = 0; ///< both processes' processor time meanwhile
+  double client_cpu_us = 0; ///< processor time of both processes
   double server_cpu_us = 0;
 };
 
@@ -115,7 +113,7 @@ struct goal
 
 using fact = std::pair<std::string, std::string>;
 
-/// All that a run found out.
+/// All results of a run.
 struct report
 {
   std::vector<fact> facts;

@@ -21,7 +21,7 @@
 namespace perf {
 namespace {
 
-// A case that hangs must not hang the run.
+// Ends the run if a case hangs.
 constexpr unsigned case_seconds_max = 60;
 
 enum class request : std::uint8_t
@@ -47,7 +47,7 @@ T next(bench::control_channel& control)
 {
   T value{};
   if (!control.receive(value))
-    throw std::runtime_error("the other process has ended");
+    throw std::runtime_error("the other process has ended; see its message");
   return value;
 }
 
@@ -68,7 +68,7 @@ void serve_case(bench::control_channel& control)
   control.send('e');
 }
 
-// A case's client while it lives.
+// The client of a case.
 class client
 {
 public:
@@ -80,7 +80,7 @@ public:
     side_ = make_side(what, control_, false);
   }
 
-  // In good order only: after an exception the processes are at odds, and the run ends.
+  // Not called after an exception: the processes are then out of step, and the run ends.
   void end()
   {
     control_.send(no_more);
@@ -96,7 +96,7 @@ public:
     return side_->run(count, latencies);
   }
 
-  // A count whose run takes about as long as asked for; also warms up.
+  // Returns a count that takes about the given duration. Also warms up.
   std::uint64_t count_for(std::chrono::milliseconds duration)
   {
     const std::uint64_t unit = side_->unit();
@@ -110,7 +110,7 @@ public:
         return rounded(static_cast<std::uint64_t>(
                          std::clamp(wanted / each, 1.0, static_cast<double>(count_max))),
           unit);
-      // Not more than eight times at once: the first few are slower than the rest.
+      // At most eight times as many at once: the first operations are slower.
       const double more = std::clamp(
         wanted / 4 / each, 2.0 * static_cast<double>(count), 8.0 * static_cast<double>(count));
       count = rounded(static_cast<std::uint64_t>(more), unit);

@@ -21,11 +21,11 @@
 
 namespace perf {
 
-/// The server's process: its part of every case that the client asks for, until the client ends.
+/// The server process: serves every case of the client until the client ends.
 void serve_all(bench::control_channel& control);
 
-/// The client's: runs groups of cases, round by round, each case once a round, so that what else
-/// the machine does meets all of them.
+/// The client process: runs groups of cases round by round, each case once per round, so that other
+/// load on the machine affects all of them.
 class runner
 {
 public:
@@ -33,10 +33,10 @@ public:
 
   void run(group& what);
 
-  /// Leaves a connection unused for a while, in event mode: plain TCP's and each transport's.
+  /// Measures an unused connection in event mode: one of plain TCP and one of each transport.
   std::vector<idleness> idle();
 
-  /// Of run() and idle(), for the progress to count.
+  /// Steps of run() and idle(), for the progress display.
   [[nodiscard]] static std::size_t steps(const group& what, const settings& how);
   [[nodiscard]] static std::size_t idle_steps();
 

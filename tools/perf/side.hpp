@@ -31,27 +31,27 @@ inline void check(const rdma::error_code& ec)
     throw rdma::system_error(ec);
 }
 
-/// One process's end of a test case, connected to the other's when it has been made.
+/// One process's end of a test case. It is connected to the other end after construction.
 class side
 {
 public:
   virtual ~side() = default;
 
-  /// The client's: `count` operations. Those of bandwidth return when all have arrived.
-  /** @param latencies Takes the time of each; of round trips half. Null: nothing is recorded. */
+  /// Runs `count` operations as the client. For bandwidth, returns when all have arrived.
+  /** @param latencies Receives each latency (half of each round trip). Null: not recorded. */
   virtual seconds run(std::uint64_t count, histogram* latencies) = 0;
 
-  /// The server's part in it. Calls `ready` once when the client may begin.
+  /// Runs the server's part. Calls `ready` once when the client may begin.
   virtual void serve(std::uint64_t count, const std::function<void()>& ready) = 0;
 
-  /// The wire that it really runs on, where there is one.
+  /// Returns the wire in use, if there is one.
   [[nodiscard]] virtual std::string wire() const { return {}; }
 
-  /// The client's count is a multiple of this.
+  /// The client's count must be a multiple of this.
   [[nodiscard]] virtual std::uint64_t unit() const { return 1; }
 };
 
-/// Connects over the control channel.
+/// Creates a side, which connects over the control channel.
 std::unique_ptr<side> make_side(
   const test_case& what, bench::control_channel& control, bool server);
 

@@ -17,7 +17,7 @@
 namespace perf {
 namespace {
 
-// One colour for each contender, and a shade for each mode or operation of the library's.
+// One colour per contender, and a shade per mode or operation of the library.
 std::string colour_of(const test_case& what, bool by_operation)
 {
   constexpr std::array<const char*, 3> first_transport{"#1463b8", "#4f9be8", "#9cc7f5"};
@@ -48,7 +48,7 @@ std::string colour_of(const test_case& what, bool by_operation)
 
 bool worth_a_line(const test_case& what)
 {
-  // The percentiles of fifteen ways to wait would be one cloud.
+  // With all tokens, the percentile chart would be unreadable.
   return what.contender != contender::library || what.token == token::callback;
 }
 
@@ -66,7 +66,7 @@ line_chart percentiles(const group& of)
       each.what.contender != contender::library, {}};
     for (double inverse = 1; inverse <= ticks.back().at; inverse *= 1.25)
     {
-      // One value in so many must have been measured.
+      // Requires at least one value beyond the percentile.
       if (inverse > static_cast<double>(each.latencies.count()))
         break;
       const double percentile = 100 * (1 - 1 / inverse);
@@ -91,7 +91,7 @@ line_chart by_size(const group& of)
     if (each.values.empty())
       continue;
     test_case same = each.what;
-    same.depth = 1; // which follows from the size
+    same.depth = 1; // depends on the size
     const std::string name = name_of(same);
     auto line = std::ranges::find(chart.lines, name, &series::name);
     if (line == chart.lines.end())
@@ -137,12 +137,12 @@ std::string svg_of(const report& all)
     {
       if (each.key == "send_latency")
         panels.push_back(draw(percentiles(each)));
-      // One bar alone compares with nothing.
+      // A single bar has no comparison.
       if (const bar_chart chart = bars(each); chart.bars.size() > 1)
         panels.push_back(draw(chart));
     }
   }
-  // Each into the column that is shorter so far.
+  // Adds each panel to the shorter column.
   constexpr double margin = 24;
   constexpr double gap = 26;
   const double head = margin + 30 + 15 * static_cast<double>(all.facts.size());

@@ -19,7 +19,7 @@ namespace {
 
 constexpr std::size_t name_width = 62;
 
-// From here on bytes a second say more than messages a second.
+// From this size on, the table has bytes per second.
 constexpr std::uint32_t blocks_from = 4096;
 
 bool is_ours(const result& one)
@@ -84,7 +84,7 @@ std::string overhead_text(const overhead& found)
   if (found.library_instructions && found.raw_instructions)
     added = *found.library_instructions - *found.raw_instructions;
   line("difference", found.added_ns, added);
-  text += "  heap allocations of an operation: " + fixed(found.allocations, 4) + '\n';
+  text += "  heap allocations per operation: " + fixed(found.allocations, 4) + '\n';
   if (!added)
     text += "  instructions: " + found.absent_instructions + '\n';
   return text;
@@ -116,7 +116,7 @@ std::string table_of(const report& all)
   if (all.overhead)
     text += overhead_text(*all.overhead);
   if (!all.idle.empty())
-    text += "\nA connection that nobody uses, event mode: processor time, us (client, server)\n";
+    text += "\nUnused connection, event mode: processor time, us (client, server)\n";
   for (const idleness& each : all.idle)
     text += "  " + padded(each.name, name_width) + right(fixed(each.client_cpu_us, 0), 9)
       + right(fixed(each.server_cpu_us, 0), 9) + "  in " + fixed(each.seconds, 2) + " s\n";

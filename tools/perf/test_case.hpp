@@ -27,7 +27,7 @@ enum class contender : std::uint8_t
   tcp,      // plain Asio TCP
   memory,   // memcpy within one process
   ucx,      // ucx_perftest
-  perftest, // ib_send_lat and its relatives
+  perftest, // ib_send_lat and similar programs
 };
 
 enum class measure : std::uint8_t
@@ -47,13 +47,14 @@ enum class operation : std::uint8_t
 enum class token : std::uint8_t
 {
   callback,
-  future,    // asio::use_future, with the io_context run by who waits
+  future,    // asio::use_future, with the io_context run by the waiting thread
   awaitable, // asio::use_awaitable
   deferred,  // asio::deferred, launched with a callback
-  coroutine, // a coroutine type of the program's own that awaits deferred operations
+  coroutine, // the program's own coroutine type, awaiting deferred operations
 };
 
-/// What both processes run at the same time. Travels between them as it is: they are one program.
+/// A case that both processes run at the same time. It is sent as raw bytes, because both run the
+/// same program.
 struct test_case
 {
   perf::contender contender = contender::library;
@@ -61,12 +62,12 @@ struct test_case
   perf::operation operation = operation::send;
   perf::token token = token::callback;
   rdma::completion_mode mode = rdma::completion_mode::adaptive;
-  std::uint8_t transport = 0; // index into transports(); of Asio TCP and memory none
+  std::uint8_t transport = 0; // index into transports(); unused for Asio TCP and memory
   std::uint32_t size = 64;
-  std::uint32_t depth = 1; // in flight on each queue pair; of batches
-  std::uint32_t batch = 1; // operations behind one completion
+  std::uint32_t depth = 1; // batches in flight on each queue pair
+  std::uint32_t batch = 1; // operations per completion
   std::uint32_t queue_pairs = 1;
-  std::uint32_t buffers = 1; // that the operations take in turn, on each side
+  std::uint32_t buffers = 1; // used in turn, on each side
 
   friend bool operator==(const test_case&, const test_case&) = default;
 
@@ -76,7 +77,7 @@ struct test_case
       || contender == contender::tcp;
   }
 
-  /// Operations in flight on a queue pair at most.
+  /// The maximum number of operations in flight on a queue pair.
   [[nodiscard]] std::uint32_t in_flight() const { return depth * batch; }
 
   /// Bytes of memory that the operations use on each side.
@@ -89,7 +90,7 @@ const char* name_of(operation value);
 const char* name_of(token value);
 std::string size_text(std::uint64_t bytes);
 
-/// For people: what sets the case apart, without its size.
+/// Returns the properties of the case as text, without its size.
 std::string name_of(const test_case& what);
 
 } // namespace perf

@@ -20,7 +20,7 @@ inline std::string fixed(double value, int digits)
   return text;
 }
 
-/// With three digits that say something.
+/// Formats with about three significant digits.
 inline std::string significant(double value)
 {
   return fixed(value, value < 1 ? 3 : value < 10 ? 2 : value < 100 ? 1 : 0);

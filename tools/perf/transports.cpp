@@ -24,8 +24,7 @@ std::vector<transport>& chosen()
   return list;
 }
 
-// Those of the software device, the best first, or what the environment says as it does for every
-// program.
+// Returns the wires of the software device, the best first, or the value of BOOST_RDMA_WIRES.
 std::vector<std::string> wires_there_are()
 {
   const char* listed = std::getenv("BOOST_RDMA_WIRES");
@@ -43,7 +42,7 @@ void choose_transports(const std::vector<std::string>& wanted)
 {
   chosen().clear();
   {
-    const rdma::context context; // which the device is a handle into
+    const rdma::context context; // must outlive the device handle
     const rdma::device device = context.default_device();
     if (device.kind() == rdma::device_kind::nic)
     {
@@ -54,7 +53,8 @@ void choose_transports(const std::vector<std::string>& wanted)
   const std::vector<std::string> there = wires_there_are();
   for (const std::string& name : wanted)
     if (std::ranges::find(there, name) == there.end())
-      throw std::runtime_error("the software device has no wire \"" + name + "\" here");
+      throw std::runtime_error("the software device has no wire \"" + name
+        + "\" here. The wires are local and tcp, or those in BOOST_RDMA_WIRES.");
   for (const std::string& name : there)
     if (wanted.empty() || std::ranges::find(wanted, name) != wanted.end())
       chosen().push_back({name, true});

@@ -15,23 +15,23 @@
 
 namespace perf {
 
-/// A way of the measured device to carry messages.
+/// A transport of the measured device.
 struct transport
 {
-  std::string name;     ///< "local", "tcp"; of a NIC the device's name
-  bool software = true; ///< this library's device
+  std::string name;     ///< "local", "tcp"; for a NIC the device's name
+  bool software = true; ///< the software device of this library
 };
 
-/// Those that are measured. Both processes make the same list, before they open any device.
+/// Chooses the measured transports. Both processes create the same list before they open a device.
 /**
- * @param wanted Names of the software device's wires; empty: all, or what BOOST_RDMA_WIRES lists. A
- * NIC that BOOST_RDMA_DEVICE names, or that a context would choose, takes the place of them all.
- * Throws std::runtime_error for a wire that there is not.
+ * @param wanted Names of the software device's wires; empty: all, or those in BOOST_RDMA_WIRES. If
+ * BOOST_RDMA_DEVICE names a NIC, or a context would choose one, the NIC replaces all of them.
+ * Throws std::runtime_error if a wire does not exist.
  */
 void choose_transports(const std::vector<std::string>& wanted);
 const std::vector<transport>& transports();
 
-/// This process's context for the transport, opened at the first call.
+/// Returns this process's context for the transport, opened by the first call.
 const rdma::context& context_of(std::size_t transport);
 
 } // namespace perf

@@ -30,13 +30,12 @@ namespace perf {
 
 namespace asio = boost::asio;
 
-// A message there and one back, `count` times, with each kind of completion token. A Link has
-// io(), receive(token) and send(handler). The token is the receive's: a program that waited for
-// each send's completion as well would wait for an acknowledgement that says nothing which the
-// answer does not say. The receive of an answer is there before the message that asks for it,
-// whatever the token, so that no device has to ask again (RNR).
+// Exchanges messages in turns, `count` times, with each kind of completion token. A Link has io(),
+// receive(token) and send(handler). The token applies to the receive. The completion of each send
+// is not awaited, because the answer implies it. The receive for an answer is posted before the
+// message that requests it, for every token, so that no RNR retry occurs.
 
-/// What both sides count, and the client's times.
+/// The turns of either side, and the client's latencies.
 class turn_counter
 {
 public:
@@ -52,7 +51,7 @@ public:
   [[nodiscard]] bool client() const { return client_; }
   [[nodiscard]] bool more() const { return left_ != 0; }
 
-  // A message is there. The next turn begins at once: one look at the clock for each.
+  // Counts a message. The next turn begins immediately, so one clock reading per turn suffices.
   void turn()
   {
     --left_;
@@ -77,7 +76,7 @@ private:
 
 inline constexpr auto sent = [](rdma::error_code ec, std::size_t) { check(ec); };
 
-// The next message; with `answer`, one is sent as soon as the receive for it is there.
+// Receives the next message. With `answer`, sends one as soon as the receive is posted.
 template <class Link, class CompletionToken>
 auto next_message(Link& link, bool answer, CompletionToken&& token)
 {
@@ -130,7 +129,7 @@ template <class Link>
 void future_turns(Link& link, turn_counter& counter, const std::function<void()>& ready)
 {
   using namespace std::chrono_literals;
-  // Between two messages there is nothing to do, which would stop the io_context.
+  // Between two messages the io_context has no work and would stop.
   auto work = asio::make_work_guard(link.io());
   bool begun = false;
   for (bool answer = counter.client(); counter.more(); answer = true)
@@ -172,7 +171,8 @@ plain_coroutine coroutine_turns(Link& link, turn_counter& counter)
     link.send(sent);
 }
 
-/// All turns of one side, to the last handler. `ready` is called once the first receive is there.
+/// Runs all turns of one side, up to the last handler. Calls `ready` when the first receive is
+/// posted.
 template <class Link>
 seconds take_turns(Link& link, token how, std::uint64_t count, bool client, histogram* latencies,
   const std::function<void()>& ready)
@@ -203,7 +203,7 @@ seconds take_turns(Link& link, token how, std::uint64_t count, bool client, hist
         if (failure)
           std::rethrow_exception(failure);
       });
-    asio::post(link.io(), ready); // behind the coroutine's first turn
+    asio::post(link.io(), ready); // after the coroutine's first turn
     return finish();
   case token::coroutine:
   {

@@ -15,13 +15,13 @@
 
 #include <cerrno>
 
-// The functions of libibverbs that a program finds here, because this library is preloaded, before
-// it finds those of libibverbs itself. That one is loaded as well where the program is linked with
-// it, and the two must never meet: each function that is given an object is defined here, and
-// refuses objects that are not the software device's own (a program may have got one by dlopen()
-// and dlsym(), which do not look here).
+// This library is preloaded, so a program finds these functions before those of libibverbs.
+// libibverbs is loaded as well if the program is linked with it, and objects of the two must not be
+// mixed. Therefore every function that takes an object is defined here and refuses objects of other
+// devices. A program may have such objects from dlopen() and dlsym(), which bypass the preloaded
+// functions.
 
-// More of what verbs.h makes macros of (see verbs/api.hpp).
+// More functions that verbs.h defines as macros (see verbs/api.hpp).
 #undef ibv_reg_mr_iova
 
 namespace rdma::soft {
@@ -35,14 +35,14 @@ inline bool ours(const ibv_context* context)
   return context != nullptr && ours(context->device);
 }
 
-/// Protection domains, queues, regions: everything that knows its context.
+/// For protection domains, queues and regions, which have a pointer to their context.
 template <class Object>
 bool ours(const Object* object)
 {
   return object != nullptr && ours(object->context);
 }
 
-/// What a function that makes something returns when it does not: nothing, and why in errno.
+/// Sets errno and returns null, for functions that create an object.
 template <class Object>
 Object* refuse(int error)
 {
@@ -50,7 +50,7 @@ Object* refuse(int error)
   return nullptr;
 }
 
-/// The same where -1 says that it failed.
+/// Sets errno and returns -1.
 inline int refuse(int error)
 {
   errno = error;

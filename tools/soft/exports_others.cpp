@@ -9,9 +9,9 @@
 
 #include "verbs/software/exports.hpp"
 
-// What programs call and the library does not: see verbs/software/exports.hpp. What is left out of
-// libibverbs' public functions converts numbers and structures, reads files of the kernel's or
-// serves drivers, and never sees an object.
+// Functions that programs call and the library does not: see verbs/software/exports.hpp. The other
+// public functions of libibverbs need no replacement: they convert numbers and structures, read
+// kernel files or serve drivers, and take no objects.
 
 using namespace rdma::soft;
 namespace software = rdma::software;
@@ -62,9 +62,9 @@ const char* ibv_port_state_str(ibv_port_state state)
   return software::port_state_str(state);
 }
 
-// Private functions of libibverbs, which no header declares for programs. ibv_devinfo calls the
-// first one; libraries of providers the second, for programs that want a device of theirs by its
-// name (mlx5dv_open_device).
+// Private functions of libibverbs, which no public header declares. ibv_devinfo calls the first
+// one. Providers' libraries call the second one to open their own device by name
+// (mlx5dv_open_device).
 
 int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int* type)
 {
@@ -162,7 +162,7 @@ int ibv_query_ece(ibv_qp* qp, ibv_ece* ece)
   return ours(qp) ? software::query_ece(qp, ece) : EINVAL;
 }
 
-// --- objects of other processes, which no object of this device ever is ---
+// --- objects imported from other processes, which this device does not support ---
 
 ibv_context* ibv_import_device(int fd)
 {

@@ -12,7 +12,7 @@
 
 #include <cstdio>
 
-// What the software device has: see its table of verbs.
+// The functions of the software device's table of verbs.
 
 using namespace rdma::soft;
 
@@ -45,14 +45,14 @@ ibv_context* ibv_open_device(ibv_device* which)
   const environment with = read_environment();
   if (!with.wrong.empty())
   {
-    // To where libibverbs writes its own warnings: the program knows nothing of these variables.
+    // stderr, like libibverbs' own warnings: the program does not know these variables.
     std::fprintf(stderr, "rdma_soft: %s\n", with.wrong.c_str());
     return refuse<ibv_context>(EINVAL);
   }
   return rdma::software::open_device(with.settings);
 }
 
-// The kernel frees what a program has left when libibverbs closes the driver's file, and programs
+// libibverbs closes the driver's file, and the kernel then frees the remaining objects. Programs
 // rely on that (perftest leaves a completion queue).
 int ibv_close_device(ibv_context* context)
 {
@@ -205,7 +205,7 @@ int ibv_get_async_event(ibv_context* context, ibv_async_event* to)
 
 void ibv_ack_async_event(ibv_async_event* event)
 {
-  bool known = false; // and of an object that is ours
+  bool known = false; // and belongs to one of our objects
   switch (event->event_type)
   {
   case IBV_EVENT_CQ_ERR:
@@ -223,7 +223,7 @@ void ibv_ack_async_event(ibv_async_event* event)
   case IBV_EVENT_QP_LAST_WQE_REACHED:
     known = ours(event->element.qp);
     break;
-  default: // of no object: there is nothing to acknowledge
+  default: // no object: no acknowledgement needed
     break;
   }
   if (known)

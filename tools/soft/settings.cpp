@@ -31,7 +31,7 @@ constexpr number numbers[] = {
   {"BOOST_RDMA_SOFT_MAX_READ_ATOMIC", 0, 255, &software::device_settings::max_read_atomic},
 };
 
-// "a,b": nothing between two commas is an address that is none, and is said to be.
+// Splits "a,b". An empty part is kept, and reported later as an invalid address.
 std::vector<std::string> split(std::string_view text)
 {
   std::vector<std::string> parts;
@@ -63,8 +63,8 @@ environment read_environment()
     const auto [end, error] = std::from_chars(all.data(), all.data() + all.size(), value);
     if (error != std::errc() || end != all.data() + all.size() || value < n.least || value > n.most)
     {
-      read.wrong = std::string(n.name) + " is a number from " + std::to_string(n.least) + " to "
-        + std::to_string(n.most) + ", not '" + text + "'";
+      read.wrong = std::string(n.name) + " must be a number from " + std::to_string(n.least)
+        + " to " + std::to_string(n.most) + ", not '" + text + "'";
       return read;
     }
     read.settings.*n.member = value;

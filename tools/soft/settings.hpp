@@ -14,16 +14,16 @@
 
 namespace rdma::soft {
 
-/// What the environment asks of the device that the program opens.
+/// The settings for the opened device from the environment.
 struct environment
 {
   software::device_settings settings;
-  std::string wrong; ///< where a variable makes no sense: which, and what it should be
+  std::string wrong; ///< names an invalid variable and its valid range; empty if all are valid
 };
 
-/// Reads BOOST_RDMA_SOFT_*, which tools/rdma_soft sets: a list of addresses with commas, and
+/// Reads BOOST_RDMA_SOFT_*, which tools/rdma_soft sets: a comma-separated list of addresses, and
 /// numbers.
-/** An address that this host does not have shows when the device is opened. */
+/** An address that this host does not have is reported when the device is opened. */
 environment read_environment();
 
 } // namespace rdma::soft
