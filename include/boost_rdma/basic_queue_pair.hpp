@@ -395,8 +395,8 @@ public:
    * boost::asio::error::shut_down. When the last send, write, read or atomic of this side has
    * completed, the peer is notified. The peer then completes its own operations and replies;
    * operations that its program initiates after that end with error::peer_closed. Then the
-   * connection ends. Messages that arrived before have been received. Receives that remain end with
-   * operation_aborted on this side, and with error::peer_closed on the peer's side.
+   * connection ends. Receives that remain end with operation_aborted on this side, and with
+   * error::peer_closed on the peer's side.
    *
    * The shutdown waits as long as the peer posts no receives for the messages sent. Combine it with
    * a timeout if that can happen.
