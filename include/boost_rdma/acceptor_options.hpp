@@ -21,55 +21,64 @@
 
 namespace rdma {
 
-/// How an acceptor listens, and how the queue pairs are made that it accepts.
+/// Options of an acceptor and of the queue pairs that it accepts.
 struct acceptor_options
 {
-  /// For every accepted queue pair. A shared receive queue fits here: queue_pair.receive_from().
+  /// Options of every accepted queue pair, including a shared receive queue:
+  /// queue_pair.receive_from().
   queue_pair_options queue_pair;
 
-  /// How long a client may take from connecting until both sides are connected.
-  /** It has to leave room for queue_pair.confirm_timeout, and for falling back after it. */
+  /// Time that a client has, from its TCP connection until both sides are connected.
+  /** It must be longer than queue_pair.confirm_timeout, because falling back needs time after that.
+   * */
   std::chrono::milliseconds handshake_timeout{5'000};
 
-  /// Handshakes at a time, and finished ones that wait for an async_accept.
+  /// Maximum number of concurrent handshakes, including finished ones that wait for an
+  /// async_accept.
   /**
-   * When there are as many, those who come wait in the backlog until one is over. Clients that said
-   * nothing for half a second give way to them, the oldest first, so that those which only sit
-   * there cannot keep others out.
+   * At this limit new clients wait in the backlog until a handshake ends. Clients that have sent
+   * nothing for half a second are disconnected in favour of them, the oldest first. Idle
+   * connections therefore cannot block other clients.
    */
   std::size_t handshakes_max = 64;
 
-  /// Handshakes at a time with clients of one address; from handshakes_max on, as by default, there
-  /// is no such limit.
+  /// Maximum number of concurrent handshakes with clients of one address. From handshakes_max on,
+  /// as by default, there is no such limit.
   /**
-   * One more is hung up on (its client sees error::peer_lost), unless one of that address's gives
-   * way to it as above. With no such limit it waits its turn, and so do all others meanwhile: one
-   * address can take all places, each for at most handshake_timeout. Lower it, to a half of
-   * handshakes_max for instance, where strangers reach the port. Leave it where many clients come
-   * from one address: through a proxy or NAT, or from a host with many processes.
+   * At this limit a further client of the address is disconnected (its connect fails with
+   * error::peer_lost), unless an idle client of the same address is disconnected in favour of it as
+   * above. Without this limit the further client waits, and so do the clients of other addresses.
+   * One address can then use all handshakes, each for at most handshake_timeout.
+   *
+   * Lower the limit if untrusted clients can reach the port, for instance to half of
+   * handshakes_max. Keep the default if many clients use one address: through a proxy or NAT, or on
+   * a host with many processes.
    */
   std::size_t handshakes_per_address_max = std::numeric_limits<std::size_t>::max();
 
-  /// What clients ask for, as connect_options::target; others get 404.
+  /// Target that clients must request (connect_options::target). Other targets are answered with
+  /// 404.
   std::string target = "/rdma";
 
-  /// Decides who is let in, before a queue pair is made; without it everybody is.
+  /// Decides if a client is accepted, before a queue pair is made. If empty, all clients are
+  /// accepted.
   /**
-   * Called on the library's thread, one client at a time: it must not block, and must not throw
-   * (500 is answered if it does).
+   * Called on the library's thread, for one client at a time. It must not block and must not throw.
+   * An exception is answered with 500.
    */
   std::function<authorisation(const upgrade_request_view&)> authorise;
 
-  /// Clients that the system lets wait while no async_accept is outstanding (listen(2)).
+  /// Maximum number of clients in the system's queue while no async_accept is outstanding
+  /// (listen(2)).
   int backlog = boost::asio::socket_base::max_listen_connections;
 
-  /// Whether the address may be used again at once after the program has ended (SO_REUSEADDR).
+  /// If true, the address can be reused immediately after the program has ended (SO_REUSEADDR).
   bool reuse_address = true;
 
-  /// Whether several acceptors, of this or other processes of this user, may listen at the address
-  /// (SO_REUSEPORT).
-  /** The kernel shares the clients out between them: a way to have one acceptor for each
-   * io_context. */
+  /// If true, several acceptors, of this process or other processes of this user, may listen on the
+  /// address (SO_REUSEPORT).
+  /** The kernel distributes the clients among them. This permits one acceptor for each io_context.
+   * */
   bool reuse_port = false;
 };
 

@@ -17,10 +17,11 @@
 
 namespace rdma {
 
-/// A client's request to be connected, before anything has been made for it. What it says is not to
-/// be trusted.
+/// A client's request for a connection, as acceptor_options::authorise receives it. Do not trust
+/// its content.
 /**
- * What acceptor_options::authorise is given. Valid only while that callback runs.
+ * No resources have been allocated for the client yet. The object is valid only during the
+ * callback.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: safe, except for assignment.
@@ -28,7 +29,7 @@ namespace rdma {
 class upgrade_request_view
 {
 public:
-  /// For the library itself. `fields` is a boost::beast::http::fields.
+  /// For the library itself. `fields` points to a boost::beast::http::fields.
   upgrade_request_view(const boost::asio::ip::tcp::endpoint& from, std::string_view target,
     std::string_view data, const void* fields) noexcept
     : from_(from)
@@ -38,50 +39,50 @@ public:
   {
   }
 
-  /// Where it came from.
+  /// Returns the client's address and port.
   [[nodiscard]] const boost::asio::ip::tcp::endpoint& remote_endpoint() const noexcept
   {
     return from_;
   }
 
-  /// The request's target (RFC 9112, 3.2), with what follows a question mark.
+  /// Returns the request's target (RFC 9112, 3.2), including the query after a question mark.
   [[nodiscard]] std::string_view target() const noexcept { return target_; }
 
-  /// The client's connect_options::data.
+  /// Returns the client's connect_options::data.
   [[nodiscard]] std::string_view data() const noexcept { return data_; }
 
-  /// A field of the HTTP request, the first of that name; no difference is made between upper and
-  /// lower case.
-  /** Nothing where there is none. */
+  /// Returns the first field of the HTTP request with this name, or nothing if there is none. The
+  /// comparison of names is case-insensitive.
   [[nodiscard]] std::optional<std::string_view> field(std::string_view name) const;
 
 private:
   boost::asio::ip::tcp::endpoint from_;
   std::string_view target_;
   std::string_view data_;
-  const void* fields_; // boost::beast::http::fields, which this header does without
+  const void* fields_; // boost::beast::http::fields, which this header does not include
 };
 
-/// Whether a client is let in: what acceptor_options::authorise returns.
+/// Decision on a client's request: the result of acceptor_options::authorise.
 struct authorisation
 {
-  /// 0 to let it in; else the HTTP status of the refusal, 400 to 599 (500 is sent for others).
+  /// 0 accepts the client. Other values refuse it: the HTTP status, 400 to 599 (500 is sent for
+  /// others).
   unsigned status = 0;
 
-  /// Of a refusal, for the client's log: one line of printable text.
+  /// Reason of a refusal for the client's log: one line of printable text.
   std::string reason;
 
-  /// For the client's program (queue_pair::peer_data()), at most connect_options::data_size_max
-  /// bytes.
+  /// Data for the client's program (queue_pair::peer_data()): at most
+  /// connect_options::data_size_max bytes.
   std::string data;
 
-  /// Lets the client in, with these bytes for its program.
+  /// Accepts the client, with data for its program.
   [[nodiscard]] static authorisation accept(std::string data = std::string())
   {
     return {0, {}, std::move(data)};
   }
 
-  /// Sends the client away: connecting ends with error::refused there, of 409 with
+  /// Refuses the client. Its connect fails with error::refused or, for status 409, with
   /// error::no_common_transport.
   [[nodiscard]] static authorisation refuse(
     unsigned status = 403, std::string reason = "not authorised")

@@ -23,32 +23,35 @@ namespace rdma {
 
 /// Listens on a TCP port for queue pairs that connect by basic_queue_pair::async_connect().
 /**
- * The TCP connection carries the handshake (an HTTP/1.1 upgrade) and stays for as long as the queue
- * pair does: when the peer closes its queue pair, or is lost, the operations of ours end with
- * error::peer_closed or error::peer_lost. Data never goes through it.
+ * The TCP connection carries the handshake (an HTTP/1.1 upgrade) and remains open as long as the
+ * queue pair is connected. If the peer closes its queue pair, or is lost, the operations of this
+ * side's queue pair end with error::peer_closed or error::peer_lost. Data never goes through the
+ * TCP connection.
  *
- * Clients are served side by side while an async_accept is outstanding: one that is slow, silent or
- * hostile is answered, forgotten and logged, and keeps nobody else waiting. No handler hears of it.
- * The log is the spdlog logger named "boost_rdma", if the program registered one.
+ * Clients are served concurrently while an async_accept is outstanding. A slow, silent or hostile
+ * client is answered, removed and logged. It delays no other client, and no handler is called for
+ * it. The log is the spdlog logger named "boost_rdma", if the program registered one.
  *
  * @par Opening and closing
  * @code
  * basic_acceptor(executor, domain, endpoint, options = acceptor_options())
  * basic_acceptor(executor, domain, endpoint, options, ec)
  * @endcode
- * For the executor an execution context will do (an io_context), and for the domain a context. Port
- * 0 takes one that is free; local_endpoint() returns it, also after close(). Opening one throws
- * system_error, or says by an error_code, what opening, binding or listening said; then it is as
- * one that was closed.
+ * The executor may also be an execution context (an io_context), and the domain a context. Port 0
+ * selects a free port; local_endpoint() returns it, also after close(). If opening, binding or
+ * listening fails, the constructor throws system_error, or sets ec and leaves the acceptor in the
+ * state of a closed one.
  *
- * close(), as destruction, drops the handshakes that have not been accepted, and ends accepts with
- * operation_aborted; cancel() ends the accepts alone and lets the handshakes go on. is_open() and
- * get_executor() are as Asio's acceptors have them.
+ * @par
+ * close() and the destructor drop the handshakes that have not been accepted, and end accepts with
+ * operation_aborted. cancel() ends only the accepts, and the handshakes continue. is_open() and
+ * get_executor() work as those of Asio's acceptors.
  *
  * @par The background thread
- * TCP is handled on a thread of the library's own, one for each execution context that connects or
- * accepts. Thus a connected queue pair is watched while the program computes, and does not keep
- * io_context::run() from returning, as an idle socket does not. Handlers are never called there.
+ * A thread of the library handles TCP, one for each execution context that connects or accepts. A
+ * connected queue pair is therefore monitored while the program computes. It does not keep
+ * io_context::run() from returning, as an idle socket does not. Handlers are never called on this
+ * thread.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe, as with Asio's acceptors. The context may run on
@@ -59,10 +62,10 @@ class basic_acceptor
   : public detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>
 {
 public:
-  /// What handlers run on that have no executor of their own, and accepted queue pairs.
+  /// The executor type, for handlers without an associated executor and for accepted queue pairs.
   using executor_type = Executor;
 
-  /// What clients are accepted as.
+  /// The queue pair type of accepted clients.
   using queue_pair_type = basic_queue_pair<Executor>;
 
   /// Rebinds the type to another executor.
@@ -75,26 +78,29 @@ public:
 
   using detail::basic_listener<Executor, detail::acceptor_core, acceptor_options>::basic_listener;
 
-  /// Accepts the next client that has finished its handshake, and so has a queue pair connected to
-  /// ours.
+  /// Accepts the next client that has finished its handshake, and completes with a connected queue
+  /// pair.
   /**
-   * Any number of accepts may be outstanding; the oldest is served first.
+   * Any number of accepts may be outstanding; the oldest one receives the next client.
+   *
+   * A failure of a client does not end the accept. The same applies if no queue pair can be created
+   * for a client (503). Both are logged.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_queue_pair<Executor>) @endcode
-   * The queue pair lives on the acceptor's executor. With an error it is as one that was moved
-   * from. Nothing is lost that the client sends before the first receive is posted: it is sent
-   * again (RNR).
+   * The queue pair has the acceptor's executor. Messages that the client sends before the first
+   * receive is posted are not lost: the client's device repeats them (RNR). If there is an error,
+   * the queue pair is in the state of an object that was moved from.
    *
-   * What can go wrong: operation_aborted, when it is cancelled or the acceptor is closed;
-   * error::closed, when that was before; error::forked in a child of the process that made the
-   * acceptor. A client's failure is no error of the accept, nor is it when no queue pair can be had
-   * for one (503): both are logged.
+   * @par Errors
+   * @li operation_aborted: the accept was cancelled, or the acceptor was closed during it.
+   * @li error::closed: the acceptor was closed or moved from before.
+   * @li error::forked: the call was made in a child of the process that made the acceptor.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total withdraw the accept. No client is lost by it.
+   * terminal, partial and total withdraw the accept. No client is lost.
    */
   template <boost::asio::completion_token_for<void(error_code, queue_pair_type)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
