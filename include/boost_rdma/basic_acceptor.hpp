@@ -49,9 +49,8 @@ namespace rdma {
  *
  * @par The background thread
  * A thread of the library handles TCP, one for each execution context that connects or accepts. A
- * connected queue pair is therefore monitored while the program computes. It does not keep
- * io_context::run() from returning, as an idle socket does not. Handlers are never called on this
- * thread.
+ * connected queue pair is therefore monitored while the program computes. Like an idle socket, it
+ * does not keep io_context::run() from returning. Handlers are never called on this thread.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe, as with Asio's acceptors. The context may run on
