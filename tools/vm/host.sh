@@ -2,15 +2,16 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# The host's side of the machine of tools/rdma_vm, whose variables it uses; sourced, not run. The machine
-# has four ways to the host: its console, and three channels that carry bytes as they are. On the control
-# channel it says
+# The host's side of the machine of tools/rdma_vm, whose variables it uses; sourced, not run. The
+# machine has four connections to the host: its console, and three byte channels. The control
+# channel carries two messages:
 #
 #     started                     COMMAND is about to run
-#     ended STATUS OUT ERR        it has ended, and this many bytes were sent on the two channels
+#     ended STATUS OUT ERR        it has ended, and sent this many bytes on the other channels
 #
-# The other two are COMMAND's standard output and standard error. Each is copied by a dd of its own, which
-# can say how much it has copied: the machine is switched off only when that is all.
+# The other two channels are COMMAND's standard output and standard error. A dd process copies each
+# of them and reports the number of copied bytes. The machine is switched off only after all bytes
+# have been copied.
 
 # shellcheck disable=SC2154 # the variables of tools/rdma_vm
 
@@ -26,7 +27,7 @@ host_quote() {
   done
 }
 
-# host_job COMMAND...: writes what the machine reads.
+# host_job COMMAND...: writes the job description that the machine reads.
 host_job() {
   local assignment
   host_work=$(mktemp -d)
@@ -41,7 +42,7 @@ host_job() {
   } | sed 's/^\([a-z_]*\)= /\1=/' >"$host_work/job/job"
 }
 
-# host_kill PROCESS...: ends and buries them.
+# host_kill PROCESS...: kills them and waits for their end.
 host_kill() {
   kill -KILL "$@" 2>/dev/null || true
   wait "$@" 2>/dev/null || true
@@ -53,7 +54,7 @@ host_clean_up() {
   [[ -z $host_work ]] || rm -rf "$host_work"
 }
 
-# host_relay NAME: copies that channel. Nobody reads the output any more: the machine has no business left.
+# host_relay NAME: copies that channel. If the output has no reader any more, it ends the machine.
 host_relay() {
   local copier status=0
   LC_ALL=C setpriv --pdeathsig KILL dd bs=64K if="$host_work/$1" 2>"$host_work/$1.copied" &
@@ -68,7 +69,7 @@ host_relay() {
 
 # host_start ACCELERATOR
 host_start() {
-  local share id work=${host_work//,/,,} # so a comma is written for QEMU
+  local share id work=${host_work//,/,,} # QEMU's escape for a comma
   # no_timer_check: on a busy host an emulated timer fails the kernel's test at boot, and the kernel panics.
   # shellcheck disable=SC2054 # QEMU's options have commas in them
   local -a options=(-name rdma_vm -nodefaults -no-user-config -display none -nic none -no-reboot
@@ -81,7 +82,7 @@ host_start() {
     -chardev "file,id=out,path=$work/out" -device virtserialport,chardev=out,nr=2
     -chardev "file,id=err,path=$work/err" -device virtserialport,chardev=err,nr=3)
   if [[ $1 == kvm ]]; then
-    # Inside another virtual machine, setting what that feature announces may be refused.
+    # Inside another virtual machine, KVM may refuse to set this feature.
     options+=(-accel kvm -cpu "max,arch-capabilities=off")
   else
     options+=(-accel "tcg,thread=multi" -cpu max)
@@ -96,7 +97,7 @@ host_start() {
 
   rm -f "$host_work"/{out,err}*
   mkfifo "$host_work/out" "$host_work/err"
-  # Should this script be killed, the machine goes with it.
+  # If this script is killed, the machine is killed as well.
   exec {host_control}< <(exec setpriv --pdeathsig KILL qemu-system-x86_64 "${options[@]}" \
     </dev/null 2>"$host_work/qemu")
   host_machine=$!
@@ -108,8 +109,8 @@ host_start() {
 
 host_now_ms() { echo "$((${EPOCHREALTIME/[.,]/} / 1000))"; }
 
-# host_hear DEADLINE_MS: reads a line from the machine into host_line; fails with 124 when it is late and
-# with 125 when there is no machine any more.
+# host_hear DEADLINE_MS: reads a line from the machine into host_line. Fails with 124 after the
+# deadline and with 125 if the machine has ended.
 host_hear() {
   local left_ms=$(($1 - $(host_now_ms))) left status=0
   ((left_ms > 0)) || return 124
@@ -121,7 +122,7 @@ host_hear() {
   ((status == 0)) || return 125
 }
 
-# host_give_up STATUS: hands out what output there still is and exits.
+# host_give_up STATUS: passes on the remaining output and exits.
 host_give_up() {
   local status=$1 name broken i
   host_kill "$host_machine"
@@ -132,7 +133,7 @@ host_give_up() {
   for name in out err; do
     if [[ -s $host_work/$name.broken ]]; then
       broken=$(<"$host_work/$name.broken")
-      if ((broken > 128)); then # nobody reads any more: as if COMMAND itself had written
+      if ((broken > 128)); then # no reader any more: as if COMMAND itself had written
         exit "$broken"
       fi
       fail "cannot write COMMAND's std$name: $(head -n 1 "$host_work/$name.copied")"
@@ -144,24 +145,25 @@ host_give_up() {
   fi
   {
     echo "rdma_vm: the machine died; the end of its console:"
-    # without the entries of a call trace that the kernel itself does not trust
+    # without the entries of a call trace that the kernel marks as unreliable
     sed '/^\[[ 0-9.]*\]  *? /d' "$host_work/console" | tail -n 60
     cat "$host_work/qemu"
   } >&2
   exit 125
 }
 
-# host_drain NAME BYTES: returns when so much of that channel has been copied.
+# host_drain NAME BYTES: returns when that many bytes of the channel have been copied.
 host_drain() {
   until grep -qE "^$2 bytes? " "$host_work/$1.copied"; do
     (($(host_now_ms) < deadline_ms)) || host_give_up 124
     kill -0 "$host_machine" 2>/dev/null || host_give_up 125
-    kill -USR1 "$(<"$host_work/$1.process")" 2>/dev/null || true # dd says how far it is
+    kill -USR1 "$(<"$host_work/$1.process")" 2>/dev/null || true # dd reports its progress
     sleep 0.01
   done
 }
 
-# A /dev/kvm on a processor that does not announce virtualisation accepts a machine, but hardly runs it.
+# On a processor without announced virtualisation, /dev/kvm accepts a machine but it hardly makes
+# progress.
 host_has_kvm() {
   [[ -r /dev/kvm && -w /dev/kvm ]] && grep -qwE 'vmx|svm' /proc/cpuinfo
 }
@@ -188,7 +190,7 @@ host_run() {
     if [[ $accelerator != kvm ]] || (($(host_now_ms) >= deadline_ms)); then
       host_give_up "$status"
     fi
-    echo "rdma_vm: no machine with KVM after $(($(host_now_ms) - start_ms)) ms; emulating" >&2
+    echo "rdma_vm: the machine did not start with KVM within $(($(host_now_ms) - start_ms)) ms; trying emulation" >&2
     cat "$host_work/qemu" >&2
     host_kill "$host_machine" "${host_relays[@]}"
     exec {host_control}<&-
@@ -196,7 +198,7 @@ host_run() {
 
   host_hear "$deadline_ms" || host_give_up $?
   read -r word status out_bytes err_bytes <<<"$host_line"
-  [[ $word == ended ]] || fail "the machine says '$host_line'"
+  [[ $word == ended ]] || fail "unexpected message from the machine: '$host_line'"
   host_drain out "$out_bytes"
   host_drain err "$err_bytes"
   exit "$status"

@@ -2,13 +2,13 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# The kernel and the first file system of the machine of tools/rdma_vm; sourced, not run. What takes time
-# to make is kept in the folder vm_cache, under a name that says what it was made of.
+# The kernel and the initramfs of the virtual machine of tools/rdma_vm; sourced, not run. Files that
+# take long to build are kept in the folder vm_cache, with their inputs in the name.
 
 vm_modules=(virtio_pci virtio_console virtio_rng 9pnet_virtio 9p overlay crc32c_generic veth ib_uverbs
   rdma_ucm rdma_rxe)
 
-# The newest installed kernel that has the modules. The running one need not be among them.
+# Prints the newest installed kernel that has the modules. It may differ from the running one.
 vm_kernel_version() {
   local kernel version module
   while read -r kernel; do
@@ -24,8 +24,9 @@ vm_kernel_version() {
 }
 
 # shellcheck disable=SC2154 # vm_cache is a variable of tools/rdma_vm
-# vm_siw VERSION [--no-install]: prints the file of the siw module, which Debian's kernel comes without.
-# To be called in a subshell that ends with the first error.
+# vm_siw VERSION [--no-install]: prints the file of the siw module, which Debian's kernel does not
+# contain.
+# Call it in a subshell that ends with the first error.
 vm_siw() {
   local version=$1 package kept build module
   shift
@@ -38,7 +39,7 @@ vm_siw() {
     package=linux-source-$(cut -d. -f1,2 <<<"$version") # 6.1.0-56-amd64: 6.1
     setup_extra_packages "$@" "$package" "linux-headers-$version" gcc make bc xz-utils >&2
     setup_say "building the siw module for $version" >&2
-    build=$(mktemp -d) # not in the cache: the kernel's make wants no space in the path
+    build=$(mktemp -d) # not in the cache: the kernel's make does not support a path with spaces
     # shellcheck disable=SC2064 # this folder
     trap "$(printf 'rm -rf %q' "$build")" EXIT
     tar -C "$build" --strip-components=1 --wildcards -xf "/usr/src/$package.tar.xz" \
@@ -51,14 +52,15 @@ vm_siw() {
     module=$build/drivers/infiniband/sw/siw/siw.ko
     strip --strip-debug "$module"
     mv "$module" "$kept.$BASHPID"
-    mv "$kept.$BASHPID" "$kept" # whole or not at all: another run may be looking for it
+    mv "$kept.$BASHPID" "$kept" # atomic: another run may look for it
   fi
   echo "$kept"
 }
 
-# vm_initramfs VERSION FOLDER [MODULE_FILE...]: prints the file of the initramfs: busybox, the modules with
-# all they need, the files MODULE_FILE likewise, tools/vm/init and tools/vm/machine.
-# To be called in a subshell that ends with the first error.
+# vm_initramfs VERSION FOLDER [MODULE_FILE...]: prints the file of the initramfs. It contains
+# busybox, the modules with their dependencies, the MODULE_FILEs with theirs, tools/vm/init and
+# tools/vm/machine.
+# Call it in a subshell that ends with the first error.
 vm_initramfs() {
   local version=$1 scripts=$2 key kept build file number=100
   shift 2
@@ -66,7 +68,7 @@ vm_initramfs() {
   mapfile -t modules < <(for file in "$@"; do
     modinfo -F depends "$file" | tr ',' '\n'
   done)
-  # the same module is listed for each that needs it; the first time counts
+  # a module is listed once for each module that needs it; keep the first
   mapfile -t modules < <(for file in "${vm_modules[@]}" "${modules[@]}"; do
     modprobe -S "$version" --show-depends "$file"
   done | awk '$1 == "insmod" && !seen[$2]++ { print $2 }')
