@@ -118,8 +118,8 @@ void need(feature wanted)
   if (const std::string why = missing(wanted); !why.empty())
   {
     WARN("skipped on " << device_name() << ": " << why);
-    throw Catch::TestFailureException(); // ends the test case, which fails only if an assertion
-                                         // failed before
+    // Ends the test case, which fails only if an assertion failed before.
+    throw Catch::TestFailureException();
   }
 }
 

@@ -27,8 +27,8 @@ struct inventory
   /// Counts threads except those that are ending: a joined thread stays listed for a moment.
   static std::size_t count_threads()
   {
-    constexpr unsigned long ending =
-      0x4; // PF_EXITING (include/linux/sched.h), set before the joining thread wakes up
+    // PF_EXITING (include/linux/sched.h), set before the joining thread wakes up.
+    constexpr unsigned long ending = 0x4;
     std::size_t found = 0;
     for (const auto& each : std::filesystem::directory_iterator("/proc/self/task"))
     {

@@ -52,7 +52,7 @@ asio::awaitable<void> greet(rdma::context& rdma, tcp::endpoint server)
   std::memset(buffer.data(), 0, greeting.size());
   const std::size_t size = co_await peer.async_receive(buffer, asio::use_awaitable);
   if (std::string_view(reinterpret_cast<const char*>(buffer.data()), size) != greeting)
-    throw std::runtime_error("something else came back");
+    throw std::runtime_error("the echo differs from the message");
   std::cout << "boost_rdma " << BOOST_RDMA_VERSION_MAJOR << '.' << BOOST_RDMA_VERSION_MINOR << '.'
             << BOOST_RDMA_VERSION_PATCH << " on " << peer.transport().device << ": " << greeting
             << '\n';

@@ -72,8 +72,8 @@ public:
   {
     rdma::acceptor_options accepting;
     accepting.queue_pair = options;
-    if (options.connect_timeout
-      != rdma::queue_pair_options().connect_timeout) // --patient or --impatient was given
+    // Differs if --patient or --impatient was given.
+    if (options.connect_timeout != rdma::queue_pair_options().connect_timeout)
       accepting.handshake_timeout = options.connect_timeout;
     acceptor_.emplace(io_, context, endpoint, accepting);
     accept();
@@ -288,8 +288,8 @@ try
     else
       return wrong();
 
-  const auto logger =
-    spdlog::stdout_logger_mt("boost_rdma"); // the log of a server reports failed clients
+  // A server reports failed clients in its log.
+  const auto logger = spdlog::stdout_logger_mt("boost_rdma");
   logger->set_pattern("log: %v");
   logger->flush_on(spdlog::level::trace);
   asio::io_context io;

@@ -348,8 +348,8 @@ TEST_CASE("a loan is readable by the peer until it is returned")
   {
     lent.value.take_back();
     memory_record next;
-    f.client.agent().async_receive_remote(next.handler()); // some operation must be outstanding, or
-                                                           // the client does not process the recall
+    // Some operation must be outstanding, or the client does not process the recall.
+    f.client.agent().async_receive_remote(next.handler());
     REQUIRE(run_until(f.io, [&] { return !borrowed.value.is_valid(); }));
     CHECK(f.client.is_connected());
     f.client.close();
@@ -742,8 +742,8 @@ TEST_CASE("an agent operation reports why there is no agent")
   rdma::queue_pair a(io, context);
   rdma::queue_pair b(io, context);
   connect(a, b);
-  CHECK(outcome(a) == asio::error::operation_not_supported); // connected by connect(), so there is
-                                                             // no control channel
+  // Connected by connect(), so there is no control channel.
+  CHECK(outcome(a) == asio::error::operation_not_supported);
   CHECK(run_out(io));
 }
 

@@ -262,8 +262,8 @@ agent_message message_of(message_type type, std::uint32_t id)
 
 TEST_CASE("a key granted to one queue pair is refused for another queue pair")
 {
-  BOOST_RDMA_TEST_NEEDS(window_bounds); // otherwise leases are registrations, which any queue pair
-                                        // of the domain can use
+  // Otherwise leases are registrations, which any queue pair of the domain can use.
+  BOOST_RDMA_TEST_NEEDS(window_bounds);
   BOOST_RDMA_TEST_NEEDS(memory_windows);
   attacked_fixture f;
   attacker eve(f);
@@ -478,8 +478,8 @@ TEST_CASE("expired loans do not block later loans")
   eve.far->agent().async_receive_remote(borrowed.handler());
   brief.lease = 20;
   brief.lifetime = agent_message::no_limit;
-  REQUIRE(
-    agent_channel->send(brief)); // the answer may arrive after the releases of the other loans
+  // The answer may arrive after the releases of the other loans.
+  REQUIRE(agent_channel->send(brief));
   REQUIRE(run_until(f.io, [&] { return borrowed.done(); }));
   CHECK(borrowed.ec == error_code());
   CHECK(borrowed.value.is_valid());
@@ -514,8 +514,8 @@ TEST_CASE("a peer that receives no answers cannot exceed its share of work")
     constexpr int flood = 2000;
     for (int i = 1; i <= flood; ++i)
       agent_channel->post(message_of(message_type::allocate, static_cast<std::uint32_t>(i)));
-    // The server serves others meanwhile; the single receive lets the flood's answers through
-    // slowly.
+    // The server serves others meanwhile; the single receive limits the rate of answers to the
+    // flood.
     for (int i = 0; i != 20; ++i)
       f.check_unharmed();
     // In addition to memory that the honest client is releasing at this moment.

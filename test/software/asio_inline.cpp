@@ -194,8 +194,8 @@ TEST_CASE("options() returns the lowered max_inline_data when the device support
   connect(l.near, l.far);
   const std::uint32_t limit = l.near.options().max_inline_data;
   CHECK(limit <= 96);
-  CHECK(limit >= 48); // the library halves the value until the device accepts it, so it is at least
-                      // half of the limit
+  // The library halves the value until the device accepts it, so it is at least half of the limit.
+  CHECK(limit >= 48);
   CHECK(granted_inline(l.near) == limit);
   check_inline(l, limit, true);
   check_inline(l, limit + 1, false);

@@ -245,8 +245,8 @@ TEST_CASE("an accept skips a client that has disconnected while it waited")
   early.send(good_request(client.endpoint()));
   const std::string answer = early.read_header();
   f.acceptor.cancel();
-  CHECK(confirm_as_client(
-    early, client.queue_pair(), answer)); // the handshake completes although no accept waits
+  // The handshake completes although no accept waits.
+  CHECK(confirm_as_client(early, client.queue_pair(), answer));
   early.send(frame_type::bye);
   CHECK(early.read_end());
   CHECK(f.serves_a_good_client());

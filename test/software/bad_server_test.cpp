@@ -191,8 +191,8 @@ TEST_CASE("async_connect returns the error of the TCP connect unchanged")
   plain_record again;
   v.client->async_connect(nobody, again.handler());
   REQUIRE(run_until(v.io, [&] { return again.done(); }));
-  CHECK(again.ec
-    == error::already_connected); // a queue pair connects only once, regardless of the result
+  // A queue pair connects only once, regardless of the result.
+  CHECK(again.ec == error::already_connected);
 }
 
 TEST_CASE("each cancellation type ends async_connect at each step")

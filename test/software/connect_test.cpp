@@ -69,8 +69,8 @@ TEST_CASE("a client connects to an acceptor and messages arrive in both directio
   rdma::queue_pair client(f.io, f.client_context);
   f.acceptor.async_accept(server.handler());
   client.async_connect(f.acceptor.local_endpoint(), connected.handler());
-  CHECK(
-    connected.calls + server.calls == 0); // handlers are never called inside the initiating call
+  // Handlers are never called inside the initiating call.
+  CHECK(connected.calls + server.calls == 0);
   REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls == 1; }));
   REQUIRE(!connected.ec);
   REQUIRE(!server.ec);
@@ -574,9 +574,9 @@ TEST_CASE("two hundred connections leave no descriptors open")
   for (int i = 0; i < 200; ++i)
   {
     REQUIRE(f.serves_a_good_client());
+    // Allows for descriptors that are opened on demand and for connections that are being closed.
     if (i == 0)
-      after_first = open_descriptors() + 8; // allows for descriptors that are opened on demand and
-                                            // for connections that are being closed
+      after_first = open_descriptors() + 8;
   }
   CHECK(eventually([&] { return open_descriptors() <= after_first; }));
 }
@@ -682,8 +682,8 @@ TEST_CASE("queue pairs connect by exchanged endpoint descriptions")
   direct.connect(other, ec);
   CHECK(ec == error::no_common_transport);
   late.connect(far.local_endpoint(), ec);
-  CHECK(ec == error::not_connected); // its local_endpoint() was never called, so no peer can have
-                                     // its description
+  // Its local_endpoint() was never called, so no peer can have its description.
+  CHECK(ec == error::not_connected);
   near.async_connect(loopback(1), connected.handler());
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   CHECK(connected.ec == error::already_connected);

@@ -436,8 +436,8 @@ TEST_CASE("removal of a device ends all outstanding operations with device_lost"
   rdma::software::remove_device(device_of(d.context).native());
   const auto begin = std::chrono::steady_clock::now();
   REQUIRE(run_until(d.io, [&] { return d.ended.size() == d.started && second.done(); }));
-  CHECK(std::chrono::steady_clock::now() - begin
-    < std::chrono::seconds(2)); // the library does not wait for flushed completions
+  // The library does not wait for flushed completions.
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
   for (const error_code& each : d.ended)
     CHECK(each == rdma::error::device_lost);
   CHECK(first.ec == error_code());
@@ -517,8 +517,8 @@ TEST_CASE("a destroyed queue pair returns all receives to its shared receive que
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
   constexpr std::size_t receives = 64;
-  constexpr std::size_t size =
-    100'000; // many packets, so that a message is being received at the end
+  // Many packets, so that a message is being received at the end.
+  constexpr std::size_t size = 100'000;
   asio::io_context io;
   rdma::context context = make_context();
   rdma::context far_context = make_context();

@@ -257,8 +257,8 @@ TEST_CASE("each cancellation type withdraws async_shutdown and async_wait_close"
     CHECK(shut.ec == asio::error::operation_aborted);
     CHECK(ended.ec == asio::error::operation_aborted);
     CHECK_FALSE(goes_on.done());
-    CHECK(outcome_of_send(f.io, f.client)
-      == asio::error::shut_down); // the shutdown has begun nevertheless
+    // The shutdown has begun nevertheless.
+    CHECK(outcome_of_send(f.io, f.client) == asio::error::shut_down);
     f.client.close();
     REQUIRE(run_until(f.io, [&] { return goes_on.done(); }));
     shut_signal.emit(type);

@@ -106,8 +106,8 @@ TEST_CASE("descriptors of the library are closed in programs that this process s
   for (const int each : open_now())
   {
     const int flags = ::fcntl(each, F_GETFD);
-    if (before.contains(each)
-      || flags < 0) // the descriptor of the directory iterator is closed already
+    // F_GETFD fails for the descriptor of the directory iterator, which is closed already.
+    if (before.contains(each) || flags < 0)
       continue;
     std::error_code ec;
     INFO(
@@ -241,8 +241,8 @@ TEST_CASE("pools of the parent refuse allocations in a child of fork() and accep
   auto pool = std::make_unique<rdma::memory_pool>(context);
   auto numbers = std::make_unique<std::pmr::vector<int>>(100, &context.pool());
   auto others = std::make_unique<std::pmr::vector<int>>(100'000, pool.get());
-  rdma::registered_buffer small =
-    context.allocate(100); // its block comes with others in this thread's cache
+  // The allocation also fills this thread's cache.
+  rdma::registered_buffer small = context.allocate(100);
   rdma::registered_buffer large = pool->make_buffer(1'000'000);
   std::latch cached{1};
   std::latch over{1};
@@ -281,7 +281,7 @@ TEST_CASE("pools of the parent refuse allocations in a child of fork() and accep
         f.expect_forked("make_buffer", code_of([&] { (void)pool->make_buffer(size); }));
       }
       if (pool->trim() != 0 || pool->statistics().arenas != 0)
-        f.wrong += "the pool is the child's; ";
+        f.wrong += "the pool still works in the child; ";
       numbers.reset();
       others.reset();
       small = rdma::registered_buffer();
@@ -323,7 +323,7 @@ TEST_CASE("writes to registered memory in a child of fork() are private to the c
     {
       std::string found;
       if (text(buffer.data()) != "mine" || first[0] != 'p')
-        found += "not what was there; ";
+        found += "the child does not have the parent's data; ";
       std::memcpy(buffer.data(), "hers", 4);
       first[0] = first[5000] = 'c';
       found += in_child(
@@ -331,10 +331,10 @@ TEST_CASE("writes to registered memory in a child of fork() are private to the c
         {
           return std::string(text(buffer.data()) == "hers" && first[0] == 'c'
               ? ""
-              : "not the child's, in its own child; ");
+              : "the grandchild does not have the child's data; ");
         });
       if (text(buffer.data()) != "hers" || first[0] != 'c')
-        found += "not what was written; ";
+        found += "the child's own data changed; ";
       return found;
     });
   CHECK(wrong == "");
@@ -456,8 +456,8 @@ TEST_CASE("upgraded streams remain owned by the parent after fork()")
   asio::ip::tcp::socket at_server = listener.accept();
 
   rdma::queue_pair_options options;
-  options.heartbeat_interval =
-    std::chrono::milliseconds(10); // so that data is always available to read
+  // Frequent heartbeats, so that data is always available to read.
+  options.heartbeat_interval = std::chrono::milliseconds(10);
   rdma::queue_pair client(io, context, options);
   std::optional<rdma::basic_queue_pair<asio::ip::tcp::socket::executor_type>> server;
   plain_record connected;

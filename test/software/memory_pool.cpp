@@ -65,8 +65,8 @@ static_assert(can_be_viewed<std::span<const std::byte>>);
 static_assert(can_be_viewed<std::string_view>);
 static_assert(!can_be_viewed<std::pmr::vector<int>>); // destroyed before the view is used
 static_assert(!can_be_viewed<const std::pmr::vector<int>>);
-static_assert(
-  !can_be_viewed<std::pmr::vector<std::byte>>); // would convert to a span<const std::byte>
+// A temporary vector would convert to a span<const std::byte>.
+static_assert(!can_be_viewed<std::pmr::vector<std::byte>>);
 static_assert(!can_be_viewed<const std::array<std::byte, 4>>);
 static_assert(!can_be_viewed<std::pmr::vector<std::pmr::string>&>);
 
@@ -443,8 +443,8 @@ TEST_CASE("an allocation that cannot fit keeps caches and idle arenas")
     CHECK(after.bytes_cached == before.bytes_cached);
     CHECK(after.bytes_registered == before.bytes_registered);
     CHECK(after.failures == 3);
-    CHECK(pool.make_buffer(1u << 20).size()
-      == 1u << 20); // needs the memory of the caches and of the idle arena
+    // This buffer needs the memory of the caches and of the idle arena.
+    CHECK(pool.make_buffer(1u << 20).size() == 1u << 20);
     CHECK(pool.statistics().bytes_cached == 0);
   }
   SECTION("above the limit after rounding up to its size class")

@@ -280,10 +280,10 @@ TEST_CASE("caches keep their memory until their threads end when the kernel refu
             pool.reset();
             context.reset();
             if (domain.expired())
-              wrong += "gone with memory in a cache; ";
+              wrong += "the domain is destroyed although a cache has memory; ";
             other.end();
             if (!domain.expired())
-              wrong += "left behind";
+              wrong += "the domain is not destroyed";
             return wrong;
           })
     == "");
@@ -297,8 +297,8 @@ TEST_CASE("address lookups work while arenas are created and freed")
   options.idle_bytes_high = options.idle_bytes_low = 0;
   options.thread_cache_bytes_max = GENERATE(0, 100'000);
   rdma::memory_pool pool(context, options);
-  std::array<std::atomic<std::byte*>, 2>
-    last{}; // the last block of each allocating thread, which may be freed already
+  // The last block of each allocating thread, which may be freed already.
+  std::array<std::atomic<std::byte*>, 2> last{};
   std::atomic<int> not_found{0};
   std::atomic<int> running{2};
   std::vector<std::thread> threads;
@@ -308,8 +308,8 @@ TEST_CASE("address lookups work while arenas are created and freed")
       {
         for (int i = 0; i < (emulated() ? 100 : 2000); ++i)
         {
-          const std::size_t size =
-            i % 2 == 0 ? 60'000 : 100'000; // of a size class, or with its own pages
+          // Blocks of a size class alternate with blocks of whole pages.
+          const std::size_t size = i % 2 == 0 ? 60'000 : 100'000;
           auto* const block = static_cast<std::byte*>(pool.allocate(size));
           last[t] = block;
           error_code ec;

@@ -125,7 +125,7 @@ TEST_CASE("both sides report why they do not use shared memory")
   CHECK(names(server.peer->transport(), "shared memory", "the peer's device does not offer it"));
 }
 
-TEST_CASE("both sides know the depths, timers and retries of the peer and use the longer timeout")
+TEST_CASE("both sides receive the peer's depths, timers and retries and use the longer timeout")
 {
   rdma::queue_pair_options at_client;
   at_client.send_depth = 33;
@@ -492,8 +492,8 @@ TEST_CASE("clients beyond handshakes_max wait and all are served")
   constexpr int count = 40;
   rdma::acceptor_options options;
   options.handshakes_max = 4;
-  options.handshakes_per_address_max =
-    GENERATE(4, 64); // not below handshakes_max, because all clients have the same address
+  // Not below handshakes_max, because all clients have the same address.
+  options.handshakes_per_address_max = GENERATE(4, 64);
   connect_fixture f(options);
   std::deque<connect_fixture::accepted> servers(count);
   std::deque<rdma::queue_pair> clients;

@@ -231,8 +231,8 @@ TEST_CASE("a larger range replaces contained ones and overlapping ranges coexist
   CHECK(s.entries == 1);
   CHECK(s.bytes == 8 * page);
   CHECK(s.evicted == 2);
-  CHECK(in_use->base
-    == reinterpret_cast<std::byte*>(memory.at(1))); // the operation keeps its registration
+  // The operation keeps its registration.
+  CHECK(in_use->base == reinterpret_cast<std::byte*>(memory.at(1)));
   static_cast<void>(user.acquire(memory.at(4), 8 * page));
   static_cast<void>(user.acquire(memory.at(8), 8 * page));
   CHECK(user.statistics().entries == 3);
@@ -322,8 +322,8 @@ TEST_CASE("unused entries of every domain are evicted when the limit of locked m
     error_code ec;
     CHECK(second.context.impl()->cache().acquire(memory.at(4), 4 * page, true, ec) == nullptr);
     CHECK(ec == error_code(ENOMEM, boost::system::system_category()));
-    CHECK(
-      second.statistics().evicted == 1); // its own entry was evicted before the allocation failed
+    // Its own entry was evicted before the allocation failed.
+    CHECK(second.statistics().evicted == 1);
     CHECK(first.statistics().entries == 1);
   }
   CHECK_FALSE(second.finds(memory.at(4), 4 * page));
@@ -639,7 +639,8 @@ TEST_CASE("the watch and its threads end with the last context and can start aga
   }
 }
 
-TEST_CASE("every operation registers its memory without userfaultfd and the statistics say why")
+TEST_CASE(
+  "every operation registers its memory without userfaultfd and the statistics name the reason")
 {
   BOOST_RDMA_TEST_FORKS();
   const auto check = [](const cache_user& user, const char* why)
@@ -712,7 +713,7 @@ TEST_CASE("the registration cache of the parent is not affected by a child of fo
   if (child == 0)
   {
     ::alarm(100);
-    // Unmapping in the child does not notify anybody, and the parent's objects report that they
+    // Unmapping in the child sends no notification, and the parent's objects report that they
     // belong to the parent.
     bool good = ::munmap(memory.at(0), 2 * page) == 0 && !user.statistics().enabled
       && !user.statistics().disabled_reason.empty();

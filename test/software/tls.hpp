@@ -37,7 +37,7 @@ inline void certify(boost::asio::ssl::context& context)
   if (X509_sign(made, key.get(), EVP_sha256()) == 0
     || SSL_CTX_use_certificate(context.native_handle(), made) != 1
     || SSL_CTX_use_PrivateKey(context.native_handle(), key.get()) != 1)
-    throw std::runtime_error("no certificate can be made");
+    throw std::runtime_error("cannot make a certificate");
 }
 
 } // namespace test

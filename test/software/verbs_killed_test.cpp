@@ -38,8 +38,8 @@ rdma::software::device_settings on_loopback()
 {
   rdma::software::device_settings s;
   s.addresses = {"127.0.0.1"};
-  s.retry_time_min =
-    std::chrono::milliseconds(50); // for processes that are killed before they are connected
+  // For processes that are killed before they are connected.
+  s.retry_time_min = std::chrono::milliseconds(50);
   return s;
 }
 
@@ -85,7 +85,7 @@ void be_killed(const out_of_band& line, int connected)
   memory m(d, size);
   const end_name peer = line.exchange(e.name(m));
   connect_to(e, peer);
-  must(::write(connected, "c", 1) == 1, "say that it is connected");
+  must(::write(connected, "c", 1) == 1, "report the connection");
   for (unsigned turn = 0;; ++turn)
   {
     hammer(e, m, peer, turn);

@@ -34,8 +34,8 @@ void bind(endpoint& e, ibv_mw* window, std::uint32_t key, const memory& m)
 TEST_CASE("two ends that write to each other's windows and invalidate their own do not deadlock")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
-  BOOST_RDMA_TEST_NEEDS(
-    unbinds_on_destroy); // of a queue pair that was refused before its invalidation
+  // A queue pair that was refused before its invalidation is destroyed with a bound window.
+  BOOST_RDMA_TEST_NEEDS(unbinds_on_destroy);
   constexpr std::size_t size = 256 * 1024;
   verbs_device near_device;
   verbs_device far_device;
@@ -89,10 +89,9 @@ TEST_CASE("two ends that write to each other's windows and invalidate their own 
       {
         const ibv_wc_status written = e->sent().next().status;
         const ibv_wc_status invalidated = e->sent().next().status;
+        // RETRY_EXC_ERR: the other end was refused and destroyed before it answered this one.
         const bool through = written == IBV_WC_SUCCESS || written == IBV_WC_REM_ACCESS_ERR
-          || written == IBV_WC_WR_FLUSH_ERR
-          || written == IBV_WC_RETRY_EXC_ERR; // the other end was refused and destroyed before it
-                                              // answered this one
+          || written == IBV_WC_WR_FLUSH_ERR || written == IBV_WC_RETRY_EXC_ERR;
         if (!through
           || (written == IBV_WC_SUCCESS && invalidated != IBV_WC_SUCCESS
             && invalidated != IBV_WC_WR_FLUSH_ERR))

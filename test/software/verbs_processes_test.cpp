@@ -215,8 +215,8 @@ TEST_CASE("eight processes can send to one process and count in its memory concu
       // Sent from the receive buffer: no receive is posted meanwhile.
       REQUIRE(each->e.send(1, each->text.sge()) == 0);
       REQUIRE(each->e.sent().next().status == IBV_WC_SUCCESS);
-      REQUIRE(each->e.receive(0, each->text.sge())
-        == 0); // the next message waits until this receive is posted
+      // The next message waits until this receive is posted.
+      REQUIRE(each->e.receive(0, each->text.sge()) == 0);
       ++each->answered;
       --left;
       return true;

@@ -177,8 +177,8 @@ TEST_CASE("an unreliable message is lost when it finds no receive")
 
 TEST_CASE("an unreliable message that is too long leaves the receive for the next message")
 {
-  BOOST_RDMA_TEST_NEEDS(software_device); // other devices complete it with an error (IBA 9.9.3
-                                          // permits it: classes D and E)
+  // Other devices complete it with an error (IBA 9.9.3 permits it: classes D and E).
+  BOOST_RDMA_TEST_NEEDS(software_device);
   unreliable_scene s;
   const std::size_t size = GENERATE(17u, 700'000u);
   REQUIRE(s.c.b.receive(1, s.far.sge(0, 16)) == 0);

@@ -222,8 +222,8 @@ TEST_CASE("the doctor names an address of the interface that has no GID")
   info::machine on = tree.machine();
   on.interfaces.emplace();
   on.interfaces->push_back({"eth0", true, false, {"10.0.0.1", "10.0.0.7"}});
-  on.interfaces->push_back(
-    {"eth1", true, false, {"10.9.9.9"}}); // an address of another interface is not the NIC's
+  // An address of another interface is not the NIC's.
+  on.interfaces->push_back({"eth1", true, false, {"10.9.9.9"}});
   finds(findings_of(on, "addresses"), level::stops, {"no GID for 10.0.0.7 of eth0"});
 }
 

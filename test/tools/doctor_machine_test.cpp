@@ -47,8 +47,8 @@ TEST_CASE("the doctor accepts CAP_IPC_LOCK instead of a limit except inside a us
   tree.add_nic().limits("65536").status("0-7", ipc_lock).write("/proc/self/uid_map", no_namespace);
   finds(findings_of(tree, "locked memory"), level::ok, {"CAP_IPC_LOCK"});
   tree.write("/sys/class/infiniband/mlx5_0/node_desc", "Software iWARP stack");
-  finds(findings_of(tree, "locked memory"), level::stops,
-    {"64 KiB"}); // siw does not check for the capability
+  // The siw driver does not check for the capability.
+  finds(findings_of(tree, "locked memory"), level::stops, {"64 KiB"});
   tree.remove("/sys/class/infiniband/mlx5_0/node_desc");
   tree.write("/proc/self/uid_map", own_namespace);
   finds(findings_of(tree, "locked memory"), level::stops, {"64 KiB"});
@@ -164,14 +164,14 @@ TEST_CASE("the doctor evaluates a frequency governor according to its driver")
   const std::string directory = "/sys/devices/system/cpu/cpu0/cpufreq/";
   tree.write(directory + "scaling_governor", "performance")
     .write(directory + "scaling_driver", "acpi-cpufreq");
-  tree.write("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor",
-    "powersave"); // not a processor's directory
+  // This is not a processor's directory.
+  tree.write("/sys/devices/system/cpu/cpufreq/policy0/scaling_governor", "powersave");
   finds(findings_of(tree, "frequency"), level::ok, {"performance on 1"});
   tree.write(directory + "scaling_governor", "powersave");
   finds(findings_of(tree, "frequency"), level::slows,
     {"powersave on 1", "cpupower frequency-set -g performance"});
-  tree.write(directory + "scaling_driver",
-    "intel_pstate"); // its powersave governor raises the frequency under load
+  // Its powersave governor raises the frequency under load.
+  tree.write(directory + "scaling_driver", "intel_pstate");
   finds(findings_of(tree, "frequency"), level::note, {"intel_pstate"});
 }
 

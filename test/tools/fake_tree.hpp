@@ -143,7 +143,7 @@ inline info::findings findings_of(const info::machine& on, const std::string& na
   for (const info::check& each : info::all_checks())
     if (each.name == name)
       return each.run(on);
-  throw std::runtime_error("there is no check named " + name);
+  throw std::runtime_error("no check has the name " + name);
 }
 
 inline info::findings findings_of(const fake_tree& tree, const std::string& name)

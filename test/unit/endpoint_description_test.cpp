@@ -174,8 +174,8 @@ TEST_CASE("parse fails with malformed_description when the text is not a descrip
 
 TEST_CASE("parse fails and reads no byte past the end when a description is truncated")
 {
-  rdma::endpoint_description earliest =
-    sample(); // these fields may be missing, and parse then uses defaults
+  // These fields may be missing, and parse then uses defaults.
+  rdma::endpoint_description earliest = sample();
   earliest.wire = rdma::wire::unknown;
   earliest.receive_depth = 0;
   earliest.device.clear();

@@ -134,8 +134,8 @@ TEST_CASE("choose_gid prefers a routable IPv4 GID when there is no address")
   CHECK(chosen({place(0, "127.0.0.1"), place(1, "10.0.0.1")}, nullptr) == choice{1, 1, {}});
   CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v1), place(1, "2001:db8::1")}, nullptr)
     == choice{1, 1, {}});
-  CHECK(
-    chosen({place(0, "fe80::1")}, nullptr) == choice{1, 0, {}}); // used because there is no other
+  // A link-local GID is used because there is no other.
+  CHECK(chosen({place(0, "fe80::1")}, nullptr) == choice{1, 0, {}});
   CHECK(chosen({}, nullptr) == none);
 }
 
@@ -173,8 +173,8 @@ TEST_CASE("choose_gid returns the port with the address and prefers an active po
   };
   CHECK(chosen(ports, "10.0.2.1") == choice{2, 1, {}});
   CHECK(chosen(ports, "10.0.3.1") == choice{3, 0, {}});
-  CHECK(chosen(ports, "10.0.0.1")
-    == choice{1, 0, {}}); // the port is down, but no other has the network
+  // The port is down, but no other has the network.
+  CHECK(chosen(ports, "10.0.0.1") == choice{1, 0, {}});
   CHECK(chosen(ports, nullptr) == choice{2, 0, {}});
   CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v2, 1, false),
                  place(3, "10.0.0.1", gid_kind::roce_v2, 2)},
@@ -196,8 +196,8 @@ TEST_CASE("choose_gid returns the first GID of an active port on InfiniBand for 
 TEST_CASE("roce_path_mtu leaves room for the headers of RoCE")
 {
   using rdma::detail::roce_path_mtu;
-  CHECK(
-    roce_path_mtu(1500) == 1024); // the value that rxe and NICs report for Ethernet's default MTU
+  // The value that rxe and NICs report for Ethernet's default MTU.
+  CHECK(roce_path_mtu(1500) == 1024);
   CHECK(roce_path_mtu(9000) == 4096);
   CHECK(roce_path_mtu(4192) == 4096);
   CHECK(roce_path_mtu(4191) == 2048);

@@ -80,8 +80,8 @@ TEST_CASE("a slab allocates each of its blocks once and accepts them back in any
 {
   std::mt19937 random(Catch::rngSeed());
   auto made = std::make_unique<slab>();
-  std::byte* const base =
-    reinterpret_cast<std::byte*>(std::uintptr_t{1} << 30); // never dereferenced
+  // Never dereferenced.
+  std::byte* const base = reinterpret_cast<std::byte*>(std::uintptr_t{1} << 30);
   for (std::size_t i = 0; i < class_count; ++i)
   {
     if (!is_slab_class(i))

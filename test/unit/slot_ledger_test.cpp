@@ -116,8 +116,8 @@ TEST_CASE("threads that claim and release slots concurrently never hold the same
   constexpr int threads_count = 4;
   constexpr int rounds = 20'000;
   slots all;
-  std::array<int, slots::count + 1>
-    writes{}; // written only by the thread that holds the slot: TSan finds violations
+  // Written only by the thread that holds the slot: TSan finds violations.
+  std::array<int, slots::count + 1> writes{};
   std::atomic<int> claimed{0};
   std::vector<std::jthread> threads;
   for (int t = 0; t != threads_count; ++t)

@@ -514,8 +514,8 @@ TEST_CASE("cm::async_connect fails when the queue pair ended before")
   signal.emit(asio::cancellation_type::terminal);
   REQUIRE(run_until(f.io, [&] { return cancelled.done(); }));
   f.client.async_receive(buffer, late.handler());
-  REQUIRE(run_until(
-    f.io, [&] { return late.done(); })); // if the device does not end it, the queue pair is closed
+  // If the device does not end it, the queue pair is closed.
+  REQUIRE(run_until(f.io, [&] { return late.done(); }));
   CHECK(late.ec);
   CHECK(connect_error(f, f.acceptor.local_endpoint()));
 }

@@ -161,8 +161,8 @@ TEST_CASE("operations that the device does not support fail and name the missing
   CHECK(complaint([&] { (void)pair.local_endpoint(); }) != "nothing");
   says(pair.diagnose().text(), {"siw0", "RDMA-CM"});
 
-  pair.core()->note_connected(
-    {}, {}); // as a connection manager does; refused operations are not sent to the peer
+  // Simulates the connection manager; the refused operations are not sent to a peer.
+  pair.core()->note_connected({}, {});
   rdma::registered_buffer buffer = context.allocate(64);
   rdma::memory_region region(context, 64, exposed);
   value_record added;

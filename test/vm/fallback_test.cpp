@@ -291,8 +291,8 @@ TEST_CASE(
   connect_fixture f;
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
-  rdma::queue_pair deaf(
-    f.io, f.client_context, nic_only()); // never connected, so it answers no message
+  // This queue pair is never connected, so it answers no message.
+  rdma::queue_pair deaf(f.io, f.client_context, nic_only());
   rdma::queue_pair own(f.io, f.client_context, software_only());
   handshake_parameters self = handshake_parameters_of(deaf.local_endpoint());
   self.falls_back = true;
@@ -349,7 +349,7 @@ TEST_CASE("a server without fall-back sends the complete reason to a client with
   CHECK(connected.ec == error::no_common_transport);
   INFO(client.diagnose().text());
   CHECK(client.diagnose().reason.find("queue_pair_options::fall_back is off") != std::string::npos);
-  CHECK(client.diagnose().reason.find("offers none")
-    == std::string::npos); // the client has reported the reason; the server does not repeat it
+  // The client has reported the reason; the server does not repeat it.
+  CHECK(client.diagnose().reason.find("offers none") == std::string::npos);
   CHECK(f.serves_a_good_client(server));
 }
