@@ -12,7 +12,7 @@
 //   rdma_perf [--quick] [--wire NAMES] [--json FILE] [--svg FILE] [--hgrm DIRECTORY]
 //             [--processors CLIENT,SERVER] ...
 
-#include "bench/two_processes.hpp"
+#include "measure/two_processes.hpp"
 #include "perf/command_line.hpp"
 #include "perf/main_process.hpp"
 #include "perf/overhead.hpp"

@@ -49,7 +49,7 @@ struct queue_pair_options
   /** Lowered to the device's limit. */
   std::uint32_t max_inline_data = 220;
 
-  /// Default of copy_max, measured with tools/rdma_copy_threshold (doc/user_memory.md).
+  /// Default of copy_max, measured with bench/rdma_copy_threshold (doc/user_memory.md).
   static constexpr std::size_t copy_max_default = 16384;
   /// Maximum size in bytes of a buffer in plain memory (boost::asio buffers, std::span) that is
   /// copied. Larger buffers are registered.

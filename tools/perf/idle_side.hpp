@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TOOLS_PERF_IDLE_SIDE_HPP
 #define BOOST_RDMA_TOOLS_PERF_IDLE_SIDE_HPP
 
-#include "bench/control_channel.hpp"
+#include "measure/control_channel.hpp"
 #include "perf/results.hpp"
 
 #include <chrono>

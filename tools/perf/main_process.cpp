@@ -7,7 +7,7 @@
 
 #include "perf/main_process.hpp"
 
-#include "bench/host.hpp"
+#include "measure/host.hpp"
 #include "perf/goals.hpp"
 #include "perf/overhead.hpp"
 #include "perf/runner.hpp"

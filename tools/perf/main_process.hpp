@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TOOLS_PERF_MAIN_PROCESS_HPP
 #define BOOST_RDMA_TOOLS_PERF_MAIN_PROCESS_HPP
 
-#include "bench/control_channel.hpp"
+#include "measure/control_channel.hpp"
 #include "perf/command_line.hpp"
 
 namespace perf {

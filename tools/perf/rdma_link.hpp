@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TOOLS_PERF_RDMA_LINK_HPP
 #define BOOST_RDMA_TOOLS_PERF_RDMA_LINK_HPP
 
-#include "bench/control_channel.hpp"
+#include "measure/control_channel.hpp"
 #include "perf/test_case.hpp"
 #include "perf/transports.hpp"
 

@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TOOLS_PERF_RUNNER_HPP
 #define BOOST_RDMA_TOOLS_PERF_RUNNER_HPP
 
-#include "bench/control_channel.hpp"
+#include "measure/control_channel.hpp"
 #include "perf/other_programs.hpp"
 #include "perf/plan.hpp"
 #include "perf/progress.hpp"

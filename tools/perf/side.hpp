@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_TOOLS_PERF_SIDE_HPP
 #define BOOST_RDMA_TOOLS_PERF_SIDE_HPP
 
-#include "bench/control_channel.hpp"
+#include "measure/control_channel.hpp"
 #include "perf/histogram.hpp"
 #include "perf/test_case.hpp"
 

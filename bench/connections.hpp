@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_CONNECTIONS_HPP
-#define BOOST_RDMA_TOOLS_BENCH_CONNECTIONS_HPP
+#ifndef BOOST_RDMA_BENCH_CONNECTIONS_HPP
+#define BOOST_RDMA_BENCH_CONNECTIONS_HPP
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/context.hpp>
@@ -263,4 +263,4 @@ private:
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_CONNECTIONS_HPP
+#endif // BOOST_RDMA_BENCH_CONNECTIONS_HPP

@@ -5,12 +5,12 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_CONNECTION_SIDES_HPP
-#define BOOST_RDMA_TOOLS_BENCH_CONNECTION_SIDES_HPP
+#ifndef BOOST_RDMA_BENCH_CONNECTION_SIDES_HPP
+#define BOOST_RDMA_BENCH_CONNECTION_SIDES_HPP
 
-#include "bench/connections.hpp"
-#include "bench/control_channel.hpp"
-#include "bench/usage.hpp"
+#include "connections.hpp"
+#include "measure/control_channel.hpp"
+#include "usage.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -270,4 +270,4 @@ private:
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_CONNECTION_SIDES_HPP
+#endif // BOOST_RDMA_BENCH_CONNECTION_SIDES_HPP

@@ -5,10 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_ALLOCATORS_HPP
-#define BOOST_RDMA_TOOLS_BENCH_ALLOCATORS_HPP
+#ifndef BOOST_RDMA_BENCH_ALLOCATORS_HPP
+#define BOOST_RDMA_BENCH_ALLOCATORS_HPP
 
-#include "bench/jemalloc.hpp"
+#include "jemalloc.hpp"
 
 #include <boost_rdma/memory_pool.hpp>
 #include <boost_rdma/registered_buffer.hpp>
@@ -203,4 +203,4 @@ private:
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_ALLOCATORS_HPP
+#endif // BOOST_RDMA_BENCH_ALLOCATORS_HPP

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_ALLOCATION_PATTERNS_HPP
-#define BOOST_RDMA_TOOLS_BENCH_ALLOCATION_PATTERNS_HPP
+#ifndef BOOST_RDMA_BENCH_ALLOCATION_PATTERNS_HPP
+#define BOOST_RDMA_BENCH_ALLOCATION_PATTERNS_HPP
 
 #include <algorithm>
 #include <atomic>
@@ -250,4 +250,4 @@ double measure(
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_ALLOCATION_PATTERNS_HPP
+#endif // BOOST_RDMA_BENCH_ALLOCATION_PATTERNS_HPP

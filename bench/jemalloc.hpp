@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_JEMALLOC_HPP
-#define BOOST_RDMA_TOOLS_BENCH_JEMALLOC_HPP
+#ifndef BOOST_RDMA_BENCH_JEMALLOC_HPP
+#define BOOST_RDMA_BENCH_JEMALLOC_HPP
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/memory_region.hpp>
@@ -167,4 +167,4 @@ private:
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_JEMALLOC_HPP
+#endif // BOOST_RDMA_BENCH_JEMALLOC_HPP

@@ -18,7 +18,7 @@
 // The output has the median, the least and the greatest of the rounds, and the value of
 // queue_pair_options::copy_max that fits this machine.
 
-#include "bench/host.hpp"
+#include "measure/host.hpp"
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/memory_region.hpp>

@@ -16,9 +16,9 @@
 // sockets, which belongs to no process: a queue pair has two sockets on each side, plain TCP has
 // one.
 
-#include "bench/connection_sides.hpp"
-#include "bench/host.hpp"
-#include "bench/two_processes.hpp"
+#include "connection_sides.hpp"
+#include "measure/host.hpp"
+#include "measure/two_processes.hpp"
 
 #include <CLI/CLI.hpp>
 

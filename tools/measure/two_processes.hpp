@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_TWO_PROCESSES_HPP
-#define BOOST_RDMA_TOOLS_BENCH_TWO_PROCESSES_HPP
+#ifndef BOOST_RDMA_TOOLS_MEASURE_TWO_PROCESSES_HPP
+#define BOOST_RDMA_TOOLS_MEASURE_TWO_PROCESSES_HPP
 
 #include <array>
 #include <cerrno>
@@ -63,4 +63,4 @@ private:
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_TWO_PROCESSES_HPP
+#endif // BOOST_RDMA_TOOLS_MEASURE_TWO_PROCESSES_HPP

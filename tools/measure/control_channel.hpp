@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_CONTROL_CHANNEL_HPP
-#define BOOST_RDMA_TOOLS_BENCH_CONTROL_CHANNEL_HPP
+#ifndef BOOST_RDMA_TOOLS_MEASURE_CONTROL_CHANNEL_HPP
+#define BOOST_RDMA_TOOLS_MEASURE_CONTROL_CHANNEL_HPP
 
 #include <cstdint>
 #include <stdexcept>
@@ -80,4 +80,4 @@ private:
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_CONTROL_CHANNEL_HPP
+#endif // BOOST_RDMA_TOOLS_MEASURE_CONTROL_CHANNEL_HPP

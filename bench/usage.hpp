@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_USAGE_HPP
-#define BOOST_RDMA_TOOLS_BENCH_USAGE_HPP
+#ifndef BOOST_RDMA_BENCH_USAGE_HPP
+#define BOOST_RDMA_BENCH_USAGE_HPP
 
 #include <cstdint>
 #include <filesystem>
@@ -64,4 +64,4 @@ inline std::uint64_t raise_descriptor_limit()
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_USAGE_HPP
+#endif // BOOST_RDMA_BENCH_USAGE_HPP

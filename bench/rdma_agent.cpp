@@ -15,7 +15,7 @@
 // affects all cases. The first measurement of each case in a lap is discarded. After a lease has
 // been destroyed, a renewal that is not measured ensures that the peer has processed the release.
 
-#include "bench/host.hpp"
+#include "measure/host.hpp"
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/agent.hpp>

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TOOLS_BENCH_HOST_HPP
-#define BOOST_RDMA_TOOLS_BENCH_HOST_HPP
+#ifndef BOOST_RDMA_TOOLS_MEASURE_HOST_HPP
+#define BOOST_RDMA_TOOLS_MEASURE_HOST_HPP
 
 #include <algorithm>
 #include <fstream>
@@ -50,4 +50,4 @@ inline std::string kernel()
 
 } // namespace bench
 
-#endif // BOOST_RDMA_TOOLS_BENCH_HOST_HPP
+#endif // BOOST_RDMA_TOOLS_MEASURE_HOST_HPP

@@ -14,9 +14,9 @@
 // The memory is not written to: only allocation and deallocation are measured. jemalloc (Debian:
 // libjemalloc2) is loaded beside the process's own malloc. Without it, its columns are absent.
 
-#include "bench/allocation_patterns.hpp"
-#include "bench/allocators.hpp"
-#include "bench/host.hpp"
+#include "allocation_patterns.hpp"
+#include "allocators.hpp"
+#include "measure/host.hpp"
 
 #include <CLI/CLI.hpp>
 
