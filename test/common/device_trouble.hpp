@@ -20,10 +20,10 @@
 namespace test {
 
 /// A queue pair without a peer. Its receives complete on `queue`, or on its own queue of one entry.
-class troublemaker
+class failing_queue_pair
 {
 public:
-  explicit troublemaker(const rdma::detail::device_impl& device, ibv_cq* queue = nullptr)
+  explicit failing_queue_pair(const rdma::detail::device_impl& device, ibv_cq* queue = nullptr)
     : api_(device.api())
   {
     pd_ = need(api_.alloc_pd(device.native()));
@@ -51,15 +51,15 @@ public:
       must(ibv_post_recv(qp_, &receive, &bad));
     }
   }
-  ~troublemaker()
+  ~failing_queue_pair()
   {
     api_.destroy_qp(qp_);
     if (own_ != nullptr)
       api_.destroy_cq(own_);
     api_.dealloc_pd(pd_);
   }
-  troublemaker(const troublemaker&) = delete;
-  troublemaker& operator=(const troublemaker&) = delete;
+  failing_queue_pair(const failing_queue_pair&) = delete;
+  failing_queue_pair& operator=(const failing_queue_pair&) = delete;
 
   /// Flushes more receives than the completion queue holds, which raises IBV_EVENT_CQ_ERR.
   void overrun()

@@ -77,7 +77,7 @@ public:
       accepting.handshake_timeout = options.connect_timeout;
     acceptor_.emplace(io_, context, endpoint, accepting);
     accept();
-    say("listening on", std::to_string(acceptor_->local_endpoint().port()));
+    print("listening on", std::to_string(acceptor_->local_endpoint().port()));
   }
 
   void connect(const rdma::context& context, const tcp::endpoint& endpoint,
@@ -85,12 +85,12 @@ public:
   {
     peer_.emplace(io_, context, options);
     receive(); // before the device is chosen
-    say("connecting", endpoint.address().to_string());
+    print("connecting", endpoint.address().to_string());
     peer_->async_connect(endpoint,
       [this](rdma::error_code ec)
       {
         if (ec)
-          say("not connected", peer_->diagnose().text());
+          print("not connected", peer_->diagnose().text());
         else
           begin();
       });
@@ -130,7 +130,7 @@ private:
     return serves_ ? "the server's message" : "the client's message";
   }
 
-  static void say(std::string_view what, std::string_view text)
+  static void print(std::string_view what, std::string_view text)
   {
     std::cout << what << ": " << text << std::endl;
   }
@@ -143,7 +143,7 @@ private:
       [this](rdma::error_code ec, rdma::queue_pair peer)
       {
         if (ec)
-          return say("accept", ec.message());
+          return print("accept", ec.message());
         peer_.emplace(std::move(peer));
         receive();
         begin();
@@ -152,13 +152,13 @@ private:
 
   void begin()
   {
-    say("transport", peer_->transport().text());
+    print("transport", peer_->transport().text());
     ++outstanding_;
     peer_->async_wait_close(
       [this](rdma::error_code ec)
       {
         const completion one(*this);
-        say("ended", ec.message());
+        print("ended", ec.message());
         ended_ = ec;
       });
     ++outstanding_;
@@ -167,7 +167,7 @@ private:
       {
         const completion one(*this);
         if (ec)
-          return say("send", ec.message());
+          return print("send", ec.message());
         pass();
       });
   }
@@ -190,11 +190,11 @@ private:
       {
         const completion one(*this);
         if (ec)
-          return say("receive", ec.message());
+          return print("receive", ec.message());
         const auto message = in_.bytes().first(n);
         remote_ = rdma::remote_buffer::decode(message.first(rdma::remote_buffer::encoded_size));
         const auto text = message.subspan(rdma::remote_buffer::encoded_size);
-        say("received", {reinterpret_cast<const char*>(text.data()), text.size()});
+        print("received", {reinterpret_cast<const char*>(text.data()), text.size()});
         pass();
       });
   }
@@ -208,7 +208,7 @@ private:
     {
       receive();
       write();
-      say("writing", "until the end");
+      print("writing", "until the end");
     }
     else if (!serves_)
       peer_->async_shutdown([](rdma::error_code) {}); // async_wait_close reports the end
@@ -220,7 +220,7 @@ private:
       [this](rdma::error_code ec, std::size_t)
       {
         if (ec)
-          return say("write", ec.message());
+          return print("write", ec.message());
         write();
       });
   }

@@ -282,7 +282,7 @@ TEST_CASE("async_renew extends a lease")
   CHECK(memory.expires_at() > rdma::remote_memory::clock::now() + 50min);
   // Another lease, requested later with the same lifetime, expires; the first would have expired
   // too.
-  const rdma::remote_memory witness = f.allocate(64, brief);
+  const rdma::remote_memory expiring = f.allocate(64, brief);
   REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
   CHECK(f.read(memory) == std::string(64, '\0'));
 

@@ -41,9 +41,9 @@ struct attacked_fixture : agent_fixture
 {
   explicit attacked_fixture(const rdma::lessor_options& quotas = {})
     : agent_fixture(quotas)
-    , treasure(allocate(64))
+    , protected_lease(allocate(64))
   {
-    REQUIRE(write(client, treasure_text, treasure) == error_code());
+    REQUIRE(write(client, protected_text, protected_lease) == error_code());
   }
 
   // Checks that the honest client's lease is unchanged and that it can allocate more.
@@ -51,14 +51,14 @@ struct attacked_fixture : agent_fixture
   {
     CHECK(client.is_connected());
     CHECK(server->is_connected());
-    CHECK(treasure.is_valid());
-    CHECK(read(treasure) == treasure_text);
+    CHECK(protected_lease.is_valid());
+    CHECK(read(protected_lease) == protected_text);
     CHECK(allocate(16).is_valid());
   }
 
-  static constexpr std::string_view treasure_text =
+  static constexpr std::string_view protected_text =
     "sixty-four bytes that nobody but this client may read or write..";
-  rdma::remote_memory treasure;
+  rdma::remote_memory protected_lease;
 };
 
 // An attacker's own connection to the attacked server.
@@ -268,14 +268,14 @@ TEST_CASE("a key granted to one queue pair is refused for another queue pair")
   attacked_fixture f;
   attacker eve(f);
   const rdma::remote_memory own = f.allocate(eve.own, 64);
-  CHECK(is_access_error(eve.tries(f.treasure)));
+  CHECK(is_access_error(eve.tries(f.protected_lease)));
   f.check_unharmed();
 }
 
 TEST_CASE("guessed keys are refused")
 {
   attacked_fixture f;
-  const rdma::remote_buffer& target = f.treasure;
+  const rdma::remote_buffer& target = f.protected_lease;
   std::mt19937 random(20261122);
   std::vector<std::uint32_t> keys{1, 2, ~0u};
   const std::uint32_t known = target.key(

@@ -33,9 +33,9 @@ rdma::queue_pair_options hasty()
 }
 
 // A queue pair that is connected to a peer that does not exist.
-struct believer
+struct absent_peer_link
 {
-  explicit believer(const rdma::endpoint_description& peer)
+  explicit absent_peer_link(const rdma::endpoint_description& peer)
   {
     (void)near.local_endpoint();
     near.connect(peer);
@@ -86,7 +86,7 @@ TEST_CASE("a send fails once with retry_exceeded when nothing listens on the pee
     rdma::queue_pair peer(io, context);
     gone = peer.local_endpoint();
   }
-  believer b(*gone);
+  absent_peer_link b(*gone);
   b.check_alone();
 }
 
@@ -98,7 +98,7 @@ TEST_CASE("a send fails once with retry_exceeded when the peer's queue pair was 
     rdma::queue_pair peer(others.io, others.far_context);
     gone = peer.local_endpoint();
   }
-  believer b(gone);
+  absent_peer_link b(gone);
   b.check_alone();
   // Other connections are not affected.
   bytes_record sent;
@@ -118,7 +118,7 @@ TEST_CASE("a send fails once with retry_exceeded when the peer never connects")
   rdma::registered_buffer into = buffer_of(context, "untouched");
   bytes_record received;
   peer.async_receive(into, received.handler());
-  believer b(peer.local_endpoint());
+  absent_peer_link b(peer.local_endpoint());
   b.check_alone();
   // The peer is not affected.
   CHECK_FALSE(peer.is_connected());
@@ -134,7 +134,7 @@ TEST_CASE("a send fails once with retry_exceeded when the peer never connects")
 TEST_CASE("a send fails once with retry_exceeded when the peer is connected to another queue pair")
 {
   linked_pair others;
-  believer b(others.far.local_endpoint());
+  absent_peer_link b(others.far.local_endpoint());
   b.check_alone();
   CHECK(others.near.is_connected());
   bytes_record sent;

@@ -241,12 +241,12 @@ TEST_CASE("empty buffers in a sequence are skipped")
   linked_pair l;
   rdma::registered_buffer text = buffer_of(l.near_context, "abcd");
   rdma::registered_buffer into = l.far_context.allocate(8);
-  const std::array<rdma::const_buffer, 6> pieces{text.first(0), text.first(2), text.first(0),
+  const std::array<rdma::const_buffer, 6> buffers{text.first(0), text.first(2), text.first(0),
     rdma::const_buffer(), text.slice(2), text.first(0)};
   bytes_record sent;
   bytes_record received;
   l.far.async_receive(into, received.handler());
-  l.near.async_send(pieces, sent.handler());
+  l.near.async_send(buffers, sent.handler());
   REQUIRE(run_until(l.io, [&] { return sent.done() && received.done(); }));
   CHECK(sent.value() == 4);
   CHECK(text_of(into.first(4)) == "abcd");
@@ -295,7 +295,7 @@ TEST_CASE("sends gather and receives scatter buffers in order for every kind of 
   rdma::registered_buffer into = l.far_context.allocate(64);
   bytes_record sent;
   bytes_record received;
-  std::vector<rdma::mutable_buffer> pieces{a, b, c.first(10)};
+  std::vector<rdma::mutable_buffer> buffers{a, b, c.first(10)};
 
   SECTION("array of const_buffer")
   {
@@ -303,15 +303,16 @@ TEST_CASE("sends gather and receives scatter buffers in order for every kind of 
   }
   SECTION("vector of mutable_buffer")
   {
-    l.near.async_send(pieces, sent.handler());
+    l.near.async_send(buffers, sent.handler());
   }
   SECTION("span of mutable_buffer")
   {
-    l.near.async_send(std::span<const rdma::mutable_buffer>(pieces), sent.handler());
+    l.near.async_send(std::span<const rdma::mutable_buffer>(buffers), sent.handler());
   }
   SECTION("list of const_buffer")
   {
-    l.near.async_send(std::list<rdma::const_buffer>(pieces.begin(), pieces.end()), sent.handler());
+    l.near.async_send(
+      std::list<rdma::const_buffer>(buffers.begin(), buffers.end()), sent.handler());
   }
   SECTION("array of registered_buffer")
   {
@@ -456,28 +457,28 @@ TEST_CASE("operations refuse too many buffers with too_many_buffers")
   linked_pair l(options);
   rdma::registered_buffer buffer = l.near_context.allocate(64);
   bytes_record r;
-  std::vector<rdma::mutable_buffer> pieces;
-  auto make = [&](std::size_t n) { pieces.assign(n, buffer.first(1)); };
+  std::vector<rdma::mutable_buffer> buffers;
+  auto make = [&](std::size_t n) { buffers.assign(n, buffer.first(1)); };
   SECTION("send")
   {
     make(3);
-    l.near.async_send(pieces, r.handler());
+    l.near.async_send(buffers, r.handler());
   }
   SECTION("receive")
   {
     make(4);
-    l.near.async_receive(pieces, r.handler());
+    l.near.async_receive(buffers, r.handler());
   }
   SECTION("more than any device supports")
   {
     make(1000);
-    l.near.async_send(pieces, r.handler());
+    l.near.async_send(buffers, r.handler());
   }
   SECTION("in a batch")
   {
     make(3);
     rdma::batch batch;
-    batch.send(pieces);
+    batch.send(buffers);
     l.near.async_submit(batch, r.handler());
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
   }

@@ -80,7 +80,7 @@ struct outstanding
   struct handler
   {
     outstanding* to;
-    std::shared_ptr<int> witness;
+    std::shared_ptr<int> handler_token;
     std::shared_ptr<queues> owned;
 
     template <class... Arguments>
@@ -106,17 +106,17 @@ struct outstanding
       be_unknown_to_the_peer();
 
     for (std::uint32_t i = 0; i < (where == place::waiting ? shallow().send_depth : 1); ++i)
-      f->near.async_send(rdma::no_data, neighbour());
+      f->near.async_send(rdma::no_data, other_handler());
     if (where == place::waiting)
     {
-      f->near.async_receive(rdma::no_data, neighbour());
+      f->near.async_receive(rdma::no_data, other_handler());
       if (f->shared)
-        f->shared->async_receive_message(rdma::no_data, neighbour());
+        f->shared->async_receive_message(rdma::no_data, other_handler());
     }
     auto own = std::make_shared<queues>();
     owned = own;
-    Operation::start(
-      *f, asio::bind_cancellation_slot(signal.slot(), handler{this, witness, std::move(own)}));
+    Operation::start(*f,
+      asio::bind_cancellation_slot(signal.slot(), handler{this, handler_token, std::move(own)}));
     f->local = rdma::registered_buffer(); // now only the operation owns the buffer
     CHECK(near_context.pool_statistics().buffers == (has_pool_memory<Operation> ? 1 : 0));
   }
@@ -157,14 +157,14 @@ struct outstanding
     f->far = std::move(deaf);
   }
 
-  auto neighbour()
+  auto other_handler()
   {
-    ++neighbours_started;
-    return [this](error_code ec, auto...) { neighbours.push_back(ec); };
+    ++others_started;
+    return [this](error_code ec, auto...) { other_errors.push_back(ec); };
   }
-  [[nodiscard]] bool all_neighbours_ended_with(const error_code& ec) const
+  [[nodiscard]] bool all_others_ended_with(const error_code& ec) const
   {
-    return std::count(neighbours.begin(), neighbours.end(), ec) == neighbours_started;
+    return std::count(other_errors.begin(), other_errors.end(), ec) == others_started;
   }
 
   void close()
@@ -209,7 +209,7 @@ struct outstanding
   {
     REQUIRE(run_out(f->io));
     CHECK(r.calls == 1);
-    CHECK(static_cast<int>(neighbours.size()) == neighbours_started);
+    CHECK(static_cast<int>(other_errors.size()) == others_started);
     check_all_is_gone();
   }
   void check_all_is_gone()
@@ -217,19 +217,19 @@ struct outstanding
     const int calls = r.calls;
     f.reset();
     CHECK(r.calls == calls);
-    CHECK(witness.use_count() == 1);
+    CHECK(handler_token.use_count() == 1);
     CHECK(near_context.pool_statistics().buffers == 0);
     CHECK(near_context.pool_statistics().bytes_allocated == 0);
     CHECK(far_context.pool_statistics().buffers == 0);
   }
 
   asio::cancellation_signal signal;
-  std::shared_ptr<int> witness = std::make_shared<int>();
+  std::shared_ptr<int> handler_token = std::make_shared<int>();
   std::weak_ptr<queues> owned;
   result<value> r;
   std::size_t buffers_when_called = 0;
-  int neighbours_started = 0;
-  std::vector<error_code> neighbours;
+  int others_started = 0;
+  std::vector<error_code> other_errors;
   std::optional<operation_fixture<rdma::queue_pair>> f;
   rdma::context near_context;
   rdma::context far_context;
@@ -312,10 +312,10 @@ TEST_CASE("total cancellation withdraws only the waiting operation")
       o.signal.emit(asio::cancellation_type::total);
       o.check_ends_with({aborted});
       CHECK(o.f->near.is_connected());
-      CHECK(o.neighbours.empty());
+      CHECK(o.other_errors.empty());
       o.close();
       o.check_nothing_is_left();
-      CHECK(o.all_neighbours_ended_with(aborted));
+      CHECK(o.all_others_ended_with(aborted));
     });
 }
 
@@ -334,7 +334,7 @@ TEST_CASE("only terminal cancellation ends a posted operation")
       CHECK(o.f->near.is_open());
       o.check_ends_with({aborted});
       o.check_nothing_is_left();
-      CHECK(o.all_neighbours_ended_with(rdma::wc_status::flushed));
+      CHECK(o.all_others_ended_with(rdma::wc_status::flushed));
     });
 }
 
@@ -349,7 +349,7 @@ TEST_CASE("close ends every operation in every state")
       o.close();
       o.check_ends_with({aborted});
       o.check_nothing_is_left();
-      CHECK(o.all_neighbours_ended_with(aborted));
+      CHECK(o.all_others_ended_with(aborted));
     });
 }
 
@@ -367,7 +367,7 @@ TEST_CASE("the destructor of a queue pair ends every operation in every state")
       REQUIRE(run_out(o.f->io));
       CHECK(o.near_context.pool_statistics().buffers == 0);
       o.check_nothing_is_left();
-      CHECK(o.all_neighbours_ended_with(aborted));
+      CHECK(o.all_others_ended_with(aborted));
     });
 }
 
@@ -387,7 +387,7 @@ TEST_CASE("every operation is flushed when a send detects that the peer was dest
       CHECK(o.f->near.diagnose().code == rdma::wc_status::retry_exceeded);
       o.check_nothing_is_left();
       const error_code lost = rdma::wc_status::retry_exceeded;
-      CHECK(std::count(o.neighbours.begin(), o.neighbours.end(), lost) == 1);
+      CHECK(std::count(o.other_errors.begin(), o.other_errors.end(), lost) == 1);
     });
 }
 
@@ -464,10 +464,10 @@ TEST_CASE("handlers are destroyed without a call when the io_context is destroye
         o.hand_over(*o.owned.lock());
         break;
       }
-      CHECK(o.witness.use_count() == 2);
+      CHECK(o.handler_token.use_count() == 2);
       o.check_all_is_gone();
       CHECK(o.r.calls == 0);
-      CHECK(o.neighbours.empty());
+      CHECK(o.other_errors.empty());
     });
 }
 

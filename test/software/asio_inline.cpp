@@ -136,9 +136,9 @@ void check_inline(linked_pair& l, std::size_t size, bool expected)
   l.near.async_write_with_immediate(text, target.remote(), 1, r.handler());
   run(true);
   // The total size of the buffers counts.
-  const std::array<rdma::const_buffer, 2> pieces{text.first(size / 2), text.slice(size / 2)};
+  const std::array<rdma::const_buffer, 2> buffers{text.first(size / 2), text.slice(size / 2)};
   receive();
-  l.near.async_send(pieces, r.handler());
+  l.near.async_send(buffers, r.handler());
   run(true);
   // Each request of a batch counts separately.
   rdma::batch batch;

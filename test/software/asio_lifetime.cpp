@@ -72,20 +72,20 @@ struct outcomes
 };
 
 // Counts its living copies; a handler that holds one shows when it is destroyed.
-struct witness
+struct live_counter
 {
-  explicit witness(int& alive)
+  explicit live_counter(int& alive)
     : alive_(&alive)
   {
     ++*alive_;
   }
-  witness(const witness& other) noexcept
+  live_counter(const live_counter& other) noexcept
     : alive_(other.alive_)
   {
     ++*alive_;
   }
-  witness& operator=(const witness&) = delete;
-  ~witness() { --*alive_; }
+  live_counter& operator=(const live_counter&) = delete;
+  ~live_counter() { --*alive_; }
 
 private:
   int* alive_;
@@ -366,7 +366,7 @@ TEST_CASE("a handler of a closed queue pair is destroyed with an io_context that
     rdma::queue_pair closed(io, context);
     closed.close();
     closed.async_send(
-      rdma::no_data, [w = witness(alive)](error_code, std::size_t) { FAIL("called"); });
+      rdma::no_data, [w = live_counter(alive)](error_code, std::size_t) { FAIL("called"); });
     CHECK(alive == 1);
   }
   CHECK(alive == 0);
@@ -406,7 +406,7 @@ TEST_CASE("destroying an io_context destroys the handlers of outstanding operati
     rdma::queue_pair b(io, context, of_depth_two());
     connect(a, b);
     auto handler = [&]
-    { return [w = witness(alive)](error_code, std::size_t) { FAIL("called"); }; };
+    { return [w = live_counter(alive)](error_code, std::size_t) { FAIL("called"); }; };
     for (int i = 0; i < 5; ++i)
     {
       a.async_receive(buffer, handler());
@@ -439,7 +439,7 @@ TEST_CASE("coroutines that own their queue pairs are destroyed with their io_con
     rdma::queue_pair b(io, context);
     connect(a, b);
     int rounds = 0;
-    auto serve = [&](rdma::queue_pair peer, witness) -> asio::awaitable<void>
+    auto serve = [&](rdma::queue_pair peer, live_counter) -> asio::awaitable<void>
     {
       rdma::registered_buffer buffer = context.allocate(64);
       for (;;)
@@ -449,7 +449,7 @@ TEST_CASE("coroutines that own their queue pairs are destroyed with their io_con
         co_await peer.async_send(buffer.first(n), asio::use_awaitable);
       }
     };
-    auto ask = [&](rdma::queue_pair peer, witness) -> asio::awaitable<void>
+    auto ask = [&](rdma::queue_pair peer, live_counter) -> asio::awaitable<void>
     {
       rdma::registered_buffer buffer = buffer_of(context, "hello");
       for (int i = 0; i < 3; ++i)
@@ -459,8 +459,8 @@ TEST_CASE("coroutines that own their queue pairs are destroyed with their io_con
       }
       co_await peer.async_receive(buffer, asio::use_awaitable); // never completes
     };
-    asio::co_spawn(io, serve(std::move(a), witness(alive)), asio::detached);
-    asio::co_spawn(io, ask(std::move(b), witness(alive)), asio::detached);
+    asio::co_spawn(io, serve(std::move(a), live_counter(alive)), asio::detached);
+    asio::co_spawn(io, ask(std::move(b), live_counter(alive)), asio::detached);
     REQUIRE(run_until(io, [&] { return rounds == 3; }));
     CHECK(alive >= 2);
   }

@@ -26,11 +26,11 @@ using namespace test;
 using rdma::detail::frame_type;
 
 // A client of a server that the test controls.
-struct bad_server_victim
+struct bad_server_client
 {
-  explicit bad_server_victim(const rdma::queue_pair_options& options = {})
+  explicit bad_server_client(const rdma::queue_pair_options& options = {})
     : client(std::in_place, io, context, options)
-    , stranger(io, context)
+    , peer_queue_pair(io, context)
   {
   }
 
@@ -42,12 +42,12 @@ struct bad_server_victim
   }
 
   // Returns the description of an existing queue pair for the server's answer.
-  rdma::endpoint_description endpoint() { return stranger.local_endpoint(); }
+  rdma::endpoint_description endpoint() { return peer_queue_pair.local_endpoint(); }
 
   asio::io_context io;
   rdma::context context = make_context();
   std::optional<rdma::queue_pair> client;
-  rdma::queue_pair stranger;
+  rdma::queue_pair peer_queue_pair;
   plain_record connected;
 };
 
@@ -55,7 +55,7 @@ struct bad_server_victim
 
 TEST_CASE("async_connect maps each answer of a server to its error")
 {
-  bad_server_victim probe;
+  bad_server_client probe;
   const std::string good = good_answer(probe.endpoint());
   const auto refusal = [](boost::beast::http::status status)
   { return http_text(rdma::detail::make_upgrade_refusal(status, "why not")); };
@@ -80,7 +80,7 @@ TEST_CASE("async_connect maps each answer of a server to its error")
   for (const auto& [answer, expected] : cases)
   {
     plain_server server;
-    bad_server_victim v;
+    bad_server_client v;
     v.connect(server.endpoint());
     plain_peer peer = server.accept();
     peer.read_header();
@@ -97,12 +97,12 @@ TEST_CASE("async_connect maps each answer of a server to its error")
 
 TEST_CASE("async_connect fails with peer_lost when the server disconnects at any step")
 {
-  bad_server_victim probe;
+  bad_server_client probe;
   const std::string answer = good_answer(probe.endpoint());
   for (std::size_t sent = 0; sent < answer.size(); sent += 1 + answer.size() / 24)
   {
     plain_server server;
-    bad_server_victim v;
+    bad_server_client v;
     v.connect(server.endpoint());
     {
       plain_peer peer = server.accept();
@@ -116,7 +116,7 @@ TEST_CASE("async_connect fails with peer_lost when the server disconnects at any
   // The server disconnects before it reads: a reset may arrive before or instead of the end of the
   // stream.
   plain_server server;
-  bad_server_victim v;
+  bad_server_client v;
   v.connect(server.endpoint());
   static_cast<void>(server.accept());
   REQUIRE(v.done());
@@ -126,13 +126,13 @@ TEST_CASE("async_connect fails with peer_lost when the server disconnects at any
 TEST_CASE("operations end with peer_lost when a connected server disconnects")
 {
   plain_server server;
-  bad_server_victim v;
+  bad_server_client v;
   v.connect(server.endpoint());
   bytes_record received;
   auto buffer = v.context.allocate(64);
   {
     plain_peer peer = server.accept();
-    REQUIRE(confirm_as_server(peer, v.stranger, peer.read_header()));
+    REQUIRE(confirm_as_server(peer, v.peer_queue_pair, peer.read_header()));
     REQUIRE(v.done());
     REQUIRE(!v.connected.ec);
     v.client->async_receive(buffer, received.handler());
@@ -144,14 +144,14 @@ TEST_CASE("operations end with peer_lost when a connected server disconnects")
 TEST_CASE("frames that arrive with the answer are processed")
 {
   plain_server server;
-  bad_server_victim v;
+  bad_server_client v;
   v.connect(server.endpoint());
   bytes_record received;
   auto buffer = v.context.allocate(64);
   v.client->async_receive(buffer, received.handler());
   plain_peer peer = server.accept();
   CHECK(confirm_as_server(
-    peer, v.stranger, peer.read_header(), rdma::detail::encode_frame(frame_type::bye)));
+    peer, v.peer_queue_pair, peer.read_header(), rdma::detail::encode_frame(frame_type::bye)));
   REQUIRE(v.done());
   CHECK(!v.connected.ec);
   REQUIRE(run_until(v.io, [&] { return received.done(); }));
@@ -165,7 +165,7 @@ TEST_CASE("async_connect fails with handshake_timeout when the server does not a
     rdma::queue_pair_options options;
     options.connect_timeout = std::chrono::milliseconds(50);
     plain_server server;
-    bad_server_victim v(options);
+    bad_server_client v(options);
     v.connect(server.endpoint());
     plain_peer peer = server.accept();
     if (half)
@@ -177,7 +177,7 @@ TEST_CASE("async_connect fails with handshake_timeout when the server does not a
 
 TEST_CASE("async_connect returns the error of the TCP connect unchanged")
 {
-  bad_server_victim v;
+  bad_server_client v;
   tcp::endpoint nobody;
   {
     plain_server gone;
@@ -203,7 +203,7 @@ TEST_CASE("each cancellation type ends async_connect at each step")
     for (const int step : {0, 1, 2})
     {
       plain_server server;
-      bad_server_victim v;
+      bad_server_client v;
       asio::cancellation_signal signal;
       v.client->async_connect(
         server.endpoint(), asio::bind_cancellation_slot(signal.slot(), v.connected.handler()));
@@ -230,12 +230,12 @@ TEST_CASE("each cancellation type ends async_connect at each step")
 TEST_CASE("cancellation after the connection is established has no effect")
 {
   plain_server server;
-  bad_server_victim v;
+  bad_server_client v;
   asio::cancellation_signal signal;
   v.client->async_connect(
     server.endpoint(), asio::bind_cancellation_slot(signal.slot(), v.connected.handler()));
   plain_peer peer = server.accept();
-  REQUIRE(confirm_as_server(peer, v.stranger, peer.read_header()));
+  REQUIRE(confirm_as_server(peer, v.peer_queue_pair, peer.read_header()));
   REQUIRE(v.done());
   REQUIRE(!v.connected.ec);
   signal.emit(asio::cancellation_type::terminal);
@@ -251,7 +251,7 @@ TEST_CASE("async_connect fails with operation_aborted when its queue pair is clo
     for (const bool answered : {false, true})
     {
       plain_server server;
-      bad_server_victim v;
+      bad_server_client v;
       v.connect(server.endpoint());
       plain_peer peer = server.accept();
       if (answered)
@@ -272,7 +272,7 @@ TEST_CASE("async_connect fails with operation_aborted when its queue pair is clo
 
 TEST_CASE("async_connect calls no handler when the io_context is destroyed")
 {
-  const auto witness = std::make_shared<int>();
+  const auto handler_token = std::make_shared<int>();
   for (int step = 0; step < 3; ++step)
   {
     plain_server server;
@@ -281,7 +281,8 @@ TEST_CASE("async_connect calls no handler when the io_context is destroyed")
       rdma::context context = make_context();
       asio::io_context io;
       auto client = std::make_shared<rdma::queue_pair>(io, context);
-      client->async_connect(server.endpoint(), [witness, client](error_code) { FAIL("called"); });
+      client->async_connect(
+        server.endpoint(), [handler_token, client](error_code) { FAIL("called"); });
       client.reset();
       if (step > 0)
       {
@@ -294,7 +295,7 @@ TEST_CASE("async_connect calls no handler when the io_context is destroyed")
         peer->send(good_answer(other.local_endpoint()));
       }
     }
-    CHECK(witness.use_count() == 1);
+    CHECK(handler_token.use_count() == 1);
     if (peer)
       CHECK(peer->read_end());
   }

@@ -583,27 +583,29 @@ TEST_CASE("two hundred connections leave no descriptors open")
 
 TEST_CASE("outstanding connects and accepts are destroyed without a call with their io_context")
 {
-  const auto witness = std::make_shared<int>();
+  const auto handler_token = std::make_shared<int>();
   plain_server silent;
   {
     auto f = std::make_unique<connect_fixture>();
     // Each object is owned by its own handler, so only the end of the io_context breaks the cycle.
     auto acceptor = std::make_shared<rdma::acceptor>(f->io, f->server_context, loopback());
     auto client = std::make_shared<rdma::queue_pair>(f->io, f->client_context);
-    acceptor->async_accept([acceptor, witness](error_code, rdma::queue_pair) { FAIL("called"); });
-    client->async_connect(silent.endpoint(), [client, witness](error_code) { FAIL("called"); });
+    acceptor->async_accept(
+      [acceptor, handler_token](error_code, rdma::queue_pair) { FAIL("called"); });
+    client->async_connect(
+      silent.endpoint(), [client, handler_token](error_code) { FAIL("called"); });
     asio::co_spawn(
       f->io,
       [](rdma::acceptor owned, std::shared_ptr<int>) -> asio::awaitable<void> {
         co_await owned.async_accept(asio::use_awaitable);
-      }(rdma::acceptor(f->io, f->server_context, loopback()), witness),
+      }(rdma::acceptor(f->io, f->server_context, loopback()), handler_token),
       asio::detached);
     f->io.poll();
     acceptor.reset();
     client.reset();
-    CHECK(witness.use_count() == 4);
+    CHECK(handler_token.use_count() == 4);
   }
-  CHECK(witness.use_count() == 1);
+  CHECK(handler_token.use_count() == 1);
 }
 
 TEST_CASE("an io_context can be shut down more than once")
@@ -619,17 +621,17 @@ TEST_CASE("an io_context can be shut down more than once")
     std::function<void()> after_first;
   };
   need(feature::endpoint_descriptions);
-  const auto witness = std::make_shared<int>();
+  const auto handler_token = std::make_shared<int>();
   const rdma::context context = make_context();
   {
     shut_down_twice io;
     // The first shutdown releases all objects owned by outstanding operations, although timers are
     // shut down after connection services.
-    io.after_first = [&] { CHECK(witness.use_count() == 1); };
+    io.after_first = [&] { CHECK(handler_token.use_count() == 1); };
     auto acceptor = std::make_shared<rdma::acceptor>(io, context, loopback());
     auto client = std::make_shared<rdma::queue_pair>(io, context);
     client->async_connect(
-      acceptor->local_endpoint(), [client, witness](error_code ec) { CHECK(!ec); });
+      acceptor->local_endpoint(), [client, handler_token](error_code ec) { CHECK(!ec); });
     std::optional<rdma::queue_pair> server;
     acceptor->async_accept(
       [&](error_code ec, rdma::queue_pair peer)
@@ -637,14 +639,15 @@ TEST_CASE("an io_context can be shut down more than once")
         CHECK(!ec);
         server.emplace(std::move(peer));
       });
-    REQUIRE(run_until(io, [&] { return server && witness.use_count() == 1; }));
+    REQUIRE(run_until(io, [&] { return server && handler_token.use_count() == 1; }));
     server->async_receive(
-      asio::mutable_buffer(), [witness](error_code, std::size_t) { FAIL("called"); });
+      asio::mutable_buffer(), [handler_token](error_code, std::size_t) { FAIL("called"); });
     server.reset();
-    acceptor->async_accept([acceptor, witness](error_code, rdma::queue_pair) { FAIL("called"); });
+    acceptor->async_accept(
+      [acceptor, handler_token](error_code, rdma::queue_pair) { FAIL("called"); });
     const auto timer = std::make_shared<asio::steady_timer>(io, std::chrono::hours(1));
-    timer->async_wait([timer, acceptor, client, witness](error_code) { FAIL("called"); });
-    asio::post(io, [acceptor, client, witness] { FAIL("called"); });
+    timer->async_wait([timer, acceptor, client, handler_token](error_code) { FAIL("called"); });
+    asio::post(io, [acceptor, client, handler_token] { FAIL("called"); });
     acceptor.reset();
     client.reset();
   }

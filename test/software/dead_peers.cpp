@@ -117,7 +117,7 @@ rdma::queue_pair_options impatient()
 }
 
 /// Returns true if this error can result from the loss of a peer by this signal.
-bool tells_of_loss(const error_code& ec, int signal)
+bool is_loss(const error_code& ec, int signal)
 {
   // A device may detect the end of a process before the control channel does.
   return ec == error::peer_lost || (signal == SIGKILL && ec.category() == rdma::wc_category());
@@ -151,7 +151,7 @@ public:
     REQUIRE(run_until(io, [&] { return count(1) == size(); }));
     CHECK(std::chrono::steady_clock::now() - from < soon);
     INFO("ended: " << ended_.ec.message());
-    CHECK(tells_of_loss(ended_.ec, signal));
+    CHECK(is_loss(ended_.ec, signal));
     CHECK(shut_.ec);
     for (const std::size_t receive : {0, 1})
       CHECK(bytes_[receive].ec);
@@ -237,9 +237,9 @@ private:
 };
 
 /// Waits for the end of one queue pair.
-struct end_witness
+struct end_watcher
 {
-  explicit end_witness(rdma::queue_pair& own)
+  explicit end_watcher(rdma::queue_pair& own)
     : buffer_(own.context().allocate(64))
   {
     own.async_wait_close(ended.handler());
@@ -256,12 +256,12 @@ private:
 };
 
 /// The clients that an acceptor has served.
-class customers
+class served_clients
 {
 public:
-  struct customer
+  struct served_client
   {
-    explicit customer(rdma::queue_pair accepted)
+    explicit served_client(rdma::queue_pair accepted)
       : peer(std::move(accepted))
       , of_peer(peer)
     {
@@ -270,10 +270,10 @@ public:
     [[nodiscard]] bool good() const { return peer.peer_data().empty(); }
 
     rdma::queue_pair peer;
-    end_witness of_peer;
+    end_watcher of_peer;
   };
 
-  explicit customers(rdma::acceptor& acceptor)
+  explicit served_clients(rdma::acceptor& acceptor)
     : acceptor_(acceptor)
   {
     accept();
@@ -285,8 +285,9 @@ public:
     plain_record connected;
     rdma::queue_pair client(f.io, f.client_context);
     client.async_connect(acceptor_.local_endpoint(), connected.handler());
-    const auto served = [&]
-    { return static_cast<std::size_t>(std::ranges::count_if(all_, &customer::good)) == number; };
+    const auto served = [&] {
+      return static_cast<std::size_t>(std::ranges::count_if(all_, &served_client::good)) == number;
+    };
     return run_until(f.io, [&] { return connected.done() && (connected.ec || served()); })
       && !connected.ec;
   }
@@ -294,14 +295,14 @@ public:
   [[nodiscard]] bool is_last_lost() const { return !all_.empty() && !all_.back().good(); }
   [[nodiscard]] bool all_done() const
   {
-    return std::ranges::all_of(all_, [](const customer& each) { return each.of_peer.done(); });
+    return std::ranges::all_of(all_, [](const served_client& each) { return each.of_peer.done(); });
   }
   void close()
   {
-    for (customer& each : all_)
+    for (served_client& each : all_)
       each.peer.close();
   }
-  [[nodiscard]] const std::deque<customer>& all() const { return all_; }
+  [[nodiscard]] const std::deque<served_client>& all() const { return all_; }
   [[nodiscard]] int failures() const { return failures_; }
 
 private:
@@ -321,13 +322,13 @@ private:
   }
 
   rdma::acceptor& acceptor_;
-  std::deque<customer> all_;
+  std::deque<served_client> all_;
   int failures_ = 0;
 };
 
 /// Points in time after connecting began, from immediately to long after its end, on machines of
 /// any speed.
-class moments
+class increasing_delays
 {
 public:
   std::chrono::microseconds next()
@@ -429,12 +430,12 @@ TEST_CASE("a stopped peer is lost only to peers with a heartbeat limit")
     REQUIRE(run_until(io, [&] { return connected.done(); }));
     REQUIRE(!connected.ec);
   }
-  end_witness of_limited(limited), of_patient(patient), of_unlimited(unlimited);
+  end_watcher of_limited(limited), of_patient(patient), of_unlimited(unlimited);
   server.signal(SIGSTOP);
   REQUIRE(run_until(io, [&] { return of_limited.done(); }));
   CHECK(of_limited.ended.ec == error::peer_lost);
   CHECK(of_limited.received.ec == error::peer_lost);
-  for (const end_witness* each : {&of_patient, &of_unlimited})
+  for (const end_watcher* each : {&of_patient, &of_unlimited})
   {
     CHECK(each->ended.calls == 0);
     CHECK(each->received.calls == 0);
@@ -443,8 +444,8 @@ TEST_CASE("a stopped peer is lost only to peers with a heartbeat limit")
   CHECK(unlimited.is_connected());
   server.signal(SIGKILL);
   REQUIRE(run_until(io, [&] { return of_patient.done() && of_unlimited.done(); }));
-  CHECK(tells_of_loss(of_patient.ended.ec, SIGKILL));
-  CHECK(tells_of_loss(of_unlimited.ended.ec, SIGKILL));
+  CHECK(is_loss(of_patient.ended.ec, SIGKILL));
+  CHECK(is_loss(of_unlimited.ended.ec, SIGKILL));
 }
 
 TEST_CASE(
@@ -453,7 +454,7 @@ TEST_CASE(
   need(feature::endpoint_descriptions);
   const int number = GENERATE(SIGKILL, SIGSTOP);
   CAPTURE(number);
-  moments when;
+  increasing_delays when;
   for (bool connects_before = false; !connects_before;)
   {
     still_peer server;
@@ -461,7 +462,7 @@ TEST_CASE(
     rdma::context context = make_context();
     rdma::queue_pair client(io, context, impatient());
     plain_record connected;
-    end_witness of_client(client);
+    end_watcher of_client(client);
     client.async_connect(server.endpoint(), connected.handler());
     const auto moment = when.next();
     std::this_thread::sleep_for(moment);
@@ -477,7 +478,7 @@ TEST_CASE(
     if (connected.ec)
       CHECK(of_client.ended.ec == connected.ec);
     else
-      CHECK(tells_of_loss(of_client.ended.ec, number));
+      CHECK(is_loss(of_client.ended.ec, number));
     client.close();
     REQUIRE(run_out(io));
     CHECK(connected.calls == 1);
@@ -502,9 +503,9 @@ TEST_CASE("no accept fails when a client is killed or stopped at any moment of c
   const auto descriptors = [] { return inventory::count("/proc/self/fd"); };
   const std::size_t before = descriptors();
 
-  customers served(f.acceptor);
+  served_clients served(f.acceptor);
   std::deque<still_peer> lost; // stopped clients remain
-  moments when;
+  increasing_delays when;
   for (bool is_served = false; !is_served;)
   {
     still_peer& client = lost.emplace_back(f.acceptor.local_endpoint());
@@ -520,7 +521,7 @@ TEST_CASE("no accept fails when a client is killed or stopped at any moment of c
     INFO(each.of_peer.ended.ec.message());
     CHECK(each.of_peer.received.ec);
     if (!each.good())
-      CHECK(tells_of_loss(each.of_peer.ended.ec, number));
+      CHECK(is_loss(each.of_peer.ended.ec, number));
   }
   served.close();
   // Unfinished handshakes end as well while the acceptor stays open.

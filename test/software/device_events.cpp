@@ -43,7 +43,7 @@ struct wait_event_operation
     asio::io_context io;
     rdma::context context = make_context();
     rdma::basic_device_events<typename QueuePair::executor_type> events{io, context};
-    troublemaker trouble{device_of(context)};
+    failing_queue_pair trouble{device_of(context)};
   };
 
   template <class Fixture>
@@ -82,9 +82,9 @@ TEST_CASE("every device_events object receives every event in order")
   rdma::context context = make_context();
   rdma::device_events first(io, context);
   rdma::device_events second(io, context);
-  std::deque<troublemaker> troubles;
+  std::deque<failing_queue_pair> failing_pairs;
   for (int i = 0; i < 3; ++i)
-    troubles.emplace_back(device_of(context)).overrun();
+    failing_pairs.emplace_back(device_of(context)).overrun();
   for (rdma::device_events* each : {&first, &second})
     for (int i = 0; i < 3; ++i)
     {
@@ -116,11 +116,11 @@ TEST_CASE("the oldest wait of a device_events object receives the next event")
   event_record newer;
   events.async_wait_event(older.handler());
   events.async_wait_event(newer.handler());
-  troublemaker one(device_of(context));
+  failing_queue_pair one(device_of(context));
   one.overrun();
   REQUIRE(run_until(io, [&] { return older.done(); }));
   CHECK(newer.calls == 0);
-  troublemaker two(device_of(context));
+  failing_queue_pair two(device_of(context));
   two.overrun();
   REQUIRE(run_until(io, [&] { return newer.done(); }));
   CHECK(older.calls == 1);
@@ -135,9 +135,9 @@ TEST_CASE("a full device_events object keeps the newest events and counts the lo
   rdma::device_events_options little;
   little.capacity = 2;
   rdma::device_events few(io, context, little);
-  std::deque<troublemaker> troubles;
+  std::deque<failing_queue_pair> failing_pairs;
   for (int i = 0; i < 5; ++i)
-    troubles.emplace_back(device_of(context)).overrun();
+    failing_pairs.emplace_back(device_of(context)).overrun();
   // `all` was created first and receives events first. When it has received one more event, `few`
   // has received the previous ones.
   for (int i = 0; i < 5; ++i)
@@ -148,7 +148,7 @@ TEST_CASE("a full device_events object keeps the newest events and counts the lo
   }
   event_record sixth;
   all.async_wait_event(sixth.handler());
-  troubles.emplace_back(device_of(context)).overrun();
+  failing_pairs.emplace_back(device_of(context)).overrun();
   REQUIRE(run_until(io, [&] { return sixth.done(); }));
 
   std::uint64_t kept = 0;
@@ -191,7 +191,7 @@ TEST_CASE("every cancellation type withdraws a wait for events without losing an
   CHECK(cancelled.ec == asio::error::operation_aborted);
   CHECK(events.is_open());
 
-  troublemaker trouble(device_of(context));
+  failing_queue_pair trouble(device_of(context));
   trouble.overrun();
   event_record heard;
   events.async_wait_event(heard.handler());
@@ -245,7 +245,7 @@ TEST_CASE("waits for events are destroyed without a call with their io_context")
   rdma::context context = make_context();
   for (int i = 0; i < 20; ++i)
   {
-    troublemaker trouble(device_of(context));
+    failing_queue_pair trouble(device_of(context));
     auto alive = std::make_shared<int>();
     {
       asio::io_context io;
@@ -285,7 +285,7 @@ TEST_CASE("a completion queue overrun ends all operations of its queue pairs wit
   rdma::device_events events(io, context);
   event_record heard;
   events.async_wait_event(heard.handler());
-  troublemaker trouble(device_of(context), queue.impl(device_of(context).index())->native());
+  failing_queue_pair trouble(device_of(context), queue.impl(device_of(context).index())->native());
   trouble.overrun();
   REQUIRE(run_until(io, [&] { return heard.done(); }));
   CHECK(heard.value().type == device_event_type::completion_queue_error);
@@ -567,7 +567,7 @@ TEST_CASE("objects can be created and destroyed while their events arrive")
         asio::io_context io;
         rdma::queue_pair pair(io, context);
         rdma::device_events events(io, context);
-        troublemaker trouble(device_of(context));
+        failing_queue_pair trouble(device_of(context));
         plain_record heard;
         events.async_wait_event(
           [&](error_code ec, const rdma::device_event&) { heard.handler()(ec); });

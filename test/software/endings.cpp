@@ -379,15 +379,15 @@ TEST_CASE(
 
 TEST_CASE("waits for the end are destroyed without a call with their io_context")
 {
-  const auto witness = std::make_shared<int>();
+  const auto handler_token = std::make_shared<int>();
   {
     rdma::context context = make_context();
     asio::io_context io;
     auto queue_pair = std::make_shared<rdma::queue_pair>(io, context);
-    queue_pair->async_wait_close([witness](error_code) { FAIL("called"); });
-    queue_pair->async_wait_close([witness, queue_pair](error_code) { FAIL("called"); });
+    queue_pair->async_wait_close([handler_token](error_code) { FAIL("called"); });
+    queue_pair->async_wait_close([handler_token, queue_pair](error_code) { FAIL("called"); });
   }
-  CHECK(witness.use_count() == 1);
+  CHECK(handler_token.use_count() == 1);
 }
 
 TEST_CASE(
@@ -398,12 +398,12 @@ TEST_CASE(
   plain_server silent;
   asio::io_context io;
   rdma::context context = make_context();
-  rdma::queue_pair stranger(io, context);
+  rdma::queue_pair peer_queue_pair(io, context);
   rdma::queue_pair client(io, context, options);
   plain_record connected, ended;
   client.async_connect(silent.endpoint(), connected.handler());
   plain_peer peer = silent.accept();
-  REQUIRE(confirm_as_server(peer, stranger, peer.read_header()));
+  REQUIRE(confirm_as_server(peer, peer_queue_pair, peer.read_header()));
   REQUIRE(run_until(io, [&] { return connected.done(); }));
   REQUIRE(!connected.ec);
   client.async_wait_close(ended.handler());
@@ -438,16 +438,17 @@ TEST_CASE("heartbeats are sent as often as the peer requests and not at all with
   plain_server server;
   asio::io_context io;
   rdma::context context = make_context();
-  rdma::queue_pair stranger(io, context);
+  rdma::queue_pair peer_queue_pair(io, context);
   rdma::queue_pair client(io, context, options);
   plain_record connected;
   client.async_connect(server.endpoint(), connected.handler());
   plain_peer peer = server.accept();
   const std::string request = peer.read_header();
   CHECK(request.find("heartbeat=0") != std::string::npos);
-  rdma::detail::handshake_parameters self = handshake_parameters_of(stranger.local_endpoint());
+  rdma::detail::handshake_parameters self =
+    handshake_parameters_of(peer_queue_pair.local_endpoint());
   self.heartbeat_limit = asks ? 200ms : 0ms;
-  connect_as_server(stranger, endpoint_in(request));
+  connect_as_server(peer_queue_pair, endpoint_in(request));
   peer.send(http_text(rdma::detail::make_upgrade_response(self)));
   REQUIRE(peer.await(frame_type::confirmed));
   peer.send(frame_type::confirmed);

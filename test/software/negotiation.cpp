@@ -383,14 +383,14 @@ TEST_CASE("both sides give up a path without traffic and neither handler reports
     plain_server server;
     asio::io_context io;
     rdma::context context = make_context();
-    rdma::queue_pair stranger(io, context);
+    rdma::queue_pair peer_queue_pair(io, context);
     rdma::queue_pair client(io, context, options);
     plain_record connected;
     client.async_connect(server.endpoint(), connected.handler());
     plain_peer peer = server.accept();
     const std::string request = peer.read_header();
-    const std::string answer = good_answer(stranger.local_endpoint());
-    connect_as_server(stranger, endpoint_in(request));
+    const std::string answer = good_answer(peer_queue_pair.local_endpoint());
+    connect_as_server(peer_queue_pair, endpoint_in(request));
     peer.send(answer);
     REQUIRE(peer.await(frame_type::confirmed));
     peer.send(rdma::detail::encode_frame(frame_type::unconfirmed, "the firewall\n"));

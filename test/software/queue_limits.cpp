@@ -107,9 +107,9 @@ TEST_CASE("a shared receive accepts SGEs up to the limit of the device")
   rdma::context context = make_context();
   const auto most = static_cast<std::uint32_t>(limits_of(context).max_srq_sge);
   rdma::shared_receive_queue_options options;
-  for (const std::uint32_t pieces : {most + 1, absurd})
+  for (const std::uint32_t buffers : {most + 1, absurd})
   {
-    options.max_sge = pieces;
+    options.max_sge = buffers;
     CHECK(refusal([&] { rdma::shared_receive_queue(io, context, options); })
       == rdma::error::queue_too_deep);
   }
@@ -122,14 +122,14 @@ TEST_CASE("a shared receive accepts SGEs up to the limit of the device")
   rdma::queue_pair peer(io, context);
   connect(user, peer);
   rdma::registered_buffer into = context.allocate(most + 1);
-  std::vector<rdma::mutable_buffer> pieces;
+  std::vector<rdma::mutable_buffer> buffers;
   for (std::size_t i = 0; i < most; ++i)
-    pieces.push_back(into.slice(i, 1));
+    buffers.push_back(into.slice(i, 1));
   message_record received;
-  queue.async_receive_message(pieces, received.handler());
-  pieces.push_back(into.slice(most, 1));
+  queue.async_receive_message(buffers, received.handler());
+  buffers.push_back(into.slice(most, 1));
   message_record refused;
-  queue.async_receive_message(pieces, refused.handler());
+  queue.async_receive_message(buffers, refused.handler());
   rdma::registered_buffer text = buffer_of(context, std::string(most, 'x'));
   peer.async_send(text, [](error_code, std::size_t) {});
   REQUIRE(run_until(io, [&] { return received.done() && refused.done(); }));

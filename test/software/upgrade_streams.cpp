@@ -643,7 +643,7 @@ TEMPLATE_TEST_CASE(
   "upgrades are destroyed without a call with their io_context at any step", "", plain, tls)
 {
   using stream = typename TestType::stream;
-  const auto witness = std::make_shared<int>();
+  const auto handler_token = std::make_shared<int>();
   TestType streams;
   for (int steps = 0; steps < 60; ++steps)
   {
@@ -657,7 +657,7 @@ TEMPLATE_TEST_CASE(
       beast::flat_buffer buffer;
       http::request<http::string_body> request;
       co_await http::async_read(connection, buffer, request, asio::use_awaitable);
-      auto kept = witness;
+      auto kept = handler_token;
       rdma::queue_pair peer =
         co_await rdma::async_upgrade(std::move(connection), request, context, asio::use_awaitable);
       auto memory = context.allocate(64);
@@ -669,7 +669,7 @@ TEMPLATE_TEST_CASE(
       co_await socket.async_connect(listener.local_endpoint(), asio::use_awaitable);
       stream connection = streams.make(std::move(socket), false);
       co_await streams.shake_hands(connection, ssl::stream_base::client);
-      auto kept = witness;
+      auto kept = handler_token;
       rdma::queue_pair own(*io, context);
       co_await rdma::async_upgrade(std::move(connection), own, asio::use_awaitable);
       auto memory = context.allocate(64);
@@ -682,7 +682,7 @@ TEMPLATE_TEST_CASE(
       io->run_one_until(limit);
     listener = tcp::acceptor(asio::system_executor());
     io.reset();
-    REQUIRE(witness.use_count() == 1);
+    REQUIRE(handler_token.use_count() == 1);
   }
 }
 

@@ -8,7 +8,7 @@
 // Tests unreliable datagrams (IBA 9.8.3), address handles, and foreign packets at the datagram
 // port.
 
-#include "software/stranger.hpp"
+#include "software/raw_peer.hpp"
 #include "software/verbs_failure.hpp"
 
 #include "verbs/software/exports.hpp"
@@ -186,20 +186,20 @@ struct datagram_scene
 };
 
 // The test's own UDP socket.
-class udp_stranger
+class udp_peer
 {
 public:
-  explicit udp_stranger(std::uint16_t port)
+  explicit udp_peer(std::uint16_t port)
     : fd_(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0))
   {
     to_.sin_family = AF_INET;
     to_.sin_port = htons(port);
     to_.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
   }
-  ~udp_stranger() { ::close(fd_); }
-  udp_stranger(const udp_stranger&) = delete;
-  udp_stranger& operator=(const udp_stranger&) = delete;
-  void say(const std::vector<std::byte>& bytes) const
+  ~udp_peer() { ::close(fd_); }
+  udp_peer(const udp_peer&) = delete;
+  udp_peer& operator=(const udp_peer&) = delete;
+  void send(const std::vector<std::byte>& bytes) const
   {
     [[maybe_unused]] const ssize_t n = ::sendto(
       fd_, bytes.data(), bytes.size(), 0, reinterpret_cast<const sockaddr*>(&to_), sizeof to_);
@@ -559,7 +559,7 @@ TEST_CASE("foreign packets at the datagram port have no effect")
   datagram_scene s;
   for (std::uint64_t i = 0; i < 8; ++i)
     REQUIRE(s.b.receive(i, s.into.sge(1024 * i, 512)) == 0);
-  const udp_stranger stranger(s.far.lid());
+  const udp_peer foreign(s.far.lid());
   const unsigned seed = GENERATE(range(1u, 20u));
   CAPTURE(seed);
   std::mt19937 random(seed);
@@ -602,9 +602,9 @@ TEST_CASE("foreign packets at the datagram port have no effect")
     std::vector<std::byte> bytes = bytes_of(h, payload);
     if (random() % 4 == 0)
       bytes.resize(random() % 28); // truncated
-    stranger.say(bytes);
+    foreign.send(bytes);
   }
-  stranger.say(bytes_of(
+  foreign.send(bytes_of(
     [&]
     {
       protocol::header h = good;

@@ -7,7 +7,7 @@
 
 // Tests foreign and malicious peers: no input may do more than end its own connection.
 
-#include "software/stranger.hpp"
+#include "software/raw_peer.hpp"
 #include "software/verbs_failure.hpp"
 
 #include <algorithm>
@@ -22,15 +22,15 @@ TEST_CASE("a device listens only when a queue pair waits and accepts only its pe
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   verbs_device quiet;
-  CHECK_FALSE(stranger(quiet.lid()).connected());
-  victim v;
+  CHECK_FALSE(raw_peer(quiet.lid()).connected());
+  target_endpoint v;
   auto refused = [&](auto change)
   {
     protocol::hello h = v.hello();
     change(h);
-    const stranger s(v.device.lid());
+    const raw_peer s(v.device.lid());
     REQUIRE(s.connected());
-    return !v.welcome(s, h);
+    return !v.handshake(s, h);
   };
   CHECK(refused([](protocol::hello& h) { h.from.lid = 2; }));
   CHECK(refused([](protocol::hello& h) { h.from.qp = 6; }));
@@ -41,10 +41,10 @@ TEST_CASE("a device listens only when a queue pair waits and accepts only its pe
   CHECK(refused([](protocol::hello& h) { h.expected_psn = 7; }));
   CHECK(refused([](protocol::hello& h) { h.segment = 0; }));
   CHECK(refused([](protocol::hello& h) { h.secret[3] = std::byte{1}; }));
-  const stranger s(v.device.lid());
-  CHECK(v.welcome(s, v.hello()));
-  const stranger second(v.device.lid());
-  CHECK_FALSE(v.welcome(second, v.hello())); // the queue pair is connected
+  const raw_peer s(v.device.lid());
+  CHECK(v.handshake(s, v.hello()));
+  const raw_peer second(v.device.lid());
+  CHECK_FALSE(v.handshake(second, v.hello())); // the queue pair is connected
 }
 
 TEST_CASE("a connection secret is required and sent")
@@ -52,41 +52,41 @@ TEST_CASE("a connection secret is required and sent")
   BOOST_RDMA_TEST_NEEDS(software_device);
   rdma::software::connection_secret secret{};
   secret.fill(std::byte{0x77});
-  victim v(&secret);
+  target_endpoint v(&secret);
   protocol::hello h = v.hello();
-  CHECK_FALSE(v.welcome(stranger(v.device.lid()), h));
+  CHECK_FALSE(v.handshake(raw_peer(v.device.lid()), h));
   h.secret = secret;
-  const stranger s(v.device.lid());
-  CHECK(v.welcome(s, h));
+  const raw_peer s(v.device.lid());
+  CHECK(v.handshake(s, h));
   CHECK(rdma::software::set_connection_secret(v.e.qp(), secret) == EINVAL); // too late
 }
 
 TEST_CASE("garbage and silence on the port end only the foreign connection")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
+  target_endpoint v;
   std::mt19937 random(1);
-  std::vector<std::unique_ptr<stranger>> silent;
+  std::vector<std::unique_ptr<raw_peer>> silent;
   for (unsigned i = 0; i < 200; ++i)
   {
-    silent.push_back(std::make_unique<stranger>(v.device.lid()));
-    stranger s(v.device.lid());
+    silent.push_back(std::make_unique<raw_peer>(v.device.lid()));
+    raw_peer s(v.device.lid());
     std::vector<std::uint8_t> bytes(random() % 300);
     for (std::uint8_t& b : bytes)
       b = static_cast<std::uint8_t>(random());
-    s.say(bytes.data(), bytes.size());
+    s.send(bytes.data(), bytes.size());
   }
-  const stranger s(v.device.lid());
-  CHECK(v.welcome(s, v.hello()));
+  const raw_peer s(v.device.lid());
+  CHECK(v.handshake(s, v.hello()));
   CHECK(v.e.state() == IBV_QPS_RTS);
 }
 
 TEST_CASE("an invalid frame ends the connection and the queue pair")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
+  target_endpoint v;
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
   protocol::header h;
   h.dest_qp = v.e.qp()->qp_num;
   h.psn = endpoint::first_psn;
@@ -140,11 +140,11 @@ TEST_CASE("an invalid frame ends the connection and the queue pair")
     bytes[1] = std::byte{0x0f};
     break;
   }
-  s.say(bytes.data(), size);
+  s.send(bytes.data(), size);
   CHECK(v.device.event() == IBV_EVENT_QP_FATAL);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
-  CHECK(s.hear(1).empty());
+  CHECK(s.receive(1).empty());
   CHECK_FALSE(v.device.has_event());
   CHECK(v.m.holds(0x5a));
 }
@@ -152,11 +152,11 @@ TEST_CASE("an invalid frame ends the connection and the queue pair")
 TEST_CASE("an answer without a request ends the queue pair")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
+  target_endpoint v;
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
   REQUIRE(v.e.read(1, v.m.sge(0, 64), 0x1000, 0x2000) == 0);
-  REQUIRE(s.hear(32).size() == 32);
+  REQUIRE(s.receive(32).size() == 32);
   protocol::header h;
   h.dest_qp = v.e.qp()->qp_num;
   h.psn = endpoint::first_psn;
@@ -190,11 +190,11 @@ TEST_CASE("an answer without a request ends the queue pair")
   }
   protocol::header_bytes bytes;
   const std::size_t size = encode(h, bytes);
-  s.say(bytes.data(), size);
+  s.send(bytes.data(), size);
   check_error(v.e.sent(), 1, IBV_WC_BAD_RESP_ERR);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
-  CHECK(s.hear(1).empty()); // the other side finds its connection closed
+  CHECK(s.receive(1).empty()); // the other side finds its connection closed
   CHECK_FALSE(v.device.has_event());
   CHECK(v.m.holds(0x5a));
 }
@@ -205,13 +205,13 @@ TEST_CASE("random frames neither crash the device nor access protected memory")
   const unsigned seed = GENERATE(range(1u, 120u));
   CAPTURE(seed);
   std::mt19937 random(seed);
-  victim v;
+  target_endpoint v;
   // Memory with and without a remote right.
   memory window(v.device, 256);
   memory outside(v.device, 4096, IBV_ACCESS_LOCAL_WRITE);
   outside.fill(kept_byte);
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
   for (unsigned i = 0; i < 4; ++i)
     (void)v.e.read(i, v.m.sge(2048, 64), random(), random());
   std::uint32_t psn = endpoint::first_psn;
@@ -242,7 +242,7 @@ TEST_CASE("random frames neither crash the device nor access protected memory")
     if (random() % 2 != 0)
       psn = protocol::psn_add(psn, 1);
   }
-  s.say(stream.data(), std::min<std::size_t>(stream.size(), 1 << 20));
+  s.send(stream.data(), std::min<std::size_t>(stream.size(), 1 << 20));
   s.finish();
   // The device processes the stream up to an error or to the end.
   REQUIRE(until(

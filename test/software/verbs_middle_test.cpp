@@ -8,7 +8,7 @@
 // Tests deregistration of memory during a message of several frames. The test acts as one side when
 // the moment matters: the device's acknowledgements show what has arrived.
 
-#include "software/stranger.hpp"
+#include "software/raw_peer.hpp"
 #include "software/verbs_failure.hpp"
 
 #include <algorithm>
@@ -22,11 +22,11 @@ namespace {
 constexpr std::uint32_t segment_bytes = 256 * 1024;
 
 /// More than the socket buffers hold: the device cannot finish while the test does not read.
-constexpr std::uint32_t unheard_bytes = std::uint32_t{64} << 20;
+constexpr std::uint32_t unread_bytes = std::uint32_t{64} << 20;
 
 /// Returns the header of the n-th frame that the test sends.
 protocol::header frame(
-  const victim& v, protocol::opcode op, std::uint32_t n, std::uint32_t payload = 0)
+  const target_endpoint& v, protocol::opcode op, std::uint32_t n, std::uint32_t payload = 0)
 {
   protocol::header h;
   h.op = op;
@@ -37,33 +37,33 @@ protocol::header frame(
   return h;
 }
 
-void say(const stranger& s, const protocol::header& h)
+void send_frame(const raw_peer& s, const protocol::header& h)
 {
   protocol::header_bytes bytes;
-  s.say(bytes.data(), encode(h, bytes));
+  s.send(bytes.data(), encode(h, bytes));
   const std::vector<std::uint8_t> payload(h.payload, sent_byte);
-  s.say(payload.data(), payload.size());
+  s.send(payload.data(), payload.size());
 }
 
-std::optional<protocol::header> hear(const stranger& s, protocol::opcode op)
+std::optional<protocol::header> receive_header(const raw_peer& s, protocol::opcode op)
 {
-  const auto bytes = s.hear(protocol::header_size(static_cast<std::uint8_t>(op)));
+  const auto bytes = s.receive(protocol::header_size(static_cast<std::uint8_t>(op)));
   return protocol::decode(bytes);
 }
 
-/// Requests a read of unheard_bytes as the first request of the connection.
-void ask_for_all(const stranger& s, const victim& v, const memory& region)
+/// Requests a read of unread_bytes as the first request of the connection.
+void request_all(const raw_peer& s, const target_endpoint& v, const memory& region)
 {
   auto h = frame(v, protocol::opcode::read_request, 0);
   h.address = region.address();
   h.key = region.key();
-  h.length = unheard_bytes;
-  say(s, h);
+  h.length = unread_bytes;
+  send_frame(s, h);
 }
 
-void check_answer(const stranger& s, std::uint8_t syndrome, std::uint32_t n)
+void check_answer(const raw_peer& s, std::uint8_t syndrome, std::uint32_t n)
 {
-  const auto h = hear(s, protocol::opcode::acknowledge);
+  const auto h = receive_header(s, protocol::opcode::acknowledge);
   REQUIRE(h.has_value());
   CHECK(h->op == protocol::opcode::acknowledge);
   CHECK(h->syndrome == syndrome);
@@ -75,24 +75,24 @@ void check_answer(const stranger& s, std::uint8_t syndrome, std::uint32_t n)
 TEST_CASE("a write is refused at the frame after which its region is deregistered")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
+  target_endpoint v;
   memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
   auto h = frame(v, protocol::opcode::write_first, 0, segment_bytes);
   h.address = region.address();
   h.key = region.key();
   h.length = 2 * segment_bytes;
-  say(s, h);
+  send_frame(s, h);
   check_answer(s, protocol::syndrome_ack, 0);
   region.deregister();
-  say(s, frame(v, protocol::opcode::write_last, 1, segment_bytes));
+  send_frame(s, frame(v, protocol::opcode::write_last, 1, segment_bytes));
   check_answer(s, protocol::nak_remote_access, 1);
   CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
-  CHECK(s.hear(1).empty());
+  CHECK(s.receive(1).empty());
   CHECK_FALSE(v.device.has_event());
   CHECK(region.holds(sent_byte, 0, segment_bytes));
   CHECK(region.holds(kept_byte, segment_bytes));
@@ -101,22 +101,22 @@ TEST_CASE("a write is refused at the frame after which its region is deregistere
 TEST_CASE("a receive fails on both sides when its region is deregistered during the message")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v(nullptr, 0);
+  target_endpoint v(nullptr, 0);
   memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
   REQUIRE(v.e.receive(5, region.sge()) == 0);
   REQUIRE(v.e.receive(6, v.m.sge()) == 0);
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
-  say(s, frame(v, protocol::opcode::send_first, 0, segment_bytes));
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
+  send_frame(s, frame(v, protocol::opcode::send_first, 0, segment_bytes));
   check_answer(s, protocol::syndrome_ack, 0);
   region.deregister();
-  say(s, frame(v, protocol::opcode::send_last, 1, segment_bytes));
+  send_frame(s, frame(v, protocol::opcode::send_last, 1, segment_bytes));
   check_answer(s, protocol::nak_remote_operation, 1);
   check_error(v.e.received(), 5, IBV_WC_LOC_PROT_ERR);
   check_flushed(v.e.received(), {6});
   check_ended(v.e);
-  CHECK(s.hear(1).empty());
+  CHECK(s.receive(1).empty());
   CHECK_FALSE(v.device.has_event());
   CHECK(region.holds(sent_byte, 0, segment_bytes));
   CHECK(region.holds(kept_byte, segment_bytes));
@@ -126,21 +126,21 @@ TEST_CASE("a receive fails on both sides when its region is deregistered during 
 TEST_CASE("a read ends both sides when its region is deregistered during the response")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
-  memory region(v.device, unheard_bytes);
+  target_endpoint v;
+  memory region(v.device, unread_bytes);
   region.fill(kept_byte);
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
-  ask_for_all(s, v, region);
-  const auto first = hear(s, protocol::opcode::read_response_first);
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
+  request_all(s, v, region);
+  const auto first = receive_header(s, protocol::opcode::read_response_first);
   REQUIRE(first.has_value());
   CHECK(first->op == protocol::opcode::read_response_first);
   region.deregister();
   // Data that was sent before still arrives, and then the end of the stream.
-  std::size_t heard = 0;
-  for (std::size_t n = 1; n != 0; heard += n)
-    n = s.hear(1 << 20).size();
-  CHECK(heard < unheard_bytes);
+  std::size_t received = 0;
+  for (std::size_t n = 1; n != 0; received += n)
+    n = s.receive(1 << 20).size();
+  CHECK(received < unread_bytes);
   CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
@@ -150,19 +150,19 @@ TEST_CASE("a read ends both sides when its region is deregistered during the res
 TEST_CASE("a refusal ends the queue pair when the peer has disconnected before it is sent")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
-  memory region(v.device, unheard_bytes);
+  target_endpoint v;
+  memory region(v.device, unread_bytes);
   region.fill(kept_byte);
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
   // The refusal waits behind an answer that the test does not read.
-  ask_for_all(s, v, region);
+  request_all(s, v, region);
   auto h =
-    frame(v, protocol::opcode::write_only, protocol::frame_count(unheard_bytes, segment_bytes), 8);
+    frame(v, protocol::opcode::write_only, protocol::frame_count(unread_bytes, segment_bytes), 8);
   h.address = region.address();
   h.key = region.key() ^ 0x10000;
   h.length = 8;
-  say(s, h);
+  send_frame(s, h);
   s.finish();
   CHECK(v.device.event() == IBV_EVENT_QP_ACCESS_ERR);
   CHECK(v.e.state() == IBV_QPS_ERR);
@@ -175,29 +175,29 @@ TEST_CASE("a refusal ends the queue pair when the peer has disconnected before i
 TEST_CASE("a read fails locally when its target region is deregistered during the response")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
+  target_endpoint v;
   memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
   REQUIRE(v.e.read(1, region.sge(), 0x1000, 0x2000) == 0);
-  REQUIRE(hear(s, protocol::opcode::read_request).has_value());
+  REQUIRE(receive_header(s, protocol::opcode::read_request).has_value());
   auto h = frame(v, protocol::opcode::read_response_first, 0, segment_bytes);
   h.syndrome = protocol::syndrome_ack;
-  say(s, h);
+  send_frame(s, h);
   // A response is not acknowledged, but a message after it is, which shows that the response has
   // arrived.
-  say(s, frame(v, protocol::opcode::send_only, 0));
+  send_frame(s, frame(v, protocol::opcode::send_only, 0));
   check_answer(s, protocol::syndrome_ack, 0);
   CHECK(v.e.received().next().status == IBV_WC_SUCCESS);
   region.deregister();
   h = frame(v, protocol::opcode::read_response_last, 1, segment_bytes);
   h.syndrome = protocol::syndrome_ack;
-  say(s, h);
+  send_frame(s, h);
   check_error(v.e.sent(), 1, IBV_WC_LOC_PROT_ERR);
   check_flushed(v.e.received(), {1, 2, 3, 4, 5, 6, 7});
   check_ended(v.e);
-  CHECK(s.hear(1).empty());
+  CHECK(s.receive(1).empty());
   CHECK_FALSE(v.device.has_event());
   CHECK(region.holds(sent_byte, 0, segment_bytes));
   CHECK(region.holds(kept_byte, segment_bytes));

@@ -8,7 +8,7 @@
 // Tests unreliable connections (IBA 9.8): there are no acknowledgements and no retries, and
 // failures are silent.
 
-#include "software/stranger.hpp"
+#include "software/raw_peer.hpp"
 #include "software/verbs_failure.hpp"
 
 #include <cerrno>
@@ -319,15 +319,15 @@ TEST_CASE("a message to an unreliable peer that is not ready waits for a limited
 TEST_CASE("a frame of another service moves the queue pair to the error state")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  victim v;
-  const stranger s(v.device.lid());
-  REQUIRE(v.welcome(s, v.hello()));
+  target_endpoint v;
+  const raw_peer s(v.device.lid());
+  REQUIRE(v.handshake(s, v.hello()));
   protocol::header h;
   h.op = protocol::of_service(protocol::opcode::send_only, protocol::service_uc);
   h.dest_qp = v.e.qp()->qp_num;
   h.psn = endpoint::first_psn;
   protocol::header_bytes bytes;
-  s.say(bytes.data(), encode(h, bytes));
+  s.send(bytes.data(), encode(h, bytes));
   CHECK(v.device.event() == IBV_EVENT_QP_FATAL);
   check_flushed(v.e.received(), {0, 1, 2, 3, 4, 5, 6, 7});
 }

@@ -146,18 +146,18 @@ TEST_CASE("plain memory converts to a buffer without a registration")
 
 TEST_CASE("buffer_list keeps the order of a sequence and reports overflow when it is too long")
 {
-  std::vector<const_buffer> pieces;
+  std::vector<const_buffer> sequence;
   for (std::size_t i = 0; i < rdma::detail::sge_max; ++i)
-    pieces.push_back(const_buffer(all()).slice(i, 1));
-  const rdma::detail::buffer_list fits(pieces);
+    sequence.push_back(const_buffer(all()).slice(i, 1));
+  const rdma::detail::buffer_list fits(sequence);
   CHECK(fits.size() == rdma::detail::sge_max);
   CHECK_FALSE(fits.overflow());
   CHECK_FALSE(fits.no_data());
   std::size_t i = 0;
   for (const const_buffer& buffer : fits)
     CHECK(buffer.data() == storage + i++);
-  pieces.push_back(all());
-  CHECK(rdma::detail::buffer_list(pieces).overflow());
+  sequence.push_back(all());
+  CHECK(rdma::detail::buffer_list(sequence).overflow());
   CHECK(rdma::detail::buffer_list(rdma::no_data).no_data());
   CHECK(rdma::detail::buffer_list(all()).size() == 1);
 }

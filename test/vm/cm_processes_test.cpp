@@ -71,14 +71,14 @@ private:
     const rdma::context context = make_context();
     cm::acceptor acceptor(io, context, {device_address(), 0});
     rdma::queue_pair peer(io, context);
-    const auto say = [output](std::uint16_t what)
+    const auto report = [output](std::uint16_t what)
     {
       if (::write(output, &what, sizeof what) != sizeof what)
         ::_exit(2);
     };
     auto buffer = context.allocate(64);
     std::optional<cm::connection_request> held;
-    peer.async_receive(buffer, [&](error_code, std::size_t) { say(1); });
+    peer.async_receive(buffer, [&](error_code, std::size_t) { report(1); });
     acceptor.async_get_request(
       [&](error_code, cm::connection_request request)
       {
@@ -86,9 +86,9 @@ private:
         if (accepts)
           held->async_accept(peer, cm::private_data(), [](error_code) {});
         else
-          say(1);
+          report(1);
       });
-    say(acceptor.local_endpoint().port());
+    report(acceptor.local_endpoint().port());
     const auto forever = asio::make_work_guard(io);
     io.run();
   }

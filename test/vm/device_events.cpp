@@ -21,7 +21,7 @@ using rdma::device_event_type;
 namespace {
 
 /// Waits for the next event of this type; other events may arrive before it.
-bool hears(
+bool receives_event(
   asio::io_context& io, rdma::device_events& events, device_event_type type, std::uint8_t port)
 {
   for (;;)
@@ -56,9 +56,9 @@ TEST_CASE("a port reports going down and coming up and connections survive it")
   {
     afterwards up("ip link set veth1 up");
     shell("ip link set veth1 down");
-    CHECK(hears(l.io, events, device_event_type::port_error, 1));
+    CHECK(receives_event(l.io, events, device_event_type::port_error, 1));
   }
-  CHECK(hears(l.io, events, device_event_type::port_active, 1));
+  CHECK(receives_event(l.io, events, device_event_type::port_active, 1));
   CHECK(received.calls == 0);
   rdma::registered_buffer from = buffer_of(l.near_context, "again");
   bytes_record sent;
@@ -77,9 +77,9 @@ TEST_CASE("adding or removing an address reports gid_change")
   {
     afterwards gone("ip addr del 10.0.0.77/24 dev veth0");
     shell("ip addr add 10.0.0.77/24 dev veth0");
-    CHECK(hears(io, events, device_event_type::gid_change, 1));
+    CHECK(receives_event(io, events, device_event_type::gid_change, 1));
   }
-  CHECK(hears(io, events, device_event_type::gid_change, 1));
+  CHECK(receives_event(io, events, device_event_type::gid_change, 1));
 }
 
 TEST_CASE("every context of a device receives its port events")
@@ -93,10 +93,10 @@ TEST_CASE("every context of a device receives its port events")
   {
     afterwards up("ip link set veth1 up");
     shell("ip link set veth1 down");
-    CHECK(hears(io, of_one, device_event_type::port_error, 1));
-    CHECK(hears(io, of_other, device_event_type::port_error, 1));
+    CHECK(receives_event(io, of_one, device_event_type::port_error, 1));
+    CHECK(receives_event(io, of_other, device_event_type::port_error, 1));
   }
-  CHECK(hears(io, of_one, device_event_type::port_active, 1));
+  CHECK(receives_event(io, of_one, device_event_type::port_active, 1));
 }
 
 // rxe of Linux 6.1 cannot be removed while it is in use: its deletion waits for the users and

@@ -265,7 +265,7 @@ TEST_CASE("a client falls back when only the server's message does not get throu
   BOOST_RDMA_TEST_IN_MACHINE("rxe0");
   asio::io_context io;
   const rdma::context context = make_context();
-  rdma::queue_pair stranger(io, context, nic_only());
+  rdma::queue_pair peer_queue_pair(io, context, nic_only());
   rdma::queue_pair own(io, context, software_only());
   plain_server server;
   rdma::queue_pair client(io, context);
@@ -273,9 +273,9 @@ TEST_CASE("a client falls back when only the server's message does not get throu
   client.async_connect(server.endpoint(), connected.handler());
   plain_peer peer = server.accept();
   const std::string request = peer.read_header();
-  handshake_parameters self = handshake_parameters_of(stranger.local_endpoint());
+  handshake_parameters self = handshake_parameters_of(peer_queue_pair.local_endpoint());
   self.falls_back = true;
-  connect_as_server(stranger, endpoint_in(request));
+  connect_as_server(peer_queue_pair, endpoint_in(request));
   peer.send(http_text(rdma::detail::make_upgrade_response(self)));
   REQUIRE(peer.await(frame_type::confirmed));
   peer.send(rdma::detail::encode_frame(frame_type::unconfirmed, "a firewall"));

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TEST_SOFTWARE_STRANGER_HPP
-#define BOOST_RDMA_TEST_SOFTWARE_STRANGER_HPP
+#ifndef BOOST_RDMA_TEST_SOFTWARE_RAW_PEER_HPP
+#define BOOST_RDMA_TEST_SOFTWARE_RAW_PEER_HPP
 
 #include "software/verbs_fixture.hpp"
 
@@ -31,10 +31,10 @@ namespace test {
 namespace protocol = rdma::software::protocol;
 
 /// A plain TCP connection to a device's port.
-class stranger
+class raw_peer
 {
 public:
-  explicit stranger(std::uint16_t port)
+  explicit raw_peer(std::uint16_t port)
     : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
   {
     sockaddr_in at{};
@@ -43,12 +43,12 @@ public:
     at.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     connected_ = ::connect(fd_, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0;
   }
-  ~stranger() { ::close(fd_); }
-  stranger(const stranger&) = delete;
-  stranger& operator=(const stranger&) = delete;
+  ~raw_peer() { ::close(fd_); }
+  raw_peer(const raw_peer&) = delete;
+  raw_peer& operator=(const raw_peer&) = delete;
 
   bool connected() const noexcept { return connected_; }
-  void say(const void* what, std::size_t size) const
+  void send(const void* what, std::size_t size) const
   {
     // The other end may have disconnected already.
     [[maybe_unused]] const ssize_t n = ::send(fd_, what, size, MSG_NOSIGNAL);
@@ -56,7 +56,7 @@ public:
   /// Shuts down the sending direction.
   void finish() const { ::shutdown(fd_, SHUT_WR); }
   /// Returns the received bytes up to the end of the connection, at most `size`.
-  std::vector<std::byte> hear(std::size_t size) const
+  std::vector<std::byte> receive(std::size_t size) const
   {
     std::vector<std::byte> bytes(size);
     timeval limit{patience.count(), 0};
@@ -80,9 +80,10 @@ private:
 
 /// A queue pair that waits for the test's peer. The end with the smaller name connects, which is
 /// the test's.
-struct victim
+struct target_endpoint
 {
-  explicit victim(const rdma::software::connection_secret* secret = nullptr, unsigned receives = 8)
+  explicit target_endpoint(
+    const rdma::software::connection_secret* secret = nullptr, unsigned receives = 8)
     : m(device, 4096)
     , e(device)
   {
@@ -115,23 +116,23 @@ struct victim
     return h;
   }
 
-  std::vector<std::byte> greet(const stranger& s, const protocol::hello& h) const
+  std::vector<std::byte> send_hello(const raw_peer& s, const protocol::hello& h) const
   {
     protocol::hello_bytes bytes;
     encode(h, bytes);
-    s.say(bytes.data(), bytes.size());
-    return s.hear(bytes.size());
+    s.send(bytes.data(), bytes.size());
+    return s.receive(bytes.size());
   }
 
-  bool welcome(const stranger& s, const protocol::hello& h) const
+  bool handshake(const raw_peer& s, const protocol::hello& h) const
   {
-    const auto answer = greet(s, h);
+    const auto answer = send_hello(s, h);
     if (answer.size() != protocol::hello_size
       || !protocol::decode_hello(
         std::span<const std::byte, protocol::hello_size>(answer.data(), protocol::hello_size)))
       return false;
-    const protocol::hello_bytes heard = protocol::confirmation();
-    s.say(heard.data(), heard.size());
+    const protocol::hello_bytes confirmed = protocol::confirmation();
+    s.send(confirmed.data(), confirmed.size());
     return true;
   }
 
@@ -142,4 +143,4 @@ struct victim
 
 } // namespace test
 
-#endif // BOOST_RDMA_TEST_SOFTWARE_STRANGER_HPP
+#endif // BOOST_RDMA_TEST_SOFTWARE_RAW_PEER_HPP
