@@ -5,12 +5,12 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Echo, with a callback for each operation. In two terminals:
+// Echo with a callback for each operation. In two terminals:
 //
 //   echo_callback serve --port 7471
 //   echo_callback connect 127.0.0.1 7471 "Hello, RDMA"
 //
-// The server sends back what it receives until its client leaves, and ends.
+// The server returns the messages that it receives, until its client disconnects.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -56,7 +56,7 @@ private:
       [this](rdma::error_code ec, std::size_t n)
       {
         if (ec == rdma::error::peer_closed)
-          return; // the client has what it wanted
+          return; // the client is done
         if (ec)
           return fail("receive", ec);
         send(n);
@@ -101,7 +101,7 @@ public:
       {
         if (ec)
           return fail("connect", ec);
-        // The receive comes first: the answer must find it.
+        // The receive must be posted before the answer arrives.
         peer_.async_receive(answer_,
           [this](rdma::error_code receive_ec, std::size_t n)
           {
@@ -135,7 +135,7 @@ private:
 
 int main(int argc, char** argv)
 {
-  const auto options = example::parse_command_line(argc, argv, "Echo, with callbacks");
+  const auto options = example::parse_command_line(argc, argv, "Echo with callbacks");
   try
   {
     asio::io_context io;

@@ -5,12 +5,12 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Echo, with coroutines. In two terminals:
+// Echo with coroutines. In two terminals:
 //
 //   echo_coroutine serve --port 7471
 //   echo_coroutine connect 127.0.0.1 7471 "Hello, RDMA"
 //
-// The server takes any number of clients at a time, and ends when the last of them has left.
+// The server handles any number of concurrent clients, and ends after the last one disconnects.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -38,7 +38,7 @@ using asio::ip::tcp;
 
 asio::awaitable<void> echo(rdma::queue_pair peer)
 {
-  auto buffer = peer.context().allocate(4096); // registered; goes back to the pool when destroyed
+  auto buffer = peer.context().allocate(4096); // registered; its destructor returns it to the pool
   try
   {
     for (;;)
@@ -61,7 +61,7 @@ asio::awaitable<void> serve(rdma::acceptor& acceptor)
   {
     auto [ec, peer] = co_await acceptor.async_accept(asio::as_tuple(asio::use_awaitable));
     if (ec == asio::error::operation_aborted)
-      co_return; // closed below
+      co_return; // the acceptor was closed, see below
     if (ec)
       throw rdma::system_error(ec, "accept");
     ++clients;
@@ -86,7 +86,7 @@ asio::awaitable<void> connect(
   auto answer = context.allocate(message.size());
   std::ranges::copy(std::as_bytes(std::span(message)), request.data());
 
-  // Both at once, the receive first: the answer must find it.
+  // Posts the receive first, before the answer can arrive. Both operations run at the same time.
   const auto [received, sent] = co_await (peer.async_receive(answer, asio::use_awaitable)
     && peer.async_send(request, asio::use_awaitable));
   std::cout << std::string_view(reinterpret_cast<char*>(answer.data()), received) << '\n';
@@ -94,7 +94,7 @@ asio::awaitable<void> connect(
 
 int main(int argc, char** argv)
 {
-  const auto options = example::parse_command_line(argc, argv, "Echo, with coroutines");
+  const auto options = example::parse_command_line(argc, argv, "Echo with coroutines");
   try
   {
     asio::io_context io;

@@ -5,13 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Echo, with futures: straight-line code in a thread that may block, while another thread runs the
+// Echo with futures: sequential code in a thread that may block, while another thread runs the
 // io_context. In two terminals:
 //
 //   echo_future serve --port 7471
 //   echo_future connect 127.0.0.1 7471 "Hello, RDMA"
 //
-// The server sends back what it receives until its client leaves, and ends.
+// The server returns the messages that it receives, until its client disconnects.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -64,7 +64,7 @@ void connect(asio::io_context& io, const rdma::context& context, const tcp::endp
   auto answer = context.allocate(message.size());
   std::ranges::copy(std::as_bytes(std::span(message)), request.data());
 
-  // The receive comes first: the answer must find it. Both run at the same time.
+  // Posts the receive first, before the answer can arrive. Both operations run at the same time.
   std::future<std::size_t> received = peer.async_receive(answer, asio::use_future);
   std::future<std::size_t> sent = peer.async_send(request, asio::use_future);
   sent.get();
@@ -74,12 +74,12 @@ void connect(asio::io_context& io, const rdma::context& context, const tcp::endp
 
 int main(int argc, char** argv)
 {
-  const auto options = example::parse_command_line(argc, argv, "Echo, with futures");
+  const auto options = example::parse_command_line(argc, argv, "Echo with futures");
   try
   {
     rdma::context context;
     asio::io_context io;
-    // Joined last, when the I/O objects are gone and the guard with them.
+    // Joined last, after the I/O objects and the work guard are destroyed.
     std::jthread runner;
     auto guard = asio::make_work_guard(io);
     runner = std::jthread([&io] { io.run(); });

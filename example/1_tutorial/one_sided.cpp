@@ -5,14 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Reading and writing the memory of another process, whose processor takes no part. In two
-// terminals:
+// Reads and writes the memory of another process without its processor. In two terminals:
 //
 //   one_sided serve --port 7471
 //   one_sided connect 127.0.0.1 7471 "a message"
 //
-// The server exposes some memory, sends the handle to it, and only looks at the memory again when
-// the client says that it is done.
+// The server exposes memory, sends a handle for it, and accesses the memory again only after the
+// client reports that it is done.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -39,7 +38,7 @@
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// What lies in the exposed memory: plain data, the same layout on both sides.
+// Content of the exposed memory: plain data with the same layout on both sides.
 struct board
 {
   std::uint64_t visitors = 0;
@@ -53,7 +52,7 @@ asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& e
   std::cout << "listening on " << acceptor.local_endpoint() << std::endl;
   rdma::queue_pair peer = co_await acceptor.async_accept(asio::use_awaitable);
 
-  // Nothing is reachable by a peer unless its registration says so.
+  // Peers can access memory only with the rights of its registration.
   rdma::memory_region region(
     context, sizeof(board), rdma::access::local_write | rdma::remote_access);
   const rdma::remote_buffer::encoded handle = region.remote().encode();
@@ -75,9 +74,9 @@ asio::awaitable<void> connect(
   auto message = context.allocate(rdma::remote_buffer::encoded_size);
   co_await peer.async_connect(endpoint, asio::use_awaitable);
   const std::size_t n = co_await peer.async_receive(message, asio::use_awaitable);
-  const auto remote = rdma::remote_buffer::decode(message.bytes().first(n)); // throws if it is none
+  const auto remote = rdma::remote_buffer::decode(message.bytes().first(n)); // may throw
 
-  // Write the text, and read it back.
+  // Writes the text and reads it back.
   auto local = context.allocate(sizeof(board));
   const std::size_t size = std::min(text.size(), sizeof(board::text));
   std::memcpy(local.data(), text.data(), size);
@@ -87,7 +86,7 @@ asio::awaitable<void> connect(
   co_await peer.async_read(local.first(size), remote_text, asio::use_awaitable);
   std::cout << "read back: " << std::string_view(local.as<char>(), size) << '\n';
 
-  // Atomics work on numbers of 64 bits and say what was there before.
+  // Atomics operate on 64-bit numbers and return the previous value.
   const std::uint64_t visitors =
     co_await peer.async_fetch_add(remote.slice(offsetof(board, visitors)), 1, asio::use_awaitable);
   std::cout << visitors << " before us\n";
@@ -95,7 +94,7 @@ asio::awaitable<void> connect(
     remote.slice(offsetof(board, owner)), 0, 42, asio::use_awaitable);
   std::cout << (owner == 0 ? "now owned by 42" : "owned by " + std::to_string(owner)) << '\n';
 
-  // A range that the handle does not cover is refused before anything is sent.
+  // A range beyond the handle is refused before anything is sent.
   const auto [ec, written] = co_await peer.async_write(
     local, remote.slice(sizeof(board) - 8), asio::as_tuple(asio::use_awaitable));
   std::cout << "out of bounds: " << example::explain(ec) << " (" << written << " bytes written)\n";

@@ -5,13 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Connects two queue pairs without rdma::acceptor: the two sides' descriptions travel by means of
-// one's own, here by standard input and output. By hand, in two terminals: run `out_of_band` in
-// each, and paste the line that one prints into the other. Or with pipes:
+// Connects two queue pairs without rdma::acceptor. The program exchanges the descriptions of the
+// two sides itself, here over standard input and output. By hand, in two terminals: run
+// `out_of_band` in each, and paste the line that one prints into the other. Or with pipes:
 //
 //   mkfifo back; out_of_band --message ping <back | out_of_band --message pong >back; rm back
 //
-// A description holds a secret. Send it only where you would send the data itself.
+// A description contains a secret. Treat it like the data itself.
 
 #include "common/report.hpp"
 
@@ -40,11 +40,12 @@ asio::awaitable<void> talk(const rdma::context& context,
 {
   rdma::queue_pair peer(co_await asio::this_coro::executor, context);
 
-  // 1. Both sides tell who they are, 2. learn who the other is, and 3. connect.
+  // 1. Each side prints its description, 2. reads that of the peer, and 3. connects.
   std::cout << peer.local_endpoint(address).text() << std::endl;
   std::string line;
   if (!std::getline(std::cin, line))
-    throw std::runtime_error("no description of the peer on standard input");
+    throw std::runtime_error(
+      "no description of the peer on standard input. Paste the line that the peer printed.");
   peer.connect(rdma::endpoint_description::parse(line));
 
   auto outgoing = context.allocate(message.size());
@@ -52,22 +53,22 @@ asio::awaitable<void> talk(const rdma::context& context,
   std::ranges::copy(std::as_bytes(std::span(message)), outgoing.data());
   const auto [received, sent] = co_await (peer.async_receive(incoming, asio::use_awaitable)
     && peer.async_send(outgoing, asio::use_awaitable));
-  std::cerr << "the peer says: " << std::string_view(incoming.as<char>(), received) << '\n';
+  std::cerr << "message from the peer: " << std::string_view(incoming.as<char>(), received) << '\n';
 }
 
 int main(int argc, char** argv)
 {
   std::string message = "Hello, RDMA";
   std::string address;
-  CLI::App app("Connects by descriptions that are exchanged over standard input and output");
+  CLI::App app("Connects with descriptions that are exchanged over standard input and output");
   app.footer(
     "Examples, on one host:\n"
     "  mkfifo back; out_of_band --message ping <back | out_of_band --message pong >back; rm back\n"
     "and on two:\n"
     "  mkfifo back; out_of_band --address 192.0.2.8 <back | ssh 192.0.2.7 out_of_band --address "
     "192.0.2.7 >back; rm back");
-  app.add_option("--message", message, "what to tell the peer")->capture_default_str();
-  app.add_option("--address", address, "this host's address, as the peer reaches it");
+  app.add_option("--message", message, "the message to the peer")->capture_default_str();
+  app.add_option("--address", address, "this host's address for the peer");
   CLI11_PARSE(app, argc, argv);
   try
   {

@@ -5,16 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// A web server, written with Beast, that has RDMA at one of its addresses: one port for both. In
+// A web server written with Beast that offers RDMA at one of its addresses, on the same port. In
 // two terminals:
 //
 //   beast_server serve --port 8080
 //   beast_server connect 127.0.0.1 8080 "Hello, RDMA"
 //
-// The client first gets the page, as `curl http://127.0.0.1:8080/` does, is turned away from RDMA
-// without the password, and then has a message echoed by RDMA with it. The server ends after that.
-// An ssl::stream in place of the tcp_stream makes it HTTPS (tls_upgrade.cpp); the RDMA data are not
-// encrypted by that, see <boost_rdma/upgrade.hpp>.
+// The client first gets the page, like `curl http://127.0.0.1:8080/`. Without the password its RDMA
+// request is refused; with the password a message is echoed by RDMA. Then the server ends. With an
+// ssl::stream instead of the tcp_stream the server speaks HTTPS (tls_upgrade.cpp). That does not
+// encrypt the RDMA data, see <boost_rdma/upgrade.hpp>.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -53,12 +53,12 @@ asio::awaitable<void> echo_once(rdma::queue_pair peer)
   auto buffer = peer.context().allocate(4096);
   const std::size_t n = co_await peer.async_receive(buffer, asio::use_awaitable);
   co_await peer.async_send(buffer.first(n), asio::use_awaitable);
-  rdma::error_code ended; // by the client, who has the answer then
+  rdma::error_code ended; // the client closes after it has received the answer
   co_await peer.async_wait_close(asio::redirect_error(asio::use_awaitable, ended));
 }
 
-// Serves the requests of one connection; returns true when it has become one of RDMA, and that is
-// over.
+// Serves the requests of one connection. Returns true if it became an RDMA connection, after its
+// end.
 asio::awaitable<bool> serve_one(const rdma::context& context, beast::tcp_stream stream)
 {
   beast::flat_buffer buffer;
@@ -73,13 +73,13 @@ asio::awaitable<bool> serve_one(const rdma::context& context, beast::tcp_stream 
     if (ec)
       throw rdma::system_error(ec, "read");
 
-    // Here the program says who is let in: nothing has been made for the client yet.
+    // The program authorises the client here, before anything has been created for it.
     if (request.target() == "/rdma" && rdma::is_upgrade(request))
     {
       if (request[http::field::authorization] != "Bearer sesame")
       {
         const auto refusal =
-          rdma::refuse_upgrade(http::status::unauthorized, "the password, please");
+          rdma::refuse_upgrade(http::status::unauthorized, "a password is required");
         co_await http::async_write(stream, refusal, asio::use_awaitable);
         co_return false;
       }
@@ -114,13 +114,13 @@ asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& e
     }
     catch (const std::exception& failure)
     {
-      example::complain(failure); // of this client's: the others are served
+      example::complain(failure); // affects only this client; the server continues
     }
   }
 }
 
-// By a stream of our own, which might be an ssl::stream. peer.async_connect(endpoint, options) is
-// the short way.
+// Uses a stream of the program, which may be an ssl::stream. peer.async_connect(endpoint, options)
+// is shorter.
 asio::awaitable<rdma::error_code> ask(
   rdma::queue_pair& peer, const tcp::endpoint& endpoint, std::string password)
 {
@@ -154,13 +154,13 @@ asio::awaitable<void> connect(
   const auto executor = co_await asio::this_coro::executor;
   rdma::queue_pair stranger(executor, context);
   if (co_await ask(stranger, endpoint, "please") != rdma::error::refused)
-    throw std::runtime_error("a stranger was let in");
-  std::cout << stranger.diagnose().reason << '\n'; // what the server gave as its reason
+    throw std::runtime_error("the server accepted a client without the password");
+  std::cout << stranger.diagnose().reason << '\n'; // the reason from the server
 
   rdma::queue_pair peer(executor, context);
   if (const rdma::error_code ec = co_await ask(peer, endpoint, "sesame"))
     throw rdma::system_error(ec, "connect");
-  std::cout << "the server says \"" << peer.peer_data() << "\"\n";
+  std::cout << "message from the server: \"" << peer.peer_data() << "\"\n";
 
   auto request = context.allocate(message.size());
   auto answer = context.allocate(message.size());
@@ -173,7 +173,8 @@ asio::awaitable<void> connect(
 
 int main(int argc, char** argv)
 {
-  const auto options = example::parse_command_line(argc, argv, "A web server that has RDMA, too");
+  const auto options =
+    example::parse_command_line(argc, argv, "A web server that also offers RDMA");
   try
   {
     asio::io_context io;

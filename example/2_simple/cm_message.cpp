@@ -5,14 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// One message each way between queue pairs that RDMA-CM connects. The other side may be a program
-// that is not of this library: rdma_server and rdma_client, which come with rdma-core, exchange the
-// same 16 bytes.
+// Exchanges one message each way between queue pairs that RDMA-CM connects. The other side may be
+// another program: rdma_server and rdma_client of rdma-core exchange the same 16 bytes.
 //
 //   cm_message serve --address 10.0.0.1 --port 7471         rdma_server -s 10.0.0.1 -p 7471
 //   cm_message connect 10.0.0.1 7471                        rdma_client -s 10.0.0.1 -p 7471
 //
-// The software device has no connection manager; tools/rdma_vm has devices that do.
+// The software device does not support RDMA-CM; tools/rdma_vm has devices that do.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -40,7 +39,7 @@
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-constexpr std::size_t message_size = 16; // as rdma_server and rdma_client have it
+constexpr std::size_t message_size = 16; // as in rdma_server and rdma_client
 
 std::string_view text_of(const rdma::registered_buffer& buffer)
 {
@@ -52,10 +51,10 @@ asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& e
   rdma::cm::acceptor acceptor(co_await asio::this_coro::executor, context, endpoint);
   std::cout << "listening on " << acceptor.local_endpoint() << std::endl;
 
-  // acceptor.async_accept() is the short way. This way the program sees who asks and may say no,
-  // and a receive is posted before the client can send, which iWARP wants.
+  // acceptor.async_accept() is shorter. This form lets the program inspect and reject the request.
+  // It also posts a receive before the client can send, which iWARP requires.
   auto request = co_await acceptor.async_get_request(asio::use_awaitable);
-  std::cout << request.remote_endpoint() << " says \"" << request.data().text() << "\"\n";
+  std::cout << request.remote_endpoint() << " sent \"" << request.data().text() << "\"\n";
   rdma::queue_pair peer(acceptor.get_executor(), context);
   auto buffer = context.allocate(message_size);
   auto received = peer.async_receive(buffer, asio::experimental::use_promise);
@@ -75,7 +74,7 @@ asio::awaitable<void> connect(
   const rdma::cm::connect_options options{.data = rdma::cm::private_data("hello"), .source = {}};
   const auto greeting =
     co_await rdma::cm::async_connect(peer, endpoint, options, asio::use_awaitable);
-  std::cout << "the server says \"" << greeting.text() << "\"\n";
+  std::cout << "message from the server: \"" << greeting.text() << "\"\n";
 
   auto question = context.allocate(message_size);
   std::ranges::fill(question.bytes(), std::byte{0});
@@ -87,7 +86,7 @@ asio::awaitable<void> connect(
 
 int main(int argc, char** argv)
 {
-  const auto options = example::parse_command_line(argc, argv, "A message each way, by RDMA-CM");
+  const auto options = example::parse_command_line(argc, argv, "A message each way by RDMA-CM");
   try
   {
     asio::io_context io;

@@ -5,13 +5,14 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The protocol of rping(1), which comes with rdma-core, in both roles: a program for a peer that is
-// not of this library, with one-sided operations on memory that the peer describes in its own way.
+// Both roles of the protocol of rping(1), from rdma-core. It shows how to talk to a peer without
+// this library, with one-sided operations on memory that the peer describes in its own format.
 //
 //   ping_pong serve --address 10.0.0.1                rping -s -a 10.0.0.1
 //   ping_pong connect 10.0.0.1 --count 10 --verbose   rping -c -a 10.0.0.1 -C 10 -v
 //
-// For each ping the client describes memory with a text in it, which the server reads; then other
+// For each ping the client describes memory with a text, which the server reads. Then it describes
+// other memory, to which the server writes the text. A message of 16 bytes announces each step.
 // memory, which the server writes the text into. Each step is announced by a message of 16 bytes.
 
 #include "common/report.hpp"
@@ -50,14 +51,14 @@ struct options
   std::string address;
   std::uint16_t port = 7174;
   unsigned count = 10;
-  std::size_t size = 64; // what rping's server has room for, if not told by -S
+  std::size_t size = 64; // the buffer size of rping's server without -S
   bool verbose = false;
 };
 
-constexpr std::size_t size_min = 40; // the text's beginning, its number and the end fit
+constexpr std::size_t size_min = 40; // room for the prefix of the text, its number and the end
 constexpr std::size_t size_max = 64 * 1024;
 
-// What each message says: where memory is that the peer may use. Only the client's say something.
+// The content of each message: memory that the peer may access. Only the client's messages use it.
 struct description
 {
   endian::big_uint64_t address;
@@ -66,8 +67,8 @@ struct description
 };
 static_assert(sizeof(description) == 16);
 
-// The end of a connection that takes its turns. A receive is always posted, and before the queue
-// pair connects: iWARP does not wait for one.
+// One end of a connection with alternating turns. A receive is always posted, the first before the
+// queue pair connects, because iWARP requires it.
 class turns
 {
 public:
@@ -95,24 +96,24 @@ public:
   asio::awaitable<description> hear()
   {
     if (co_await std::move(*next_)(use_awaitable) != sizeof(description))
-      throw std::runtime_error("this is no rping");
+      throw std::runtime_error("the peer does not use the protocol of rping");
     const description what = *in_.as<description>();
     next_.emplace(peer_.async_receive(in_, use_promise));
     co_return what;
   }
 
-  // Memory that the peer described, of which no more than size_max is believed.
+  // Memory that the peer described. A size above size_max is rejected.
   asio::awaitable<rdma::remote_buffer> hear_of_memory()
   {
     const description what = co_await hear();
     if (what.size > size_max)
-      throw std::runtime_error("the peer describes more memory than rping has");
+      throw std::runtime_error("the peer described more memory than rping uses");
     co_return rdma::remote_buffer(kind, what.address, what.size, what.key);
   }
 
 private:
   static constexpr auto use_promise = asio::experimental::use_promise;
-  static constexpr auto kind = rdma::device_kind::nic; // RDMA-CM needs one
+  static constexpr auto kind = rdma::device_kind::nic; // RDMA-CM requires a NIC
   using receiving = decltype(std::declval<rdma::queue_pair&>().async_receive(
     std::declval<const rdma::registered_buffer&>(), use_promise));
 
@@ -122,8 +123,8 @@ private:
   std::optional<receiving> next_;
 };
 
-// "rdma-ping-3: DEFGHI...", as rping has it: the characters go round, beginning with another one
-// each time.
+// Fills in a text in rping's format, "rdma-ping-3: DEFGHI...": consecutive characters with a
+// different start for each ping.
 void fill_text(const rdma::memory_region& region, unsigned number)
 {
   const std::string head = "rdma-ping-" + std::to_string(number) + ": ";
@@ -150,18 +151,18 @@ asio::awaitable<void> connect(const rdma::context& context, const options& wante
   {
     fill_text(source, i);
     co_await turn.describe(source);
-    co_await turn.hear(); // it has been read
+    co_await turn.hear(); // the server has read it
     co_await turn.describe(sink);
-    co_await turn.hear(); // it has been written
+    co_await turn.hear(); // the server has written it
     if (std::memcmp(source.data(), sink.data(), wanted.size) != 0)
-      throw std::runtime_error("what came back is not what was there");
+      throw std::runtime_error("the returned text differs from the sent text");
     if (wanted.verbose)
       std::cout << "ping data: " << sink.as<char>() << '\n';
   }
   std::cout << wanted.count << " pings came back\n";
 }
 
-// Until the client disconnects.
+// Serves until the client disconnects.
 asio::awaitable<unsigned> answer(rdma::queue_pair& peer, turns& turn, bool verbose)
 {
   const rdma::memory_region memory(peer.context(), size_max, rdma::access::local_write);
@@ -206,18 +207,18 @@ asio::awaitable<void> serve(const rdma::context& context, const options& wanted)
 int main(int argc, char** argv)
 {
   options wanted;
-  CLI::App app("The protocol of rping(1), with RDMA-CM");
+  CLI::App app("The protocol of rping(1) over RDMA-CM");
   app.footer("Examples, with an RDMA NIC (or Soft-RoCE) that has the address 192.0.2.7:\n"
              "  ping_pong serve --address 192.0.2.7\n"
              "  ping_pong connect 192.0.2.7 --count 10 --verbose\n"
              "  rping -c -a 192.0.2.7 -C 10 -v");
   app.require_subcommand(1);
-  CLI::App* serve_command = app.add_subcommand("serve", "wait for a client, and end with it");
-  serve_command->add_option("--address", wanted.address, "of the RDMA device's interface")
+  CLI::App* serve_command = app.add_subcommand("serve", "wait for a client and serve it");
+  serve_command->add_option("--address", wanted.address, "address of the RDMA device's interface")
     ->required();
   CLI::App* connect_command = app.add_subcommand("connect", "be the client");
   connect_command->add_option("ADDRESS", wanted.address)->required();
-  connect_command->add_option("--count", wanted.count, "pings")->capture_default_str();
+  connect_command->add_option("--count", wanted.count, "number of pings")->capture_default_str();
   connect_command->add_option("--size", wanted.size, "bytes of a ping")
     ->check(CLI::Range(size_min, size_max))
     ->capture_default_str();

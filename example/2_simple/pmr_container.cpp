@@ -5,14 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// A std::pmr container that is sent without a copy. In two terminals:
+// Sends a std::pmr container without a copy. In two terminals:
 //
 //   pmr_container serve --port 7471
 //   pmr_container connect 127.0.0.1 7471
 //
-// The client fills a std::pmr::vector that lives in the context's pool, which is registered memory,
-// and sends it as it is. The server receives into one of its own, and answers with what it made of
-// it.
+// The client fills a std::pmr::vector in the context's pool, which is registered memory, and sends
+// it from there. The server receives into a vector of its own, and returns the computed result.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -42,7 +41,7 @@ namespace asio = boost::asio;
 using namespace asio::experimental::awaitable_operators;
 using asio::ip::tcp;
 
-// Both hosts are of one byte order here; a protocol for any says which.
+// Both hosts must have the same byte order. A portable protocol defines the byte order.
 struct sample
 {
   std::uint64_t time_us;
@@ -62,7 +61,7 @@ asio::awaitable<void> serve(rdma::acceptor& acceptor)
   rdma::queue_pair peer = co_await acceptor.async_accept(asio::use_awaitable);
   acceptor.close();
 
-  const rdma::context context = peer.context(); // keeps the pool for as long as the container
+  const rdma::context context = peer.context(); // keeps the pool alive as long as the container
   std::pmr::vector<sample> samples(samples_max, &context.pool());
   const std::size_t bytes = co_await peer.async_receive(asio::buffer(samples), asio::use_awaitable);
   samples.resize(bytes / sizeof(sample));
@@ -71,7 +70,7 @@ asio::awaitable<void> serve(rdma::acceptor& acceptor)
     std::accumulate(samples.begin(), samples.end(), 0.0,
       [](double sum, const sample& each) { return sum + each.value; })};
   co_await peer.async_send(asio::buffer(&result, sizeof(result)), asio::use_awaitable);
-  co_await peer.async_shutdown(asio::use_awaitable); // not before the client has it
+  co_await peer.async_shutdown(asio::use_awaitable); // waits until the client has it
 }
 
 asio::awaitable<void> connect(const rdma::context& context, const tcp::endpoint& endpoint)
@@ -90,7 +89,7 @@ asio::awaitable<void> connect(const rdma::context& context, const tcp::endpoint&
   const auto made = context.registration_cache_statistics();
   std::cout << result.samples << " samples, mean "
             << result.sum / static_cast<double>(result.samples) << '\n'
-            << samples.size() * sizeof(sample) << " bytes sent from where they lay, with "
+            << samples.size() * sizeof(sample) << " bytes sent without a copy, with "
             << made.hits + made.misses << " registrations beside the pool's" << std::endl;
 }
 

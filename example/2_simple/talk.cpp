@@ -5,15 +5,15 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Sends the lines of its standard input to an echo server, and prints what comes back. One thread
-// waits for the input, for messages by RDMA and for the end of the connection. In two terminals:
+// Sends the lines of its standard input to an echo server, and prints the answers. One thread waits
+// for input, for messages by RDMA and for the end of the connection. In two terminals:
 //
 //   echo_service --port 7471
 //   talk 127.0.0.1 7471
 //
-// It ends with its input (Ctrl-D), or when the server ends the connection. With --late it takes an
-// answer only when the next line, or the end, has been read, as a program does that is busy: to see
-// what the server does meanwhile.
+// It ends at the end of its input (Ctrl-D), or when the server ends the connection. With --late it
+// receives each answer only after it has read the next line or the end of the input, like a busy
+// program. This shows how the server behaves in the meantime.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -69,7 +69,7 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
   auto outgoing = context.allocate(line_size_max);
   auto incoming = context.allocate(line_size_max);
   std::string typed;
-  bool owed = false; // an answer that was not taken yet
+  bool owed = false; // an answer that was not received yet
   for (;;)
   {
     rdma::error_code ec;
@@ -92,7 +92,7 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
     if (ec)
       throw rdma::system_error(ec, "input");
 
-    const std::size_t size = std::get<0>(first); // with the end of the line
+    const std::size_t size = std::get<0>(first); // includes the end of the line
     std::memcpy(outgoing.data(), typed.data(), size);
     typed.erase(0, size);
     const rdma::const_buffer line = outgoing.first(size);
@@ -101,7 +101,8 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
       co_await peer.async_send(line, asio::use_awaitable);
     else
     {
-      // Both at once, the receive first: the answer must find it.
+      // Posts the receive first, before the answer can arrive. Both operations run at the same
+      // time.
       const auto [received, sent] = co_await (peer.async_receive(incoming, asio::use_awaitable)
         && peer.async_send(line, asio::use_awaitable));
       std::cout << text_of(incoming, received) << std::flush;
@@ -109,7 +110,7 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
   }
   rdma::error_code ec;
   co_await peer.async_shutdown(into(ec));
-  if (ec && ec != rdma::error::peer_closed) // the server was first
+  if (ec && ec != rdma::error::peer_closed) // the server has closed first
     throw rdma::system_error(ec, "shutdown");
 }
 
@@ -126,7 +127,7 @@ int main(int argc, char** argv)
              "  talk 192.0.2.7 7471 < lines");
   app.add_option("ADDRESS", address)->required()->check(example::an_address());
   app.add_option("PORT", port)->required();
-  app.add_flag("--late", late, "take an answer when the next line has been read");
+  app.add_flag("--late", late, "receive an answer only after the next line has been read");
   CLI11_PARSE(app, argc, argv);
   try
   {

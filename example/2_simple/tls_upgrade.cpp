@@ -5,17 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Connects by TLS, by which the client knows its server. WHAT IS SENT BY RDMA IS NOT ENCRYPTED: TLS
-// protects how the two are introduced to each other, no more. In two terminals, in one directory:
+// Connects through TLS, with which the client verifies the server. RDMA MESSAGES ARE NOT ENCRYPTED:
+// TLS protects only the connection set-up. In two terminals, in one directory:
 //
-//   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 -subj
-//   /CN=localhost
-//     -addext subjectAltName=DNS:localhost -keyout key.pem -out certificate.pem        (one line)
+//   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
+//     -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+//     -keyout key.pem -out certificate.pem
 //   tls_upgrade serve --port 7471
 //   tls_upgrade connect 127.0.0.1 7471 "Hello, RDMA"
 //
-// The client trusts certificate.pem and nothing else. The server ends when it has served one
-// client.
+// The client trusts only certificate.pem. The server ends after one client.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -54,7 +53,7 @@ using tls_stream = ssl::stream<tcp::socket>;
 
 void report(const char* version, const rdma::queue_pair& peer)
 {
-  std::cout << "introduced by " << version
+  std::cout << "connected through " << version
             << "; messages are NOT encrypted: " << peer.transport().text() << '\n';
 }
 
@@ -72,7 +71,7 @@ asio::awaitable<void> serve_one(const rdma::context& context, tls_stream stream)
   auto message = context.allocate(4096);
   const std::size_t n = co_await peer.async_receive(message, asio::use_awaitable);
   co_await peer.async_send(message.first(n), asio::use_awaitable);
-  rdma::error_code ended; // by the client, who has the answer then
+  rdma::error_code ended; // the client closes after it has received the answer
   co_await peer.async_wait_close(asio::redirect_error(asio::use_awaitable, ended));
 }
 
@@ -93,7 +92,7 @@ asio::awaitable<void> serve(const rdma::context& context, tcp::endpoint endpoint
     }
     catch (const std::exception& failure)
     {
-      example::complain(failure); // of this client's
+      example::complain(failure); // affects only this client
     }
   }
 }
@@ -131,7 +130,7 @@ asio::awaitable<void> connect(
 int main(int argc, char** argv)
 {
   const auto options = example::parse_command_line(
-    argc, argv, "Connects by TLS; what is sent by RDMA is NOT encrypted");
+    argc, argv, "Connects through TLS; RDMA messages are NOT encrypted");
   try
   {
     asio::io_context io;

@@ -5,13 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Moves a file from one process to another by RDMA writes, many at a time, and verifies it. In two
+// Transfers a file between two processes by concurrent RDMA writes, and verifies it. In two
 // terminals:
 //
 //   bulk_transfer serve --port 7471 --output copy --once
 //   bulk_transfer send FILE --port 7471
 //
-// bulk_transfer/protocol.hpp says what goes over the wire, sender.hpp and receiver.hpp how.
+// bulk_transfer/protocol.hpp describes the protocol; sender.hpp and receiver.hpp implement it.
 
 #include "bulk_transfer/receiver.hpp"
 #include "bulk_transfer/sender.hpp"
@@ -55,37 +55,38 @@ struct options
 options parse(int argc, char** argv)
 {
   options result;
-  CLI::App app("Moves a file between two processes by RDMA, and verifies it.");
+  CLI::App app("Transfers a file between two processes by RDMA, and verifies it.");
   app.require_subcommand(1);
   app.footer(
     "Examples, on one host:\n"
     "  bulk_transfer serve --port 7471 --output copy --once\n"
     "  bulk_transfer send FILE --port 7471\n"
-    "and on two, of which the receiver is 192.0.2.7 (on the RDMA network):\n"
+    "and on two hosts, with the receiver at 192.0.2.7 on the RDMA network:\n"
     "  bulk_transfer serve --address 0.0.0.0 --port 7471 --output copy --once\n"
     "  bulk_transfer send FILE --address 192.0.2.7 --port 7471 --chunk 4194304 --depth 16\n"
-    "BOOST_RDMA_DEVICE=soft0 on either side keeps to the software device.\n\n"
-    "The exit status is 0 when the file has arrived and its SHA-256 is the same on both sides.");
+    "BOOST_RDMA_DEVICE=soft0 on either side selects the software device.\n\n"
+    "The exit status is 0 if the file has arrived and both sides computed the same SHA-256.");
 
   CLI::App* serve = app.add_subcommand("serve", "wait for senders");
   serve
-    ->add_option(
-      "--address", result.address, "where to listen; 0.0.0.0 for all of the host's addresses")
+    ->add_option("--address", result.address,
+      "the address to listen on; 0.0.0.0 for all addresses of the host")
     ->capture_default_str();
-  serve->add_option("--port", result.port, "the TCP port; 0 for one that is free")
+  serve->add_option("--port", result.port, "the TCP port; 0 for any free port")
     ->capture_default_str();
   serve
     ->add_option("--output", result.path,
-      "where to put the file; it is OUT.part until it has been verified, and replaces what was "
-      "there")
+      "the path of the copy; it is OUT.part until it has been verified, and then replaces an "
+      "existing "
+      "file")
     ->required();
-  serve->add_flag("--once", result.once, "end after one transfer, with its status");
+  serve->add_flag("--once", result.once, "exit after one transfer, with its status");
 
   CLI::App* send = app.add_subcommand("send", "send a file");
   send->add_option("FILE", result.path)->required();
   send->add_option("--address", result.address, "the receiver's address")->capture_default_str();
   send->add_option("--port", result.port, "the receiver's port")->required();
-  send->add_option("--chunk", result.chunk_size, "bytes of a write")
+  send->add_option("--chunk", result.chunk_size, "bytes per write")
     ->check(CLI::Range(1u, bulk_transfer::chunk_size_max))
     ->capture_default_str();
   send->add_option("--depth", result.depth, "writes in flight")
@@ -95,7 +96,7 @@ options parse(int argc, char** argv)
   {
     app.parse(argc, argv);
     if (std::uint64_t{result.chunk_size} * result.depth > bulk_transfer::ring_size_max)
-      throw CLI::ValidationError("--chunk and --depth: more than 1 GiB in flight");
+      throw CLI::ValidationError("--chunk times --depth is more than 1 GiB. Reduce one of them.");
   }
   catch (const CLI::ParseError& failure)
   {
@@ -105,7 +106,7 @@ options parse(int argc, char** argv)
   return result;
 }
 
-// Which device, which wire, and why nothing faster.
+// Prints the device and the wire, and the reasons why faster ones were not used.
 void print_transport(const rdma::transport_choice& taken)
 {
   std::cout << "transport  " << rdma::name_of(taken.wire) << ", " << taken.device << " to "
@@ -145,11 +146,11 @@ asio::awaitable<void> send(
   {
     co_await peer->peer().async_connect(
       {asio::ip::make_address(options.address), options.port}, asio::use_awaitable);
-    const rdma::transport_choice transport = peer->peer().transport(); // while it is connected
+    const rdma::transport_choice transport = peer->peer().transport(); // before it closes
     const auto result = co_await bulk_transfer::sender(peer, input, offer).run(pool);
     print_transport(transport);
-    print_outcome(
-      result, "from reading the first byte to the receiver's word that it has stored the last one");
+    print_outcome(result,
+      "from reading the first byte to the receiver's confirmation that it has stored the last one");
   }
   catch (...)
   {
@@ -169,16 +170,16 @@ asio::awaitable<void> serve(
   for (;;)
   {
     rdma::queue_pair queue_pair = co_await acceptor.async_accept(asio::use_awaitable);
-    // The sender says how many slots it wants only later; the usual number has to do for receives.
-    // A message that meets none is repeated by the device.
+    // The sender announces its number of slots later, so start with the usual number of receives.
+    // If a message arrives without a posted receive, the device retries it.
     auto peer = std::make_shared<bulk_transfer::connection>(std::move(queue_pair), 32);
     peer->post_receives();
     std::exception_ptr failure;
     try
     {
       const auto result = co_await bulk_transfer::receiver(peer, options.path).run(pool);
-      print_outcome(
-        result, "from the first byte's arrival to the last one's, stored but not flushed");
+      print_outcome(result,
+        "from the arrival of the first byte to that of the last one, stored but not flushed");
     }
     catch (...)
     {
@@ -208,8 +209,8 @@ int main(int argc, char** argv)
     int signal = 0;
     {
       asio::io_context io;
-      // A signal ends the loop; what the coroutines hold, a partial file among it, goes with the
-      // io_context.
+      // A signal ends the loop. The objects in the coroutines, such as a partial file, are
+      // destroyed with the io_context.
       asio::signal_set signals(io, SIGINT, SIGTERM);
       signals.async_wait(
         [&io, &signal](rdma::error_code ec, int number)

@@ -5,17 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// An echo service in the form that is put into production: one io_context a core (or one for a pool
-// of threads), logs, counters for each connection, and an end in good order on SIGINT and SIGTERM.
+// An echo service in a form suitable for production: one io_context per core (or one for a pool of
+// threads), logs, counters for each connection, and an orderly shutdown on SIGINT and SIGTERM.
 //
-//   echo_service --port 7471 --contexts 4       one io_context and one thread for each, which share
-//   the port echo_service --port 7471 --threads 4        one io_context for four threads talk
-//   127.0.0.1 7471                         a client, or several
+//   echo_service --port 7471 --contexts 4    four io_contexts with one thread each, on one port
+//   echo_service --port 7471 --threads 4     one io_context with four threads
+//   talk 127.0.0.1 7471                      a client; several may run at once
 //
-// SIGTERM and SIGINT: nobody is accepted any more, and each connection is shut down as soon as the
-// answers that are on their way have arrived, which nobody has to wait for who is between two
-// messages. Connections that are not done after
-// --grace seconds are cut off. A second signal ends the program at once.
+// On SIGTERM or SIGINT the service stops accepting. It shuts each connection down when the answers
+// in progress have arrived; a connection between two messages is shut down immediately. Connections
+// that take longer than --grace seconds are cut off. A second signal ends the program at once.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -110,8 +109,7 @@ private:
       spdlog::debug("connection {}: echoing {} bytes", number_, n);
       co_await peer_.async_send(buffer.first(n), into(ec));
       if (ec == asio::error::shut_down)
-        ++unanswered_; // and on: the client's shutdown waits until we have received all that it had
-                       // sent
+        ++unanswered_; // and continue: the client's shutdown waits until everything is received
       else if (ec)
         break;
       else
@@ -154,7 +152,7 @@ private:
   static inline std::atomic<std::uint64_t> sessions_{0};
 };
 
-/// Accepts on one io_context, and knows who is connected there.
+/// Accepts on one io_context, and keeps a list of its sessions.
 class listener
 {
 public:
@@ -167,7 +165,7 @@ public:
 
   [[nodiscard]] tcp::endpoint endpoint() const { return acceptor_.local_endpoint(); }
 
-  /// Any thread.
+  /// Thread-safe.
   void stop()
   {
     const std::lock_guard lock(mutex_);
@@ -181,7 +179,7 @@ private:
   static rdma::acceptor_options options()
   {
     rdma::acceptor_options result;
-    result.reuse_port = true; // the kernel shares clients out between the io_contexts
+    result.reuse_port = true; // the kernel distributes clients over the io_contexts
     return result;
   }
 
@@ -221,16 +219,16 @@ settings parse(int argc, char** argv)
   app.footer("Examples:\n"
              "  echo_service --port 7471 --contexts 4\n"
              "  echo_service --address 0.0.0.0 --port 7471 --threads 8 --log-level debug\n"
-             "talk is a client of it; SIGTERM and SIGINT end it in good order.");
+             "talk is a client. SIGTERM and SIGINT shut the service down in order.");
   app.add_option("--address", address)->check(example::an_address())->capture_default_str();
-  app.add_option("--port", port, "0 for one that is free")->capture_default_str();
-  app.add_option("--contexts", result.contexts, "io_contexts, with a thread each")
+  app.add_option("--port", port, "the TCP port; 0 for any free port")->capture_default_str();
+  app.add_option("--contexts", result.contexts, "number of io_contexts, with one thread each")
     ->check(CLI::Range(1, 256));
-  app.add_option("--threads", result.threads, "threads of a single io_context instead")
+  app.add_option("--threads", result.threads, "number of threads of a single io_context instead")
     ->check(CLI::Range(1, 256));
-  app.add_option("--message-size", result.message_size_max, "bytes of the largest message")
+  app.add_option("--message-size", result.message_size_max, "size of the largest message in bytes")
     ->capture_default_str();
-  app.add_option("--grace", result.grace_s, "seconds for connections to finish in, at the end")
+  app.add_option("--grace", result.grace_s, "seconds in which connections may finish at the end")
     ->capture_default_str();
   app.add_option("--log-level", result.log_level)
     ->check(CLI::IsMember({"debug", "info", "warn", "error", "off"}))
@@ -258,7 +256,7 @@ void run(settings how)
     ios.push_back(
       std::make_unique<asio::io_context>(how.threads != 0 ? static_cast<int>(how.threads) : 1));
     listeners.emplace_back(*ios.back(), context, how);
-    how.endpoint = listeners.front().endpoint(); // with the port that was taken
+    how.endpoint = listeners.front().endpoint(); // the port that was chosen
   }
   std::cout << "listening on " << how.endpoint << std::endl;
 
@@ -267,12 +265,12 @@ void run(settings how)
     [&](rdma::error_code, int number)
     {
       spdlog::info("signal {}: shutting down", number);
-      signals.clear(); // the next one does what it does to every program
+      signals.clear(); // the next one has its default effect
       for (listener& each : listeners)
         each.stop();
     });
   {
-    // Each io_context runs out of work when it has no accept and no connection left.
+    // Each io_context runs out of work after its acceptor and all its connections are closed.
     std::vector<std::jthread> threads;
     for (std::size_t i = 0; i < std::max(contexts, how.threads); ++i)
       threads.emplace_back([&io = *ios[i % contexts]] { io.run(); });
@@ -287,7 +285,7 @@ int main(int argc, char** argv)
 {
   const settings how = parse(argc, argv);
   spdlog::set_default_logger(spdlog::stderr_logger_mt("echo_service"));
-  spdlog::stderr_logger_mt("boost_rdma"); // the library's own lines
+  spdlog::stderr_logger_mt("boost_rdma"); // the library's log
   spdlog::set_level(spdlog::level::from_str(how.log_level));
   try
   {

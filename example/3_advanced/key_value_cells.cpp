@@ -5,16 +5,16 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Clients that keep a table of keys and values in a server's memory. Alone, or in two terminals:
+// Clients that store keys and values in a server's memory. Alone, or in two terminals:
 //
 //   key_value_cells                                 a server and two clients in one process
 //
 //   key_value_cells serve --port 7471
 //   key_value_cells connect 127.0.0.1 7471 "a message"
 //
-// The server's program grants memory (rdma::lessor), and does nothing for a put or a get: those are
-// one-sided (key_value_cells/remote_map.hpp). In the end a client hands its table over, and the
-// server prints what is in it. A lease is of one connection's: each client has a table of its own.
+// The server only grants memory (rdma::lessor). Puts and gets are one-sided operations
+// (key_value_cells/remote_map.hpp). At the end each client hands its table over, and the server
+// prints its content. A lease belongs to one connection, so each client has its own table.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
@@ -56,8 +56,8 @@ using asio::ip::tcp;
 using key_value_cells::cell;
 using key_value_cells::remote_map;
 
-// What uses the memory when its lease has ended ends the connection: so it is renewed long before.
-// (Seconds would do between renewals; but this program is over sooner.)
+// An operation on memory whose lease has ended ends the connection, so the lease is renewed early.
+// (Renewing every few seconds would suffice, but this program ends sooner.)
 constexpr auto lease_time = 5s;
 constexpr auto renewal_interval = 10ms;
 
@@ -65,7 +65,7 @@ constexpr std::size_t cells = 64;
 
 // ---- The server
 
-// A peer wrote it: it is as long as the field at most, and need not be text.
+// Written by the peer: it may fill the whole field, and need not be text.
 template <std::size_t size>
 std::string printable(const std::array<char, size>& field)
 {
@@ -79,21 +79,21 @@ asio::awaitable<void> serve(rdma::acceptor& acceptor)
 {
   rdma::queue_pair peer = co_await acceptor.async_accept(use_awaitable);
   const rdma::registered_buffer table = co_await peer.agent().async_receive_local(use_awaitable);
-  // Only this side reaches it now. as_span() throws where it is no whole number of cells.
+  // Now only this side has access. as_span() throws if the size is not a multiple of a cell.
   std::cout << "a client handed over:\n";
   for (const cell& each : table.as_span<const cell>())
   {
     if (each.version % 2 != 0)
-      std::cout << "  (a cell that was left half-way)\n";
+      std::cout << "  (an incomplete cell)\n";
     else if (each.content.key[0] != '\0')
       std::cout << "  " << printable(each.content.key) << ": " << printable(each.content.value)
                 << '\n';
   }
   std::cout << std::flush;
-  // The client ends the connection: it knows when it has done all that it came for.
+  // The client ends the connection after it has finished.
   const auto [ended] = co_await peer.async_wait_close(asio::as_tuple(use_awaitable));
   if (ended != rdma::error::peer_closed)
-    throw rdma::system_error(ended, "waiting for the client to leave");
+    throw rdma::system_error(ended, "waiting for the client to disconnect");
 }
 
 rdma::lessor_options quotas()
@@ -127,23 +127,23 @@ asio::awaitable<void> read_much(remote_map& map)
   {
     const std::optional<std::string> value = co_await map.get("contended");
     if (value && value->find_first_not_of(value->front()) != std::string::npos)
-      throw std::logic_error("a value in pieces: " + *value);
+      throw std::logic_error("a torn value: " + *value);
   }
 }
 
 asio::awaitable<void> use(remote_map& map, std::string message)
 {
   co_await map.put("greeting", message);
-  co_await map.put("passing", "nobody will see this");
+  co_await map.put("passing", "erased before anybody reads it");
   co_await (write_much(map, 'a') && write_much(map, 'A') && read_much(map) && read_much(map));
   co_await map.erase("passing");
   const std::optional<std::string> gone = co_await map.get("passing");
   const std::optional<std::string> greeting = co_await map.get("greeting");
   if (gone || greeting != message)
-    throw std::logic_error("the map is not what was put into it");
+    throw std::logic_error("the map differs from the values that were put into it");
 }
 
-// Ends with an exception only.
+// Ends only with an exception.
 asio::awaitable<void> keep_leased(
   rdma::agent agent, const rdma::remote_memory& memory, int& renewals)
 {
@@ -170,8 +170,8 @@ asio::awaitable<void> connect(
     wanted.rights = rdma::without(wanted.rights, rdma::access::remote_atomic);
   remote_map map(peer, co_await agent.async_allocate(cells * sizeof(cell), wanted, use_awaitable));
 
-  // What ends first is what counts, and ends the other. (GCC 12 destroys too much when this is one
-  // expression.)
+  // The first one to end determines the result and cancels the other. (GCC 12 destroys too much if
+  // this is one expression.)
   int renewals = 0;
   auto both = asio::experimental::make_parallel_group(
     asio::co_spawn(executor, use(map, message), asio::deferred),
@@ -202,7 +202,7 @@ int main(int argc, char** argv)
       if (thrown && !failure)
       {
         failure = thrown;
-        io.stop(); // the others may wait for what failed
+        io.stop(); // the other coroutines may wait for the failed one
       }
     };
     tcp::endpoint endpoint = options.endpoint;
@@ -219,7 +219,7 @@ int main(int argc, char** argv)
         asio::co_spawn(io, serve(*acceptor), keep);
     }
     if (options.connect)
-      for (int i = 0; i != clients; ++i) // the second one does without atomics, as on iWARP
+      for (int i = 0; i != clients; ++i) // the second client does not use atomics, as on iWARP
         asio::co_spawn(io, connect(rdma::context(), endpoint, options.message, i == 0), keep);
     io.run();
     example::complain(failure);

@@ -19,16 +19,17 @@
 
 namespace example {
 
-/// What a program can be told to be.
+/// The roles that the command line can select.
 enum class roles
 {
   one,         ///< server or client
-  one_or_both, ///< or both, when it is not told
+  one_or_both, ///< or both, if none is selected
 };
 
-/// NAME serve [--address A] [--port P]
-/// NAME connect ADDRESS PORT [MESSAGE]
-/// NAME, for both sides in one process
+/// The arguments of the examples:
+///   NAME serve [--address A] [--port P]
+///   NAME connect ADDRESS PORT [MESSAGE]
+///   NAME                                  for both sides in one process
 struct command_line
 {
   bool serve = false;
@@ -37,7 +38,7 @@ struct command_line
   std::string message = "Hello, RDMA";
 };
 
-/// What an option takes that is an IPv4 or IPv6 address.
+/// Validates an IPv4 or IPv6 address.
 inline CLI::Validator an_address()
 {
   return CLI::Validator(
@@ -45,12 +46,12 @@ inline CLI::Validator an_address()
     {
       boost::system::error_code ec;
       boost::asio::ip::make_address(text, ec);
-      return ec ? text + " is no IPv4 or IPv6 address" : std::string();
+      return ec ? text + " is not an IPv4 or IPv6 address" : std::string();
     },
     "ADDRESS");
 }
 
-/// Ends the program on --help and on mistakes.
+/// Parses the arguments. Exits on --help and on errors.
 inline command_line parse_command_line(
   int argc, char** argv, const std::string& what, roles permitted = roles::one)
 {
@@ -62,19 +63,19 @@ inline command_line parse_command_line(
   const std::string name = std::filesystem::path(argv[0]).filename();
   app.footer("Examples, in two terminals of one host:\n  " + name + " serve --port 7471\n  " + name
     + " connect 127.0.0.1 7471 \"Hello, RDMA\"\n"
-      "and on two hosts, of which the server is 192.0.2.7 (on the RDMA network):\n  "
+      "and on two hosts, with the server at 192.0.2.7 on the RDMA network:\n  "
     + name + " serve --address 0.0.0.0 --port 7471\n  " + name
     + " connect 192.0.2.7 7471\n"
-      "BOOST_RDMA_DEVICE=soft0 on either side keeps to the software device.");
+      "BOOST_RDMA_DEVICE=soft0 on either side selects the software device.");
   app.require_subcommand(permitted == roles::one ? 1 : 0, 1);
   CLI::App* serve = app.add_subcommand("serve", "wait for a client");
   serve
     ->add_option(
-      "--address", address, "where to listen; 0.0.0.0 or :: for all of the host's addresses")
+      "--address", address, "the address to listen on; 0.0.0.0 or :: for all addresses of the host")
     ->check(an_address())
     ->capture_default_str();
-  serve->add_option("--port", port, "the TCP port; 0 for one that is free")->capture_default_str();
-  CLI::App* connect = app.add_subcommand("connect", "be the client");
+  serve->add_option("--port", port, "the TCP port; 0 for any free port")->capture_default_str();
+  CLI::App* connect = app.add_subcommand("connect", "connect to a server");
   connect->add_option("ADDRESS", address)->required()->check(an_address());
   connect->add_option("PORT", port)->required();
   connect->add_option("MESSAGE", result.message)->capture_default_str();

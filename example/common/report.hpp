@@ -19,7 +19,7 @@
 
 namespace example {
 
-/// What went wrong, and what most often causes it and helps.
+/// Returns the error's message with its likely cause and remedy.
 inline std::string explain(const rdma::error_code& ec)
 {
   std::string text = ec.message();
@@ -33,7 +33,7 @@ inline void complain(std::string_view what, const rdma::error_code& ec)
   std::cerr << "error: " << what << ": " << explain(ec) << '\n';
 }
 
-/// For what the throwing forms of functions throw.
+/// Prints an exception and, for library errors, its likely cause.
 inline void complain(const std::exception& failure)
 {
   std::cerr << "error: " << failure.what() << '\n';
@@ -42,7 +42,7 @@ inline void complain(const std::exception& failure)
       std::cerr << "  " << cause << '\n';
 }
 
-/// As above, for what a coroutine ended with; nothing when it ended well.
+/// As above, for the result of a coroutine. Prints nothing on success.
 inline void complain(const std::exception_ptr& failure)
 {
   try
@@ -50,7 +50,7 @@ inline void complain(const std::exception_ptr& failure)
     if (failure)
       std::rethrow_exception(failure);
   }
-  catch (const boost::asio::multiple_exceptions& thrown) // of `a && b`
+  catch (const boost::asio::multiple_exceptions& thrown) // thrown by `a && b`
   {
     complain(thrown.first_exception());
   }

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The client of doc/tutorial/1_echo.md: sends a text, and shows what comes back.
+// The client of doc/tutorial/1_echo.md: sends a text and prints the answer.
 //
 //   echo_client ADDRESS PORT TEXT
 
@@ -36,7 +36,7 @@ asio::awaitable<void> talk(rdma::queue_pair& peer, tcp::endpoint server, std::st
   rdma::registered_buffer answer = peer.context().allocate(4096);
   std::memcpy(request.data(), text.data(), text.size());
 
-  // Both at once, the receive first: the answer must find it.
+  // Posts the receive first, before the answer can arrive. Both operations run at the same time.
   const auto [received, sent] = co_await (peer.async_receive(answer, asio::use_awaitable)
     && peer.async_send(request, asio::use_awaitable));
   std::cout << std::string_view(answer.as<char>(), received) << "\n";
@@ -64,7 +64,7 @@ int main(int argc, char** argv)
     if (!failure)
       return 0;
     if (const rdma::diagnosis first = peer.diagnose(); first.code)
-      std::cerr << first.text() << "\n"; // what failed, where, and what helps
+      std::cerr << first.text() << "\n"; // the failed operation, the device and the remedy
     std::rethrow_exception(failure);
   }
   catch (const std::exception& failure)

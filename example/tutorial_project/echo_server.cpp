@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The server of doc/tutorial/1_echo.md: sends back what it receives, to any number of clients.
+// The server of doc/tutorial/1_echo.md: echoes messages of any number of clients.
 //
 //   echo_server PORT
 
@@ -45,7 +45,7 @@ void tell_why(const std::exception_ptr& ended)
   catch (const rdma::system_error& failure)
   {
     std::cout << "ended: " << failure.code().message() << std::endl;
-    std::cout << rdma::likely_cause(failure.code()) << std::endl; // empty where nothing helps
+    std::cout << rdma::likely_cause(failure.code()) << std::endl; // empty if no cause is known
   }
 }
 

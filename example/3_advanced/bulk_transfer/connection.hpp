@@ -31,18 +31,18 @@ namespace bulk_transfer {
 
 namespace asio = boost::asio;
 
-/// A queue pair with receives posted at all times, and writes that are counted.
+/// A queue pair that always has posted receives, and counts its writes.
 /**
- * Operations outlive the coroutine that started them when it ends with an exception; their handlers
- * share in the ownership of this object. Used by one thread.
+ * If a coroutine ends with an exception, its operations continue. Their handlers therefore share
+ * the ownership of this object. Not thread-safe.
  */
 class connection : public std::enable_shared_from_this<connection>
 {
 public:
-  /// Longest silence of the peer's while chunks are on their way.
+  /// The longest silence of the peer while chunks are in flight.
   static constexpr std::chrono::seconds patience{60};
 
-  /// A chunk has been written (number), a slot is free again (neither), or a letter.
+  /// A chunk was written (number), a slot is free again (neither), or a letter arrived.
   struct arrival
   {
     std::optional<std::uint32_t> chunk;
@@ -68,8 +68,8 @@ public:
       post_receive(i);
   }
 
-  /// What the peer sent next, or nothing when a write of ours has been acknowledged.
-  /** Messages that arrived before a failure are handed out before it is thrown. */
+  /// Returns the next arrival, or nothing if a write of this side was acknowledged.
+  /** Messages that arrived before a failure are returned before the failure is thrown. */
   asio::awaitable<std::optional<arrival>> next(std::optional<std::chrono::seconds> time_limit)
   {
     for (;;)
@@ -78,7 +78,7 @@ public:
         co_return take();
       if (failure_)
       {
-        // What broke the connection says more than what became of the operation.
+        // The diagnosis of the connection has more details than the error of the operation.
         if (const rdma::diagnosis cause = peer_.diagnose(); cause.code)
           throw std::runtime_error(cause.text());
         throw rdma::system_error(failure_);
@@ -88,11 +88,11 @@ public:
       event_.expires_at(time_limit ? asio::steady_timer::clock_type::now() + *time_limit : never);
       const auto [ec] = co_await event_.async_wait(asio::as_tuple(asio::use_awaitable));
       if (!ec)
-        throw rdma::system_error(asio::error::timed_out, "nothing came from the peer");
+        throw rdma::system_error(asio::error::timed_out, "no message from the peer");
     }
   }
 
-  /// The next letter, which must be of this kind.
+  /// Returns the next letter, which must be of this kind.
   template <class Letter>
   asio::awaitable<Letter> expect(std::optional<std::chrono::seconds> time_limit)
   {
@@ -107,15 +107,14 @@ public:
   {
     throw_if_failure(got);
     if (!got.content || !std::holds_alternative<Letter>(*got.content))
-      throw protocol_error("a message out of order");
+      throw protocol_error("a message arrived out of order");
     return std::get<Letter>(*got.content);
   }
 
   static void throw_if_failure(const arrival& got)
   {
     if (got.content && std::holds_alternative<failure_letter>(*got.content))
-      throw std::runtime_error(
-        "the peer gave up, and says: " + std::get<failure_letter>(*got.content).text);
+      throw std::runtime_error("the peer failed: " + std::get<failure_letter>(*got.content).text);
   }
 
   asio::awaitable<void> send(const letter& content)
@@ -145,7 +144,7 @@ public:
       });
   }
 
-  /// The chunks that the peer's memory has.
+  /// The number of chunks in the peer's memory.
   [[nodiscard]] std::uint64_t written() const { return written_; }
 
 private:

@@ -35,7 +35,7 @@ namespace bulk_transfer {
   throw boost::system::system_error(errno, boost::system::system_category(), what);
 }
 
-/// An open file, read and written at positions.
+/// An open file that is read and written at given positions.
 class file
 {
 public:
@@ -52,7 +52,7 @@ public:
 
   [[nodiscard]] const std::string& path() const { return path_; }
 
-  /// Of a regular file; others have no size to announce.
+  /// The size of a regular file. Other files have no size to announce.
   [[nodiscard]] std::uint64_t size() const
   {
     struct stat status = {};
@@ -75,7 +75,7 @@ public:
       if (n < 0)
         throw_errno(path_);
       if (n == 0)
-        throw std::runtime_error(path_ + " became shorter while it was read");
+        throw std::runtime_error(path_ + " was truncated during the transfer");
       bytes = bytes.subspan(static_cast<std::size_t>(n));
       position += static_cast<std::uint64_t>(n);
     }
@@ -96,7 +96,7 @@ public:
     }
   }
 
-  /// Better now than after an hour.
+  /// Checks before the transfer, not after it.
   void check_room_for(std::uint64_t bytes) const
   {
     struct statvfs status = {};
@@ -104,7 +104,7 @@ public:
       && bytes / status.f_frsize > static_cast<std::uint64_t>(status.f_bavail))
     {
       errno = ENOSPC;
-      throw_errno(path_ + ": " + std::to_string(bytes) + " bytes do not fit");
+      throw_errno(path_ + ": " + std::to_string(bytes) + " bytes do not fit on the file system");
     }
   }
 
@@ -113,7 +113,8 @@ private:
   int descriptor_;
 };
 
-/// Where a file is collected until it is known to be right: OUT.part, removed unless it is kept.
+/// An output file that is named OUT.part until it has been verified. Removed unless keep() is
+/// called.
 class part_file
 {
 public:

@@ -48,11 +48,11 @@ inline std::string text_of_rate(std::uint64_t bytes, seconds time)
                           : "- GB/s";
 }
 
-/// How far a transfer is: a bar on a terminal, a line now and then elsewhere.
+/// Shows the progress: a bar on a terminal, otherwise a line from time to time.
 class progress
 {
 public:
-  /// `plain_lines`: whether to say anything when standard output is no terminal.
+  /// `plain_lines`: print lines if standard output is not a terminal.
   progress(std::uint64_t total, bool plain_lines)
     : total_(total)
     , terminal_(::isatty(STDOUT_FILENO) == 1)
@@ -111,7 +111,7 @@ private:
       std::fflush(stdout);
       return;
     }
-    // The bar takes what the text leaves; the last column stays empty, for terminals that wrap.
+    // The bar uses the space after the text. The last column stays empty, for terminals that wrap.
     const std::size_t width = columns();
     text.resize(std::max<std::size_t>(text.size(), 52), ' ');
     std::string line;
@@ -126,7 +126,7 @@ private:
     std::fflush(stdout);
   }
 
-  // What the user says comes before what the terminal says.
+  // COLUMNS takes precedence over the terminal's size.
   static std::size_t columns()
   {
     winsize size{};

@@ -24,19 +24,19 @@
 #include <variant>
 #include <vector>
 
-// What sender and receiver say to each other. Each letter is one message:
+// The protocol between sender and receiver. Each letter is one message:
 //
 //   sender                            receiver
 //   offer: size, chunk, slots    -->
-//                                <--  ring: a handle to `slots` slots of `chunk` bytes each
+//                                <--  ring: a handle for `slots` slots of `chunk` bytes each
 //   chunk i, written into slot
 //   i % slots, immediate i       -->
-//                                <--  a message without bytes: the oldest slot is free again
+//                                <--  an empty message: the oldest slot is free again
 //   ...
 //   digest: SHA-256 of the file  -->
-//                                <--  verdict: SHA-256 of what was stored, and whether it is kept
+//                                <--  verdict: SHA-256 of the stored file, and if it is kept
 //
-// Either side may send `failure` instead and then leaves.
+// Either side may send `failure` instead, and then disconnects.
 
 namespace bulk_transfer {
 
@@ -90,16 +90,16 @@ struct failure_letter
 using letter =
   std::variant<offer_letter, ring_letter, digest_letter, verdict_letter, failure_letter>;
 
-/// The peer said something that it must not say.
+/// The peer violated the protocol.
 struct protocol_error : std::runtime_error
 {
   explicit protocol_error(const std::string& what)
-    : std::runtime_error("the peer does not follow the protocol: " + what)
+    : std::runtime_error("the peer violated the protocol: " + what)
   {
   }
 };
 
-// A letter is its number in the variant, then its fields, big-endian.
+// A letter is encoded as its index in the variant, followed by its fields in big-endian order.
 inline std::vector<std::byte> encode(const letter& value)
 {
   std::vector<std::byte> bytes;
@@ -136,7 +136,7 @@ inline std::vector<std::byte> encode(const letter& value)
   return bytes;
 }
 
-// Takes the fields of a letter one after the other; whoever took all calls done().
+// Extracts the fields of a letter in order. done() checks that none is left.
 class letter_reader
 {
 public:
@@ -169,7 +169,7 @@ public:
     return value;
   }
 
-  // Only printable characters, so that a peer cannot play tricks on a terminal.
+  // Keeps only printable characters, so that a peer cannot send control sequences to a terminal.
   std::string text()
   {
     std::string value;
@@ -191,7 +191,7 @@ private:
   std::span<const std::byte> rest_;
 };
 
-/// Throws protocol_error for what encode() would not have written.
+/// Throws protocol_error for anything that encode() does not produce.
 inline letter decode(std::span<const std::byte> bytes)
 {
   letter_reader reader(bytes);
@@ -201,7 +201,7 @@ inline letter decode(std::span<const std::byte> bytes)
   case 0:
   {
     if (reader.number<std::uint8_t>() != protocol_version)
-      throw protocol_error("it speaks another version of it");
+      throw protocol_error("it uses another version");
     offer_letter offer;
     offer.file_size = reader.number<std::uint64_t>();
     offer.chunk_size = reader.number<std::uint32_t>();
@@ -209,7 +209,7 @@ inline letter decode(std::span<const std::byte> bytes)
     if (offer.chunk_size == 0 || offer.chunk_size > chunk_size_max || offer.slots == 0
       || offer.slots > slots_max || offer.ring_size() > ring_size_max
       || offer.file_size > static_cast<std::uint64_t>(INT64_MAX))
-      throw protocol_error("it wants chunks that are too large or too many");
+      throw protocol_error("its chunks are too large or too many");
     value = offer;
     break;
   }

@@ -56,7 +56,7 @@ private:
     result.bytes = offer.file_size;
     part_file output(output_);
     output.content().check_room_for(offer.file_size);
-    // The peer may write here, and nowhere else, until this function returns.
+    // The peer may write only here, and only until this function returns.
     const rdma::memory_region ring(peer_->peer().context(), offer.ring_size(),
       rdma::access::local_write | rdma::access::remote_write);
     co_await peer_->send(ring_letter{ring.remote()});
@@ -69,7 +69,7 @@ private:
       connection::throw_if_failure(*got);
       const std::size_t bytes = offer.bytes_of(chunk);
       if (got->chunk != static_cast<std::uint32_t>(chunk) || got->bytes != bytes)
-        throw protocol_error("a chunk out of order");
+        throw protocol_error("a chunk arrived out of order");
       const std::size_t offset = chunk % offer.slots * offer.chunk_size;
       output.content().write(ring.bytes().subspan(offset, bytes), chunk * offer.chunk_size);
       peer_->free_slot();
@@ -78,7 +78,7 @@ private:
     shown.finish(offer.file_size);
     result.transfer = clock::now() - start;
 
-    // The checksum is of the file as it is read back, not of what was in memory.
+    // Reads the file back, so that the checksum covers the stored data and not the memory.
     const auto verification_start = clock::now();
     result.checksum = co_await sha256_aside(pool, output.content(), offer.file_size);
     const digest theirs = (co_await peer_->expect<digest_letter>(std::nullopt)).value;
@@ -88,12 +88,12 @@ private:
       output.keep();
     co_await peer_->send(verdict_letter{result.checksum, same});
     if (!same)
-      throw std::runtime_error("the copy differs from what the sender read (SHA-256 here "
+      throw std::runtime_error("the copy differs from the data that the sender read (SHA-256 here "
         + text_of(result.checksum) + ", there " + text_of(theirs) + "); it was removed");
     co_return result;
   }
 
-  // So that the sender can tell its user why; if it still listens.
+  // Sends the reason to the sender's user, if the sender is still connected.
   asio::awaitable<void> tell(const std::exception_ptr& failure)
   {
     failure_letter reason;
@@ -113,7 +113,7 @@ private:
     }
     catch (const rdma::system_error&)
     {
-      // It does not listen. The first failure is the one to report.
+      // It is not connected any more. The first failure is reported.
     }
   }
 

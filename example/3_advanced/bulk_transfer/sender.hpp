@@ -19,7 +19,7 @@
 
 namespace bulk_transfer {
 
-/// What both sides know in the end.
+/// The result on both sides.
 struct outcome
 {
   std::uint64_t bytes = 0;
@@ -28,7 +28,7 @@ struct outcome
   digest checksum{};
 };
 
-/// In a thread of its own: meanwhile the io_context goes on taking signals and the peer's messages.
+/// Runs in another thread, so that the io_context continues to process signals and messages.
 inline asio::awaitable<digest> sha256_aside(
   asio::thread_pool& pool, const file& content, std::uint64_t size)
 {
@@ -57,7 +57,7 @@ public:
     co_await peer_->send(offer_);
     ring_ = (co_await peer_->expect<ring_letter>(connection::patience)).memory;
     if (ring_.size() < offer_.ring_size())
-      throw protocol_error("its memory is smaller than was agreed");
+      throw protocol_error("its memory is smaller than agreed");
 
     memory_ = rdma::memory_region(peer_->peer().context(), offer_.ring_size());
     progress shown(offer_.file_size, true);
@@ -69,20 +69,19 @@ public:
     const auto verification_start = clock::now();
     result.checksum = co_await sha256_aside(pool, input_, offer_.file_size);
     co_await peer_->send(digest_letter{result.checksum});
-    // Without a time limit: reading back a large file takes as long as it takes. A peer that dies
-    // is noticed all the same.
+    // No time limit: reading back a large file takes long. The end of the peer is noticed anyway.
     const auto verdict = co_await peer_->expect<verdict_letter>(std::nullopt);
     result.verification = clock::now() - verification_start;
     if (verdict.value != result.checksum || !verdict.kept)
-      throw std::runtime_error("the copy differs from what was read (SHA-256 here "
+      throw std::runtime_error("the copy differs from the data that was read (SHA-256 here "
         + text_of(result.checksum) + ", there " + text_of(verdict.value) + "): " + input_.path()
-        + " changed meanwhile, or data was damaged on its way");
+        + " changed in the meantime, or data was damaged in transit");
     co_return result;
   }
 
 private:
-  // A slot takes its next chunk when the receiver has stored the previous one, and our side of it
-  // when the device is done with it. Reading goes on while other chunks are on their way.
+  // A slot is reused when the receiver has stored its previous chunk, and its local buffer when the
+  // device has completed the write. Reading continues while other chunks are in flight.
   asio::awaitable<void> send_chunks(progress& shown)
   {
     const std::uint64_t chunks = offer_.chunks();
@@ -103,7 +102,7 @@ private:
       {
         connection::throw_if_failure(*got);
         if (got->content || got->chunk || stored == chunk)
-          throw protocol_error("a message out of order");
+          throw protocol_error("a message arrived out of order");
         ++stored;
         shown.update(std::min(stored * offer_.chunk_size, offer_.file_size));
       }

@@ -18,20 +18,21 @@
 
 namespace key_value_cells {
 
-// What lies in the table: plain data, the same on both sides. Both hosts are of one byte order
-// here; a protocol for any says which (compare-exchange wants the memory's owner's).
+// The content of the table: plain data with the same layout on both sides. Both hosts must have the
+// same byte order. A portable protocol defines it (compare-exchange uses that of the memory's
+// owner).
 
 constexpr std::size_t key_size_max = 24;
 constexpr std::size_t value_size_max = 96;
 
-/// Texts without NUL, filled up with NUL. Where nothing is kept the key is empty.
+/// Texts without NUL, padded with NUL. An unused entry has an empty key.
 struct entry
 {
   std::array<char, key_size_max> key{};
   std::array<char, value_size_max> value{};
 };
 
-/// All zero, as leased memory is at first: a whole cell with nothing in it.
+/// All zero, like newly leased memory: a complete cell without an entry.
 struct cell
 {
   std::uint64_t version = 0; ///< odd while the entry is being written: see remote_map
@@ -39,7 +40,7 @@ struct cell
 };
 static_assert(sizeof(cell) == 128 && offsetof(cell, content) == sizeof(cell::version));
 
-/// Throws std::length_error when the text does not fit.
+/// Throws std::length_error if the text does not fit.
 template <std::size_t size>
 std::array<char, size> field_of(std::string_view text)
 {

@@ -33,45 +33,44 @@ namespace key_value_cells {
 namespace asio = boost::asio;
 using asio::use_awaitable;
 
-/// Keys and values of one client, in memory of the peer's whose processor takes no part.
+/// Keys and values of one client in the memory of a peer, whose processor takes no part.
 /**
- * Which key is in which cell this side keeps to itself. Any number of coroutines may use the map at
- * once, all on one thread or strand; it has to outlive them.
+ * Only this side stores the index from keys to cells. Any number of coroutines may use the map at
+ * once, all on one thread or strand. The map must outlive them.
  *
- * The rule. A read or write of more than 8 bytes is not atomic: a get that meets a put may see some
- * of the old value and some of the new. Each cell has a version for that, which is odd while the
- * cell is being written:
+ * Protocol: a read or write of more than 8 bytes is not atomic, so a get during a put may see parts
+ * of the old and of the new value. Each cell therefore has a version, which is odd during a write:
  *
- *   put:  the version, from even to odd; the entry; the version, to the next even number.
- *   get:  the version, which has to be even; the entry; the version, which has to be the same.
- *         Else once more.
+ *   put:  set the version from even to odd; write the entry; set the next even version.
+ *   get:  read the version, which must be even; read the entry; read the version again, which must
+ *         be the same. Otherwise retry.
  *
- * Each step begins when the one before has completed. A put that ends half-way (an exception, a
- * cancellation) leaves the version odd, and whoever has the table afterwards sees that.
+ * Each step begins after the previous one has completed. A put that ends half-way (an exception, a
+ * cancellation) leaves an odd version, so that later owners of the table detect it.
  *
- * What a reliable connection promises: what completed was carried out; writes and atomics are, once
- * and in order. What it does not:
- * - that a read is over when a later write begins: the write may overtake it (IBA 10.8.3.3, without
- * a fence), and a read whose answer was lost is carried out again, behind writes that came after
- * it. So a get is not safe from puts on its own connection, either.
- * - that the bytes of one operation are moved in order: the version cannot travel together with the
- * entry.
- * - on iWARP, that a write is in place when it has completed, or before the next one is: when a
- * read behind it has been answered it is (RFC 5040 5.5).
+ * Guarantees of a reliable connection: completed operations were carried out; writes and atomics
+ * are carried out once and in order. These are not guaranteed:
+ * - A read ends before a later write begins. The write may overtake it (IBA 10.8.3.3, without a
+ *   fence). A read whose answer was lost is repeated, after later writes. So a get must guard
+ *   against puts on its own connection, too.
+ * - The bytes of one operation are transferred in order. So the version cannot travel together with
+ *   the entry.
+ * - On iWARP, a write is in place when it has completed, or before the next write. It is in place
+ *   when a later read has been answered (RFC 5040 5.5).
  *
- * 8 bytes at a multiple of 8 are moved as a whole. No specification says so, but NICs do it.
+ * Aligned accesses of 8 bytes are atomic. No specification guarantees it, but NICs do it.
  *
- * Two puts to one cell have to exclude each other. Compare-exchange on the version does that
- * whoever they are: the same steps would do for memory that the peer lends to several clients
- * (async_lend()). It is atomic for other atomics alone (IBV_ATOMIC_HCA), so nothing but atomics
- * changes the version then. Without the right to do atomics (iWARP has none) the map has to be the
- * only writer, as the holder of a lease is.
+ * Two puts to one cell must exclude each other. Compare-exchange on the version ensures that for
+ * any writers, for example for memory that the peer lends to several clients (async_lend()). It is
+ * only atomic with respect to other atomics (IBV_ATOMIC_HCA), so only atomics change the version
+ * then. Without the right for atomics (iWARP has none) the map must be the only writer, as the
+ * holder of a lease is.
  */
 class remote_map
 {
 public:
-  /// @param memory Zeroed; stays leased for as long as the map is used. As many cells as it has
-  /// room for.
+  /// @param memory Zeroed memory, leased as long as the map is used. Its size determines the number
+  /// of cells.
   remote_map(rdma::queue_pair& peer, rdma::remote_memory memory)
     : peer_(peer)
     , memory_(std::move(memory))
@@ -82,27 +81,27 @@ public:
       free_.push_back(at - 1);
   }
 
-  // Coroutines refer to the map.
+  // Not copyable, because coroutines refer to the map.
   remote_map(const remote_map&) = delete;
   remote_map& operator=(const remote_map&) = delete;
 
   asio::awaitable<void> put(std::string key, std::string value)
   {
     if (key.empty())
-      throw std::invalid_argument("a key is empty");
+      throw std::invalid_argument("the key must not be empty");
     const entry wanted{field_of<key_size_max>(key), field_of<value_size_max>(value)};
     for (bool done = false; !done;)
     {
       const std::size_t at = cell_for(key);
       co_await lock(at);
-      done = is_at(key, at); // or it was erased while this waited
+      done = is_at(key, at); // false if it was erased during the wait
       if (done)
         co_await write(at, wanted);
       co_await unlock(at);
     }
   }
 
-  /// Nothing where there is no such key, or its first put has not completed.
+  /// Returns nullopt if there is no such key, or its first put has not completed.
   asio::awaitable<std::optional<std::string>> get(std::string key)
   {
     for (int attempt = 0; attempt != attempts_max; ++attempt)
@@ -117,7 +116,7 @@ public:
         const entry seen = co_await read(at);
         if (co_await version(at) == before)
         {
-          // The cell may have been another key's before, and another's since.
+          // The cell may have belonged to another key before or after.
           if (text_of(seen.key) != key)
             co_return std::nullopt;
           co_return text_of(seen.value);
@@ -125,10 +124,11 @@ public:
       }
       ++repeats_;
     }
-    throw std::runtime_error("a cell is being written all the time, or was left half-way: " + key);
+    throw std::runtime_error(
+      "a cell is written continuously, or a put to it did not finish: " + key);
   }
 
-  /// False where there is no such key.
+  /// Returns false if there is no such key.
   asio::awaitable<bool> erase(std::string key)
   {
     for (auto found = index_.find(key); found != index_.end(); found = index_.find(key))
@@ -153,10 +153,10 @@ public:
 
   [[nodiscard]] const rdma::remote_memory& memory() const noexcept { return memory_; }
 
-  /// Gives up the memory, with what is in it. The map is not to be used any more.
+  /// Releases the memory with its content. The map must not be used any more.
   [[nodiscard]] rdma::remote_memory take_memory() noexcept { return std::move(memory_); }
 
-  /// Reads that had to be done once more because a put came between.
+  /// Number of reads that were repeated because of a concurrent put.
   [[nodiscard]] std::uint64_t repeats() const noexcept { return repeats_; }
   [[nodiscard]] bool by_atomics() const noexcept { return by_atomics_; }
 
@@ -184,7 +184,7 @@ private:
     if (const auto found = index_.find(key); found != index_.end())
       return found->second;
     if (free_.empty())
-      throw std::length_error("no cell is free for " + key);
+      throw std::length_error("there is no free cell for " + key);
     const std::size_t at = free_.back();
     index_.emplace(key, at);
     free_.pop_back();
@@ -201,7 +201,7 @@ private:
       pause.expires_after(lock_pause);
       co_await pause.async_wait(use_awaitable);
     }
-    throw std::runtime_error("a cell stays locked: a put to it was left half-way");
+    throw std::runtime_error("a cell remains locked: a put to it did not finish");
   }
 
   asio::awaitable<bool> try_lock(std::size_t at)
@@ -209,14 +209,14 @@ private:
     std::uint64_t& known = versions_[at];
     if (by_atomics_)
     {
-      // A guess: what was there last, or what will be when who holds the cell is done.
+      // A guess: the last known version, or the version after the current holder has finished.
       const std::uint64_t expected = known + known % 2;
       const std::uint64_t there = co_await peer_.async_compare_exchange(
         version_at(at), expected, expected + 1, use_awaitable);
       known = there == expected ? expected + 1 : there;
       co_return there == expected;
     }
-    if (known % 2 != 0) // what the only writer knows is so
+    if (known % 2 != 0) // exact, because this is the only writer
       co_return false;
     ++known;
     co_await write_version(at, known);
@@ -231,15 +231,14 @@ private:
     {
       if (co_await peer_.async_compare_exchange(version_at(at), locked, locked + 1, use_awaitable)
         != locked)
-        throw std::runtime_error("somebody wrote to a cell that was locked");
+        throw std::runtime_error("another writer changed a locked cell");
     }
     else
       co_await write_version(at, locked + 1);
     known = locked + 1;
   }
 
-  // Memory of the program's own does here: as little as this travels inside the request, or is
-  // copied.
+  // Unregistered memory is sufficient here: data as small as this is sent inline or copied.
 
   asio::awaitable<std::uint64_t> version(std::size_t at)
   {
@@ -251,7 +250,7 @@ private:
   asio::awaitable<void> write_version(std::size_t at, std::uint64_t value)
   {
     co_await peer_.async_write(asio::buffer(&value, sizeof(value)), version_at(at), use_awaitable);
-    co_await version(at); // on iWARP it is in place now
+    co_await version(at); // on iWARP, the write is in place now
   }
 
   asio::awaitable<entry> read(std::size_t at)
@@ -264,14 +263,14 @@ private:
   asio::awaitable<void> write(std::size_t at, const entry& what)
   {
     co_await peer_.async_write(asio::buffer(&what, sizeof(what)), entry_at(at), use_awaitable);
-    if (!by_atomics_) // which are behind writes anyway
+    if (!by_atomics_) // atomics are executed after writes anyway
       co_await version(at);
   }
 
   rdma::queue_pair& peer_;
   rdma::remote_memory memory_;
   bool by_atomics_;
-  std::vector<std::uint64_t> versions_; // of each cell, as far as this side knows
+  std::vector<std::uint64_t> versions_; // the last known version of each cell
   std::vector<std::size_t> free_;
   std::unordered_map<std::string, std::size_t> index_;
   std::uint64_t repeats_ = 0;
