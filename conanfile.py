@@ -1,8 +1,8 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-"""A Conan 2 recipe that stays with the sources: `conan create . -s compiler.cppstd=20`, or the same with -o "&:system=True"
-where Boost, spdlog and rdma-core's headers are to be the system's. doc/packages.md says more."""
+"""Conan 2 recipe for the source tree: `conan create . -s compiler.cppstd=20`. Add -o "&:system=True" to use the Boost, spdlog
+and rdma-core headers of the system. doc/packages.md has the details."""
 
 import os
 import re
@@ -28,9 +28,9 @@ class BoostRdmaConan(ConanFile):
     options = {
         "shared": [True, False],
         "fPIC": [True, False],
-        # rdma-core's headers, to build with (libibverbs itself is found at run time): Conan's package or the system's.
+        # The source of rdma-core's headers, which only the build needs (libibverbs is loaded at run time).
         "with_rdma_core": ["conan", "system"],
-        # True: nothing is Conan's. Boost, spdlog and rdma-core's headers are the system's.
+        # True: all dependencies are the system's (Boost, spdlog, rdma-core's headers).
         "system": [True, False],
     }
     default_options = {
@@ -52,7 +52,7 @@ class BoostRdmaConan(ConanFile):
         if self.options.shared:
             self.options.rm_safe("fPIC")
             if not self.options.system:
-                # One registry of loggers for the library and the program, see cmake/Exports.cmake.
+                # Library and program must share one registry of loggers, see cmake/Exports.cmake.
                 self.options["spdlog"].shared = True
 
     def layout(self):
@@ -67,7 +67,7 @@ class BoostRdmaConan(ConanFile):
             self.requires("boost/1.86.0", transitive_headers=True)
             self.requires("spdlog/1.14.1")
         if self._rdma_core_of_conan:
-            # Its headers alone, and to build with alone: the library that a program finds is the one that has the
+            # Only its headers, and only for the build: at run time a program loads the system's library, which has the
             # system's drivers.
             self.requires("rdma-core/52.0", headers=True, libs=False, run=False, visible=False)
 
@@ -85,7 +85,7 @@ class BoostRdmaConan(ConanFile):
             debian += ["libspdlog-dev"]
             fedora += ["boost-devel", "spdlog-devel"]
             arch += ["boost", "spdlog"]
-            # Debian 12 has Boost 1.81 beside its default 1.74. One that is there stays: installing another removes it.
+            # Debian 12 has Boost 1.81 beside its default 1.74. Keep an installed one: installing another removes it.
             boosts = [[f"libboost1.{minor}-dev"] for minor in range(81, 100)]
             apt = Apt(self)
             if not any(apt.check(boost) == [] for boost in boosts):
@@ -105,7 +105,7 @@ class BoostRdmaConan(ConanFile):
         if Version(self.settings.compiler.version) < minimum:
             raise ConanInvalidConfiguration(f"{self.ref} needs {self.settings.compiler} {minimum} or newer")
 
-        # What a profile's [platform_requires] names is not among the dependencies.
+        # Packages in a profile's [platform_requires] are not in self.dependencies.
         if "boost" in self.dependencies and Version(self.dependencies["boost"].ref.version) < "1.81":
             raise ConanInvalidConfiguration(f"{self.ref} needs Boost 1.81 or newer")
         if "rdma-core" in self.dependencies and not self.dependencies["rdma-core"].options.get_safe("build_librdmacm", True):
@@ -132,7 +132,7 @@ class BoostRdmaConan(ConanFile):
     def package(self):
         copy(self, "LICENSE", self.source_folder, os.path.join(self.package_folder, "licenses"))
         CMake(self).install()
-        # Conan writes these for its consumers, from package_info().
+        # Conan generates these files for its consumers from package_info().
         rmdir(self, os.path.join(self.package_folder, "lib", "cmake"))
         rmdir(self, os.path.join(self.package_folder, "lib", "pkgconfig"))
         rmdir(self, os.path.join(self.package_folder, "share"))

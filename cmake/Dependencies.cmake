@@ -1,11 +1,10 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# Everything this project takes from outside. Asio and Beast are used header-only, as a program that
-# links this library has them too.
+# The dependencies of this project. Asio and Beast are used header-only, like in the programs that link this library.
 
 if(POLICY CMP0167)
-  cmake_policy(SET CMP0167 NEW) # Boost's own package file, not CMake's search
+  cmake_policy(SET CMP0167 NEW) # use Boost's own package file instead of CMake's search
 endif()
 find_package(Boost 1.81 REQUIRED)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
@@ -13,7 +12,7 @@ find_package(Threads REQUIRED)
 find_package(spdlog REQUIRED)
 
 find_path(BOOST_RDMA_VERBS_INCLUDE_DIR infiniband/verbs.h
-  DOC "Where rdma-core's headers are (Debian: libibverbs-dev)")
+  DOC "Directory of rdma-core's headers (Debian: libibverbs-dev)")
 if(NOT BOOST_RDMA_VERBS_INCLUDE_DIR)
   message(FATAL_ERROR
     "infiniband/verbs.h not found: install rdma-core's headers (Debian: libibverbs-dev) or set "
@@ -21,7 +20,7 @@ if(NOT BOOST_RDMA_VERBS_INCLUDE_DIR)
 endif()
 
 find_path(BOOST_RDMA_CM_INCLUDE_DIR rdma/rdma_cma.h
-  DOC "Where librdmacm's headers are (Debian: librdmacm-dev)")
+  DOC "Directory of librdmacm's headers (Debian: librdmacm-dev)")
 if(NOT BOOST_RDMA_CM_INCLUDE_DIR)
   message(FATAL_ERROR
     "rdma/rdma_cma.h not found: install librdmacm's headers (Debian: librdmacm-dev) or set "
@@ -32,8 +31,8 @@ if(BOOST_RDMA_BUILD_EXAMPLES OR BOOST_RDMA_BUILD_TOOLS)
   find_package(CLI11 REQUIRED)
 endif()
 if(BOOST_RDMA_BUILD_EXAMPLES OR BOOST_RDMA_BUILD_TESTS)
-  find_package(OpenSSL) # checksums and TLS in examples and tests, which are left out without; not in the library
+  find_package(OpenSSL) # for some examples and tests only, which are otherwise not built
 endif()
 if(BOOST_RDMA_BUILD_TESTS)
-  find_package(Catch2 REQUIRED) # 2.13, or 3
+  find_package(Catch2 REQUIRED) # 2.13 or 3
 endif()

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# What `cmake --install` puts where: the library and its headers, a CMake package and a pkg-config file. Programs find the
-# library by find_package(boost_rdma), which finds what it needs itself. CMAKE_INSTALL_PREFIX may be moved afterwards: both
-# files find their place from where they are (not so where CMAKE_INSTALL_LIBDIR is an absolute path).
+# Installs the library and its headers, a CMake package and a pkg-config file. Programs use find_package(boost_rdma), which
+# also finds the dependencies. The installed tree may be moved, because both files contain relative paths, unless
+# CMAKE_INSTALL_LIBDIR is an absolute path.
 # Components: boost_rdma_runtime, boost_rdma_development, rdma_soft.
 
 include(CMakePackageConfigHelpers)
@@ -21,7 +21,7 @@ install(FILES "${PROJECT_SOURCE_DIR}/LICENSE"
   DESTINATION "${CMAKE_INSTALL_DATADIR}/licenses/boost_rdma" COMPONENT boost_rdma_runtime)
 
 get_target_property(boost_rdma_type boost_rdma TYPE)
-if(boost_rdma_type STREQUAL "STATIC_LIBRARY") # then what it uses is the program's to link
+if(boost_rdma_type STREQUAL "STATIC_LIBRARY") # the program must then link its dependencies
   set(boost_rdma_pc_requires "spdlog")
   set(boost_rdma_pc_private_requires "")
 else()
@@ -34,14 +34,14 @@ install(EXPORT boost_rdma-targets
   NAMESPACE boost_rdma:: DESTINATION "${boost_rdma_package_dir}" COMPONENT boost_rdma_development)
 configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma-config.cmake.in"
   "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake" INSTALL_DESTINATION "${boost_rdma_package_dir}")
-# Before 1.0.0 a minor version may break what was.
+# Before 1.0.0 a minor version may be incompatible.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/boost_rdma-config-version.cmake" COMPATIBILITY SameMinorVersion)
 install(FILES
   "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake"
   "${PROJECT_BINARY_DIR}/boost_rdma-config-version.cmake"
   DESTINATION "${boost_rdma_package_dir}" COMPONENT boost_rdma_development)
 
-# A prefix of pkg-config's own, so that an installed tree can be moved; absolute directories stay as they are.
+# The prefix is relative to the .pc file, so that the installed tree can be moved. Absolute directories are kept.
 foreach(which IN ITEMS LIB INCLUDE)
   string(TOLOWER "${which}" name)
   if(IS_ABSOLUTE "${CMAKE_INSTALL_${which}DIR}")
@@ -60,7 +60,7 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma.pc.in" "${PROJECT_BINARY_
 install(FILES "${PROJECT_BINARY_DIR}/boost_rdma.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT boost_rdma_development)
 
-# boost_rdma_install_program(TARGET): one that finds the library where it is installed, also where both were moved.
+# boost_rdma_install_program(TARGET): installs a program that finds the installed library, even if the tree is moved.
 function(boost_rdma_install_program target)
   if(BUILD_SHARED_LIBS AND NOT DEFINED CMAKE_INSTALL_RPATH)
     if(IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}" OR IS_ABSOLUTE "${CMAKE_INSTALL_BINDIR}")

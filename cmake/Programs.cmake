@@ -2,12 +2,11 @@
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
 # boost_rdma_program(NAME SOURCE FILE OUTPUT_DIRECTORY DIR)
-#   An executable of one source file that uses the library as any program does, put into DIR below
-#   the build directory.
+#   Builds an executable from one source file. It uses the library like any program, and is created in DIR in the build
+#   directory.
 
-# Asio takes longer to parse than most programs take to compile, so all of them share one
-# precompiled header. <infiniband/verbs.h> stays out of it: its macros must meet only the sources
-# that ask for them.
+# Parsing Asio takes longer than compiling most programs, so all programs share one precompiled header. It does not contain
+# <infiniband/verbs.h>, whose macros must only affect the sources that include it.
 function(boost_rdma_precompile target)
   add_library(${target} OBJECT "${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp")
   boost_rdma_target_options(${target})
@@ -20,9 +19,9 @@ function(boost_rdma_precompile target)
     <chrono> <functional> <memory> <string> <vector>)
 endfunction()
 
-# Tests are not optimised, in no build: what is under test is the library, and optimising what its templates make of each
-# operation with each kind of handler takes twice the time of compiling it. Nor are programs, where sanitizers are: there
-# it takes three times as long.
+# Tests are never optimised: they test the library, and optimising the template instances of all operations and handlers
+# takes twice as long as compiling them. With sanitizers, where it takes three times as long, programs are not optimised
+# either.
 set(boost_rdma_test_options -O0)
 set(boost_rdma_program_options)
 if(BOOST_RDMA_SANITIZE)
@@ -36,7 +35,7 @@ else()
   set(boost_rdma_precompiled_for_tests boost_rdma_precompiled)
 endif()
 
-# What holds for programs and for tests.
+# The common properties of programs.
 function(boost_rdma_user_target target)
   boost_rdma_target_options(${target})
   target_compile_options(${target} PRIVATE ${boost_rdma_program_options})

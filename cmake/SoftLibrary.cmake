@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# libboost_rdma_soft.so, which tools/rdma_soft preloads: the software device under the names of libibverbs' functions.
+# libboost_rdma_soft.so, which tools/rdma_soft preloads. It provides the software device as the functions of libibverbs.
 
 file(GLOB boost_rdma_soft_sources CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/tools/soft/*.cpp" "${PROJECT_SOURCE_DIR}/tools/soft/*.hpp")
@@ -19,9 +19,9 @@ target_include_directories(boost_rdma_soft SYSTEM PRIVATE ${BOOST_RDMA_VERBS_INC
 target_link_libraries(boost_rdma_soft PRIVATE Threads::Threads)
 target_link_options(boost_rdma_soft PRIVATE
   "LINKER:--version-script=${boost_rdma_soft_exports}"
-  LINKER:-z,nodelete # threads may be in it
-  LINKER:-z,defs # libibverbs is not to be needed, and what is not defined here would be looked for there
-  # A program may bring a C++ library of its own, older than the one that this was built with.
+  LINKER:-z,nodelete # never unload: its threads may still run
+  LINKER:-z,defs # undefined symbols would be searched in libibverbs, which is not needed
+  # A program may have its own C++ library, older than the one of this build.
   -static-libstdc++ -static-libgcc)
 
 if(BOOST_RDMA_INSTALL)

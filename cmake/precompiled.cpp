@@ -5,4 +5,4 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Carries the precompiled header that the programs and tests share.
+// Creates the precompiled header that the programs and tests share.

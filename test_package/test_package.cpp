@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// An echo over the software device: what was linked works.
+// Echoes a message over the software device, to check that the linked library works.
 
 #include <boost_rdma.hpp>
 
