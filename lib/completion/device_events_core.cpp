@@ -220,12 +220,12 @@ std::shared_ptr<device_events_core> device_events_core::make(const asio::any_io_
   const rdma::context& context, const device_events_options& options)
 {
   device_impl& device =
-    context.impl()->find_device(options.device, "cannot listen to a device's events");
+    context.impl()->find_device(options.device, "cannot subscribe to device events");
   auto made = std::make_shared<device_events_impl>(context, device, options.capacity);
   completion_service::of(inner).add(std::weak_ptr<abandonable>(made));
   device.events().subscribe(made);
   if (const error_code ec = device.state()) // between the first question and subscribe()
-    throw system_error(ec, "cannot listen to a device's events");
+    throw system_error(ec, "cannot subscribe to device events");
   return made;
 }
 

@@ -90,7 +90,7 @@ std::string reason_of_no_gid(
       addresses += (addresses.empty() ? "" : ", ") + entry.address->to_string() + " by "
         + std::string(name_of(wire_of(entry.kind)));
   return "the local address is " + (local ? local->to_string() : "not given")
-    + (addresses.empty() ? ", the device has none" : ", the device's are " + addresses);
+    + (addresses.empty() ? "; the device has no addresses" : "; the device has " + addresses);
 }
 
 // Soft-RoCE, which its vendor id tells, takes 7 for "for ever" (rxe_comp.c, COMPST_ERROR_RETRY),
@@ -174,7 +174,7 @@ endpoint_description queue_pair_core::describe_self(
   if (device_->is_iwarp())
   {
     ec = boost::asio::error::operation_not_supported;
-    refuse("connect", ec, "the device is iWARP's, which connects by RDMA-CM only");
+    refuse("connect", ec, "an iWARP device connects by RDMA-CM only (rdma::cm::async_connect)");
     return {};
   }
   if (const char* name = option_out_of_range(options_))

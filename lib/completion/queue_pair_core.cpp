@@ -48,7 +48,8 @@ std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io
   if (const error_code ec = device->state())
     throw system_error(ec, "cannot create a queue pair");
   if (options.receives && options.receives->domain() != domain.impl())
-    throw system_error(error::wrong_context, "queue pair on a shared receive queue");
+    throw system_error(error::wrong_context,
+      "cannot create a queue pair on a shared receive queue of another protection domain");
   std::shared_ptr<completion_queue_impl> completions;
   std::uint32_t reserved = 0;
   if (options.receives)
@@ -62,7 +63,8 @@ std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io
       executor, domain.impl()->devices(), device->index(), reserved);
   }
   if (!completions || &completions->device() != device)
-    throw system_error(error::wrong_context, "queue pair on a completion queue of another context");
+    throw system_error(
+      error::wrong_context, "cannot create a queue pair on a completion queue of another context");
 
   const executor_relation where = completions->executor_relation_of(executor, same_context);
   auto core = std::make_shared<queue_pair_core>(

@@ -90,13 +90,13 @@ void queue_pair_core::confirmed(std::vector<declined_transport> declined, error_
 std::string queue_pair_core::obstacle_to_moving() const
 {
   if (device_->kind() == device_kind::software)
-    return "it is on the software device already";
+    return "it already uses the software device";
   if (!options_.fall_back)
     return "queue_pair_options::fall_back is off";
   if (!options_.device.empty())
     return "queue_pair_options::device names the NIC";
   if (receives_)
-    return "its shared receive queue is the NIC's";
+    return "its shared receive queue belongs to the NIC";
   if (domain_->device_at(software_index) == nullptr)
     return "its context has no software device";
   return {};
@@ -107,7 +107,9 @@ std::string queue_pair_core::why_not_move() const
   const std::lock_guard lock(mutex_);
   std::string result = obstacle_to_moving();
   if (result.empty() && !holds_receives_)
-    result = "its local_endpoint() has been asked for"; // receives are posted since
+    result =
+      "its local_endpoint() was called, so its receives are posted on the NIC"; // receives are
+                                                                                // posted since
   return result;
 }
 
@@ -115,7 +117,7 @@ std::string queue_pair_core::why_no_nic() const
 {
   if (domain_->device_at(nic_index) == nullptr)
     return domain_->devices()->why_no_nic;
-  return receives_ ? "its shared receive queue is the software device's"
+  return receives_ ? "its shared receive queue belongs to the software device"
                    : "the queue pair was made for the software device";
 }
 

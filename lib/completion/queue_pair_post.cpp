@@ -63,7 +63,7 @@ bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
   else if ((remote_.features & device_features::atomics) == 0)
   {
     ec = boost::asio::error::operation_not_supported;
-    refuse(name_of(op->what.kind), ec, "the peer's device has no atomics, as it says");
+    refuse(name_of(op->what.kind), ec, "the peer's device has no atomics");
   }
   else if (op->what.remote.size() < 8 || op->what.remote.address() % 8 != 0)
     ec = error::misaligned_atomic;
@@ -93,8 +93,8 @@ bool queue_pair_core::admit_immediate(request_kind kind, error_code& ec)
     return true;
   ec = boost::asio::error::operation_not_supported;
   refuse(name_of(kind), ec,
-    peer_has ? "the device is iWARP's, which has no immediate data (RFC 5040)"
-             : "the peer's device has no immediate data, as it says");
+    peer_has ? "iWARP has no immediate data (RFC 5040)"
+             : "the peer's device has no immediate data");
   return false;
 }
 
@@ -284,7 +284,7 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
   if (ec && ec == provided.obstacle() && ec.category() == boost::system::system_category())
     try
     {
-      refuse(name_of(op->what.kind), ec, "its buffers cannot be registered");
+      refuse(name_of(op->what.kind), ec, "cannot register its buffers");
     }
     catch (const std::bad_alloc&)
     {

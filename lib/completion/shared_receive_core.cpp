@@ -301,8 +301,8 @@ std::shared_ptr<shared_receive_core> make_shared_receive_core(
                                          : completion_service::of(executor).shared_queue(
                                            executor, domain.impl()->devices(), device->index(), 0);
   if (!completions || &completions->device() != device)
-    throw system_error(
-      error::wrong_context, "shared_receive_queue on a completion queue of another context");
+    throw system_error(error::wrong_context,
+      "cannot create a shared receive queue on a completion queue of another context");
   const executor_relation where = completions->executor_relation_of(executor, same_context);
   auto core =
     std::make_shared<shared_receive_core>(std::move(completions), domain.impl(), where, options);
@@ -311,7 +311,7 @@ std::shared_ptr<shared_receive_core> make_shared_receive_core(
   if (ec == boost::asio::error::operation_not_supported)
     throw system_error(ec,
       "cannot create a shared receive queue: " + device->name()
-        + " has none (ibv_device_attr::max_srq is 0)");
+        + " does not support them (ibv_device_attr::max_srq is 0). Use another device.");
   if (ec)
     throw system_error(ec, "cannot create a shared receive queue");
   return core;

@@ -237,7 +237,7 @@ void acceptor_impl::on_accept(const error_code& ec, tcp_control_stream::socket_t
     return start_accepting(); // somebody may wait again by now
   if (ec)
   {
-    log_line(spdlog::level::warn, "accepting on port {}: {}", local_.port(), ec.message());
+    log_line(spdlog::level::warn, "cannot accept on port {}: {}", local_.port(), ec.message());
     // EMFILE and its like stay for a while, and the client stays in the backlog: do not spin on it.
     back_off(pause);
     return;
@@ -261,7 +261,7 @@ void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
     [&](const handshake& each) { return each.from == from; }));
   if (!gone && limits_addresses && same >= options_.handshakes_per_address_max && !make_room(&from))
   {
-    log_line(spdlog::level::info, "too many handshakes at a time with {}: hanging up on one more",
+    log_line(spdlog::level::info, "too many concurrent handshakes with {}: closed a new connection",
       from.to_string());
     gone = error::refused;
   }
@@ -283,7 +283,7 @@ void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
   }
   catch (const std::bad_alloc&)
   {
-    log_line(spdlog::level::warn, "accepting on port {}: out of memory", local_.port());
+    log_line(spdlog::level::warn, "cannot accept on port {}: out of memory", local_.port());
     in_hand_.reset();
     return back_off(silence_max);
   }
@@ -346,7 +346,7 @@ bool acceptor_impl::make_room(const asio::ip::address* from)
     });
   if (victim == handshakes_.end())
     return false;
-  log_line(spdlog::level::info, "too many handshakes at a time: giving up one with {}",
+  log_line(spdlog::level::info, "too many concurrent handshakes: closed the one with {}",
     victim->from.to_string());
   victim->link->stop(error::refused);
   handshakes_.erase(victim);

@@ -84,7 +84,7 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
   if (ec)
   {
     const std::string_view reason = refusal_reason(answer.get());
-    log_line(spdlog::level::info, "connecting to {}:{}: {}: status {}, untrusted reason {}",
+    log_line(spdlog::level::info, "cannot connect to {}:{}: {}: status {}, untrusted reason {}",
       client.peer.address().to_string(), client.peer.port(), ec.message(),
       answer.get().result_int(), untrusted(reason, untrusted_reason_size_max));
     way.decline("the peer", "it says " + untrusted(reason, untrusted_reason_size_max));
@@ -126,7 +126,7 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
   }
   catch (const std::exception& e)
   {
-    log_line(spdlog::level::err, "connecting: {}", e.what());
+    log_line(spdlog::level::err, "cannot connect: {}", e.what());
     ec = asio::error::fault; // ours
   }
   if (ec == error::closed)

@@ -136,7 +136,7 @@ void connection::beat()
   }
   if (listens && now - heard_ >= times_.limit)
   {
-    log_line(spdlog::level::info, "nothing was heard of the peer for {} ms", times_.limit.count());
+    log_line(spdlog::level::info, "the peer has sent nothing for {} ms", times_.limit.count());
     return end(error::peer_lost);
   }
   if (speaks && now - said_ >= times_.interval)
@@ -320,7 +320,7 @@ void connection::on_agent_channel(agent_channel_event word)
   }
   catch (const std::exception& e)
   {
-    log_line(spdlog::level::warn, "the peer's agent gets no answer: {}", e.what());
+    log_line(spdlog::level::warn, "cannot answer the peer's agent: {}", e.what());
   }
 }
 

@@ -50,8 +50,8 @@ void connection_service::start()
     words_->close();
     work_.reset();
     io_.reset(); // by which of() sees it
-    throw system_error(
-      error_code(e.code().value(), boost::system::system_category()), "no thread to connect with");
+    throw system_error(error_code(e.code().value(), boost::system::system_category()),
+      "cannot start a thread for connections");
   }
 }
 
@@ -80,8 +80,8 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
   if (service.forked())
     throw system_error(error::forked, "connecting");
   if (!service.io_) // none was to be had after fork()
-    throw system_error(
-      error_code(EAGAIN, boost::system::system_category()), "no thread to connect with");
+    throw system_error(error_code(EAGAIN, boost::system::system_category()),
+      "cannot start a thread for connections");
   return service;
 }
 
@@ -97,7 +97,7 @@ void connection_service::run() noexcept
     catch (const std::exception& e)
     {
       // Nothing here throws but for want of memory: that connection is lost, the others go on.
-      log_line(spdlog::level::err, "connecting: {}", e.what());
+      log_line(spdlog::level::err, "cannot connect: {}", e.what());
     }
   }
 }

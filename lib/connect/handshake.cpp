@@ -62,12 +62,12 @@ authorisation ask(const std::function<authorisation(const upgrade_request_view&)
     const bool refuses = result.status >= 400 && result.status <= 599;
     if (refuses || (result.status == 0 && result.data.size() <= connect_options::data_size_max))
       return result;
-    log_line(spdlog::level::err, "authorising: status {} or data of {} bytes cannot be",
+    log_line(spdlog::level::err, "authorise returned invalid values: status {}, {} bytes of data",
       result.status, result.data.size());
   }
   catch (const std::exception& e)
   {
-    log_line(spdlog::level::err, "authorising: {}", e.what());
+    log_line(spdlog::level::err, "authorise failed: {}", e.what());
   }
   return authorisation::refuse(500, "the server's authorisation failed");
 }
@@ -77,7 +77,7 @@ refusal refusal_of(const error_code& ec, const path& way)
 {
   if (ec == error::no_common_transport)
     return {http::status::conflict, "no transport in common: " + way.declined_text()};
-  return {http::status::service_unavailable, "no queue pair can be had: " + ec.message()};
+  return {http::status::service_unavailable, "cannot create a queue pair: " + ec.message()};
 }
 
 } // namespace
@@ -124,13 +124,13 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
   if (ec && (link.stopped() || error_of_unreadable(ec) != error::not_an_acceptor))
   {
     // Nobody is left to read an answer.
-    log_line(spdlog::level::debug, "{} left before it asked: {}", name_of(link),
+    log_line(spdlog::level::debug, "{} disconnected before its request: {}", name_of(link),
       link.failure(ec).message());
     co_return link.failure(error_of_unreadable(ec));
   }
   refusal why;
   if (ec)
-    why = {status_of_unreadable(ec), "this is no HTTP request that can be read: " + ec.message()};
+    why = {status_of_unreadable(ec), "malformed HTTP request: " + ec.message()};
   else
   {
     const http::request_header<>& request = parser.get();
@@ -175,7 +175,7 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
   catch (const system_error& e)
   {
     ec = e.code(); // mostly our trouble, not the client's
-    why.reason = "no queue pair can be had: " + ec.message();
+    why.reason = "cannot create a queue pair: " + ec.message();
   }
   if (!ec)
   {
@@ -197,14 +197,14 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
       if (!ec)
         ec = co_await way.go_as_server();
       if (ec)
-        log_line(spdlog::level::info, "{} did not become ready: {}; {}", name_of(link),
+        log_line(spdlog::level::info, "the handshake with {} failed: {}; {}", name_of(link),
           link.failure(ec).message(), way.declined_text());
       else
         log_line(spdlog::level::debug, "{} connected: {}", name_of(link), made->transport().text());
       co_return link.failure(ec);
     }
   }
-  log_line(spdlog::level::warn, "no queue pair for {}: {}", name_of(link), why.reason);
+  log_line(spdlog::level::warn, "cannot connect {}: {}", name_of(link), why.reason);
   made = unclaimed_queue_pair();
   co_await refuse(link, why);
   co_return ec;

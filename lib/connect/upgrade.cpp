@@ -192,24 +192,26 @@ bool asks_for_upgrade(const http::request_header<>& request)
 upgrade_verdict judge_upgrade(const http::request_header<>& request, std::string_view target)
 {
   if (!asks_for_upgrade(request))
-    return refuse(http::status::upgrade_required, "this port speaks RDMA: upgrade to boost-rdma/1");
+    return refuse(http::status::upgrade_required,
+      "this port accepts RDMA connections: upgrade to boost-rdma/1");
   if (!read_protocols(request).ours)
-    return refuse(http::status::upgrade_required, "of boost-rdma, only version 1 is spoken here");
+    return refuse(http::status::upgrade_required, "only version 1 of boost-rdma is supported");
   if (request.method() != http::verb::get)
-    return refuse(http::status::method_not_allowed, "the upgrade is a GET");
+    return refuse(http::status::method_not_allowed, "the upgrade requires the method GET");
   if (!is_target(request.target(), target))
-    return refuse(http::status::not_found, "the upgrade is for " + std::string(target));
+    return refuse(
+      http::status::not_found, "the upgrade requires the target " + std::string(target));
   // What follows the request belongs to the protocol that is upgraded to; a body would be taken for
   // it.
   if (request.count(http::field::transfer_encoding) != 0
     || (request.count(http::field::content_length) != 0
       && request[http::field::content_length] != "0"))
-    return refuse(http::status::bad_request, "the upgrade has no body");
+    return refuse(http::status::bad_request, "the upgrade must not have a body");
   upgrade_verdict verdict;
   error_code ec;
   verdict.client = read_handshake_parameters(request, ec);
   if (ec || verdict.client.endpoints.empty())
-    return refuse(http::status::bad_request, "a field Rdma-... is missing or cannot be read");
+    return refuse(http::status::bad_request, "a field Rdma-... is missing or malformed");
   return verdict;
 }
 

@@ -281,7 +281,7 @@ void acceptor_impl::on_event(const event& what)
 {
   if (what.type != RDMA_CM_EVENT_CONNECT_REQUEST)
   {
-    log_line(spdlog::level::warn, "RDMA-CM: listening on port {}: {}", local_.port(),
+    log_line(spdlog::level::warn, "RDMA-CM: event on listening port {}: {}", local_.port(),
       verbs::system_cm().functions->event_str(what.type));
     if (what.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
       close(); // the device's removal waits for it
@@ -330,7 +330,7 @@ void acceptor_impl::serve()
     unclaimed_queue_pair made = settings_->make_queue_pair(ec);
     if (ec)
     {
-      log_line(spdlog::level::warn, "RDMA-CM: no queue pair for {}: {}",
+      log_line(spdlog::level::warn, "RDMA-CM: cannot create a queue pair for {}: {}",
         link->peer().address().to_string(), ec.message());
       link->reject({});
       finished({}, ec);
@@ -349,7 +349,8 @@ void acceptor_impl::finished(unclaimed_queue_pair queue_pair, const error_code& 
   if (ec)
   {
     lock.unlock();
-    log_line(spdlog::level::info, "RDMA-CM: accepting on port {}: {}", local_.port(), ec.message());
+    log_line(
+      spdlog::level::info, "RDMA-CM: cannot accept on port {}: {}", local_.port(), ec.message());
     return post_serve(); // whoever waits gets the next one
   }
   if (!id_)

@@ -140,7 +140,7 @@ void connection::check_device(error_code& ec) const
   else if (std::strcmp(id_->verbs->device->name, core->device().native()->device->name) != 0)
   {
     ec = error::other_device;
-    log_line(spdlog::level::warn, "RDMA-CM: {} is reached by {}, the context opened {}",
+    log_line(spdlog::level::warn, "RDMA-CM: the route to {} uses {}, but the context opened {}",
       peer_.address().to_string(), id_->verbs->device->name, core->device().native()->device->name);
   }
 }
@@ -363,7 +363,7 @@ void connection::on_event(const event& what)
   case stage::accepting:
     return step(what);
   case stage::requested:
-    log_line(spdlog::level::debug, "RDMA-CM: {} did not wait for an answer: {}",
+    log_line(spdlog::level::debug, "RDMA-CM: {} ended its request before the answer: {}",
       peer_.address().to_string(), id_.api().event_str(what.type));
     stage_ = stage::ended;
     return release();

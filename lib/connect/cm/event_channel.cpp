@@ -140,7 +140,7 @@ void event_channel::take_events()
   }
   if (errno != EAGAIN)
     rdma::detail::log_line(
-      spdlog::level::err, "RDMA-CM: no more events: {}", last_cm_error().message());
+      spdlog::level::err, "RDMA-CM: cannot read events: {}", last_cm_error().message());
 }
 
 } // namespace rdma::cm::detail
