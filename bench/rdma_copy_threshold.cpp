@@ -6,7 +6,7 @@
 //
 
 // Measures the cost of unregistered memory for an operation, by size: copied, registered and found
-// in the cache again, or registered anew. Memory that the program registered is the base line. The
+// in the cache, or newly registered. Memory that the program registered is the base line. The
 // operations run between two queue pairs of this process, on one device:
 //
 //   rdma_copy_threshold [--device NAME] [--rounds N] [--milliseconds N] [--whole]
@@ -57,7 +57,7 @@ enum way
   way_count
 };
 constexpr std::array<const char*, way_count> way_names{
-  "registered", "copied", "found again", "registered anew"};
+  "registered", "copied", "cached", "newly registered"};
 
 enum kind
 {
@@ -258,7 +258,7 @@ int main(int argc, char** argv)
   int rounds = 7;
   int milliseconds = 20;
   CLI::App app("Measures the cost of unregistered memory for an operation: copied, cached or "
-               "registered anew.");
+               "newly registered.");
   app.add_option("--device", device,
     "soft0, or the name of an RDMA device (default: the context's default device)");
   app.add_option("--rounds", rounds, "number of rounds")->check(CLI::Range(1, 1000));

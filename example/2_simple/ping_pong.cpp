@@ -93,7 +93,7 @@ public:
       endian::big_uint32_t(static_cast<std::uint32_t>(memory.size()))});
   }
 
-  asio::awaitable<description> hear()
+  asio::awaitable<description> receive_description()
   {
     if (co_await std::move(*next_)(use_awaitable) != sizeof(description))
       throw std::runtime_error("the peer does not use the protocol of rping");
@@ -103,9 +103,9 @@ public:
   }
 
   // Memory that the peer described. A size above size_max is rejected.
-  asio::awaitable<rdma::remote_buffer> hear_of_memory()
+  asio::awaitable<rdma::remote_buffer> receive_memory()
   {
-    const description what = co_await hear();
+    const description what = co_await receive_description();
     if (what.size > size_max)
       throw std::runtime_error("the peer described more memory than rping uses");
     co_return rdma::remote_buffer(kind, what.address, what.size, what.key);
@@ -151,9 +151,9 @@ asio::awaitable<void> connect(const rdma::context& context, const options& wante
   {
     fill_text(source, i);
     co_await turn.describe(source);
-    co_await turn.hear(); // the server has read it
+    co_await turn.receive_description(); // the server has read it
     co_await turn.describe(sink);
-    co_await turn.hear(); // the server has written it
+    co_await turn.receive_description(); // the server has written it
     if (std::memcmp(source.data(), sink.data(), wanted.size) != 0)
       throw std::runtime_error("the returned text differs from the sent text");
     if (wanted.verbose)
@@ -171,7 +171,7 @@ asio::awaitable<unsigned> answer(rdma::queue_pair& peer, turns& turn, bool verbo
     rdma::remote_buffer source;
     try
     {
-      source = co_await turn.hear_of_memory();
+      source = co_await turn.receive_memory();
     }
     catch (const rdma::system_error& failure)
     {
@@ -185,7 +185,7 @@ asio::awaitable<unsigned> answer(rdma::queue_pair& peer, turns& turn, bool verbo
     if (verbose)
       std::cout << "ping data: " << memory.as<char>() << '\n';
     co_await turn.say();
-    const auto sink = co_await turn.hear_of_memory();
+    const auto sink = co_await turn.receive_memory();
     const std::size_t size = std::min<std::size_t>(std::strlen(memory.as<char>()) + 1, sink.size());
     co_await peer.async_write(memory.first(size), sink, use_awaitable);
     co_await turn.say();

@@ -69,7 +69,7 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
   auto outgoing = context.allocate(line_size_max);
   auto incoming = context.allocate(line_size_max);
   std::string typed;
-  bool owed = false; // an answer that was not received yet
+  bool unanswered = false; // an answer that was not received yet
   for (;;)
   {
     rdma::error_code ec;
@@ -79,12 +79,13 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
       || peer.async_wait_close(into(ended)));
     if (first.index() == 1)
     {
-      if (owed || ended != rdma::error::peer_closed)
-        throw rdma::system_error(ended, owed ? "the last line was not answered" : "connection");
+      if (unanswered || ended != rdma::error::peer_closed)
+        throw rdma::system_error(
+          ended, unanswered ? "the last line was not answered" : "connection");
       std::cerr << "the server has ended the connection\n";
       co_return;
     }
-    if (owed)
+    if (unanswered)
       std::cout << text_of(incoming, co_await peer.async_receive(incoming, asio::use_awaitable))
                 << std::flush;
     if (ec == asio::error::eof)
@@ -96,7 +97,7 @@ asio::awaitable<void> talk(const rdma::context& context, tcp::endpoint server, b
     std::memcpy(outgoing.data(), typed.data(), size);
     typed.erase(0, size);
     const rdma::const_buffer line = outgoing.first(size);
-    owed = late;
+    unanswered = late;
     if (late)
       co_await peer.async_send(line, asio::use_awaitable);
     else

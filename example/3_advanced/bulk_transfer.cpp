@@ -131,7 +131,7 @@ asio::awaitable<void> send(
   const rdma::context& context, const options& options, asio::thread_pool& pool)
 {
   const bulk_transfer::file input(options.path, O_RDONLY);
-  bulk_transfer::offer_letter offer;
+  bulk_transfer::offer_frame offer;
   offer.file_size = input.size();
   offer.chunk_size =
     static_cast<std::uint32_t>(std::clamp<std::uint64_t>(offer.file_size, 1, options.chunk_size));

@@ -94,11 +94,11 @@ agent_impl::~agent_impl()
 {
   if (channel_)
     channel_->close();
-  tell_ended(held_, owned_);
+  mark_ended(held_, owned_);
 }
 
 // Marks the program's handles to leases of both sides as ended.
-void agent_impl::tell_ended(const held_leases& held, const owned_leases& owned) noexcept
+void agent_impl::mark_ended(const held_leases& held, const owned_leases& owned) noexcept
 {
   for (const auto& [id, each] : held)
     if (const auto lease = each.lock())
@@ -141,12 +141,12 @@ void agent_impl::offer_channel()
   offered_ = true;
 }
 
-void agent_impl::on_agent_channel(agent_channel_event word, const std::string& text)
+void agent_impl::on_agent_channel(agent_channel_event event, const std::string& text)
 {
   lock_type lock(mutex_);
   if (ended_)
     return;
-  if (word == agent_channel_event::over)
+  if (event == agent_channel_event::over)
   {
     log_line(spdlog::level::info, "the peer's agent has ended: {}",
       untrusted(text, untrusted_reason_size_max));
@@ -246,11 +246,11 @@ void agent_impl::on_message(const agent_message& message, std::uint32_t receive_
 void agent_impl::answer(
   const agent_message& question, std::uint32_t receive_index, refusal_status status)
 {
-  agent_message said;
-  said.type = status == refusal_status::none ? message_type::done : message_type::refused;
-  said.status = status;
-  said.id = question.id;
-  channel_->send(said, receive_index);
+  agent_message reply;
+  reply.type = status == refusal_status::none ? message_type::done : message_type::refused;
+  reply.status = status;
+  reply.id = question.id;
+  channel_->send(reply, receive_index);
 }
 
 // Returns the time of the next action, or max(). Precondition: the mutex is held.
@@ -444,7 +444,7 @@ void agent_impl::end(const error_code& reason)
     }
   lock.unlock();
 
-  tell_ended(held, {});
+  mark_ended(held, {});
   if (ended_channel)
     ended_channel->close();
   const error_code outcome = reason;
@@ -484,7 +484,7 @@ void agent_impl::abandon() noexcept
   const auto remote = waits_remote_.take_all();
   const auto local = waits_local_.take_all();
   lock.unlock();
-  tell_ended(held, owned);
+  mark_ended(held, owned);
 }
 
 } // namespace rdma::detail

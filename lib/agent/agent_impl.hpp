@@ -71,7 +71,7 @@ public:
   void drop(held_lease& lease) noexcept override;
   void take_back(lent_lease& lease) noexcept override;
 
-  void on_agent_channel(agent_channel_event word, const std::string& text) override;
+  void on_agent_channel(agent_channel_event event, const std::string& text) override;
   void on_end(const error_code& reason) noexcept override;
   void abandon() noexcept override;
 
@@ -100,7 +100,7 @@ private:
 
   using held_leases = std::unordered_map<std::uint64_t, std::weak_ptr<held_lease>>;
   using owned_leases = std::unordered_map<std::uint64_t, owned_lease>;
-  static void tell_ended(const held_leases& held, const owned_leases& owned) noexcept;
+  static void mark_ended(const held_leases& held, const owned_leases& owned) noexcept;
 
   // Requests.
   template <class... Results, class Start>

@@ -159,13 +159,13 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
   owned_lease& lease = owned_.at(id);
   lease.exposed = true;
   start_lifetime(id, lease, lease.lifetime);
-  agent_message said;
-  said.type = message_type::granted;
-  said.id = asked.id;
-  said.lease = id;
-  said.lifetime = to_wire(lease.lifetime);
-  said.memory = exposed;
-  channel_->send(said, receive_index);
+  agent_message reply;
+  reply.type = message_type::granted;
+  reply.id = asked.id;
+  reply.lease = id;
+  reply.lifetime = to_wire(lease.lifetime);
+  reply.memory = exposed;
+  channel_->send(reply, receive_index);
   update();
 }
 
@@ -222,10 +222,10 @@ void agent_impl::recall(std::uint64_t id, const owned_lease& lease)
 {
   if (!lease.exposed || !channel_)
     return;
-  agent_message said;
-  said.type = message_type::recall;
-  said.lease = id;
-  channel_->send(said);
+  agent_message notice;
+  notice.type = message_type::recall;
+  notice.lease = id;
+  channel_->send(notice);
 }
 
 // Precondition: the mutex is held.
@@ -237,11 +237,11 @@ void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_
     return answer(message, receive_index, refusal_status::unknown_lease);
   start_lifetime(found->first, found->second,
     std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
-  agent_message said;
-  said.type = message_type::done;
-  said.id = message.id;
-  said.lifetime = to_wire(found->second.lifetime);
-  channel_->send(said, receive_index);
+  agent_message reply;
+  reply.type = message_type::done;
+  reply.id = message.id;
+  reply.lifetime = to_wire(found->second.lifetime);
+  channel_->send(reply, receive_index);
   update();
 }
 

@@ -39,7 +39,7 @@ device_impl::device_impl(const verbs::api& api, ibv_context* context, device_kin
     static std::map<std::string, std::atomic<last_wqe_reporting>> known;
     {
       const std::lock_guard lock(mutex);
-      tells_last_work_request_ = &known[name()];
+      last_wqe_reporting_ = &known[name()];
     }
     events_ = std::make_shared<event_hub>(api, context);
     errno = 0;

@@ -91,16 +91,16 @@ public:
   };
   [[nodiscard]] bool tells_last_work_request() const noexcept
   {
-    return tells_last_work_request_->load(std::memory_order_relaxed) != last_wqe_reporting::no;
+    return last_wqe_reporting_->load(std::memory_order_relaxed) != last_wqe_reporting::no;
   }
   void last_work_request_told() noexcept
   {
-    tells_last_work_request_->store(last_wqe_reporting::yes, std::memory_order_relaxed);
+    last_wqe_reporting_->store(last_wqe_reporting::yes, std::memory_order_relaxed);
   }
   void last_work_request_missed() noexcept
   {
     last_wqe_reporting expected = last_wqe_reporting::unknown;
-    tells_last_work_request_->compare_exchange_strong(
+    last_wqe_reporting_->compare_exchange_strong(
       expected, last_wqe_reporting::no, std::memory_order_relaxed);
   }
 
@@ -114,7 +114,7 @@ private:
   std::shared_ptr<event_hub> events_;
   const process_mark process_;
   std::atomic<last_wqe_reporting>*
-    tells_last_work_request_; // shared by all opened devices of this name, never freed
+    last_wqe_reporting_; // shared by all opened devices of this name, never freed
 };
 
 // Opens the device that `name` selects (see context_options::device). Returns null if `name`

@@ -304,7 +304,7 @@ void event_hub::collect(const ibv_async_event& event, bool fatal)
   targets_.insert(targets_.end(), subscribers_.begin(), subscribers_.end());
 }
 
-void event_hub::tell(const async_event& news) noexcept
+void event_hub::notify(const async_event& news) noexcept
 {
   for (std::weak_ptr<device_listener>& each : targets_)
     if (const auto listener = each.lock())
@@ -327,7 +327,7 @@ bool event_hub::drain() noexcept
     {
       if (errno == EAGAIN || errno == EINTR)
         return true; // level-triggered: epoll reports later events again
-      tell_lost();   // the kernel returns EIO for a removed device, without an event
+      notify_lost(); // the kernel returns EIO for a removed device, without an event
       return false;
     }
     const subject about = subject_of(event);
@@ -345,12 +345,12 @@ bool event_hub::drain() noexcept
         std::this_thread::yield(); // retry: the event must not be lost
       }
     api_.ack_async_event(&event);
-    tell({static_cast<device_event_type>(event.event_type), about.port, about.queue_pair_number});
+    notify({static_cast<device_event_type>(event.event_type), about.port, about.queue_pair_number});
   }
   return false;
 }
 
-void event_hub::tell_lost() noexcept
+void event_hub::notify_lost() noexcept
 {
   if (lost_.exchange(true, std::memory_order_acq_rel))
     return;
@@ -364,7 +364,7 @@ void event_hub::tell_lost() noexcept
     {
       std::this_thread::yield();
     }
-  tell({device_event_type::device_fatal, 0, 0});
+  notify({device_event_type::device_fatal, 0, 0});
 }
 
 } // namespace rdma::detail

@@ -61,8 +61,8 @@ public:
 private:
   void start();
   void collect(const ibv_async_event& event, bool fatal);
-  void tell(const async_event& news) noexcept;
-  void tell_lost() noexcept;
+  void notify(const async_event& news) noexcept;
+  void notify_lost() noexcept;
 
   const verbs::api& api_;
   ibv_context* const context_;

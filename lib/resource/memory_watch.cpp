@@ -156,7 +156,7 @@ memory_watch::~memory_watch()
     assert(clients_.empty());
     stopping_ = true;
   }
-  has_->buried.notify_all();
+  has_->retired.notify_all();
   ender_->join(); // first: it may unmap watched memory, which the reader must handle
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n =
@@ -274,8 +274,8 @@ void memory_watch::stop(const page_range& range) noexcept
 
 void memory_watch::retire_later(watched_registration& registration) noexcept
 {
-  buried_.push_back(registration);
-  has_->buried.notify_one();
+  retired_.push_back(registration);
+  has_->retired.notify_one();
 }
 
 // Returns true if there was any event. Precondition: the mutex is held.
@@ -298,13 +298,14 @@ bool memory_watch::drain() noexcept
           each.forget(range, gone);
       };
       if (message.event == UFFD_EVENT_UNMAP || message.event == UFFD_EVENT_REMOVE)
-        tell({message.arg.remove.start, message.arg.remove.end}, message.event == UFFD_EVENT_UNMAP);
+        notify(
+          {message.arg.remove.start, message.arg.remove.end}, message.event == UFFD_EVENT_UNMAP);
       else if (message.event == UFFD_EVENT_REMAP)
       {
         const auto& moved = message.arg.remap;
-        tell({moved.from, moved.from + moved.len}, true);
+        notify({moved.from, moved.from + moved.len}, true);
         // The kernel moves the registration with the memory (UFFD_EVENT_REMAP).
-        tell({moved.to, moved.to + moved.len}, false);
+        notify({moved.to, moved.to + moved.len}, false);
         stop({moved.to, moved.to + moved.len});
       }
     }
@@ -323,12 +324,12 @@ void memory_watch::detach(watch_client& client) noexcept
   {
     std::unique_lock lock(mutex_);
     clients_.erase(clients_.iterator_to(client));
-    for (auto each = buried_.begin(); each != buried_.end();)
+    for (auto each = retired_.begin(); each != retired_.end();)
     {
       watched_registration& registration = *each++;
       if (registration.client != &client)
         continue;
-      buried_.erase(buried_.iterator_to(registration));
+      retired_.erase(retired_.iterator_to(registration));
       own.push_back(registration);
     }
     has_->ended.wait(lock, [&] { return client.ending_ == 0; });
@@ -362,11 +363,11 @@ void memory_watch::end_registrations() noexcept
   std::unique_lock lock(mutex_);
   for (;;)
   {
-    has_->buried.wait(lock, [this] { return stopping_ || !buried_.empty(); });
-    if (buried_.empty())
+    has_->retired.wait(lock, [this] { return stopping_ || !retired_.empty(); });
+    if (retired_.empty())
       return;
-    ++buried_.front().client->ending_;
-    end_first(buried_, lock);
+    ++retired_.front().client->ending_;
+    end_first(retired_, lock);
   }
 }
 

@@ -151,11 +151,11 @@ private:
   descriptor stop_;
   std::mutex mutex_;
   boost::intrusive::list<watch_client, boost::intrusive::constant_time_size<false>> clients_;
-  registration_list buried_;
+  registration_list retired_;
   bool stopping_ = false;
   struct conditions
   {
-    std::condition_variable buried;
+    std::condition_variable retired;
     std::condition_variable ended;
   };
   std::unique_ptr<conditions> has_ = std::make_unique<conditions>();

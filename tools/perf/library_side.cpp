@@ -64,7 +64,7 @@ public:
     const seconds elapsed =
       what_.measure == measure::latency ? one_at_a_time(count, latencies) : in_flight(count);
     if (what_.operation != operation::send)
-      tell();
+      notify_server();
     return elapsed;
   }
 
@@ -205,7 +205,7 @@ private:
 
   // For one-sided operations: the server takes no part and waits for a message that they are
   // complete.
-  void tell()
+  void notify_server()
   {
     io_.restart();
     peer().async_send(rdma::no_data, sent);

@@ -40,24 +40,24 @@ class connection : public std::enable_shared_from_this<connection>
 {
 public:
   /// The longest silence of the peer while chunks are in flight.
-  static constexpr std::chrono::seconds patience{60};
+  static constexpr std::chrono::seconds peer_silence_max{60};
 
-  /// A chunk was written (number), a slot is free again (neither), or a letter arrived.
+  /// A chunk was written (number), a slot is free again (neither), or a frame arrived.
   struct arrival
   {
     std::optional<std::uint32_t> chunk;
     std::size_t bytes = 0;
-    std::optional<letter> content;
+    std::optional<frame> content;
   };
 
   connection(rdma::queue_pair peer, std::uint32_t slots)
     : peer_(std::move(peer))
-    , outgoing_(peer_.context().allocate(letter_size_max))
+    , outgoing_(peer_.context().allocate(frame_size_max))
     , event_(peer_.get_executor())
   {
-    // One for each slot's message, and some for letters.
+    // One for each slot's message, and some for frames.
     for (std::uint32_t i = 0; i < slots + 4; ++i)
-      receives_.push_back({peer_.context().allocate(letter_size_max), {}, false});
+      receives_.push_back({peer_.context().allocate(frame_size_max), {}, false});
   }
 
   [[nodiscard]] rdma::queue_pair& peer() { return peer_; }
@@ -92,7 +92,7 @@ public:
     }
   }
 
-  /// Returns the next letter, which must be of this kind.
+  /// Returns the next frame, which must be of this kind.
   template <class Letter>
   asio::awaitable<Letter> expect(std::optional<std::chrono::seconds> time_limit)
   {
@@ -113,11 +113,11 @@ public:
 
   static void throw_if_failure(const arrival& got)
   {
-    if (got.content && std::holds_alternative<failure_letter>(*got.content))
-      throw std::runtime_error("the peer failed: " + std::get<failure_letter>(*got.content).text);
+    if (got.content && std::holds_alternative<failure_frame>(*got.content))
+      throw std::runtime_error("the peer failed: " + std::get<failure_frame>(*got.content).text);
   }
 
-  asio::awaitable<void> send(const letter& content)
+  asio::awaitable<void> send(const frame& content)
   {
     const std::vector<std::byte> bytes = encode(content);
     std::ranges::copy(bytes, outgoing_.data());

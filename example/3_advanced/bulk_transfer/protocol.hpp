@@ -24,7 +24,7 @@
 #include <variant>
 #include <vector>
 
-// The protocol between sender and receiver. Each letter is one message:
+// The protocol between sender and receiver. Each frame is one message:
 //
 //   sender                            receiver
 //   offer: size, chunk, slots    -->
@@ -41,14 +41,14 @@
 namespace bulk_transfer {
 
 constexpr std::uint8_t protocol_version = 1;
-constexpr std::size_t letter_size_max = 512;
+constexpr std::size_t frame_size_max = 512;
 constexpr std::uint32_t chunk_size_max = 256u << 20;
 constexpr std::uint32_t slots_max = 1024;
 constexpr std::uint64_t ring_size_max = std::uint64_t{1} << 30;
 
 using digest = std::array<unsigned char, 32>;
 
-struct offer_letter
+struct offer_frame
 {
   std::uint64_t file_size = 0;
   std::uint32_t chunk_size = 0;
@@ -66,29 +66,28 @@ struct offer_letter
   [[nodiscard]] std::size_t ring_size() const { return std::size_t{chunk_size} * slots; }
 };
 
-struct ring_letter
+struct ring_frame
 {
   rdma::remote_buffer memory;
 };
 
-struct digest_letter
+struct digest_frame
 {
   digest value{};
 };
 
-struct verdict_letter
+struct verdict_frame
 {
   digest value{};
   bool kept = false;
 };
 
-struct failure_letter
+struct failure_frame
 {
   std::string text; // from the peer: untrusted
 };
 
-using letter =
-  std::variant<offer_letter, ring_letter, digest_letter, verdict_letter, failure_letter>;
+using frame = std::variant<offer_frame, ring_frame, digest_frame, verdict_frame, failure_frame>;
 
 /// The peer violated the protocol.
 struct protocol_error : std::runtime_error
@@ -99,11 +98,11 @@ struct protocol_error : std::runtime_error
   }
 };
 
-// A letter is encoded as its index in the variant, followed by its fields in big-endian order.
-inline std::vector<std::byte> encode(const letter& value)
+// A frame is encoded as its index in the variant, followed by its fields in big-endian order.
+inline std::vector<std::byte> encode(const frame& value)
 {
   std::vector<std::byte> bytes;
-  bytes.reserve(letter_size_max);
+  bytes.reserve(frame_size_max);
   const auto put = [&bytes](const auto& range)
   { std::ranges::copy(std::as_bytes(std::span(range)), std::back_inserter(bytes)); };
   const auto put_number = [&put](auto number)
@@ -113,34 +112,34 @@ inline std::vector<std::byte> encode(const letter& value)
     [&](const auto& each)
     {
       using type = std::decay_t<decltype(each)>;
-      if constexpr (std::is_same_v<type, offer_letter>)
+      if constexpr (std::is_same_v<type, offer_frame>)
       {
         put_number(protocol_version);
         put_number(each.file_size);
         put_number(each.chunk_size);
         put_number(each.slots);
       }
-      else if constexpr (std::is_same_v<type, ring_letter>)
+      else if constexpr (std::is_same_v<type, ring_frame>)
         put(each.memory.encode());
-      else if constexpr (std::is_same_v<type, digest_letter>)
+      else if constexpr (std::is_same_v<type, digest_frame>)
         put(each.value);
-      else if constexpr (std::is_same_v<type, verdict_letter>)
+      else if constexpr (std::is_same_v<type, verdict_frame>)
       {
         put_number(static_cast<std::uint8_t>(each.kept));
         put(each.value);
       }
       else
-        put(each.text.substr(0, letter_size_max - 1));
+        put(each.text.substr(0, frame_size_max - 1));
     },
     value);
   return bytes;
 }
 
-// Extracts the fields of a letter in order. done() checks that none is left.
-class letter_reader
+// Extracts the fields of a frame in order. done() checks that none is left.
+class frame_reader
 {
 public:
-  explicit letter_reader(std::span<const std::byte> bytes)
+  explicit frame_reader(std::span<const std::byte> bytes)
     : rest_(bytes)
   {
   }
@@ -192,17 +191,17 @@ private:
 };
 
 /// Throws protocol_error for anything that encode() does not produce.
-inline letter decode(std::span<const std::byte> bytes)
+inline frame decode(std::span<const std::byte> bytes)
 {
-  letter_reader reader(bytes);
-  letter value;
+  frame_reader reader(bytes);
+  frame value;
   switch (reader.number<std::uint8_t>())
   {
   case 0:
   {
     if (reader.number<std::uint8_t>() != protocol_version)
       throw protocol_error("it uses another version");
-    offer_letter offer;
+    offer_frame offer;
     offer.file_size = reader.number<std::uint64_t>();
     offer.chunk_size = reader.number<std::uint32_t>();
     offer.slots = reader.number<std::uint32_t>();
@@ -220,20 +219,20 @@ inline letter decode(std::span<const std::byte> bytes)
       rdma::remote_buffer::decode(reader.take(rdma::remote_buffer::encoded_size), ec);
     if (ec)
       throw protocol_error(ec.message());
-    value = ring_letter{memory};
+    value = ring_frame{memory};
     break;
   }
   case 2:
-    value = digest_letter{reader.take_digest()};
+    value = digest_frame{reader.take_digest()};
     break;
   case 3:
   {
     const bool kept = reader.number<std::uint8_t>() != 0;
-    value = verdict_letter{reader.take_digest(), kept};
+    value = verdict_frame{reader.take_digest(), kept};
     break;
   }
   case 4:
-    value = failure_letter{reader.text()};
+    value = failure_frame{reader.text()};
     break;
   default:
     throw protocol_error("a message of an unknown kind");

@@ -29,7 +29,7 @@ public:
 
   asio::awaitable<outcome> run(asio::thread_pool& pool)
   {
-    const auto offer = co_await peer_->expect<offer_letter>(connection::patience);
+    const auto offer = co_await peer_->expect<offer_frame>(connection::peer_silence_max);
     std::cout << "receiving " << offer.file_size << " bytes" << std::endl;
     outcome result;
     std::exception_ptr failure;
@@ -43,14 +43,14 @@ public:
     }
     if (failure)
     {
-      co_await tell(failure);
+      co_await send_failure(failure);
       std::rethrow_exception(failure);
     }
     co_return result;
   }
 
 private:
-  asio::awaitable<outcome> receive(asio::thread_pool& pool, const offer_letter& offer)
+  asio::awaitable<outcome> receive(asio::thread_pool& pool, const offer_frame& offer)
   {
     outcome result;
     result.bytes = offer.file_size;
@@ -59,13 +59,13 @@ private:
     // The peer may write only here, and only until this function returns.
     const rdma::memory_region ring(peer_->peer().context(), offer.ring_size(),
       rdma::access::local_write | rdma::access::remote_write);
-    co_await peer_->send(ring_letter{ring.remote()});
+    co_await peer_->send(ring_frame{ring.remote()});
 
     const auto start = clock::now();
     progress shown(offer.file_size, false);
     for (std::uint64_t chunk = 0; chunk < offer.chunks(); ++chunk)
     {
-      const auto got = co_await peer_->next(connection::patience);
+      const auto got = co_await peer_->next(connection::peer_silence_max);
       connection::throw_if_failure(*got);
       const std::size_t bytes = offer.bytes_of(chunk);
       if (got->chunk != static_cast<std::uint32_t>(chunk) || got->bytes != bytes)
@@ -81,12 +81,12 @@ private:
     // Reads the file back, so that the checksum covers the stored data and not the memory.
     const auto verification_start = clock::now();
     result.checksum = co_await sha256_aside(pool, output.content(), offer.file_size);
-    const digest theirs = (co_await peer_->expect<digest_letter>(std::nullopt)).value;
+    const digest theirs = (co_await peer_->expect<digest_frame>(std::nullopt)).value;
     result.verification = clock::now() - verification_start;
     const bool same = theirs == result.checksum;
     if (same)
       output.keep();
-    co_await peer_->send(verdict_letter{result.checksum, same});
+    co_await peer_->send(verdict_frame{result.checksum, same});
     if (!same)
       throw std::runtime_error("the copy differs from the data that the sender read (SHA-256 here "
         + text_of(result.checksum) + ", there " + text_of(theirs) + "); it was removed");
@@ -94,9 +94,9 @@ private:
   }
 
   // Sends the reason to the sender's user, if the sender is still connected.
-  asio::awaitable<void> tell(const std::exception_ptr& failure)
+  asio::awaitable<void> send_failure(const std::exception_ptr& failure)
   {
-    failure_letter reason;
+    failure_frame reason;
     try
     {
       std::rethrow_exception(failure);

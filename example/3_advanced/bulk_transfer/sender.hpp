@@ -43,7 +43,7 @@ class sender
 public:
   using clock = std::chrono::steady_clock;
 
-  sender(std::shared_ptr<connection> peer, const file& input, const offer_letter& offer)
+  sender(std::shared_ptr<connection> peer, const file& input, const offer_frame& offer)
     : peer_(std::move(peer))
     , input_(input)
     , offer_(offer)
@@ -55,7 +55,7 @@ public:
     outcome result;
     result.bytes = offer_.file_size;
     co_await peer_->send(offer_);
-    ring_ = (co_await peer_->expect<ring_letter>(connection::patience)).memory;
+    ring_ = (co_await peer_->expect<ring_frame>(connection::peer_silence_max)).memory;
     if (ring_.size() < offer_.ring_size())
       throw protocol_error("its memory is smaller than agreed");
 
@@ -68,9 +68,9 @@ public:
 
     const auto verification_start = clock::now();
     result.checksum = co_await sha256_aside(pool, input_, offer_.file_size);
-    co_await peer_->send(digest_letter{result.checksum});
+    co_await peer_->send(digest_frame{result.checksum});
     // No time limit: reading back a large file takes long. The end of the peer is noticed anyway.
-    const auto verdict = co_await peer_->expect<verdict_letter>(std::nullopt);
+    const auto verdict = co_await peer_->expect<verdict_frame>(std::nullopt);
     result.verification = clock::now() - verification_start;
     if (verdict.value != result.checksum || !verdict.kept)
       throw std::runtime_error("the copy differs from the data that was read (SHA-256 here "
@@ -98,7 +98,7 @@ private:
         ++chunk;
         continue;
       }
-      if (const auto got = co_await peer_->next(connection::patience))
+      if (const auto got = co_await peer_->next(connection::peer_silence_max))
       {
         connection::throw_if_failure(*got);
         if (got->content || got->chunk || stored == chunk)
@@ -111,7 +111,7 @@ private:
 
   std::shared_ptr<connection> peer_;
   const file& input_;
-  const offer_letter offer_;
+  const offer_frame offer_;
   rdma::remote_buffer ring_;
   rdma::memory_region memory_;
 };
