@@ -292,7 +292,7 @@ bool memory_watch::drain() noexcept
     for (std::size_t i = 0; i < static_cast<std::size_t>(n) / sizeof(uffd_msg); ++i)
     {
       const uffd_msg& message = messages[i];
-      const auto tell = [this](const page_range& range, bool gone)
+      const auto notify = [this](const page_range& range, bool gone)
       {
         for (watch_client& each : clients_)
           each.forget(range, gone);
