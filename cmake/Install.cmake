@@ -60,6 +60,14 @@ configure_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma.pc.in" "${PROJECT_BINARY_
 install(FILES "${PROJECT_BINARY_DIR}/boost_rdma.pc"
   DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig" COMPONENT boost_rdma_development)
 
+# boost_rdma_report_missing(TARGET COMPONENT): tools/demo builds the library and one example. The library can then be
+# installed; a tool that has not been built is left out, and the installation reports it.
+function(boost_rdma_report_missing target component)
+  install(CODE "if(NOT EXISTS \"$<TARGET_FILE:${target}>\")
+  message(STATUS \"Not built, so not installed: ${target} (cmake --build \\\"${PROJECT_BINARY_DIR}\\\" --target ${target})\")
+endif()" COMPONENT ${component})
+endfunction()
+
 # boost_rdma_install_program(TARGET): installs a program that finds the installed library, even if the tree is moved.
 function(boost_rdma_install_program target)
   if(BUILD_SHARED_LIBS AND NOT DEFINED CMAKE_INSTALL_RPATH)
@@ -71,5 +79,6 @@ function(boost_rdma_install_program target)
     endif()
     set_target_properties(${target} PROPERTIES INSTALL_RPATH "${libraries}")
   endif()
-  install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT boost_rdma_runtime)
+  install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT boost_rdma_runtime OPTIONAL)
+  boost_rdma_report_missing(${target} boost_rdma_runtime)
 endfunction()

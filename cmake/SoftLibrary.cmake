@@ -25,8 +25,14 @@ target_link_options(boost_rdma_soft PRIVATE
   -static-libstdc++ -static-libgcc)
 
 if(BOOST_RDMA_INSTALL)
+  # A copy beside the library, so that the script is installed only together with it.
+  set(boost_rdma_soft_script "${PROJECT_BINARY_DIR}/tools/rdma_soft")
+  add_custom_command(TARGET boost_rdma_soft POST_BUILD
+    COMMAND ${CMAKE_COMMAND} -E copy "${PROJECT_SOURCE_DIR}/tools/rdma_soft" "${boost_rdma_soft_script}"
+    VERBATIM)
   install(TARGETS boost_rdma_soft
-    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/boost_rdma" COMPONENT rdma_soft)
-  install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/rdma_soft"
-    DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT rdma_soft)
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/boost_rdma" COMPONENT rdma_soft OPTIONAL)
+  install(PROGRAMS "${boost_rdma_soft_script}"
+    DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT rdma_soft OPTIONAL)
+  boost_rdma_report_missing(boost_rdma_soft rdma_soft)
 endif()

@@ -31,6 +31,8 @@ function(boost_rdma_target_options target)
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE
       -Wduplicated-cond -Wlogical-op
+      # In a unity build GCC takes the source files for headers, where anonymous namespaces are suspicious.
+      $<$<BOOL:$<TARGET_PROPERTY:UNITY_BUILD>>:-Wno-subobject-linkage>
       # False positives of GCC 12 for coroutine frames (GCC bug 109224).
       -Wno-mismatched-new-delete
       # False positives of GCC 12 for copies in std::string (GCC bugs 105651, 105329) and for the content of std::optional
