@@ -71,8 +71,8 @@ public:
   // thread, or a caller on this thread, is processing them.
   [[nodiscard]] bool deliver_received();
 
-  // Sets if it keeps the execution context running. It always does while messages wait for the send
-  // queue.
+  // Sets whether it keeps the execution context running. It always does while messages wait for the
+  // send queue.
   void count_as_work(bool counts) noexcept;
   void close();
 

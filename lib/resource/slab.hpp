@@ -62,8 +62,8 @@ public:
 
   void give_back(const std::byte* block) noexcept
   {
-    // The result is exact: an offset is below 2^17, and the error of the reciprocal is less than
-    // the block size divided by 2^32.
+    // The result is exact: an offset is below 2^17, and the relative error of the reciprocal is
+    // less than the block size divided by 2^32.
     const auto offset = static_cast<std::uint64_t>(block - base_);
     const std::uint64_t index = offset * reciprocal_ >> 32;
     assert(index < count_ && index * class_bytes[class_] == offset);

@@ -69,8 +69,8 @@ public:
   [[nodiscard]] std::uint64_t max() const noexcept { return max_; }
   [[nodiscard]] std::uint64_t min() const noexcept { return total_ == 0 ? 0 : min_; }
 
-  /// Returns the value that this percentage of the values does not exceed, rounded up to the
-  /// resolution of its bucket; 0 if there are none.
+  /// Returns a value that is not exceeded by this percentage of the values, rounded up to the
+  /// resolution of its bucket; 0 without values.
   [[nodiscard]] std::uint64_t at_percentile(double percentile) const noexcept
   {
     const double wanted = std::clamp(percentile, 0.0, 100.0) / 100 * static_cast<double>(total_);
