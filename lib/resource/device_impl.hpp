@@ -81,8 +81,8 @@ public:
   }
 
   // Records if the device sends IBV_EVENT_QP_LAST_WQE_REACHED. No device attribute reports this.
-  // It is `unknown` until a queue pair of a device with this name has waited without receiving the
-  // event. rxe before Linux 6.11 never sends it.
+  // `unknown` counts as yes, and becomes `no` when a queue pair of a device with this name has
+  // waited without receiving the event. rxe before Linux 6.11 never sends it.
   enum class last_wqe_reporting
   {
     unknown,
