@@ -67,7 +67,8 @@ void event_channel::open(error_code& ec)
     return;
   }
   auto native = std::make_shared<native_channel>(*library.functions, made);
-  if (::fcntl(made->fd, F_SETFL, ::fcntl(made->fd, F_GETFL) | O_NONBLOCK) != 0)
+  const int flags = ::fcntl(made->fd, F_GETFL);
+  if (flags < 0 || ::fcntl(made->fd, F_SETFL, flags | O_NONBLOCK) != 0)
   {
     ec = last_cm_error();
     return;

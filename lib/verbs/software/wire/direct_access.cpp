@@ -82,8 +82,7 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
   {
   };
   if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_size <= 0
-    || (::fcntl(fd.get(), F_GET_SEALS) & fixed_size)
-      != fixed_size) // else it could be cut off under us
+    || !has_seals(fd, fixed_size)) // else the peer could truncate it under us
     return nullptr;
   area_registry& all = area_registry::of_process();
   const std::lock_guard lock(all.mutex);

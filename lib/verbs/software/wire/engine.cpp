@@ -420,7 +420,11 @@ int engine::bind(std::vector<ibv_gid>& gids, bool all)
       }
       if (port_ == 0)
       {
-        ::getsockname(fd.get(), at.get(), &at.size);
+        if (::getsockname(fd.get(), at.get(), &at.size) != 0)
+        {
+          error = errno;
+          break;
+        }
         port_ = port_of(at);
       }
       bound_.push_back(std::move(fd));

@@ -172,9 +172,10 @@ void engine::expire(std::int64_t at) noexcept
     });
   if (resting_.empty() || at < rest_until_)
     return;
-  for (const auto& [listener, is_local] : resting_)
-    watch_listener(listener, is_local);
-  resting_.clear();
+  // A listener that cannot be watched yet is tried again: nothing else would do it.
+  std::erase_if(
+    resting_, [this](const auto& each) { return watch_listener(each.first, each.second); });
+  rest_until_ = at + rest_time;
 }
 
 void engine::linger(descriptor fd, std::vector<std::byte> bytes)

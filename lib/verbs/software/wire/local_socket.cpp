@@ -13,6 +13,7 @@
 #include <cstring>
 #include <utility>
 
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/un.h>
@@ -62,10 +63,16 @@ bool is_same_user(int socket) noexcept
     && peer.uid != overflow_uid; // of users that this user namespace has no name for
 }
 
+bool has_seals(const descriptor& fd, int wanted) noexcept
+{
+  const int seals = ::fcntl(fd.get(), F_GET_SEALS);
+  return seals >= 0 && (seals & wanted) == wanted; // -1 would be all of them
+}
+
 bool is_connected(int socket) noexcept
 {
   pollfd p{socket, POLLRDHUP, 0};
-  return ::poll(&p, 1, 0) <= 0;
+  return ::poll(&p, 1, 0) == 0;
 }
 
 pid_t peer_process(int socket) noexcept

@@ -36,7 +36,11 @@ bool is_same_user(int socket) noexcept;
 ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int with) noexcept;
 ssize_t receive_with_descriptor(int socket, std::span<std::byte> bytes, descriptor& with) noexcept;
 
-/// Whether the other end is still there.
+/// Returns true if the memory behind the descriptor has all of these seals (F_SEAL_*).
+/** False for a file that can have none, for which F_GET_SEALS fails. */
+bool has_seals(const descriptor& fd, int wanted) noexcept;
+
+/// Returns true if the other end is still there; false if that cannot be determined.
 bool is_connected(int socket) noexcept;
 
 /// The process at the other end, as this one names it; 0 when it cannot.

@@ -7,6 +7,8 @@
 
 #include "verbs/software/wire/segment.hpp"
 
+#include "verbs/software/wire/local_socket.hpp"
+
 #include <cerrno>
 #include <mutex>
 #include <new>
@@ -101,7 +103,7 @@ std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
   {
   };
   if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(segment_size)
-    || (::fcntl(fd.get(), F_GET_SEALS) & fixed_size) != fixed_size)
+    || !has_seals(fd, fixed_size))
   {
     errno = EPROTO;
     return nullptr;
