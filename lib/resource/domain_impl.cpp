@@ -20,7 +20,7 @@ device_set::device_set(const context_options& options)
   , cache_options(options.cache)
 {
   std::string wanted = options.device;
-  if (const char* from_environment = std::getenv("BOOST_RDMA_DEVICE");
+  if (const char* from_environment = ::secure_getenv("BOOST_RDMA_DEVICE");
       wanted.empty() && from_environment)
     wanted = from_environment;
   if (wanted != software::device_name)

@@ -15,7 +15,7 @@ namespace rdma::verbs {
 loaded_library::loaded_library(
   const char* variable, const char* file, const char* package, const char* use)
 {
-  const char* wanted = std::getenv(variable);
+  const char* wanted = ::secure_getenv(variable); // null in a set-user-ID program
   if (wanted != nullptr && *wanted == '\0')
   {
     reason_ =

@@ -13,6 +13,8 @@
 
 #include <iostream>
 
+#include <sys/auxv.h>
+
 namespace {
 
 void print_cm()
@@ -38,6 +40,7 @@ void print_cm()
 
 int main()
 {
+  std::cout << "secure=" << ::getauxval(AT_SECURE) << '\n'; // set-user-ID, see secure_getenv(3)
   print_cm();
   const rdma::verbs::system_library& library = rdma::verbs::system();
   std::cout << "path=" << library.path << "\nreason=" << library.reason << '\n';

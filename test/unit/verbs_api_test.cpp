@@ -10,22 +10,26 @@
 #include <array>
 #include <cstdio>
 #include <dlfcn.h>
+#include <filesystem>
 #include <fstream>
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace {
 
 using answers = std::map<std::string, std::string>;
 
-// Returns the output of print_system_library, started with these environment settings (shell
-// syntax).
-answers ask(const std::string& settings)
+constexpr char program[] = BOOST_RDMA_TEST_PROGRAMS "/print_system_library";
+
+// Returns the output of print_system_library, or of a copy of it, started with these environment
+// settings (shell syntax).
+answers ask(const std::string& settings, const std::string& path = program)
 {
-  const std::string command =
-    "env " + settings + " '" BOOST_RDMA_TEST_PROGRAMS "/print_system_library' </dev/null";
+  const std::string command = "env " + settings + " '" + path + "' </dev/null";
   std::FILE* output = ::popen(command.c_str(), "r");
   if (output == nullptr)
     throw std::runtime_error("cannot start " + command);
@@ -49,7 +53,66 @@ bool contains(const std::string& text, const std::string& part)
   return text.find(part) != std::string::npos;
 }
 
+// A copy of a test program that runs as another user, whoever starts it.
+class set_user_id_program
+{
+public:
+  explicit set_user_id_program(const char* from)
+  {
+    namespace fs = std::filesystem;
+    constexpr uid_t nobody = 65534;
+    std::string name = "/tmp/boost_rdma_XXXXXX";
+    if (::mkdtemp(name.data()) == nullptr)
+      throw std::runtime_error("no directory in /tmp");
+    directory_ = name;
+    path_ = name + "/program";
+    fs::permissions(directory_, fs::perms(0755));
+    fs::copy_file(from, path_);
+    possible_ = ::chown(path_.c_str(), nobody, static_cast<gid_t>(-1)) == 0
+      && ::chmod(path_.c_str(), S_ISUID | 0755) == 0;
+  }
+  ~set_user_id_program()
+  {
+    std::error_code ignored;
+    std::filesystem::remove_all(directory_, ignored);
+  }
+  set_user_id_program(const set_user_id_program&) = delete;
+  set_user_id_program& operator=(const set_user_id_program&) = delete;
+
+  // Returns false if this process may not make one.
+  [[nodiscard]] bool possible() const noexcept { return possible_; }
+  [[nodiscard]] const std::string& path() const noexcept { return path_; }
+
+private:
+  std::string directory_;
+  std::string path_;
+  bool possible_ = false;
+};
+
 } // namespace
+
+TEST_CASE("a set-user-ID program ignores the environment's choice of libraries")
+{
+  const set_user_id_program elevated(program);
+  if (!elevated.possible())
+  {
+    WARN("skipped here: only root can give a program to another user");
+    return;
+  }
+  const answers found = ask(
+    "BOOST_RDMA_LIBIBVERBS=/nowhere/verbs.so BOOST_RDMA_LIBRDMACM=/nowhere/cm.so", elevated.path());
+  REQUIRE(found.at("status") == "0");
+  if (found.at("secure") == "0")
+  {
+    WARN("skipped here: set-user-ID has no effect (nosuid, or no_new_privs)");
+    return;
+  }
+  for (const auto& [name, value] : found)
+  {
+    CAPTURE(name, value);
+    CHECK_FALSE(contains(value, "/nowhere/"));
+  }
+}
 
 TEST_CASE("the system's libibverbs provides the whole function table")
 {

@@ -50,12 +50,12 @@ std::vector<std::string> split(std::string_view text)
 environment read_environment()
 {
   environment read;
-  if (const char* addresses = std::getenv("BOOST_RDMA_SOFT_ADDRESSES");
+  if (const char* addresses = ::secure_getenv("BOOST_RDMA_SOFT_ADDRESSES");
       addresses != nullptr && *addresses != '\0')
     read.settings.addresses = split(addresses);
   for (const number& n : numbers)
   {
-    const char* const text = std::getenv(n.name);
+    const char* const text = ::secure_getenv(n.name);
     if (text == nullptr || *text == '\0')
       continue;
     const std::string_view all(text);

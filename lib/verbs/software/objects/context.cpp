@@ -113,7 +113,7 @@ int choose_wires(device_settings& settings)
 {
   if (settings.wires.empty())
   {
-    const char* const listed = std::getenv("BOOST_RDMA_WIRES");
+    const char* const listed = ::secure_getenv("BOOST_RDMA_WIRES");
     std::istringstream text(listed != nullptr ? listed : "");
     for (std::string name; std::getline(text, name, ',');)
       settings.wires.push_back(name);
