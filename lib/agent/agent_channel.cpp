@@ -86,11 +86,10 @@ agent_channel::agent_channel(std::shared_ptr<queue_pair_core> core, registered_b
     vacant_.push_back(i);
 }
 
-void agent_channel::connect(const std::string& description, error_code& ec)
+void agent_channel::connect(
+  const queue_pair_core& beside, const endpoint_description& remote, error_code& ec)
 {
-  const endpoint_description remote = endpoint_description::parse(description, ec);
-  if (!ec)
-    core_->connect(remote, ec);
+  beside.connect_sibling(*core_, remote, ec);
 }
 
 mutable_buffer agent_channel::place_at(std::size_t index) const noexcept

@@ -60,7 +60,9 @@ public:
 
   // The description that the peer needs to connect.
   [[nodiscard]] const std::string& description() const noexcept { return description_; }
-  void connect(const std::string& description, error_code& ec);
+
+  // With the peer's, of which is_at_peer() holds.
+  void connect(const queue_pair_core& beside, const endpoint_description& remote, error_code& ec);
 
   // Sends in order. Messages wait while the send queue is full. If receive_index is set, the
   // receive is given back after the message has been sent.

@@ -156,11 +156,18 @@ void agent_impl::on_agent_channel(agent_channel_event event, const std::string& 
   if (ready_)
     return;
   error_code ec;
+  bool astray = false; // a peer must not make this process connect to any other address
   try
   {
-    open_channel();
-    channel_->connect(text, ec);
-    if (!ec)
+    const endpoint_description remote = endpoint_description::parse(text, ec);
+    const auto core = core_.lock();
+    astray = !ec && (!core || !core->is_at_peer(remote));
+    if (!ec && !astray)
+    {
+      open_channel();
+      channel_->connect(*core, remote, ec);
+    }
+    if (!ec && !astray)
       offer_channel(); // connect first, so that the peer's first message finds a queue pair
   }
   catch (const system_error& e)
@@ -171,6 +178,8 @@ void agent_impl::on_agent_channel(agent_channel_event event, const std::string& 
   {
     ec = asio::error::no_memory;
   }
+  if (astray)
+    return break_off(lock, "the peer described a queue pair at an address that is not its own");
   if (ec)
     return break_off(lock, "cannot connect the agents' queue pair: " + ec.message());
   channel_ready();

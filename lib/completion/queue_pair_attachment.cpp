@@ -109,4 +109,21 @@ endpoint_description queue_pair_core::describe_sibling(
   return result;
 }
 
+void queue_pair_core::connect_sibling(
+  queue_pair_core& sibling, const endpoint_description& remote, error_code& ec) const
+{
+  side which = side::unknown;
+  {
+    const std::lock_guard lock(mutex_);
+    which = side_;
+  }
+  sibling.connect(remote, ec, which);
+}
+
+bool queue_pair_core::is_at_peer(const endpoint_description& remote) const
+{
+  const std::lock_guard lock(mutex_);
+  return remote.kind == remote_.kind && remote.gid == remote_.gid && remote.lid == remote_.lid;
+}
+
 } // namespace rdma::detail

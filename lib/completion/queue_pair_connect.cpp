@@ -327,6 +327,7 @@ void queue_pair_core::establish(
     return;
   }
   remote_ = remote;
+  side_ = which;
   ever_connected_ = true;
   lifecycle_ = next;
   if (next == lifecycle::connected)

@@ -8,6 +8,8 @@
 #include "agent/message.hpp"
 #include "software/agent_fixture.hpp"
 
+#include <boost/asio/ip/address.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -89,16 +91,49 @@ struct attacker
   std::optional<rdma::queue_pair> far;
 };
 
+// A TCP listener that no agent may connect to.
+class bystander
+{
+public:
+  // At this address, with the largest free port number: of two ends with the same address, the one
+  // with the smaller port number used to connect.
+  explicit bystander(asio::ip::address_v4 at)
+    : listener_(io_)
+  {
+    listener_.open(asio::ip::tcp::v4());
+    error_code ec = asio::error::address_in_use;
+    for (std::uint16_t port = 65535; ec && port > 60000; --port)
+      listener_.bind({at, port}, ec);
+    REQUIRE(ec == error_code());
+    listener_.listen();
+    listener_.non_blocking(true);
+  }
+
+  [[nodiscard]] std::uint16_t port() const { return listener_.local_endpoint().port(); }
+
+  // Returns true if somebody has connected.
+  [[nodiscard]] bool connected_to()
+  {
+    error_code ec;
+    const asio::ip::tcp::socket found = listener_.accept(ec);
+    return !ec;
+  }
+
+private:
+  asio::io_context io_;
+  asio::ip::tcp::acceptor listener_;
+};
+
 // An attacker's own end of the agents' queue pair, which can send arbitrary messages.
 class raw_channel final
   : public rdma::detail::agent_attachment
   , public std::enable_shared_from_this<raw_channel>
 {
 public:
-  explicit raw_channel(attacker& by, std::size_t receives = 64)
-    : f_(by.f)
-    , context_(by.context)
-    , channel_(f_.io, context_, by.own.core()->options_of_sibling())
+  raw_channel(attacked_fixture& f, const rdma::queue_pair& beside, std::size_t receives)
+    : f_(f)
+    , context_(beside.context())
+    , channel_(f_.io, context_, beside.core()->options_of_sibling())
     , room_(context_.allocate(agent_message::encoded_size * receives))
     , receives_(receives)
   {
@@ -106,8 +141,18 @@ public:
 
   static std::shared_ptr<raw_channel> open(attacker& by, std::size_t receives = 64)
   {
-    auto made = std::make_shared<raw_channel>(by, receives);
+    auto made = std::make_shared<raw_channel>(by.f, by.own, receives);
     made->connect(*by.own.core());
+    return made;
+  }
+
+  // Sends a description that `change` has changed, and connects nothing.
+  template <class Change>
+  static std::shared_ptr<raw_channel> pretend(
+    attacked_fixture& f, rdma::queue_pair& beside, Change change)
+  {
+    auto made = std::make_shared<raw_channel>(f, beside, 1);
+    made->offer(*beside.core(), change);
     return made;
   }
 
@@ -187,21 +232,30 @@ private:
     std::shared_ptr<raw_channel> agent_channel;
   };
 
+  void connect(queue_pair_core& beside)
+  {
+    offer(beside, [](rdma::endpoint_description&) {});
+    REQUIRE(run_until(f_.io, [&] { return !offer().empty(); }));
+    error_code ec;
+    beside.connect_sibling(*channel_.core(), rdma::endpoint_description::parse(offer()), ec);
+    REQUIRE(ec == error_code());
+    for (std::size_t i = 0; i != receives_; ++i)
+      receive(i);
+  }
+
   // The queue pair owns its agent_attachment, so the attachment must not own the queue pair:
   // on_end() would have to release it.
-  void connect(queue_pair_core& beside)
+  template <class Change>
+  void offer(queue_pair_core& beside, Change change)
   {
     source of;
     of.agent_channel = shared_from_this();
     error_code ec;
     REQUIRE(beside.attachment_by(of, ec).get() == this);
-    const std::string own = beside.describe_sibling(*channel_.core(), ec).text();
+    rdma::endpoint_description own = beside.describe_sibling(*channel_.core(), ec);
     REQUIRE(ec == error_code());
-    REQUIRE(beside.send_agent_channel(agent_channel_event::offer, own));
-    REQUIRE(run_until(f_.io, [&] { return !offer().empty(); }));
-    channel_.connect(rdma::endpoint_description::parse(offer()));
-    for (std::size_t i = 0; i != receives_; ++i)
-      receive(i);
+    change(own);
+    REQUIRE(beside.send_agent_channel(agent_channel_event::offer, own.text()));
   }
 
   std::string offer()
@@ -431,6 +485,49 @@ TEST_CASE("an invalid agent message ends only the sender's agent and leases")
   CHECK(agent_channel->is_told_over());
   REQUIRE(run_until(f.io, [&] { return f.lessor.statistics().regions == 1; }));
   CHECK(is_access_error(f.write(eve.own, "late", granted->memory)));
+  f.check_unharmed();
+}
+
+TEST_CASE("an agent connects to no address but the peer's own when the peer offers another")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  attacked_fixture f;
+  attacker eve(f);
+  const bool server_attacks = GENERATE(false, true);
+  const bool other_address = GENERATE(false, true);
+  CAPTURE(server_attacks, other_address);
+  rdma::queue_pair& liar = server_attacks ? *eve.far : eve.own;
+  rdma::queue_pair& victim = server_attacks ? eve.own : *eve.far;
+
+  std::optional<bystander> third;
+  const auto agent_channel = raw_channel::pretend(f, liar,
+    [&](rdma::endpoint_description& own)
+    {
+      if (other_address)
+      {
+        const asio::ip::address_v4 at({127, 0, 0, 200});
+        own.gid = asio::ip::make_address_v6(asio::ip::v4_mapped, at).to_bytes();
+      }
+      third.emplace(asio::ip::make_address_v4(asio::ip::v4_mapped, asio::ip::address_v6(own.gid)));
+      own.lid = third->port();
+    });
+  memory_record asked;
+  rdma::agent agent = victim.agent();
+  agent.time_limit(patience);
+  agent.async_allocate(16, asked.handler());
+  bool reached = false;
+  REQUIRE(run_until(f.io,
+    [&]
+    {
+      reached = reached || third->connected_to();
+      asio::post(f.io, [] {}); // looks again
+      return reached || (asked.done() && agent_channel->over());
+    }));
+  CHECK_FALSE(reached);
+  CHECK(asked.ec == error::agent_ended);
+  CHECK(agent_channel->over());
+  CHECK_FALSE(third->connected_to());
+  CHECK(victim.is_connected());
   f.check_unharmed();
 }
 

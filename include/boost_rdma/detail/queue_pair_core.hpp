@@ -177,6 +177,15 @@ public:
   [[nodiscard]] queue_pair_options options_of_sibling() const;
   endpoint_description describe_sibling(queue_pair_core& sibling, error_code& ec) const;
 
+  // Connects it with the peer's, at the same end of the wire as this queue pair. The caller has
+  // checked the description with is_at_peer().
+  void connect_sibling(
+    queue_pair_core& sibling, const endpoint_description& remote, error_code& ec) const;
+
+  // Returns true if the description is of a queue pair at the address that this one is connected
+  // with. The peer chooses what it describes: this process must not connect to any other address.
+  [[nodiscard]] bool is_at_peer(const endpoint_description& remote) const;
+
   // Returns true if the device has sends, writes or other requests without a known result.
   [[nodiscard]] bool sends_in_flight() const;
 
@@ -295,6 +304,7 @@ private:
   rdma::diagnosis refusal_; // a feature that the device lacks; reported if nothing failed
   endpoint_description local_;
   endpoint_description remote_; // of the peer, if known
+  side side_ = side::unknown;   // of this queue pair, when it was connected with remote_
   std::vector<declined_transport> declined_;
   std::string peer_data_;
   std::uint8_t gid_index_ = 0;
