@@ -290,7 +290,7 @@ void agent_impl::update()
     return;
   if (next == clock::time_point::max())
     return stop_timer();
-  timer_at_ = next;
+  timer_at_ = clock::time_point::max(); // in case that no memory is left for the wait
   timer_->expires_at(next);
   timer_->async_wait(
     [weak = weak_from_this()](const error_code& ec)
@@ -298,6 +298,7 @@ void agent_impl::update()
       if (const auto self = weak.lock(); self && !ec)
         self->on_timer();
     });
+  timer_at_ = next;
 }
 
 // Stops the timer, which would keep the execution context running, but not immediately: usually the

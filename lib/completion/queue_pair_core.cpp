@@ -379,9 +379,8 @@ void queue_pair_core::start_flush_timer()
 {
   if (lifecycle_ == lifecycle::unconfirmed)
     return; // which gives up by itself, and may go on on another device
-  if (std::exchange(flush_timer_runs_, true))
+  if (flush_timer_runs_)
     return;
-  guard_slots(true); // drained() stops it
   flush_timer_.expires_after(flush_time_max);
   flush_timer_.async_wait(
     [self = std::static_pointer_cast<queue_pair_core>(shared_from_this())](const error_code& ec)
@@ -389,6 +388,8 @@ void queue_pair_core::start_flush_timer()
       if (!ec)
         self->force_flush();
     });
+  flush_timer_runs_ = true;
+  guard_slots(true); // drained() stops it
 }
 
 // The device did not flush in time. It lets go of the memory when the queue pair is destroyed.

@@ -10,11 +10,13 @@
 #include "connect/log.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detail/socket_option.hpp>
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <utility>
 
 namespace rdma::detail {
@@ -26,6 +28,19 @@ namespace {
 
 // How long a client may say nothing before it has to give way to others.
 constexpr std::chrono::milliseconds silence_max{500};
+
+// Texts take memory. Where that is short, a line of the log is lost and nothing else.
+template <class Log>
+void log_if_possible(Log log) noexcept
+{
+  try
+  {
+    log();
+  }
+  catch (const std::bad_alloc&)
+  {
+  }
+}
 
 } // namespace
 
@@ -81,6 +96,12 @@ void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
     socket_->bind(endpoint, ec);
   if (!ec)
     socket_->listen(options_.backlog, ec);
+  // A client may leave the backlog before it is accepted: accept() must not wait for another one
+  // then, which Asio does without these two.
+  if (!ec)
+    socket_->non_blocking(true, ec);
+  if (!ec)
+    socket_->set_option(asio::socket_base::enable_connection_aborted(true), ec);
   if (!ec)
     local_ = socket_->local_endpoint(ec);
   open_ = !ec;
@@ -207,14 +228,18 @@ void acceptor_impl::end_in_child()
     std::move(each.handler).complete(error::forked, nullptr);
 }
 
-// The mutex is held.
+// The mutex is held. Takes no memory from the heap, so that an acceptor never stops for want of it:
+// the wait has memory of its own. It is a wait and no async_accept(), because Asio registers an
+// accepted socket with the reactor before it calls the handler; when that throws, the handler is
+// never called.
 void acceptor_impl::start_accepting()
 {
-  if (!open_ || waiting_.empty() || in_hand_ || std::exchange(accepting_, true))
+  if (!open_ || waiting_.empty() || in_hand_ || accepting_)
     return;
-  socket_->async_accept(
-    [self = shared_from_this()](const error_code& ec, tcp_control_stream::socket_type socket)
-    { self->on_accept(ec, std::move(socket)); });
+  accepting_ = true;
+  socket_->async_wait(asio::socket_base::wait_read,
+    asio::bind_allocator(slot_allocator<void>(accept_slot_),
+      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec); }));
 }
 
 // Clients whom nobody waits for stay in the backlog. The mutex is held.
@@ -226,24 +251,48 @@ void acceptor_impl::pause_accepting()
   socket_->cancel(ignored);
 }
 
-void acceptor_impl::on_accept(const error_code& ec, tcp_control_stream::socket_type socket)
+// The mutex is held. Accepts the first client of the backlog.
+error_code acceptor_impl::take_client()
+{
+  error_code ec;
+  try
+  {
+    in_hand_.emplace(socket_->accept(ec));
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory; // Asio has closed the client's socket
+  }
+  if (ec)
+    in_hand_.reset();
+  else
+    close_on_exec(*in_hand_);
+  return ec;
+}
+
+void acceptor_impl::on_readable(error_code ec)
 {
   constexpr std::chrono::milliseconds pause{100};
   std::unique_lock lock(mutex_);
   accepting_ = false;
-  if (!open_)
+  if (!open_ || (!ec && waiting_.empty())) // closed, or withdrawn when the client was there already
     return;
-  if (ec == asio::error::operation_aborted)
-    return start_accepting(); // somebody may wait again by now
+  if (!ec)
+    ec = take_client();
+  // After an aborted wait another accept may be outstanding by now; the client may have left the
+  // backlog.
+  if (ec == asio::error::operation_aborted || ec == asio::error::would_block
+    || ec == asio::error::connection_aborted)
+    return start_accepting();
   if (ec)
   {
-    log_line(spdlog::level::warn, "cannot accept on port {}: {}", local_.port(), ec.message());
-    // EMFILE and its like stay for a while, and the client stays in the backlog: do not spin on it.
-    back_off(pause);
-    return;
+    log_if_possible(
+      [&] {
+        log_line(spdlog::level::warn, "cannot accept on port {}: {}", local_.port(), ec.message());
+      });
+    // Errors like EMFILE last for a while, and the client stays in the backlog: do not spin on it.
+    return back_off(pause);
   }
-  close_on_exec(socket);
-  in_hand_.emplace(std::move(socket));
   admit(lock);
 }
 
@@ -261,8 +310,12 @@ void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
     [&](const handshake& each) { return each.from == from; }));
   if (!gone && limits_addresses && same >= options_.handshakes_per_address_max && !make_room(&from))
   {
-    log_line(spdlog::level::info, "too many concurrent handshakes with {}: closed a new connection",
-      from.to_string());
+    log_if_possible(
+      [&]
+      {
+        log_line(spdlog::level::info,
+          "too many concurrent handshakes with {}: closed a new connection", from.to_string());
+      });
     gone = error::refused;
   }
   if (gone)
@@ -308,27 +361,35 @@ void acceptor_impl::serve(const std::shared_ptr<connection>& link)
   }
   catch (const std::bad_alloc&)
   {
-    log_line(spdlog::level::warn, "{}: out of memory", name_of(*link));
     link->stop(asio::error::no_memory);
     forget(link);
+    log_if_possible([&] { log_line(spdlog::level::warn, "{}: out of memory", name_of(*link)); });
   }
 }
 
 // The mutex is held.
 void acceptor_impl::back_off(std::chrono::steady_clock::duration pause)
 {
-  accepting_ = true;
-  timer_->expires_after(pause);
-  timer_->async_wait(
-    [self = shared_from_this(), number = ++back_offs_](const error_code& ec)
-    {
-      std::unique_lock lock(self->mutex_);
-      if (ec || number != self->back_offs_)
-        return; // there was room earlier
-      self->accepting_ = false;
-      if (self->open_)
-        self->admit(lock);
-    });
+  try
+  {
+    timer_->expires_after(pause);
+    timer_->async_wait(
+      [self = shared_from_this(), number = ++back_offs_](const error_code& ec)
+      {
+        std::unique_lock lock(self->mutex_);
+        if (ec || number != self->back_offs_)
+          return; // there was room earlier
+        self->accepting_ = false;
+        if (self->open_)
+          self->admit(lock);
+      });
+    accepting_ = true;
+  }
+  catch (const std::bad_alloc&)
+  {
+    // Without a pause then. A client in hand waits for the end of a handshake, see forget().
+    start_accepting();
+  }
 }
 
 // Whether somebody gave way, of all or of one address: who was refused and only has to read why, or
@@ -346,8 +407,12 @@ bool acceptor_impl::make_room(const asio::ip::address* from)
     });
   if (victim == handshakes_.end())
     return false;
-  log_line(spdlog::level::info, "too many concurrent handshakes: closed the one with {}",
-    victim->from.to_string());
+  log_if_possible(
+    [&]
+    {
+      log_line(spdlog::level::info, "too many concurrent handshakes: closed the one with {}",
+        victim->from.to_string());
+    });
   victim->link->stop(error::refused);
   handshakes_.erase(victim);
   return true;

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_ACCEPTOR_IMPL_HPP
 
 #include "boost_rdma/detail/acceptor_core.hpp"
+#include "completion/handler_slot.hpp"
 #include "completion/waiting_handler.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
@@ -78,7 +79,8 @@ private:
 
   void start_accepting();
   void pause_accepting();
-  void on_accept(const error_code& ec, tcp_control_stream::socket_type socket);
+  error_code take_client();
+  void on_readable(error_code ec);
   void admit(std::unique_lock<std::mutex>& lock);
   void serve(const std::shared_ptr<connection>& link);
   void back_off(std::chrono::steady_clock::duration pause);
@@ -95,6 +97,7 @@ private:
   mutable std::mutex mutex_;
   bool open_ = false;
   bool accepting_ = false;            // socket_ waits for a client, or timer_ for better times
+  handler_slot accept_slot_;          // of the wait for a client
   std::optional<socket_type> socket_; // both gone once abandoned
   std::optional<boost::asio::steady_timer> timer_;
   std::uint64_t back_offs_ = 0;

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <new>
 #include <span>
 #include <utility>
 
@@ -181,14 +182,22 @@ void connection::write_rest(std::size_t written)
       stream_->shutdown_send();
     return;
   }
-  stream_->write_some(asio::buffer(writing_) + written,
-    [self = shared_from_this(), written](const error_code& ec, std::size_t count)
-    {
-      if (ec)
-        self->broken_ = true; // whoever reads learns why
-      else
-        self->write_rest(written + count);
-    });
+  try
+  {
+    stream_->write_some(asio::buffer(writing_) + written,
+      [self = shared_from_this(), written](const error_code& ec, std::size_t count)
+      {
+        if (ec)
+          self->broken_ = true; // whoever reads learns why
+        else
+          self->write_rest(written + count);
+      });
+  }
+  catch (const std::bad_alloc&)
+  {
+    broken_ = true; // the peer would wait for the rest
+    close();
+  }
 }
 
 void connection::stop(const error_code& why)

@@ -11,6 +11,7 @@
 #include <atomic>
 #include <bit>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <execinfo.h>
 #include <limits>
@@ -29,13 +30,32 @@ std::atomic<std::size_t> count{0};
 void* frames[24];
 std::atomic<int> frame_count{0};
 
-void note() noexcept
+constexpr std::int64_t none_fails = -1;
+std::atomic<std::int64_t> until_failure{none_fails};
+std::atomic<bool> failed{false};
+thread_local bool may_fail = false;
+
+// Returns false if the allocation is to fail.
+bool note() noexcept
 {
+  if (may_fail && until_failure.load(std::memory_order_relaxed) >= 0
+    && until_failure.fetch_sub(1, std::memory_order_relaxed) == 0)
+  {
+    failed.store(true, std::memory_order_release);
+    return false;
+  }
   // relaxed: a plain counter; its reader has synchronised with the counted threads by other means
   if (!counting.load(std::memory_order_relaxed))
-    return;
+    return true;
   if (count.fetch_add(1, std::memory_order_relaxed) == 0)
     frame_count.store(::backtrace(frames, 24), std::memory_order_relaxed);
+  return true;
+}
+
+void* no_memory() noexcept
+{
+  errno = ENOMEM;
+  return nullptr;
 }
 
 } // namespace
@@ -53,32 +73,28 @@ void* __libc_pvalloc(std::size_t);
 
 void* malloc(std::size_t size)
 {
-  note();
-  return __libc_malloc(size);
+  return note() ? __libc_malloc(size) : no_memory();
 }
 void* calloc(std::size_t n, std::size_t size)
 {
-  note();
-  return __libc_calloc(n, size);
+  return note() ? __libc_calloc(n, size) : no_memory();
 }
 void* realloc(void* p, std::size_t size)
 {
-  note();
-  return __libc_realloc(p, size);
+  return note() ? __libc_realloc(p, size) : no_memory();
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size)
 {
-  note();
-  return __libc_memalign(alignment, size);
+  return note() ? __libc_memalign(alignment, size) : no_memory();
 }
 void* memalign(std::size_t alignment, std::size_t size)
 {
-  note();
-  return __libc_memalign(alignment, size);
+  return note() ? __libc_memalign(alignment, size) : no_memory();
 }
 int posix_memalign(void** to, std::size_t alignment, std::size_t size)
 {
-  note();
+  if (!note())
+    return ENOMEM;
   if (alignment % sizeof(void*) != 0 || !std::has_single_bit(alignment))
     return EINVAL;
   void* p = __libc_memalign(alignment, size);
@@ -89,17 +105,16 @@ int posix_memalign(void** to, std::size_t alignment, std::size_t size)
 }
 void* valloc(std::size_t size)
 {
-  note();
-  return __libc_valloc(size);
+  return note() ? __libc_valloc(size) : no_memory();
 }
 void* pvalloc(std::size_t size)
 {
-  note();
-  return __libc_pvalloc(size);
+  return note() ? __libc_pvalloc(size) : no_memory();
 }
 void* reallocarray(void* p, std::size_t n, std::size_t size)
 {
-  note();
+  if (!note())
+    return no_memory();
   if (size != 0 && n > std::numeric_limits<std::size_t>::max() / size)
   {
     errno = ENOMEM;
@@ -114,12 +129,12 @@ void* reallocarray(void* p, std::size_t n, std::size_t size)
 // All forms are replaced: the sanitizers' own do not call each other.
 void* operator new(std::size_t size, const std::nothrow_t&) noexcept
 {
-  note();
-  return std::malloc(size != 0 ? size : 1);
+  return note() ? std::malloc(size != 0 ? size : 1) : no_memory();
 }
 void* operator new(std::size_t size, std::align_val_t alignment, const std::nothrow_t&) noexcept
 {
-  note();
+  if (!note())
+    return no_memory();
   const auto align = static_cast<std::size_t>(alignment);
   return std::aligned_alloc(align, (size + align - 1) / align * align);
 }
@@ -243,6 +258,27 @@ std::string allocation_count::first()
     result += std::string(names[i]) + "\n";
   std::free(names);
   return result;
+}
+
+void failing_allocation::apply_to_this_thread() noexcept
+{
+  may_fail = true;
+}
+
+failing_allocation::failing_allocation(std::size_t n) noexcept
+{
+  failed.store(false, std::memory_order_relaxed);
+  until_failure.store(static_cast<std::int64_t>(n), std::memory_order_seq_cst);
+}
+
+failing_allocation::~failing_allocation()
+{
+  until_failure.store(none_fails, std::memory_order_seq_cst);
+}
+
+bool failing_allocation::happened() const noexcept
+{
+  return failed.load(std::memory_order_acquire);
 }
 
 } // namespace test

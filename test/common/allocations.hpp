@@ -53,6 +53,23 @@ template <class Round>
   return least;
 }
 
+/// Makes one allocation fail: the n-th from its construction on (0 is the next one), counted in the
+/// threads that have called apply_to_this_thread().
+/** new throws std::bad_alloc, malloc returns null. At most one object at a time. */
+class failing_allocation
+{
+public:
+  static void apply_to_this_thread() noexcept;
+
+  explicit failing_allocation(std::size_t n) noexcept;
+  ~failing_allocation();
+  failing_allocation(const failing_allocation&) = delete;
+  failing_allocation& operator=(const failing_allocation&) = delete;
+
+  /// Returns true if the allocation was reached, and failed.
+  [[nodiscard]] bool happened() const noexcept;
+};
+
 } // namespace test
 
 #endif // BOOST_RDMA_TEST_COMMON_ALLOCATIONS_HPP

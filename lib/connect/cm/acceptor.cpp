@@ -177,8 +177,8 @@ void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler
     lock.unlock();
     return std::move(waiting).complete(error_code{}, next.release());
   }
+  post_serve(); // first, as it may throw; serve() waits for the mutex
   accepts_.add(number, std::move(waiting));
-  post_serve();
 }
 
 void acceptor_impl::get_request(const asio::any_io_executor& executor, request_handler_type handler)
@@ -195,8 +195,8 @@ void acceptor_impl::get_request(const asio::any_io_executor& executor, request_h
     lock.unlock();
     return std::move(waiting).complete(error::closed, nullptr);
   }
-  requests_.add(number, std::move(waiting));
   post_serve();
+  requests_.add(number, std::move(waiting));
 }
 
 void acceptor_impl::withdraw(std::uint64_t number)
@@ -328,6 +328,17 @@ void acceptor_impl::serve()
     lock.unlock();
     error_code ec;
     unclaimed_queue_pair made = settings_->make_queue_pair(ec);
+    const auto core = made.get();
+    std::unique_ptr<accept_outcome> outcome;
+    try
+    {
+      if (!ec)
+        outcome = std::make_unique<accept_outcome>(weak_from_this(), std::move(made));
+    }
+    catch (const std::bad_alloc&)
+    {
+      ec = asio::error::no_memory;
+    }
     if (ec)
     {
       log_line(spdlog::level::warn, "RDMA-CM: cannot create a queue pair for {}: {}",
@@ -336,9 +347,8 @@ void acceptor_impl::serve()
       finished({}, ec);
       continue;
     }
-    const auto core = made.get();
-    link->accept(core, settings_->options.data, settings_->options.handshake_timeout,
-      std::make_unique<accept_outcome>(weak_from_this(), std::move(made)));
+    link->accept(
+      core, settings_->options.data, settings_->options.handshake_timeout, std::move(outcome));
   }
 }
 

@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <new>
 #include <utility>
 
 namespace rdma::cm::detail {
@@ -182,12 +183,19 @@ void connection::connect(const tcp::endpoint& peer, const connect_options& optio
   channel_.hold(shared_from_this());
   if (!core->is_open())
     return fail(asio::error::operation_aborted);
-  peer_ = peer;
-  data_ = options.data;
-  source_ = options.source;
-  set_deadline(core->options().connect_timeout);
   error_code ec;
-  resolve(ec);
+  try
+  {
+    peer_ = peer;
+    data_ = options.data;
+    source_ = options.source;
+    set_deadline(core->options().connect_timeout);
+    resolve(ec);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory; // the outcome has to be told
+  }
   if (ec)
     fail(ec);
 }
@@ -278,6 +286,21 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
   stage_ = stage::accepting;
   data_ = answer;
   error_code ec;
+  try
+  {
+    answer_request(core, time_limit, ec);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory; // the outcome has to be told
+  }
+  if (ec)
+    fail(ec);
+}
+
+void connection::answer_request(const std::shared_ptr<queue_pair_core>& core,
+  std::chrono::milliseconds time_limit, error_code& ec)
+{
   if (adopt(core))
     check_device(ec);
   else
@@ -287,7 +310,7 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
   }
   check_size(private_data::accept_size_max, ec);
   if (ec)
-    return fail(ec);
+    return;
 
   set_deadline(time_limit);
   id_transitions transitions(id_);
@@ -311,8 +334,6 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
       || ec == asio::error::not_connected)
       ec = error::peer_lost;
   }
-  if (ec)
-    fail(ec);
 }
 
 void connection::reject(const private_data& reason)

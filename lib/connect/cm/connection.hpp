@@ -89,6 +89,8 @@ private:
   void request(error_code& ec);
   void respond(error_code& ec);
   void step(const event& what);
+  void answer_request(const std::shared_ptr<queue_pair_core>& core,
+    std::chrono::milliseconds time_limit, error_code& ec);
   void check_device(error_code& ec) const;
   void check_size(std::size_t size_max, error_code& ec) const;
   [[nodiscard]] rdma_conn_param parameters(const queue_pair_core& core) const;

@@ -10,6 +10,7 @@
 #include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/error.hpp>
 
 #include <cerrno>
@@ -102,16 +103,18 @@ unique_id event_channel::make_id(event_sink& sink, error_code& ec)
   return {native_, made};
 }
 
+// Takes no memory from the heap: if it failed, the channel would receive no more events.
 void event_channel::wait()
 {
   descriptor_->async_wait(asio::posix::descriptor_base::wait_read,
-    [this](const error_code& ec)
-    {
-      if (ec)
-        return;
-      take_events();
-      wait();
-    });
+    asio::bind_allocator(rdma::detail::slot_allocator<void>(wait_slot_),
+      [this](const error_code& ec)
+      {
+        if (ec)
+          return;
+        wait(); // first, as take_events() may throw
+        take_events();
+      }));
 }
 
 // All of them: the descriptor is watched edge-triggered.

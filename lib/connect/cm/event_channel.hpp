@@ -11,6 +11,7 @@
 #include "boost_rdma/cm/private_data.hpp"
 #include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/error.hpp"
+#include "completion/handler_slot.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/inbox.hpp"
 #include "verbs/cm_api.hpp"
@@ -162,6 +163,7 @@ private:
   std::shared_ptr<native_channel> native_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>>
     descriptor_;
+  rdma::detail::handler_slot wait_slot_;
   std::set<std::shared_ptr<void>> held_;
 };
 
