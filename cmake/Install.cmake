@@ -36,7 +36,10 @@ configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma-config.cma
   "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake" INSTALL_DESTINATION "${boost_rdma_package_dir}")
 # Before 1.0.0 a minor version may be incompatible.
 write_basic_package_version_file("${PROJECT_BINARY_DIR}/boost_rdma-config-version.cmake" COMPATIBILITY SameMinorVersion)
+configure_file("${PROJECT_SOURCE_DIR}/cmake/boost_rdma-same_boost.cmake.in"
+  "${PROJECT_BINARY_DIR}/boost_rdma-same_boost.cmake" @ONLY)
 install(FILES
+  "${PROJECT_BINARY_DIR}/boost_rdma-same_boost.cmake"
   "${PROJECT_BINARY_DIR}/boost_rdma-config.cmake"
   "${PROJECT_BINARY_DIR}/boost_rdma-config-version.cmake"
   DESTINATION "${boost_rdma_package_dir}" COMPONENT boost_rdma_development)
