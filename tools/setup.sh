@@ -2,7 +2,7 @@
 # Copyright (c) 2026 The boost_rdma authors
 # Distributed under the Boost Software License, Version 1.0. (See LICENSE)
 
-# What tools/demo, tools/check, tools/rdma_vm, tools/rdma_soft and the scripts of test/ share; sourced, not run.
+# Functions of tools/demo, tools/check, tools/rdma_vm, tools/rdma_soft and the scripts of test/; sourced, not run.
 
 setup_say() { printf '\n== %s\n' "$*"; }
 setup_fail() {
@@ -14,7 +14,7 @@ setup_installed() {
   [[ $(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null) == installed ]]
 }
 
-# Debian 12 has Boost 1.81 beside its default 1.74, Debian 13 has 1.83 as the default.
+# Debian 12 has Boost 1.81 and, as its default, 1.74. The default of Debian 13 is 1.83.
 setup_boost_installed() {
   local version
   for version in 1.{81..99}; do
@@ -25,25 +25,17 @@ setup_boost_installed() {
   return 1
 }
 
-setup_boost_package() {
-  if [[ -n $(apt-cache search --names-only '^libboost1\.81-dev$') ]]; then
-    echo libboost1.81-dev
-  else
-    echo libboost-dev
-  fi
-}
-
-# Runs apt-get as root, in silence unless it fails.
+# Runs apt-get as root, and prints its output only if it fails.
 setup_apt_get() {
   local -a as_root=()
   local log
   if ((EUID != 0)); then
     if ! command -v sudo >/dev/null; then
-      setup_fail "installing packages needs root, and there is no sudo; as root: apt-get install ${setup_missing[*]}"
+      setup_fail "only root can install packages, and sudo is not installed. Install as root: ${setup_missing[*]}"
     fi
     as_root=(sudo)
     if [[ ! -t 0 ]]; then
-      as_root=(sudo -n) # nobody is there to type a password
+      as_root=(sudo -n) # no terminal to ask for a password
     fi
   fi
   log=$(mktemp)
@@ -56,31 +48,23 @@ setup_apt_get() {
   rm -f "$log"
 }
 
-# setup_packages [--no-install]: sees to it that what the build needs is there.
+# setup_packages [--no-install]: installs the packages that the build needs.
 setup_packages() {
   local package
   setup_missing=()
   if ! command -v dpkg-query >/dev/null; then
-    echo "This is no Debian system: taking for granted what doc/building.md lists."
+    echo "This is not a Debian system; the packages listed in doc/building.md must be installed."
     return 0
   fi
   for package in g++ cmake ninja-build ccache pkg-config libibverbs-dev librdmacm-dev \
     libspdlog-dev catch2 libcli11-dev libssl-dev openssl; do
     setup_installed "$package" || setup_missing+=("$package")
   done
-  setup_boost_installed || setup_missing+=("libboost1.81-dev")
-  if ((${#setup_missing[@]} == 0)); then
-    return 0
-  fi
-
-  setup_may_install "${1-}" "(libboost-dev will do for libboost1.81-dev where it is 1.81 or newer)"
-  if [[ ${setup_missing[-1]} == libboost1.81-dev ]]; then
-    setup_missing[-1]=$(setup_boost_package)
-  fi
-  setup_install
+  setup_boost_installed || setup_missing+=("$setup_any_boost")
+  setup_install "${1-}"
 }
 
-# setup_extra_packages [--no-install] PACKAGE...: the same for packages that only one tool needs.
+# setup_extra_packages [--no-install] PACKAGE...: installs packages that only one tool needs.
 setup_extra_packages() {
   local package install=
   if [[ $1 == --no-install ]]; then
@@ -94,35 +78,36 @@ setup_extra_packages() {
   for package in "$@"; do
     setup_installed "$package" || setup_missing+=("$package")
   done
-  if ((${#setup_missing[@]} > 0)); then
-    setup_may_install "$install"
-    setup_install
-  fi
+  setup_install "$install"
 }
 
-# setup_may_install [--no-install [REMARK]]: goes on where setup_missing is to be installed.
-setup_may_install() {
+setup_any_boost='libboost-dev (1.81 or newer) or libboost1.81-dev'
+
+# setup_install [--no-install]: installs setup_missing, or prints it and exits.
+setup_install() {
+  ((${#setup_missing[@]} > 0)) || return 0
   if [[ ${1-} == --no-install ]]; then
     echo "missing Debian packages: ${setup_missing[*]}" >&2
-    if [[ -n ${2-} ]]; then
-      echo "$2" >&2
-    fi
     exit 1
   fi
-  setup_say "installing Debian packages: ${setup_missing[*]}"
+  setup_say "updating the list of Debian packages"
   setup_apt_get update ||
     setup_fail "apt-get update failed; its messages are above"
-}
-
-setup_install() {
-  # --no-remove: another Boost may be what some other package here was built with.
+  if [[ ${setup_missing[-1]} == "$setup_any_boost" ]]; then # a bare system has no list to search before the update
+    setup_missing[-1]=libboost-dev
+    if [[ -n $(apt-cache search --names-only '^libboost1\.81-dev$') ]]; then
+      setup_missing[-1]=libboost1.81-dev
+    fi
+  fi
+  setup_say "installing Debian packages: ${setup_missing[*]}"
+  # --no-remove: other packages here may need another Boost.
   setup_apt_get install -y --no-install-recommends --no-remove "${setup_missing[@]}" ||
     setup_fail "cannot install ${setup_missing[*]}; apt-get's messages are above"
 }
 
-# setup_clang [--no-install]: sees to it that a Clang of 16 or newer is there with its linker, its sanitizers and what gives
-# their reports names (without which no suppression takes effect), and sets setup_clang to its name. (Debian 12 has 16 beside its default
-# 14.) Without Debian's packages: a clang++ that is there, or nothing.
+# setup_clang [--no-install]: installs Clang 16 or newer with its linker, sanitizers and symbolizer (suppressions need
+# symbols), and sets setup_clang to its name. Debian 12 has 16 and, as its default, 14. On other systems: an installed
+# clang++, or nothing.
 setup_clang() {
   local version
   setup_clang=
@@ -132,16 +117,16 @@ setup_clang() {
     fi
     return 0
   fi
-  # shellcheck disable=SC1091 # what system this is
+  # shellcheck disable=SC1091 # the system
   version=$(. /etc/os-release; if [[ ${VERSION_ID-} == 12 ]]; then echo -16; fi)
   setup_extra_packages "$@" "clang$version" "libclang-rt$version-dev" "lld$version" "llvm$version"
-  # shellcheck disable=SC2034 # by who sources this
+  # shellcheck disable=SC2034 # used by the sourcing script
   setup_clang=clang++$version
   ASAN_SYMBOLIZER_PATH=$(dirname -- "$(realpath -- "$(command -v "$setup_clang")")")/llvm-symbolizer
   export ASAN_SYMBOLIZER_PATH TSAN_SYMBOLIZER_PATH=$ASAN_SYMBOLIZER_PATH UBSAN_SYMBOLIZER_PATH=$ASAN_SYMBOLIZER_PATH
 }
 
-# setup_fresh_build PRESET COMPILER: a build directory is bound to its compiler; one of another compiler's goes.
+# setup_fresh_build PRESET COMPILER: removes the build directory of another compiler.
 setup_fresh_build() {
   local cache=build/$1/CMakeCache.txt
   if [[ -f $cache ]] && ! grep -q "^CMAKE_CXX_COMPILER:[A-Z]*=\(.*/\)\?${2//+/[+]}\$" "$cache"; then
@@ -149,7 +134,7 @@ setup_fresh_build() {
   fi
 }
 
-# One job a processor, but no more than memory holds at 1.5 GB a compiler.
+# Prints the number of jobs: one per processor, limited by memory (1.5 GB per compiler).
 setup_jobs() {
   local jobs memory_kib
   jobs=$(nproc)
@@ -160,12 +145,12 @@ setup_jobs() {
   echo "$((jobs > 0 ? jobs : 1))"
 }
 
-# Sanitizers before GCC 14 and Clang 18 cannot live with some kernels' address space randomisation:
-# sets setup_as_unrandomised to what goes before a command to run without it, where that is allowed.
+# Sanitizers before GCC 14 and Clang 18 fail with the address space randomisation of some kernels. Sets
+# setup_as_unrandomised to a command prefix that turns it off, if that is allowed.
 setup_unrandomised() {
   setup_as_unrandomised=()
   if setarch "$(uname -m)" -R true 2>/dev/null; then
-    # shellcheck disable=SC2034 # by who sources this
+    # shellcheck disable=SC2034 # used by the sourcing script
     setup_as_unrandomised=(setarch "$(uname -m)" -R)
   fi
 }
