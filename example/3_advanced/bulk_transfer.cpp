@@ -13,6 +13,7 @@
 //
 // bulk_transfer/protocol.hpp describes the protocol; sender.hpp and receiver.hpp implement it.
 
+#include "bulk_transfer/comparison.hpp"
 #include "bulk_transfer/receiver.hpp"
 #include "bulk_transfer/sender.hpp"
 #include "common/report.hpp"
@@ -50,6 +51,7 @@ struct options
   bool once = false;
   std::uint32_t chunk_size = 1u << 20;
   std::uint32_t depth = 8;
+  bool compare = false;
 };
 
 options parse(int argc, char** argv)
@@ -92,6 +94,9 @@ options parse(int argc, char** argv)
   send->add_option("--depth", result.depth, "writes in flight")
     ->check(CLI::Range(1u, bulk_transfer::slots_max))
     ->capture_default_str();
+  send->add_flag("--compare", result.compare,
+    "transfer the file from memory to memory several times, and compare the rate with plain TCP "
+    "and memcpy on this host; the file has at most 256 MiB and 1024 chunks");
   try
   {
     app.parse(argc, argv);
@@ -115,15 +120,20 @@ void print_transport(const rdma::transport_choice& taken)
     std::cout << "           not " << each.transport << ": " << each.reason << '\n';
 }
 
-void print_outcome(const bulk_transfer::outcome& result, const char* transfer_means)
+void print_rate(
+  const char* name, std::uint64_t bytes, bulk_transfer::seconds time, const char* meaning)
 {
-  using bulk_transfer::format;
-  std::cout << "bytes      " << result.bytes << '\n'
-            << "transfer   " << format("%.3f s, ", result.transfer.count())
-            << bulk_transfer::text_of_rate(result.bytes, result.transfer) << " (" << transfer_means
-            << ")\n"
-            << "verified   " << format("%.3f s more, ", result.verification.count())
-            << "SHA-256 the same on both sides\n"
+  std::cout << name << bulk_transfer::text_of_time(time) << ", "
+            << bulk_transfer::text_of_rate(bytes, time) << " (" << meaning << ")\n";
+}
+
+void print_outcome(const bulk_transfer::outcome& result, const char* transfer_meaning)
+{
+  std::cout << "bytes      " << result.bytes << '\n';
+  if (result.transfer.count() > 0)
+    print_rate("transfer   ", result.bytes, result.transfer, transfer_meaning);
+  std::cout << "verified   " << bulk_transfer::text_of_time(result.verification)
+            << " more, SHA-256 the same on both sides\n"
             << "checksum   " << bulk_transfer::text_of(result.checksum) << std::endl;
 }
 
@@ -135,11 +145,20 @@ asio::awaitable<void> send(
   offer.file_size = input.size();
   offer.chunk_size =
     static_cast<std::uint32_t>(std::clamp<std::uint64_t>(offer.file_size, 1, options.chunk_size));
-  offer.slots =
+  const auto depth =
     static_cast<std::uint32_t>(std::clamp<std::uint64_t>(offer.chunks(), 1, options.depth));
+  offer.slots = depth;
+  offer.whole = options.compare && offer.file_size != 0;
+  if (offer.whole)
+  {
+    if (offer.file_size > 256u << 20 || offer.chunks() > bulk_transfer::slots_max)
+      throw std::runtime_error("--compare is for files of at most 256 MiB and 1024 chunks; omit "
+                               "it, or increase --chunk");
+    offer.slots = static_cast<std::uint32_t>(offer.chunks());
+  }
 
   rdma::queue_pair queue_pair(co_await asio::this_coro::executor, context);
-  auto peer = std::make_shared<bulk_transfer::connection>(std::move(queue_pair), offer.slots);
+  auto peer = std::make_shared<bulk_transfer::connection>(std::move(queue_pair), depth);
   peer->post_receives();
   std::exception_ptr failure;
   try
@@ -147,10 +166,21 @@ asio::awaitable<void> send(
     co_await peer->peer().async_connect(
       {asio::ip::make_address(options.address), options.port}, asio::use_awaitable);
     const rdma::transport_choice transport = peer->peer().transport(); // before it closes
-    const auto result = co_await bulk_transfer::sender(peer, input, offer).run(pool);
+    bulk_transfer::sender sender(peer, input, offer, depth);
+    const auto result = co_await sender.run(pool);
     print_transport(transport);
     print_outcome(result,
-      "from reading the first byte to the receiver's confirmation that it has stored the last one");
+      offer.whole
+        ? "from memory to memory, average of 8 transfers"
+        : "from reading the first byte to the receiver's confirmation that it has stored the last "
+          "one");
+    if (offer.whole)
+    {
+      const auto others = bulk_transfer::compare(sender.content(), sender.measured_passes);
+      print_rate("plain TCP  ", result.bytes, others.by_tcp, "Asio's write and read over loopback");
+      print_rate("memcpy     ", result.bytes, others.by_memcpy, "one thread");
+      std::cout << "limit      " << bulk_transfer::limit_of(transport, result.bytes) << std::endl;
+    }
   }
   catch (...)
   {

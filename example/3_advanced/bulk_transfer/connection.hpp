@@ -93,22 +93,22 @@ public:
   }
 
   /// Returns the next frame, which must be of this kind.
-  template <class Letter>
-  asio::awaitable<Letter> expect(std::optional<std::chrono::seconds> time_limit)
+  template <class Frame>
+  asio::awaitable<Frame> expect(std::optional<std::chrono::seconds> time_limit)
   {
     std::optional<arrival> got;
     while (!got)
       got = co_await next(time_limit);
-    co_return expect<Letter>(*got);
+    co_return expect<Frame>(*got);
   }
 
-  template <class Letter>
-  static Letter expect(const arrival& got)
+  template <class Frame>
+  static Frame expect(const arrival& got)
   {
     throw_if_failure(got);
-    if (!got.content || !std::holds_alternative<Letter>(*got.content))
+    if (!got.content || !std::holds_alternative<Frame>(*got.content))
       throw protocol_error("a message arrived out of order");
-    return std::get<Letter>(*got.content);
+    return std::get<Frame>(*got.content);
   }
 
   static void throw_if_failure(const arrival& got)
@@ -130,18 +130,22 @@ public:
       [self = shared_from_this()](rdma::error_code ec, std::size_t) { self->fail(ec); });
   }
 
-  void write_chunk(
-    const rdma::const_buffer& local, const rdma::remote_buffer& slot, std::uint32_t number)
+  /// Writes a chunk. With a number, the receiver's program gets a message.
+  void write_chunk(const rdma::const_buffer& local, const rdma::remote_buffer& slot,
+    std::optional<std::uint32_t> number)
   {
-    peer_.async_write_with_immediate(local, slot, number,
-      [self = shared_from_this()](rdma::error_code ec, std::size_t)
-      {
-        self->fail(ec);
-        if (!ec)
-          ++self->written_;
-        self->acknowledged_ = true;
-        self->event_.cancel();
-      });
+    auto handler = [self = shared_from_this()](rdma::error_code ec, std::size_t)
+    {
+      self->fail(ec);
+      if (!ec)
+        ++self->written_;
+      self->acknowledged_ = true;
+      self->event_.cancel();
+    };
+    if (number)
+      peer_.async_write_with_immediate(local, slot, *number, std::move(handler));
+    else
+      peer_.async_write(local, slot, std::move(handler));
   }
 
   /// The number of chunks in the peer's memory.

@@ -42,6 +42,12 @@ inline std::string text_of_bytes(std::uint64_t bytes)
   return format("%.1f %s", value, units[unit]);
 }
 
+inline std::string text_of_time(seconds time)
+{
+  return time.count() < 0.1 ? format("%.3f ms", 1000 * time.count())
+                            : format("%.3f s", time.count());
+}
+
 inline std::string text_of_rate(std::uint64_t bytes, seconds time)
 {
   return time.count() > 0 ? format("%.2f GB/s", static_cast<double>(bytes) / time.count() / 1e9)

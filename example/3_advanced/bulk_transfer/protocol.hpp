@@ -27,7 +27,8 @@
 // The protocol between sender and receiver. Each frame is one message:
 //
 //   sender                            receiver
-//   offer: size, chunk, slots    -->
+//   offer: size, chunk, slots,
+//     whole                      -->
 //                                <--  ring: a handle for `slots` slots of `chunk` bytes each
 //   chunk i, written into slot
 //   i % slots, immediate i       -->
@@ -36,11 +37,14 @@
 //   digest: SHA-256 of the file  -->
 //                                <--  verdict: SHA-256 of the stored file, and if it is kept
 //
+// If there is a slot for each chunk (`whole`), the chunks are written without immediates, and the
+// receiver's program takes no part until the digest arrives.
+//
 // Either side may send `failure` instead, and then disconnects.
 
 namespace bulk_transfer {
 
-constexpr std::uint8_t protocol_version = 1;
+constexpr std::uint8_t protocol_version = 2;
 constexpr std::size_t frame_size_max = 512;
 constexpr std::uint32_t chunk_size_max = 256u << 20;
 constexpr std::uint32_t slots_max = 1024;
@@ -53,6 +57,7 @@ struct offer_frame
   std::uint64_t file_size = 0;
   std::uint32_t chunk_size = 0;
   std::uint32_t slots = 0;
+  bool whole = false;
 
   [[nodiscard]] std::uint64_t chunks() const
   {
@@ -118,6 +123,7 @@ inline std::vector<std::byte> encode(const frame& value)
         put_number(each.file_size);
         put_number(each.chunk_size);
         put_number(each.slots);
+        put_number(static_cast<std::uint8_t>(each.whole));
       }
       else if constexpr (std::is_same_v<type, ring_frame>)
         put(each.memory.encode());
@@ -205,9 +211,11 @@ inline frame decode(std::span<const std::byte> bytes)
     offer.file_size = reader.number<std::uint64_t>();
     offer.chunk_size = reader.number<std::uint32_t>();
     offer.slots = reader.number<std::uint32_t>();
+    offer.whole = reader.number<std::uint8_t>() != 0;
     if (offer.chunk_size == 0 || offer.chunk_size > chunk_size_max || offer.slots == 0
       || offer.slots > slots_max || offer.ring_size() > ring_size_max
-      || offer.file_size > static_cast<std::uint64_t>(INT64_MAX))
+      || offer.file_size > static_cast<std::uint64_t>(INT64_MAX)
+      || (offer.whole && offer.slots < offer.chunks()))
       throw protocol_error("its chunks are too large or too many");
     value = offer;
     break;

@@ -61,6 +61,34 @@ private:
       rdma::access::local_write | rdma::access::remote_write);
     co_await peer_->send(ring_frame{ring.remote()});
 
+    std::optional<digest_frame> theirs;
+    if (offer.whole)
+    {
+      theirs = co_await peer_->expect<digest_frame>(std::nullopt);
+      output.content().write(ring.bytes().first(static_cast<std::size_t>(offer.file_size)), 0);
+    }
+    else
+      result.transfer = co_await store_chunks(output.content(), offer, ring);
+
+    // Reads the file back, so that the checksum covers the stored data and not the memory.
+    const auto verification_start = clock::now();
+    result.checksum = co_await sha256_aside(pool, output.content(), offer.file_size);
+    if (!theirs)
+      theirs = co_await peer_->expect<digest_frame>(std::nullopt);
+    result.verification = clock::now() - verification_start;
+    const bool same = theirs->value == result.checksum;
+    if (same)
+      output.keep();
+    co_await peer_->send(verdict_frame{result.checksum, same});
+    if (!same)
+      throw std::runtime_error("the copy differs from the data that the sender read (SHA-256 here "
+        + text_of(result.checksum) + ", there " + text_of(theirs->value) + "); it was removed");
+    co_return result;
+  }
+
+  asio::awaitable<seconds> store_chunks(
+    const file& output, const offer_frame& offer, const rdma::memory_region& ring)
+  {
     const auto start = clock::now();
     progress shown(offer.file_size, false);
     for (std::uint64_t chunk = 0; chunk < offer.chunks(); ++chunk)
@@ -71,26 +99,12 @@ private:
       if (got->chunk != static_cast<std::uint32_t>(chunk) || got->bytes != bytes)
         throw protocol_error("a chunk arrived out of order");
       const std::size_t offset = chunk % offer.slots * offer.chunk_size;
-      output.content().write(ring.bytes().subspan(offset, bytes), chunk * offer.chunk_size);
+      output.write(ring.bytes().subspan(offset, bytes), chunk * offer.chunk_size);
       peer_->free_slot();
       shown.update(chunk * offer.chunk_size + bytes);
     }
     shown.finish(offer.file_size);
-    result.transfer = clock::now() - start;
-
-    // Reads the file back, so that the checksum covers the stored data and not the memory.
-    const auto verification_start = clock::now();
-    result.checksum = co_await sha256_aside(pool, output.content(), offer.file_size);
-    const digest theirs = (co_await peer_->expect<digest_frame>(std::nullopt)).value;
-    result.verification = clock::now() - verification_start;
-    const bool same = theirs == result.checksum;
-    if (same)
-      output.keep();
-    co_await peer_->send(verdict_frame{result.checksum, same});
-    if (!same)
-      throw std::runtime_error("the copy differs from the data that the sender read (SHA-256 here "
-        + text_of(result.checksum) + ", there " + text_of(theirs) + "); it was removed");
-    co_return result;
+    co_return clock::now() - start;
   }
 
   // Sends the reason to the sender's user, if the sender is still connected.
