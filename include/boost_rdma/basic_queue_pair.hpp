@@ -30,6 +30,7 @@
 
 #include <concepts>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -120,7 +121,7 @@ class basic_agent;
  * @par
  * Windows and batches:
  * @li error::not_exposed: the memory of a window lacks access::window_bind, or is plain memory.
- * @li error::bad_batch: the batch is empty or too large.
+ * @li error::bad_batch: the batch is empty.
  * @li error::not_registered: a batch contains plain memory.
  *
  * @par After fork()
@@ -880,25 +881,48 @@ public:
   /**
    * @pre Connected; error::not_connected before that.
    *
-   * @param operations Must neither change nor go until the handler is called. error::bad_batch when
-   * it is empty or larger than options().send_depth; error::not_registered for plain memory.
+   * @param operations The batch. It must exist until the operation starts: with a handler or
+   * asio::use_future that is before this function returns, with asio::deferred and
+   * asio::use_awaitable when the result is called or awaited. After that it may be changed or
+   * destroyed. The memory of its buffers must exist until the handler is called. A batch larger
+   * than options().send_depth is posted in parts, without other operations between them.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
    * The number of bytes moved by all operations: all, or none as far as this side knows.
    *
+   * @par Errors
+   * In addition to the errors of the class:
+   * @li error::bad_batch: the batch is empty.
+   * @li error::not_registered: a buffer is plain memory.
+   * @li The first error of an operation in the batch.
+   *
    * @par Per-operation cancellation
-   * terminal, partial and total while it waits for its turn; terminal once the device has it, which
-   * takes the queue pair to the error state.
+   * terminal, partial and total before the first part is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
   auto async_submit(const batch& operations,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return initiate<CompletionToken, detail::bytes_result, void(error_code, std::size_t)>(
-      token, {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
+    return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+      detail::initiate_batch<executor_type>(core_.get(), executor_), token, std::cref(operations));
+  }
+
+  /// Submits a temporary batch, or one that is moved from, as above.
+  /**
+   * @param operations The operation owns the batch until it starts, with every kind of token.
+   * @param token As above.
+   */
+  template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_submit(batch&& operations,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
+      detail::initiate_batch<executor_type>(core_.get(), executor_), token, std::move(operations));
   }
 
   /// Returns the handle that manages memory on the peer's host. Requires <boost_rdma/agent.hpp>.

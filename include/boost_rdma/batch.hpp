@@ -12,22 +12,29 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace rdma {
 
 /// Operations to submit together: one doorbell, one completion (basic_queue_pair::async_submit).
 /**
- * They are carried out in order. Only the last one is signalled (IBV_SEND_SIGNALED,
- * ibv_post_send(3)); when one fails, the batch completes with its error and the queue pair is in
- * the error state, as after any failed operation. What is wrong with an operation before that is
- * found when the batch is submitted, not when it is added.
+ * The device carries them out in order. Only the last one is signalled (IBV_SEND_SIGNALED,
+ * ibv_post_send(3)). When one fails, the batch completes with its error, and the queue pair is in
+ * the error state, as after any failed operation. async_submit() checks the operations; adding them
+ * here does not.
  *
  * Its buffers are registered ones: plain memory is refused with error::not_registered. Each
- * function takes what the queue pair's async_ function of that name takes, and returns *this.
+ * function takes the arguments of the queue pair's async_ function of that name, and returns the
+ * batch: by reference, or by value when it is called on a temporary.
  *
- * The batch may be submitted many times; it must neither change nor go while it is outstanding.
- * Like a single operation, a submitted batch keeps the registrations of its buffers.
+ * @code
+ * peer.async_submit(rdma::batch().write(records, there).send(notice), handler);
+ * @endcode
+ *
+ * A submitted batch may be changed, submitted again or destroyed: async_submit() has posted its
+ * operations, or copied them if the send queue has no room. Like a single operation it keeps the
+ * registrations of its buffers.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -37,42 +44,73 @@ class batch
 public:
   /// Adds a send (IBV_WR_SEND).
   template <const_buffer_sequence Buffers>
-  batch& send(const Buffers& buffers)
+  batch& send(const Buffers& buffers) &
   {
     return add({.kind = detail::request_kind::send}, buffers);
+  }
+  /// Adds a send to a temporary.
+  template <const_buffer_sequence Buffers>
+  batch send(const Buffers& buffers) &&
+  {
+    return std::move(send(buffers));
   }
 
   /// Adds a send with immediate data (IBV_WR_SEND_WITH_IMM).
   template <const_buffer_sequence Buffers>
-  batch& send_with_immediate(const Buffers& buffers, std::uint32_t immediate)
+  batch& send_with_immediate(const Buffers& buffers, std::uint32_t immediate) &
   {
     return add(
       {.kind = detail::request_kind::send_with_immediate, .immediate = immediate}, buffers);
   }
+  /// Adds a send with immediate data to a temporary.
+  template <const_buffer_sequence Buffers>
+  batch send_with_immediate(const Buffers& buffers, std::uint32_t immediate) &&
+  {
+    return std::move(send_with_immediate(buffers, immediate));
+  }
 
   /// Adds a write to the peer's memory (IBV_WR_RDMA_WRITE).
   template <const_buffer_sequence Buffers>
-  batch& write(const Buffers& buffers, const remote_buffer& remote)
+  batch& write(const Buffers& buffers, const remote_buffer& remote) &
   {
     return add({.kind = detail::request_kind::write, .remote = remote}, buffers);
+  }
+  /// Adds a write to a temporary.
+  template <const_buffer_sequence Buffers>
+  batch write(const Buffers& buffers, const remote_buffer& remote) &&
+  {
+    return std::move(write(buffers, remote));
   }
 
   /// Adds a write that also consumes a receive of the peer's (IBV_WR_RDMA_WRITE_WITH_IMM).
   template <const_buffer_sequence Buffers>
   batch& write_with_immediate(
-    const Buffers& buffers, const remote_buffer& remote, std::uint32_t immediate)
+    const Buffers& buffers, const remote_buffer& remote, std::uint32_t immediate) &
   {
     return add({.kind = detail::request_kind::write_with_immediate,
                  .immediate = immediate,
                  .remote = remote},
       buffers);
   }
+  /// Adds a write with immediate data to a temporary.
+  template <const_buffer_sequence Buffers>
+  batch write_with_immediate(
+    const Buffers& buffers, const remote_buffer& remote, std::uint32_t immediate) &&
+  {
+    return std::move(write_with_immediate(buffers, remote, immediate));
+  }
 
   /// Adds a read from the peer's memory (IBV_WR_RDMA_READ).
   template <mutable_buffer_sequence Buffers>
-  batch& read(const Buffers& buffers, const remote_buffer& remote)
+  batch& read(const Buffers& buffers, const remote_buffer& remote) &
   {
     return add({.kind = detail::request_kind::read, .remote = remote}, buffers);
+  }
+  /// Adds a read to a temporary.
+  template <mutable_buffer_sequence Buffers>
+  batch read(const Buffers& buffers, const remote_buffer& remote) &&
+  {
+    return std::move(read(buffers, remote));
   }
 
   /// The number of operations.

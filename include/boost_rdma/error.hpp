@@ -50,7 +50,7 @@ enum class error
   misaligned_atomic,
   /// A queue depth is beyond the device's limit, or there are too many outstanding operations.
   queue_too_deep,
-  /// A batch of no operations, or of more than the send queue can hold at once.
+  /// A batch without operations.
   bad_batch,
   /// The region was registered without rights for peers.
   not_exposed,

@@ -11,6 +11,8 @@
 #include "completion/shared_receive_core.hpp"
 #include "resource/window_impl.hpp"
 
+#include <algorithm>
+
 // What becomes of what a queue pair has posted.
 
 namespace rdma::detail {
@@ -78,17 +80,23 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
   if (op == nullptr || op->generation() != name.generation
     || op->stage() != operation::state::posted || wc.qp_num != number_)
     return nullptr;
+  // The parts of a batch complete in order, and all but its last one are of the same size.
+  const std::uint32_t freed = last ? std::min(op->part, op->credits) : 0;
+  posted(op->what.kind) -= freed;
+  op->credits -= freed;
   if (wc.status == IBV_WC_SUCCESS)
   {
     if (lifecycle_ == lifecycle::open && guard_ && device_->is_iwarp())
       enter_connected(); // the connection manager's word is on its way
-    fill_success(op, wc);
+    if (op->credits == 0 && op->unposted == 0)
+      fill_success(op, wc);
   }
   else if (wc.status == IBV_WC_WR_FLUSH_ERR && reason_is_to_come())
   {
-    if (last)
+    if (last && op->credits == 0)
     {
-      posted(op->what.kind) -= op->credits;
+      if (partial_ == op)
+        partial_ = nullptr;
       op->stage(operation::state::flushed);
       flushed_.push_back(op);
     }
@@ -106,17 +114,23 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
   }
   if (!last)
     return nullptr; // one of a batch failed; the buffers are free when the last has been flushed
-  if (is_atomic(op->what.kind))
-    cells_.push_back(op->cell);
-  op->stage(operation::state::done);
-  posted(op->what.kind) -= op->credits;
+  if (partial_ == op && op->result.ec)
+    partial_ = nullptr; // what is not posted yet never will be
+  const bool ended = op->credits == 0 && partial_ != op;
+  const request_kind kind = op->what.kind;
+  if (ended)
+  {
+    if (is_atomic(kind))
+      cells_.push_back(op->cell);
+    op->stage(operation::state::done);
+  }
   if (reason_)
-    withdraw_in_turn();
+    withdraw_in_turn(); // which ends op, if nothing but its unposted part is left of it
   else
-    post_waiting(waiting(op->what.kind));
+    post_waiting(kind);
   if (refused_sends_)
     tell_if_finished();
-  return op;
+  return ended ? op : nullptr;
 }
 
 // iWARP devices flush by themselves when the connection ends, before the connection manager says

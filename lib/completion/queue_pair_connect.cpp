@@ -158,7 +158,7 @@ endpoint_description queue_pair_core::offer(
 void queue_pair_core::stay()
 {
   if (std::exchange(holds_receives_, false))
-    post_waiting(waiting_receives_);
+    post_waiting(request_kind::receive);
 }
 
 // The mutex is held.

@@ -7,9 +7,9 @@
 
 #include "boost_rdma/detail/queue_pair_core.hpp"
 
+#include "completion/batch_requests.hpp"
 #include "completion/completion_service.hpp"
 #include "completion/queue_pair_endings.hpp"
-#include "completion/queue_pair_scratch.hpp"
 #include "completion/shared_receive_core.hpp"
 
 #include <boost/asio/error.hpp>
@@ -96,7 +96,7 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor,
   , device_(&device)
   , device_index_(device.index())
   , receives_(options.receives)
-  , scratch_(std::make_unique<scratch>())
+  , scratch_(std::make_unique<batch_requests>())
   , flush_timer_(executor)
 {
 }
@@ -284,7 +284,11 @@ void queue_pair_core::withdraw(operation_list& list, const error_code& ec)
 void queue_pair_core::withdraw_in_turn()
 {
   if (sends_posted_ == 0)
+  {
+    if (operation* op = std::exchange(partial_, nullptr))
+      finish(op, op->result.ec ? op->result.ec : reason_);
     withdraw(waiting_sends_, reason_);
+  }
   if (receives_posted_ == 0)
     withdraw(waiting_receives_, reason_);
 }
@@ -427,6 +431,7 @@ void queue_pair_core::end_posted(const error_code& reason)
   }
   note_end(reason);
   finish_flushed(reason);
+  partial_ = nullptr; // is posted, too
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage() == operation::state::posted)
       finish(op, op->result.ec ? op->result.ec : reason);
@@ -544,6 +549,7 @@ void queue_pair_core::stop() noexcept
   std::lock_guard lock(mutex_);
   lifecycle_ = lifecycle::abandoned;
   guard_slots(true);
+  partial_ = nullptr;
   destroy_native();
 }
 

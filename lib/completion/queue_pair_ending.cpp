@@ -126,7 +126,7 @@ void queue_pair_core::peer_finished()
 void queue_pair_core::tell_if_finished()
 {
   if (!refused_sends_ || told_finished_ || error_state_ || lifecycle_ != lifecycle::connected
-    || sends_posted_ != 0 || !waiting_sends_.empty())
+    || sends_posted_ != 0 || partial_ != nullptr || !waiting_sends_.empty())
     return;
   told_finished_ = true;
   guard_->finish();
@@ -163,6 +163,7 @@ void queue_pair_core::end_in_child() noexcept
 {
   work_source::end_in_child();
   const std::lock_guard lock(mutex_);
+  partial_ = nullptr; // has ended like all that is posted
   note_end(error::forked);
 }
 

@@ -39,7 +39,8 @@ void queue_pair_core::confirm(confirmation_handler done)
   op->what = {};
   op->what.kind = request_kind::write; // of no bytes, which needs no memory and no key there
                                        // (IBA 9.7.4.1.2, C9-88)
-  op->credits = 1;
+  op->credits = 0;
+  op->part = op->unposted = 1;
   op->sge_count = 0;
   op->bytes = 0;
   std::unique_lock lock(mutex_);

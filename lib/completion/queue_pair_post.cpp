@@ -7,8 +7,8 @@
 
 #include "boost_rdma/batch.hpp"
 #include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/batch_requests.hpp"
 #include "completion/completion_queue_impl.hpp"
-#include "completion/queue_pair_scratch.hpp"
 #include "completion/request_kinds.hpp"
 #include "completion/shared_receive_core.hpp"
 #include "completion/user_buffers.hpp"
@@ -17,7 +17,10 @@
 #include <boost/asio/error.hpp>
 #include <boost/endian/conversion.hpp>
 
+#include <algorithm>
 #include <cerrno>
+#include <memory>
+#include <new>
 
 // What a queue pair posts. queue_pair_completions.cpp: what becomes of it.
 
@@ -109,7 +112,7 @@ void queue_pair_core::refuse(const char* operation, const error_code& ec, std::s
 bool queue_pair_core::admit_batch(operation* op, error_code& ec)
 {
   const batch& all = *op->what.batch;
-  if (all.empty() || all.size() > options_.send_depth)
+  if (all.empty())
     ec = error::bad_batch;
   op->bytes = 0;
   for (const batch::entry& each : all.entries())
@@ -144,10 +147,20 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
   }
   if (ec)
     return false;
-  // All room that is needed, here, where the want of it is only this operation's: posting does not
-  // throw.
-  scratch_->requests.reserve(all.size());
-  scratch_->sges.reserve(all.buffers().size());
+  op->unposted = static_cast<std::uint32_t>(all.size());
+  if (all.size() <= options_.send_depth)
+    op->part = op->unposted;
+  else // two parts fit in the queue: the device has work while the next part is posted
+    op->part = std::max(options_.send_depth / 2, 1u);
+  // All memory that is needed is taken here, where its lack ends only this operation: posting does
+  // not throw.
+  if (op->part != op->unposted)
+    keep_requests(op);
+  else
+  {
+    scratch_->requests.reserve(all.size());
+    scratch_->sges.reserve(all.buffers().size());
+  }
   op->batch_registrations.reserve(all.buffers().size());
   registration* last = nullptr; // most batches are of pieces of one region
   for (const const_buffer& buffer : all.buffers())
@@ -157,14 +170,14 @@ bool queue_pair_core::admit_batch(operation* op, error_code& ec)
       last->retain();
       op->batch_registrations.push_back(last);
     }
-  op->credits = static_cast<std::uint32_t>(all.size());
   return true;
 }
 
 bool queue_pair_core::admit(operation* op, const user_buffers& buffers, error_code& ec)
 {
   const request_kind kind = op->what.kind;
-  op->credits = 1;
+  op->credits = 0;
+  op->part = op->unposted = 1;
   op->sge_count = 0;
   op->bytes = 0;
   switch (kind)
@@ -228,7 +241,8 @@ bool queue_pair_core::admit_plain(operation* op, const buffer_list& buffers)
     || (owner->read_only && receives_into(kind)) || buffer.size() > device_->port().max_msg_sz
     || (kind != request_kind::send && sends && !adopt_remote(op->what, buffer.size(), ec)))
     return false;
-  op->credits = 1;
+  op->credits = 0;
+  op->part = op->unposted = 1;
   op->sge_count = 1;
   op->bytes = buffer.size();
   op->registrations[0] = owner;
@@ -317,15 +331,38 @@ void queue_pair_core::start(operation* op)
 {
   int error = 0;
   if (waiting(op->what.kind).empty() && post(op, error))
+  {
+    if (partial_ == op)
+      post_rest();
     return;
+  }
+  if (error == 0 && op->what.kind == request_kind::batch)
+    try
+    {
+      keep_requests(op);
+    }
+    catch (const std::bad_alloc&)
+    {
+      error = ENOMEM;
+    }
   if (error != 0)
     finish(op, error_code(error, boost::system::system_category()));
   else
     wait(op);
 }
 
+// Makes a batch independent of the rdma::batch, which its user may destroy.
+void queue_pair_core::keep_requests(operation* op)
+{
+  if (!op->kept)
+    op->kept = std::make_unique<batch_requests>();
+  if (op->kept->requests.empty())
+    describe_batch(op, *op->kept);
+}
+
 void queue_pair_core::wait(operation* op)
 {
+  op->what.batch = nullptr;
   retain_buffers(op);
   op->stage(operation::state::waiting);
   waiting(op->what.kind).push_back(op);
@@ -346,23 +383,31 @@ std::uint32_t& queue_pair_core::posted(request_kind kind) noexcept
   return kind == request_kind::receive ? receives_posted_ : sends_posted_;
 }
 
-// Whether the device took it; if not, `error` says why, or is 0 when there is only no room yet.
+// Returns true if the device took it, or the next part of it; if not, `error` is the reason, or 0
+// when there is only no room yet.
 bool queue_pair_core::post(operation* op, int& error)
 {
   error = 0;
   const bool receive = op->what.kind == request_kind::receive;
+  const std::uint32_t count = std::min(op->part, op->unposted);
   std::uint32_t& taken = posted(op->what.kind);
-  if (taken + op->credits > (receive ? options_.receive_depth : options_.send_depth)
-    || (receive && holds_receives_))
+  if (taken + count > (receive ? options_.receive_depth : options_.send_depth)
+    || (receive ? holds_receives_ : partial_ != nullptr && partial_ != op))
     return false;
   if (receive)
     error = post_receive(op);
   else
-    error = op->what.kind == request_kind::batch ? post_batch(op) : post_single(op);
+    error = op->what.kind == request_kind::batch ? post_batch(op, count) : post_single(op);
   if (error == 0)
   {
     op->stage(operation::state::posted);
-    taken += op->credits;
+    taken += count;
+    op->credits += count;
+    op->unposted -= count;
+    if (op->unposted != 0 && !op->result.ec)
+      partial_ = op;
+    else if (partial_ == op)
+      partial_ = nullptr;
     return true;
   }
   // ENOMEM is the device's word for a full queue: it may count differently than we do.
@@ -420,30 +465,27 @@ int queue_pair_core::post_single(operation* op)
   return error;
 }
 
-int queue_pair_core::post_batch(operation* op)
+void queue_pair_core::describe_batch(const operation* op, batch_requests& into) const
 {
   const batch& all = *op->what.batch;
-  auto& requests = scratch_->requests;
-  auto& sges = scratch_->sges;
-  requests.clear();
-  requests.resize(all.size());
-  sges.clear(); // admit_batch() saw to the room, so that pointers into it stay
+  into.requests.clear();
+  into.requests.resize(all.size());
+  into.sges.clear();
+  into.sges.reserve(all.buffers().size()); // before pointers into it are taken
   for (std::size_t i = 0; i < all.size(); ++i)
   {
     const batch::entry& each = all.entries()[i];
-    ibv_send_wr& wr = requests[i];
-    const bool last = i + 1 == all.size();
-    wr.wr_id = work_request_id(op, last);
-    wr.next = last ? nullptr : &requests[i + 1];
-    wr.send_flags = last ? IBV_SEND_SIGNALED : 0;
-    wr.sg_list = sges.data() + sges.size();
+    ibv_send_wr& wr = into.requests[i];
+    wr.wr_id = work_request_id(op, false);
+    wr.next = &wr + 1; // post_batch() ends the list
+    wr.sg_list = into.sges.data() + into.sges.size();
     std::size_t bytes = 0;
     for (std::uint32_t k = 0; k < each.sge_count; ++k)
     {
       const const_buffer& buffer = all.buffers()[each.first_buffer + k];
       if (buffer.size() == 0)
         continue;
-      sges.push_back(
+      into.sges.push_back(
         {reinterpret_cast<std::uintptr_t>(buffer.data()), static_cast<std::uint32_t>(buffer.size()),
           buffer.registration()->local_keys[device_index_]});
       bytes += buffer.size();
@@ -453,20 +495,59 @@ int queue_pair_core::post_batch(operation* op)
     if (may_go_inline(each.what.kind) && bytes <= inline_max_.load(std::memory_order_relaxed))
       wr.send_flags |= IBV_SEND_INLINE;
   }
+}
+
+// Posts the next `count` work requests. Only the last one of them is signalled.
+int queue_pair_core::post_batch(operation* op, std::uint32_t count)
+{
+  const bool kept = op->kept && !op->kept->requests.empty();
+  if (!kept)
+    describe_batch(op, *scratch_);
+  auto& requests = (kept ? op->kept : scratch_)->requests;
+  ibv_send_wr* const first = requests.data() + (requests.size() - op->unposted);
+  ibv_send_wr& last = first[count - 1];
+  last.wr_id = work_request_id(op, true);
+  last.next = nullptr;
+  last.send_flags |= IBV_SEND_SIGNALED;
   ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(native_, requests.data(), &bad);
-  if (error == 0 || bad == requests.data())
+  const int error = ibv_post_send(native_, first, &bad);
+  if (error == 0 || bad == first)
     return error;
-  // Part of it is on its way, unsignalled: no completion would tell when the device is done with
-  // it. All was checked before, so that this is a device that contradicts itself: the queue pair
-  // ends, and the batch with it, when the queue pair has been destroyed.
+  // A part of it is on its way, unsignalled: no completion would report when the device is done
+  // with it. All was checked before, so that this is a device that contradicts itself: the queue
+  // pair ends, and the batch with it, when the queue pair has been destroyed.
   op->result.ec.assign(error, boost::system::system_category());
   terminate();
   return 0;
 }
 
-void queue_pair_core::post_waiting(operation_list& list)
+// Posts as much as there is room for of the batch that is posted in part. Returns true if nothing
+// of it is left, so that others may follow.
+bool queue_pair_core::post_rest()
 {
+  while (operation* op = partial_)
+  {
+    int error = 0;
+    if (native_ != nullptr && post(op, error))
+      continue;
+    if (error == 0)
+      return false;
+    // The device refuses what it was checked to take. The earlier parts have been carried out, as
+    // in a batch that fails: the queue pair ends.
+    partial_ = nullptr;
+    op->result.ec.assign(error, boost::system::system_category());
+    terminate();
+    if (op->credits == 0) // otherwise take_one() ends it
+      finish(op, op->result.ec);
+  }
+  return true;
+}
+
+void queue_pair_core::post_waiting(request_kind kind)
+{
+  if (kind != request_kind::receive && !post_rest())
+    return;
+  operation_list& list = waiting(kind);
   while (operation* op = list.front())
   {
     int error = 0;
@@ -475,6 +556,8 @@ void queue_pair_core::post_waiting(operation_list& list)
       // posted: the link fields are free only after it has left the list, which posting does not
       // touch
       list.erase(op);
+      if (kind != request_kind::receive && !post_rest())
+        return;
       continue;
     }
     if (error == 0)

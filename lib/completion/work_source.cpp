@@ -7,6 +7,7 @@
 
 #include "boost_rdma/detail/work_source.hpp"
 
+#include "completion/batch_requests.hpp"
 #include "completion/chunk_position.hpp"
 #include "completion/completion_queue_impl.hpp"
 #include "completion/request_kinds.hpp"
@@ -338,6 +339,8 @@ void work_source::drop_buffers(operation* op) noexcept
   for (registration* each : op->batch_registrations)
     each->release();
   op->batch_registrations.clear(); // its room stays for the next batch in this slot
+  if (op->kept)
+    op->kept->requests.clear();
 }
 
 void work_source::deliver(operation* op) noexcept

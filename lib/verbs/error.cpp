@@ -72,9 +72,7 @@ text describe(error value)
       "device::max_work_requests(), max_sge() and max_completions(). A queue pair can have "
       "at most 32768 outstanding operations."};
   case error::bad_batch:
-    return {"a batch that is empty or larger than the send queue",
-      "Split the batch, or raise "
-      "queue_pair_options::send_depth."};
+    return {"a batch without operations", "Add an operation to the batch before you submit it."};
   case error::not_exposed:
     return {"the memory is not exposed to remote access",
       "Register it with access::remote_read, "

@@ -19,18 +19,9 @@
 
 namespace test {
 
-/// A batch must exist until its handler was called or destroyed, so it is destroyed after the
-/// io_context.
-struct batch_holder
-{
-  rdma::batch batch;
-};
-
 /// The objects that the operations use. `QueuePair` is the type whose operations are started.
 template <class QueuePair>
-struct operation_fixture
-  : batch_holder
-  , basic_link<QueuePair>
+struct operation_fixture : basic_link<QueuePair>
 {
   explicit operation_fixture(
     const rdma::queue_pair_options& near_options = rdma::queue_pair_options())
@@ -40,6 +31,7 @@ struct operation_fixture
     , local(this->near_context.allocate(16))
     , remote(region.remote())
     , peer_buffer(this->far_context.allocate(64))
+    , send_depth(near_options.send_depth)
   {
     fill(local, "0123456789abcdef");
   }
@@ -57,6 +49,7 @@ struct operation_fixture
   rdma::registered_buffer local;
   rdma::remote_buffer remote;
   rdma::registered_buffer peer_buffer;
+  std::uint32_t send_depth;
   message_record received;
   bytes_record sent;
   rdma::shared_receive_queue_options shared_options;
@@ -66,6 +59,7 @@ struct operation_fixture
   std::optional<rdma::memory_region> peer_bindable;
   std::optional<rdma::memory_window> window;
   rdma::remote_buffer bound;
+  rdma::batch batch;
 };
 
 /// Defaults of all operations.
@@ -434,6 +428,34 @@ struct submit_operation : any_operation
     CHECK(text_of(f.own_region.first(8)) == "01234567");
     REQUIRE(run_until(f.io, [&] { return f.received.done(); }));
     CHECK(text_of(f.peer_buffer.first(8)) == "89abcdef");
+  }
+};
+
+/// A batch that the operation takes, and that is larger than the send queue.
+struct submit_in_parts_operation : any_operation
+{
+  using result = std::size_t;
+  template <class Fixture>
+  static void arrange(Fixture&)
+  {
+  }
+  template <class Fixture>
+  static void prepare(Fixture&)
+  {
+  }
+  template <class Fixture, class... Token>
+  static auto start(Fixture& f, Token&&... token)
+  {
+    rdma::batch batch;
+    for (std::uint32_t i = 0; i < 3 * f.send_depth; ++i)
+      batch.write(f.local.slice(i % 16, 1), f.remote.slice(i % 16, 1));
+    return f.near.async_submit(std::move(batch), std::forward<Token>(token)...);
+  }
+  template <class Fixture>
+  static void check(Fixture& f, std::size_t n)
+  {
+    CHECK(n == 3 * f.send_depth);
+    CHECK(text_of(f.region.first(16)) == "0123456789abcdef");
   }
 };
 

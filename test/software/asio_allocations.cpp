@@ -405,6 +405,15 @@ TEST_CASE("operations that wait for a free slot allocate nothing in steady state
   bool failed = false;
   rdma::registered_buffer mine = l.near_context.allocate(64);
   rdma::registered_buffer theirs = l.far_context.allocate(64);
+  rdma::memory_region target(l.far_context, 64, exposed);
+  rdma::batch three;
+  rdma::batch nine; // in parts
+  for (std::size_t i = 0; i < 9; ++i)
+  {
+    nine.write(mine.first(8), target.remote());
+    if (i < 3)
+      three.write(mine.first(8), target.remote());
+  }
   std::function<void()> start = [&]
   {
     auto ended = [&](error_code ec, std::size_t)
@@ -417,11 +426,23 @@ TEST_CASE("operations that wait for a free slot allocate nothing in steady state
       if (--pending == 0 && rounds.next())
         start();
     };
-    pending = 64;
+    // Every slot of the near side has made room for the larger batch after the first rounds.
+    if (rounds.rounds == 0)
+    {
+      pending = 48;
+      for (int i = 0; i < 48; ++i)
+        l.near.async_submit(nine, ended);
+      return;
+    }
+    pending = 80;
     for (int i = 0; i < 32; ++i)
     {
       l.far.async_receive(theirs, ended);
       l.near.async_send(mine, ended);
+      if (i % 4 != 0)
+        continue;
+      l.near.async_submit(three, ended);
+      l.near.async_submit(nine, ended);
     }
   };
   start();

@@ -287,6 +287,7 @@ void for_every_operation_of_a_queue_pair(Body body)
   in_section<write_operation>("write", body);
   in_section<read_operation>("read", body);
   in_section<submit_operation>("submit", body);
+  in_section<submit_in_parts_operation>("submit in parts", body);
   with_write_with_immediate(body);
   with_atomics(body);
   with_memory_windows(body);

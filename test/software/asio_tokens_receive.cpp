@@ -22,6 +22,11 @@ TEST_CASE("async_submit accepts every kind of token")
   test::with_every_token<test::submit_operation>();
 }
 
+TEST_CASE("async_submit of a batch larger than send_depth accepts every kind of token")
+{
+  test::with_every_token<test::submit_in_parts_operation>();
+}
+
 TEST_CASE("async_receive_message of a shared receive queue accepts every kind of token")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);

@@ -312,6 +312,32 @@ private:
   IoExecutor executor_;
 };
 
+// The initiation of a batch. A token that starts later keeps the batch if the user gave it away,
+// and a std::reference_wrapper otherwise.
+template <class IoExecutor>
+class initiate_batch
+{
+public:
+  using executor_type = IoExecutor;
+
+  initiate_batch(work_source* source, const IoExecutor& executor)
+    : operation_(source, executor)
+  {
+  }
+
+  executor_type get_executor() const noexcept { return operation_.get_executor(); }
+
+  template <class H>
+  void operator()(H&& handler, const rdma::batch& operations) const
+  {
+    operation_(
+      std::forward<H>(handler), {.kind = request_kind::batch, .batch = &operations}, no_data);
+  }
+
+private:
+  initiate_operation<bytes_result, IoExecutor> operation_;
+};
+
 } // namespace rdma::detail
 
 #endif // BOOST_RDMA_DETAIL_INITIATE_HPP

@@ -32,6 +32,7 @@ class batch;
 namespace rdma::detail {
 
 class work_source;
+struct batch_requests;
 struct window_impl;
 
 enum class request_kind : std::uint8_t
@@ -58,7 +59,7 @@ struct request
   remote_buffer remote{};
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
-  const rdma::batch* batch = nullptr;
+  const rdma::batch* batch = nullptr; // until the initiating function returns
   std::shared_ptr<window_impl> window{};
   access window_rights = access::local_read;
 };
@@ -192,7 +193,9 @@ struct operation
   void** origins = nullptr;               // destination of an SGE's bytes after completion, or null
   std::size_t bytes = 0;
   std::uint32_t index = 0;
-  std::uint32_t credits = 0; // number of its work requests in the queue
+  std::uint32_t credits = 0;  // number of its work requests in the queue
+  std::uint32_t unposted = 1; // number of its work requests that the device does not have yet
+  std::uint32_t part = 1;     // number of work requests that are posted together
   std::uint16_t sge_count = 0;
   std::uint16_t cell = 0; // atomics: index of the result buffer in the queue pair's slab_
   bool retains = false;   // true if `registrations` hold references
@@ -200,6 +203,7 @@ struct operation
   bool at_once = false;   // true for the library's handlers, which need not wait for other handlers
   // Holds references. The batch itself may be destroyed before the end.
   std::vector<registration*> batch_registrations;
+  std::unique_ptr<batch_requests> kept; // of a batch that waits or is posted in parts; may be null
   std::atomic<std::uint16_t> next_vacant{0}; // see work_source::claim()
   alignas(std::max_align_t) std::byte storage[storage_size];
 

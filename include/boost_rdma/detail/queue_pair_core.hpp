@@ -253,6 +253,8 @@ private:
   bool adopt_remote(const request& what, std::size_t bytes, error_code& ec) const;
   void start(operation* op);
   void wait(operation* op);
+  void keep_requests(operation* op);
+  void describe_batch(const operation* op, batch_requests& into) const;
   [[nodiscard]] operation_list& waiting(request_kind kind) noexcept;
   [[nodiscard]] std::uint32_t& posted(request_kind kind) noexcept; // work requests
   operation* take_one(const ibv_wc& wc);
@@ -260,8 +262,9 @@ private:
   bool post(operation* op, int& error);
   int post_receive(operation* op);
   int post_single(operation* op);
-  int post_batch(operation* op);
-  void post_waiting(operation_list& list);
+  int post_batch(operation* op, std::uint32_t count);
+  bool post_rest();
+  void post_waiting(request_kind kind);
   bool to_error_state();
   void withdraw(operation_list& list, const error_code& ec);
   void withdraw_in_turn();
@@ -326,6 +329,7 @@ private:
   std::uint32_t sends_posted_ = 0; // credits in use
   std::uint32_t receives_posted_ = 0;
   operation_list waiting_sends_;
+  operation* partial_ = nullptr; // a batch whose next part waits for room, before waiting_sends_
   operation_list waiting_receives_;
   operation_list flushed_; // they complete when the reason is known
 
@@ -333,8 +337,7 @@ private:
   registered_buffer slab_;
   std::vector<std::uint16_t> cells_;
 
-  struct scratch;
-  std::unique_ptr<scratch> scratch_; // for building batches
+  std::unique_ptr<batch_requests> scratch_; // of a batch that is posted at once
 
   boost::asio::steady_timer flush_timer_;
   bool flush_timer_runs_ = false;

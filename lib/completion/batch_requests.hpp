@@ -5,18 +5,18 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_SCRATCH_HPP
-#define BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_SCRATCH_HPP
+#ifndef BOOST_RDMA_LIB_COMPLETION_BATCH_REQUESTS_HPP
+#define BOOST_RDMA_LIB_COMPLETION_BATCH_REQUESTS_HPP
 
-#include "boost_rdma/detail/queue_pair_core.hpp"
 #include "verbs/api.hpp"
 
 #include <vector>
 
 namespace rdma::detail {
 
-// Room to build the work requests of a batch in, kept from one batch to the next.
-struct queue_pair_core::scratch
+// The work requests of a batch, in the form that ibv_post_send(3) takes. The vectors keep their
+// room from one batch to the next.
+struct batch_requests
 {
   std::vector<ibv_send_wr> requests;
   std::vector<ibv_sge> sges;
@@ -24,4 +24,4 @@ struct queue_pair_core::scratch
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_SCRATCH_HPP
+#endif // BOOST_RDMA_LIB_COMPLETION_BATCH_REQUESTS_HPP
