@@ -316,20 +316,22 @@ void queue_pair_core::enter(lifecycle next, const error_code& reason)
     start_flush_timer();
 }
 
-void queue_pair_core::disconnect(const error_code& reason, const std::string& why)
+void queue_pair_core::disconnect(
+  const error_code& reason, const std::string& why, const std::string& operation)
 {
   std::lock_guard lock(mutex_);
   if (!is_alive())
     return;
   if (lifecycle_ == lifecycle::unconfirmed)
     first_failure_ = {}; // the message's that was to confirm the path: nobody asked for it
-  if (!first_failure_.code && refusal_.code == reason && why.empty())
-    first_failure_ = refusal_; // which is why there is no connection
-  else if (!first_failure_.code)
+  if (!first_failure_.code)
   {
+    if (refusal_.code == reason && why.empty())
+      first_failure_ = refusal_; // the cause
+    else
+      first_failure_.reason = why;
     first_failure_.code = reason;
-    first_failure_.operation = "the connection";
-    first_failure_.reason = why;
+    first_failure_.operation = operation;
   }
   enter(lifecycle::broken, reason);
 }

@@ -37,13 +37,6 @@ using asio::ip::tcp;
 
 namespace {
 
-std::string host_field(const tcp::endpoint& peer)
-{
-  const std::string address = peer.address().to_string();
-  return (peer.address().is_v6() ? '[' + address + ']' : address) + ':'
-    + std::to_string(peer.port());
-}
-
 // A client's wishes, which outlive the initiating call.
 struct client_side
 {
@@ -63,7 +56,7 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
     co_return link.failure(ec);
   self.data = client.options.data;
   const std::string request =
-    text_of(make_upgrade_request(host_field(client.peer), client.options, self, ec));
+    text_of(make_upgrade_request(text_of(client.peer), client.options, self, ec));
   if (ec)
     co_return ec;
   control_stream_ref stream = link.reference();
@@ -84,10 +77,12 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
   if (ec)
   {
     const std::string_view reason = refusal_reason(answer.get());
-    log_line(spdlog::level::info, "cannot connect to {}:{}: {}: status {}, untrusted reason {}",
-      client.peer.address().to_string(), client.peer.port(), ec.message(),
-      answer.get().result_int(), untrusted(reason, untrusted_reason_size_max));
-    way.decline("the peer", "it says " + untrusted(reason, untrusted_reason_size_max));
+    log_line(spdlog::level::info, "cannot connect to {}: {}: status {}, untrusted reason {}",
+      text_of(client.peer), ec.message(), answer.get().result_int(),
+      untrusted(reason, untrusted_reason_size_max));
+    way.decline("the peer",
+      "HTTP status " + std::to_string(answer.get().result_int())
+        + (reason.empty() ? "" : ", " + untrusted(reason, untrusted_reason_size_max)));
     co_return ec;
   }
   client.core->set_peer_data(std::move(server.data));
@@ -117,7 +112,7 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
     {
       path way(link, client.core, link.stream().local_endpoint().address());
       ec = co_await introduce(client, way, times);
-      why = way.declined_text();
+      why = way.declined_text(ec);
     }
   }
   catch (const std::bad_alloc&)
@@ -135,7 +130,7 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
     link.establish(times);
   else
   {
-    client.core->disconnect(ec, why); // it connects once
+    client.core->disconnect(ec, why, "connecting to " + text_of(client.peer)); // it connects once
     link.stop(ec);
   }
   client.core.reset(); // from here on it is its user's

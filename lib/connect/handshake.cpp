@@ -76,7 +76,7 @@ authorisation ask(const std::function<authorisation(const upgrade_request_view&)
 refusal refusal_of(const error_code& ec, const path& way)
 {
   if (ec == error::no_common_transport)
-    return {http::status::conflict, "no transport in common: " + way.declined_text()};
+    return {http::status::conflict, "no transport in common: " + way.declined_text(ec)};
   return {http::status::service_unavailable, "cannot create a queue pair: " + ec.message()};
 }
 
@@ -197,8 +197,11 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
       if (!ec)
         ec = co_await way.go_as_server();
       if (ec)
-        log_line(spdlog::level::info, "the handshake with {} failed: {}; {}", name_of(link),
-          link.failure(ec).message(), way.declined_text());
+      {
+        const std::string declined = way.declined_text(ec);
+        log_line(spdlog::level::info, "the handshake with {} failed: {}{}{}", name_of(link),
+          link.failure(ec).message(), declined.empty() ? "" : "; ", declined);
+      }
       else
         log_line(spdlog::level::debug, "{} connected: {}", name_of(link), made->transport().text());
       co_return link.failure(ec);

@@ -27,4 +27,11 @@ std::string untrusted(std::string_view text, std::size_t size_max)
   return out;
 }
 
+std::string text_of(const boost::asio::ip::tcp::endpoint& endpoint)
+{
+  const std::string address = endpoint.address().to_string();
+  return (endpoint.address().is_v6() ? '[' + address + ']' : address) + ':'
+    + std::to_string(endpoint.port());
+}
+
 } // namespace rdma::detail

@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_LIB_CONNECT_LOG_HPP
 #define BOOST_RDMA_LIB_CONNECT_LOG_HPP
 
+#include <boost/asio/ip/tcp.hpp>
+
 #include <spdlog/spdlog.h>
 
 #include <cstddef>
@@ -33,6 +35,9 @@ void log_line(
 constexpr std::size_t untrusted_size_max = 80;
 constexpr std::size_t untrusted_reason_size_max = 240; // handshake_parameters::declined_size_max
 std::string untrusted(std::string_view text, std::size_t size_max = untrusted_size_max);
+
+// Returns "192.0.2.7:7471" or "[2001:db8::7]:7471".
+std::string text_of(const boost::asio::ip::tcp::endpoint& endpoint);
 
 } // namespace rdma::detail
 

@@ -30,7 +30,9 @@ constexpr char any_nic[] = "RDMA NIC";
 // Why the peer declined something, for declined_transport::reason.
 std::string words_of_peer(std::string_view reason)
 {
-  return "the peer says " + untrusted(reason, untrusted_reason_size_max);
+  if (reason.empty())
+    return "the peer reports no reason";
+  return "the peer reports " + untrusted(reason, untrusted_reason_size_max);
 }
 
 // Why a device could not be connected.
@@ -63,11 +65,13 @@ std::string path::name_of_device(wire by) const
   return std::string(name_of(by)) + " on " + core_->device().name();
 }
 
-std::string path::declined_text() const
+std::string path::declined_text(const error_code& ec) const
 {
   std::string result;
   for (const declined_transport& each : declined_)
-    result += (result.empty() ? "" : "; ") + each.transport + ": " + each.reason;
+    if (ec == error::no_common_transport || each.transport != any_nic
+      || each.reason != core_->why_no_nic())
+      result += (result.empty() ? "" : "; ") + each.transport + ": " + each.reason;
   return result;
 }
 

@@ -48,7 +48,9 @@ public:
   {
     return declined_;
   }
-  [[nodiscard]] std::string declined_text() const;
+
+  // The same as text, for an error. A host without a NIC explains only no_common_transport.
+  [[nodiscard]] std::string declined_text(const error_code& ec) const;
 
 private:
   void introduce(handshake_parameters& self) const;

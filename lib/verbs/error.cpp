@@ -382,6 +382,17 @@ std::string likely_cause(const error_code& ec)
            "registered for reading (register_buffer() of a const buffer). Files on some file "
            "systems cannot be "
            "registered.";
+  case ECONNREFUSED:
+    return "Nothing listens at that address and port. Start the server, or check the address, the "
+           "port and the firewall.";
+  case EADDRINUSE:
+    return "Another process listens on that port; `ss -ltnp` shows it. Stop that process, or "
+           "choose another port.";
+  case EADDRNOTAVAIL:
+    return "This host does not have that address; `ip address` lists its addresses.";
+  case EHOSTUNREACH:
+  case ENETUNREACH:
+    return "No route leads to that address. Check the address and `ip route`.";
   case EMFILE:
   case ENFILE:
     return "Too many open files. Raise the limit (ulimit -n).";

@@ -95,6 +95,25 @@ TEST_CASE("async_connect maps each answer of a server to its error")
   }
 }
 
+TEST_CASE("diagnose names the TCP endpoint and omits empty parts when a server refuses")
+{
+  plain_server server;
+  bad_server_client v;
+  v.connect(server.endpoint());
+  plain_peer peer = server.accept();
+  peer.read_header();
+  peer.send("HTTP/1.1 403 Forbidden\r\nUpgrade: boost-rdma/1\r\n\r\n");
+  REQUIRE(v.done());
+  REQUIRE(v.connected.ec == error::refused);
+  const std::string text = v.client->diagnose().text();
+  INFO(text);
+  CHECK(text.find("connecting to 127.0.0.1:" + std::to_string(server.endpoint().port()) + " failed")
+    == 0);
+  CHECK(text.find("HTTP status 403") != std::string::npos);
+  CHECK(text.find("\"\"") == std::string::npos);
+  CHECK(text.find("RDMA NIC") == std::string::npos);
+}
+
 TEST_CASE("async_connect fails with peer_lost when the server disconnects at any step")
 {
   bad_server_client probe;

@@ -92,6 +92,28 @@ TEST_CASE("a client connects to an acceptor and messages arrive in both directio
   CHECK(text_of(rdma::mutable_buffer(told).first(got.value())) == "the answer");
 }
 
+TEST_CASE("diagnose names the TCP endpoint and the remedy when nothing listens there")
+{
+  asio::io_context io;
+  rdma::context context = make_context();
+  tcp::acceptor vacated(io, loopback()); // a port that nobody else is given meanwhile
+  const tcp::endpoint nobody = vacated.local_endpoint();
+  tcp::socket bound(io, tcp::v4());
+  vacated.close();
+  bound.set_option(asio::socket_base::reuse_address(true));
+  bound.bind(nobody);
+  rdma::queue_pair client(io, context);
+  plain_record connected;
+  client.async_connect(nobody, connected.handler());
+  REQUIRE(run_until(io, [&] { return connected.done(); }));
+  CHECK(connected.ec == asio::error::connection_refused);
+  const std::string text = client.diagnose().text();
+  INFO(text);
+  CHECK(text.find("connecting to 127.0.0.1:" + std::to_string(nobody.port()) + " failed") == 0);
+  CHECK(text.find(connected.ec.message() + ". Nothing listens at that address and port.")
+    != std::string::npos);
+}
+
 TEST_CASE("operations end with peer_closed when the peer closes")
 {
   connect_fixture f;

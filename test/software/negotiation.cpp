@@ -323,7 +323,7 @@ TEST_CASE("a client with a NIC falls back to the software device when the server
     INFO(choice.text());
     CHECK(choice.wire == rdma::wire::shared_memory);
     CHECK(names(choice, "RDMA NIC", "the context was opened for the software device alone"));
-    CHECK(names(choice, "RoCE v1 on mlx5_0", "the peer says \"no such GID?\""));
+    CHECK(names(choice, "RoCE v1 on mlx5_0", "the peer reports \"no such GID?\""));
   }
   SECTION("or if its request contains both endpoints")
   {
@@ -397,7 +397,7 @@ TEST_CASE("both sides give up a path without traffic and neither handler reports
     REQUIRE(run_until(io, [&] { return connected.done(); }));
     CHECK(connected.ec == error::path_not_confirmed);
     CHECK(
-      client.diagnose().reason.find("the peer says \"the firewall\\x0a\"") != std::string::npos);
+      client.diagnose().reason.find("the peer reports \"the firewall\\x0a\"") != std::string::npos);
   }
   SECTION("the server detects it")
   {

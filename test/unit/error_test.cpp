@@ -73,6 +73,9 @@ TEST_CASE("likely_cause names the remedy for the errors that new users meet")
   CHECK(cause(EOPNOTSUPP).find("has_atomics()") != std::string::npos);
   CHECK(cause(EACCES).find("/dev/infiniband") != std::string::npos);
   CHECK(cause(EMFILE).find("ulimit -n") != std::string::npos);
+  CHECK(cause(ECONNREFUSED).find("Nothing listens at that address and port.") == 0);
+  CHECK(cause(EADDRINUSE).find("Another process listens on that port") == 0);
+  CHECK(cause(EADDRINUSE).find("ss -ltnp") != std::string::npos);
   CHECK(cause(ENOENT).empty());
   CHECK(rdma::likely_cause(rdma::error_code()).empty());
 }

@@ -153,8 +153,8 @@ TEST_CASE("waiting receives move to the software device in order when their queu
   INFO(choice.text());
   CHECK(choice.kind == rdma::device_kind::software);
   CHECK(choice.wire == rdma::wire::shared_memory);
-  CHECK(
-    names(choice, "RDMA NIC", "the peer says \"the queue pair was made for the software device\""));
+  CHECK(names(
+    choice, "RDMA NIC", "the peer reports \"the queue pair was made for the software device\""));
   CHECK(
     names(server.peer->transport(), "RDMA NIC", "the queue pair was made for the software device"));
   for (const bytes_record& each : received)
@@ -281,7 +281,7 @@ TEST_CASE("a client falls back when only the server's message does not get throu
   peer.send(rdma::detail::encode_frame(frame_type::unconfirmed, "a firewall"));
   const rdma::transport_choice choice = fall_back_as_server(io, client, connected, peer, own);
   INFO(choice.text());
-  CHECK(names(choice, "RoCE v2 on rxe0", "the peer says \"a firewall\""));
+  CHECK(names(choice, "RoCE v2 on rxe0", "the peer reports \"a firewall\""));
 }
 
 TEST_CASE(

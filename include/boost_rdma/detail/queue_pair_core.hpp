@@ -189,9 +189,30 @@ public:
   // Returns true if the device has sends, writes or other requests without a known result.
   [[nodiscard]] bool sends_in_flight() const;
 
+  // For watching the progress of the send queue.
+  struct send_progress
+  {
+    bool outstanding = false;    // the device has work requests
+    std::uint64_t completed = 0; // changes with each completion
+  };
+  [[nodiscard]] send_progress progress_of_sends() const;
+
+  // A send that waits for a receive of the peer's.
+  struct missing_receive
+  {
+    std::uint32_t number = 0;
+    std::uint32_t peer_number = 0;
+    bool certain = false; // the peer's device reported it; otherwise it is likely
+  };
+
+  // The answer when no send has completed for a while: a NIC does not report that it repeats a
+  // send, so there it is derived from the requests that are outstanding.
+  [[nodiscard]] std::optional<missing_receive> find_missing_receive() const;
+
   // The peer is gone: current and later operations end with `reason`. Only the first reason is
-  // used. `why` is for diagnose().
-  void disconnect(const error_code& reason, const std::string& why = std::string());
+  // used. `why` and `operation` are for diagnose().
+  void disconnect(const error_code& reason, const std::string& why = std::string(),
+    const std::string& operation = "the connection");
 
   // Called by the user: operations end with operation_aborted, later ones with error::closed.
   void close();

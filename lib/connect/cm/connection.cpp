@@ -444,12 +444,15 @@ void connection::succeed(const private_data& data)
 void connection::fail(const error_code& ec, const private_data& data)
 {
   const auto self = shared_from_this();
+  const std::string operation = stage_ == stage::accepting
+    ? "accepting " + peer_.address().to_string()
+    : "connecting to " + rdma::detail::text_of(peer_);
   stage_ = stage::ended;
   timer_.cancel();
   if (!answer_due_)
     id_.reset();
   if (const auto core = core_.lock())
-    core->disconnect(ec); // it connects once
+    core->disconnect(ec, {}, operation); // it connects once
   else
     release();
   if (const auto outcome = std::exchange(outcome_, nullptr))
