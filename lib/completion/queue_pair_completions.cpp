@@ -11,11 +11,18 @@
 #include "completion/shared_receive_core.hpp"
 #include "resource/window_impl.hpp"
 
+#include "verbs/software/software.hpp"
+
 #include <algorithm>
 
 // What becomes of what a queue pair has posted.
 
 namespace rdma::detail {
+namespace {
+
+constexpr std::uint8_t rnr_retry_for_ever = 7; // IBA 9.7.5.2.8
+
+} // namespace
 
 void queue_pair_core::note_failure(const operation* op, const ibv_wc& wc)
 {
@@ -84,6 +91,8 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
   const std::uint32_t freed = last ? std::min(op->part, op->credits) : 0;
   posted(op->what.kind) -= freed;
   op->credits -= freed;
+  if (op->what.kind != request_kind::receive)
+    ++sends_completed_;
   if (wc.status == IBV_WC_SUCCESS)
   {
     if (lifecycle_ == lifecycle::open && guard_ && device_->is_iwarp())
@@ -131,6 +140,31 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
   if (refused_sends_)
     tell_if_finished();
   return ended ? op : nullptr;
+}
+
+queue_pair_core::send_progress queue_pair_core::progress_of_sends() const
+{
+  const std::lock_guard lock(mutex_);
+  return {sends_posted_ != 0, sends_completed_};
+}
+
+std::optional<queue_pair_core::missing_receive> queue_pair_core::find_missing_receive() const
+{
+  const std::lock_guard lock(mutex_);
+  if (lifecycle_ != lifecycle::connected || error_state_ || native_ == nullptr)
+    return std::nullopt;
+  missing_receive result{number_, remote_.queue_pair_number, false};
+  if (device_->kind() == device_kind::software)
+  {
+    result.certain = software::receiver_not_ready(native_);
+    return result.certain ? std::optional(result) : std::nullopt;
+  }
+  if (options_.rnr_retry_count != rnr_retry_for_ever)
+    return std::nullopt; // it fails by itself
+  for (std::uint32_t i = 0; const operation* op = slot(i); ++i)
+    if (op->stage() == operation::state::posted && may_take_receive(op->what.kind))
+      return result;
+  return std::nullopt;
 }
 
 // iWARP devices flush by themselves when the connection ends, before the connection manager says

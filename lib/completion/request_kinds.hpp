@@ -36,6 +36,14 @@ inline access remote_right(request_kind kind) noexcept
   return kind == request_kind::read ? access::remote_read : access::remote_write;
 }
 
+// The peer may need a receive for it. A batch may contain a send.
+inline bool may_take_receive(request_kind kind) noexcept
+{
+  return kind == request_kind::send || kind == request_kind::send_with_immediate
+    || kind == request_kind::send_with_invalidate || kind == request_kind::write_with_immediate
+    || kind == request_kind::batch;
+}
+
 // The device writes to the local buffers.
 inline bool receives_into(request_kind kind) noexcept
 {

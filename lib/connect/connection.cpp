@@ -35,6 +35,9 @@ constexpr std::chrono::seconds linger_time_max{1};
 
 constexpr std::chrono::milliseconds heartbeat_interval_least{10};
 
+// How long a send waits for a receive at the peer before a line in the log.
+constexpr std::chrono::seconds missing_receive_time{1};
+
 class control_guard final : public connection_guard
 {
 public:
@@ -146,7 +149,10 @@ void connection::beat()
       send(frame_type::heartbeat);
     said_ = now; // what is still to be written says it as well, to a peer that reads
   }
+  look_at_sends(now);
   due_ = clock::time_point::max();
+  if (sends_.outstanding && !sends_.reported)
+    due_ = now + missing_receive_time;
   if (listens)
     due_ = std::min(due_, heard_ + times_.limit);
   if (speaks)
@@ -158,6 +164,34 @@ void connection::beat()
       if (const auto self = link.lock(); self && !ec)
         self->beat();
     });
+}
+
+// Warns once if no send completes because the peer has no receive posted: with the default
+// rnr_retry_count such a send waits without limit and without an error.
+void connection::look_at_sends(clock::time_point now)
+{
+  const auto held = core();
+  if (!held)
+    return;
+  const queue_pair_core::send_progress progress = held->progress_of_sends();
+  if (!sends_.outstanding || !progress.outstanding || progress.completed != sends_.completed)
+  {
+    sends_ = {progress.outstanding, false, progress.completed, now};
+    return;
+  }
+  if (sends_.reported || now - sends_.since < missing_receive_time)
+    return;
+  const auto missing = held->find_missing_receive();
+  if (!missing)
+    return;
+  sends_.reported = true;
+  log_line(spdlog::level::warn,
+    "queue pair {}: a send has waited for {} s. The peer's queue pair {} {} no receive posted. "
+    "Post "
+    "receives at the peer before this side sends, or set queue_pair_options::rnr_retry_count "
+    "below 7 to make such a send fail",
+    missing->number, std::chrono::duration_cast<std::chrono::seconds>(now - sends_.since).count(),
+    missing->peer_number, missing->certain ? "has" : "probably has");
 }
 
 void connection::send(frame_type type, std::string_view payload)

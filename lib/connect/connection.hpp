@@ -182,6 +182,7 @@ private:
   boost::asio::awaitable<void> let_sends_finish();
   boost::asio::awaitable<void> linger();
   void beat();
+  void look_at_sends(clock::time_point now);
   void write_rest(std::size_t written);
   void send_close();
   void finish();
@@ -207,6 +208,15 @@ private:
   clock::time_point said_;  // when it was told something last
   clock::time_point due_;   // when beat() was to run
   bool probed_ = false; // who reads the stream for us is not busy, and nothing has been heard since
+  // The send queue at the last beat(), for a warning when the peer has no receive for a send.
+  struct
+  {
+    bool outstanding = false;
+    bool reported = false;
+    std::uint64_t completed = 0;
+    clock::time_point since;
+  } sends_;
+
   bool finished_ = false; // this side has sent frame_type::finished
   bool peer_finished_ = false;
   bool lingers_ = false; // all is said; waits for the peer to read it

@@ -347,7 +347,8 @@ private:
   std::optional<std::pair<agent_channel_event, std::string>> agent_channel_event_;
   std::optional<boost::asio::ip::address> described_by_; // argument of describe_self()
 
-  std::uint32_t sends_posted_ = 0; // credits in use
+  std::uint32_t sends_posted_ = 0;    // credits in use
+  std::uint64_t sends_completed_ = 0; // operations or parts of them
   std::uint32_t receives_posted_ = 0;
   operation_list waiting_sends_;
   operation* partial_ = nullptr; // a batch whose next part waits for room, before waiting_sends_

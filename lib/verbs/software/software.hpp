@@ -69,6 +69,10 @@ const char* wire_name(const ibv_qp* qp);
 /// Why that is not "local", for people; empty when it is.
 const char* why_not_local(const ibv_qp* qp);
 
+/// Returns true if the peer had no receive posted for the oldest send (RNR, IBA 9.7.5.2.8) and has
+/// taken nothing since.
+bool receiver_not_ready(const ibv_qp* qp);
+
 } // namespace rdma::software
 
 #endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_SOFTWARE_HPP

@@ -69,6 +69,7 @@ struct queue_pair final
 
   const char* wire_name() const noexcept { return link.wire_name(); }
   const char* why_not_local() const noexcept { return link.why_not_local(); }
+  bool receiver_not_ready() const noexcept { return requester.receiver_not_ready(); }
 
   ibv_qp_state current() const noexcept { return state_now.load(std::memory_order_acquire); }
 

@@ -225,4 +225,9 @@ const char* why_not_local(const ibv_qp* qp)
                                    : "datagrams go by UDP";
 }
 
+bool receiver_not_ready(const ibv_qp* qp)
+{
+  return qp->qp_type != IBV_QPT_UD && static_cast<const queue_pair*>(qp)->receiver_not_ready();
+}
+
 } // namespace rdma::software

@@ -67,6 +67,7 @@ void requester::reset() noexcept
   direct_ = nullptr;
   unfinished_ = false;
   running_ = draining_ = waiting_ = failed_ = failure_due_ = stopped_ = false;
+  receiver_not_ready_.store(false, std::memory_order_relaxed);
   wait_ = 0;
   ++generation_;
 }

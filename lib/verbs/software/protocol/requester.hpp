@@ -13,6 +13,7 @@
 #include "verbs/software/protocol/pinned_buffers.hpp"
 #include "verbs/software/protocol/work_queue.hpp"
 
+#include <atomic>
 #include <cstdint>
 
 namespace rdma::software::protocol {
@@ -127,6 +128,13 @@ public:
   /// The wait is over: send again.
   void resume() noexcept { waiting_ = false; }
 
+  /// The peer had no receive for the oldest request, and has acknowledged nothing since. Any
+  /// thread.
+  bool receiver_not_ready() const noexcept
+  {
+    return receiver_not_ready_.load(std::memory_order_relaxed);
+  }
+
   // --- errors ---
 
   /// The queue pair is to go to the error state.
@@ -192,6 +200,7 @@ private:
   bool running_ = false;
   bool draining_ = false;
   bool waiting_ = false;
+  std::atomic<bool> receiver_not_ready_{false}; // relaxed: a hint, other data does not depend on it
   bool failed_ = false;
   bool unfinished_ = false;
   bool failure_due_ = false; // to be told by flush()

@@ -47,6 +47,8 @@ bool requester::acknowledged_up_to(std::uint32_t psn) noexcept
     return true;
   acked_psn_ = psn;
   rnr_left_ = with_.rnr_retry;
+  if (receiver_not_ready())
+    receiver_not_ready_.store(false, std::memory_order_relaxed);
   advance();
   // A read or an atomic is acknowledged by its response alone (IBA 9.7.5.1.2); one that was passed
   // over has lost its response.
@@ -108,6 +110,7 @@ verdict requester::not_ready(const header& h) noexcept
   stopped_ = false;
   ++generation_;
   waiting_ = true;
+  receiver_not_ready_.store(true, std::memory_order_relaxed);
   wait_ = rnr_wait(h.syndrome & 0x1f);
   return verdict::discard;
 }
