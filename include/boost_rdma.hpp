@@ -33,6 +33,7 @@
 #include <boost_rdma/diagnosis.hpp>
 #include <boost_rdma/endpoint_description.hpp>
 #include <boost_rdma/error.hpp>
+#include <boost_rdma/in_flight.hpp>
 #include <boost_rdma/lessor.hpp>
 #include <boost_rdma/memory_pool.hpp>
 #include <boost_rdma/memory_region.hpp>
