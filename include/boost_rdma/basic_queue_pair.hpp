@@ -879,24 +879,30 @@ public:
   /// Submits several operations with one doorbell and one completion (a list of work requests,
   /// ibv_post_send(3)).
   /**
-   * @pre Connected; error::not_connected before that.
+   * A batch larger than options().send_depth is posted in parts, without other operations between
+   * them.
    *
-   * @param operations The batch. It must exist until the operation starts: with a handler or
-   * asio::use_future that is before this function returns, with asio::deferred and
-   * asio::use_awaitable when the result is called or awaited. After that it may be changed or
-   * destroyed. The memory of its buffers must exist until the handler is called. A batch larger
-   * than options().send_depth is posted in parts, without other operations between them.
+   * The batch must exist until the operation starts. With a handler or asio::use_future it starts
+   * inside this function; with asio::deferred and asio::use_awaitable it starts when the result is
+   * called or awaited. After that the batch may be changed or destroyed. The memory of its buffers
+   * must exist until the handler is called.
+   *
+   * @pre Connected.
+   *
+   * @param operations The batch.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::size_t) @endcode
-   * The number of bytes moved by all operations: all, or none as far as this side knows.
+   * The number of bytes transferred by all operations: all, or 0 if there is an error. Some of the
+   * operations may have been carried out even then.
    *
    * @par Errors
    * In addition to the errors of the class:
+   * @li error::not_connected: the queue pair is not connected.
    * @li error::bad_batch: the batch is empty.
    * @li error::not_registered: a buffer is plain memory.
-   * @li The first error of an operation in the batch.
+   * @li the first error of an operation in the batch.
    *
    * @par Per-operation cancellation
    * terminal, partial and total before the first part is posted. After that terminal only, which
@@ -911,10 +917,23 @@ public:
       detail::initiate_batch<executor_type>(core_.get(), executor_), token, std::cref(operations));
   }
 
-  /// Submits a temporary batch, or one that is moved from, as above.
+  /// Submits a temporary batch, or one that is moved from. The operation owns the batch until it
+  /// starts.
   /**
-   * @param operations The operation owns the batch until it starts, with every kind of token.
-   * @param token As above.
+   * Otherwise the same as the overload for an existing batch.
+   *
+   * @pre Connected.
+   *
+   * @param operations The batch.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::size_t) @endcode
+   * The number of bytes transferred by all operations: all, or 0 if there is an error.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total before the first part is posted. After that terminal only, which
+   * moves the queue pair to the error state.
    */
   template <boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

@@ -17,16 +17,17 @@
 
 namespace rdma {
 
-/// Operations to submit together: one doorbell, one completion (basic_queue_pair::async_submit).
+/// Operations that are submitted with one doorbell and one completion; see
+/// basic_queue_pair::async_submit().
 /**
  * The device carries them out in order. Only the last one is signalled (IBV_SEND_SIGNALED,
  * ibv_post_send(3)). When one fails, the batch completes with its error, and the queue pair is in
  * the error state, as after any failed operation. async_submit() checks the operations; adding them
  * here does not.
  *
- * Its buffers are registered ones: plain memory is refused with error::not_registered. Each
- * function takes the arguments of the queue pair's async_ function of that name, and returns the
- * batch: by reference, or by value when it is called on a temporary.
+ * The buffers must be registered: plain memory fails with error::not_registered. Each function
+ * takes the arguments of the queue pair's async_ function of that name, and returns the batch: by
+ * reference, or by value when it is called on a temporary.
  *
  * @code
  * peer.async_submit(rdma::batch().write(records, there).send(notice), handler);
@@ -82,7 +83,8 @@ public:
     return std::move(write(buffers, remote));
   }
 
-  /// Adds a write that also consumes a receive of the peer's (IBV_WR_RDMA_WRITE_WITH_IMM).
+  /// Adds a write with immediate data, which consumes a receive of the peer
+  /// (IBV_WR_RDMA_WRITE_WITH_IMM).
   template <const_buffer_sequence Buffers>
   batch& write_with_immediate(
     const Buffers& buffers, const remote_buffer& remote, std::uint32_t immediate) &
@@ -113,31 +115,31 @@ public:
     return std::move(read(buffers, remote));
   }
 
-  /// The number of operations.
+  /// Returns the number of operations.
   [[nodiscard]] std::size_t size() const noexcept { return entries_.size(); }
-  /// Whether there are none; async_submit() refuses such a batch with error::bad_batch.
+  /// Returns true if the batch has no operations. async_submit() then fails with error::bad_batch.
   [[nodiscard]] bool empty() const noexcept { return entries_.empty(); }
 
-  /// Forgets all operations and keeps the memory for the next ones.
+  /// Removes all operations and keeps the allocated memory.
   void clear() noexcept
   {
     entries_.clear();
     buffers_.clear();
   }
 
-  /// One operation; for the library itself.
+  /// For the library itself: one operation.
   struct entry
   {
-    detail::request what;       ///< what is asked of the device, beside the buffers
-    std::uint32_t first_buffer; ///< the place of its first buffer in pieces()
-    std::uint32_t sge_count;    ///< how many are its own
-    bool overflow;              ///< the sequence had more buffers than any queue pair takes
-    bool no_data;               ///< rdma::no_data was given
+    detail::request what;       ///< request to the device, without the buffers
+    std::uint32_t first_buffer; ///< index of its first buffer in buffers()
+    std::uint32_t sge_count;    ///< number of its buffers
+    bool overflow;              ///< true if there were more buffers than any queue pair accepts
+    bool no_data;               ///< true for rdma::no_data
   };
 
-  /// The operations in order; for the library itself.
+  /// For the library itself: returns the operations in order.
   [[nodiscard]] const std::vector<entry>& entries() const noexcept { return entries_; }
-  /// The buffers of all operations in order; for the library itself.
+  /// For the library itself: returns the buffers of all operations in order.
   [[nodiscard]] const std::vector<const_buffer>& buffers() const noexcept { return buffers_; }
 
 private:

@@ -84,13 +84,16 @@ public:
 
     /// Makes a slot that counts nothing and is not a handler yet.
     slot() = default;
+    /// Moves a slot. The source then counts nothing and is not a handler.
     slot(slot&&) noexcept = default;
+    /// Releases this slot without an error, as the destructor does, and moves `other` into it.
     slot& operator=(slot&& other) noexcept
     {
       release({});
       state_ = std::move(other.state_);
       return *this;
     }
+    /// Ends the operation without an error if the handler was not called.
     ~slot() { release({}); }
 
     /// Returns the executor of the basic_in_flight.
@@ -136,7 +139,7 @@ public:
   {
   }
 
-  /// As above, with the executor of an execution context.
+  /// Limits operations to `limit` in flight, 1 at least. Slots run on the executor of `context`.
   template <class ExecutionContext>
     requires std::is_convertible_v<ExecutionContext&, boost::asio::execution_context&>
   basic_in_flight(ExecutionContext& context, std::size_t limit)
@@ -159,10 +162,10 @@ public:
    *
    * @par Completion signature
    * @code void(rdma::error_code, rdma::basic_in_flight<Executor>::slot) @endcode
-   * With an error the slot is empty and is not a handler.
+   * If there is an error, the slot is empty and is not a handler.
    *
    * @par Errors
-   * @li The first error of an operation that had a slot.
+   * @li the first error of an operation that had a slot.
    * @li boost::asio::error::operation_aborted: the wait was cancelled.
    *
    * @par Per-operation cancellation
@@ -185,7 +188,7 @@ public:
    * @code void(rdma::error_code) @endcode
    *
    * @par Errors
-   * @li The first error of an operation that had a slot.
+   * @li the first error of an operation that had a slot.
    * @li boost::asio::error::operation_aborted: the wait was cancelled.
    *
    * @par Per-operation cancellation
@@ -257,7 +260,7 @@ private:
   std::shared_ptr<state> state_;
 };
 
-/// The type for programs that need no other executor.
+/// Limiter with the default executor type.
 using in_flight = basic_in_flight<>;
 
 } // namespace rdma

@@ -312,8 +312,8 @@ private:
   IoExecutor executor_;
 };
 
-// The initiation of a batch. A token that starts later keeps the batch if the user gave it away,
-// and a std::reference_wrapper otherwise.
+// Initiates a batch. A token that starts later stores the batch if it was passed as an rvalue,
+// otherwise a std::reference_wrapper.
 template <class IoExecutor>
 class initiate_batch
 {

@@ -197,7 +197,7 @@ public:
   };
   [[nodiscard]] send_progress progress_of_sends() const;
 
-  // A send that waits for a receive of the peer's.
+  // A send that waits for a receive of the peer.
   struct missing_receive
   {
     std::uint32_t number = 0;
@@ -205,8 +205,8 @@ public:
     bool certain = false; // the peer's device reported it; otherwise it is likely
   };
 
-  // The answer when no send has completed for a while: a NIC does not report that it repeats a
-  // send, so there it is derived from the requests that are outstanding.
+  // Call when no send has completed for some time. A NIC does not report retries, so for NICs the
+  // result is derived from the outstanding requests.
   [[nodiscard]] std::optional<missing_receive> find_missing_receive() const;
 
   // The peer is gone: current and later operations end with `reason`. Only the first reason is
