@@ -45,10 +45,10 @@ struct acceptor_options
   /// Maximum number of concurrent handshakes with clients of one address. From handshakes_max on,
   /// as by default, there is no such limit.
   /**
-   * At this limit a further client of the address is disconnected (its connect fails with
-   * error::peer_lost), unless an idle client of the same address is disconnected in favour of it as
-   * above. Without this limit the further client waits, and so do the clients of other addresses.
-   * One address can then use all handshakes, each for at most handshake_timeout.
+   * At this limit a further client of the address replaces an idle client of the same address, as
+   * above. If there is no idle client, the further client is disconnected, and its connect fails
+   * with error::peer_lost. Without this limit the further client waits, and so do the clients of
+   * other addresses. One address can then use all handshakes, each for at most handshake_timeout.
    *
    * Lower the limit if untrusted clients can reach the port, for instance to half of
    * handshakes_max. Keep the default if many clients use one address: through a proxy or NAT, or on

@@ -23,10 +23,10 @@ namespace rdma {
  * access the memory; see memory_region for memory that they can access.
  *
  * Views share no ownership. The results of data(), bytes(), as<T>() and as_span<T>() are valid as
- * long as this buffer, or an operation that uses it, exists, also after the buffer is moved. The
- * same applies to first(), slice() and elements<T>() until they are passed to an operation. A
- * std::span of the buffer that is passed to an operation keeps the memory registered, but the pool
- * may allocate it again.
+ * long as this buffer, or an operation that uses it, exists. They remain valid if the buffer is
+ * moved. The same applies to first(), slice() and elements<T>() until they are passed to an
+ * operation. A std::span of the buffer that is passed to an operation keeps the memory registered,
+ * but the pool may allocate it again.
  *
  * @par Objects
  * as<T>(), as_span<T>() and elements<T>() work as those of mutable_buffer.
