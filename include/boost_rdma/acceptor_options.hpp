@@ -15,7 +15,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <limits>
 #include <string>
 
@@ -60,13 +59,28 @@ struct acceptor_options
   /// 404.
   std::string target = "/rdma";
 
-  /// Decides if a client is accepted, before a queue pair is made. If empty, all clients are
-  /// accepted.
+  /// Decides whether a client is admitted, before a queue pair is created; if it holds no function,
+  /// every client is admitted.
   /**
-   * Called on the library's thread, for one client at a time. It must not block and must not throw.
-   * An exception is answered with 500.
+   * The function decides at once, as a coroutine, or by a handler: see authoriser.
+   *
+   * It is called on the acceptor's executor and therefore needs no mutex for data that only this
+   * executor uses. If the executor runs on several threads, use a strand. Several clients may be
+   * examined at the same time if the function is asynchronous.
+   *
+   * The time for the decision is part of handshake_timeout. The executor must run meanwhile: if the
+   * io_context does not run, the handshake ends by the time-out.
+   *
+   * After close() on the acceptor's executor, or destruction there, the function is not called any
+   * more. A coroutine or an asynchronous operation that has begun is not cancelled; its decision
+   * has no effect.
+   *
+   * Status 500 is sent in these cases:
+   * - the function or the coroutine throws an exception: it is caught and logged;
+   * - the handler is destroyed without a call;
+   * - the decision has a status or data that cannot be sent.
    */
-  std::function<authorisation(const upgrade_request_view&)> authorise;
+  authoriser authorise;
 
   /// Maximum number of clients in the system's queue while no async_accept is outstanding
   /// (listen(2)).

@@ -44,15 +44,15 @@ void log_if_possible(Log log) noexcept
 
 } // namespace
 
-std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& inner,
-  bool same_context, const protection_domain& domain, const tcp::endpoint& endpoint,
-  const acceptor_options& options, error_code& ec)
+std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& executor,
+  const asio::any_io_executor& inner, const protection_domain& domain,
+  const tcp::endpoint& endpoint, const acceptor_options& options, error_code& ec)
 {
   ec = {};
   try
   {
     connection_service& service = connection_service::of(inner);
-    auto made = std::make_shared<acceptor_impl>(inner, same_context, domain, options, service);
+    auto made = std::make_shared<acceptor_impl>(executor, inner, domain, options, service);
     service.add(made);
     made->listen(endpoint, ec);
     if (!ec)
@@ -71,10 +71,12 @@ void refuse_accept(const asio::any_io_executor& executor, acceptor_core::handler
     .complete(error::closed, nullptr);
 }
 
-acceptor_impl::acceptor_impl(const asio::any_io_executor& inner, bool same_context,
-  const protection_domain& domain, const acceptor_options& options, connection_service& service)
+acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,
+  const asio::any_io_executor& inner, const protection_domain& domain,
+  const acceptor_options& options, connection_service& service)
   : options_(options)
-  , settings_{inner, same_context, domain, options.queue_pair}
+  , settings_{inner, inner == executor, domain, options.queue_pair}
+  , admission_(options.authorise, executor)
   , io_(service.io())
   , words_(service.words())
   , socket_(io_)
@@ -188,6 +190,7 @@ void acceptor_impl::close()
     std::lock_guard lock(mutex_);
     if (!std::exchange(open_, false))
       return;
+    admission_.close();
     error_code ignored;
     socket_->close(ignored);
     timer_->cancel();
@@ -206,6 +209,7 @@ void acceptor_impl::abandon() noexcept
   std::list<handshake> handshakes;
   std::lock_guard lock(mutex_); // freed before the three above are destroyed: that may call us
   open_ = false;
+  admission_.close();
   socket_.reset();
   timer_.reset();
   in_hand_.reset();
@@ -457,7 +461,7 @@ asio::awaitable<void> run_server(
   unclaimed_queue_pair queue_pair;
   heartbeat_times times;
   error_code ec =
-    co_await read_request(*link, acceptor->options().target, acceptor->options().authorise, client);
+    co_await read_request(*link, acceptor->options().target, acceptor->admission(), client);
   if (!ec)
     ec = co_await answer_request(*link, acceptor->settings(), std::move(client), queue_pair, times);
   if (ec)

@@ -11,6 +11,7 @@
 #include "boost_rdma/detail/acceptor_core.hpp"
 #include "completion/handler_slot.hpp"
 #include "completion/waiting_handler.hpp"
+#include "connect/client_admission.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
 #include "connect/handshake.hpp"
@@ -37,8 +38,9 @@ class acceptor_impl final
   , public std::enable_shared_from_this<acceptor_impl>
 {
 public:
-  acceptor_impl(const boost::asio::any_io_executor& inner, bool same_context,
-    const protection_domain& domain, const acceptor_options& options, connection_service& service);
+  acceptor_impl(const boost::asio::any_io_executor& executor,
+    const boost::asio::any_io_executor& inner, const protection_domain& domain,
+    const acceptor_options& options, connection_service& service);
 
   void listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
 
@@ -53,6 +55,7 @@ public:
   // For the handshake of one client.
   [[nodiscard]] const acceptor_options& options() const noexcept { return options_; }
   [[nodiscard]] const server_settings& settings() const noexcept { return settings_; }
+  [[nodiscard]] const client_admission& admission() const noexcept { return admission_; }
 
   // The client is ready: for the accept that waits the longest, or the next to come.
   void finished(unclaimed_queue_pair queue_pair);
@@ -89,6 +92,7 @@ private:
 
   const acceptor_options options_;
   const server_settings settings_;
+  const client_admission admission_;
   boost::asio::io_context& io_;
   const std::shared_ptr<inbox> words_;
   boost::asio::ip::tcp::endpoint local_;

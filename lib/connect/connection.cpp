@@ -263,6 +263,8 @@ void connection::send_close()
 void connection::close()
 {
   timer_.cancel();
+  if (woken_by_stop != nullptr)
+    woken_by_stop->cancel();
   stream_->close();
 }
 

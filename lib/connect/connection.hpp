@@ -108,6 +108,7 @@ public:
 
   boost::beast::flat_buffer buffer; // what was read beyond the last message
   stage progress = stage::unproven;
+  boost::asio::steady_timer* woken_by_stop = nullptr; // cancelled when the stream is closed
 
   [[nodiscard]] control_stream& stream() const noexcept { return *stream_; }
   [[nodiscard]] control_stream_ref reference() { return {*stream_, io_.get_executor()}; }

@@ -16,6 +16,7 @@
 
 #include <array>
 #include <cstddef>
+#include <memory>
 #include <new>
 #include <string>
 #include <utility>
@@ -50,26 +51,6 @@ asio::awaitable<void> refuse(connection& link, const refusal& why)
   std::array<char, 1024> waste;
   for (std::size_t drained = 0; !ec && !link.stopped() && drained < drain_max;)
     drained += co_await stream.async_read_some(asio::buffer(waste), into(ec));
-}
-
-// What the user says to a request; what cannot go into an answer becomes an error of the server's.
-authorisation ask(const std::function<authorisation(const upgrade_request_view&)>& authorise,
-  const upgrade_request_view& request)
-{
-  try
-  {
-    authorisation result = authorise(request);
-    const bool refuses = result.status >= 400 && result.status <= 599;
-    if (refuses || (result.status == 0 && result.data.size() <= connect_options::data_size_max))
-      return result;
-    log_line(spdlog::level::err, "authorise returned invalid values: status {}, {} bytes of data",
-      result.status, result.data.size());
-  }
-  catch (const std::exception& e)
-  {
-    log_line(spdlog::level::err, "authorise failed: {}", e.what());
-  }
-  return authorisation::refuse(500, "the server's authorisation failed");
 }
 
 // What the network needs to be told of a path that there is not.
@@ -111,8 +92,7 @@ asio::awaitable<error_code> admit_request(
 }
 
 asio::awaitable<error_code> read_request(connection& link, std::string_view target,
-  const std::function<authorisation(const upgrade_request_view&)>& authorise,
-  admitted_client& client)
+  const client_admission& admission, admitted_client& client)
 {
   error_code ec;
   http::request_parser<http::empty_body> parser;
@@ -135,13 +115,21 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
   {
     const http::request_header<>& request = parser.get();
     upgrade_verdict verdict = judge_upgrade(request, target);
-    if (verdict.accepted() && authorise)
+    if (verdict.accepted() && admission)
     {
-      const beast::string_view found = request.target();
-      const http::fields& fields = request;
-      authorisation said = ask(authorise,
-        {link.stream().remote_endpoint(), {found.data(), found.size()}, verdict.client.data,
-          &fields});
+      auto asked = std::make_shared<client_request::contents>();
+      asked->from = link.stream().remote_endpoint();
+      asked->target = std::string(request.target().data(), request.target().size());
+      asked->data = verdict.client.data;
+      asked->fields = request;
+      link.progress = connection::stage::negotiating; // the client has said what it can
+      authorisation said = co_await admission.ask(link, client_request(std::move(asked)));
+      if (link.stopped())
+      {
+        log_line(spdlog::level::info, "{} was not admitted: {}", name_of(link),
+          link.failure(ec).message());
+        co_return link.failure(ec);
+      }
       if (said.status != 0)
       {
         verdict.status = static_cast<http::status>(said.status);

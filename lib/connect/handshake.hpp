@@ -8,8 +8,8 @@
 #ifndef BOOST_RDMA_LIB_CONNECT_HANDSHAKE_HPP
 #define BOOST_RDMA_LIB_CONNECT_HANDSHAKE_HPP
 
-#include "boost_rdma/authorisation.hpp"
 #include "boost_rdma/protection_domain.hpp"
+#include "connect/client_admission.hpp"
 #include "connect/connection.hpp"
 #include "connect/handshake_parameters.hpp"
 #include "connect/unclaimed_queue_pair.hpp"
@@ -17,7 +17,6 @@
 
 #include <boost/asio/any_io_executor.hpp>
 
-#include <functional>
 #include <string>
 #include <string_view>
 
@@ -45,8 +44,7 @@ struct admitted_client
 
 // Reads the request. What cannot be accepted is answered here, and error::refused.
 boost::asio::awaitable<error_code> read_request(connection& link, std::string_view target,
-  const std::function<authorisation(const upgrade_request_view&)>& authorise,
-  admitted_client& client);
+  const client_admission& admission, admitted_client& client);
 
 // The same for one that somebody else has read.
 boost::asio::awaitable<error_code> admit_request(

@@ -7,7 +7,6 @@
 
 #include "connect/upgrade.hpp"
 
-#include "boost_rdma/authorisation.hpp"
 #include "boost_rdma/detail/upgrade_start.hpp"
 #include "boost_rdma/upgrade.hpp"
 
@@ -318,15 +317,6 @@ boost::beast::http::response<boost::beast::http::string_body> refuse_upgrade(
   return detail::make_upgrade_refusal(
     number >= 400 && number <= 599 ? status : boost::beast::http::status::internal_server_error,
     reason);
-}
-
-std::optional<std::string_view> upgrade_request_view::field(std::string_view name) const
-{
-  const auto& fields = *static_cast<const boost::beast::http::fields*>(fields_);
-  const auto found = fields.find(boost::beast::string_view(name.data(), name.size()));
-  if (found == fields.end())
-    return std::nullopt;
-  return std::string_view(found->value().data(), found->value().size());
 }
 
 } // namespace rdma

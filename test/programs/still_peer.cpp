@@ -51,7 +51,7 @@ void serve(asio::io_context& io, const rdma::context& context,
 {
   rdma::acceptor_options options;
   options.queue_pair = queue_pair;
-  options.authorise = [&](const rdma::upgrade_request_view&)
+  options.authorise = [&](const rdma::client_request&)
   { return rdma::authorisation::accept(data); };
   rdma::acceptor acceptor(io, context, {asio::ip::address_v4::loopback(), 0}, options);
   std::list<rdma::queue_pair> accepted;

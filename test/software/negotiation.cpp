@@ -209,7 +209,7 @@ TEST_CASE("connect data is transferred in both directions and authorise decides 
   rdma::acceptor_options options;
   options.target = "/cluster/rdma";
   std::string seen;
-  options.authorise = [&](const rdma::upgrade_request_view& request)
+  options.authorise = [&](const rdma::client_request& request)
   {
     seen = std::string(request.target()) + '|'
       + std::string(request.field("authorization").value_or("none")) + '|'
@@ -264,7 +264,7 @@ TEST_CASE("a failing authorise callback refuses only its client")
 {
   int calls = 0;
   rdma::acceptor_options options;
-  options.authorise = [&](const rdma::upgrade_request_view&) -> rdma::authorisation
+  options.authorise = [&](const rdma::client_request&) -> rdma::authorisation
   {
     switch (++calls)
     {

@@ -30,10 +30,9 @@ public:
 
   static constexpr const char* name = "acceptor"; // for exceptions
 
-  // `inner` is not a strand. same_context is true if the acceptor's executor is not a strand
-  // either.
-  static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& inner,
-    bool same_context, const protection_domain& domain,
+  // `executor` is the acceptor's; `inner` is the executor inside its strands, or the same.
+  static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& executor,
+    const boost::asio::any_io_executor& inner, const protection_domain& domain,
     const boost::asio::ip::tcp::endpoint& endpoint, const acceptor_options& options,
     error_code& ec);
 

@@ -116,9 +116,7 @@ private:
   static std::shared_ptr<Core> open(const executor_type& executor, const protection_domain& domain,
     const endpoint_type& endpoint, const Options& options, error_code& ec)
   {
-    const auto inner = inner_executor(executor);
-    return Core::make(
-      inner, inner == boost::asio::any_io_executor(executor), domain, endpoint, options, ec);
+    return Core::make(executor, inner_executor(executor), domain, endpoint, options, ec);
   }
 };
 

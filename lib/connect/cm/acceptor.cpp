@@ -54,9 +54,9 @@ private:
 
 } // namespace
 
-std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& inner,
-  bool same_context, const protection_domain& domain, const tcp::endpoint& endpoint,
-  const acceptor_options& options, error_code& ec)
+std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& executor,
+  const asio::any_io_executor& inner, const protection_domain& domain,
+  const tcp::endpoint& endpoint, const acceptor_options& options, error_code& ec)
 {
   ec = {};
   try
@@ -76,7 +76,7 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
       return nullptr;
     auto made = std::make_shared<acceptor_impl>(
       std::make_shared<const acceptor_settings>(
-        acceptor_settings{inner, same_context, domain, options, device}),
+        acceptor_settings{inner, inner == executor, domain, options, device}),
       *channel);
     service.add(made);
     made->listen(endpoint, ec);
