@@ -28,26 +28,29 @@ struct acceptor_options
   queue_pair_options queue_pair;
 
   /// Time that a client has, from its TCP connection until both sides are connected.
-  /** It must be longer than queue_pair.confirm_timeout, because falling back needs time after that.
-   * */
+  /** It must be longer than the client's and the server's queue_pair_options::confirm_timeout
+   * together, because they verify the transport one after the other. Falling back takes further
+   * time. */
   std::chrono::milliseconds handshake_timeout{5'000};
 
   /// Maximum number of concurrent handshakes, including finished ones that wait for an
   /// async_accept.
   /**
-   * At this limit new clients wait in the backlog until a handshake ends. Clients that have sent
-   * nothing for half a second are disconnected in favour of them, the oldest first. Idle
-   * connections therefore cannot block other clients.
+   * At this limit new clients wait in the backlog until a handshake ends. A client that has sent no
+   * complete request in its first half second is idle. The oldest idle client is then disconnected,
+   * and a new client takes its place. Idle clients therefore cannot block other clients.
    */
   std::size_t handshakes_max = 64;
 
-  /// Maximum number of concurrent handshakes with clients of one address. From handshakes_max on,
-  /// as by default, there is no such limit.
+  /// Maximum number of concurrent handshakes with clients of one address. The default, and any
+  /// other value of at least handshakes_max, sets no limit.
   /**
-   * At this limit a further client of the address replaces an idle client of the same address, as
-   * above. If there is no idle client, the further client is disconnected, and its connect fails
-   * with error::peer_lost. Without this limit the further client waits, and so do the clients of
-   * other addresses. One address can then use all handshakes, each for at most handshake_timeout.
+   * At this limit a further client of the address takes the place of an idle client of the same
+   * address. If there is no idle client, the further client is disconnected, and its connect fails
+   * with error::peer_lost.
+   *
+   * Without this limit, one address can use all handshakes, each for at most handshake_timeout.
+   * Clients of other addresses then wait.
    *
    * Lower the limit if untrusted clients can reach the port, for instance to half of
    * handshakes_max. Keep the default if many clients use one address: through a proxy or NAT, or on
@@ -91,8 +94,8 @@ struct acceptor_options
 
   /// If true, several acceptors, of this process or other processes of this user, may listen on the
   /// address (SO_REUSEPORT).
-  /** The kernel distributes the clients among them. This permits one acceptor for each io_context.
-   * */
+  /** The kernel distributes the clients among the acceptors. A program can thus have one acceptor
+   * for each io_context. */
   bool reuse_port = false;
 };
 

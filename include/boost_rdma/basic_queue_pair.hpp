@@ -44,21 +44,22 @@ class basic_agent;
 
 /// A reliable connection (IBV_QPT_RC, IBA 9.7) as an Asio I/O object.
 /**
- * Operations are posted to the device in the order of their initiating calls. They complete in that
- * order within each direction. Operations that do not fit into the device's queue wait inside the
- * queue pair object.
+ * Operations are posted to the device in the order of their initiating calls. Receives complete in
+ * that order among themselves, and so do all other operations. Operations that do not fit into the
+ * device's queue wait inside the queue pair object.
  *
  * @par Buffers
  * A buffer belongs to the operation from the initiating call until its handler is called. The
- * operation keeps the buffer registered for that time. Memory that the program owns must remain
- * valid as well.
+ * operation keeps the buffer registered for that time. Memory that the program allocated itself
+ * must remain valid for that time.
  *
  * @par
- * Sends, receives, writes and reads also take plain memory (boost::asio::buffer(), std::span).
- * Small buffers are copied. Large buffers are registered, and the registration is reused the next
- * time. queue_pair_options::copy_max is the limit between the two. Received or read data is in
- * plain memory when the handler is called with success. After an error, memory that was to be
- * filled by copying is unchanged. Batches and windows take registered memory only.
+ * Sends, receives, writes and reads also take plain memory, which is not registered
+ * (boost::asio::buffer(), std::span). Buffers of at most queue_pair_options::copy_max bytes are
+ * copied. Larger buffers are registered, and the registration is cached for later operations. When
+ * the handler is called with success, the received or read data is in the plain memory. After an
+ * error, buffers that would have been copied are unchanged. Batches and memory windows take
+ * registered memory only.
  *
  * @par Handlers
  * Every handler is called exactly once, on its associated executor, and never inside the initiating
@@ -66,18 +67,17 @@ class basic_agent;
  * boost::asio::error::operation_aborted, once the device no longer uses their buffers.
  *
  * @par Closing
- * close() and the destructor end the connection at once. The peer is notified if there is a control
- * channel or RDMA-CM. Data that has not arrived may be lost; async_shutdown() loses nothing. There
- * is no cancel(): cancel single operations through their cancellation slots. is_open() returns
- * false after close() and after a move from the object. get_executor() returns the executor passed
- * to the constructor. On an object that was moved from, every operation completes with
- * error::closed.
+ * close() and the destructor end the connection at once. Data that has not arrived may be lost; use
+ * async_shutdown() to lose none. The peer is notified over the control channel (the TCP or TLS
+ * stream of the handshake) or by RDMA-CM. A connection made by connect() has neither. There is no
+ * cancel(): cancel single operations through their cancellation slots. is_open() returns false
+ * after close() and after a move from the object. get_executor() returns the executor passed to the
+ * constructor. On an object that was moved from, every operation completes with error::closed.
  *
  * @par Errors of the device
  * An error of the device (rdma::wc_status) moves the queue pair to the error state (IBA 10.3.1).
- * All outstanding operations complete with wc_status::flushed, and the queue pair cannot be used
- * again. Work requests posted after the failed one may have been carried out nevertheless.
- * diagnose() describes the first failure.
+ * All outstanding operations complete with wc_status::flushed, although some may have been carried
+ * out. The queue pair cannot be used again. diagnose() describes the first failure.
  *
  * @par
  * If the device fails or is removed, all operations end with error::device_lost; see
@@ -88,7 +88,7 @@ class basic_agent;
  * The following errors are found before posting and affect only the operation. Every operation can
  * complete with:
  * @li error::closed: the queue pair was closed or moved from before the call.
- * @li error::not_connected: the queue pair is not connected (not for receives).
+ * @li error::not_connected: the queue pair is not connected yet. Receives do not need a connection.
  * @li error::peer_closed: the peer closed the connection.
  * @li error::peer_lost: the peer's process or host is gone.
  * @li error::queue_too_deep: 32768 operations are outstanding already.
@@ -128,15 +128,15 @@ class basic_agent;
  * In the child process, every operation on a queue pair of the parent ends with error::forked.
  * Destroying the queue pair there does not affect the parent. If the child continues to use the
  * io_context, call io_context::notify_fork() around fork(), as Asio requires. Operations that were
- * outstanding then end with error::forked in the child and continue in the parent. Connecting is
- * the exception: a connect in progress ends only in the parent, and keeps the child's run() from
- * returning.
+ * outstanding then end with error::forked in the child and continue in the parent. async_connect()
+ * is an exception: an outstanding one completes only in the parent. In the child it never
+ * completes, and keeps run() from returning.
  *
  * @par Per-operation cancellation
- * terminal, partial and total cancellation withdraw an operation that has not been posted yet.
- * After it was posted, only terminal cancellation ends it, by moving the queue pair to the error
- * state (verbs provides no other way). The operation completes with operation_aborted when it is
- * flushed.
+ * terminal, partial and total cancellation withdraw an operation that has not been posted yet, for
+ * instance because the device's queue is full. After it was posted, only terminal cancellation ends
+ * it, by moving the queue pair to the error state (verbs provides no other way). The operation
+ * completes with operation_aborted when the device has flushed it.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe, as with Asio's sockets: use a strand.
@@ -165,8 +165,8 @@ public:
   /**
    * Receives can be posted to it before it is connected.
    *
-   * @param executor Executor for handlers without an associated executor. If it is a strand, its
-   * inner executor polls for completions.
+   * @param executor Executor for handlers without an associated executor. If it is a strand,
+   * handlers run on the strand, but completions are polled on the strand's inner executor.
    * @param domain Protection domain for the buffers; a context converts to one.
    * @param options Depths, limits, retries and devices. They cannot be changed later.
    *
@@ -309,13 +309,16 @@ public:
 
   /// Connects to an rdma::acceptor, or to a server that answers with async_upgrade().
   /**
-   * Both sides agree on a transport: a wire that NICs of both sides share, otherwise the software
-   * device. Before the handlers are called, each side sends a message by RDMA that the other's
-   * device acknowledges. transport() returns the choice, and why no better transport was chosen.
+   * The handshake is an HTTP/1.1 upgrade on a TCP connection. Both sides agree on a transport: that
+   * of their NICs, if these use the same protocol (InfiniBand, RoCE v2, RoCE v1), otherwise the
+   * software device. Each side then sends a message by RDMA. The handlers are called after both
+   * messages have been acknowledged by the receiving devices. transport() returns the choice, and
+   * why no better transport was chosen.
    *
-   * The TCP connection of the handshake remains open. Heartbeats on it detect that the peer's
+   * The TCP connection remains open as the control channel. Its heartbeats detect that the peer's
    * process or host is gone or stopped (error::peer_lost; queue_pair_options::heartbeat_limit). A
-   * thread of the library serves it. It does not keep io_context::run() from returning.
+   * thread of the library serves the channel. An idle connection does not keep io_context::run()
+   * from returning.
    *
    * @param peer TCP endpoint of the server.
    * @param options Data and headers for the server.
@@ -336,8 +339,9 @@ public:
    *     the reasons.
    * @li error::malformed_description: the peer's description cannot be read.
    * @li error::peer_lost: the peer closed the TCP connection during the handshake.
-   * @li error::no_local_gid: the device is on another network than the TCP connection and must not
-   *     fall back (see queue_pair_options::local_address and fall_back).
+   * @li error::no_local_gid: the local address of the TCP connection, or
+   *     queue_pair_options::local_address, is not an address of the device, and the queue pair must
+   *     not fall back (queue_pair_options::fall_back).
    * @li error::other_address_family: one side uses IPv4 and the other IPv6.
    * @li error::handshake_timeout: options().connect_timeout expired.
    * @li error::already_connected: the queue pair was connected before, or a previous attempt
@@ -346,7 +350,8 @@ public:
    * @li error::closed: the queue pair was closed or moved from before the call.
    * @li error::device_lost: the device failed or was removed.
    * @li error::forked: the queue pair was made in the parent process.
-   * @li boost::asio::error::invalid_argument: an option does not fit into an HTTP request.
+   * @li boost::asio::error::invalid_argument: an option of the queue pair is out of range, or the
+   *     connect_options do not fit into an HTTP request.
    * @li the error of starting a thread.
    *
    * @par Per-operation cancellation
@@ -392,15 +397,16 @@ public:
 
   /// Ends the connection after everything sent by both sides has arrived.
   /**
-   * Operations that were initiated before continue. Later ones end with
-   * boost::asio::error::shut_down. When the last send, write, read or atomic of this side has
-   * completed, the peer is notified. The peer then completes its own operations and replies;
-   * operations that its program initiates after that end with error::peer_closed. Then the
-   * connection ends. Receives that remain end with operation_aborted on this side, and with
-   * error::peer_closed on the peer's side.
+   * Operations of this side that were initiated before continue. Later ones, except receives, end
+   * with boost::asio::error::shut_down. When the last send, write, read or atomic of this side has
+   * completed, the peer is notified. On the peer's side, operations that were initiated before the
+   * notification continue. Later ones, except receives, end with error::peer_closed.
    *
-   * The shutdown waits as long as the peer posts no receives for the messages sent. Combine it with
-   * a timeout if that can happen.
+   * The connection ends when the peer's operations have completed, too. Receives that remain end
+   * with operation_aborted on this side, and with error::peer_closed on the peer's side.
+   *
+   * If the peer posts no receive for a message, the shutdown waits for one. Combine it with a
+   * timeout if that can happen.
    *
    * @param token A completion token for the signature below.
    *
@@ -539,7 +545,8 @@ public:
   /// Sends a message and invalidates a key of the peer (IBV_WR_SEND_WITH_INV).
   /**
    * Otherwise the same as async_send(). When the peer's async_receive_message() completes, the
-   * window is closed. An invalid key ends the connection.
+   * memory window with that key is closed. A key that the peer's device cannot invalidate ends the
+   * connection.
    *
    * @param buffers See async_send().
    * @param key The key of a type 2 memory window that the peer bound for this queue pair:
@@ -743,12 +750,13 @@ public:
   /// Adds to a 64-bit number in memory that the peer exposed (IBV_WR_ATOMIC_FETCH_AND_ADD, IBA
   /// 9.4.5).
   /**
-   * Atomic among the operations of the peer's device. For atomicity relative to the peer's
-   * processor see ibv_device_attr::atomic_cap (ibv_query_device(3)).
+   * The operation is atomic with respect to other operations of the peer's device. For atomicity
+   * with respect to the peer's processor see ibv_device_attr::atomic_cap (ibv_query_device(3)).
+   * In the peer's memory, the number has the peer's byte order.
    *
    * @param remote The number: at least 8 bytes at an address that is a multiple of 8, exposed with
    * access::remote_atomic.
-   * @param addend Value to add, modulo 2^64, to a number in the peer's byte order.
+   * @param addend Value to add. The sum is modulo 2^64.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
@@ -779,12 +787,11 @@ public:
   /// Replaces a 64-bit number in memory that the peer exposed, if it equals `expected`
   /// (IBV_WR_ATOMIC_CMP_AND_SWP, IBA 9.4.5).
   /**
-   * Atomicity and errors are those of async_fetch_add().
+   * Atomicity, byte order and errors are those of async_fetch_add().
    *
    * @param remote The number, at an address that is a multiple of 8. Bytes after the first 8 are
    * ignored.
-   * @param expected Value that the number is compared with. It is in the peer's byte order, like
-   * `desired` and the result.
+   * @param expected Value that the number is compared with.
    * @param desired The new value.
    * @param token A completion token for the signature below.
    *
@@ -876,8 +883,8 @@ public:
       token, {.kind = detail::request_kind::invalidate, .immediate = key}, no_data);
   }
 
-  /// Submits several operations with one doorbell and one completion (a list of work requests,
-  /// ibv_post_send(3)).
+  /// Submits several operations to the device at once, with one handler for all of them (a list of
+  /// work requests with one doorbell and one work completion, ibv_post_send(3)).
   /**
    * A batch larger than options().send_depth is posted in parts, without other operations between
    * them.
@@ -944,7 +951,8 @@ public:
       detail::initiate_batch<executor_type>(core_.get(), executor_), token, std::move(operations));
   }
 
-  /// Returns the handle that manages memory on the peer's host. Requires <boost_rdma/agent.hpp>.
+  /// Returns a handle to the agent, which leases and lends memory between this host and the peer's.
+  /// Requires <boost_rdma/agent.hpp>.
   /** The queue pair must be connected. Otherwise the agent's operations complete with the reason
    * why there is no agent. */
   [[nodiscard]] basic_agent<Executor> agent() const { return {executor_, core_}; }

@@ -46,25 +46,28 @@ enum class huge_pages
 };
 
 /// Growth, limits and caching of a memory_pool.
-/** Conflicting values are clamped to the nearest valid combination, and arena sizes are rounded up
- * to pages. memory_pool::options() returns the effective values. */
+/** Arena sizes are rounded up to pages. If arena_size_max is smaller than arena_size, it is raised
+ * to arena_size. If idle_bytes_low is larger than idle_bytes_high, it is lowered to
+ * idle_bytes_high. memory_pool::options() returns the effective values. */
 struct memory_pool_options
 {
-  /// Size of the first arenas in bytes. Memory is registered in arenas.
+  /// Size of the first arenas in bytes. An arena is a block of memory that is registered as a whole
+  /// and from which the pool allocates.
   std::size_t arena_size = std::size_t{2} << 20;
 
   /// Maximum size of an arena in bytes, except for an arena that is made for a larger block.
-  /** A new arena grows the pool by a quarter, so that there are few arenas. If the system refuses
-   * that much memory, the arena has arena_size. */
+  /** A new arena has about a quarter of the pool's size, so that the number of arenas remains
+   * small. If the system refuses that much memory, the pool tries an arena of arena_size, or of the
+   * size of the block if that is larger. */
   std::size_t arena_size_max = std::size_t{32} << 20;
 
   /// Maximum number of registered bytes in all arenas, rounded down to pages. Allocations beyond it
   /// fail with error::pool_exhausted.
   std::size_t size_max = std::size_t{4} << 30;
 
-  /// If unused arenas hold more bytes than this, the pool returns some of them to the system...
+  /// Number of bytes in unused arenas above which the pool returns arenas to the system.
   std::size_t idle_bytes_high = std::size_t{32} << 20;
-  /// ... until the remaining unused arenas hold no more bytes than this.
+  /// Number of bytes in unused arenas at which the pool stops returning arenas.
   std::size_t idle_bytes_low = std::size_t{8} << 20;
 
   /// Maximum number of bytes of free blocks in the cache of one thread; 0 disables the cache.
@@ -78,9 +81,9 @@ struct memory_pool_options
 
 /// Current state of a pool, and counters since its construction.
 /**
- * A snapshot: other threads may use the pool while it is taken, so that their figures can differ by
- * a few blocks. Operations of this thread, and operations of other threads that happened before the
- * call, are counted exactly.
+ * Operations of this thread, and operations of other threads that happened before the call, are
+ * counted exactly. If other threads use the pool during the call, the figures can differ by a few
+ * blocks.
  */
 struct memory_pool_statistics
 {
@@ -88,7 +91,8 @@ struct memory_pool_statistics
   std::size_t arenas = 0;
   /// Total size of the registered arenas.
   std::size_t bytes_registered = 0;
-  /// Number of existing registered_buffers, including those that only an operation holds.
+  /// Number of existing registered_buffers, including destroyed ones whose memory is still held by
+  /// an operation.
   std::size_t buffers = 0;
   /// Bytes of registered_buffers and of std::pmr allocations, rounded up to their size classes.
   std::size_t bytes_allocated = 0;
@@ -144,22 +148,26 @@ concept pool_range = std::ranges::contiguous_range<Range> && std::ranges::sized_
  * peer.async_send(context.pool().buffer(samples), token);
  * @endcode
  * Every context has a pool, context::pool(), which context::allocate() uses, too. Create further
- * pools for separate limits. The pool's
- * registration gives peers no access.
+ * pools for separate limits. The memory is registered without remote access rights.
  *
  * Each thread has a cache of free blocks. Allocation and deallocation therefore take no lock and
  * make no system call in the steady state. A block may be deallocated by another thread than the
- * one that allocated it. This holds for sixteen pools of a process at a time. With more pools, some
- * of them take a lock when a thread alternates between pools. Small sizes are rounded up to one of
- * 44 classes: by at most 20 % from 128 bytes to 64 KiB, and to 16 bytes below that. Larger sizes
- * are rounded up to pages of 4 KiB.
+ * one that allocated it. If a process has more than sixteen pools at a time, some of them share
+ * their place for a cache. A thread that alternates between two such pools takes a lock each time.
+ *
+ * Sizes up to 128 bytes are rounded up to multiples of 16 bytes. Sizes up to 64 KiB are rounded up
+ * to one of four classes per doubling, so that at most 20 % of a block is unused. Larger sizes are
+ * rounded up to pages of 4 KiB.
  *
  * @par Lifetime
- * Memory must be deallocated before the pool ends, as with any memory_resource. A pool made by the
- * program ends with its destruction. A context's pool ends with the last handle to its protection
- * domain (a context, a queue pair, a region). registered_buffers may outlive both. Memory of a
- * container must not be freed while an operation uses it, as with any Asio buffer. If it is freed,
- * the operation keeps the arena registered, but the block may be allocated again.
+ * A pool that the program creates ends with its destruction. A context's pool ends with the last
+ * handle to its protection domain (a context, a queue pair, a region). Containers must deallocate
+ * their memory before the pool ends, as with any memory_resource. registered_buffers may outlive
+ * the pool.
+ *
+ * @par
+ * Memory of a container must not be freed while an operation uses it, as with any Asio buffer. If
+ * it is freed, the operation keeps the arena registered, but the block may be allocated again.
  *
  * @par
  * After fork() a child can destroy objects of the parent; allocations fail with error::forked.
@@ -220,8 +228,9 @@ public:
   /// error::not_pool_memory for other memory. An empty span gives an empty buffer.
   [[nodiscard]] const_buffer buffer(std::span<const std::byte> memory, error_code& ec) noexcept;
 
-  /// Returns a view of a container's elements; read-only if the elements are const. Throws
-  /// system_error. Temporary containers are rejected: their elements would be destroyed at once.
+  /// Returns a view of a container's elements: a const_buffer if the elements are const, otherwise
+  /// a mutable_buffer. Throws system_error.
+  /** Temporary containers do not compile, because their elements would be destroyed at once. */
   template <pool_range Range>
   [[nodiscard]] auto buffer(Range&& range)
   {
@@ -239,7 +248,7 @@ public:
     requires(!std::ranges::borrowed_range<Range>)
   void buffer(Range&& temporary, auto&&...) = delete;
 
-  /// Returns true if the memory is completely inside the pool's arenas, also if it is a free block.
+  /// Returns true if the memory is completely inside the pool's arenas, allocated or free.
   [[nodiscard]] bool owns(const void* data, std::size_t size) const noexcept;
 
   /// Empties the caches of all threads and returns all unused arenas to the system.

@@ -13,10 +13,10 @@
 #include <cstddef>
 #include <cstdint>
 
-// The size classes of the pool: steps of 16 bytes up to 128, then four per doubling up to 64 KiB. A
-// block is therefore at most 20 % larger than requested. Slabs and runs start on a page, so a block
-// is aligned to every power of two that divides its size. A size that is rounded up to an alignment
-// therefore gets a block with that alignment.
+// The size classes of the pool: steps of 16 bytes up to 128, then four per doubling up to 64 KiB.
+// At most 20 % of a block above 128 bytes is therefore unused. Slabs and runs start on a page, so a
+// block is aligned to every power of two that divides its size. A size that is rounded up to an
+// alignment therefore gets a block with that alignment.
 
 namespace rdma::detail {
 
