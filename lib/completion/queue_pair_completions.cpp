@@ -50,7 +50,8 @@ void queue_pair_core::fill_success(operation* op, const ibv_wc& wc)
   case request_kind::fetch_add:
   case request_kind::compare_exchange:
     // The device wrote it; from here on it is host order on every device we know.
-    result.value = reinterpret_cast<const std::uint64_t*>(slab_.data())[op->cell];
+    result.value =
+      reinterpret_cast<const std::uint64_t*>(atomic_results_.data())[op->atomic_result];
     return;
   case request_kind::bind_window:
   {
@@ -130,7 +131,7 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
   if (ended)
   {
     if (is_atomic(kind))
-      cells_.push_back(op->cell);
+      free_atomic_results_.push_back(op->atomic_result);
     op->stage(operation::state::done);
   }
   if (reason_)

@@ -116,7 +116,7 @@ void queue_pair_core::open_native()
     && (receives_ || options_.receive_depth <= most_requests)
     && options_.max_send_sge <= sge_count_max
     && (receives_ || options_.max_receive_sge <= sge_count_max) && max_sge_ <= sge_max
-    && options_.send_depth <= std::numeric_limits<std::uint16_t>::max(); // atomics' cells
+    && options_.send_depth <= std::numeric_limits<std::uint16_t>::max(); // atomic results
   if (!fits)
     throw system_error(error::queue_too_deep, "cannot create a queue pair");
 

@@ -74,14 +74,14 @@ bool queue_pair_core::admit_atomic(operation* op, error_code& ec)
     ec = error::no_remote_key;
   else if (!permits(op->what.remote.rights(), access::remote_atomic))
     ec = error::remote_right_missing;
-  else if (slab_.size() == 0)
+  else if (atomic_results_.size() == 0)
   {
-    cells_.reserve(options_.send_depth);
-    slab_ = rdma::context(domain_).allocate(std::size_t{8} * options_.send_depth, ec);
+    free_atomic_results_.reserve(options_.send_depth);
+    atomic_results_ = rdma::context(domain_).allocate(std::size_t{8} * options_.send_depth, ec);
     if (!ec)
     {
       for (std::uint32_t i = options_.send_depth; i-- > 0;)
-        cells_.push_back(static_cast<std::uint16_t>(i));
+        free_atomic_results_.push_back(static_cast<std::uint16_t>(i));
     }
   }
   return !ec;
@@ -435,13 +435,14 @@ int queue_pair_core::post_single(operation* op)
   wr.num_sge = op->sge_count;
   wr.send_flags = IBV_SEND_SIGNALED;
   describe(wr, what, device_index_);
-  ibv_sge cell;
+  ibv_sge atomic_result;
   if (is_atomic(what.kind))
   {
-    op->cell = cells_.back();
-    cell = {reinterpret_cast<std::uintptr_t>(slab_.data()) + std::size_t{8} * op->cell, 8,
-      mutable_buffer(slab_).registration()->local_keys[device_index_]};
-    wr.sg_list = &cell;
+    op->atomic_result = free_atomic_results_.back();
+    atomic_result = {
+      reinterpret_cast<std::uintptr_t>(atomic_results_.data()) + std::size_t{8} * op->atomic_result,
+      8, mutable_buffer(atomic_results_).registration()->local_keys[device_index_]};
+    wr.sg_list = &atomic_result;
     wr.num_sge = 1;
     wr.wr.atomic.remote_addr = what.remote.address();
     wr.wr.atomic.rkey = what.remote.key(device_index_);
@@ -461,7 +462,7 @@ int queue_pair_core::post_single(operation* op)
   ibv_send_wr* bad = nullptr;
   const int error = ibv_post_send(native_, &wr, &bad);
   if (error == 0 && is_atomic(what.kind))
-    cells_.pop_back();
+    free_atomic_results_.pop_back();
   return error;
 }
 

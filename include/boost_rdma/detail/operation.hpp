@@ -197,10 +197,10 @@ struct operation
   std::uint32_t unposted = 1; // number of its work requests that the device does not have yet
   std::uint32_t part = 1;     // number of work requests that are posted together
   std::uint16_t sge_count = 0;
-  std::uint16_t cell = 0; // atomics: index of the result buffer in the queue pair's slab_
-  bool retains = false;   // true if `registrations` hold references
-  bool bounced = false;   // true if at least one origin is not null
-  bool at_once = false;   // true for the library's handlers, which need not wait for other handlers
+  std::uint16_t atomic_result = 0; // index in the queue pair's atomic_results_
+  bool retains = false;            // true if `registrations` hold references
+  bool bounced = false;            // true if at least one origin is not null
+  bool at_once = false; // true for the library's handlers, which need not wait for other handlers
   // Holds references. The batch itself may be destroyed before the end.
   std::vector<registration*> batch_registrations;
   std::unique_ptr<batch_requests> kept; // of a batch that waits or is posted in parts; may be null

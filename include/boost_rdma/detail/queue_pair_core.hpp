@@ -356,8 +356,8 @@ private:
   operation_list flushed_; // they complete when the reason is known
 
   // Result buffers of atomics: 8 bytes for each work request of the send queue.
-  registered_buffer slab_;
-  std::vector<std::uint16_t> cells_;
+  registered_buffer atomic_results_;
+  std::vector<std::uint16_t> free_atomic_results_;
 
   std::unique_ptr<batch_requests> scratch_; // of a batch that is posted at once
 
