@@ -5,16 +5,18 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Connects through TLS, with which the client verifies the server. RDMA MESSAGES ARE NOT ENCRYPTED:
-// TLS protects only the connection set-up. In two terminals, in one directory:
-//
-//   openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
-//     -subj /CN=localhost -addext subjectAltName=DNS:localhost \
-//     -keyout key.pem -out certificate.pem
-//   tls_upgrade serve --port 7471
-//   tls_upgrade connect 127.0.0.1 7471 "Hello, RDMA"
-//
-// The client trusts only certificate.pem. The server ends after one client.
+/*
+Connects through TLS, with which the client verifies the server. RDMA MESSAGES ARE NOT ENCRYPTED:
+TLS protects only the connection set-up. In two terminals, in one directory:
+
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 30 \
+    -subj /CN=localhost -addext subjectAltName=DNS:localhost \
+    -keyout key.pem -out certificate.pem
+  tls_upgrade serve --port 7471
+  tls_upgrade connect 127.0.0.1 7471 "Hello, RDMA"
+
+The client trusts only certificate.pem. The server ends after one client.
+*/
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
