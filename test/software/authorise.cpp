@@ -163,22 +163,22 @@ TEST_CASE("authorise is called on the thread of the acceptor's executor when ano
 
 TEST_CASE("authorise admits or refuses a client by a handler after a timer")
 {
-  std::optional<asio::steady_timer> timer;
+  asio::any_io_executor executor;
   bool in_executor = false;
   connect_fixture f(options_with(
     [&](rdma::client_request request, rdma::authorisation_handler handler)
     {
-      timer->expires_after(20ms);
+      const auto timer = std::make_shared<asio::steady_timer>(executor, 20ms);
       timer->async_wait(
-        [&, request = std::move(request), handler = std::move(handler)](error_code) mutable
+        [&, timer, request = std::move(request), handler = std::move(handler)](error_code) mutable
         {
-          in_executor = asio::get_associated_executor(handler)
-            == asio::any_completion_executor(timer->get_executor());
+          in_executor =
+            asio::get_associated_executor(handler) == asio::any_completion_executor(executor);
           std::move(handler)(request.data() == "good" ? rdma::authorisation::accept("welcome")
                                                       : rdma::authorisation::refuse(401, "who?"));
         });
     }));
-  timer.emplace(f.io);
+  executor = f.io.get_executor();
   connect_fixture::accepted server;
   f.acceptor.async_accept(server.handler());
 
