@@ -41,7 +41,7 @@ asio::awaitable<void> talk(rdma::queue_pair& peer, tcp::endpoint server, std::st
     && peer.async_send(request, asio::use_awaitable));
   std::cout << std::string_view(answer.as<char>(), received) << "\n";
 
-  co_await peer.async_shutdown(asio::use_awaitable); // all has arrived, both ways
+  co_await peer.async_shutdown(asio::use_awaitable); // completes when all data has arrived
 }
 
 int main(int argc, char** argv)
