@@ -81,8 +81,9 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
   struct stat status
   {
   };
-  if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_size <= 0
-    || !has_seals(fd, fixed_size)) // else the peer could truncate it under us
+  // The seals first: the peer can truncate a file whose size is read before they are seen to be
+  // set.
+  if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0 || status.st_size <= 0)
     return nullptr;
   area_registry& all = area_registry::of_process();
   const std::lock_guard lock(all.mutex);

@@ -102,8 +102,9 @@ std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
   struct stat status
   {
   };
-  if (!fd || ::fstat(fd.get(), &status) != 0 || status.st_size != static_cast<off_t>(segment_size)
-    || !has_seals(fd, fixed_size))
+  // The seals first: the peer can change a size that is read before they are seen to be set.
+  if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0
+    || status.st_size != static_cast<off_t>(segment_size))
   {
     errno = EPROTO;
     return nullptr;
