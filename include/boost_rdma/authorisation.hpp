@@ -97,6 +97,10 @@ struct authorisation
  * associated executor is the acceptor's executor. If it is destroyed without a call, the client is
  * refused with status 500. A call after handshake_timeout, or after the acceptor was closed, has no
  * effect.
+ *
+ * The handler holds the acceptor's executor. If that is a strand, call or destroy the handler
+ * before the execution context is destroyed. Do not assign to a handler with Boost 1.81, whose
+ * move assignment does not return: store it by std::optional::emplace() or in a container.
  */
 using authorisation_handler = boost::asio::any_completion_handler<void(authorisation)>;
 

@@ -21,9 +21,10 @@ namespace rdma {
 /// basic_queue_pair::async_submit().
 /**
  * The device carries them out in order. Only the last one is signalled (IBV_SEND_SIGNALED,
- * ibv_post_send(3)). When one fails, the batch completes with its error, and the queue pair is in
- * the error state, as after any failed operation. async_submit() checks the operations; adding them
- * here does not.
+ * ibv_post_send(3)), or the last one of each part if the batch is larger than
+ * queue_pair_options::send_depth. When one fails, the batch completes with its error, and the queue
+ * pair is in the error state, as after any failed operation. async_submit() checks the operations;
+ * adding them here does not.
  *
  * The buffers must be registered: plain memory fails with error::not_registered. Each function
  * takes the arguments of the queue pair's async_ function of that name, and returns the batch: by

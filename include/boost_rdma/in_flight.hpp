@@ -147,6 +147,11 @@ public:
   {
   }
 
+  /// Moves the limit and its operations. Only destruction and assignment are valid for the source.
+  basic_in_flight(basic_in_flight&&) noexcept = default;
+  /// Moves the limit and its operations. Operations of this object continue without a limit.
+  basic_in_flight& operator=(basic_in_flight&&) noexcept = default;
+
   /// Returns the executor that slots run on.
   [[nodiscard]] executor_type get_executor() const noexcept
   {

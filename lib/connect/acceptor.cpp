@@ -340,8 +340,9 @@ void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
   }
   catch (const std::bad_alloc&)
   {
-    log_line(spdlog::level::warn, "cannot accept on port {}: out of memory", local_.port());
     in_hand_.reset();
+    log_if_possible([&]
+      { log_line(spdlog::level::warn, "cannot accept on port {}: out of memory", local_.port()); });
     return back_off(silence_max);
   }
   start_accepting();
