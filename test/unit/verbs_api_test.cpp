@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "common/sanitizers.hpp"
 
 #include <array>
 #include <cstdio>
@@ -99,12 +100,13 @@ TEST_CASE("a set-user-ID program ignores the environment's choice of libraries")
     WARN("skipped here: only root can give a program to another user");
     return;
   }
-  // LeakSanitizer traces its own process, which the kernel forbids for a set-user-ID program.
-  const answers found = ask("ASAN_OPTIONS=detect_leaks=0 "
-                            "BOOST_RDMA_LIBIBVERBS=/nowhere/verbs.so "
-                            "BOOST_RDMA_LIBRDMACM=/nowhere/cm.so",
-    elevated.path());
+  const answers found = ask(
+    "BOOST_RDMA_LIBIBVERBS=/nowhere/verbs.so BOOST_RDMA_LIBRDMACM=/nowhere/cm.so", elevated.path());
+#if !BOOST_RDMA_TEST_ADDRESS_SANITIZER
+  // LeakSanitizer traces its own process at the end, which the kernel forbids for a set-user-ID
+  // program: that process has printed its answers and then fails.
   REQUIRE(found.at("status") == "0");
+#endif
   if (found.at("secure") == "0")
   {
     WARN("skipped here: set-user-ID has no effect (nosuid, or no_new_privs)");
