@@ -94,6 +94,11 @@ bool emulated()
   return answer;
 }
 
+bool exhaustive()
+{
+  return std::getenv("BOOST_RDMA_TEST_EXHAUSTIVE") != nullptr;
+}
+
 std::string missing(feature wanted)
 {
   if (wanted == feature::software_device && device_name().rfind("soft", 0) != 0)

@@ -47,6 +47,10 @@ const std::string& device_name();
 /// repetitions then repeat less often. test/vm/run_cases sets BOOST_RDMA_TEST_EMULATED for this.
 bool emulated();
 
+/// Returns true if tests with thousands of repetitions do all of them, for minutes:
+/// BOOST_RDMA_TEST_EXHAUSTIVE is set, as tools/check --all does.
+bool exhaustive();
+
 /// Returns the reason why the device under test lacks the feature; empty if it has it.
 std::string missing(feature wanted);
 

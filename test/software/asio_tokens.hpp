@@ -27,8 +27,9 @@
 
 #include <future>
 
-// Tests one operation with every kind of token. It is compiled for each operation; the test cases
-// are in asio_tokens_*.cpp.
+// Tests an operation with every kind of token, or with those that depend on the operation. This
+// takes long to compile, so of the operations that share an initiation only one is tested with
+// every kind. The test cases are in asio_tokens_*.cpp.
 
 namespace test {
 
@@ -87,22 +88,47 @@ void carry_out(const char* kind, Go go)
   CHECK(r.calls == 1);
 }
 
+// Tests the tokens that depend on an operation's own function: how it forwards its token, stores
+// its arguments and declares its default token. Everything else about a token is up to the
+// initiation, which operations with the same result share.
 template <class Operation>
-void with_every_token()
+void with_own_tokens()
 {
   using value = typename Operation::result;
-
-  carry_out<Operation>("callback",
-    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
-
-  carry_out<Operation, io_queue_pair>("callback on io_context::executor_type",
-    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
 
   carry_out<Operation>("move-only handler",
     [](auto& f, auto& r) { Operation::start(f, move_only_handler<value>(r)); });
 
   carry_out<Operation>("handler that throws when copied",
     [](auto& f, auto& r) { Operation::start(f, throwing_copy_handler<value>(r)); });
+
+  carry_out<Operation, awaiting_queue_pair>("the queue pair's own default",
+    [](auto& f, auto& r)
+    {
+      // The check of the result uses callbacks.
+      asio::co_spawn(f.io, await_into<Operation>(f, r), asio::detached);
+    });
+
+  carry_out<Operation>("deferred",
+    [](auto& f, auto& r)
+    {
+      auto later = Operation::start(f, asio::deferred);
+      std::move(later)([&r](auto... a) { r.set(std::move(a)...); });
+    });
+}
+
+template <class Operation>
+void with_every_token()
+{
+  using value = typename Operation::result;
+
+  with_own_tokens<Operation>();
+
+  carry_out<Operation>("callback",
+    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
+
+  carry_out<Operation, io_queue_pair>("callback on io_context::executor_type",
+    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
 
   carry_out<Operation>(
     "large handler", [](auto& f, auto& r) { Operation::start(f, large_handler<value>{&r}); });
@@ -123,20 +149,6 @@ void with_every_token()
   carry_out<Operation>("as_tuple(use_awaitable)",
     [](auto& f, auto& r)
     { asio::co_spawn(f.io, await_tuple_into<Operation>(f, r), asio::detached); });
-
-  carry_out<Operation, awaiting_queue_pair>("the queue pair's own default",
-    [](auto& f, auto& r)
-    {
-      // The check of the result uses callbacks.
-      asio::co_spawn(f.io, await_into<Operation>(f, r), asio::detached);
-    });
-
-  carry_out<Operation>("deferred",
-    [](auto& f, auto& r)
-    {
-      auto later = Operation::start(f, asio::deferred);
-      std::move(later)([&r](auto... a) { r.set(std::move(a)...); });
-    });
 
   carry_out<Operation>("deferred in a coroutine",
     [](auto& f, auto& r)

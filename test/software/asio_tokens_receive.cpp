@@ -7,9 +7,9 @@
 
 #include "software/asio_tokens.hpp"
 
-TEST_CASE("async_receive accepts every kind of token")
+TEST_CASE("async_receive forwards its token and has a default one")
 {
-  test::with_every_token<test::receive_operation>();
+  test::with_own_tokens<test::receive_operation>();
 }
 
 TEST_CASE("async_receive_message accepts every kind of token")
@@ -22,13 +22,14 @@ TEST_CASE("async_submit accepts every kind of token")
   test::with_every_token<test::submit_operation>();
 }
 
-TEST_CASE("async_submit of a batch larger than send_depth accepts every kind of token")
+TEST_CASE("async_submit of a batch larger than send_depth forwards its token and has a default one")
 {
-  test::with_every_token<test::submit_in_parts_operation>();
+  test::with_own_tokens<test::submit_in_parts_operation>();
 }
 
-TEST_CASE("async_receive_message of a shared receive queue accepts every kind of token")
+TEST_CASE(
+  "async_receive_message of a shared receive queue forwards its token and has a default one")
 {
   BOOST_RDMA_TEST_NEEDS(shared_receive_queues);
-  test::with_every_token<test::shared_receive_operation>();
+  test::with_own_tokens<test::shared_receive_operation>();
 }

@@ -12,13 +12,13 @@ TEST_CASE("async_send accepts every kind of token")
   test::with_every_token<test::send_operation>();
 }
 
-TEST_CASE("async_send_with_immediate accepts every kind of token")
+TEST_CASE("async_send_with_immediate forwards its token and has a default one")
 {
-  test::with_every_token<test::send_with_immediate_operation>();
+  test::with_own_tokens<test::send_with_immediate_operation>();
 }
 
-TEST_CASE("async_send_with_invalidate accepts every kind of token")
+TEST_CASE("async_send_with_invalidate forwards its token and has a default one")
 {
   BOOST_RDMA_TEST_NEEDS(memory_windows);
-  test::with_every_token<test::send_with_invalidate_operation>();
+  test::with_own_tokens<test::send_with_invalidate_operation>();
 }

@@ -7,18 +7,18 @@
 
 #include "software/asio_tokens.hpp"
 
-TEST_CASE("async_write accepts every kind of token")
+TEST_CASE("async_write forwards its token and has a default one")
 {
-  test::with_every_token<test::write_operation>();
+  test::with_own_tokens<test::write_operation>();
 }
 
-TEST_CASE("async_write_with_immediate accepts every kind of token")
+TEST_CASE("async_write_with_immediate forwards its token and has a default one")
 {
   BOOST_RDMA_TEST_NEEDS(write_with_immediate);
-  test::with_every_token<test::write_with_immediate_operation>();
+  test::with_own_tokens<test::write_with_immediate_operation>();
 }
 
-TEST_CASE("async_read accepts every kind of token")
+TEST_CASE("async_read forwards its token and has a default one")
 {
-  test::with_every_token<test::read_operation>();
+  test::with_own_tokens<test::read_operation>();
 }
