@@ -11,6 +11,7 @@
 #include "boost_rdma/detail/control_stream.hpp"
 #include "boost_rdma/detail/queue_pair_core.hpp"
 #include "completion/abandonable.hpp"
+#include "connect/control_channel_fsm.hpp"
 #include "connect/control_frame.hpp"
 #include "connect/inbox.hpp"
 
@@ -71,39 +72,33 @@ private:
   executor_type executor_;
 };
 
-// How long a silent peer is endured, and how often this side says that it is there. Zero is never.
-struct heartbeat_times
-{
-  std::chrono::milliseconds limit{0};
-  std::chrono::milliseconds interval{0};
-};
-
-// What both sides' wishes amount to.
+// Returns the times that follow from the wishes of both sides.
 heartbeat_times agree_on_heartbeats(
   const queue_pair_options& own, std::chrono::milliseconds peer_limit);
 
-// The stream behind a queue pair: first it carries the handshake, then it is the control channel.
+// The stream of a queue pair: it carries the handshake and is the control channel afterwards.
+// Performs the actions of a control_channel_fsm.
 //
-// Lives on the service's thread, where all members run unless they say otherwise. Its owners are
-// the coroutines and handlers there; the queue pair has a guard that refers to it, and it refers to
-// the queue pair, both weakly: neither keeps the other.
+// All members run on the service's thread unless stated otherwise. The coroutines and handlers
+// there own the connection. The queue pair's guard and the connection refer to each other's owner
+// weakly.
 class connection final
   : public abandonable
   , public std::enable_shared_from_this<connection>
 {
+  using clock = std::chrono::steady_clock;
+
 public:
   // `words` is the inbox of io's service.
   connection(boost::asio::io_context& io, std::shared_ptr<inbox> words,
     std::unique_ptr<control_stream> stream);
 
-  // How far the handshake has come. What counts for least is given up first when there are too
-  // many.
+  // Progress of the handshake, by which an acceptor with too many of them selects one to evict.
   enum class stage
   {
-    refused,     // only waits for the peer to read why
-    unproven,    // the peer has not said anything of use
-    negotiating, // it has
-    established,
+    refused,     // the peer has only to read the reason
+    unproven,    // the peer has not sent a valid request
+    negotiating, // the peer has sent one
   };
 
   boost::beast::flat_buffer buffer; // what was read beyond the last message
@@ -114,39 +109,41 @@ public:
   [[nodiscard]] control_stream_ref reference() { return {*stream_, io_.get_executor()}; }
   [[nodiscard]] boost::asio::io_context& io() const noexcept { return io_; }
 
-  // Any thread. The queue pair that the connection belongs to; false when it cannot be connected.
+  // Any thread. Assigns the queue pair; returns false if it cannot be connected.
   bool adopt(const std::shared_ptr<queue_pair_core>& core);
   [[nodiscard]] std::shared_ptr<queue_pair_core> core() const { return core_.lock(); }
 
   // The handshake fails with handshake_timeout unless establish() is called before.
-  void set_deadline(std::chrono::steady_clock::duration time_limit);
+  void set_deadline(clock::duration time_limit);
   void establish(const heartbeat_times& times);
 
-  // Ends the handshake with this error, or an established connection with a farewell. Only the
+  // Ends the handshake with this error, or an established connection with frame_type::bye. Only the
   // first call counts.
   void stop(const error_code& why);
 
   // As stop(), but leaves an established connection alone.
   void cancel_handshake();
 
-  // The error to report for an operation of ours that failed with ec: why it was stopped, if it
-  // was.
-  [[nodiscard]] error_code failure(const error_code& ec) const { return why_ ? why_ : ec; }
-  [[nodiscard]] bool stopped() const noexcept { return static_cast<bool>(why_); }
+  // Returns the error for an operation of this side that failed with ec: the reason of stop() if it
+  // was called.
+  [[nodiscard]] error_code failure(const error_code& ec) const
+  {
+    return stopped() ? fsm_.reason() : ec;
+  }
+  [[nodiscard]] bool stopped() const noexcept { return static_cast<bool>(fsm_.reason()); }
 
-  // Sent in order, in the background; what cannot be sent shows when reading.
+  // Sent in order, in the background. Reading reports a failure to send.
   void send(frame_type type, std::string_view payload = {});
 
-  // Waits for a frame of this type, or of one of these two; words about the agent_channel go to the
-  // queue pair, others are skipped. payload() is its payload.
+  // Reads a frame of the handshake of this type, or of one of these two types, and skips others.
   boost::asio::awaitable<error_code> receive(frame_type type);
   boost::asio::awaitable<error_code> receive(frame_type one, frame_type other, frame_type& found);
   [[nodiscard]] const std::string& payload() const noexcept { return frames_.payload(); }
 
-  // Watches the peer until either side closes, and tells the queue pair.
+  // Reads until the connection has ended. For an established connection.
   boost::asio::awaitable<void> watch();
 
-  // What other threads have of a connection.
+  // For other threads.
   class handle
   {
   public:
@@ -156,10 +153,10 @@ public:
     void stop() const;
     void cancel_handshake() const;
 
-    // The peer is told that all has arrived.
+    // All that this side sent has arrived.
     void finish() const;
 
-    // A word for the peer's agent_attachment of the queue pair.
+    // Sends a message to the agent_attachment of the peer's queue pair.
     void send_agent_channel(agent_channel_event word, std::string text) const;
 
   private:
@@ -172,24 +169,21 @@ public:
 
   [[nodiscard]] const std::shared_ptr<inbox>& words() const noexcept { return words_; }
 
-  void abandon() noexcept override {
-  } // what it has of the user's execution context is the stream, which knows
+  void abandon() noexcept override {} // only the stream uses the user's execution context
   void end_in_child() override { stream_->end_in_child(); }
 
 private:
-  using clock = std::chrono::steady_clock;
-
-  boost::asio::awaitable<error_code> read_frame(std::uint8_t& type);
-  boost::asio::awaitable<void> let_sends_finish();
-  boost::asio::awaitable<void> linger();
-  void beat();
-  void look_at_sends(clock::time_point now);
-  void write_rest(std::size_t written);
-  void send_close();
+  boost::asio::awaitable<error_code> read_frame(frame_type& type);
+  void perform(const control_channel_fsm::actions& list);
+  void perform(const control_channel_fsm::action& what);
+  void arm(clock::time_point time);
+  void probe();
+  void check_missing_receive();
+  void report_agent_frame();
   void finish();
-  void on_agent_channel(agent_channel_event word);
-  void end_orderly();
-  void end(const error_code& why);
+  [[nodiscard]] send_progress sends() const;
+  void write(frame_type type, std::string_view payload);
+  void write_rest(std::size_t written);
   void close();
 
   boost::asio::io_context& io_;
@@ -197,32 +191,10 @@ private:
   const std::unique_ptr<control_stream> stream_;
   boost::asio::steady_timer timer_;
   std::weak_ptr<queue_pair_core> core_;
-  error_code why_;
+  control_channel_fsm fsm_;
   frame_reader frames_;
-
   std::string outgoing_; // frames that wait
-  std::string writing_;  // frames that are being written
-  bool broken_ = false;  // writing failed
-
-  heartbeat_times times_;
-  clock::time_point heard_; // when the peer was heard last
-  clock::time_point said_;  // when it was told something last
-  clock::time_point due_;   // when beat() was to run
-  bool probed_ = false; // who reads the stream for us is not busy, and nothing has been heard since
-  // The send queue at the last beat(), for a warning when the peer has no receive for a send.
-  struct
-  {
-    bool outstanding = false;
-    bool reported = false;
-    std::uint64_t completed = 0;
-    clock::time_point since;
-  } sends_;
-
-  bool finished_ = false; // this side has sent frame_type::finished
-  bool peer_finished_ = false;
-  bool lingers_ = false; // all is said; waits for the peer to read it
-  bool heard_all_ =
-    false; // reading has ended; Asio tells an end of stream once, the next read waits for ever
+  std::string writing_;  // frames that are being written; not empty after writing has failed
 };
 
 } // namespace rdma::detail
