@@ -87,7 +87,7 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
   }
   client.core->set_peer_data(std::move(server.data));
   times = agree_on_heartbeats(client.core->options(), server.heartbeat_limit);
-  co_return co_await way.go_as_client(std::move(server));
+  co_return co_await way.negotiate(std::move(server));
 }
 
 asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)

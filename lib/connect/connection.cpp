@@ -351,25 +351,6 @@ asio::awaitable<error_code> connection::read_frame(frame_type& type)
   }
 }
 
-asio::awaitable<error_code> connection::receive(frame_type type)
-{
-  frame_type found = type;
-  co_return co_await receive(type, type, found);
-}
-
-asio::awaitable<error_code> connection::receive(frame_type one, frame_type other, frame_type& found)
-{
-  for (;;)
-  {
-    if (const error_code ec = co_await read_frame(found))
-      co_return ec;
-    if (found == one || found == other)
-      co_return error_code{};
-    if (found == frame_type::bye)
-      co_return error::peer_closed;
-  }
-}
-
 asio::awaitable<void> connection::watch()
 {
   for (;;)

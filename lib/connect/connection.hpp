@@ -135,9 +135,8 @@ public:
   // Sent in order, in the background. Reading reports a failure to send.
   void send(frame_type type, std::string_view payload = {});
 
-  // Reads a frame of the handshake of this type, or of one of these two types, and skips others.
-  boost::asio::awaitable<error_code> receive(frame_type type);
-  boost::asio::awaitable<error_code> receive(frame_type one, frame_type other, frame_type& found);
+  // Reads the next frame.
+  boost::asio::awaitable<error_code> read_frame(frame_type& type);
   [[nodiscard]] const std::string& payload() const noexcept { return frames_.payload(); }
 
   // Reads until the connection has ended. For an established connection.
@@ -173,7 +172,6 @@ public:
   void end_in_child() override { stream_->end_in_child(); }
 
 private:
-  boost::asio::awaitable<error_code> read_frame(frame_type& type);
   void perform(const control_channel_fsm::actions& list);
   void perform(const control_channel_fsm::action& what);
   void arm(clock::time_point time);

@@ -183,7 +183,7 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
       control_stream_ref stream = link.reference();
       co_await asio::async_write(stream, asio::buffer(answer), into(ec));
       if (!ec)
-        ec = co_await way.go_as_server();
+        ec = co_await way.negotiate(std::move(client.self));
       if (ec)
       {
         const std::string declined = way.declined_text(ec);

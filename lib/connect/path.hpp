@@ -9,19 +9,17 @@
 #define BOOST_RDMA_LIB_CONNECT_PATH_HPP
 
 #include "connect/connection.hpp"
+#include "connect/endpoint_choice_fsm.hpp"
 #include "connect/handshake_parameters.hpp"
 
 #include <boost/asio/ip/address.hpp>
 
 #include <memory>
 #include <string>
-#include <vector>
 
 namespace rdma::detail {
 
-// Both sides' way from an handshake_parameters to a connected queue pair: they agree on a
-// transport, let a message through each way, and fall back together when none gets through
-// (doc/upgrade_protocol.md, "The path").
+// Performs the actions of endpoint_choice_fsm and path_fsm on a connection and its queue pair.
 class path
 {
 public:
@@ -29,46 +27,34 @@ public:
   path(
     connection& link, std::shared_ptr<queue_pair_core> core, const boost::asio::ip::address& own);
 
-  // What this side offers, for a request. It may have moved the queue pair to the software device.
-  [[nodiscard]] handshake_parameters offer(error_code& ec);
+  // Returns the parameters that a client sends, or a server that received `client`.
+  handshake_parameters offer(error_code& ec);
+  handshake_parameters choose(const handshake_parameters& client, error_code& ec);
 
-  // What this side answers to a client's offers; its queue pair is connected if that can be.
-  [[nodiscard]] handshake_parameters choose(const handshake_parameters& client, error_code& ec);
+  // Continues after both sides have sent their parameters. The result is path_not_confirmed,
+  // another error of the connection, or success.
+  boost::asio::awaitable<error_code> negotiate(handshake_parameters peer);
 
-  // The rest, after the answer. The result is path_not_confirmed, what went wrong with the
-  // connection, or success.
-  boost::asio::awaitable<error_code> go_as_client(handshake_parameters server);
-  boost::asio::awaitable<error_code> go_as_server();
-
-  // A transport, or the peer, was not taken for this reason.
+  // Adds a transport, or the peer, that is not used for this reason.
   void decline(std::string transport, std::string reason);
 
-  // Why no better transport was taken, or none.
-  [[nodiscard]] const std::vector<declined_transport>& declined() const noexcept
-  {
-    return declined_;
-  }
-
-  // The same as text, for an error. A host without a NIC explains only no_common_transport.
+  // Returns the reasons against all better transports as text for an error.
   [[nodiscard]] std::string declined_text(const error_code& ec) const;
 
 private:
-  void introduce(handshake_parameters& self) const;
-  void hear(const handshake_parameters& peer);
-  [[nodiscard]] std::string name_of_device(wire by) const;
-  [[nodiscard]] bool may_change_over() const;
-  void finish(error_code& ec);
-  void connect(const endpoint_description& remote, error_code& ec);
-  void leave_nic(error_code& ec);
+  handshake_parameters run(endpoint_choice_fsm machine, error_code& ec);
+  path_outcome perform(const path_action& what);
+  void enter(declined_transports declined, error_code& ec);
+  [[nodiscard]] own_side describe_self() const;
   boost::asio::awaitable<error_code> confirm();
-  boost::asio::awaitable<error_code> change_over(bool first);
 
   connection& link_;
   const std::shared_ptr<queue_pair_core> core_;
   const boost::asio::ip::address own_;
-  std::vector<declined_transport> declined_; // by this side and, once heard, by the peer
-  bool peer_falls_back_ = false;
-  bool waits_for_endpoint_ = false; // nothing of this side is connected yet: software comes next
+  path_role role_ = path_role::client;
+  handshake_parameters parameters_;
+  std::string transport_;
+  declined_transports declined_;
 };
 
 } // namespace rdma::detail
