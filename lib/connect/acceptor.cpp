@@ -9,7 +9,6 @@
 
 #include "connect/log.hpp"
 
-#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detail/socket_option.hpp>
@@ -26,10 +25,10 @@ using asio::ip::tcp;
 
 namespace {
 
-// How long a client may say nothing before it has to give way to others.
+// How long a client may send nothing before it is evicted in favour of others.
 constexpr std::chrono::milliseconds silence_max{500};
 
-// Texts take memory. Where that is short, a line of the log is lost and nothing else.
+// Drops the line if there is no memory for its text.
 template <class Log>
 void log_if_possible(Log log) noexcept
 {
@@ -60,7 +59,7 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   }
   catch (const system_error& e)
   {
-    ec = e.code(); // no thread to be had
+    ec = e.code(); // no thread could be started
   }
   return nullptr;
 }
@@ -74,7 +73,8 @@ void refuse_accept(const asio::any_io_executor& executor, acceptor_core::handler
 acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,
   const asio::any_io_executor& inner, const protection_domain& domain,
   const acceptor_options& options, connection_service& service)
-  : options_(options)
+  : accept_queue(options.handshakes_max)
+  , options_(options)
   , settings_{inner, inner == executor, domain, options.queue_pair}
   , admission_(options.authorise, executor)
   , io_(service.io())
@@ -117,177 +117,109 @@ bool acceptor_impl::is_open() const
 
 void acceptor_impl::accept(const asio::any_io_executor& executor, handler_type handler)
 {
-  auto slot = asio::get_associated_cancellation_slot(handler);
-  waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
-  if (process_.foreign()) // the thread that accepts is the parent's
-    return std::move(waiting).complete(error::forked, nullptr);
-  std::unique_lock lock(mutex_);
-  if (!open_)
-  {
-    lock.unlock();
-    return std::move(waiting).complete(error::closed, nullptr);
-  }
-  while (!finished_.empty())
-  {
-    unclaimed_queue_pair next = std::move(finished_.front());
-    finished_.pop_front();
-    if (!next->is_connected())
-      continue; // the client did not wait
-    lock.unlock();
-    return std::move(waiting).complete(error_code{}, next.release());
-  }
-  const std::uint64_t id = ++last_id_;
-  // Before anybody else can see the accept: slots are for the thread that initiates.
-  if (slot.is_connected())
-    slot.assign(
-      [self = weak_from_this(), id](asio::cancellation_type type)
-      {
-        if (const auto acceptor = self.lock(); acceptor && type != asio::cancellation_type::none)
-          acceptor->withdraw(id);
-      });
-  waiting_.push_back({id, std::move(waiting)});
-  start_accepting();
-}
-
-void acceptor_impl::withdraw(std::uint64_t id)
-{
-  std::list<waiting_accept> ended;
-  {
-    std::lock_guard lock(mutex_);
-    const auto found = std::find_if(
-      waiting_.begin(), waiting_.end(), [&](const waiting_accept& each) { return each.id == id; });
-    if (found == waiting_.end())
-      return;
-    ended.splice(ended.end(), waiting_, found);
-    pause_accepting();
-  }
-  std::move(ended.front().handler).complete(asio::error::operation_aborted, nullptr);
+  start<accepted>(executor, std::move(handler));
 }
 
 void acceptor_impl::cancel()
 {
-  std::list<waiting_accept> ended;
-  {
-    std::lock_guard lock(mutex_);
-    ended.swap(waiting_);
-    pause_accepting();
-  }
-  for (waiting_accept& each : ended)
-    std::move(each.handler).complete(asio::error::operation_aborted, nullptr);
+  cancel_all();
 }
 
 void acceptor_impl::close()
 {
-  std::deque<unclaimed_queue_pair> unclaimed; // closed without the mutex
+  if (process_.foreign())
   {
-    if (process_.foreign())
-    {
-      // The parent's epoll set watches the socket, and would not any more if it were closed here:
-      // it is kept for ever.
-      static_cast<void>(new std::shared_ptr<acceptor_impl>(shared_from_this()));
+    // The parent's epoll set watches the socket and would stop if it were closed here: it is
+    // leaked.
+    static_cast<void>(new std::shared_ptr<acceptor_impl>(self()));
+    return;
+  }
+  {
+    std::deque<unclaimed_queue_pair> unclaimed; // closed without the mutex
+    const lock_type lock(mutex_);
+    if (!open_)
       return;
-    }
-    std::lock_guard lock(mutex_);
-    if (!std::exchange(open_, false))
-      return;
+    unclaimed = close_queue(lock);
     admission_.close();
     error_code ignored;
     socket_->close(ignored);
     timer_->cancel();
-    unclaimed.swap(finished_);
     for (const handshake& each : handshakes_)
       connection::handle(*each.link).stop();
-    in_hand_.reset();
+    pending_.reset();
   }
-  cancel();
+  cancel_all();
 }
 
 void acceptor_impl::abandon() noexcept
 {
-  std::list<waiting_accept> waiting;
-  std::deque<unclaimed_queue_pair> unclaimed;
+  contents operations; // destroyed without the mutex, like the handshakes
   std::list<handshake> handshakes;
-  std::lock_guard lock(mutex_); // freed before the three above are destroyed: that may call us
-  open_ = false;
+  const lock_type lock(mutex_);
+  operations = abandon_queue(lock);
   admission_.close();
   socket_.reset();
   timer_.reset();
-  in_hand_.reset();
-  waiting.swap(waiting_);
-  unclaimed.swap(finished_);
+  pending_.reset();
   handshakes.swap(handshakes_);
 }
 
-void acceptor_impl::end_in_child()
+// Clients stay in the backlog while no accept operation waits.
+void acceptor_impl::on_changed(const lock_type& lock)
 {
-  std::list<waiting_accept> ended;
-  {
-    // The parent's thread may have held it, which is not here to free it. Those accepts then end
-    // with the io_context.
-    const std::unique_lock lock(mutex_, std::try_to_lock);
-    if (lock)
-      ended.swap(waiting_);
-  }
-  for (waiting_accept& each : ended)
-    std::move(each.handler).complete(error::forked, nullptr);
+  if (is_wanted(lock))
+    return start_accepting(lock);
+  error_code ignored;
+  if (open_)
+    socket_->cancel(ignored);
 }
 
-// The mutex is held. Takes no memory from the heap, so that an acceptor never stops for want of it:
-// the wait has memory of its own. It is a wait and no async_accept(), because Asio registers an
-// accepted socket with the reactor before it calls the handler; when that throws, the handler is
-// never called.
-void acceptor_impl::start_accepting()
+// Takes no memory from the heap, so that an acceptor never stops when there is none: the wait has
+// its own memory. It is a wait and not async_accept(), because Asio registers an accepted socket
+// with the reactor before it calls the handler; if that throws, the handler is never called.
+void acceptor_impl::start_accepting(const lock_type& lock)
 {
-  if (!open_ || waiting_.empty() || in_hand_ || accepting_)
+  if (!is_wanted(lock) || pending_ || accepting_)
     return;
   accepting_ = true;
   socket_->async_wait(asio::socket_base::wait_read,
     asio::bind_allocator(slot_allocator<void>(accept_slot_),
-      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec); }));
+      [self = self()](const error_code& ec) { self->on_readable(ec); }));
 }
 
-// Clients whom nobody waits for stay in the backlog. The mutex is held.
-void acceptor_impl::pause_accepting()
-{
-  if (!open_ || !waiting_.empty())
-    return;
-  error_code ignored;
-  socket_->cancel(ignored);
-}
-
-// The mutex is held. Accepts the first client of the backlog.
-error_code acceptor_impl::take_client()
+// Accepts the first client of the backlog.
+error_code acceptor_impl::take_client(const lock_type&)
 {
   error_code ec;
   try
   {
-    in_hand_.emplace(socket_->accept(ec));
+    pending_.emplace(socket_->accept(ec));
   }
   catch (const std::bad_alloc&)
   {
     ec = asio::error::no_memory; // Asio has closed the client's socket
   }
   if (ec)
-    in_hand_.reset();
+    pending_.reset();
   else
-    close_on_exec(*in_hand_);
+    close_on_exec(*pending_);
   return ec;
 }
 
 void acceptor_impl::on_readable(error_code ec)
 {
   constexpr std::chrono::milliseconds pause{100};
-  std::unique_lock lock(mutex_);
+  lock_type lock(mutex_);
   accepting_ = false;
-  if (!open_ || (!ec && waiting_.empty())) // closed, or withdrawn when the client was there already
+  if (!open_ || (!ec && !is_wanted(lock))) // closed, or withdrawn after the client had arrived
     return;
   if (!ec)
-    ec = take_client();
+    ec = take_client(lock);
   // After an aborted wait another accept may be outstanding by now; the client may have left the
   // backlog.
   if (ec == asio::error::operation_aborted || ec == asio::error::would_block
     || ec == asio::error::connection_aborted)
-    return start_accepting();
+    return start_accepting(lock);
   if (ec)
   {
     log_if_possible(
@@ -295,57 +227,61 @@ void acceptor_impl::on_readable(error_code ec)
         log_line(spdlog::level::warn, "cannot accept on port {}: {}", local_.port(), ec.message());
       });
     // Errors like EMFILE last for a while, and the client stays in the backlog: do not spin on it.
-    return back_off(pause);
+    return back_off(pause, lock);
   }
-  admit(lock);
+  admit(std::move(lock));
 }
 
-// The client in hand gets a place, or waits for one, and the backlog behind it with it. The mutex
-// is held, and freed.
-void acceptor_impl::admit(std::unique_lock<std::mutex>& lock)
+// Returns true if an address has too many handshakes of which none can be evicted.
+bool acceptor_impl::exceeds_address_limit(const asio::ip::address& from, const lock_type& lock)
 {
-  if (!open_ || !in_hand_)
-    return start_accepting();
-  // Else they wait as all others do.
-  const bool limits_addresses = options_.handshakes_per_address_max < options_.handshakes_max;
-  error_code gone;
-  const asio::ip::address from = in_hand_->remote_endpoint(gone).address();
+  // Without a limit for an address its clients wait like all others.
+  if (options_.handshakes_per_address_max >= options_.handshakes_max)
+    return false;
   const auto same = static_cast<std::size_t>(std::count_if(handshakes_.begin(), handshakes_.end(),
     [&](const handshake& each) { return each.from == from; }));
-  if (!gone && limits_addresses && same >= options_.handshakes_per_address_max && !make_room(&from))
+  if (same < options_.handshakes_per_address_max || evict_handshake(&from, lock))
+    return false;
+  log_if_possible(
+    [&]
+    {
+      log_line(spdlog::level::info,
+        "too many concurrent handshakes with {}: closed a new connection", from.to_string());
+    });
+  return true;
+}
+
+// The pending client gets a place, or waits for one while the backlog waits as well.
+void acceptor_impl::admit(lock_type lock)
+{
+  if (!open_ || !pending_)
+    return start_accepting(lock);
+  error_code gone;
+  const asio::ip::address from = pending_->remote_endpoint(gone).address();
+  if (gone || exceeds_address_limit(from, lock))
   {
-    log_if_possible(
-      [&]
-      {
-        log_line(spdlog::level::info,
-          "too many concurrent handshakes with {}: closed a new connection", from.to_string());
-      });
-    gone = error::refused;
+    pending_.reset();
+    return start_accepting(lock);
   }
-  if (gone)
-  {
-    in_hand_.reset();
-    return start_accepting();
-  }
-  if (handshakes_.size() >= options_.handshakes_max && !make_room(nullptr))
-    return back_off(silence_max / 2); // or until one is over, see forget()
+  if (handshakes_.size() >= options_.handshakes_max && !evict_handshake(nullptr, lock))
+    return back_off(silence_max / 2, lock); // or until a handshake ends, see remove_handshake()
   std::shared_ptr<connection> link;
   try
   {
-    auto stream = std::make_unique<tcp_control_stream>(std::move(*in_hand_));
-    in_hand_.reset();
+    auto stream = std::make_unique<tcp_control_stream>(std::move(*pending_));
+    pending_.reset();
     stream->set_options();
     link = std::make_shared<connection>(io_, words_, std::move(stream));
     handshakes_.push_back({link, from, std::chrono::steady_clock::now()});
   }
   catch (const std::bad_alloc&)
   {
-    in_hand_.reset();
+    pending_.reset();
     log_if_possible([&]
       { log_line(spdlog::level::warn, "cannot accept on port {}: out of memory", local_.port()); });
-    return back_off(silence_max);
+    return back_off(silence_max, lock);
   }
-  start_accepting();
+  start_accepting(lock);
   lock.unlock();
   serve(link);
 }
@@ -355,11 +291,11 @@ void acceptor_impl::serve(const std::shared_ptr<connection>& link)
   try
   {
     link->set_deadline(options_.handshake_timeout);
-    asio::co_spawn(io_, run_server(shared_from_this(), link),
-      [weak = weak_from_this(), link](const std::exception_ptr& problem)
+    asio::co_spawn(io_, run_server(self(), link),
+      [weak = std::weak_ptr(self()), link](const std::exception_ptr& problem)
       {
         if (const auto self = weak.lock())
-          self->forget(link);
+          self->remove_handshake(link);
         if (problem)
           std::rethrow_exception(problem); // to the service, which logs it
       });
@@ -367,39 +303,39 @@ void acceptor_impl::serve(const std::shared_ptr<connection>& link)
   catch (const std::bad_alloc&)
   {
     link->stop(asio::error::no_memory);
-    forget(link);
+    remove_handshake(link);
     log_if_possible([&] { log_line(spdlog::level::warn, "{}: out of memory", name_of(*link)); });
   }
 }
 
-// The mutex is held.
-void acceptor_impl::back_off(std::chrono::steady_clock::duration pause)
+void acceptor_impl::back_off(std::chrono::steady_clock::duration pause, const lock_type& lock)
 {
   try
   {
     timer_->expires_after(pause);
     timer_->async_wait(
-      [self = shared_from_this(), number = ++back_offs_](const error_code& ec)
+      [self = self(), number = ++back_offs_](const error_code& ec)
       {
-        std::unique_lock lock(self->mutex_);
+        lock_type relocked(self->mutex_);
         if (ec || number != self->back_offs_)
           return; // there was room earlier
         self->accepting_ = false;
         if (self->open_)
-          self->admit(lock);
+          self->admit(std::move(relocked));
       });
     accepting_ = true;
   }
   catch (const std::bad_alloc&)
   {
-    // Without a pause then. A client in hand waits for the end of a handshake, see forget().
-    start_accepting();
+    // Without a pause then. A pending client waits for the end of a handshake, see
+    // remove_handshake().
+    start_accepting(lock);
   }
 }
 
-// Whether somebody gave way, of all or of one address: who was refused and only has to read why, or
-// who has said nothing for long; the oldest. The mutex is held.
-bool acceptor_impl::make_room(const asio::ip::address* from)
+// Evicts the oldest handshake, overall or of one address, that was refused or has sent nothing for
+// silence_max. Returns true if one was evicted.
+bool acceptor_impl::evict_handshake(const asio::ip::address* from, const lock_type&)
 {
   const auto now = std::chrono::steady_clock::now();
   const auto victim = std::find_if(handshakes_.begin(), handshakes_.end(),
@@ -425,33 +361,19 @@ bool acceptor_impl::make_room(const asio::ip::address* from)
 
 void acceptor_impl::finished(unclaimed_queue_pair queue_pair)
 {
-  std::list<waiting_accept> served;
-  {
-    std::lock_guard lock(mutex_);
-    if (!open_)
-      return;
-    if (waiting_.empty())
-    {
-      if (finished_.size() < options_.handshakes_max)
-        finished_.push_back(std::move(queue_pair));
-      return;
-    }
-    served.splice(served.end(), waiting_, waiting_.begin());
-    pause_accepting();
-  }
-  std::move(served.front().handler).complete(error_code{}, queue_pair.release());
+  deliver(lock_type(mutex_), queue_pair);
 }
 
-void acceptor_impl::forget(const std::shared_ptr<connection>& link)
+void acceptor_impl::remove_handshake(const std::shared_ptr<connection>& link)
 {
-  std::unique_lock lock(mutex_);
+  lock_type lock(mutex_);
   std::erase_if(handshakes_, [&](const handshake& each) { return each.link == link; });
-  if (open_ && in_hand_)
+  if (open_ && pending_)
   {
     ++back_offs_; // it may be on its way
     timer_->cancel();
     accepting_ = false;
-    admit(lock);
+    admit(std::move(lock));
   }
 }
 
@@ -468,7 +390,7 @@ asio::awaitable<void> run_server(
   if (ec)
     co_return link->stop(ec);
   link->establish(times);
-  acceptor->forget(link);
+  acceptor->remove_handshake(link);
   acceptor->finished(std::move(queue_pair));
   acceptor.reset(); // which may go before its connections do
   co_await link->watch();

@@ -10,7 +10,7 @@
 
 #include "boost_rdma/detail/acceptor_core.hpp"
 #include "completion/handler_slot.hpp"
-#include "completion/waiting_handler.hpp"
+#include "connect/accept_queue.hpp"
 #include "connect/client_admission.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
@@ -21,21 +21,18 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 
 namespace rdma::detail {
 
-// Accepts TCP connections while somebody wants a queue pair, and shakes hands on all of them at a
-// time. What can be called from the user's threads takes the mutex; the rest runs on the service's
-// thread.
+// Accepts TCP connections while accept operations wait, and performs the handshakes on all of them
+// concurrently. Functions that user threads can call take the mutex; the others run on the
+// service's thread.
 class acceptor_impl final
   : public acceptor_core
-  , public abandonable
-  , public std::enable_shared_from_this<acceptor_impl>
+  , public accept_queue<std::shared_ptr<queue_pair_core>>
 {
 public:
   acceptor_impl(const boost::asio::any_io_executor& executor,
@@ -50,28 +47,21 @@ public:
   void cancel() override;
   void close() override;
   void abandon() noexcept override;
-  void end_in_child() override;
 
   // For the handshake of one client.
   [[nodiscard]] const acceptor_options& options() const noexcept { return options_; }
   [[nodiscard]] const server_settings& settings() const noexcept { return settings_; }
   [[nodiscard]] const client_admission& admission() const noexcept { return admission_; }
 
-  // The client is ready: for the accept that waits the longest, or the next to come.
+  // The client's queue pair is connected.
   void finished(unclaimed_queue_pair queue_pair);
 
-  // The handshake is over, one way or the other.
-  void forget(const std::shared_ptr<connection>& link);
+  // The handshake has succeeded or failed.
+  void remove_handshake(const std::shared_ptr<connection>& link);
 
 private:
   using socket_type = boost::asio::basic_socket_acceptor<boost::asio::ip::tcp,
     boost::asio::io_context::executor_type>;
-
-  struct waiting_accept
-  {
-    std::uint64_t id;
-    waiting_handler<std::shared_ptr<queue_pair_core>> handler;
-  };
 
   struct handshake
   {
@@ -80,15 +70,24 @@ private:
     std::chrono::steady_clock::time_point since;
   };
 
-  void start_accepting();
-  void pause_accepting();
-  error_code take_client();
+  [[nodiscard]] std::shared_ptr<acceptor_impl> self()
+  {
+    return std::static_pointer_cast<acceptor_impl>(shared_from_this());
+  }
+  [[nodiscard]] bool is_wanted(const lock_type& lock) const
+  {
+    return open_ && waiting<accepted>(lock) != 0;
+  }
+  void on_changed(const lock_type& lock) override;
+  void start_accepting(const lock_type& lock);
+  error_code take_client(const lock_type& lock);
   void on_readable(error_code ec);
-  void admit(std::unique_lock<std::mutex>& lock);
+  void admit(lock_type lock);
+  [[nodiscard]] bool exceeds_address_limit(
+    const boost::asio::ip::address& from, const lock_type& lock);
   void serve(const std::shared_ptr<connection>& link);
-  void back_off(std::chrono::steady_clock::duration pause);
-  bool make_room(const boost::asio::ip::address* from);
-  void withdraw(std::uint64_t id);
+  void back_off(std::chrono::steady_clock::duration pause, const lock_type& lock);
+  bool evict_handshake(const boost::asio::ip::address* from, const lock_type& lock);
 
   const acceptor_options options_;
   const server_settings settings_;
@@ -97,19 +96,14 @@ private:
   const std::shared_ptr<inbox> words_;
   boost::asio::ip::tcp::endpoint local_;
 
-  const process_mark process_;
-  mutable std::mutex mutex_;
-  bool open_ = false;
-  bool accepting_ = false;            // socket_ waits for a client, or timer_ for better times
+  // Protected by the mutex:
+  bool accepting_ = false;            // socket_ waits for a client, or timer_ for a retry
   handler_slot accept_slot_;          // of the wait for a client
-  std::optional<socket_type> socket_; // both gone once abandoned
+  std::optional<socket_type> socket_; // empty after abandon(), like timer_
   std::optional<boost::asio::steady_timer> timer_;
   std::uint64_t back_offs_ = 0;
-  std::uint64_t last_id_ = 0;
-  std::list<waiting_accept> waiting_;
-  std::deque<unclaimed_queue_pair> finished_;              // only while nobody waits
   std::list<handshake> handshakes_;                        // the oldest first
-  std::optional<tcp_control_stream::socket_type> in_hand_; // a client for whom there is no room yet
+  std::optional<tcp_control_stream::socket_type> pending_; // a client without a place
 };
 
 // Serves one client until its queue pair has gone.

@@ -12,12 +12,12 @@
 #include "connect/log.hpp"
 #include "resource/domain_impl.hpp"
 
-#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 
 #include <cerrno>
 #include <cstring>
+#include <limits>
 #include <new>
 #include <utility>
 
@@ -28,11 +28,10 @@ using asio::ip::tcp;
 using rdma::detail::connection_service;
 using rdma::detail::log_line;
 using rdma::detail::unclaimed_queue_pair;
-using rdma::detail::waiting_handler;
 
 namespace {
 
-// For the acceptor's own accepts.
+// For async_accept().
 class accept_outcome final : public connection_outcome
 {
 public:
@@ -86,14 +85,15 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   }
   catch (const system_error& e)
   {
-    ec = e.code(); // no such device, or no thread to be had
+    ec = e.code(); // no such device, or no thread could be started
   }
   return nullptr;
 }
 
 acceptor_impl::acceptor_impl(
   std::shared_ptr<const acceptor_settings> settings, event_channel& channel)
-  : settings_(std::move(settings))
+  : accept_queue(std::numeric_limits<std::size_t>::max()) // at most one for each withdrawn accept
+  , settings_(std::move(settings))
   , channel_(channel)
 {
 }
@@ -121,10 +121,10 @@ void acceptor_impl::try_listen(const tcp::endpoint& endpoint, error_code& ec)
         id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof reuse)
     != 0)
     ec = last_cm_error();
-  tcp::endpoint wanted = endpoint; // librdmacm wants it writable
+  tcp::endpoint wanted = endpoint; // librdmacm requires it writable
   if (!ec && id_.api().bind_addr(id_.get(), wanted.data()) != 0)
     ec = error_of_binding();
-  // Bound to an address, it has the address's device; bound to none, each client brings one.
+  // An id that is bound to an address has its device. Otherwise each client's id has one.
   if (!ec && id_->verbs != nullptr
     && std::strcmp(id_->verbs->device->name, settings_->device.native()->device->name) != 0)
     ec = error::other_device;
@@ -132,149 +132,62 @@ void acceptor_impl::try_listen(const tcp::endpoint& endpoint, error_code& ec)
     ec = last_cm_error();
   if (!ec)
     local_ = endpoint_of(id_->route.addr.src_storage);
+  open_ = !ec;
 }
 
 bool acceptor_impl::is_open() const
 {
-  std::lock_guard lock(mutex_);
-  return static_cast<bool>(id_);
-}
-
-template <class Handler>
-void acceptor_impl::assign_slot(Handler& handler, std::uint64_t number)
-{
-  auto slot = asio::get_associated_cancellation_slot(handler);
-  if (slot.is_connected())
-    slot.assign(
-      [weak = weak_from_this(), number](asio::cancellation_type type)
-      {
-        if (const auto self = weak.lock(); self && type != asio::cancellation_type::none)
-          self->withdraw(number);
-      });
+  const lock_type lock(mutex_);
+  return open_;
 }
 
 void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler_type handler)
 {
-  if (process_.foreign()) // before the mutex: the parent's thread may have held it
-    return waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
-      .complete(error::forked, nullptr);
-  std::unique_lock lock(mutex_);
-  const std::uint64_t number = ++last_number_;
-  // Before anybody else can see the accept: slots are for the thread that initiates.
-  assign_slot(handler, number);
-  waiting_handler<std::shared_ptr<queue_pair_core>> waiting(executor, std::move(handler));
-  if (!id_)
-  {
-    lock.unlock();
-    return std::move(waiting).complete(error::closed, nullptr);
-  }
-  while (!finished_.empty())
-  {
-    unclaimed_queue_pair next = std::move(finished_.front());
-    finished_.pop_front();
-    if (!next->is_connected())
-      continue; // the client did not wait
-    lock.unlock();
-    return std::move(waiting).complete(error_code{}, next.release());
-  }
-  post_serve(); // first, as it may throw; serve() waits for the mutex
-  accepts_.add(number, std::move(waiting));
+  start<accepted>(executor, std::move(handler));
 }
 
 void acceptor_impl::get_request(const asio::any_io_executor& executor, request_handler_type handler)
 {
-  if (process_.foreign())
-    return waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler))
-      .complete(error::forked, nullptr);
-  std::unique_lock lock(mutex_);
-  const std::uint64_t number = ++last_number_;
-  assign_slot(handler, number);
-  waiting_handler<std::shared_ptr<request_core>> waiting(executor, std::move(handler));
-  if (!id_)
-  {
-    lock.unlock();
-    return std::move(waiting).complete(error::closed, nullptr);
-  }
-  post_serve();
-  requests_.add(number, std::move(waiting));
-}
-
-void acceptor_impl::withdraw(std::uint64_t number)
-{
-  std::unique_lock lock(mutex_);
-  auto accepts = accepts_.take(number);
-  auto requests = requests_.take(number);
-  lock.unlock();
-  for (auto& each : accepts)
-    std::move(each.handler).complete(asio::error::operation_aborted, nullptr);
-  for (auto& each : requests)
-    std::move(each.handler).complete(asio::error::operation_aborted, nullptr);
+  start<std::shared_ptr<request_core>>(executor, std::move(handler));
 }
 
 void acceptor_impl::cancel()
 {
-  if (process_.foreign())
-    return;
-  std::unique_lock lock(mutex_);
-  end_waiting(lock, asio::error::operation_aborted);
-}
-
-// Unlocks.
-void acceptor_impl::end_waiting(std::unique_lock<std::mutex>& lock, const error_code& ec)
-{
-  auto accepts = accepts_.take_all();
-  auto requests = requests_.take_all();
-  lock.unlock();
-  for (auto& each : accepts)
-    std::move(each.handler).complete(ec, nullptr);
-  for (auto& each : requests)
-    std::move(each.handler).complete(ec, nullptr);
-}
-
-void acceptor_impl::end_in_child()
-{
-  // The parent's thread may have held it, which is not here to free it. The operations then end
-  // with the io_context.
-  std::unique_lock lock(mutex_, std::try_to_lock);
-  if (lock)
-    end_waiting(lock, error::forked);
+  cancel_all();
 }
 
 void acceptor_impl::close()
 {
   if (process_.foreign())
-    return; // it is the parent's
+    return; // it belongs to the parent
   {
-    std::lock_guard lock(mutex_);
-    // On the service's thread, where an event may be on its way to us.
+    std::deque<unclaimed_queue_pair> unclaimed; // closed without the mutex
+    const lock_type lock(mutex_);
+    unclaimed = close_queue(lock);
+    // On the service's thread, because an event of the id may be on its way to this acceptor.
     if (id_)
       asio::post(channel_.io(),
-        [self = shared_from_this(), id = std::move(id_), asking = std::exchange(asking_, {}),
-          finished = std::exchange(finished_, {})]
+        [self = self(), id = std::move(id_), pending = std::exchange(pending_, {})]
         {
-          for (const auto& each : asking)
+          for (const auto& each : pending)
             each->reject({});
         });
   }
-  cancel();
+  cancel_all();
 }
 
 void acceptor_impl::abandon() noexcept
 {
-  rdma::detail::waiting_list<std::shared_ptr<queue_pair_core>> accepts;
-  rdma::detail::waiting_list<std::shared_ptr<request_core>> requests;
-  std::deque<unclaimed_queue_pair> finished;
-  std::lock_guard lock(mutex_); // freed before the three above are destroyed: that may call us
+  contents operations; // destroyed without the mutex
+  const lock_type lock(mutex_);
+  operations = abandon_queue(lock);
   id_.reset();
-  std::swap(accepts, accepts_);
-  std::swap(requests, requests_);
-  std::swap(finished, finished_);
-  asking_.clear();
+  pending_.clear();
 }
 
 void acceptor_impl::post_serve()
 {
-  asio::post(channel_.io(), [self = shared_from_this()] { self->serve(); });
+  asio::post(channel_.io(), [self = self()] { self->serve(); });
 }
 
 void acceptor_impl::on_event(const event& what)
@@ -287,14 +200,14 @@ void acceptor_impl::on_event(const event& what)
       close(); // the device's removal waits for it
     return;
   }
-  unique_id id = channel_.adopt(what.id); // first: it may not get lost for want of memory
+  unique_id id = channel_.adopt(what.id); // first, as the allocation below may fail
   auto link = std::make_shared<connection>(channel_);
   link->requested(what, std::move(id));
   {
     std::lock_guard lock(mutex_);
-    std::erase_if(asking_, [](const auto& each) { return !each->is_waiting(); });
-    if (id_ && asking_.size() < settings_->options.requests_max)
-      asking_.push_back(std::exchange(link, nullptr));
+    std::erase_if(pending_, [](const auto& each) { return !each->is_waiting(); });
+    if (open_ && pending_.size() < settings_->options.requests_max)
+      pending_.push_back(std::exchange(link, nullptr));
   }
   if (link)
   {
@@ -305,22 +218,23 @@ void acceptor_impl::on_event(const event& what)
   serve();
 }
 
-// Matches those who ask with those who wait.
+// Matches clients with waiting operations.
 void acceptor_impl::serve()
 {
+  using request = std::shared_ptr<request_core>;
   for (;;)
   {
-    std::unique_lock lock(mutex_);
-    if (asking_.empty() || (requests_.empty() && accepting_ >= accepts_.size()))
+    lock_type lock(mutex_);
+    if (pending_.empty() || (waiting<request>(lock) == 0 && accepting_ >= waiting<accepted>(lock)))
       return;
-    const auto link = std::move(asking_.front());
-    asking_.pop_front();
+    const auto link = std::move(pending_.front());
+    pending_.pop_front();
     if (!link->is_waiting())
       continue; // the client did not wait
-    if (auto waiting = requests_.take_front(); !waiting.empty())
+    if (auto operation = take_first<request>(lock); !operation.empty())
     {
       lock.unlock();
-      std::move(waiting.front().handler)
+      std::move(operation.front().handler)
         .complete(error_code{}, std::make_shared<held_request>(link, settings_, channel_));
       continue;
     }
@@ -333,7 +247,7 @@ void acceptor_impl::serve()
     try
     {
       if (!ec)
-        outcome = std::make_unique<accept_outcome>(weak_from_this(), std::move(made));
+        outcome = std::make_unique<accept_outcome>(self(), std::move(made));
     }
     catch (const std::bad_alloc&)
     {
@@ -354,23 +268,14 @@ void acceptor_impl::serve()
 
 void acceptor_impl::finished(unclaimed_queue_pair queue_pair, const error_code& ec)
 {
-  std::unique_lock lock(mutex_);
+  lock_type lock(mutex_);
   accepting_--;
-  if (ec)
-  {
-    lock.unlock();
-    log_line(
-      spdlog::level::info, "RDMA-CM: cannot accept on port {}: {}", local_.port(), ec.message());
-    return post_serve(); // whoever waits gets the next one
-  }
-  if (!id_)
-    return; // closed: so is the queue pair
-  auto waiting = accepts_.take_front();
-  if (waiting.empty())
-    return finished_.push_back(
-      std::move(queue_pair)); // its accept was withdrawn; at most as many as those
+  if (!ec)
+    return deliver(std::move(lock), queue_pair);
   lock.unlock();
-  std::move(waiting.front().handler).complete(error_code{}, queue_pair.release());
+  log_line(
+    spdlog::level::info, "RDMA-CM: cannot accept on port {}: {}", local_.port(), ec.message());
+  post_serve(); // the operation gets the next client
 }
 
 } // namespace rdma::cm::detail

@@ -9,28 +9,26 @@
 #define BOOST_RDMA_LIB_CONNECT_CM_ACCEPTOR_IMPL_HPP
 
 #include "boost_rdma/cm/detail/cm_core.hpp"
-#include "completion/waiting_list.hpp"
+#include "connect/accept_queue.hpp"
 #include "connect/cm/connection.hpp"
 #include "connect/cm/held_request.hpp"
 #include "connect/connection_service.hpp"
-#include "connect/unclaimed_queue_pair.hpp"
 
 #include <cstddef>
-#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
 
 namespace rdma::cm::detail {
 
-// Listens on an rdma_cm_id, accepts those who ask while somebody wants a queue pair, and hands
-// requests to those who want to decide. What can be called from the user's threads takes the mutex;
-// the rest runs on the service's thread.
+// Listens on an rdma_cm_id, accepts clients while accept operations wait, and passes requests to
+// operations that leave the decision to the program. Functions that user threads can call take the
+// mutex; the others run on the service's thread.
 class acceptor_impl final
   : public acceptor_core
-  , public rdma::detail::abandonable
+  , public rdma::detail::accept_queue<std::shared_ptr<queue_pair_core>,
+      std::shared_ptr<request_core>>
   , public event_sink
-  , public std::enable_shared_from_this<acceptor_impl>
 {
 public:
   acceptor_impl(std::shared_ptr<const acceptor_settings> settings, event_channel& channel);
@@ -45,37 +43,30 @@ public:
   void cancel() override;
   void close() override;
   void abandon() noexcept override;
-  void end_in_child() override;
 
   void on_event(const event& what) override;
 
-  // A client was accepted for the accept that waits the longest, or the next to come; or could not
-  // be.
+  // A client's queue pair is connected, or could not be connected.
   void finished(rdma::detail::unclaimed_queue_pair queue_pair, const error_code& ec);
 
 private:
   void try_listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
-  template <class Handler>
-  void assign_slot(Handler& handler, std::uint64_t number);
-  void withdraw(std::uint64_t number);
-  void end_waiting(std::unique_lock<std::mutex>& lock, const error_code& ec);
+  [[nodiscard]] std::shared_ptr<acceptor_impl> self()
+  {
+    return std::static_pointer_cast<acceptor_impl>(shared_from_this());
+  }
+  void on_adding(const lock_type&) override { post_serve(); } // serve() waits for the mutex
   void post_serve();
   void serve();
 
   const std::shared_ptr<const acceptor_settings> settings_;
-  event_channel&
-    channel_; // goes before an acceptor may that something owns which the io_context destroys last
+  event_channel& channel_; // may be destroyed before the acceptor, together with the io_context
   boost::asio::ip::tcp::endpoint local_;
 
-  const rdma::detail::process_mark process_;
-  mutable std::mutex mutex_;
-  unique_id id_; // what listens, while open
-  std::uint64_t last_number_ = 0;
-  rdma::detail::waiting_list<std::shared_ptr<queue_pair_core>> accepts_;
-  rdma::detail::waiting_list<std::shared_ptr<request_core>> requests_;
-  std::deque<std::shared_ptr<connection>> asking_;          // not answered yet
-  std::size_t accepting_ = 0;                               // being accepted
-  std::deque<rdma::detail::unclaimed_queue_pair> finished_; // only while nobody waits
+  // Protected by the mutex:
+  unique_id id_;                                    // listens while open
+  std::deque<std::shared_ptr<connection>> pending_; // clients without an answer
+  std::size_t accepting_ = 0;                       // clients that are being accepted
 };
 
 } // namespace rdma::cm::detail
