@@ -78,7 +78,7 @@ acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,
   , settings_{inner, inner == executor, domain, options.queue_pair}
   , admission_(options.authorise, executor)
   , io_(service.io())
-  , words_(service.words())
+  , inbox_(service.service_inbox())
   , socket_(io_)
   , timer_(io_)
 {
@@ -271,7 +271,7 @@ void acceptor_impl::admit(lock_type lock)
     auto stream = std::make_unique<tcp_control_stream>(std::move(*pending_));
     pending_.reset();
     stream->set_options();
-    link = std::make_shared<connection>(io_, words_, std::move(stream));
+    link = std::make_shared<connection>(io_, inbox_, std::move(stream));
     handshakes_.push_back({link, from, std::chrono::steady_clock::now()});
   }
   catch (const std::bad_alloc&)

@@ -93,7 +93,7 @@ private:
   const server_settings settings_;
   const client_admission admission_;
   boost::asio::io_context& io_;
-  const std::shared_ptr<inbox> words_;
+  const std::shared_ptr<inbox> inbox_;
   boost::asio::ip::tcp::endpoint local_;
 
   // Protected by the mutex:

@@ -134,13 +134,13 @@ struct question
   std::optional<authorisation> answer;
 };
 
-// The program's handler. It may be called or destroyed at any time, also after the handshake, the
-// acceptor or the service has gone.
+// The program's handler. It may be called or destroyed at any time, also after the end of the
+// handshake, the acceptor or the service.
 class answer_handler
 {
 public:
-  answer_handler(std::shared_ptr<inbox> words, std::weak_ptr<question> to)
-    : words_(std::move(words))
+  answer_handler(std::shared_ptr<inbox> to_service, std::weak_ptr<question> to)
+    : inbox_(std::move(to_service))
     , to_(std::move(to))
   {
   }
@@ -148,7 +148,7 @@ public:
   answer_handler& operator=(answer_handler&&) = delete;
   ~answer_handler()
   {
-    if (!words_)
+    if (!inbox_)
       return;
     try
     {
@@ -156,7 +156,7 @@ public:
     }
     catch (const std::exception&)
     {
-      // For want of memory: the handshake ends by its time-out.
+      // There is no memory: the handshake ends by its time limit.
     }
   }
 
@@ -165,8 +165,8 @@ public:
 private:
   void send(authorisation decided)
   {
-    const auto words = std::exchange(words_, nullptr);
-    words->post(
+    const auto to_service = std::exchange(inbox_, nullptr);
+    to_service->post(
       [to = std::move(to_), decided = std::move(decided)]() mutable
       {
         const auto asked = to.lock();
@@ -177,7 +177,7 @@ private:
       });
   }
 
-  std::shared_ptr<inbox> words_; // null when it was called, or moved from
+  std::shared_ptr<inbox> inbox_; // null after a call or a move
   std::weak_ptr<question> to_;
 };
 
@@ -257,7 +257,7 @@ asio::awaitable<authorisation> client_admission::ask(connection& link, client_re
   const auto wanted = std::make_shared<std::atomic<bool>>(true);
   asio::post(shared_->executor,
     [by = shared_, wanted, request = std::move(request),
-      answer = answer_handler(link.words(), asked)]() mutable
+      answer = answer_handler(link.service_inbox(), asked)]() mutable
     {
       // In a child of fork() it is the parent's client.
       if (!by->process.foreign() && by->open.load() && wanted->load())

@@ -37,21 +37,22 @@ using asio::ip::tcp;
 
 namespace {
 
-// A client's wishes, which outlive the initiating call.
+// The arguments of async_connect; they outlive the initiating call.
 struct client_side
 {
   std::shared_ptr<connection> link;
   std::shared_ptr<queue_pair_core> core;
-  tcp_control_stream* to_connect = nullptr; // the link's stream, when it is still to be connected
+  tcp_control_stream* to_connect = nullptr; // the link's stream if it is not connected yet
   tcp::endpoint peer;
   connect_options options;
 };
 
-asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_times& times)
+asio::awaitable<error_code> exchange_parameters(
+  client_side& client, path& negotiation, heartbeat_times& times)
 {
   connection& link = *client.link;
   error_code ec;
-  handshake_parameters self = way.offer(ec);
+  handshake_parameters self = negotiation.offer(ec);
   if (ec)
     co_return link.failure(ec);
   self.data = client.options.data;
@@ -80,14 +81,14 @@ asio::awaitable<error_code> introduce(client_side& client, path& way, heartbeat_
     log_line(spdlog::level::info, "cannot connect to {}: {}: status {}, untrusted reason {}",
       text_of(client.peer), ec.message(), answer.get().result_int(),
       untrusted(reason, untrusted_reason_size_max));
-    way.decline("the peer",
+    negotiation.decline("the peer",
       "HTTP status " + std::to_string(answer.get().result_int())
         + (reason.empty() ? "" : ", " + untrusted(reason, untrusted_reason_size_max)));
     co_return ec;
   }
   client.core->set_peer_data(std::move(server.data));
   times = agree_on_heartbeats(client.core->options(), server.heartbeat_limit);
-  co_return co_await way.negotiate(std::move(server));
+  co_return co_await negotiation.negotiate(std::move(server));
 }
 
 asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
@@ -110,9 +111,9 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
     }
     if (!ec)
     {
-      path way(link, client.core, link.stream().local_endpoint().address());
-      ec = co_await introduce(client, way, times);
-      why = way.declined_text(ec);
+      path negotiation(link, client.core, link.stream().local_endpoint().address());
+      ec = co_await exchange_parameters(client, negotiation, times);
+      why = negotiation.declined_text(ec);
     }
   }
   catch (const std::bad_alloc&)
@@ -122,10 +123,10 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
   catch (const std::exception& e)
   {
     log_line(spdlog::level::err, "cannot connect: {}", e.what());
-    ec = asio::error::fault; // ours
+    ec = asio::error::fault; // a defect of the library
   }
   if (ec == error::closed)
-    ec = asio::error::operation_aborted; // by the user, and the guard's word has not come yet
+    ec = asio::error::operation_aborted; // by the user; the guard calls stop() later
   if (!ec)
     link.establish(times);
   else
@@ -133,7 +134,7 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
     client.core->disconnect(ec, why, "connecting to " + text_of(client.peer)); // it connects once
     link.stop(ec);
   }
-  client.core.reset(); // from here on it is its user's
+  client.core.reset(); // only the user owns it now
   std::move(handler).complete(ec);
   if (!ec)
     co_await link.watch();
@@ -163,7 +164,8 @@ void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_p
       auto made =
         std::make_unique<tcp_control_stream>(tcp_control_stream::socket_type(service.io()));
       client.to_connect = made.get();
-      client.link = std::make_shared<connection>(service.io(), service.words(), std::move(made));
+      client.link =
+        std::make_shared<connection>(service.io(), service.service_inbox(), std::move(made));
     }
   }
   catch (const system_error& e)
@@ -207,7 +209,7 @@ void start_upgrade(const asio::any_io_executor& executor, std::shared_ptr<queue_
   upgradable_stream stream, const connect_options& options,
   asio::any_completion_handler<void(error_code)> handler)
 {
-  // The connection's thread must not outlive what the queue pair has of its execution context.
+  // The connection's thread must not outlive the execution context of the queue pair.
   if (!stream.ec
     && &asio::query(executor, asio::execution::context)
       != &asio::query(stream.executor, asio::execution::context))

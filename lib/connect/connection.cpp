@@ -62,9 +62,9 @@ heartbeat_times agree_on_heartbeats(
 }
 
 connection::connection(
-  asio::io_context& io, std::shared_ptr<inbox> words, std::unique_ptr<control_stream> stream)
+  asio::io_context& io, std::shared_ptr<inbox> to_service, std::unique_ptr<control_stream> stream)
   : io_(io)
-  , words_(std::move(words))
+  , inbox_(std::move(to_service))
   , stream_(std::move(stream))
   , timer_(io)
 {
@@ -272,14 +272,14 @@ void connection::close()
 
 connection::handle::handle(connection& of)
   : link_(of.weak_from_this())
-  , words_(of.words_)
+  , inbox_(of.inbox_)
 {
 }
 
 template <class Function>
 void connection::handle::post(Function function) const
 {
-  words_->post(
+  inbox_->post(
     [link = link_, function]
     {
       if (const auto self = link.lock())

@@ -29,13 +29,13 @@
 
 namespace rdma::detail {
 
-// What every step of a coroutine here waits with: the error goes to ec.
+// Completion token of asynchronous operations in coroutines; stores the error in ec.
 inline auto into(error_code& ec)
 {
   return boost::asio::redirect_error(boost::asio::use_awaitable, ec);
 }
 
-// A control stream as what Asio and Beast read from and write to.
+// Adapts a control_stream to the AsyncStream requirements of Asio and Beast.
 class control_stream_ref
 {
 public:
@@ -72,7 +72,7 @@ private:
   executor_type executor_;
 };
 
-// Returns the times that follow from the wishes of both sides.
+// Returns the times that follow from the options of both sides.
 heartbeat_times agree_on_heartbeats(
   const queue_pair_options& own, std::chrono::milliseconds peer_limit);
 
@@ -89,8 +89,7 @@ class connection final
   using clock = std::chrono::steady_clock;
 
 public:
-  // `words` is the inbox of io's service.
-  connection(boost::asio::io_context& io, std::shared_ptr<inbox> words,
+  connection(boost::asio::io_context& io, std::shared_ptr<inbox> to_service,
     std::unique_ptr<control_stream> stream);
 
   // Progress of the handshake, by which an acceptor with too many of them selects one to evict.
@@ -101,7 +100,7 @@ public:
     negotiating, // the peer has sent one
   };
 
-  boost::beast::flat_buffer buffer; // what was read beyond the last message
+  boost::beast::flat_buffer buffer; // bytes that follow the last message
   stage progress = stage::unproven;
   boost::asio::steady_timer* woken_by_stop = nullptr; // cancelled when the stream is closed
 
@@ -148,7 +147,7 @@ public:
   public:
     explicit handle(connection& of);
 
-    // stop() for the user who closes the queue pair.
+    // Calls stop() because the queue pair is closed.
     void stop() const;
     void cancel_handshake() const;
 
@@ -163,10 +162,10 @@ public:
     void post(Function function) const;
 
     std::weak_ptr<connection> link_;
-    std::shared_ptr<inbox> words_;
+    std::shared_ptr<inbox> inbox_;
   };
 
-  [[nodiscard]] const std::shared_ptr<inbox>& words() const noexcept { return words_; }
+  [[nodiscard]] const std::shared_ptr<inbox>& service_inbox() const noexcept { return inbox_; }
 
   void abandon() noexcept override {} // only the stream uses the user's execution context
   void end_in_child() override { stream_->end_in_child(); }
@@ -185,7 +184,7 @@ private:
   void close();
 
   boost::asio::io_context& io_;
-  const std::shared_ptr<inbox> words_;
+  const std::shared_ptr<inbox> inbox_;
   const std::unique_ptr<control_stream> stream_;
   boost::asio::steady_timer timer_;
   std::weak_ptr<queue_pair_core> core_;

@@ -36,7 +36,7 @@ connection_service::connection_service(asio::execution_context& owner)
 void connection_service::start()
 {
   io_ = std::make_unique<asio::io_context>();
-  words_ = std::make_shared<inbox>(*io_);
+  inbox_ = std::make_shared<inbox>(*io_);
   work_ = std::make_unique<asio::executor_work_guard<asio::io_context::executor_type>>(
     io_->get_executor());
   process_ = process_mark();
@@ -47,9 +47,9 @@ void connection_service::start()
   }
   catch (const std::system_error& e)
   {
-    words_->close();
+    inbox_->close();
     work_.reset();
-    io_.reset(); // by which of() sees it
+    io_.reset(); // of() checks it
     throw system_error(error_code(e.code().value(), boost::system::system_category()),
       "cannot start a thread for connections");
   }
@@ -57,8 +57,7 @@ void connection_service::start()
 
 connection_service::~connection_service()
 {
-  // Where two threads connect first at the same time, both make a service, and Asio destroys one at
-  // once.
+  // If two threads connect first at the same time, each makes a service, and Asio destroys one.
   connection_service::shutdown();
 }
 
@@ -67,19 +66,18 @@ connection_service& connection_service::of(const asio::any_io_executor& executor
   auto& context = asio::query(executor, asio::execution::context);
   if (!asio::has_service<connection_service>(context))
   {
-    // Services are shut down in the reverse order of their making, and the thread uses these: it
-    // makes queue pairs with their completion queues, and may be the one to destroy them. It must
-    // have ended before they go.
+    // Services are shut down in the reverse order of their creation. The thread uses these, because
+    // it creates and destroys queue pairs with their completion queues, so it must end before them.
     completion_service::of(executor);
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
     const auto strand_user =
-      asio::make_strand(executor); // the thread posts to those of streams that were upgraded
+      asio::make_strand(executor); // the thread posts to the strands of upgraded streams
   }
   auto& service = asio::use_service<connection_service>(context);
   if (service.forked())
     throw system_error(error::forked, "connecting");
-  if (!service.io_) // none was to be had after fork()
+  if (!service.io_) // none could be started after fork()
     throw system_error(error_code(EAGAIN, boost::system::system_category()),
       "cannot start a thread for connections");
   return service;
@@ -96,7 +94,7 @@ void connection_service::run() noexcept
     }
     catch (const std::exception& e)
     {
-      // Nothing here throws but for want of memory: that connection is lost, the others go on.
+      // Only a lack of memory throws here. That connection is lost, the others continue.
       log_line(spdlog::level::err, "cannot connect: {}", e.what());
     }
   }
@@ -105,7 +103,7 @@ void connection_service::run() noexcept
 void connection_service::add(std::weak_ptr<abandonable> object)
 {
   std::lock_guard lock(mutex_);
-  // Forget those that are gone, so that the list is at most twice as long as what is in use.
+  // Remove destroyed objects, so that the list has at most twice as many entries as needed.
   if (objects_.size() >= 2 * objects_at_sweep_)
   {
     std::erase_if(objects_, [](const auto& each) { return each.expired(); });
@@ -117,13 +115,13 @@ void connection_service::add(std::weak_ptr<abandonable> object)
 std::shared_ptr<connection> connection_service::make_connection(
   std::unique_ptr<control_stream> stream)
 {
-  auto made = std::make_shared<connection>(*io_, words_, std::move(stream));
+  auto made = std::make_shared<connection>(*io_, inbox_, std::move(stream));
   add(made);
   return made;
 }
 
-// io_context::notify_fork(): the child goes on with the execution context, and needs a thread of
-// its own.
+// Called by io_context::notify_fork(): a child that continues to use the execution context needs
+// its own thread.
 void connection_service::notify_fork(asio::execution_context::fork_event event)
 {
   if (event != asio::execution_context::fork_child || !forked())
@@ -136,7 +134,7 @@ void connection_service::notify_fork(asio::execution_context::fork_event event)
   static_cast<void>(thread_.release());
   static_cast<void>(work_.release());
   static_cast<void>(
-    io_.release()); // with the parent's connections, whose sockets its epoll set watches
+    io_.release()); // with the parent's connections: its epoll set watches their sockets
   start();
   for (const auto& each : objects)
     if (const auto object = each.lock())
@@ -145,24 +143,22 @@ void connection_service::notify_fork(asio::execution_context::fork_event event)
 
 void connection_service::shutdown()
 {
-  // Execution contexts may do this twice: from Boost 1.82 on io_context's destructor does, and then
-  // its base's.
+  // Called twice since Boost 1.82: by the destructors of io_context and of its base.
   if (!io_)
     return;
   if (forked())
   {
-    // A child after fork() has no such thread, and the connections are its parent's: neither can be
-    // ended here.
+    // The thread and the connections belong to the parent process.
     static_cast<void>(thread_.release());
     static_cast<void>(work_.release());
     static_cast<void>(io_.release());
     return;
   }
-  // Last in the queue, so that farewells which were posted before still go out.
+  // Last in the queue, so that last frames which were posted before are sent.
   asio::post(*io_, [this] { io_->stop(); });
   thread_->join();
   thread_.reset();
-  words_->close();
+  inbox_->close();
 
   std::vector<std::weak_ptr<abandonable>> objects;
   {
@@ -173,7 +169,7 @@ void connection_service::shutdown()
     if (const auto object = each.lock())
       object->abandon();
   work_.reset();
-  io_.reset(); // with the connections, whose only owners are handlers in there
+  io_.reset(); // destroys the handlers that own connections
 }
 
 } // namespace rdma::detail

@@ -27,33 +27,32 @@ namespace rdma::detail {
 class connection;
 class control_stream;
 
-// Runs everything of layer 3 on one background thread, for each execution context that connects.
+// Runs layer 3 on one background thread for each execution context that connects.
 //
-// A control connection is watched for as long as its queue pair lives. Were that a read on the
-// user's io_context, run() would not return while a connected queue pair exists, and a peer would
-// be taken for dead whenever a handler computes for long. As a rule, then: sockets and timers of
-// layer 3 live here, and only the user's handlers go to the user's executors. It also makes layer 3
-// single-threaded.
+// A control connection is read for the lifetime of its queue pair. On the user's io_context, this
+// read would keep run() from returning, and a handler that computes for a long time would make a
+// peer appear dead. Sockets and timers of layer 3 therefore belong to this thread, and only the
+// user's handlers run on the user's executors. Layer 3 needs few locks as a result.
 class connection_service : public boost::asio::execution_context::service
 {
 public:
   using key_type = connection_service;
   static boost::asio::execution_context::id id;
 
-  // Throws system_error when there is no thread to be had.
+  // Throws system_error if no thread can be started.
   explicit connection_service(boost::asio::execution_context& owner);
   ~connection_service() override;
 
-  // Throws likewise, and error::forked in a child of the process that has the thread.
+  // Throws likewise, and error::forked in a child of the process with the thread.
   static connection_service& of(const boost::asio::any_io_executor& executor);
 
   [[nodiscard]] boost::asio::io_context& io() noexcept { return *io_; }
-  [[nodiscard]] const std::shared_ptr<inbox>& words() const noexcept { return words_; }
+  [[nodiscard]] const std::shared_ptr<inbox>& service_inbox() const noexcept { return inbox_; }
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
   void add(std::weak_ptr<abandonable> object);
 
-  // A connection on a stream of the user's, which hears of fork().
+  // Returns a connection on a stream of the user; end_in_child() is called for it after fork().
   std::shared_ptr<connection> make_connection(std::unique_ptr<control_stream> stream);
 
 private:
@@ -63,12 +62,12 @@ private:
   void run() noexcept;
 
   std::unique_ptr<boost::asio::io_context> io_;
-  std::shared_ptr<inbox> words_; // for io_
+  std::shared_ptr<inbox> inbox_; // for io_
   std::unique_ptr<boost::asio::executor_work_guard<boost::asio::io_context::executor_type>> work_;
   std::mutex mutex_;
   std::vector<std::weak_ptr<abandonable>> objects_;
-  std::size_t objects_at_sweep_ = 0; // that were in use
-  process_mark process_;             // that has the thread
+  std::size_t objects_at_sweep_ = 0; // number that was in use
+  process_mark process_;             // the process with the thread
   std::unique_ptr<std::thread> thread_;
 };
 

@@ -51,7 +51,7 @@ frame_reader::result frame_reader::read(std::span<const std::uint8_t>& input)
     payload_.clear();
   }
   if (to_come_ > frame_payload_max)
-    return result::malformed; // and it stays so
+    return result::malformed; // also in later calls
   const std::size_t count = std::min<std::size_t>(to_come_, input.size());
   if (keeps_payload())
   {

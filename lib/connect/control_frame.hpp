@@ -15,29 +15,27 @@
 #include <string>
 #include <string_view>
 
-// What both sides say to each other on the control channel once HTTP is done
-// (doc/upgrade_protocol.md).
+// Frames of the control channel, which follow the HTTP upgrade (doc/upgrade_protocol.md).
 
 namespace rdma::detail {
 
 enum class frame_type : std::uint8_t
 {
-  bye = 1,         // either: I close
-  heartbeat = 2,   // either: I am there
-  confirmed = 3,   // either: my message got through by RDMA
-  unconfirmed = 4, // either: it did not; the payload says why
-  endpoint =
-    5, // either: my queue pair on the device that we fall back to; the payload describes it
-  finished = 6,      // either: all that I sent has arrived, and I send no more
-  agent_channel = 7, // either: my queue pair for the agents' messages; the payload describes it
-  channel_over = 8,  // either: the agents talk no more; the payload says why
+  bye = 1,           // the sender closes its queue pair
+  heartbeat = 2,     // the sender is alive
+  confirmed = 3,     // the sender's RDMA write was acknowledged
+  unconfirmed = 4,   // it was not; the payload is the reason
+  endpoint = 5,      // the payload describes the sender's queue pair on the software device
+  finished = 6,      // all that the sender sent has arrived, and it sends no more
+  agent_channel = 7, // the payload describes the sender's queue pair for agents
+  channel_over = 8,  // the sender no longer uses that queue pair; the payload is the reason
 };
 
 // type, flags, two reserved bytes, bytes of payload (big-endian)
 constexpr std::size_t frame_header_size = 8;
 constexpr std::uint32_t frame_payload_max = 4096;
 
-// What is longer is cut when it is read: no payload of this version is.
+// A longer payload is truncated when it is read. Payloads of this version are not longer.
 constexpr std::size_t frame_payload_kept_max = 512;
 
 std::string encode_frame(frame_type type, std::string_view payload = {});
@@ -48,15 +46,15 @@ class frame_reader
 public:
   enum class result
   {
-    need_more, // the input is used up
-    frame,     // type() and payload() have been read whole; there may be more input
-    malformed, // the stream is of no more use
+    need_more, // the input is consumed
+    frame,     // type() and payload() are complete; there may be more input
+    malformed, // the stream cannot be read any further
   };
 
-  // Takes what it needs off the front of the input.
+  // Removes the bytes of at most one frame from the front of the input.
   result read(std::span<const std::uint8_t>& input);
 
-  // As it was sent; it may be none of frame_type.
+  // As it was sent; it may not be in frame_type.
   [[nodiscard]] std::uint8_t type() const noexcept { return header_[0]; }
 
   // The beginning of the payload of the frame that was read last; empty for types of later

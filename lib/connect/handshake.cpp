@@ -35,9 +35,8 @@ struct refusal
   std::string reason;
 };
 
-// Answers with a refusal, and stays until the peer has read it: closing a socket that has unread
-// data sends a reset, which may destroy the answer on its way. The deadline and a bound limit the
-// wait.
+// Sends a refusal and waits until the peer has read it: closing a socket that has unread data sends
+// a reset, which may destroy the answer in transit. The deadline and drain_max limit the wait.
 asio::awaitable<void> refuse(connection& link, const refusal& why)
 {
   constexpr std::size_t drain_max = 64 * 1024;
@@ -53,11 +52,11 @@ asio::awaitable<void> refuse(connection& link, const refusal& why)
     drained += co_await stream.async_read_some(asio::buffer(waste), into(ec));
 }
 
-// What the network needs to be told of a path that there is not.
-refusal refusal_of(const error_code& ec, const path& way)
+// Returns the answer to a client for which there is no path.
+refusal refusal_of(const error_code& ec, const path& negotiation)
 {
   if (ec == error::no_common_transport)
-    return {http::status::conflict, "no transport in common: " + way.declined_text(ec)};
+    return {http::status::conflict, "no transport in common: " + negotiation.declined_text(ec)};
   return {http::status::service_unavailable, "cannot create a queue pair: " + ec.message()};
 }
 
@@ -103,7 +102,7 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
   limit_header(size, ec);
   if (ec && (link.stopped() || error_of_unreadable(ec) != error::not_an_acceptor))
   {
-    // Nobody is left to read an answer.
+    // The peer cannot read an answer.
     log_line(spdlog::level::debug, "{} disconnected before its request: {}", name_of(link),
       link.failure(ec).message());
     co_return link.failure(error_of_unreadable(ec));
@@ -122,20 +121,20 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
       asked->target = std::string(request.target().data(), request.target().size());
       asked->data = verdict.client.data;
       asked->fields = request;
-      link.progress = connection::stage::negotiating; // the client has said what it can
-      authorisation said = co_await admission.ask(link, client_request(std::move(asked)));
+      link.progress = connection::stage::negotiating;
+      authorisation decision = co_await admission.ask(link, client_request(std::move(asked)));
       if (link.stopped())
       {
         log_line(spdlog::level::info, "{} was not admitted: {}", name_of(link),
           link.failure(ec).message());
         co_return link.failure(ec);
       }
-      if (said.status != 0)
+      if (decision.status != 0)
       {
-        verdict.status = static_cast<http::status>(said.status);
-        verdict.reason = std::move(said.reason);
+        verdict.status = static_cast<http::status>(decision.status);
+        verdict.reason = std::move(decision.reason);
       }
-      client.answer = std::move(said.data);
+      client.answer = std::move(decision.data);
     }
     if (verdict.accepted())
     {
@@ -162,16 +161,16 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
   }
   catch (const system_error& e)
   {
-    ec = e.code(); // mostly our trouble, not the client's
+    ec = e.code(); // usually not caused by the client
     why.reason = "cannot create a queue pair: " + ec.message();
   }
   if (!ec)
   {
-    path way(link, made.get(), link.stream().local_endpoint().address());
-    handshake_parameters self = way.choose(client.self, ec);
+    path negotiation(link, made.get(), link.stream().local_endpoint().address());
+    handshake_parameters self = negotiation.choose(client.self, ec);
     if (ec)
-      why = refusal_of(ec, way);
-    // Closing a queue pair ends the connection that it was given, and a refusal needs that still.
+      why = refusal_of(ec, negotiation);
+    // After adopt(), closing the queue pair ends the connection, which a refusal still needs.
     else if (!link.adopt(made.get()))
       ec = error::closed;
     if (!ec)
@@ -183,10 +182,10 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
       control_stream_ref stream = link.reference();
       co_await asio::async_write(stream, asio::buffer(answer), into(ec));
       if (!ec)
-        ec = co_await way.negotiate(std::move(client.self));
+        ec = co_await negotiation.negotiate(std::move(client.self));
       if (ec)
       {
-        const std::string declined = way.declined_text(ec);
+        const std::string declined = negotiation.declined_text(ec);
         log_line(spdlog::level::info, "the handshake with {} failed: {}{}{}", name_of(link),
           link.failure(ec).message(), declined.empty() ? "" : "; ", declined);
       }

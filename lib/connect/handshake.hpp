@@ -24,29 +24,29 @@
 
 namespace rdma::detail {
 
-// How queue pairs are made for clients.
+// Settings of the queue pairs for clients.
 struct server_settings
 {
-  boost::asio::any_io_executor inner; // inside strands
-  bool same_context;                  // there were none
+  boost::asio::any_io_executor inner; // without strands
+  bool same_context;                  // the acceptor's executor has no strand
   protection_domain domain;
   queue_pair_options queue_pair;
 
   [[nodiscard]] unclaimed_queue_pair make_queue_pair() const; // throws system_error
 };
 
-// A request that may be let in.
+// A client whose request is valid.
 struct admitted_client
 {
   handshake_parameters self;
   std::string answer; // data for the client's program
 };
 
-// Reads the request. What cannot be accepted is answered here, and error::refused.
+// Reads the request. Answers a request that cannot be accepted and returns error::refused.
 boost::asio::awaitable<error_code> read_request(connection& link, std::string_view target,
   const client_admission& admission, admitted_client& client);
 
-// The same for one that somebody else has read.
+// The same for a request that the program has read.
 boost::asio::awaitable<error_code> admit_request(
   connection& link, const boost::beast::http::request_header<>& request, admitted_client& client);
 

@@ -38,8 +38,8 @@ std::string_view view(beast::string_view text)
   return {text.data(), text.size()};
 }
 
-// Calls visit with the value of each field of that name; false when there are too many, or visit
-// says so.
+// Calls visit with the value of each field of that name. Returns false if there are too many or
+// visit returns false.
 template <class Visitor>
 bool for_each_value(
   const http::fields& fields, beast::string_view name, std::size_t most, Visitor visit)
@@ -120,7 +120,7 @@ bool read_data(std::string_view text, std::string& to)
   }
 }
 
-// One line of a field, whatever a message of the system holds.
+// Returns the value of a field without characters that a field cannot contain.
 std::string line_of(const declined_transport& declined)
 {
   std::string result = (declined.transport + ": " + declined.reason)

@@ -22,8 +22,7 @@
 
 namespace rdma::detail {
 
-// What a side says of itself in the request or the answer that introduces it
-// (doc/upgrade_protocol.md).
+// The parameters of one side in the request or the answer (doc/upgrade_protocol.md).
 struct handshake_parameters
 {
   // A wire of each kind, and the software device.
@@ -31,15 +30,12 @@ struct handshake_parameters
   static constexpr std::size_t declined_max = 8;
   static constexpr std::size_t declined_size_max = 240;
 
-  std::vector<endpoint_description>
-    endpoints;             // ways to its queue pair, the best first; of a server the chosen one
-  bool falls_back = false; // its queue pair can go on on the software device
-  bool software_next =
-    false; // of a server: none of the client's endpoints will do, let both do so at once
-  std::chrono::milliseconds heartbeat_limit{0}; // how long it endures silence; 0 is for ever
-  std::vector<declined_transport>
-    declined;       // what it would have preferred, and why that was not possible
-  std::string data; // its program's
+  std::vector<endpoint_description> endpoints;  // best first; of a server the selected one
+  bool falls_back = false;                      // its queue pair can use the software device
+  bool software_next = false;                   // server: both sides must move to that device
+  std::chrono::milliseconds heartbeat_limit{0}; // of silence; 0 is unlimited
+  std::vector<declined_transport> declined;     // better transports, and why they are not used
+  std::string data;                             // of its program
 
   friend bool operator==(const handshake_parameters&, const handshake_parameters&) = default;
 };
@@ -47,14 +43,14 @@ struct handshake_parameters
 void write_handshake_parameters(
   const handshake_parameters& self, boost::beast::http::fields& fields);
 
-// error::malformed_description when anything is missing, repeated, too long or out of range.
+// Sets error::malformed_description if a field is missing, repeated, too long or out of range.
 handshake_parameters read_handshake_parameters(
   const boost::beast::http::fields& fields, error_code& ec);
 
-// handshake_parameters::data alone; likewise.
+// Reads handshake_parameters::data only.
 std::string read_program_data(const boost::beast::http::fields& fields, error_code& ec);
 
-// Heartbeat limits as they are agreed on: 0, or within 100 ms and an hour.
+// Returns 0 for 0, otherwise the limit clamped to 100 ms to 1 hour.
 std::chrono::milliseconds bounded_heartbeat_limit(std::chrono::milliseconds limit) noexcept;
 
 } // namespace rdma::detail

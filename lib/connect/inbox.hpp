@@ -18,10 +18,10 @@
 
 namespace rdma::detail {
 
-// Where other threads leave word for the connection service's. A queue pair's completions may
-// arrive by another execution context, whose threads run on when the one with the service goes:
-// what they post then is dropped. What is posted refers to objects of the service's weakly, so that
-// their last owner is always its thread.
+// Passes functions from other threads to the thread of the connection service. A queue pair's
+// completions may arrive by another execution context, whose threads may outlive the service:
+// functions that they post then are dropped. A function must refer to objects of the service
+// weakly, so that their last owner is always the service's thread.
 class inbox
 {
 public:
@@ -34,13 +34,13 @@ public:
   void post(Function function)
   {
     if (process_.foreign())
-      return; // the thread is the parent's, another of whose threads may have held the mutex
+      return; // the thread is the parent's, and another thread there may have held the mutex
     const std::lock_guard lock(mutex_);
     if (io_ != nullptr)
       boost::asio::post(*io_, std::move(function));
   }
 
-  // The service is going.
+  // The service ends.
   void close()
   {
     const std::lock_guard lock(mutex_);

@@ -20,8 +20,8 @@
 
 namespace rdma::detail {
 
-// What is worth a line goes to the logger that the program registered with spdlog as "boost_rdma".
-// A program that registered none hears nothing: a library does not print by itself.
+// Logs to the logger that the program has registered with spdlog as "boost_rdma". There is no
+// output without such a logger.
 template <class... Args>
 void log_line(
   spdlog::level::level_enum level, spdlog::format_string_t<Args...> format, Args&&... args)
@@ -30,8 +30,8 @@ void log_line(
     logger->log(level, format, std::forward<Args>(args)...);
 }
 
-// Text of a peer's as it may be shown: in quotes, without control characters, cut. What a person is
-// to learn the peer's reason from is cut later: there are sentences in it.
+// Returns text from a peer in a form that can be shown: in quotes, without control characters, and
+// truncated. Reasons may be longer, because they contain sentences.
 constexpr std::size_t untrusted_size_max = 80;
 constexpr std::size_t untrusted_reason_size_max = 240; // handshake_parameters::declined_size_max
 std::string untrusted(std::string_view text, std::size_t size_max = untrusted_size_max);

@@ -169,9 +169,9 @@ asio::awaitable<error_code> path::confirm()
   };
   const auto shared = std::make_shared<attempt>(link_.io());
   core_->confirm(
-    [weak = std::weak_ptr(shared), words = link_.words()](error_code ec)
+    [weak = std::weak_ptr(shared), to_service = link_.service_inbox()](error_code ec)
     {
-      words->post(
+      to_service->post(
         [weak, ec]
         {
           const auto waiting = weak.lock();

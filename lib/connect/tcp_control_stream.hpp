@@ -19,8 +19,8 @@
 
 namespace rdma::detail {
 
-// A program that this one starts gets no socket of the library's: it would keep connections up that
-// are closed here, and the acceptor's port taken. Asio has no way to open one so from the start.
+// Closes the socket in programs that this process starts: they would keep connections open that are
+// closed here, and the acceptor's port in use. Asio cannot open sockets with this flag.
 template <class Socket>
 void close_on_exec(Socket& socket) noexcept
 {
@@ -46,7 +46,7 @@ public:
       close_on_exec(socket);
   }
 
-  // Frames are small and wanted at once; a host that vanished is noticed by the kernel, too.
+  // Frames are small and must be sent at once. The kernel also detects a host that has failed.
   void set_options()
   {
     error_code ignored;
@@ -78,7 +78,7 @@ public:
     socket.close(ignored);
   }
 
-  void end_in_child() override {} // it went with the connection service's io_context
+  void end_in_child() override {} // ended with the connection service's io_context
 
   [[nodiscard]] boost::asio::ip::tcp::endpoint local_endpoint() const override
   {

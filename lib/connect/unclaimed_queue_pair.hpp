@@ -15,7 +15,7 @@
 
 namespace rdma::detail {
 
-// A queue pair that nobody has taken over yet: closed when it is dropped.
+// A queue pair without a user: its destructor closes it.
 class unclaimed_queue_pair
 {
 public:
@@ -27,7 +27,7 @@ public:
   unclaimed_queue_pair(unclaimed_queue_pair&&) noexcept = default;
   unclaimed_queue_pair& operator=(unclaimed_queue_pair&& other) noexcept
   {
-    core_.swap(other.core_); // which closes what we had
+    core_.swap(other.core_); // the destructor of `other` closes the previous one
     return *this;
   }
   ~unclaimed_queue_pair()

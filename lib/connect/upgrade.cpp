@@ -42,7 +42,7 @@ std::string_view trim(std::string_view text)
 }
 
 // Calls visit for each element of a comma separated field, which may be repeated (RFC 9110 5.6.1).
-// Beast's token_list will not do: the elements of Upgrade are no tokens, there is a slash in them.
+// Not with Beast's token_list, because the elements of Upgrade contain a slash.
 template <class Visitor>
 void for_each_element(const http::fields& fields, http::field name, Visitor visit)
 {
@@ -95,7 +95,7 @@ bool wants_upgrade(const http::fields& fields)
 
 bool is_target(beast::string_view found, std::string_view wanted)
 {
-  // What follows a question mark is for later versions.
+  // The part after a question mark is reserved for later versions.
   return wanted.empty()
     || found.substr(0, found.find('?')) == beast::string_view(wanted.data(), wanted.size());
 }
@@ -114,7 +114,7 @@ bool is_printable(std::string_view text)
     text.begin(), text.end(), [](unsigned char c) { return c >= ' ' && c != 0x7f; });
 }
 
-// Fields that are the handshake's own, or would give the request a body.
+// Returns true for fields that the handshake sets, or that would give the request a body.
 bool is_reserved(std::string_view name)
 {
   constexpr std::string_view ours = "rdma-";
@@ -200,8 +200,7 @@ upgrade_verdict judge_upgrade(const http::request_header<>& request, std::string
   if (!is_target(request.target(), target))
     return refuse(
       http::status::not_found, "the upgrade requires the target " + std::string(target));
-  // What follows the request belongs to the protocol that is upgraded to; a body would be taken for
-  // it.
+  // The bytes after the request belong to the control channel; a body would be read as frames.
   if (request.count(http::field::transfer_encoding) != 0
     || (request.count(http::field::content_length) != 0
       && request[http::field::content_length] != "0"))
@@ -239,7 +238,8 @@ upgrade_refusal make_upgrade_refusal(http::status status, std::string_view text)
   std::replace_if(
     reason.begin(), reason.end(), [](unsigned char c) { return c < ' ' || c >= 0x7f; }, '?');
   upgrade_refusal response(status, http_1_1);
-  // Every refusal says what is spoken here: by this a client knows an acceptor from a web server.
+  // Every refusal has the field Upgrade, by which a client distinguishes an acceptor from a web
+  // server.
   announce(response);
   response.set(http::field::connection, "Upgrade, close");
   if (status == http::status::method_not_allowed)
@@ -271,7 +271,7 @@ handshake_parameters judge_answer(const http::response_header<>& answer, error_c
     else
     {
       handshake_parameters server = read_handshake_parameters(answer, ec);
-      // Exactly one way to go on.
+      // Either an endpoint or software-next.
       if (!ec && server.endpoints.size() + (server.software_next ? 1 : 0) == 1)
         return server;
       ec = error::malformed_description;

@@ -28,7 +28,7 @@
 namespace rdma::detail {
 
 constexpr std::string_view upgrade_protocol = "boost-rdma/1";
-constexpr std::string_view upgrade_target = "/rdma"; // of an acceptor that was told no other
+constexpr std::string_view upgrade_target = "/rdma"; // default of an acceptor
 constexpr std::size_t upgrade_header_size_max = 8 * 1024;
 
 using upgrade_request = boost::beast::http::request<boost::beast::http::empty_body>;
@@ -40,16 +40,16 @@ using upgrade_refusal = boost::beast::http::response<boost::beast::http::string_
 // on how they arrive.
 void limit_header(std::size_t size, error_code& ec);
 
-// The client's request; invalid_argument for options that would not go into a request, or would
-// break it.
+// Returns the client's request. Sets invalid_argument for options that are too long or would make
+// the request malformed.
 upgrade_request make_upgrade_request(std::string_view host, const connect_options& options,
   const handshake_parameters& client, error_code& ec);
 
-// What the server thinks of a request.
+// The server's decision about a request.
 struct upgrade_verdict
 {
   boost::beast::http::status status = boost::beast::http::status::switching_protocols;
-  std::string reason; // when it is another status
+  std::string reason; // of another status
   handshake_parameters client;
 
   [[nodiscard]] bool accepted() const noexcept
@@ -58,17 +58,17 @@ struct upgrade_verdict
   }
 };
 
-// No target: whoever passed the request on has looked at that.
+// An empty target accepts every target: the program has checked it.
 upgrade_verdict judge_upgrade(
   const boost::beast::http::request_header<>& request, std::string_view target);
 
-// The status that answers a request which could not be read.
+// Returns the status that answers a malformed request.
 boost::beast::http::status status_of_unreadable(const error_code& ec);
 
 upgrade_response make_upgrade_response(const handshake_parameters& server);
 upgrade_refusal make_upgrade_refusal(boost::beast::http::status status, std::string_view reason);
 
-// As bytes to send.
+// Returns the bytes to send.
 template <class Message>
 std::string text_of(const Message& message)
 {
@@ -77,14 +77,14 @@ std::string text_of(const Message& message)
   return std::move(out).str();
 }
 
-// What the client thinks of the answer: what the server says of itself, or an error.
+// Returns the server's parameters, or sets the error that the answer means.
 handshake_parameters judge_answer(
   const boost::beast::http::response_header<>& answer, error_code& ec);
 
-// The server's reason for refusing, as it wrote it: show it through untrusted().
+// Returns the server's reason for a refusal without changes: show it by untrusted().
 std::string_view refusal_reason(const boost::beast::http::response_header<>& answer);
 
-// What became of the client when reading the answer failed.
+// Returns the error of a handshake whose message could not be read.
 error_code error_of_unreadable(const error_code& ec);
 
 } // namespace rdma::detail

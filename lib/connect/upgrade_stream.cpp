@@ -18,7 +18,7 @@
 #include <new>
 #include <utility>
 
-// The server's side of the bootstrap on a stream of the user's, who has read the request.
+// The server's side of the bootstrap on a stream from which the program has read the request.
 
 namespace rdma::detail {
 
@@ -26,7 +26,7 @@ namespace asio = boost::asio;
 
 namespace {
 
-// A server's wishes, which outlive the initiating call.
+// The arguments of async_upgrade; they outlive the initiating call.
 struct server_side
 {
   server_settings settings;
@@ -36,10 +36,10 @@ struct server_side
 
 using server_handler = waiting_handler<std::shared_ptr<queue_pair_core>>;
 
-asio::awaitable<error_code> shake_hands(
+asio::awaitable<error_code> perform_handshake(
   connection& link, server_side server, unclaimed_queue_pair& made, heartbeat_times& times)
 {
-  error_code ec = link.failure({}); // cancelled before we came here
+  error_code ec = link.failure({}); // it may have been cancelled
   try
   {
     admitted_client client;
@@ -56,14 +56,13 @@ asio::awaitable<error_code> shake_hands(
   co_return ec;
 }
 
-// The service's io_context owns this, and by it the handler, as long as it waits: both are
-// destroyed together.
+// The service's io_context owns this coroutine and the handler while it waits, and destroys both.
 asio::awaitable<void> run_upgrade(
   std::shared_ptr<connection> link, server_side server, server_handler handler)
 {
   unclaimed_queue_pair made;
   heartbeat_times times;
-  if (const error_code ec = co_await shake_hands(*link, std::move(server), made, times))
+  if (const error_code ec = co_await perform_handshake(*link, std::move(server), made, times))
   {
     made = unclaimed_queue_pair();
     link->stop(ec);
@@ -85,7 +84,7 @@ asio::io_context* find_service(const asio::any_io_executor& executor, error_code
   }
   catch (const system_error& e)
   {
-    ec = e.code(); // no thread to be had, or it is the parent's
+    ec = e.code(); // there is no thread, or it belongs to the parent process
     return nullptr;
   }
 }

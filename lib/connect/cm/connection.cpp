@@ -29,26 +29,26 @@ using steady_clock = std::chrono::steady_clock;
 
 namespace {
 
-// How long, and how often, an end waits for acknowledgements that are on their way.
-constexpr std::chrono::milliseconds farewell_time_max{250};
-constexpr std::chrono::milliseconds farewell_step{2};
+// How long, and at which interval, an end waits for acknowledgements that are in transit.
+constexpr std::chrono::milliseconds drain_time_max{250};
+constexpr std::chrono::milliseconds drain_step{2};
 
-// How long an id stays for the peer's answer to our disconnecting: without the id nobody repeats a
-// lost DREQ (IBA 12.9.8).
+// How long an id waits for the answer to a disconnect request: the id repeats a lost DREQ (IBA
+// 12.9.8).
 constexpr std::chrono::seconds linger_time_max{1};
 
 } // namespace
 
-// What happens to the queue pair, on any thread: it is closed, has sent all, is destroyed.
+// Passes events of the queue pair from any thread.
 class connection::guard final : public rdma::detail::connection_guard
 {
 public:
-  guard(std::shared_ptr<rdma::detail::inbox> words, std::weak_ptr<connection> link)
-    : words_(std::move(words))
+  guard(std::shared_ptr<rdma::detail::inbox> to_service, std::weak_ptr<connection> link)
+    : inbox_(std::move(to_service))
     , link_(std::move(link))
   {
   }
-  // Not every end of a queue pair is a close().
+  // A queue pair may end without close().
   ~guard() override
   {
     post(&connection::stop);
@@ -60,7 +60,7 @@ public:
 private:
   void post(void (connection::*step)())
   {
-    words_->post(
+    inbox_->post(
       [link = link_, step]
       {
         if (const auto self = link.lock())
@@ -68,7 +68,7 @@ private:
       });
   }
 
-  const std::shared_ptr<rdma::detail::inbox> words_;
+  const std::shared_ptr<rdma::detail::inbox> inbox_;
   const std::weak_ptr<connection> link_;
 };
 
@@ -90,7 +90,7 @@ connection::connection(event_channel& channel)
 bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
 {
   core_ = core;
-  return core->attach(std::make_shared<guard>(channel_.words(), weak_from_this()));
+  return core->attach(std::make_shared<guard>(channel_.service_inbox(), weak_from_this()));
 }
 
 void connection::post_cancel(const std::weak_ptr<connection>& link)
@@ -146,7 +146,7 @@ void connection::check_device(error_code& ec) const
   }
 }
 
-// Only where the private data has to fit into InfiniBand's messages.
+// The limit applies to InfiniBand's messages only.
 void connection::check_size(std::size_t size_max, error_code& ec) const
 {
   if (!ec && !is_iwarp() && data_.size() > size_max)
@@ -194,7 +194,7 @@ void connection::connect(const tcp::endpoint& peer, const connect_options& optio
   }
   catch (const std::bad_alloc&)
   {
-    ec = asio::error::no_memory; // the outcome has to be told
+    ec = asio::error::no_memory; // fail() reports the outcome
   }
   if (ec)
     fail(ec);
@@ -205,7 +205,7 @@ void connection::resolve(error_code& ec)
   id_ = channel_.make_id(*this, ec);
   if (ec)
     return;
-  tcp::endpoint to = peer_; // librdmacm wants both addresses writable
+  tcp::endpoint to = peer_; // librdmacm requires writable addresses
   tcp::endpoint from;
   if (source_)
     from = tcp::endpoint(*source_, 0);
@@ -242,7 +242,7 @@ void connection::request(error_code& ec)
     answer_due_ = is_iwarp();
   else if (ec = last_cm_error(); ec == asio::error::address_in_use && ports_left_ > 0)
   {
-    // The port was RDMA-CM's choice, and a TCP socket has it: it is for another one.
+    // RDMA-CM selected the port, and a TCP socket uses it: try another one.
     --ports_left_;
     id_.reset();
     ec = {};
@@ -250,7 +250,7 @@ void connection::request(error_code& ec)
   }
 }
 
-// The listener has accepted, and waits for our word that we are ready.
+// The listener has accepted and waits for the confirmation.
 void connection::respond(error_code& ec)
 {
   const auto core = core_.lock();
@@ -270,7 +270,7 @@ void connection::requested(const event& asked, unique_id id)
 {
   stage_ = stage::requested;
   data_ = asked.data;
-  asked_ = asked.parameters;
+  requested_ = asked.parameters;
   id_ = std::move(id);
   id_->context = static_cast<event_sink*>(this);
   peer_ = endpoint_of(id_->route.addr.dst_storage);
@@ -292,7 +292,7 @@ void connection::accept(const std::shared_ptr<queue_pair_core>& core, const priv
   }
   catch (const std::bad_alloc&)
   {
-    ec = asio::error::no_memory; // the outcome has to be told
+    ec = asio::error::no_memory; // fail() reports the outcome
   }
   if (ec)
     fail(ec);
@@ -322,14 +322,14 @@ void connection::answer_request(const std::shared_ptr<queue_pair_core>& core,
   if (!ec)
   {
     rdma_conn_param granted = parameters(*core);
-    // The request says it from our side: what the client will ask of us, and serve
-    // (rdma_get_cm_event(3)).
-    granted.initiator_depth = std::min(granted.initiator_depth, asked_.initiator_depth);
-    granted.responder_resources = std::min(granted.responder_resources, asked_.responder_resources);
+    // The values in a request are from the listener's point of view (rdma_get_cm_event(3)).
+    granted.initiator_depth = std::min(granted.initiator_depth, requested_.initiator_depth);
+    granted.responder_resources =
+      std::min(granted.responder_resources, requested_.responder_resources);
     errno = 0;
     if (id_.api().accept(id_.get(), &granted) != 0)
       ec = last_cm_error();
-    // How librdmacm says that the client gave up meanwhile; the others are iWARP's.
+    // librdmacm reports EINVAL if the client gave up meanwhile; iWARP reports the other two.
     if (ec == boost::system::errc::invalid_argument || ec == asio::error::connection_reset
       || ec == asio::error::not_connected)
       ec = error::peer_lost;
@@ -423,7 +423,7 @@ void connection::step(const event& what)
   default:
     ec = error_of_failure(what);
     if (stage_ == stage::accepting && what.type == RDMA_CM_EVENT_REJECTED)
-      ec = error::peer_lost; // that is how a client says that it gave up
+      ec = error::peer_lost; // a client rejects if it has given up
     log_line(spdlog::level::info, "RDMA-CM: {} {}: {}, status {}: {}",
       stage_ == stage::connecting ? "connecting to" : "accepting", peer_.address().to_string(),
       id_.api().event_str(what.type), what.status, ec.message());
@@ -472,10 +472,10 @@ void connection::stop()
   stage_ = stage::disconnecting;
   timer_.cancel();
   if (id_.api().disconnect(id_.get()) != 0)
-    stage_ = stage::ended; // it is over already
+    stage_ = stage::ended; // the connection has ended already
 }
 
-// A disconnect request has no words for "and you?"; all of ours has arrived.
+// All that this side sent has arrived. RDMA-CM cannot ask for the same of the peer.
 void connection::finish()
 {
   stop();
@@ -483,7 +483,7 @@ void connection::finish()
     core->end_orderly();
 }
 
-// The peer disconnected, or answered our doing so.
+// The peer has disconnected, or has answered the disconnect request of this side.
 void connection::on_disconnected()
 {
   const bool ours = stage_ == stage::disconnecting;
@@ -494,9 +494,9 @@ void connection::on_disconnected()
       release();
     return;
   }
-  id_.api().disconnect(id_.get()); // the answer, which may find nobody
-  // The farewell may overtake acknowledgements; a send that the peer took deserves its success.
-  wait_for_sends(steady_clock::now() + farewell_time_max);
+  id_.api().disconnect(id_.get()); // the answer; the peer may be gone
+  // The disconnect request may overtake acknowledgements of sends that the peer has received.
+  wait_for_sends(steady_clock::now() + drain_time_max);
 }
 
 void connection::wait_for_sends(steady_clock::time_point end)
@@ -506,7 +506,7 @@ void connection::wait_for_sends(steady_clock::time_point end)
     return;
   if (!core->sends_in_flight() || steady_clock::now() >= end)
     return core->disconnect(error::peer_closed);
-  timer_.expires_after(farewell_step);
+  timer_.expires_after(drain_step);
   timer_.async_wait(
     [self = shared_from_this(), end](const error_code& ec)
     {
@@ -515,12 +515,12 @@ void connection::wait_for_sends(steady_clock::time_point end)
     });
 }
 
-// The queue pair is gone: now the id may go (rdma_destroy_id(3)).
+// The queue pair was destroyed, so the id can be destroyed (rdma_destroy_id(3)).
 void connection::release()
 {
   const auto self = shared_from_this();
   if (stage_ == stage::established || in_handshake())
-    stop(); // nobody closed it before
+    stop(); // the queue pair was not closed before
   if (!std::exchange(released_, true) && stage_ == stage::disconnecting)
   {
     timer_.expires_after(linger_time_max);

@@ -23,12 +23,12 @@ namespace rdma::cm::detail {
 
 using rdma::detail::queue_pair_core;
 
-// How many ports of RDMA-CM's own choice are tried. Its port space is not TCP's, of which iWARP
-// uses the ports: a choice may be taken there (drivers/infiniband/core/cma.c; siw binds its TCP
-// socket to the port it is given).
+// Limit of the ports that RDMA-CM selects for one attempt. iWARP uses TCP ports, but RDMA-CM
+// selects from its own port space, so the selected port may be in use
+// (drivers/infiniband/core/cma.c; siw binds its TCP socket to that port).
 inline constexpr int port_attempts_max = 32;
 
-// Whom the outcome of connecting, or of accepting, is told to; once.
+// Receives the outcome of connecting or accepting, once.
 class connection_outcome
 {
 public:
@@ -39,9 +39,8 @@ public:
 // One rdma_cm_id, on either side, from the first step of connecting until its queue pair is
 // destroyed.
 //
-// Lives on the service's thread, where all members run unless they say otherwise. The event channel
-// holds it. The queue pair has a guard that refers to it, and it refers to the queue pair, both
-// weakly.
+// All members run on the service's thread unless stated otherwise. The event channel owns the
+// connection. The queue pair's guard and the connection refer to each other's owner weakly.
 class connection final
   : public event_sink
   , public std::enable_shared_from_this<connection>
@@ -49,14 +48,14 @@ class connection final
 public:
   explicit connection(event_channel& channel);
 
-  // Any thread. The queue pair that is to be connected; false when it cannot be.
+  // Any thread. Assigns the queue pair; returns false if it cannot be connected.
   bool adopt(const std::shared_ptr<queue_pair_core>& core);
 
   // The client's side.
   void connect(const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
     std::unique_ptr<connection_outcome> outcome);
 
-  // The listener's side: a client has asked, and may be accepted or rejected, once.
+  // The listener's side: a client's request, which can be accepted or rejected once.
   void requested(const event& request, unique_id id);
   [[nodiscard]] bool is_waiting() const noexcept { return stage_ == stage::requested; }
   [[nodiscard]] const private_data& data() const noexcept { return data_; }
@@ -67,11 +66,11 @@ public:
 
   void on_event(const event& what) override;
 
-  // Any thread, posted: the user gives up connecting.
+  // Any thread. Posts the end of an attempt to connect.
   static void post_cancel(const std::weak_ptr<connection>& link);
 
 private:
-  class guard; // which the queue pair has
+  class guard; // owned by the queue pair
 
   enum class stage
   {
@@ -80,7 +79,7 @@ private:
     requested,
     accepting,
     established,
-    disconnecting, // on our side; the peer has not answered yet
+    disconnecting, // the peer has not answered the disconnect request yet
     ended,
   };
 
@@ -112,18 +111,17 @@ private:
   std::weak_ptr<queue_pair_core> core_;
   std::unique_ptr<connection_outcome> outcome_;
   stage stage_ = stage::idle;
-  bool released_ = false; // the queue pair is gone, or there will be none
-  bool answer_due_ =
-    false; // the device is in the middle of connecting, and lets go of the id only then
+  bool released_ = false;   // the queue pair was destroyed, or there is none
+  bool answer_due_ = false; // iWARP is connecting: destroying the id would block until it ends
   std::chrono::steady_clock::time_point deadline_;
-  private_data data_; // ours as a client, the client's as a listener
-  rdma_conn_param asked_{};
+  private_data data_; // to send; before accept(), data of the request
+  rdma_conn_param requested_{};
   boost::asio::ip::tcp::endpoint peer_;
   std::optional<boost::asio::ip::address> source_;
   int ports_left_ = port_attempts_max - 1;
 };
 
-// What librdmacm wants of a queue pair's transitions.
+// The attributes by which librdmacm changes the state of a queue pair.
 class id_transitions final : public rdma::detail::transition_source
 {
 public:
@@ -133,7 +131,7 @@ public:
   }
   int fill(ibv_qp_attr& attributes, int& mask) override;
 
-  // The id is in no state for it: how librdmacm says that the peer gave up meanwhile.
+  // Returns true if the peer gave up meanwhile, which librdmacm reports by EINVAL.
   [[nodiscard]] bool peer_left() const noexcept { return peer_left_; }
 
 private:

@@ -29,7 +29,7 @@ error_code error_of_rejection(const event& what)
     return asio::error::connection_refused;
   if (what.status == consumer_reject)
     return error::refused;
-  // iWARP has one word for both; a listener that has something to say says it.
+  // iWARP has one code for both. A listener that rejects by intention may send data.
   if (what.status == -ECONNREFUSED && what.data.empty())
     return asio::error::connection_refused;
   return error::refused;
@@ -39,7 +39,7 @@ error_code error_of_rejection(const event& what)
 
 error_code last_cm_error()
 {
-  // librdmacm sets errno; where it forgot to, something has failed all the same.
+  // librdmacm does not set errno for all failures.
   return {errno != 0 ? errno : EIO, boost::system::system_category()};
 }
 

@@ -12,21 +12,21 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
-// librdmacm's words in this library's.
+// Conversion of librdmacm's errors and events.
 
 namespace rdma::cm::detail {
 
-// What errno says after a failed call of librdmacm.
+// Returns the error in errno after a failed call of librdmacm.
 error_code last_cm_error();
 
-// The same after one that should resolve an address, or bind to one, where no RDMA device may be.
+// The same after resolving an address or binding to one; it may have no RDMA device.
 error_code error_of_resolving();
 error_code error_of_binding();
 
-// Why an event ended an attempt to connect.
+// Returns the reason of an event that ended an attempt to connect.
 error_code error_of_failure(const event& what);
 
-// Of an id's addresses.
+// Converts an address of an id.
 boost::asio::ip::tcp::endpoint endpoint_of(const sockaddr_storage& address);
 
 } // namespace rdma::cm::detail

@@ -38,7 +38,7 @@ event_channel* event_channel::of(rdma::detail::connection_service& service, erro
   ec = {};
   if (!channel.native_)
   {
-    channel.words_ = service.words();
+    channel.inbox_ = service.service_inbox();
     channel.open(ec);
   }
   return ec ? nullptr : &channel;
@@ -60,8 +60,7 @@ void event_channel::open(error_code& ec)
     ec = last_cm_error();
     rdma::detail::log_line(spdlog::level::warn,
       "RDMA-CM: cannot open an event channel (/dev/infiniband/rdma_cm): {}", ec.message());
-    // Whom the device is not open to is told so; otherwise it, or the kernel's module, is not
-    // there.
+    // Other errors mean that the device or the kernel's module is missing.
     if (ec != boost::system::errc::permission_denied
       && ec != boost::system::errc::too_many_files_open)
       ec = error::no_connection_manager;
@@ -88,7 +87,7 @@ void event_channel::shutdown()
   if (descriptor_)
     descriptor_->release(); // librdmacm closes it
   descriptor_.reset();
-  native_.reset(); // ids that handlers still have keep it
+  native_.reset(); // ids that handlers own keep it
 }
 
 unique_id event_channel::make_id(event_sink& sink, error_code& ec)
@@ -117,7 +116,7 @@ void event_channel::wait()
       }));
 }
 
-// All of them: the descriptor is watched edge-triggered.
+// Takes all events, because the reactor is edge-triggered.
 void event_channel::take_events()
 {
   rdma_cm_event* found = nullptr;
@@ -128,7 +127,7 @@ void event_channel::take_events()
     if (bytes != nullptr)
       copy.data = private_data(std::span(bytes, found->param.conn.private_data_len));
     copy.parameters.private_data = nullptr;
-    // At once: an id cannot be destroyed while an event of its is not acknowledged
+    // Before on_event(): an id cannot be destroyed until its events are acknowledged
     // (rdma_destroy_id(3)).
     native_->api().ack_cm_event(found);
     try
@@ -137,7 +136,7 @@ void event_channel::take_events()
     }
     catch (const std::exception& e)
     {
-      // For want of memory: that connection is lost, the others go on.
+      // Only a lack of memory throws here. That connection is lost, the others continue.
       rdma::detail::log_line(
         spdlog::level::err, "RDMA-CM: {}: {}", native_->api().event_str(copy.type), e.what());
     }

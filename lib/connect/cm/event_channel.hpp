@@ -37,7 +37,7 @@ struct event
   private_data data;
 };
 
-// Where an id's events go; rdma_cm_id::context points to it.
+// Receives the events of an id; rdma_cm_id::context points to it.
 class event_sink
 {
 public:
@@ -47,7 +47,7 @@ protected:
   ~event_sink() = default;
 };
 
-// An rdma_event_channel, which has to outlive its ids.
+// An rdma_event_channel, which must outlive its ids.
 class native_channel
 {
 public:
@@ -74,9 +74,9 @@ private:
   const rdma::detail::process_mark process_;
 };
 
-// Owns an rdma_cm_id. Destroying it on another thread than the service's is safe only when no event
-// can be on its way to the sink. In a child process the id is the parent's, whose descriptor the
-// child shares: it stays.
+// Owns an rdma_cm_id. Destroying it on another thread than the service's is safe only if no event
+// can be in transit to the sink. A child process does not destroy the id, because it shares the
+// parent's descriptor.
 class unique_id
 {
 public:
@@ -126,27 +126,27 @@ public:
 
   explicit event_channel(boost::asio::execution_context& owner);
 
-  // Any thread. The service's channel, opened; null, and why, where RDMA-CM cannot be used.
+  // Any thread. Returns the service's channel after opening it, or null if RDMA-CM cannot be used.
   static event_channel* of(rdma::detail::connection_service& service, error_code& ec);
 
   [[nodiscard]] boost::asio::io_context& io() noexcept { return io_; }
 
-  // For words from threads that the service's end may overtake.
-  [[nodiscard]] const std::shared_ptr<rdma::detail::inbox>& words() const noexcept
+  // For threads that may outlive the service.
+  [[nodiscard]] const std::shared_ptr<rdma::detail::inbox>& service_inbox() const noexcept
   {
-    return words_;
+    return inbox_;
   }
 
-  // This process is a child of the one that has the service's thread: nothing here will run.
+  // Returns true in a child of the process with the service's thread: nothing runs here.
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
 
   // Any thread. Events go to `sink` from here on, at once.
   unique_id make_id(event_sink& sink, error_code& ec);
 
-  // On the service's thread. An id that came with an event.
+  // On the service's thread. Takes ownership of an id that came with an event.
   unique_id adopt(rdma_cm_id* native) { return {native_, native}; }
 
-  // On the service's thread. Keeps an object alive until it is dropped, or the service goes.
+  // On the service's thread. Keeps an object alive until drop() or the end of the service.
   void hold(std::shared_ptr<void> object) { held_.insert(std::move(object)); }
   void drop(const std::shared_ptr<void>& object) { held_.erase(object); }
 
@@ -159,7 +159,7 @@ private:
   boost::asio::io_context& io_;
   const rdma::detail::process_mark process_;
   std::mutex mutex_; // for opening
-  std::shared_ptr<rdma::detail::inbox> words_;
+  std::shared_ptr<rdma::detail::inbox> inbox_;
   std::shared_ptr<native_channel> native_;
   std::optional<boost::asio::posix::basic_stream_descriptor<boost::asio::io_context::executor_type>>
     descriptor_;

@@ -26,7 +26,7 @@ using rdma::detail::waiting_handler;
 
 namespace {
 
-// For a program that decides itself.
+// For accept() with a queue pair of the library.
 class request_outcome final : public connection_outcome
 {
 public:
@@ -46,7 +46,7 @@ private:
   waiting_handler<std::shared_ptr<queue_pair_core>> handler_;
 };
 
-// The same with a queue pair that it made.
+// For accept() with a queue pair of the program.
 class accept_into_outcome final : public connection_outcome
 {
 public:
@@ -108,7 +108,7 @@ held_request::held_request(const std::shared_ptr<connection>& link,
 
 held_request::~held_request()
 {
-  send_away({});
+  reject_client({});
 }
 
 void held_request::accept(
@@ -170,17 +170,17 @@ void held_request::accept(const asio::any_io_executor& executor,
 
 void held_request::reject(const private_data& reason)
 {
-  send_away(reason);
+  reject_client(reason);
 }
 
-void held_request::send_away(const private_data& reason)
+void held_request::reject_client(const private_data& reason)
 {
   answered_ = true;
   if (const auto link = take_link(); link && !channel_.forked())
     asio::post(channel_.io(), [link, reason] { link->reject(reason); });
 }
 
-// The channel holds the connection.
+// Only the first call returns the connection, which the channel owns.
 std::shared_ptr<connection> held_request::take_link()
 {
   auto link = link_.lock();

@@ -20,21 +20,21 @@ class device_impl;
 
 namespace rdma::cm::detail {
 
-// How queue pairs are made for those who ask; outlives the acceptor with the requests that somebody
-// holds.
+// Settings of the queue pairs for clients. Requests that the program holds keep them after the
+// acceptor.
 struct acceptor_settings
 {
-  boost::asio::any_io_executor inner; // inside strands
-  bool same_context;                  // there were none
+  boost::asio::any_io_executor inner; // without strands
+  bool same_context;                  // the acceptor's executor has no strand
   protection_domain domain;
   acceptor_options options;
   const rdma::detail::device_impl& device; // the domain's
 
-  // A queue pair for a client, or why there is none.
+  // Returns a queue pair for a client, or sets ec.
   [[nodiscard]] rdma::detail::unclaimed_queue_pair make_queue_pair(error_code& ec) const;
 };
 
-// What a program holds of a client that asked.
+// A client's request that the program holds.
 class held_request final : public request_core
 {
 public:
@@ -56,13 +56,13 @@ public:
   void reject(const private_data& reason) override;
 
 private:
-  void send_away(const private_data& reason);
+  void reject_client(const private_data& reason);
   std::shared_ptr<connection> take_link();
 
-  std::weak_ptr<connection> link_; // weakly, as the request may outlive the service and its channel
+  std::weak_ptr<connection> link_; // the request may outlive the service and its channel
   bool answered_ = false;
   std::shared_ptr<const acceptor_settings> settings_;
-  event_channel& channel_; // there as long as link_ is
+  event_channel& channel_; // exists as long as link_
   private_data data_;
   boost::asio::ip::tcp::endpoint peer_;
 };
