@@ -12,7 +12,7 @@
 #include "resource/domain_impl.hpp"
 #include "resource/page_runs.hpp"
 #include "resource/slab.hpp"
-#include "verbs/software/shared_memory.hpp"
+#include "verbs/software/memory/shared_memory.hpp"
 
 #include <cstddef>
 #include <memory>

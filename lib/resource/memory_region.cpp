@@ -10,7 +10,7 @@
 #include "boost_rdma/register_buffer.hpp"
 
 #include "resource/domain_impl.hpp"
-#include "verbs/software/shared_memory.hpp"
+#include "verbs/software/memory/shared_memory.hpp"
 
 #include <sys/mman.h>
 

@@ -11,7 +11,7 @@
 #include "software/raw_peer.hpp"
 #include "software/verbs_failure.hpp"
 
-#include "verbs/software/exports.hpp"
+#include "verbs/software/foreign/exports.hpp"
 
 #include <cerrno>
 #include <cstring>

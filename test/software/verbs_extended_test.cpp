@@ -9,7 +9,7 @@
 
 #include "software/verbs_failure.hpp"
 
-#include "verbs/software/exports.hpp"
+#include "verbs/software/foreign/exports.hpp"
 
 #include <cerrno>
 #include <cstring>

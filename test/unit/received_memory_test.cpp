@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/wire/direct_access.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/segment.hpp"
@@ -27,6 +28,7 @@
 namespace {
 
 using namespace rdma::software::wire;
+using rdma::software::is_connected;
 
 off_t size_of(const descriptor& fd)
 {

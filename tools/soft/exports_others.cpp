@@ -7,11 +7,11 @@
 
 #include "soft/exports.hpp"
 
-#include "verbs/software/exports.hpp"
+#include "verbs/software/foreign/exports.hpp"
 
-// Functions that programs call and the library does not: see verbs/software/exports.hpp. The other
-// public functions of libibverbs need no replacement: they convert numbers and structures, read
-// kernel files or serve drivers, and take no objects.
+// Functions that programs call and the library does not: see verbs/software/foreign/exports.hpp.
+// The other public functions of libibverbs need no replacement: they convert numbers and
+// structures, read kernel files or serve drivers, and take no objects.
 
 using namespace rdma::soft;
 namespace software = rdma::software;

@@ -7,7 +7,6 @@
 
 #include "verbs/software/objects/address_handle.hpp"
 
-#include "verbs/software/exports.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/memory.hpp"
 #include "verbs/software/protocol/bytes.hpp"

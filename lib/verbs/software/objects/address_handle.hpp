@@ -17,7 +17,7 @@
 
 namespace rdma::software {
 
-/// Whom datagrams go to, and from which of this device's addresses.
+/// The destination of datagrams, and the address of this device that they come from.
 struct address_handle : ibv_ah
 {
   wire::address to;
@@ -27,12 +27,18 @@ struct address_handle : ibv_ah
 /// Bytes in front of a datagram in its receive buffer (IBA 11.4.1.2).
 inline constexpr std::size_t route_header_size = 40;
 
-/// Writes what stands in front of a datagram's payload in its receive buffer (IBA 11.4.1.2, RoCEv2:
+/// Writes the header in front of a datagram's payload in its receive buffer (IBA 11.4.1.2, RoCEv2:
 /// Annex A17.4.5.2).
-/** The global route header, or for IPv4 20 bytes of nothing and an IPv4 header. `payload`: bytes
- * behind it. */
+/** The global route header, or for IPv4 20 zero bytes and an IPv4 header. `payload`: bytes behind
+ * it. */
 void write_route_header(const ibv_gid& from, const ibv_gid& to, std::uint16_t payload,
   std::byte (&header)[route_header_size]) noexcept;
+
+ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);
+int destroy_ah(ibv_ah* ah);
+int init_ah_from_wc(
+  ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* to);
+ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port);
 
 } // namespace rdma::software
 

@@ -10,7 +10,7 @@
 
 #include "verbs/software/objects/events.hpp"
 #include "verbs/software/objects/extension.hpp"
-#include "verbs/software/objects/short_lock.hpp"
+#include "verbs/software/short_lock.hpp"
 #include "verbs/software/wire/socket.hpp"
 
 #include <infiniband/verbs.h>
@@ -26,15 +26,6 @@ namespace rdma::software {
 
 struct completion_queue;
 struct queue_pair_base;
-
-/// Where ibv_start_poll() and ibv_next_poll() of a queue are.
-struct extended_poll
-{
-  bool single_threaded = false;
-  std::mutex batch; ///< held from ibv_start_poll() to ibv_end_poll()
-  ibv_wc current{};
-  std::int64_t stamp = 0;
-};
 
 /// A completion channel. Its descriptor is an epoll set of the device's connections and an eventfd.
 /**
@@ -110,15 +101,13 @@ struct completion_queue : extensible_completion_queue
   std::uint32_t acknowledged = 0;
 
   event_count events;
-
-  std::unique_ptr<extended_poll> extended; ///< of those that were created by ibv_create_cq_ex()
 };
 
 ibv_comp_channel* create_comp_channel(ibv_context* context);
 int destroy_comp_channel(ibv_comp_channel* channel);
 ibv_cq* create_cq(
   ibv_context* context, int depth, void* user, ibv_comp_channel* channel, int vector);
-ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with);
+
 int resize_cq(ibv_cq* cq, int depth);
 int destroy_cq(ibv_cq* cq);
 int poll_cq(ibv_cq* cq, int count, ibv_wc* to);

@@ -196,13 +196,8 @@ device_context::device_context(const device_settings& with)
   context.num_comp_vectors = 1;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
   sz = sizeof(verbs_context);
-  // What is left null the inline functions of verbs.h answer with EOPNOTSUPP.
   verbs_context::query_port = &query_port_attributes;
-  verbs_context::query_device_ex = &software::query_device_ex;
-  verbs_context::query_rt_values = &software::query_rt_values;
-  verbs_context::create_cq_ex = &software::create_cq_ex;
-  verbs_context::create_qp_ex = &software::create_qp_ex;
-  verbs_context::create_srq_ex = &software::create_srq_ex;
+  add_extended_verbs(*this);
 }
 
 ibv_context* open_device(const device_settings& settings)
@@ -297,40 +292,6 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->max_pkeys = 1;
   to->local_ca_ack_delay = 16;
   to->phys_port_cnt = 1;
-  return 0;
-}
-
-int query_device_ex(
-  ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* to, std::size_t size)
-{
-  // The rest has no equal here, and is zero: paging on demand, segmentation, hashing, tags, device
-  // memory.
-  ibv_device_attr_ex attributes{};
-  if (size < sizeof attributes.orig_attr)
-    return EINVAL;
-  if (const int error = query_device(context, &attributes.orig_attr); error != 0)
-    return error;
-  attributes.completion_timestamp_mask = UINT64_MAX;
-  attributes.hca_core_clock = 1'000'000; // kHz: the stamps are nanoseconds
-  attributes.device_cap_flags_ex = attributes.orig_attr.device_cap_flags;
-  attributes.phys_port_cnt_ex = attributes.orig_attr.phys_port_cnt;
-  std::memset(static_cast<void*>(to), 0, size);
-  std::memcpy(static_cast<void*>(to), &attributes, std::min(size, sizeof attributes));
-  return 0;
-}
-
-int query_rt_values(ibv_context* context, ibv_values_ex* values)
-{
-  if (device_context::of(context).removed)
-    return EIO;
-  const std::uint32_t asked = std::exchange(values->comp_mask, 0);
-  if ((asked & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0)
-    return EOPNOTSUPP;
-  if ((asked & IBV_VALUES_MASK_RAW_CLOCK) == 0)
-    return 0;
-  // As providers of rdma-core do: all of the clock's ticks, as completions have them.
-  values->raw_clock = {0, wire::now()};
-  values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
   return 0;
 }
 

@@ -9,10 +9,10 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_CONTEXT_HPP
 
 #include "boost_rdma/software/device.hpp"
+#include "verbs/software/memory/grant_table.hpp"
+#include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/objects/events.hpp"
-#include "verbs/software/objects/key_table.hpp"
 #include "verbs/software/wire/engine.hpp"
-#include "verbs/software/wire/grant_table.hpp"
 #include "verbs/software/wire/udp_port.hpp"
 
 #include <infiniband/verbs.h>
@@ -43,7 +43,7 @@ struct device_context : verbs_context
   }
 
   const device_settings settings;
-  wire::grant_table grants; ///< before the keys, which take back what is granted
+  grant_table grants; ///< before the keys, which take back what is granted
   key_table keys;
   event_queue events;
   std::vector<ibv_gid> gids;
@@ -56,11 +56,12 @@ struct device_context : verbs_context
   wire::engine engine;                          ///< last: its thread serves what the others hold
 };
 
+/// Adds the verbs that only programs in plain verbs call. foreign/, which no other folder includes,
+/// defines it.
+void add_extended_verbs(verbs_context& to) noexcept;
+
 int close_device(ibv_context* context);
 int query_device(ibv_context* context, ibv_device_attr* to);
-int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
-  ibv_device_attr_ex* to, std::size_t size);
-int query_rt_values(ibv_context* context, ibv_values_ex* values);
 int query_port(ibv_context* context, std::uint8_t port, _compat_ibv_port_attr* to);
 int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to);
 int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, ibv_gid_entry* to,

@@ -5,11 +5,11 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/objects/address_handle.hpp"
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
-#include "verbs/software/protocol/pinned_buffers.hpp"
 
 #include <cstring>
 
@@ -83,7 +83,7 @@ bool datagram_queue_pair::place(std::span<const std::byte> bytes, std::uint64_t 
 {
   while (!bytes.empty())
   {
-    protocol::pinned_buffers to;
+    pinned_buffers to;
     std::uint64_t done = 0;
     if (!add_elements(to, receive_.list(), offset, bytes.size(), IBV_ACCESS_LOCAL_WRITE,
           context_of.keys, pd, done)

@@ -5,11 +5,11 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/objects/address_handle.hpp"
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
-#include "verbs/software/protocol/pinned_buffers.hpp"
 
 #include <array>
 #include <cerrno>
@@ -37,7 +37,7 @@ struct datagram_queue_pair::batch
   std::size_t count = 0;
   std::array<mmsghdr, most> messages{};
   std::array<protocol::header_bytes, most> headers;
-  protocol::pinned_buffers pinned;
+  pinned_buffers pinned;
   // What is wrong with the request behind them.
   ibv_wc_status status = IBV_WC_SUCCESS;
   protocol::detail why = protocol::detail_none;

@@ -11,14 +11,21 @@
 #include <infiniband/verbs.h>
 
 #include <cstddef>
+#include <memory>
 
 namespace rdma::software {
 
-/// A verbs object with room behind it for what the extended one has, at the same address.
+/// State that foreign/ keeps with an extended object.
+struct extension_state
+{
+  virtual ~extension_state() = default;
+};
+
+/// A verbs object with room for the members of the extended one, at the same address.
 /**
  * verbs.h makes ibv_cq_ex and ibv_qp_ex larger objects that begin like ibv_cq and ibv_qp: programs
- * hold either pointer, and cast between them. What is behind the beginning is only ever touched as
- * a part of the extended type.
+ * hold either pointer, and cast between them. The room is accessed only as part of the extended
+ * type.
  */
 template <class Plain, class Extended>
 struct extensible : Plain
@@ -32,7 +39,10 @@ struct extensible : Plain
 
 private:
   static_assert(alignof(Plain) == alignof(Extended) && sizeof(Plain) % alignof(Extended) == 0);
-  std::byte behind_[sizeof(Extended) - sizeof(Plain)]{};
+  std::byte room_[sizeof(Extended) - sizeof(Plain)]{}; // the first member: directly behind Plain
+
+public:
+  std::unique_ptr<extension_state> extended; ///< null for a plain object
 };
 
 static_assert(offsetof(ibv_cq_ex, comp_mask) == sizeof(ibv_cq));

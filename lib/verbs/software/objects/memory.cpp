@@ -7,9 +7,9 @@
 
 #include "verbs/software/objects/memory.hpp"
 
-#include "verbs/software/exports.hpp"
+#include "verbs/software/memory/shared_memory.hpp"
+#include "verbs/software/memory/window.hpp"
 #include "verbs/software/objects/context.hpp"
-#include "verbs/software/shared_memory.hpp"
 
 #include <cerrno>
 #include <memory>
@@ -38,7 +38,7 @@ bool may_be_registered(
     && (!needs_write || (access & IBV_ACCESS_LOCAL_WRITE) != 0); // ibv_reg_mr(3)
 }
 
-// All but the key, which makes it reachable.
+// Sets all but the key, which makes the slot reachable.
 void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
   int access)
 {
@@ -105,7 +105,7 @@ ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
   return made.release();
 }
 
-// Of optional rights (ibv_reg_mr(3)) those that a device does not know go without saying.
+// A device ignores optional rights that it does not know (ibv_reg_mr(3)).
 ibv_mr* reg_mr_iova2(
   ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access)
 {
@@ -117,7 +117,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
 {
   auto* region = static_cast<memory_region*>(mr);
   key_table& keys = device_context::of(mr->context).keys;
-  const auto refuse = [](int error, int code) // ibv_rereg_mr(3): what is left says the code
+  const auto refuse = [](int error, int code) // ibv_rereg_mr(3): the code names what is left
   {
     errno = error;
     return code;
@@ -160,7 +160,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   mr->pd = new_pd;
   mr->addr = new_address;
   mr->length = new_length;
-  // Others, as nobody who knew the old ones was told of what they would reach now.
+  // New keys: holders of the old ones have not agreed to the new memory.
   mr->lkey = mr->rkey = key;
   key_table::publish(*slot, key);
   return 0;
@@ -214,7 +214,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
 int dealloc_mw(ibv_mw* mw)
 {
   auto* window = static_cast<memory_window*>(mw);
-  free_window_slot(device_context::of(mw->context).keys, *window);
+  free_window(device_context::of(mw->context).keys, *window->slot);
   static_cast<protection_domain*>(mw->pd)->users.fetch_sub(1, std::memory_order_release);
   delete window;
   return 0;

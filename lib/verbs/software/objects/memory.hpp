@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_MEMORY_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_MEMORY_HPP
 
-#include "verbs/software/objects/key_table.hpp"
+#include "verbs/software/memory/key_table.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -30,15 +30,17 @@ struct memory_region : ibv_mr
 struct memory_window : ibv_mw
 {
   key_slot* slot = nullptr;
-  std::uint32_t first_key = 0; ///< all its keys differ from it in the low 8 bits at most
+  std::uint32_t first_key = 0; ///< its keys differ from it in the low 8 bits only
 };
-
-/// Takes the window's key away for good.
-void free_window_slot(key_table& keys, memory_window& window) noexcept;
 
 ibv_pd* alloc_pd(ibv_context* context);
 int dealloc_pd(ibv_pd* pd);
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access);
+ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access);
+ibv_mr* reg_mr_iova2(
+  ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access);
+/// The keys change.
+int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
 int dereg_mr(ibv_mr* mr);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
 int dealloc_mw(ibv_mw* mw);

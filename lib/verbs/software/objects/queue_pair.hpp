@@ -133,7 +133,6 @@ private:
 };
 
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with);
-ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with);
 int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* to, int mask, ibv_qp_init_attr* init);
 int destroy_qp(ibv_qp* qp);

@@ -11,14 +11,13 @@
 #include "verbs/software/objects/events.hpp"
 #include "verbs/software/objects/extension.hpp"
 #include "verbs/software/objects/shared_receive_queue.hpp"
-#include "verbs/software/objects/work_request_builder.hpp"
+
 #include "verbs/software/protocol/work_queue.hpp"
 
 #include <infiniband/verbs.h>
 
 #include <algorithm>
 #include <cstddef>
-#include <memory>
 
 namespace rdma::software {
 
@@ -44,8 +43,6 @@ struct queue_pair_base : extensible_queue_pair
   protocol::receive_queue receives;
   shared_receive_queue* const shared;
   event_count events;
-  std::unique_ptr<work_request_builder>
-    builder; ///< of those that were created with the ibv_wr_*() calls
 
 private:
   static std::size_t request_extra(const ibv_qp_cap& cap)

@@ -5,7 +5,6 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/exports.hpp"
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
@@ -33,7 +32,7 @@ datagram_queue_pair& datagram(ibv_qp* qp) noexcept
 }
 
 template <class Made>
-ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with, std::uint64_t operations)
+ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
 {
   device_context& owner = device_context::of(pd->context);
   auto made = std::make_unique<Made>(owner, with);
@@ -45,11 +44,6 @@ ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with, std::uint64_t operation
   made->srq = with.srq;
   made->qp_type = with.qp_type;
   made->ibv_qp::state = IBV_QPS_RESET;
-  if (operations != 0)
-  {
-    made->builder = std::make_unique<work_request_builder>(with.qp_type, operations);
-    set_builder_functions(made->extension());
-  }
   made->qp_num = owner.engine.add(*made);
   static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
   static_cast<completion_queue*>(with.send_cq)->users.fetch_add(1, std::memory_order_relaxed);
@@ -59,21 +53,22 @@ ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with, std::uint64_t operation
   return made.release();
 }
 
-// `operations`: those of the ibv_wr_*() calls; 0 for a queue pair without them.
-ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& with, std::uint64_t operations)
+} // namespace
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
 {
   device_context& owner = device_context::of(pd->context);
   const device_settings& limits = owner.settings;
-  ibv_qp_cap& cap = with.cap;
+  ibv_qp_cap& cap = with->cap;
   int error = 0;
   if (owner.removed)
     error = EIO;
-  else if ((with.qp_type != IBV_QPT_RC && with.qp_type != IBV_QPT_UC && with.qp_type != IBV_QPT_UD)
-    || (operations & ~operations_of(with.qp_type)) != 0)
+  else if (with->qp_type != IBV_QPT_RC && with->qp_type != IBV_QPT_UC
+    && with->qp_type != IBV_QPT_UD)
     error = EOPNOTSUPP;
-  else if (with.send_cq == nullptr || with.recv_cq == nullptr
-    || with.send_cq->context != pd->context || with.recv_cq->context != pd->context
-    || (with.srq != nullptr && with.srq->pd != pd) || cap.max_send_wr > limits.max_work_requests
+  else if (with->send_cq == nullptr || with->recv_cq == nullptr
+    || with->send_cq->context != pd->context || with->recv_cq->context != pd->context
+    || (with->srq != nullptr && with->srq->pd != pd) || cap.max_send_wr > limits.max_work_requests
     || cap.max_recv_wr > limits.max_work_requests || cap.max_send_sge > limits.max_sge
     || cap.max_recv_sge > limits.max_sge || cap.max_inline_data > limits.max_inline_data)
     error = EINVAL;
@@ -82,56 +77,18 @@ ibv_qp* create(ibv_pd* pd, ibv_qp_init_attr& with, std::uint64_t operations)
     errno = error;
     return nullptr;
   }
-  if (with.srq != nullptr)
+  if (with->srq != nullptr)
     cap.max_recv_wr = cap.max_recv_sge = 0;
   try
   {
-    return with.qp_type == IBV_QPT_UD ? create<datagram_queue_pair>(pd, with, operations)
-                                      : create<queue_pair>(pd, with, operations);
+    return with->qp_type == IBV_QPT_UD ? create<datagram_queue_pair>(pd, *with)
+                                       : create<queue_pair>(pd, *with);
   }
   catch (const std::bad_alloc&)
   {
     errno = ENOMEM;
     return nullptr;
   }
-}
-
-} // namespace
-
-ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
-{
-  return create(pd, *with, 0);
-}
-
-ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with)
-{
-  constexpr std::uint32_t known =
-    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
-  const auto given = [&](std::uint32_t flag) { return (with->comp_mask & flag) != 0; };
-  int error = 0;
-  if ((with->comp_mask & ~known) != 0
-    || (given(IBV_QP_INIT_ATTR_CREATE_FLAGS) && with->create_flags != 0))
-    error = EOPNOTSUPP; // shared receive domains, segmentation, hashing, raw packets
-  else if (!given(IBV_QP_INIT_ATTR_PD) || with->pd == nullptr || with->pd->context != context)
-    error = EINVAL;
-  if (error != 0)
-  {
-    errno = error;
-    return nullptr;
-  }
-  ibv_qp_init_attr plain{with->qp_context, with->send_cq, with->recv_cq, with->srq, with->cap,
-    with->qp_type, with->sq_sig_all};
-  ibv_qp* const made =
-    create(with->pd, plain, given(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ? with->send_ops_flags : 0);
-  if (made != nullptr)
-    with->cap = plain.cap;
-  return made;
-}
-
-ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp)
-{
-  auto* const base = static_cast<queue_pair_base*>(qp);
-  return base->builder != nullptr ? &base->extension() : nullptr;
 }
 
 int destroy_qp(ibv_qp* qp)

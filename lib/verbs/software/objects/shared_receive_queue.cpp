@@ -113,30 +113,6 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
   }
 }
 
-// Of its types the basic one: no XRC, no tag matching.
-ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* with)
-{
-  const bool basic =
-    (with->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || with->srq_type == IBV_SRQT_BASIC;
-  if (!basic
-    || (with->comp_mask & ~std::uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0)
-  {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
-  if ((with->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || with->pd == nullptr
-    || with->pd->context != context)
-  {
-    errno = EINVAL;
-    return nullptr;
-  }
-  ibv_srq_init_attr plain{with->srq_context, with->attr};
-  ibv_srq* const made = create_srq(with->pd, &plain);
-  if (made != nullptr)
-    with->attr = plain.attr;
-  return made;
-}
-
 int modify_srq(ibv_srq* srq, ibv_srq_attr* to, int mask)
 {
   auto* queue = static_cast<shared_receive_queue*>(srq);

@@ -47,7 +47,6 @@ int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr
 bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept;
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with);
-ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* with);
 int modify_srq(ibv_srq* srq, ibv_srq_attr* to, int mask);
 int query_srq(ibv_srq* srq, ibv_srq_attr* to);
 int destroy_srq(ibv_srq* srq);

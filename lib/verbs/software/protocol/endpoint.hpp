@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_ENDPOINT_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_ENDPOINT_HPP
 
-#include "verbs/software/objects/key_table.hpp"
+#include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/protocol/packet.hpp"
 
 #include <infiniband/verbs.h>

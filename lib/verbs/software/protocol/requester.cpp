@@ -7,7 +7,7 @@
 
 #include "verbs/software/protocol/requester.hpp"
 
-#include "verbs/software/objects/window.hpp"
+#include "verbs/software/memory/window.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -8,9 +8,9 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_REQUESTER_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_REQUESTER_HPP
 
+#include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/protocol/direct_path.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
-#include "verbs/software/protocol/pinned_buffers.hpp"
 #include "verbs/software/protocol/work_queue.hpp"
 
 #include <atomic>

@@ -8,8 +8,8 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_RESPONDER_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_RESPONDER_HPP
 
+#include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
-#include "verbs/software/protocol/pinned_buffers.hpp"
 
 #include <cstdint>
 #include <memory>

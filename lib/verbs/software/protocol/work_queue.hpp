@@ -8,7 +8,8 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_WORK_QUEUE_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_WORK_QUEUE_HPP
 
-#include "verbs/software/objects/short_lock.hpp"
+#include "verbs/software/memory/window.hpp"
+#include "verbs/software/short_lock.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -23,16 +24,6 @@
 #include <utility>
 
 namespace rdma::software::protocol {
-
-/// What a bind asks for, by keys: the window and the region may be gone when its turn comes.
-struct window_binding
-{
-  std::uint32_t window = 0; ///< the key that the window was allocated with
-  std::uint32_t region = 0; ///< the region's local key
-  unsigned access = 0;
-  std::uint64_t address = 0;
-  std::uint64_t length = 0;
-};
 
 /// A send work request in its slot. Scatter/gather list or inline bytes follow it in memory.
 struct send_request

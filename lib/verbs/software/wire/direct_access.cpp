@@ -7,7 +7,7 @@
 
 #include "verbs/software/wire/direct_access.hpp"
 
-#include "verbs/software/protocol/pinned_buffers.hpp"
+#include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/wire/checked_copy.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
@@ -227,14 +227,14 @@ bool direct_access::move(
   access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept
 {
   const bool write = what.opcode == IBV_WR_RDMA_WRITE;
-  protocol::pinned_buffers here;
+  pinned_buffers here;
   if ((what.flags & IBV_SEND_INLINE) != 0)
   {
     here.add(what.inline_bytes() + what.received, size);
     done = size;
   }
-  else if (!protocol::add_elements(here, what.list(), what.received, size,
-             write ? 0 : IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done))
+  else if (!add_elements(here, what.list(), what.received, size, write ? 0 : IBV_ACCESS_LOCAL_WRITE,
+             *with_.keys, with_.pd, done))
   {
     return false;
   }
@@ -291,10 +291,9 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
     || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
     return false;
   // The place for the answer first: an atomic is not undone.
-  protocol::pinned_buffers here;
+  pinned_buffers here;
   std::uint64_t done = 0;
-  if (!protocol::add_elements(
-        here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done)
+  if (!add_elements(here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done)
     || done != 8)
     return false;
   auto* const word = reinterpret_cast<std::uint64_t*>(a.memory + offset);

@@ -7,7 +7,7 @@
 
 #include "verbs/software/wire/engine.hpp"
 
-#include "verbs/software/objects/random.hpp"
+#include "verbs/software/random.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/staging.hpp"
 

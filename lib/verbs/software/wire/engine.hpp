@@ -9,8 +9,8 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_ENGINE_HPP
 
 #include "boost_rdma/software/device.hpp"
-#include "verbs/software/objects/short_lock.hpp"
 #include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/short_lock.hpp"
 #include "verbs/software/wire/pending_hellos.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/timer_heap.hpp"

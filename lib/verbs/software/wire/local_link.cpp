@@ -57,8 +57,8 @@ void local_link::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   unfinished_.store(false, std::memory_order_relaxed);
   news_ = took_ = heard_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
   page_ = {};
-  page_.mine = mine_;
-  page_.theirs = theirs_;
+  page_.words = mine_->grants.data();
+  page_.used_by_peer = &theirs_->touching;
   page_.socket = socket;
   if (direct_.open(*mine_, *theirs_, socket))
     requester_.set_direct_path(&direct_); // else frames do
@@ -273,7 +273,7 @@ void local_link::place(std::span<const std::byte> bytes, arrival& of, bool reque
   std::size_t copied = 0;
   while (copied != bytes.size())
   {
-    protocol::pinned_buffers to;
+    pinned_buffers to;
     std::uint64_t done = 0;
     const auto offset = static_cast<std::uint32_t>(of.done + copied);
     const auto size = static_cast<std::uint32_t>(bytes.size() - copied);
@@ -412,7 +412,7 @@ bool local_link::gather(std::byte* to, const protocol::frame& from, std::uint32_
   std::uint32_t copied = 0;
   while (copied != size)
   {
-    protocol::pinned_buffers some;
+    pinned_buffers some;
     std::uint64_t done = 0;
     const bool permitted = from.response
       ? responder_.gather(from, offset + copied, size - copied, some, done)

@@ -8,10 +8,10 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
 
+#include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/wire/direct_access.hpp"
-#include "verbs/software/wire/grant_table.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/segment.hpp"
 

@@ -8,8 +8,8 @@
 // The half of a local link that lets the other end into this end's memory, and asks to be let into
 // the other's.
 
-#include "verbs/software/objects/key_table.hpp"
-#include "verbs/software/shared_memory.hpp"
+#include "verbs/software/memory/key_table.hpp"
+#include "verbs/software/memory/shared_memory.hpp"
 #include "verbs/software/wire/local_link.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 

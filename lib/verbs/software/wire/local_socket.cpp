@@ -15,7 +15,6 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <poll.h>
 #include <sys/un.h>
 
 namespace rdma::software::wire {
@@ -67,12 +66,6 @@ bool has_seals(const descriptor& fd, int wanted) noexcept
 {
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
   return seals >= 0 && (seals & wanted) == wanted; // -1 would be all of them
-}
-
-bool is_connected(int socket) noexcept
-{
-  pollfd p{socket, POLLRDHUP, 0};
-  return ::poll(&p, 1, 0) == 0;
 }
 
 pid_t peer_process(int socket) noexcept

@@ -40,9 +40,6 @@ ssize_t receive_with_descriptor(int socket, std::span<std::byte> bytes, descript
 /** False for a file that can have none, for which F_GET_SEALS fails. */
 bool has_seals(const descriptor& fd, int wanted) noexcept;
 
-/// Returns true if the other end is still there; false if that cannot be determined.
-bool is_connected(int socket) noexcept;
-
 /// The process at the other end, as this one names it; 0 when it cannot.
 pid_t peer_process(int socket) noexcept;
 

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_SEGMENT_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_SEGMENT_HPP
 
+#include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/socket.hpp"
 
@@ -46,7 +47,7 @@ struct segment_side
   /// grant to what, and how many reads and atomics it may have under way.
   alignas(ring::line) std::atomic<std::uint32_t> rights{0};
   std::atomic<std::uint32_t> read_depth{0};
-  static constexpr std::uint32_t grants_max = 256;
+  static constexpr std::uint32_t grants_max = grant_table::grants_max;
   std::array<std::atomic<std::uint32_t>, grants_max> grants{};
 
   static constexpr std::uint32_t acknowledged_bit = 1u << 31;

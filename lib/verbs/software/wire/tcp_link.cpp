@@ -454,7 +454,7 @@ bool tcp_link::append(protocol::frame& from, std::vector<std::byte>& to)
   std::uint32_t offset = from.sent > from.header_size ? from.sent - from.header_size : 0;
   while (offset < from.payload && from.source != protocol::frame::origin::none)
   {
-    protocol::pinned_buffers some;
+    pinned_buffers some;
     std::uint64_t done = 0;
     const bool ok = from.response
       ? responder_.gather(from, offset, from.payload - offset, some, done)

@@ -189,7 +189,7 @@ private:
   bool fill_one();
   void drop_superseded() noexcept;
   bool send_batch();
-  std::size_t gather_batch(protocol::pinned_buffers& to, std::size_t limit, bool& blocked_by_key);
+  std::size_t gather_batch(pinned_buffers& to, std::size_t limit, bool& blocked_by_key);
   void consume(std::size_t n) noexcept;
   void unreadable(protocol::detail why);
   bool find_fault();

@@ -58,7 +58,7 @@ bool tcp_link::read_some()
   if (payload_left_ != 0 && placing_)
   {
     // Here the staging buffer is empty: parse() has used it up.
-    protocol::pinned_buffers to;
+    pinned_buffers to;
     std::uint64_t done = 0;
     const bool ok = request_ ? responder_.place(payload_done_, payload_left_, to, done)
                              : requester_.place(payload_done_, payload_left_, to, done);
@@ -313,7 +313,7 @@ bool tcp_link::place_staged(std::uint32_t size)
   std::uint32_t copied = 0;
   while (copied != size)
   {
-    protocol::pinned_buffers to;
+    pinned_buffers to;
     std::uint64_t done = 0;
     const bool ok = request_ ? responder_.place(payload_done_ + copied, size - copied, to, done)
                              : requester_.place(payload_done_ + copied, size - copied, to, done);

@@ -97,8 +97,7 @@ void tcp_link::drop_superseded() noexcept
   outbox_count_ = kept;
 }
 
-std::size_t tcp_link::gather_batch(
-  protocol::pinned_buffers& to, std::size_t limit, bool& blocked_by_key)
+std::size_t tcp_link::gather_batch(pinned_buffers& to, std::size_t limit, bool& blocked_by_key)
 {
   std::size_t total = 0;
   blocked_by_key = false;
@@ -137,7 +136,7 @@ bool tcp_link::send_batch()
   ssize_t n = 0;
   bool blocked_by_key = false;
   {
-    protocol::pinned_buffers from;
+    pinned_buffers from;
     total = gather_batch(from, outbox_count_, blocked_by_key);
     if (total != 0)
     {
@@ -203,7 +202,7 @@ bool tcp_link::find_fault()
   // does.
   while (outbox_count_ != 0)
   {
-    protocol::pinned_buffers from;
+    pinned_buffers from;
     bool blocked_by_key = false;
     const std::size_t total = gather_batch(from, 1, blocked_by_key);
     if (blocked_by_key)

@@ -5,21 +5,29 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/wire/grant_table.hpp"
+#include "verbs/software/memory/grant_table.hpp"
 
-#include "verbs/software/objects/key_table.hpp"
-#include "verbs/software/wire/local_socket.hpp"
+#include "verbs/software/memory/key_table.hpp"
 
 #include <algorithm>
 #include <new>
 #include <thread>
+#include <utility>
 
-namespace rdma::software::wire {
+#include <poll.h>
+
+namespace rdma::software {
+
+bool is_connected(int socket) noexcept
+{
+  pollfd p{socket, POLLRDHUP, 0};
+  return ::poll(&p, 1, 0) == 0;
+}
 
 std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) noexcept
 {
-  // Not while somebody waits for a peer: this one's links are not to wait as well. Its requests go
-  // as frames.
+  // revoke() and close() hold the mutex while they wait for a peer. This call does not wait with
+  // them: the requests of this page's peer arrive as frames instead.
   const std::unique_lock lock(mutex_, std::try_to_lock);
   if (!lock)
     return std::nullopt;
@@ -42,7 +50,7 @@ std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) no
   const std::uint32_t generation =
     ++to.generations[index] != 0 ? to.generations[index] : ++to.generations[index];
   what.book.store(this, std::memory_order_relaxed); // the caller's pin orders it before revoke()
-  to.mine->grants[index].store(generation, std::memory_order_release);
+  to.words[index].store(generation, std::memory_order_release);
   return grant{index, generation};
 }
 
@@ -52,7 +60,7 @@ void grant_table::revoke(const key_slot& what) noexcept
   const auto first = std::partition(
     entries_.begin(), entries_.end(), [&what](const entry& each) { return each.what != &what; });
   for (auto i = first; i != entries_.end(); ++i)
-    i->where->mine->grants[i->index].store(0, std::memory_order_seq_cst);
+    i->where->words[i->index].store(0, std::memory_order_seq_cst);
   for (auto i = first; i != entries_.end(); ++i)
   {
     wait(*i->where, i->index);
@@ -66,21 +74,20 @@ void grant_table::close(page& of) noexcept
   const std::lock_guard lock(mutex_);
   if (std::find(of.used.begin(), of.used.end(), true) == of.used.end())
     return;
-  for (auto& word : of.mine->grants)
-    word.store(0, std::memory_order_seq_cst);
-  for (std::uint32_t index = 0; index != of.used.size(); ++index)
+  for (std::uint32_t index = 0; index != grants_max; ++index)
+    of.words[index].store(0, std::memory_order_seq_cst);
+  for (std::uint32_t index = 0; index != grants_max; ++index)
     if (std::exchange(of.used[index], false))
       wait(of, index);
   std::erase_if(entries_, [&of](const auto& each) { return each.where == &of; });
 }
 
-// A copy of a mebibyte at most, unless the peer has been stopped in the midst of it; then it may go
-// on at any time, and there is nothing to do but wait for it, or for its end.
+// The peer copies a mebibyte at most. A peer that was stopped during the copy may continue at any
+// time, so this waits until it continues or its process ends.
 void grant_table::wait(const page& of, std::uint32_t index) noexcept
 {
   constexpr unsigned looks_before_asking = 256;
-  for (unsigned looks = 1; of.theirs->touching.load(std::memory_order_seq_cst) == index + 1;
-       ++looks)
+  for (unsigned looks = 1; of.used_by_peer->load(std::memory_order_seq_cst) == index + 1; ++looks)
   {
     if (looks % looks_before_asking == 0 && !is_connected(of.socket))
       return;
@@ -88,4 +95,4 @@ void grant_table::wait(const page& of, std::uint32_t index) noexcept
   }
 }
 
-} // namespace rdma::software::wire
+} // namespace rdma::software

@@ -5,9 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/objects/window.hpp"
-
-#include "verbs/software/objects/memory.hpp"
+#include "verbs/software/memory/window.hpp"
 
 namespace rdma::software {
 namespace {
@@ -15,13 +13,13 @@ namespace {
 constexpr unsigned remote_rights =
   IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
 
-bool inside(const protocol::window_binding& what, const key_slot& region) noexcept
+bool inside(const window_binding& what, const key_slot& region) noexcept
 {
   return what.address >= region.address && what.address - region.address <= region.length
     && what.length <= region.length - (what.address - region.address);
 }
 
-// Nobody gets in any more, and the region may go.
+// Ends the access through a window, so that its region can be deregistered.
 void unbind(key_slot& slot) noexcept
 {
   key_table::revoke(slot);
@@ -33,8 +31,8 @@ void unbind(key_slot& slot) noexcept
 
 } // namespace
 
-bool bind_window(key_table& keys, const protocol::window_binding& what, std::uint32_t rkey,
-  const ibv_pd* pd, std::uint32_t qp) noexcept
+bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey, const ibv_pd* pd,
+  std::uint32_t qp) noexcept
 {
   const std::lock_guard lock(keys.binding);
   key_slot* const window = keys.find(what.window);
@@ -47,7 +45,7 @@ bool bind_window(key_table& keys, const protocol::window_binding& what, std::uin
   {
     if (window->type2)
       return false;
-    unbind(*window); // a type 1 window is taken back by binding nothing (ibv_bind_mw(3))
+    unbind(*window); // binding no bytes ends a type 1 window's binding (ibv_bind_mw(3))
     key_table::publish(*window, rkey);
     return true;
   }
@@ -85,12 +83,12 @@ bool invalidate_window(
   return true;
 }
 
-void free_window_slot(key_table& keys, memory_window& window) noexcept
+void free_window(key_table& keys, key_slot& window) noexcept
 {
   const std::lock_guard lock(keys.binding);
-  unbind(*window.slot);
-  window.slot->first_key = 0;
-  keys.release(*window.slot);
+  unbind(window);
+  window.first_key = 0;
+  keys.release(window);
 }
 
 } // namespace rdma::software

@@ -5,19 +5,21 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_EXPORTS_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_EXPORTS_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_FOREIGN_EXPORTS_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_FOREIGN_EXPORTS_HPP
 
 #include "verbs/api.hpp" // verbs.h, without the macros that would rewrite these names
+#include "verbs/software/objects/address_handle.hpp"
+#include "verbs/software/objects/memory.hpp"
 
 #include <cstddef>
 #include <cstdint>
 
 #include <sys/types.h>
 
-// The functions of libibverbs that programs call and this library does not, so that they have no
-// place in verbs::api: each as ibv_NAME(3) says. What goes through the context (ibv_create_cq_ex
-// and so on) is not here: verbs.h has it inline.
+// The functions of libibverbs that programs call and this library does not, so that verbs::api does
+// not contain them. The manual page of ibv_NAME describes each. Those for memory regions and
+// address handles are declared with their objects.
 
 namespace rdma::software {
 
@@ -28,7 +30,7 @@ int get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey);
 /// _ibv_query_gid_table(): the number of entries, or a negative errno.
 ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* to, std::size_t most,
   std::uint32_t flags, std::size_t entry_size);
-/// Of libibverbs' private ones, which ibv_devinfo calls: 0 in `type` is IB or RoCE v1, 1 is RoCE
+/// A private function of libibverbs, which ibv_devinfo calls. `type`: 0 is IB or RoCE v1, 1 is RoCE
 /// v2.
 int query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int* type);
 int resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attributes,
@@ -40,30 +42,16 @@ ibv_fork_status is_fork_initialized();
 
 // --- memory ---
 
-ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access);
-ibv_mr* reg_mr_iova2(
-  ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access);
 /// EOPNOTSUPP: a DMA buffer's bytes need not be reachable by the processor.
 ibv_mr* reg_dmabuf_mr(
   ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova, int fd, int access);
-/// The keys change.
-int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
-
-// --- address handles ---
-
-ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);
-int destroy_ah(ibv_ah* ah);
-int init_ah_from_wc(
-  ibv_context* context, std::uint8_t port, ibv_wc* wc, ibv_grh* grh, ibv_ah_attr* to);
-ibv_ah* create_ah_from_wc(ibv_pd* pd, ibv_wc* wc, ibv_grh* grh, std::uint8_t port);
-
 // --- queue pairs ---
 
-/// Null, unless the queue pair was created by ibv_create_qp_ex() with
+/// Returns null, unless the queue pair was created by ibv_create_qp_ex() with
 /// IBV_QP_INIT_ATTR_SEND_OPS_FLAGS.
 ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp);
 int query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode op, std::uint32_t flags);
-/// EOPNOTSUPP, all four: no multicast, no options to agree about.
+// All four return EOPNOTSUPP: no multicast, no options to negotiate.
 int attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
 int detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid);
 int set_ece(ibv_qp* qp, ibv_ece* ece);
@@ -81,4 +69,4 @@ void unimport_dm(ibv_dm* dm);
 
 } // namespace rdma::software
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_EXPORTS_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_FOREIGN_EXPORTS_HPP

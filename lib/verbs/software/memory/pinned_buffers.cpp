@@ -5,11 +5,11 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/protocol/pinned_buffers.hpp"
+#include "verbs/software/memory/pinned_buffers.hpp"
 
 #include <algorithm>
 
-namespace rdma::software::protocol {
+namespace rdma::software {
 
 bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64_t offset,
   std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
@@ -46,4 +46,4 @@ bool permitted(
     { return e.length == 0 || key_pin(keys.pin_local(e.lkey, pd, e.addr, e.length, access)); });
 }
 
-} // namespace rdma::software::protocol
+} // namespace rdma::software

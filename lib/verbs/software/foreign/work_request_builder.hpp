@@ -5,8 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_WORK_REQUEST_BUILDER_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_WORK_REQUEST_BUILDER_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_FOREIGN_WORK_REQUEST_BUILDER_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_FOREIGN_WORK_REQUEST_BUILDER_HPP
+
+#include "verbs/software/objects/extension.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -18,9 +20,9 @@
 
 namespace rdma::software {
 
-/// What has been built since ibv_wr_start(), to be posted as a whole (ibv_wr_post(3)).
+/// Collects the work requests since ibv_wr_start(), to post all of them or none (ibv_wr_post(3)).
 /** Keeps its memory from one batch to the next. */
-class work_request_builder
+class work_request_builder final : public extension_state
 {
 public:
   /// For the operations in `allowed` (IBV_QP_EX_WITH_*).
@@ -33,7 +35,7 @@ public:
   /// Begins a batch; other threads wait here until it has ended.
   void start();
 
-  /// A work request, which the setters are about from now on; null after an error.
+  /// Adds a work request, which the setters change from now on. Null after an error.
   ibv_send_wr* add(
     std::uint64_t operation, ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept;
 
@@ -44,7 +46,7 @@ public:
   /// This batch cannot be posted; the first reason counts.
   void fail(int error) noexcept;
 
-  /// The batch as a list, null when it is empty. An errno when something about it was wrong.
+  /// Sets `first` to the batch as a list, or to null when it is empty. Returns 0 or an errno.
   int list(ibv_send_wr*& first) noexcept;
 
   void end() noexcept;
@@ -68,13 +70,13 @@ private:
   std::vector<std::byte> bytes_;
 };
 
-/// The operations that queue pairs of this service can be created for.
+/// Returns the operations that queue pairs of this service support (IBV_QP_EX_WITH_*).
 std::uint64_t operations_of(ibv_qp_type service) noexcept;
 
-/// Fills in the functions of an extended queue pair, all of them: what is not permitted fails in
+/// Sets all functions of an extended queue pair. Operations that are not permitted fail in
 /// ibv_wr_complete().
 void set_builder_functions(ibv_qp_ex& to) noexcept;
 
 } // namespace rdma::software
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_WORK_REQUEST_BUILDER_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_FOREIGN_WORK_REQUEST_BUILDER_HPP

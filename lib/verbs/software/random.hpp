@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_RANDOM_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_RANDOM_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_RANDOM_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_RANDOM_HPP
 
 #include <cerrno>
 #include <cstddef>
@@ -35,4 +35,4 @@ inline void fill_random(void* to, std::size_t size) noexcept
 
 } // namespace rdma::software
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_RANDOM_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_RANDOM_HPP

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/shared_memory.hpp"
+#include "verbs/software/memory/shared_memory.hpp"
 
 #include <atomic>
 #include <cerrno>
@@ -21,8 +21,8 @@
 
 namespace rdma::software {
 
-// In a list that only grows: a child of fork() reads it without a lock, which another of the
-// parent's threads may have held.
+// One element of a list that only grows. A child of fork() reads the list without a lock, because
+// another thread of the parent may have held it.
 struct shared_memory::mapping
 {
   std::atomic<bool> taken{true};
@@ -53,7 +53,7 @@ shared_memory::mapping& take_mapping()
   return *made;
 }
 
-// Where a copy cannot be had, no memory at all is better than the parent's.
+// Replaces the parent's memory by a private copy. If that fails, the child must not access it.
 void keep_from_parent(shared_memory::mapping& m) noexcept
 {
   if (m.in_use.exchange(false, std::memory_order_acquire)
@@ -67,8 +67,8 @@ struct registry
   std::mutex mutex;
   std::map<std::uintptr_t, std::weak_ptr<shared_memory>> by_base;
 
-  // Also used by threads that outlive main(). A child of fork() begins one of its own: what its
-  // parent had is not what the descriptors show any more, and the mutex may be held for ever.
+  // Never destroyed: threads that outlive main() use it. A child of fork() makes its own, because
+  // the descriptors no longer show what its memory contains, and the mutex may stay locked.
   static registry& of_process()
   {
     registry* one = current.load(std::memory_order_acquire);
@@ -118,8 +118,8 @@ std::shared_ptr<shared_memory> shared_memory::map_over(
       throw;
     }
     std::weak_ptr<shared_memory>& found_as = all.by_base[reinterpret_cast<std::uintptr_t>(at)];
-    // Of fixed size: a peer that has it mapped must not be able to cut it off under us, nor we
-    // under the peer.
+    // The size is sealed, so that neither this process nor a peer can truncate memory that the
+    // other has mapped.
     if (::ftruncate(fd, static_cast<off_t>(size)) != 0
       || ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0
       || ::mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
@@ -167,8 +167,8 @@ void shared_memory::withdraw() noexcept
     if (found != all->by_base.end() && found->second.lock().get() == this) // not a child's own
       all->by_base.erase(found);
   }
-  // Peers may keep it mapped until their links end: not at the expense of this host's memory. A
-  // child of fork() has the same memory, and is not the one to give it up.
+  // Peers may keep it mapped until their links end, so the pages are freed here. A child of fork()
+  // has the same file and must not free the parent's pages.
   if (owner_ == ::getpid())
     ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_));
 }

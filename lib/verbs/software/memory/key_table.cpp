@@ -5,10 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/objects/key_table.hpp"
+#include "verbs/software/memory/key_table.hpp"
 
-#include "verbs/software/objects/random.hpp"
-#include "verbs/software/wire/grant_table.hpp"
+#include "verbs/software/memory/grant_table.hpp"
+#include "verbs/software/random.hpp"
 
 #include <new>
 #include <thread>
@@ -26,7 +26,7 @@ std::uint32_t random_word()
 
 bool covers(const key_slot& slot, std::uint64_t address, std::uint64_t length) noexcept
 {
-  // Written so that no sum can overflow, whatever a peer asks for.
+  // No sum here can overflow, for any values from a peer.
   return address >= slot.address && address - slot.address <= slot.length
     && length <= slot.length - (address - slot.address);
 }
@@ -57,8 +57,8 @@ std::uint32_t key_table::random()
 key_slot* key_table::allocate(std::uint32_t& key)
 {
   const std::lock_guard lock(mutex_);
-  // At most half full, so that a random slot is soon found and stays hard to guess; the last chunk
-  // may fill up.
+  // At most half full, so that a free slot is found quickly and its key stays hard to guess. Only
+  // the last chunk may fill up.
   if (slots_used_ >= chunks_used_ * chunk_slots / 2 && chunks_used_ < chunk_count)
   {
     chunk* fresh = new (std::nothrow) chunk;
@@ -76,7 +76,7 @@ key_slot* key_table::allocate(std::uint32_t& key)
     index = (index + 1) % all;
   key_slot& slot =
     chunks_[index / chunk_slots].load(std::memory_order_relaxed)->slots[index % chunk_slots];
-  // Bits 8..25 say the slot, all others are free to be random; zero means "none".
+  // Bits 8 to 25 select the slot; all others are random. Zero means "no key".
   do
   {
     const std::uint32_t noise = random();
@@ -102,9 +102,9 @@ void key_table::revoke(key_slot& slot) noexcept
   slot.key.store(0, std::memory_order_seq_cst);
   while (slot.pins.load(std::memory_order_seq_cst) != 0)
     std::this_thread::yield();
-  // Whoever let a peer in had a pin. acquire is not needed: the book is older than the context's
-  // first key.
-  if (wire::grant_table* const book = slot.book.exchange(nullptr, std::memory_order_relaxed))
+  // relaxed: the pin of the caller of grant_table::give() orders this, and the table is older than
+  // the first key.
+  if (grant_table* const book = slot.book.exchange(nullptr, std::memory_order_relaxed))
     book->revoke(slot);
 }
 

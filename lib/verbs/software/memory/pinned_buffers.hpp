@@ -5,10 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PINNED_BUFFERS_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PINNED_BUFFERS_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_PINNED_BUFFERS_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_PINNED_BUFFERS_HPP
 
-#include "verbs/software/objects/key_table.hpp"
+#include "verbs/software/memory/key_table.hpp"
 
 #include <array>
 #include <cstddef>
@@ -16,9 +16,9 @@
 
 #include <sys/uio.h>
 
-namespace rdma::software::protocol {
+namespace rdma::software {
 
-/// A list of stretches of memory for one copy or one system call, with the pins that permit it.
+/// A list of buffers for one copy or one system call, with the pins of their keys.
 class pinned_buffers
 {
 public:
@@ -32,18 +32,16 @@ public:
   std::size_t room() const noexcept { return capacity - count_; }
   std::size_t count() const noexcept { return count_; }
   iovec* data() noexcept { return vectors_.data(); }
-  /// Whether a stretch is memory that was made to be shared, and so is there for as long as it is
-  /// registered.
+  /// Returns true if a buffer lies in shared_memory, which stays mapped while it is registered.
   bool is_shared(std::size_t i) const noexcept { return pins_[i] == nullptr || pins_[i]->shared; }
 
   std::span<const iovec> view() const noexcept { return {vectors_.data(), count_}; }
 
-  /// A peer writes to these or reads them by itself: nothing orders that with what else happens
-  /// there.
+  /// A peer's request reads or writes these: nothing orders that with accesses of the program.
   bool unordered() const noexcept { return unordered_; }
   void set_unordered() noexcept { unordered_ = true; }
 
-  /// Takes over the pin, when there is one. The caller has looked at room().
+  /// Takes over the pin, if there is one. The caller has checked room().
   void add(std::byte* at, std::size_t size, key_slot* pinned = nullptr) noexcept
   {
     vectors_[count_] = {at, size};
@@ -69,7 +67,7 @@ private:
   std::array<key_slot*, capacity> pins_;
 };
 
-/// Adds what the scatter/gather list holds of [offset, offset + size), as far as there is room.
+/// Adds [offset, offset + size) of a scatter/gather list, as far as there is room.
 /**
  * `done` is set to the bytes added. False: a local key does not permit it (IBA 10.6.3.1). Elements
  * of no length are skipped, whatever their key.
@@ -78,10 +76,10 @@ bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64
   std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
   std::uint64_t& done) noexcept;
 
-/// Whether every element's key permits the access to all of it.
+/// Returns true if each element's key permits the access to all of the element.
 bool permitted(
   std::span<const ibv_sge> list, unsigned access, key_table& keys, const ibv_pd* pd) noexcept;
 
-} // namespace rdma::software::protocol
+} // namespace rdma::software
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PINNED_BUFFERS_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_PINNED_BUFFERS_HPP

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_SHORT_LOCK_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_SHORT_LOCK_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_SHORT_LOCK_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_SHORT_LOCK_HPP
 
 #include <atomic>
 #include <ctime>
@@ -64,4 +64,4 @@ private:
 
 } // namespace rdma::software
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_SHORT_LOCK_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_SHORT_LOCK_HPP

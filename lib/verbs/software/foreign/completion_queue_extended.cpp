@@ -5,27 +5,43 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "verbs/software/foreign/extended_verbs.hpp"
 #include "verbs/software/objects/completion_queue.hpp"
-
 #include "verbs/software/objects/context.hpp"
 
 #include <cerrno>
 #include <chrono>
+#include <memory>
+#include <mutex>
 #include <new>
 
-// Completions one by one, and of each what is asked for: ibv_create_cq_ex(3).
+// Completion queues whose completions are read one by one, field by field: ibv_create_cq_ex(3).
 
 namespace rdma::software {
 namespace {
+
+/// The position of ibv_start_poll() and ibv_next_poll().
+struct extended_poll final : extension_state
+{
+  bool single_threaded = false;
+  std::mutex batch; // held from ibv_start_poll() to ibv_end_poll()
+  ibv_wc current{};
+  std::int64_t stamp = 0;
+};
 
 completion_queue& of(ibv_cq_ex* cq) noexcept
 {
   return *static_cast<completion_queue*>(ibv_cq_ex_to_cq(cq));
 }
 
+extended_poll& poll_of(ibv_cq_ex* cq) noexcept
+{
+  return static_cast<extended_poll&>(*of(cq).extended);
+}
+
 const ibv_wc& current(ibv_cq_ex* cq) noexcept
 {
-  return of(cq).extended->current;
+  return poll_of(cq).current;
 }
 
 int show(ibv_cq_ex* cq, int polled) noexcept
@@ -37,24 +53,24 @@ int show(ibv_cq_ex* cq, int polled) noexcept
   return 0;
 }
 
-// What is there already: a completion that came about in here would also be an event, for a program
-// that has just asked for one, and some take an event without a completion for an error.
+// Makes no progress: a completion that this call caused would also cause an event if the program
+// has just armed the queue, and some programs take an event without a completion for an error.
 int take_next(ibv_cq_ex* cq) noexcept
 {
-  extended_poll& at = *of(cq).extended;
+  extended_poll& at = poll_of(cq);
   return show(cq, of(cq).take(1, &at.current, &at.stamp));
 }
 
 void end_batch(ibv_cq_ex* cq) noexcept
 {
-  extended_poll& at = *of(cq).extended;
+  extended_poll& at = poll_of(cq);
   if (!at.single_threaded)
     at.batch.unlock();
 }
 
 int begin_batch(ibv_cq_ex* cq, ibv_poll_cq_attr* with)
 {
-  extended_poll& at = *of(cq).extended;
+  extended_poll& at = poll_of(cq);
   if (with->comp_mask != 0)
     return EINVAL;
   if (!at.single_threaded)
@@ -74,8 +90,7 @@ std::uint64_t wallclock(std::int64_t stamp)
     duration_cast<nanoseconds>(since_1970).count() - (wire::now() - stamp));
 }
 
-// All of them: who reads what it has not asked for gets nothing of value, but calls no null
-// pointer.
+// Sets all of them, so that a program that reads a field it did not ask for calls no null pointer.
 void set_functions(ibv_cq_ex& to) noexcept
 {
   to.start_poll = &begin_batch;
@@ -92,8 +107,8 @@ void set_functions(ibv_cq_ex& to) noexcept
   to.read_sl = [](ibv_cq_ex* cq) { return current(cq).sl; };
   to.read_dlid_path_bits = [](ibv_cq_ex* cq) { return current(cq).dlid_path_bits; };
   to.read_completion_ts = [](ibv_cq_ex* cq)
-  { return static_cast<std::uint64_t>(of(cq).extended->stamp); };
-  to.read_completion_wallclock_ns = [](ibv_cq_ex* cq) { return wallclock(of(cq).extended->stamp); };
+  { return static_cast<std::uint64_t>(poll_of(cq).stamp); };
+  to.read_completion_wallclock_ns = [](ibv_cq_ex* cq) { return wallclock(poll_of(cq).stamp); };
   to.read_cvlan = [](ibv_cq_ex*) { return std::uint16_t{0}; };
   to.read_flow_tag = [](ibv_cq_ex*) { return std::uint32_t{0}; };
   to.read_tm_info = [](ibv_cq_ex*, ibv_wc_tm_info* info) { *info = {}; };
@@ -107,7 +122,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with)
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   const std::uint32_t flags =
     (with->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? with->flags : 0;
-  // No parent domains, no overrun that goes unnoticed, no fields of Ethernet and of tag matching.
+  // No parent domains, no ignored overrun, no fields of Ethernet or of tag matching.
   if ((with->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0
     || (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0
     || (with->wc_flags & ~(std::uint64_t{IBV_WC_STANDARD_FLAGS} | stamped)) != 0)

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_SHARED_MEMORY_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_SHARED_MEMORY_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_SHARED_MEMORY_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_SHARED_MEMORY_HPP
 
 #include <cstddef>
 #include <memory>
@@ -15,23 +15,24 @@
 
 namespace rdma::software {
 
-/// Memory of this process that was made to be shared: a peer that has a key to some of it may map
-/// it and reach it without this process' or the kernel's help. Until then it is as private as any
-/// other, also from children of fork(): they find what was there, and what they write is theirs.
-/// (What they have not written yet may still change with the parent's.)
+/// Memory of this process that a peer with a key can map, to use it without this process or the
+/// kernel.
+/** Until then it is private, also from children of fork(): they see the contents at the time of
+ * fork() and have their own copy of each page that they write. Pages that they have not written may
+ * still change with the parent's. */
 class shared_memory
 {
 public:
-  /// Maps new memory over [at, at + size), which the caller has reserved. `flags` are more for
-  /// memfd_create(2), as MFD_HUGETLB. Null with errno set on failure; then nothing has changed
-  /// there.
+  /// Maps new memory over [at, at + size), which the caller has reserved. `flags`: further flags of
+  /// memfd_create(2), such as MFD_HUGETLB. Returns null with errno set on failure; then the range
+  /// is unchanged.
   static std::shared_ptr<shared_memory> map_over(
     void* at, std::size_t size, unsigned flags) noexcept;
 
-  /// That which [at, at + size) is inside of, or null.
+  /// Returns the object that contains [at, at + size), or null.
   static std::shared_ptr<shared_memory> find(const void* at, std::size_t size) noexcept;
 
-  struct mapping; ///< what a child of fork() needs to know
+  struct mapping; ///< the record that a child of fork() reads
 
   /// Use map_over().
   shared_memory(std::byte* base, std::size_t size, int fd, mapping& noted) noexcept
@@ -47,8 +48,8 @@ public:
   shared_memory(const shared_memory&) = delete;
   shared_memory& operator=(const shared_memory&) = delete;
 
-  /// Not found by find() any more. Peers that have it mapped keep it; nobody reads what they write
-  /// there.
+  /// Removes it from find(). Peers that have it mapped keep it, but their writes are no longer
+  /// read.
   void withdraw() noexcept;
 
   std::byte* base() const noexcept { return base_; }
@@ -65,4 +66,4 @@ private:
 
 } // namespace rdma::software
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_SHARED_MEMORY_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_SHARED_MEMORY_HPP

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/exports.hpp"
+#include "verbs/software/foreign/exports.hpp"
 
 #include "verbs/software/objects/context.hpp"
 
@@ -14,7 +14,7 @@
 #include <cerrno>
 #include <cstring>
 
-// What programs ask of a device beside its objects, and what this one has not.
+// Queries of the device and its port, and functions that this device does not support.
 
 namespace rdma::software {
 namespace {
@@ -30,8 +30,8 @@ T* not_supported() noexcept
 
 int get_device_index(ibv_device*)
 {
-  return -1;
-} // the kernel has given it none
+  return -1; // the kernel does not know this device
+}
 
 int get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey)
 {
@@ -71,7 +71,7 @@ int query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int*
   return 0;
 }
 
-// There is no Ethernet below: the addresses are those of sockets.
+// The addresses are those of sockets, without Ethernet addresses.
 int resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*)
 {
   return EOPNOTSUPP;
@@ -108,8 +108,7 @@ ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, i
   return not_supported<ibv_mr>();
 }
 
-// A message's bytes are copied in their order by one thread, but by memcpy, which may do as it
-// likes.
+// One thread copies a message's bytes in order, but memcpy() may write them in any order.
 int query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t)
 {
   return 0;

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/objects/work_request_builder.hpp"
+#include "verbs/software/foreign/work_request_builder.hpp"
 
 #include "verbs/software/objects/queue_pair.hpp"
 
@@ -13,8 +13,7 @@
 #include <cstdint>
 #include <new>
 
-// The ibv_wr_*() calls: they build the list that ibv_post_send() takes, and it goes the same way
-// from there.
+// The ibv_wr_*() calls. They build a list of work requests, which is posted as by ibv_post_send().
 
 namespace rdma::software {
 namespace {
@@ -24,9 +23,14 @@ queue_pair_base& of(ibv_qp_ex* qp) noexcept
   return *static_cast<queue_pair_base*>(&qp->qp_base);
 }
 
+work_request_builder& builder_of(ibv_qp_ex* qp) noexcept
+{
+  return static_cast<work_request_builder&>(*of(qp).extended);
+}
+
 ibv_send_wr* add(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode) noexcept
 {
-  return of(qp).builder->add(operation, opcode, qp->wr_id, qp->wr_flags);
+  return builder_of(qp).add(operation, opcode, qp->wr_id, qp->wr_flags);
 }
 
 void add_rdma(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode, std::uint32_t key,
@@ -52,16 +56,16 @@ void add_atomic(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode, st
   }
 }
 
-// What verbs.h gained after rdma-core 40, where it has it.
+// Functions that verbs.h has since rdma-core 41.
 template <class Queue>
 void refuse_newer(Queue& to) noexcept
 {
   if constexpr (requires { to.wr_atomic_write; })
     to.wr_atomic_write = [](ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*)
-    { of(qp).builder->fail(EOPNOTSUPP); };
+    { builder_of(qp).fail(EOPNOTSUPP); };
   if constexpr (requires { to.wr_flush; })
     to.wr_flush = [](ibv_qp_ex* qp, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t,
-                    std::uint8_t) { of(qp).builder->fail(EOPNOTSUPP); };
+                    std::uint8_t) { builder_of(qp).fail(EOPNOTSUPP); };
 }
 
 } // namespace
@@ -96,7 +100,7 @@ ibv_send_wr* work_request_builder::add(
   ibv_send_wr& wr = requests_.back();
   wr.wr_id = id;
   wr.opcode = opcode;
-  wr.send_flags = flags & ~unsigned{IBV_SEND_INLINE}; // said by the setter
+  wr.send_flags = flags & ~unsigned{IBV_SEND_INLINE}; // set by set_inline()
   return &wr;
 }
 
@@ -128,7 +132,7 @@ void work_request_builder::set_inline(std::span<const ibv_data_buf> list, std::s
   for (const ibv_data_buf& each : list)
   {
     if (each.length > most - parts_.back().size)
-      return fail(EINVAL); // more than max_inline_data, and not worth copying
+      return fail(EINVAL); // more than max_inline_data
     const auto* const from = static_cast<const std::byte*>(each.addr);
     try
     {
@@ -170,7 +174,7 @@ int work_request_builder::list(ibv_send_wr*& first) noexcept
   }
   try
   {
-    elements_.reserve(elements_.size() + inlined); // addresses into it are taken below
+    elements_.reserve(elements_.size() + inlined); // the loop below stores addresses of elements
   }
   catch (const std::bad_alloc&)
   {
@@ -226,15 +230,15 @@ std::uint64_t operations_of(ibv_qp_type service) noexcept
 
 void set_builder_functions(ibv_qp_ex& to) noexcept
 {
-  to.wr_start = [](ibv_qp_ex* qp) { of(qp).builder->start(); };
-  to.wr_abort = [](ibv_qp_ex* qp) { of(qp).builder->end(); };
+  to.wr_start = [](ibv_qp_ex* qp) { builder_of(qp).start(); };
+  to.wr_abort = [](ibv_qp_ex* qp) { builder_of(qp).end(); };
   to.wr_complete = [](ibv_qp_ex* qp)
   {
     ibv_send_wr* first = nullptr;
-    int error = of(qp).builder->list(first);
+    int error = builder_of(qp).list(first);
     if (error == 0 && first != nullptr)
       error = post_whole(&qp->qp_base, first);
-    of(qp).builder->end();
+    builder_of(qp).end();
     return error;
   };
 
@@ -288,29 +292,29 @@ void set_builder_functions(ibv_qp_ex& to) noexcept
       qp, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, key, address, add, 0);
   };
 
-  // Of devices that this one is not.
+  // This device has no segmentation offload and no XRC.
   to.wr_send_tso = [](ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t)
-  { of(qp).builder->fail(EOPNOTSUPP); };
-  to.wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t) { of(qp).builder->fail(EOPNOTSUPP); };
+  { builder_of(qp).fail(EOPNOTSUPP); };
+  to.wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t) { builder_of(qp).fail(EOPNOTSUPP); };
   refuse_newer(to);
 
   to.wr_set_ud_addr = [](ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote, std::uint32_t key)
-  { of(qp).builder->set_address(ah, remote, key); };
+  { builder_of(qp).set_address(ah, remote, key); };
   to.wr_set_sge = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint32_t length)
   {
     const ibv_sge element{address, length, key};
-    of(qp).builder->set_elements({&element, 1});
+    builder_of(qp).set_elements({&element, 1});
   };
   to.wr_set_sge_list = [](ibv_qp_ex* qp, std::size_t count, const ibv_sge* list) {
-    of(qp).builder->set_elements({list, count});
+    builder_of(qp).set_elements({list, count});
   };
   to.wr_set_inline_data = [](ibv_qp_ex* qp, void* address, std::size_t length)
   {
     const ibv_data_buf buffer{address, length};
-    of(qp).builder->set_inline({&buffer, 1}, of(qp).cap.max_inline_data);
+    builder_of(qp).set_inline({&buffer, 1}, of(qp).cap.max_inline_data);
   };
   to.wr_set_inline_data_list = [](ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* list) {
-    of(qp).builder->set_inline({list, count}, of(qp).cap.max_inline_data);
+    builder_of(qp).set_inline({list, count}, of(qp).cap.max_inline_data);
   };
 }
 
