@@ -15,7 +15,7 @@
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/software.hpp"
 #include "verbs/software/wire/engine.hpp"
-#include "verbs/software/wire/tcp_link.hpp"
+#include "verbs/software/wire/link.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -47,7 +47,7 @@ struct queue_pair final
   void serve(wire::mover by, std::uint32_t ready_for = 0) override;
   void come_due(std::int64_t now) override;
   bool is_local() const noexcept override { return link.is_local(); }
-  bool ready() const noexcept override { return link.local().ready(); }
+  bool ready() const noexcept override { return link.ready(); }
   void look(bool on) noexcept override { link.look(on); }
   void meet() override;
   void leave() override;
@@ -115,7 +115,7 @@ private:
   protocol::parameters with_;
   protocol::requester requester;
   protocol::responder responder;
-  wire::tcp_link link;
+  wire::link link;
 
   // Under `progress`.
   bool broken = false;            ///< a completion queue had no room

@@ -7,24 +7,19 @@
 
 #include "verbs/software/wire/engine.hpp"
 
-#include "verbs/software/random.hpp"
-#include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/staging.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <csignal>
 #include <ctime>
 #include <span>
-#include <string_view>
 
 #include <poll.h>
 #include <sys/epoll.h>
-#include <sys/eventfd.h>
 
-// The engine's thread, and what those who poll share with it. Accepting and leaving are in
-// engine_sockets.cpp.
+// The engine's thread, and the work that it shares with threads that poll. engine_start.cpp starts
+// it, engine_sockets.cpp accepts and closes connections.
 
 namespace rdma::software::wire {
 namespace {
@@ -32,19 +27,6 @@ namespace {
 constexpr std::int64_t millisecond = 1'000'000;
 constexpr std::int64_t tick = millisecond;
 constexpr unsigned quiet_ticks_max = 2;
-constexpr int backlog = 1024;
-
-// What an event of events_ is about; the rest of its data is a descriptor.
-constexpr std::uint64_t kind_shift = 32;
-enum kind : std::uint64_t
-{
-  kind_sockets,
-  kind_wake,
-  kind_listener,
-  kind_accepted,
-  kind_closing,
-  kind_local_listener,
-};
 
 // epoll_pwait2 came with Linux 5.11, and not with every sandbox (some say EPERM to what they do not
 // know); milliseconds do there, rounded up.
@@ -64,20 +46,7 @@ int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexce
   return ::epoll_wait(epoll, ready.data(), size, ns < 0 ? -1 : static_cast<int>(ms));
 }
 
-bool permits(const device_settings& settings, std::string_view wire)
-{
-  return settings.wires.empty()
-    || std::find(settings.wires.begin(), settings.wires.end(), wire) != settings.wires.end();
-}
-
 } // namespace
-
-engine::engine(const device_settings& settings)
-  : settings_(settings)
-  , has_local_wire_(permits(settings, "local"))
-  , has_tcp_wire_(permits(settings, "tcp"))
-{
-}
 
 engine::~engine()
 {
@@ -189,6 +158,15 @@ void engine::unwatch(int fd) noexcept
 {
   if (::epoll_ctl(sockets_.get(), EPOLL_CTL_DEL, fd, nullptr) == 0)
     watched_.fetch_sub(1, std::memory_order_relaxed);
+}
+
+bool engine::await(subject what, int fd, std::uint32_t events, int operation) noexcept
+{
+  epoll_event event{};
+  event.events = events;
+  event.data.u64 =
+    static_cast<std::uint64_t>(what) << subject_shift | static_cast<std::uint32_t>(fd);
+  return ::epoll_ctl(events_.get(), operation, fd, &event) == 0;
 }
 
 void engine::wake() noexcept
@@ -306,24 +284,24 @@ bool engine::round(std::int64_t wait) noexcept
   {
     const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
     const int fd = static_cast<int>(data & 0xffffffff);
-    switch (data >> kind_shift)
+    switch (static_cast<subject>(data >> subject_shift))
     {
-    case kind_sockets:
+    case subject::sockets:
       sockets = true;
       break;
-    case kind_wake:
+    case subject::wake:
       drain_wake();
       break;
-    case kind_listener:
+    case subject::listener:
       accept_from(fd, false);
       break;
-    case kind_local_listener:
+    case subject::local_listener:
       accept_from(fd, true);
       break;
-    case kind_accepted:
+    case subject::accepted:
       greet(fd);
       break;
-    case kind_closing:
+    case subject::closing:
       see_off(fd);
       break;
     }
@@ -392,140 +370,6 @@ void engine::run()
       serve_sockets(mover::engine);
     ticks();
   }
-}
-
-// One port on all addresses. Nothing listens yet: connections are refused.
-int engine::bind(std::vector<ibv_gid>& gids, bool all)
-{
-  constexpr unsigned attempts_max = 32;
-  int error = EADDRINUSE;
-  for (unsigned attempt = 0; attempt < attempts_max && error == EADDRINUSE; ++attempt)
-  {
-    std::vector<ibv_gid> usable;
-    bound_.clear();
-    port_ = 0;
-    error = 0;
-    for (const ibv_gid& gid : gids)
-    {
-      address at = to_address(gid, port_);
-      descriptor fd = make_socket(at.storage.ss_family);
-      if (!fd || ::bind(fd.get(), at.get(), at.size) != 0)
-      {
-        error = errno;
-        // An IPv6 address that is not known to be unique yet, or a family that is switched off.
-        if (all || (error != EADDRNOTAVAIL && error != EAFNOSUPPORT))
-          break;
-        error = 0;
-        continue;
-      }
-      if (port_ == 0)
-      {
-        if (::getsockname(fd.get(), at.get(), &at.size) != 0)
-        {
-          error = errno;
-          break;
-        }
-        port_ = port_of(at);
-      }
-      bound_.push_back(std::move(fd));
-      usable.push_back(gid);
-    }
-    if (error == 0 && usable.empty())
-      error = EADDRNOTAVAIL;
-    if (error == 0)
-      gids = std::move(usable);
-  }
-  return error;
-}
-
-int engine::start(std::vector<ibv_gid>& gids, bool all)
-{
-  sockets_ = descriptor(::epoll_create1(EPOLL_CLOEXEC));
-  events_ = descriptor(::epoll_create1(EPOLL_CLOEXEC));
-  wake_ = descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!sockets_ || !events_ || !wake_)
-    return errno;
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 = kind_sockets << kind_shift | static_cast<std::uint32_t>(sockets_.get());
-  if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, sockets_.get(), &event) != 0)
-    return errno;
-  event.data.u64 = kind_wake << kind_shift | static_cast<std::uint32_t>(wake_.get());
-  if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
-    return errno;
-
-  if (!staging_pool::of_process().fill())
-    return ENOMEM;
-  if (const int error = bind(gids, all); error != 0)
-    return error;
-  listening_.assign(bound_.size(), false);
-  accepted_sockets_.reserve(64);
-  resting_.reserve(2 * bound_.size());
-  local_listeners_.reserve(bound_.size());
-  fill_random(&next_number_, sizeof next_number_);
-
-  // The program's signals are the program's.
-  sigset_t every;
-  sigset_t before;
-  ::sigfillset(&every);
-  ::pthread_sigmask(SIG_SETMASK, &every, &before);
-  int error = 0;
-  try
-  {
-    thread_ = std::thread([this] { run(); });
-  }
-  catch (const std::system_error& e)
-  {
-    error = e.code().value();
-  }
-  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  return error;
-}
-
-int engine::listen(const ibv_gid& gid, std::size_t gid_index)
-{
-  const std::lock_guard lock(listen_mutex_);
-  if (gid_index >= bound_.size())
-    return EINVAL;
-  if (listening_[gid_index])
-    return 0;
-  if (has_local_wire_)
-  {
-    // Somebody else may have the name; there is the other wire then.
-    if (const int error = listen_locally(gid); error != 0 && !has_tcp_wire_)
-      return error;
-  }
-  if (has_tcp_wire_)
-  {
-    const int fd = bound_[gid_index].get();
-    if (::listen(fd, backlog) != 0 || !watch_listener(fd, false))
-      return errno;
-  }
-  listening_[gid_index] = true;
-  return 0;
-}
-
-int engine::listen_locally(const ibv_gid& gid)
-{
-  const address at = to_local_address(gid, port_);
-  descriptor fd = make_local_socket();
-  if (!fd || ::bind(fd.get(), at.get(), at.size) != 0 || ::listen(fd.get(), backlog) != 0)
-    return errno;
-  local_listeners_.push_back(std::move(fd));
-  if (watch_listener(local_listeners_.back().get(), true))
-    return 0;
-  const int error = errno;
-  local_listeners_.pop_back(); // nobody would accept
-  return error;
-}
-
-bool engine::watch_listener(int fd, bool is_local) noexcept
-{
-  epoll_event event{};
-  event.events = EPOLLIN;
-  event.data.u64 =
-    (is_local ? kind_local_listener : kind_listener) << kind_shift | static_cast<std::uint32_t>(fd);
-  return ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, fd, &event) == 0;
 }
 
 } // namespace rdma::software::wire

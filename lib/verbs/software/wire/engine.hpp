@@ -203,6 +203,20 @@ private:
     bool unwatched = false; // it could not be watched
   };
 
+  // The subject of an event of events_, in the upper half of its data; the lower half is the
+  // descriptor.
+  enum class subject : std::uint64_t
+  {
+    sockets,
+    wake,
+    listener,
+    accepted,
+    closing,
+    local_listener,
+  };
+  static constexpr unsigned subject_shift = 32;
+  bool await(subject what, int fd, std::uint32_t events, int operation) noexcept;
+
   progress_target* pin(std::uint32_t qp) noexcept;
   static void unpin(progress_target& s) noexcept
   {

@@ -26,8 +26,6 @@ constexpr std::int64_t leaving_time = 1'000'000'000;
 constexpr std::size_t accepted_max = 64;
 constexpr unsigned accepts_max = 64;
 constexpr std::int64_t rest_time = 100'000'000;
-constexpr std::uint64_t tag_accepted = std::uint64_t{3} << 32;
-constexpr std::uint64_t tag_closing = std::uint64_t{4} << 32;
 
 } // namespace
 
@@ -58,10 +56,7 @@ void engine::accept_from(int listener, bool is_local)
     if (hear(g))
       continue; // most hellos are there already
     g.until = now() + greeting_time;
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = tag_accepted | static_cast<std::uint32_t>(g.fd.get());
-    if (::epoll_ctl(events_.get(), EPOLL_CTL_ADD, g.fd.get(), &event) != 0)
+    if (!await(subject::accepted, g.fd.get(), EPOLLIN, EPOLL_CTL_ADD))
       continue;
     if (accepted_sockets_.size() == accepted_max)
     {
@@ -198,11 +193,9 @@ void engine::take_closing_sockets() noexcept
   const std::lock_guard lock(due_mutex_);
   for (closing_socket& l : arriving_closing_sockets_)
   {
-    epoll_event event{};
-    event.events = EPOLLIN | (l.ended ? 0u : static_cast<std::uint32_t>(EPOLLOUT));
-    event.data.u64 = tag_closing | static_cast<std::uint32_t>(l.fd.get());
-    // Then it is looked at whenever something else happens, and at its end.
-    l.unwatched = ::epoll_ctl(events_.get(), EPOLL_CTL_ADD, l.fd.get(), &event) != 0;
+    // One that cannot be watched is served whenever something else happens, and at its end.
+    l.unwatched = !await(subject::closing, l.fd.get(),
+      EPOLLIN | (l.ended ? 0u : std::uint32_t{EPOLLOUT}), EPOLL_CTL_ADD);
     try
     {
       closing_sockets_.push_back(std::move(l));
@@ -244,10 +237,7 @@ bool engine::leave(closing_socket& l) noexcept
   {
     l.ended = true;
     ::shutdown(l.fd.get(), SHUT_WR);
-    epoll_event event{};
-    event.events = EPOLLIN;
-    event.data.u64 = tag_closing | static_cast<std::uint32_t>(l.fd.get());
-    ::epoll_ctl(events_.get(), EPOLL_CTL_MOD, l.fd.get(), &event); // when it is watched already
+    await(subject::closing, l.fd.get(), EPOLLIN, EPOLL_CTL_MOD); // if it is watched already
   }
   constexpr unsigned reads_max = 64;
   std::byte waste[4096];

@@ -5,10 +5,9 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The receiving half of a link: bytes from the socket to their places.
+// The receiving half of the TCP wire: bytes from the socket to their places.
 
-#include "verbs/software/wire/engine.hpp"
-#include "verbs/software/wire/tcp_link.hpp"
+#include "verbs/software/wire/tcp_wire.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 #include <cstring>
 #include <utility>
 
-#include <sys/epoll.h>
+#include <sys/socket.h>
 
 namespace rdma::software::wire {
 
@@ -27,30 +26,59 @@ constexpr unsigned reads_max = 32;
 
 } // namespace
 
-void tcp_link::read_arrived(std::int64_t now)
+void tcp_wire::open(int socket) noexcept
+{
+  socket_ = socket;
+  condition_ = condition::open;
+  deaf_ = blocked_ = in_frame_ = held_ = unwatched_ = false;
+  held_frame_ = UINT64_MAX;
+  begin_ = end_ = 0;
+  outbox_count_ = 0;
+  payload_left_ = 0;
+}
+
+void tcp_wire::close() noexcept
+{
+  end(condition::closed);
+  socket_ = -1;
+}
+
+void tcp_wire::end(condition with) noexcept
+{
+  condition_ = with;
+  held_ = false;
+  outbox_count_ = 0;
+}
+
+tcp_wire::condition tcp_wire::receive(std::int64_t now)
 {
   if (!staging_)
     staging_ = staging_pool::of_process().take();
   if (!staging_)
-    return lose();
+  {
+    end(condition::ended);
+    return condition_;
+  }
   if (!still_held(now))
     read_frames();
-  if (begin_ != end_ && state_ == state::established)
-    return;
-  begin_ = end_ = 0;
-  staging_pool::of_process().give_back(std::move(staging_));
+  if (begin_ == end_ || !is_open())
+  {
+    begin_ = end_ = 0;
+    staging_pool::of_process().give_back(std::move(staging_));
+  }
+  return condition_;
 }
 
-void tcp_link::read_frames()
+void tcp_wire::read_frames()
 {
-  for (unsigned i = 0; i < reads_max && state_ == state::established; ++i)
+  for (unsigned i = 0; i < reads_max && is_open(); ++i)
   {
     if (!read_some())
       break;
   }
 }
 
-bool tcp_link::read_some()
+bool tcp_wire::read_some()
 {
   ssize_t n = 0;
   std::size_t asked = 0;
@@ -78,7 +106,7 @@ bool tcp_link::read_some()
     message.msg_iov = to.data();
     message.msg_iovlen = to.count();
     const unordered_access overlooked(to.unordered());
-    n = ::recvmsg(fd_.get(), &message, MSG_DONTWAIT);
+    n = ::recvmsg(socket_, &message, MSG_DONTWAIT);
     if (n < 0 && errno == EFAULT)
     {
       to.clear();
@@ -89,13 +117,13 @@ bool tcp_link::read_some()
   else
   {
     asked = staging_size - end_;
-    n = ::recv(fd_.get(), staging_.get() + end_, asked, MSG_DONTWAIT);
+    n = ::recv(socket_, staging_.get() + end_, asked, MSG_DONTWAIT);
   }
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return false;
   if (n <= 0)
   {
-    lose();
+    end(condition::ended);
     return false;
   }
   moved_ += static_cast<std::uint64_t>(n);
@@ -106,7 +134,7 @@ bool tcp_link::read_some()
   return static_cast<std::size_t>(n) == asked;
 }
 
-bool tcp_link::take(ssize_t n, std::size_t placed)
+bool tcp_wire::take(ssize_t n, std::size_t placed)
 {
   const auto size = static_cast<std::size_t>(n);
   const std::size_t direct = std::min(size, placed);
@@ -124,12 +152,12 @@ bool tcp_link::take(ssize_t n, std::size_t placed)
     end_ += size;
   }
   parse();
-  return state_ == state::established;
+  return is_open();
 }
 
-void tcp_link::parse()
+void tcp_wire::parse()
 {
-  while (begin_ != end_ && state_ == state::established && !held_)
+  while (begin_ != end_ && is_open() && !held_)
   {
     if (!in_frame_)
     {
@@ -147,7 +175,7 @@ void tcp_link::parse()
     if (payload_left_ == 0)
       end_frame();
   }
-  if (state_ != state::established)
+  if (!is_open())
     return;
   if (held_)
     take_answers_behind_held();
@@ -160,13 +188,13 @@ void tcp_link::parse()
   }
 }
 
-bool tcp_link::begin_frame()
+bool tcp_wire::begin_frame()
 {
   const std::byte* at = staging_.get() + begin_;
   const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(*at));
   if (size == 0)
   {
-    abandon_malformed();
+    end(condition::malformed);
     return false;
   }
   if (end_ - begin_ < size)
@@ -175,7 +203,7 @@ bool tcp_link::begin_frame()
   if (!h || h->dest_qp != with_.qp || h->payload > with_.segment
     || protocol::service_of(static_cast<std::uint8_t>(*at)) != with_.kind)
   {
-    abandon_malformed();
+    end(condition::malformed);
     return false;
   }
   request_ = (protocol::traits_of(h->op) & protocol::trait_request) != 0;
@@ -189,7 +217,7 @@ bool tcp_link::begin_frame()
   ++frames_;
   if (what == protocol::verdict::malformed)
   {
-    abandon_malformed();
+    end(condition::malformed);
     return false;
   }
   in_frame_ = true;
@@ -201,7 +229,7 @@ bool tcp_link::begin_frame()
   return true;
 }
 
-void tcp_link::hold() noexcept
+void tcp_wire::hold() noexcept
 {
   held_ = true;
   if (held_frame_ == frames_)
@@ -211,7 +239,7 @@ void tcp_link::hold() noexcept
   held_until_ = now() + responder_.patience();
 }
 
-bool tcp_link::still_held(std::int64_t now)
+bool tcp_wire::still_held(std::int64_t now)
 {
   if (!held_)
     return false;
@@ -221,8 +249,8 @@ bool tcp_link::still_held(std::int64_t now)
   parse();
   if (!held_)
   {
-    if (std::exchange(unwatched_, false) && state_ == state::established)
-      engine_.rewatch(fd_.get(), with_.qp, blocked_ ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    if (std::exchange(unwatched_, false) && is_open())
+      rewatch();
     return false;
   }
   read_behind_held();
@@ -230,15 +258,15 @@ bool tcp_link::still_held(std::int64_t now)
 }
 
 // What comes behind the message is taken in, so that it wakes nobody again and answers get through.
-void tcp_link::read_behind_held()
+void tcp_wire::read_behind_held()
 {
   if (end_ == staging_size)
   {
     if (!std::exchange(unwatched_, true))
-      engine_.rewatch(fd_.get(), with_.qp, blocked_ ? std::uint32_t{EPOLLOUT} : 0u);
+      rewatch();
     return;
   }
-  const ssize_t n = ::recv(fd_.get(), staging_.get() + end_, staging_size - end_, MSG_DONTWAIT);
+  const ssize_t n = ::recv(socket_, staging_.get() + end_, staging_size - end_, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return;
   if (n <= 0)
@@ -247,8 +275,8 @@ void tcp_link::read_behind_held()
     responder_.lose_patience();
     held_ = false;
     parse();
-    if (state_ == state::established)
-      lose();
+    if (is_open())
+      end(condition::ended);
     return;
   }
   moved_ += static_cast<std::uint64_t>(n);
@@ -259,10 +287,10 @@ void tcp_link::read_behind_held()
 // The program may post the receive when its own send completes, and the answer that completes it
 // may be behind the message. Requests and answers do not depend on each other: only each kind keeps
 // its order.
-void tcp_link::take_answers_behind_held()
+void tcp_wire::take_answers_behind_held()
 {
   std::size_t at = begin_;
-  while (at != end_ && state_ == state::established)
+  while (at != end_ && is_open())
   {
     const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(staging_[at]));
     if (size == 0 || end_ - at < size)
@@ -283,7 +311,7 @@ void tcp_link::take_answers_behind_held()
     switch (requester_.receive(*h))
     {
     case protocol::verdict::malformed:
-      abandon_malformed();
+      end(condition::malformed);
       return;
     case protocol::verdict::accept:
       requester_.finish();
@@ -296,7 +324,7 @@ void tcp_link::take_answers_behind_held()
   }
 }
 
-void tcp_link::end_frame()
+void tcp_wire::end_frame()
 {
   in_frame_ = false;
   if (!placing_)
@@ -308,7 +336,7 @@ void tcp_link::end_frame()
     requester_.finish();
 }
 
-bool tcp_link::place_staged(std::uint32_t size)
+bool tcp_wire::place_staged(std::uint32_t size)
 {
   std::uint32_t copied = 0;
   while (copied != size)
@@ -331,7 +359,7 @@ bool tcp_link::place_staged(std::uint32_t size)
   return true;
 }
 
-void tcp_link::unplaceable(protocol::detail why)
+void tcp_wire::unplaceable(protocol::detail why)
 {
   placing_ = false;
   if (request_)

@@ -5,14 +5,15 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The sending half of a link: frames to the socket, payload straight from where it is registered.
+// The sending half of the TCP wire: frames to the socket, payload straight from registered memory.
 
 #include "verbs/software/wire/engine.hpp"
-#include "verbs/software/wire/tcp_link.hpp"
+#include "verbs/software/wire/tcp_wire.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
 #include <cerrno>
+#include <new>
 
 #include <sys/epoll.h>
 
@@ -26,38 +27,39 @@ constexpr unsigned batches_max = 16; // of one call, see reads_max
 
 } // namespace
 
-void tcp_link::writable()
+// Requests the events that are awaited: room for what is blocked, and bytes unless there is no
+// place for them.
+void tcp_wire::rewatch() noexcept
 {
-  if (state_ != state::established || !blocked_)
+  engine_.rewatch(socket_, with_.qp,
+    (unwatched_ ? 0u : std::uint32_t{EPOLLIN}) | (blocked_ ? std::uint32_t{EPOLLOUT} : 0u));
+}
+
+void tcp_wire::writable() noexcept
+{
+  if (!is_open() || !blocked_)
     return;
   blocked_ = false;
-  // Asked for again when the socket fills up again.
-  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? 0u : std::uint32_t{EPOLLIN});
+  rewatch();
 }
 
-void tcp_link::transmit(bool acknowledge)
+tcp_wire::condition tcp_wire::transmit(bool acknowledge)
 {
-  if (local_.is_open())
-  {
-    if (state_ == state::established && !local_.transmit(acknowledge))
-      lose();
-    return;
-  }
   for (unsigned i = 0; i < batches_max; ++i)
   {
-    if (state_ != state::established || blocked_ || deaf_)
-      return;
+    if (!is_open() || blocked_ || deaf_)
+      return condition_;
     drop_superseded();
-    fill(acknowledge);
-    if (outbox_count_ == 0 || !send_batch())
-      return;
+    if (!fill(acknowledge) || !send_batch())
+      return condition_;
   }
-  // More is left: the engine or the next poller goes on, woken by a socket that has room.
+  // The engine or the next poller sends the rest, after an event of the socket.
   blocked_ = true;
-  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? EPOLLOUT : EPOLLIN | EPOLLOUT);
+  rewatch();
+  return condition_;
 }
 
-bool tcp_link::fill_one()
+bool tcp_wire::fill_one()
 {
   frame& to = box(outbox_count_);
   turn_ = !turn_;
@@ -68,21 +70,22 @@ bool tcp_link::fill_one()
   return found;
 }
 
-void tcp_link::fill(bool acknowledge)
+bool tcp_wire::fill(bool acknowledge)
 {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < outbox_count_; ++i)
     bytes += box(i).size() - box(i).sent;
-  // The last place is kept for an acknowledgement.
+  // The last place is reserved for an acknowledgement.
   while (outbox_count_ + 1 < outbox_size && bytes < batch_bytes && fill_one())
     bytes += box(outbox_count_ - 1).size();
-  // One that is due rides along with anything else; alone it leaves when the caller says so.
+  // Behind other frames it is sent whenever one is due; alone only if the caller permits.
   if (outbox_count_ != outbox_size && (outbox_count_ != 0 || acknowledge)
     && responder_.next_acknowledgement(box(outbox_count_), outbox_count_ == 0))
     ++outbox_count_;
+  return outbox_count_ != 0;
 }
 
-void tcp_link::drop_superseded() noexcept
+void tcp_wire::drop_superseded() noexcept
 {
   std::size_t kept = 0;
   for (std::size_t i = 0; i < outbox_count_; ++i)
@@ -97,7 +100,7 @@ void tcp_link::drop_superseded() noexcept
   outbox_count_ = kept;
 }
 
-std::size_t tcp_link::gather_batch(pinned_buffers& to, std::size_t limit, bool& blocked_by_key)
+std::size_t tcp_wire::gather_batch(pinned_buffers& to, std::size_t limit, bool& blocked_by_key)
 {
   std::size_t total = 0;
   blocked_by_key = false;
@@ -130,7 +133,7 @@ std::size_t tcp_link::gather_batch(pinned_buffers& to, std::size_t limit, bool& 
   return total;
 }
 
-bool tcp_link::send_batch()
+bool tcp_wire::send_batch()
 {
   std::size_t total = 0;
   ssize_t n = 0;
@@ -140,8 +143,7 @@ bool tcp_link::send_batch()
     total = gather_batch(from, outbox_count_, blocked_by_key);
     if (total != 0)
     {
-      // gather_batch() may have added pieces of a frame that is not to leave: count bytes, not
-      // pieces.
+      // gather_batch() may have added buffers of a frame that must not leave, so count bytes.
       std::size_t vectors = 0;
       for (std::size_t bytes = 0; bytes < total; ++vectors)
         bytes += from.view()[vectors].iov_len;
@@ -149,7 +151,7 @@ bool tcp_link::send_batch()
       message.msg_iov = from.data();
       message.msg_iovlen = vectors;
       const unordered_access overlooked(from.unordered());
-      n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+      n = ::sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     }
   }
   if (total == 0 && blocked_by_key)
@@ -163,7 +165,7 @@ bool tcp_link::send_batch()
     return find_fault();
   if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
   {
-    // The peer may have said something before it went; receive() notices the end.
+    // The peer may have sent something before it ended; receive() notices the end.
     deaf_ = true;
     return false;
   }
@@ -172,11 +174,11 @@ bool tcp_link::send_batch()
   if (went == total)
     return true;
   blocked_ = true;
-  engine_.rewatch(fd_.get(), with_.qp, unwatched_ ? EPOLLOUT : EPOLLIN | EPOLLOUT);
+  rewatch();
   return false;
 }
 
-void tcp_link::consume(std::size_t n) noexcept
+void tcp_wire::consume(std::size_t n) noexcept
 {
   moved_ += n;
   while (n != 0)
@@ -196,10 +198,10 @@ void tcp_link::consume(std::size_t n) noexcept
   }
 }
 
-bool tcp_link::find_fault()
+bool tcp_wire::find_fault()
 {
-  // Memory that is registered but not mapped. The kernel does not say whose; frame by frame it
-  // does.
+  // Memory that is registered but not mapped. Sending frame by frame finds the frame that it
+  // belongs to.
   while (outbox_count_ != 0)
   {
     pinned_buffers from;
@@ -215,7 +217,7 @@ bool tcp_link::find_fault()
     message.msg_iov = from.data();
     message.msg_iovlen = from.count();
     const unordered_access overlooked(from.unordered());
-    const ssize_t n = ::sendmsg(fd_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+    const ssize_t n = ::sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
     from.clear();
     if (n < 0 && errno == EFAULT)
     {
@@ -223,7 +225,7 @@ bool tcp_link::find_fault()
       return true;
     }
     if (n < 0)
-      return true; // full, or gone: the next batch tells
+      return true; // full or ended: the next batch finds out
     consume(static_cast<std::size_t>(n));
     if (static_cast<std::size_t>(n) != total)
       return true;
@@ -231,7 +233,7 @@ bool tcp_link::find_fault()
   return true;
 }
 
-void tcp_link::unreadable(protocol::detail why)
+void tcp_wire::unreadable(protocol::detail why)
 {
   frame bad = box(0);
   if (bad.response)
@@ -240,12 +242,11 @@ void tcp_link::unreadable(protocol::detail why)
     requester_.unreadable(bad, why);
   if (bad.sent != 0)
   {
-    // Its headers are out and its payload cannot follow: nothing sensible can be said on this
-    // connection any more. The peer finds it gone.
-    lose();
+    // Its headers have left and its payload cannot follow, so the connection is of no further use.
+    end(condition::ended);
     return;
   }
-  // Nothing that came after it leaves either, on its side: it is a refusal, or the end.
+  // Nothing behind it leaves either, of the same kind: a refusal follows, or the end.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < outbox_count_; ++i)
   {
@@ -256,6 +257,49 @@ void tcp_link::unreadable(protocol::detail why)
     ++kept;
   }
   outbox_count_ = kept;
+}
+
+std::optional<std::vector<std::byte>> tcp_wire::take_rest() noexcept
+{
+  try
+  {
+    std::vector<std::byte> bytes;
+    for (std::size_t i = 0; i < outbox_count_; ++i)
+      if ((box(i).response || box(i).sent != 0) && !append(box(i), bytes))
+        return std::nullopt;
+    if (frame extra; responder_.next_acknowledgement(extra, false))
+      append(extra, bytes);
+    return bytes;
+  }
+  catch (const std::bad_alloc&)
+  {
+    return std::nullopt;
+  }
+}
+
+// Returns false when a key does not permit it.
+bool tcp_wire::append(frame& from, std::vector<std::byte>& to)
+{
+  if (from.sent < from.header_size)
+    to.insert(to.end(), from.bytes.begin() + from.sent, from.bytes.begin() + from.header_size);
+  std::uint32_t offset = from.sent > from.header_size ? from.sent - from.header_size : 0;
+  while (offset < from.payload && from.source != frame::origin::none)
+  {
+    pinned_buffers some;
+    std::uint64_t done = 0;
+    const bool ok = from.response
+      ? responder_.gather(from, offset, from.payload - offset, some, done)
+      : requester_.gather(from, offset, from.payload - offset, some, done);
+    if (!ok || done == 0)
+      return false;
+    for (const iovec& v : some.view())
+    {
+      const auto* at = static_cast<const std::byte*>(v.iov_base);
+      to.insert(to.end(), at, at + v.iov_len);
+    }
+    offset += static_cast<std::uint32_t>(done);
+  }
+  return true;
 }
 
 } // namespace rdma::software::wire

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/wire/tcp_link.hpp"
+#include "verbs/software/wire/link.hpp"
 
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/local_socket.hpp"
@@ -39,15 +39,15 @@ ibv_gid gid_of(const protocol::endpoint_name& name)
 
 } // namespace
 
-tcp_link::~tcp_link()
+link::~link()
 {
   hang_up();
 }
 
 // Closing alone is not enough: a child of fork() may have the socket, too.
-void tcp_link::hang_up() noexcept
+void link::hang_up() noexcept
 {
-  end_local();
+  end_wires();
   if (!fd_)
     return;
   engine_.unwatch(fd_.get());
@@ -55,20 +55,16 @@ void tcp_link::hang_up() noexcept
   fd_.reset();
 }
 
-void tcp_link::open(const protocol::hello& mine, bool connects, std::int64_t now)
+void link::open(const protocol::hello& mine, bool connects, std::int64_t now)
 {
   wire_name_.store("", std::memory_order_relaxed);
   mine_ = mine;
   connects_ = connects;
   mine_.segment = segment_bytes;
   with_.segment = segment_bytes;
-  malformed_ = deaf_ = blocked_ = in_frame_ = held_ = unwatched_ = false;
+  malformed_ = false;
   peer_is_here_ = engine_.has_local_wire() && is_of_this_host(gid_of(mine_.to));
   attempts_ = 0;
-  held_frame_ = UINT64_MAX;
-  begin_ = end_ = 0;
-  outbox_count_ = 0;
-  payload_left_ = 0;
   if (connects)
   {
     state_ = state::connecting;
@@ -82,7 +78,7 @@ void tcp_link::open(const protocol::hello& mine, bool connects, std::int64_t now
   }
 }
 
-void tcp_link::meet()
+void link::meet()
 {
   while (auto pending_hello = engine_.room().take(with_.qp))
   {
@@ -91,7 +87,7 @@ void tcp_link::meet()
   }
 }
 
-void tcp_link::connect(std::int64_t now)
+void link::connect(std::int64_t now)
 {
   retry_at_ = 0;
   state_ = state::connecting;
@@ -123,7 +119,7 @@ void tcp_link::connect(std::int64_t now)
 }
 
 // Whether there is a listener that may be the peer's. The hello takes the memory along.
-bool tcp_link::connect_locally(std::int64_t now)
+bool link::connect_locally(std::int64_t now)
 {
   // Now and then the other wire: whatever is in the way of this one, the two may still reach each
   // other.
@@ -147,7 +143,7 @@ bool tcp_link::connect_locally(std::int64_t now)
   return true;
 }
 
-void tcp_link::retry(std::int64_t now) noexcept
+void link::retry(std::int64_t now) noexcept
 {
   hang_up();
   state_ = state::connecting;
@@ -155,7 +151,7 @@ void tcp_link::retry(std::int64_t now) noexcept
   backoff_ = std::min(backoff_ * 2, backoff_max);
 }
 
-void tcp_link::timer(std::int64_t now)
+void link::timer(std::int64_t now)
 {
   if (retry_at_ == 0 || now < retry_at_)
     return;
@@ -171,7 +167,7 @@ void tcp_link::timer(std::int64_t now)
 }
 
 // Whether there is a connection shows in what becomes of the hello.
-void tcp_link::say_hello(std::int64_t now, bool watched)
+void link::say_hello(std::int64_t now, bool watched)
 {
   if (!fd_)
     return;
@@ -192,7 +188,7 @@ void tcp_link::say_hello(std::int64_t now, bool watched)
     retry(now);
 }
 
-bool tcp_link::say(const protocol::hello_bytes& bytes, bool more_follows) noexcept
+bool link::say(const protocol::hello_bytes& bytes, bool more_follows) noexcept
 {
   // A fresh socket has room for this.
   ssize_t n = 0;
@@ -209,7 +205,7 @@ bool tcp_link::say(const protocol::hello_bytes& bytes, bool more_follows) noexce
 }
 
 // Whether there is something to say to what was heard: all of it, or the end.
-bool tcp_link::hear() noexcept
+bool link::hear() noexcept
 {
   const ssize_t n =
     ::recv(fd_.get(), heard_.data() + heard_size_, heard_.size() - heard_size_, MSG_DONTWAIT);
@@ -220,7 +216,7 @@ bool tcp_link::hear() noexcept
   return n <= 0 || heard_size_ == heard_.size();
 }
 
-void tcp_link::read_greeting(std::int64_t now)
+void link::read_greeting(std::int64_t now)
 {
   if (!hear())
     return;
@@ -241,19 +237,18 @@ void tcp_link::read_greeting(std::int64_t now)
     return;
   // What waits leaves in one segment with the confirmation: transmit() comes next. Unless it is no
   // message after all.
-  fill(false);
-  if (outbox_count_ == 0)
+  if (!tcp_.fill(false))
     push();
 }
 
 // What was held back for more to follow leaves now (tcp(7), TCP_NODELAY).
-void tcp_link::push() noexcept
+void link::push() noexcept
 {
   constexpr int on = 1;
   ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void tcp_link::read_confirmation()
+void link::read_confirmation()
 {
   if (!hear())
     return;
@@ -267,7 +262,7 @@ void tcp_link::read_confirmation()
   establish();
 }
 
-bool tcp_link::adopt(pending_hello& who)
+bool link::adopt(pending_hello& who)
 {
   const protocol::hello& theirs = who.theirs;
   if (state_ == state::confirming)
@@ -304,19 +299,19 @@ bool tcp_link::adopt(pending_hello& who)
   return true;
 }
 
-void tcp_link::establish()
+void link::establish()
 {
   retry_at_ = 0;
   state_ = state::established;
   wire_name_.store(segment_ ? "local" : "tcp", std::memory_order_relaxed);
   if (!segment_)
-    return;
+    return tcp_.open(fd_.get());
   local_.open(std::move(segment_), connects_ ? 0 : 1, fd_.get());
   segment_.reset();
   local_established_.store(true, std::memory_order_release);
 }
 
-const char* tcp_link::why_not_local() const noexcept
+const char* link::why_not_local() const noexcept
 {
   if (std::string_view(wire_name()) == "local")
     return "";
@@ -327,9 +322,10 @@ const char* tcp_link::why_not_local() const noexcept
   return "the peer's device does not offer it, or its process is another user's";
 }
 
-// Nobody looks at the memory any more when this returns.
-void tcp_link::end_local() noexcept
+// No thread polls the local wire's memory any more when this returns.
+void link::end_wires() noexcept
 {
+  tcp_.close();
   segment_.reset();
   segment_fd_.reset();
   if (!local_established_.load(std::memory_order_relaxed))
@@ -339,7 +335,7 @@ void tcp_link::end_local() noexcept
   local_.close();
 }
 
-void tcp_link::receive(std::int64_t now, bool told)
+void link::receive(std::int64_t now, bool told)
 {
   switch (state_)
   {
@@ -358,14 +354,14 @@ void tcp_link::receive(std::int64_t now, bool told)
     if (local_.is_open())
       read_local(now, told);
     else
-      read_arrived(now);
+      settle(tcp_.receive(now));
     break;
   default:
     break;
   }
 }
 
-void tcp_link::read_local(std::int64_t now, bool told)
+void link::read_local(std::int64_t now, bool told)
 {
   const bool ended = told && !local_.hear();
   bool good = true;
@@ -384,91 +380,63 @@ void tcp_link::read_local(std::int64_t now, bool told)
     lose();
 }
 
-void tcp_link::lose() noexcept
+void link::transmit(bool acknowledge)
 {
-  held_ = false;
+  if (state_ != state::established)
+    return;
+  if (!local_.is_open())
+    settle(tcp_.transmit(acknowledge));
+  else if (!local_.transmit(acknowledge))
+    lose();
+}
+
+void link::settle(tcp_wire::condition after) noexcept
+{
+  if (after == tcp_wire::condition::malformed)
+    abandon_malformed();
+  else if (after == tcp_wire::condition::ended)
+    lose();
+}
+
+void link::lose() noexcept
+{
   state_ = state::lost;
   retry_at_ = 0;
-  outbox_count_ = 0;
   hang_up();
 }
 
-void tcp_link::abandon_malformed() noexcept
+void link::abandon_malformed() noexcept
 {
   malformed_ = true;
   lose();
 }
 
-void tcp_link::close() noexcept
+void link::close() noexcept
 {
   const bool established = state_ == state::established;
   state_ = state::closed;
-  held_ = false;
   retry_at_ = 0;
   if (!fd_)
     return;
-  if (!established)
+  if (established && !local_.is_open())
   {
-    hang_up();
-    return;
+    engine_.unwatch(fd_.get());
+    try
+    {
+      // The peer has a right to the completion of what was carried out.
+      if (auto rest = tcp_.take_rest())
+        engine_.linger(std::move(fd_), std::move(*rest));
+    }
+    catch (const std::bad_alloc&)
+    {
+      // The peer finds the connection gone, as if this host had crashed.
+    }
   }
-  if (local_.is_open())
+  else if (established)
   {
     local_.say_the_last(); // the peer finds it in the memory when it finds the socket closed
-    hang_up();
-    return;
   }
-  engine_.unwatch(fd_.get());
-  try
-  {
-    // Answers to what was carried out, before the end: the peer has a right to its completion. What
-    // is left of a frame that has begun must go first.
-    std::vector<std::byte> bytes;
-    bool whole = true;
-    for (std::size_t i = 0; i < outbox_count_ && whole; ++i)
-    {
-      if (box(i).response || box(i).sent != 0)
-        whole = append(box(i), bytes);
-    }
-    protocol::frame extra;
-    if (whole && responder_.next_acknowledgement(extra, false))
-      append(extra, bytes);
-    outbox_count_ = 0;
-    if (whole)
-      engine_.linger(std::move(fd_), std::move(bytes));
-  }
-  catch (const std::bad_alloc&)
-  {
-    // The peer finds the connection gone, as if this host had crashed.
-  }
-  outbox_count_ = 0;
-  if (fd_)
-    ::shutdown(fd_.get(), SHUT_RDWR);
-  fd_.reset();
-}
-
-bool tcp_link::append(protocol::frame& from, std::vector<std::byte>& to)
-{
-  if (from.sent < from.header_size)
-    to.insert(to.end(), from.bytes.begin() + from.sent, from.bytes.begin() + from.header_size);
-  std::uint32_t offset = from.sent > from.header_size ? from.sent - from.header_size : 0;
-  while (offset < from.payload && from.source != protocol::frame::origin::none)
-  {
-    pinned_buffers some;
-    std::uint64_t done = 0;
-    const bool ok = from.response
-      ? responder_.gather(from, offset, from.payload - offset, some, done)
-      : requester_.gather(from, offset, from.payload - offset, some, done);
-    if (!ok || done == 0)
-      return false;
-    for (const iovec& v : some.view())
-    {
-      const auto* at = static_cast<const std::byte*>(v.iov_base);
-      to.insert(to.end(), at, at + v.iov_len);
-    }
-    offset += static_cast<std::uint32_t>(done);
-  }
-  return true;
+  hang_up();
 }
 
 } // namespace rdma::software::wire

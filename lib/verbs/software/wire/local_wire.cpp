@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/wire/local_link.hpp"
+#include "verbs/software/wire/local_wire.hpp"
 
 #include "verbs/software/wire/checked_copy.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
@@ -32,7 +32,7 @@ constexpr unsigned records_max = 256;
 
 } // namespace
 
-void local_link::open(std::shared_ptr<segment> with, unsigned end, int socket) noexcept
+void local_wire::open(std::shared_ptr<segment> with, unsigned end, int socket) noexcept
 {
   segment& s = *with;
   mine_ = &s.side(end);
@@ -65,7 +65,7 @@ void local_link::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   segment_ = std::move(with);
 }
 
-void local_link::close() noexcept
+void local_wire::close() noexcept
 {
   held_ = false;
   requester_.set_direct_path(nullptr);
@@ -78,7 +78,7 @@ void local_link::close() noexcept
 
 // --- receiving ---
 
-bool local_link::receive(std::int64_t now, bool looked_at)
+bool local_wire::receive(std::int64_t now, bool looked_at)
 {
   one_at_a_time_ = looked_at && idle_.load(std::memory_order_relaxed);
   idle_.store(false, std::memory_order_relaxed);
@@ -95,7 +95,7 @@ bool local_link::receive(std::int64_t now, bool looked_at)
   return !malformed_;
 }
 
-void local_link::take_acknowledgement(std::uint32_t word)
+void local_wire::take_acknowledgement(std::uint32_t word)
 {
   protocol::header h;
   h.op = protocol::opcode::acknowledge;
@@ -109,7 +109,7 @@ void local_link::take_acknowledgement(std::uint32_t word)
 
 // Whether the record that it came with may be taken now. What rides along is believed after the
 // responses before it.
-bool local_link::take_piggybacked_ack(std::uint32_t piggybacked_ack)
+bool local_wire::take_piggybacked_ack(std::uint32_t piggybacked_ack)
 {
   if (piggybacked_ack == 0 || piggybacked_ack == piggybacked_ack_seen_)
     return true;
@@ -123,7 +123,7 @@ bool local_link::take_piggybacked_ack(std::uint32_t piggybacked_ack)
   return !malformed_;
 }
 
-bool local_link::receive_the_rest(std::int64_t now)
+bool local_wire::receive_the_rest(std::int64_t now)
 {
   ending_ = true;
   std::uint64_t before = ~moved_;
@@ -142,7 +142,7 @@ bool local_link::receive_the_rest(std::int64_t now)
 }
 
 // Whether all have been taken.
-bool local_link::take_responses()
+bool local_wire::take_responses()
 {
   if (!responses_in_.ready())
     return true;
@@ -152,7 +152,7 @@ bool local_link::take_responses()
   return false;
 }
 
-bool local_link::take_requests(std::int64_t now)
+bool local_wire::take_requests(std::int64_t now)
 {
   const std::uint32_t before = responder_.receives();
   if (held_)
@@ -185,7 +185,7 @@ bool local_link::take_requests(std::int64_t now)
   return false;
 }
 
-void local_link::hold() noexcept
+void local_wire::hold() noexcept
 {
   if (hold_again_)
     return;
@@ -194,7 +194,7 @@ void local_link::hold() noexcept
 }
 
 // Whether a record was taken.
-bool local_link::take_record(ring::reader& from, arrival& of, bool request)
+bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
 {
   std::span<const std::byte> body = from.front();
   if (body.empty() || malformed_)
@@ -237,7 +237,7 @@ bool local_link::take_record(ring::reader& from, arrival& of, bool request)
   return true;
 }
 
-bool local_link::begin_frame(std::span<const std::byte>& body, arrival& of, bool request)
+bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool request)
 {
   // What is checked is what is used: the peer can write here at any time.
   protocol::header_bytes bytes;
@@ -268,7 +268,7 @@ bool local_link::begin_frame(std::span<const std::byte>& body, arrival& of, bool
   return true;
 }
 
-void local_link::place(std::span<const std::byte> bytes, arrival& of, bool request)
+void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool request)
 {
   std::size_t copied = 0;
   while (copied != bytes.size())
@@ -306,7 +306,7 @@ void local_link::place(std::span<const std::byte> bytes, arrival& of, bool reque
 
 // --- sending ---
 
-bool local_link::transmit(bool acknowledge_too)
+bool local_wire::transmit(bool acknowledge_too)
 {
   bool good = true;
   more_to_send_ = true;
@@ -333,7 +333,7 @@ bool local_link::transmit(bool acknowledge_too)
 }
 
 // Whether there was something, and room for it.
-bool local_link::send_record(ring::writer& to, departure& what, bool request, bool& good)
+bool local_wire::send_record(ring::writer& to, departure& what, bool request, bool& good)
 {
   protocol::frame& f = what.frame;
   if (!what.pending)
@@ -383,7 +383,7 @@ bool local_link::send_record(ring::writer& to, departure& what, bool request, bo
   return true;
 }
 
-std::byte* local_link::room(ring::writer& to, std::size_t body, bool urgent, bool request) noexcept
+std::byte* local_wire::room(ring::writer& to, std::size_t body, bool urgent, bool request) noexcept
 {
   std::byte* at = to.begin(body, urgent);
   if (at == nullptr && !ending_)
@@ -406,7 +406,7 @@ std::byte* local_link::room(ring::writer& to, std::size_t body, bool urgent, boo
   return at;
 }
 
-bool local_link::gather(std::byte* to, const protocol::frame& from, std::uint32_t offset,
+bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_t offset,
   std::uint32_t size, protocol::detail& why)
 {
   std::uint32_t copied = 0;
@@ -439,7 +439,7 @@ bool local_link::gather(std::byte* to, const protocol::frame& from, std::uint32_
 
 // Zero when there is nothing to acknowledge. The responses before it are in their ring: it is shown
 // after them.
-std::uint32_t local_link::next_acknowledgement() noexcept
+std::uint32_t local_wire::next_acknowledgement() noexcept
 {
   if (response_out_.pending)
     return 0;
@@ -447,7 +447,7 @@ std::uint32_t local_link::next_acknowledgement() noexcept
   return psn ? *psn | segment_side::acknowledged_bit : 0;
 }
 
-void local_link::acknowledge() noexcept
+void local_wire::acknowledge() noexcept
 {
   const std::uint32_t word = next_acknowledgement();
   if (word == 0)
@@ -457,7 +457,7 @@ void local_link::acknowledge() noexcept
   news_ = true;
 }
 
-void local_link::say_the_last() noexcept
+void local_wire::say_the_last() noexcept
 {
   ending_ = true;
   bool good = true;
@@ -467,7 +467,7 @@ void local_link::say_the_last() noexcept
   acknowledge();
 }
 
-void local_link::notify() noexcept
+void local_wire::notify() noexcept
 {
   if (!news_ && !took_)
     return;

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_WIRE_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_WIRE_HPP
 
 #include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/protocol/requester.hpp"
@@ -40,10 +40,10 @@ namespace rdma::software::wire {
  * One thread at a time, but for ready(), arm() and disarm(). An end that is not looking has said so
  * in `asleep`, and is told by a byte through the socket, whose end is also the end of the peer.
  */
-class local_link
+class local_wire
 {
 public:
-  local_link(protocol::parameters& with, protocol::requester& requests,
+  local_wire(protocol::parameters& with, protocol::requester& requests,
     protocol::responder& responses, grant_table& grants) noexcept
     : with_(with)
     , requester_(requests)
@@ -210,4 +210,4 @@ private:
 
 } // namespace rdma::software::wire
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_WIRE_HPP

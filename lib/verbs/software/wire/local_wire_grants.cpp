@@ -10,8 +10,8 @@
 
 #include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/memory/shared_memory.hpp"
-#include "verbs/software/wire/local_link.hpp"
 #include "verbs/software/wire/local_socket.hpp"
+#include "verbs/software/wire/local_wire.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -51,7 +51,7 @@ struct area_note
 
 } // namespace
 
-void local_link::publish_rights() noexcept
+void local_wire::publish_rights() noexcept
 {
   const unsigned rights = responder_.direct_rights();
   if (rights == mine_->rights.load(std::memory_order_relaxed))
@@ -60,7 +60,7 @@ void local_link::publish_rights() noexcept
   mine_->rights.store(rights, std::memory_order_release);
 }
 
-void local_link::show_key() noexcept
+void local_wire::show_key() noexcept
 {
   // Between frames, and when there is room; else the next time.
   if (!direct_.wants() || (request_out_.pending && request_out_.frame.sent != 0))
@@ -79,7 +79,7 @@ void local_link::show_key() noexcept
 }
 
 // Whether it was one.
-bool local_link::take_note(std::span<const std::byte> body) noexcept
+bool local_wire::take_note(std::span<const std::byte> body) noexcept
 {
   switch (static_cast<std::uint8_t>(body.front()))
   {
@@ -107,7 +107,7 @@ bool local_link::take_note(std::span<const std::byte> body) noexcept
   }
 }
 
-void local_link::answer(std::uint32_t key) noexcept
+void local_wire::answer(std::uint32_t key) noexcept
 {
   // What a request with this key would have to show (key_table::pin_remote()), but for the place,
   // which is checked where it is used.
@@ -146,7 +146,7 @@ void local_link::answer(std::uint32_t key) noexcept
   news_ = true;
 }
 
-bool local_link::send_area(const shared_memory& what, std::uint64_t& name) noexcept
+bool local_wire::send_area(const shared_memory& what, std::uint64_t& name) noexcept
 {
   struct stat status
   {
@@ -171,7 +171,7 @@ bool local_link::send_area(const shared_memory& what, std::uint64_t& name) noexc
   return true;
 }
 
-bool local_link::hear() noexcept
+bool local_wire::hear() noexcept
 {
   // Of wake-ups the other end sends one at a time, for it takes our word of being asleep; who sends
   // more is heard later.

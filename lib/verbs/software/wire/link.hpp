@@ -1,0 +1,197 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
+
+#include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/protocol/requester.hpp"
+#include "verbs/software/protocol/responder.hpp"
+#include "verbs/software/wire/local_wire.hpp"
+#include "verbs/software/wire/socket.hpp"
+#include "verbs/software/wire/tcp_wire.hpp"
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace rdma::software::wire {
+
+class engine;
+struct pending_hello;
+
+/// The connection of one queue pair to its peer: connects, greets, and selects the wire.
+/**
+ * Both wires begin with a socket and a hello each way. A hello that brings shared memory selects
+ * the local wire, every other the TCP wire. One thread at a time: the queue pair's progress lock is
+ * held for every call.
+ */
+class link
+{
+public:
+  /// Payload of a full frame: large, because TCP cuts it; small enough to share a connection.
+  static constexpr std::uint32_t segment_bytes = 256 * 1024;
+
+  link(engine& by, protocol::parameters& with, protocol::requester& requests,
+    protocol::responder& responses, grant_table& grants) noexcept
+    : engine_(by)
+    , with_(with)
+    , requester_(requests)
+    , local_(with, requests, responses, grants)
+    , tcp_(by, with, requests, responses)
+  {
+  }
+  ~link();
+
+  // --- connecting ---
+
+  /// RTR: begins to connect, or to wait for the peer. Of two ends exactly one connects.
+  void open(const protocol::hello& mine, bool connects, std::int64_t now);
+
+  /// Connects or waits again after the connection was lost, as it did before.
+  void reopen(std::int64_t now) { open(protocol::hello(mine_), connects_, now); }
+
+  /// RTS: later hellos contain this PSN.
+  void tell_first_psn(std::uint32_t psn) noexcept { mine_.first_psn = psn; }
+
+  /// Takes the pending hellos for this queue pair: adopts the peer's and refuses others.
+  void meet();
+
+  /// Returns the time for the next timer() and receive(); 0: none.
+  std::int64_t retry_at() const noexcept
+  {
+    return tcp_.held() ? tcp_.held_until() : local_.held() ? local_.held_until() : retry_at_;
+  }
+  void timer(std::int64_t now);
+
+  // --- carrying ---
+
+  /// Reads what has arrived and passes it to requester and responder. `told`: the socket is
+  /// readable.
+  void receive(std::int64_t now, bool told);
+
+  /// A message waits for a receive to be posted. Call receive() after posting one.
+  bool held() const noexcept { return tcp_.held() || local_.held(); }
+
+  /// Changes with each message that is held.
+  std::uint32_t hold_number() const noexcept { return tcp_.hold_number() + local_.hold_number(); }
+
+  /// Sends what requester and responder have; a pure acknowledgement only when `acknowledge`.
+  void transmit(bool acknowledge);
+
+  /// The socket has room again.
+  void writable() noexcept { tcp_.writable(); }
+
+  /// A call has ended at its bound, and no event will report the rest.
+  bool unfinished() const noexcept { return local_.unfinished(); }
+
+  bool established() const noexcept { return state_ == state::established; }
+
+  /// The connection has ended for good.
+  bool lost() const noexcept { return state_ == state::lost; }
+
+  /// The peer has violated the protocol.
+  bool malformed() const noexcept { return malformed_; }
+
+  /// Sending has failed: read what the peer sent before it ended.
+  bool deaf() const noexcept { return established() && tcp_.deaf(); }
+
+  /// Changes whenever bytes move.
+  std::uint64_t moved() const noexcept { return tcp_.moved() + local_.moved(); }
+
+  // --- polling the local wire's memory; any thread ---
+
+  /// "local" or "tcp", or "" while there is no connection.
+  const char* wire_name() const noexcept { return wire_name_.load(std::memory_order_relaxed); }
+  const char* why_not_local() const noexcept;
+
+  /// Returns true while the local wire is in use.
+  bool is_local() const noexcept { return local_established_.load(std::memory_order_acquire); }
+
+  /// Local: returns true if receive() or transmit() would find something to do.
+  bool ready() const noexcept { return local_.ready(); }
+
+  /// Returns true if a thread polls ready() all the time.
+  bool is_looked_at() const noexcept
+  {
+    return is_local() && looked_at_.load(std::memory_order_seq_cst);
+  }
+
+  /// A thread polls ready() all the time from now on, or no longer. The engine's lock is held.
+  void look(bool on) noexcept
+  {
+    looked_at_.store(on, std::memory_order_seq_cst);
+    if (on)
+      local_.disarm();
+    else
+      local_.arm();
+  }
+
+  // --- ending ---
+
+  /// Sends the answers to what was carried out, and ends the connection.
+  void close() noexcept;
+
+private:
+  enum class state
+  {
+    closed,
+    connecting, ///< connect() is under way, or the next attempt waits for retry_at_
+    greeting,   ///< hello sent, waiting for the answer
+    waiting,    ///< for the peer to connect
+    confirming, ///< the peer has connected; waiting for it to confirm our hello
+    established,
+    lost,
+  };
+
+  void connect(std::int64_t now);
+  bool connect_locally(std::int64_t now);
+  void retry(std::int64_t now) noexcept;
+  void say_hello(std::int64_t now, bool watched);
+  bool adopt(pending_hello& who);
+  bool hear() noexcept;
+  void read_greeting(std::int64_t now);
+  void read_confirmation();
+  bool say(const protocol::hello_bytes& bytes, bool more_follows = false) noexcept;
+  void push() noexcept;
+  void hang_up() noexcept;
+  void establish();
+  void end_wires() noexcept;
+  void read_local(std::int64_t now, bool told);
+  void settle(tcp_wire::condition after) noexcept;
+  void lose() noexcept;
+  void abandon_malformed() noexcept;
+
+  engine& engine_;
+  protocol::parameters& with_;
+  protocol::requester& requester_;
+  local_wire local_;
+  tcp_wire tcp_;
+
+  std::atomic<bool> local_established_{false};
+  std::atomic<bool> looked_at_{false};
+  std::atomic<const char*> wire_name_{""};
+  std::shared_ptr<segment> segment_; // for the local wire, until it is established
+  descriptor segment_fd_;
+  std::atomic<bool> peer_is_here_{false}; // on this host
+  bool connects_ = false;
+  unsigned attempts_ = 0;
+
+  state state_ = state::closed;
+  descriptor fd_;
+  protocol::hello mine_;
+  std::int64_t retry_at_ = 0;
+  std::int64_t backoff_ = 0;
+  protocol::hello_bytes heard_{}; // of the peer's hello or confirmation
+  std::size_t heard_size_ = 0;
+  bool malformed_ = false;
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
