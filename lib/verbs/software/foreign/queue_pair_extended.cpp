@@ -8,7 +8,7 @@
 #include "verbs/software/foreign/exports.hpp"
 #include "verbs/software/foreign/extended_verbs.hpp"
 #include "verbs/software/foreign/work_request_builder.hpp"
-#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/queue_pair_base.hpp"
 
 #include <cerrno>
 #include <memory>

@@ -7,7 +7,7 @@
 
 #include "verbs/software/foreign/work_request_builder.hpp"
 
-#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/queue_pair_base.hpp"
 
 #include <cerrno>
 #include <cstdint>

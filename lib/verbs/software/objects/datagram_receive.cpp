@@ -17,9 +17,9 @@
 
 namespace rdma::software {
 
-// IBA 9.8.3.2, 9.9.3 classes A and D: what does not fit this queue pair is dropped in silence, and
-// its receive stays for the next datagram; only a receive that is wrong itself ends with an error,
-// and the queue pair with it.
+// IBA 9.8.3.2, 9.9.3 classes A and D: a datagram that does not fit this queue pair is dropped, and
+// the receive stays for the next one. Only an error of the receive itself ends it, and the queue
+// pair.
 void datagram_queue_pair::arrive(const wire::datagram& what)
 {
   const std::lock_guard lock(receiving);
@@ -57,7 +57,7 @@ void datagram_queue_pair::arrive(const wire::datagram& what)
     wc.status = IBV_WC_LOC_PROT_ERR;
     wc.vendor_err = protocol::detail_local_key;
     complete_receive(wc, false);
-    break_down();
+    enter_error(false);
     return;
   }
   complete_receive(wc, what.headers.solicited);
@@ -65,17 +65,7 @@ void datagram_queue_pair::arrive(const wire::datagram& what)
 
 bool datagram_queue_pair::have_receive()
 {
-  if (has_receive_)
-    return true;
-  if (shared != nullptr)
-  {
-    has_receive_ = shared->take(receive_);
-  }
-  else
-  {
-    const std::lock_guard lock(receives.mutex);
-    has_receive_ = take_oldest(receives, receive_);
-  }
+  has_receive_ = has_receive_ || take_posted(receive_);
   return has_receive_;
 }
 
@@ -109,12 +99,12 @@ void datagram_queue_pair::complete_receive(ibv_wc& wc, bool solicited)
   if (static_cast<completion_queue*>(recv_cq)->push(wc, this, false, 0, solicited)
     || current() == IBV_QPS_ERR)
     return;
-  break_down(true);
+  enter_error(true);
 }
 
 void datagram_queue_pair::flush_receives()
 {
-  // Those of a shared queue belong to others as well, but for one that has been taken.
+  // Receives of a shared queue belong to other queue pairs, too, except one that was taken.
   while (has_receive_ || (shared == nullptr && have_receive()))
   {
     ibv_wc wc{};

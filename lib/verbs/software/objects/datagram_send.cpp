@@ -14,13 +14,12 @@
 #include <array>
 #include <cerrno>
 
-// The sending half of a datagram queue pair: requests become datagrams, and are through when those
-// have left.
+// The sending half of a datagram queue pair. A request completes when its datagram has left.
 
 namespace rdma::software {
 namespace {
 
-constexpr std::int64_t rest_time = 1'000'000; // until the socket is tried again that had no room
+constexpr std::int64_t rest_time = 1'000'000; // before the next try of a socket without room
 
 address_handle& handle_of(const protocol::send_request& r) noexcept
 {
@@ -29,7 +28,7 @@ address_handle& handle_of(const protocol::send_request& r) noexcept
 
 } // namespace
 
-/// Datagrams that leave by one system call.
+/// Datagrams that leave with one system call.
 struct datagram_queue_pair::batch
 {
   static constexpr std::size_t most = 16;
@@ -38,7 +37,7 @@ struct datagram_queue_pair::batch
   std::array<mmsghdr, most> messages{};
   std::array<protocol::header_bytes, most> headers;
   pinned_buffers pinned;
-  // What is wrong with the request behind them.
+  // The error of the request behind them.
   ibv_wc_status status = IBV_WC_SUCCESS;
   protocol::detail why = protocol::detail_none;
 };
@@ -122,7 +121,7 @@ void datagram_queue_pair::fill(batch& to)
   }
 }
 
-// Whether there is room for more.
+// Returns true if there is room for more.
 bool datagram_queue_pair::send(batch& what)
 {
   int n = context_of.datagrams.at(handle_of(sends[next_]).gid_index)
@@ -140,12 +139,12 @@ bool datagram_queue_pair::send(batch& what)
   case ENOMEM:
     context_of.engine.alarm(*this, wire::now() + rest_time);
     return false;
-  case EFAULT: // registered, but not mapped: the first one's, as others would have been left for
-               // the next call
+  case EFAULT: // registered, but not mapped: the first datagram's memory, because sendmmsg(2) fails
+               // only for the first
     fail(IBV_WC_LOC_PROT_ERR, protocol::detail_local_fault);
     return false;
   default:
-    n = 1; // no way there: lost, as on any network
+    n = 1; // no route: lost, as on any network
     break;
   }
   for (int i = 0; i < n; ++i)
@@ -170,7 +169,7 @@ void datagram_queue_pair::complete(
   if (static_cast<completion_queue*>(send_cq)->push(wc, this, true, next_, false)
     || current() == IBV_QPS_ERR)
     return;
-  break_down(true);
+  enter_error(true);
 }
 
 // The sending ends, the receiving does not (IBA 10.3.1.6).

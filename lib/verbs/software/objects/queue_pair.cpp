@@ -9,28 +9,17 @@
 
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
-#include "verbs/software/objects/datagram_queue_pair.hpp"
-#include "verbs/software/objects/memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <mutex>
 #include <new>
 
-// A queue pair's queues: posting, creating and destroying. How it moves is in
-// queue_pair_progress.cpp, its states are in queue_pair_states.cpp.
+// The states of a queue pair with a connection. queue_pair_progress.cpp carries its requests out.
 
 namespace rdma::software {
-namespace {
-
-bool may_be_inline(ibv_wr_opcode opcode)
-{
-  return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_SEND_WITH_INV
-    || opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
-} // namespace
 
 queue_pair::queue_pair(device_context& owner, const ibv_qp_init_attr& with)
   : queue_pair_base(owner, with)
@@ -42,246 +31,183 @@ queue_pair::queue_pair(device_context& owner, const ibv_qp_init_attr& with)
   with_.kind = with.qp_type == IBV_QPT_UC ? protocol::service_uc : protocol::service_rc;
 }
 
-int queue_pair::check(const ibv_send_wr& wr) const noexcept
+int queue_pair::enter(ibv_qp_state from, ibv_qp_state to)
 {
-  if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_send_sge)
-    return EINVAL;
-  switch (wr.opcode)
+  if (from == IBV_QPS_INIT && to == IBV_QPS_RTR)
   {
-  case IBV_WR_SEND:
-  case IBV_WR_SEND_WITH_IMM:
-  case IBV_WR_RDMA_WRITE:
-  case IBV_WR_RDMA_WRITE_WITH_IMM:
-  case IBV_WR_LOCAL_INV:
-    break;
-  case IBV_WR_SEND_WITH_INV:
-  case IBV_WR_RDMA_READ:
-  case IBV_WR_ATOMIC_CMP_AND_SWP:
-  case IBV_WR_ATOMIC_FETCH_AND_ADD:
-    if (with_.kind != protocol::service_rc)
-      return EINVAL; // the others have no opcode for it (IBA 9.2.1)
-    break;
-  case IBV_WR_BIND_MW:
-    if (wr.bind_mw.mw == nullptr)
-      return EINVAL;
-    break;
-  default:
-    return EINVAL;
+    if (const int error = enter_ready_to_receive(); error != 0)
+      return error;
   }
-  if ((wr.send_flags & IBV_SEND_INLINE) == 0)
-    return 0;
-  std::uint64_t bytes = 0;
-  for (int i = 0; i < wr.num_sge; ++i)
-    bytes += wr.sg_list[i].length;
-  return may_be_inline(wr.opcode) && bytes <= cap.max_inline_data ? 0 : EINVAL;
+  else if (from == IBV_QPS_RTR && to == IBV_QPS_RTS)
+  {
+    enter_ready_to_send();
+  }
+  else if (from == IBV_QPS_SQE && to == IBV_QPS_RTS)
+  {
+    requester.recover();
+  }
+  requester.drain(to == IBV_QPS_SQD);
+  draining = to == IBV_QPS_SQD && (draining || from == IBV_QPS_RTS);
+  with_.access = attributes.qp_access_flags;
+  with_.min_rnr_timer = attributes.min_rnr_timer;
+  with_.max_read_atomic = attributes.max_rd_atomic;
+  with_.rnr_retry = attributes.rnr_retry;
+  with_.retry_count = attributes.retry_cnt;
+  with_.timeout = attributes.timeout;
+  return 0;
 }
 
-void queue_pair::store(protocol::send_request& to, const ibv_send_wr& wr) noexcept
+void queue_pair::changed_from(ibv_qp_state before)
 {
-  to.id = wr.wr_id;
-  to.opcode = wr.opcode;
-  to.flags = wr.send_flags;
-  to.immediate = wr.imm_data; // or invalidate_rkey: a union
-  to.length = 0;
-  to.elements = 0;
-  to.received = 0;
-  to.done = false;
-  if (wr.opcode == IBV_WR_BIND_MW)
-  {
-    const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
-    to.rkey = wr.bind_mw.rkey;
-    to.bind = {static_cast<const memory_window*>(wr.bind_mw.mw)->first_key,
-      info.mr != nullptr ? info.mr->lkey : 0, info.mw_access_flags, info.addr, info.length};
-    return;
-  }
-  if (wr.opcode == IBV_WR_ATOMIC_CMP_AND_SWP || wr.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
-  {
-    to.remote = wr.wr.atomic.remote_addr;
-    to.rkey = wr.wr.atomic.rkey;
-    to.compare_add = wr.wr.atomic.compare_add;
-    to.swap = wr.wr.atomic.swap;
-  }
-  else
-  {
-    to.remote = wr.wr.rdma.remote_addr;
-    to.rkey = wr.wr.rdma.rkey;
-  }
-  for (int i = 0; i < wr.num_sge; ++i)
-  {
-    const ibv_sge& e = wr.sg_list[i];
-    if ((wr.send_flags & IBV_SEND_INLINE) != 0)
-    {
-      if (e.length != 0)
-        std::memcpy(to.inline_bytes() + to.length, reinterpret_cast<const void*>(e.addr), e.length);
-    }
-    else
-    {
-      to.elements_begin()[to.elements++] = e;
-    }
-    to.length += e.length;
-  }
+  // A connection that has just begun has nothing to read yet, or the socket reports it.
+  const bool connecting = before != current() && (before == IBV_QPS_INIT || before == IBV_QPS_RTR);
+  move(connecting ? wire::mover::poster : wire::mover::engine, false, false);
 }
 
-int queue_pair::post(ibv_send_wr* wr, ibv_send_wr** bad, bool whole)
+int queue_pair::enter_ready_to_receive()
 {
-  const ibv_qp_state now = current();
-  int error = 0;
-  std::uint64_t bytes = 0;
-  std::uint64_t posted = 0;
-  if (now == IBV_QPS_RESET || now == IBV_QPS_INIT || now == IBV_QPS_RTR) // IBA 10.3.1
+  const ibv_gid& mine = context_of.gids[attributes.ah_attr.grh.sgid_index];
+  protocol::hello hello;
+  std::memcpy(hello.from.gid.data(), mine.raw, sizeof mine.raw);
+  hello.from.lid = context_of.engine.port();
+  hello.from.qp = qp_num;
+  std::memcpy(hello.to.gid.data(), attributes.ah_attr.grh.dgid.raw, sizeof mine.raw);
+  hello.to.lid = attributes.ah_attr.dlid;
+  hello.to.qp = attributes.dest_qp_num;
+  if (hello.from == hello.to)
+    return EINVAL; // to itself
+  hello.expected_psn = attributes.rq_psn;
+  hello.secret = secret;
+  with_.keys = &context_of.keys;
+  with_.pd = pd;
+  with_.qp = qp_num;
+  with_.peer_qp = attributes.dest_qp_num;
+  with_.rq_psn = attributes.rq_psn;
+  with_.max_peer_read_atomic = attributes.max_dest_rd_atomic;
+  with_.signal_all = signal_all;
+  if (const int error = context_of.engine.listen(mine, attributes.ah_attr.grh.sgid_index);
+      error != 0)
+    return error;
+  try
   {
-    *bad = wr;
-    return EINVAL;
+    responder.start();
   }
+  catch (const std::bad_alloc&)
   {
-    const std::lock_guard lock(sends.mutex);
-    posted = sends.posted.load(std::memory_order_relaxed);
-    const std::uint64_t before = posted;
-    // acquire: the slot's last use ended before it was retired
-    const std::uint64_t retired = sends.retired.load(std::memory_order_acquire);
-    sends.take_back(retired);
-    for (; wr != nullptr; wr = wr->next)
-    {
-      error = check(*wr);
-      if (error == 0 && posted - retired >= cap.max_send_wr)
-        error = ENOMEM; // ibv_post_send(3): full, or completions that were never polled
-      protocol::send_request* const place = error == 0 ? sends.enter(posted) : nullptr;
-      if (error == 0 && place == nullptr)
-        error = ENOMEM;
-      if (error != 0)
-      {
-        *bad = wr;
-        while (whole && posted != before)
-          sends.leave(--posted);
-        break;
-      }
-      store(*place, *wr);
-      bytes += place->length;
-      ++posted;
-    }
-    sends.posted.store(posted, std::memory_order_release);
-  }
-  if (error == 0 && gathers(posted, bytes))
-    owe();
-  else
-    serve(wire::mover::poster);
-  return error;
-}
-
-// Whoever has so many small messages under way awaits their answers, and so polls: what is posted
-// between two polls leaves with one system call. The engine comes if nobody polls after all; where
-// it would have to be woken for that, nothing waits.
-bool queue_pair::gathers(std::uint64_t posted, std::uint64_t bytes) const noexcept
-{
-  constexpr std::int64_t under_way_min = 8;
-  constexpr std::uint64_t messages_max = 16;
-  constexpr std::uint64_t bytes_max = 1024;
-  // Neither needs to be exact.
-  const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
-  const std::uint64_t through = through_below.load(std::memory_order_relaxed);
-  return bytes <= bytes_max && static_cast<std::int64_t>(begun - through) >= under_way_min
-    && posted - begun <= messages_max && !link.is_local() && context_of.engine.is_awake();
-}
-
-int queue_pair::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
-{
-  if (shared != nullptr || current() == IBV_QPS_RESET)
-  {
-    *bad = wr;
-    return EINVAL;
-  }
-  if (cap.max_recv_wr == 0)
-  {
-    *bad = wr;
     return ENOMEM;
   }
-  const int error = fill(receives, cap.max_recv_sge, wr, bad);
-  // seq_cst, here and in move(): either the message's holder sees the receive or we see that it
-  // holds.
-  if (held.load(std::memory_order_seq_cst) || current() == IBV_QPS_ERR)
-    serve(wire::mover::poller); // delivers the message, or flushes the receive
-  return error;
+  responder.announce(true);
+  link.open(hello,
+    end_of_wire == wire_end::connects
+      || (end_of_wire == wire_end::by_name && hello.from < hello.to),
+    wire::now());
+  return 0;
 }
 
-bool queue_pair::take_receive(protocol::receive_work& to)
+void queue_pair::enter_ready_to_send()
 {
+  with_.sq_psn = attributes.sq_psn;
+  with_.rnr_retry = attributes.rnr_retry;
+  responder.announce(false);
+  link.tell_first_psn(attributes.sq_psn);
+  requester.start();
+}
+
+// A request of its own that cannot be carried out ends the sending of an unreliable queue pair, not
+// its receiving (IBA 10.3.1.6). ibv_modify_qp() to RTS resumes it.
+void queue_pair::enter_send_error()
+{
+  set_state(IBV_QPS_SQE);
+  requester.flush();
+}
+
+void queue_pair::enter_error(bool fatal)
+{
+  if (current() == IBV_QPS_ERR)
+    return;
+  set_state(IBV_QPS_ERR);
+  // After the change: a program that receives an event finds the queue pair in this state
+  // (ibv_get_async_event(3)).
+  if (const auto refused = responder.take_event())
+    raise(*refused);
+  if (fatal)
+    raise(IBV_EVENT_QP_FATAL);
+  requester.halt();
+  // The last answers first, so that the peer receives the reason.
+  link.transmit(true);
+  link.close();
+  flush();
   if (shared != nullptr)
-    return shared->take(to);
-  const std::lock_guard lock(receives.mutex);
-  return take_oldest(receives, to);
+    raise(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
-void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
+void queue_pair::stop() noexcept
 {
-  if (!static_cast<completion_queue*>(send_cq)->push(wc, this, true, next, false))
-    broken = true;
+  link.close();
+  requester.reset();
+  responder.reset();
+  publish_progress();
+  broken = owing = draining = false;
+  resume_at = waiting_since = lost_until = give_up_at = 0;
 }
 
-void queue_pair::receive_completed(const ibv_wc& wc, bool solicited)
+bool queue_pair::is_draining() const noexcept
 {
-  if (!static_cast<completion_queue*>(recv_cq)->push(wc, this, false, 0, solicited))
-    broken = true;
+  return current() == IBV_QPS_SQD && !requester.drained();
 }
 
-void queue_pair::raise(ibv_event_type type)
-{
-  ibv_async_event event{};
-  event.element.qp = this;
-  event.event_type = type;
-  context_of.events.raise(event);
-}
-
-void queue_pair::end()
+void queue_pair::withdraw()
 {
   context_of.engine.remove(*this);
-  {
-    const std::lock_guard lock(progress);
-    link.close();
-  }
-  static_cast<completion_queue*>(send_cq)->clean(*this);
-  static_cast<completion_queue*>(recv_cq)->clean(*this);
-  context_of.events.forget(static_cast<ibv_qp*>(this), events);
+  const std::lock_guard lock(progress);
+  link.close();
 }
 
-int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)
+namespace {
+
+// Null for a datagram queue pair, which has no peer, and for one that is past INIT.
+queue_pair* unconnected(ibv_qp* qp) noexcept
 {
-  if (qp->qp_type == IBV_QPT_UD) [[unlikely]]
-    return static_cast<datagram_queue_pair*>(qp)->post(wr, bad, false);
-  return static_cast<queue_pair*>(qp)->post(wr, bad);
+  if (qp->qp_type == IBV_QPT_UD)
+    return nullptr;
+  auto* const found = static_cast<queue_pair*>(qp);
+  return found->current() == IBV_QPS_RESET || found->current() == IBV_QPS_INIT ? found : nullptr;
 }
 
-int post_whole(ibv_qp* qp, ibv_send_wr* wr)
-{
-  ibv_send_wr* bad = nullptr;
-  if (qp->qp_type == IBV_QPT_UD) [[unlikely]]
-    return static_cast<datagram_queue_pair*>(qp)->post(wr, &bad, true);
-  return static_cast<queue_pair*>(qp)->post(wr, &bad, true);
-}
+} // namespace
 
-int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad)
+int set_connection_secret(ibv_qp* qp, const connection_secret& secret)
 {
-  if (qp->qp_type == IBV_QPT_UD) [[unlikely]]
-    return static_cast<datagram_queue_pair*>(qp)->post_receives(wr, bad);
-  return static_cast<queue_pair*>(qp)->post_receives(wr, bad);
-}
-
-// Type 1 windows have a verb of their own, which chooses the key (ibv_bind_mw(3)).
-int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* with)
-{
-  if (mw->type != IBV_MW_TYPE_1)
+  queue_pair* const owner = unconnected(qp);
+  if (owner == nullptr)
     return EINVAL;
-  ibv_send_wr wr{};
-  wr.wr_id = with->wr_id;
-  wr.opcode = IBV_WR_BIND_MW;
-  wr.send_flags = with->send_flags;
-  wr.bind_mw.mw = mw;
-  wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
-  wr.bind_mw.bind_info = with->bind_info;
-  ibv_send_wr* bad = nullptr;
-  const int error = post_send(qp, &wr, &bad);
-  if (error == 0)
-    mw->rkey = wr.bind_mw.rkey;
-  return error;
+  owner->secret = secret;
+  return 0;
+}
+
+int set_wire_end(ibv_qp* qp, wire_end which)
+{
+  queue_pair* const owner = unconnected(qp);
+  if (owner == nullptr)
+    return EINVAL;
+  owner->end_of_wire = which;
+  return 0;
+}
+
+const char* wire_name(const ibv_qp* qp)
+{
+  return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->wire_name() : "";
+}
+
+const char* why_not_local(const ibv_qp* qp)
+{
+  return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->why_not_local()
+                                   : "datagrams go by UDP";
+}
+
+bool receiver_not_ready(const ibv_qp* qp)
+{
+  return qp->qp_type != IBV_QPT_UD && static_cast<const queue_pair*>(qp)->receiver_not_ready();
 }
 
 } // namespace rdma::software

@@ -10,31 +10,51 @@
 
 #include "verbs/software/objects/events.hpp"
 #include "verbs/software/objects/extension.hpp"
+#include "verbs/software/objects/progress_lock.hpp"
 #include "verbs/software/objects/shared_receive_queue.hpp"
-
+#include "verbs/software/protocol/endpoint.hpp"
 #include "verbs/software/protocol/work_queue.hpp"
+#include "verbs/software/wire/engine.hpp"
 
 #include <infiniband/verbs.h>
 
-#include <algorithm>
-#include <cstddef>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
 
 namespace rdma::software {
 
 struct device_context;
 
-/// What queue pairs of all services have: their queues, and what they were created with.
-struct queue_pair_base : extensible_queue_pair
+/// A queue pair of any service: its queues, its state, and the verbs on them.
+/**
+ * Derived classes carry the requests out.
+ *
+ * Locks, in this order: `modifying` for ibv_modify_qp and ibv_query_qp; `progress` for the thread
+ * that carries requests out. A thread that only posts or polls tries `progress`, and if another has
+ * it sets `called`, which the other reads after unlocking. Threads that post lock `sends.mutex` and
+ * `receives.mutex`.
+ */
+struct queue_pair_base
+  : extensible_queue_pair
+  , wire::progress_target
 {
-  queue_pair_base(device_context& owner, const ibv_qp_init_attr& with)
-    : context_of(owner)
-    , cap(with.cap)
-    , signal_all(with.sq_sig_all != 0)
-    , sends(std::max(with.cap.max_send_wr, 1u), request_extra(with.cap))
-    , receives(std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge))
-    , shared(static_cast<shared_receive_queue*>(with.srq))
-  {
-  }
+  queue_pair_base(device_context& owner, const ibv_qp_init_attr& with);
+  virtual ~queue_pair_base() = default;
+
+  /// `whole`: all of the list or nothing.
+  int post(ibv_send_wr* wr, ibv_send_wr** bad, bool whole = false);
+  int post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad);
+
+  int modify(const ibv_qp_attr& to, int mask);
+  void query(ibv_qp_attr& to, ibv_qp_init_attr& init);
+  ibv_qp_state current() const noexcept { return state_now.load(std::memory_order_acquire); }
+
+  /// Goes to RESET, when the device is closed.
+  void leave() override;
+
+  /// Removes it from the device and from its completion queues. Nothing serves it any more.
+  void end();
 
   device_context& context_of;
   const ibv_qp_cap cap;
@@ -44,12 +64,70 @@ struct queue_pair_base : extensible_queue_pair
   shared_receive_queue* const shared;
   event_count events;
 
-private:
-  static std::size_t request_extra(const ibv_qp_cap& cap)
+protected:
+  // --- the service's part ---
+
+  /// UD: checks the destination; 0 or an errno.
+  virtual int check_destination(const ibv_send_wr&) const noexcept { return 0; }
+  /// UD: copies the destination.
+  virtual void store_destination(protocol::send_request&, const ibv_send_wr&) const noexcept {}
+  /// Requests were posted, up to the one before `end`, the last ones of `bytes` together.
+  virtual void requests_posted(std::uint64_t /*end*/, std::uint64_t /*bytes*/)
   {
-    return std::max<std::size_t>(cap.max_inline_data, cap.max_send_sge * sizeof(ibv_sge));
+    serve(wire::mover::poster);
   }
+
+  /// Before INIT to RTR, without `progress`; 0 or an errno.
+  virtual int prepare_to_receive() { return 0; }
+  /// While the returned lock is held, no arriving message changes the state.
+  virtual std::unique_lock<std::mutex> hold_arrivals() { return {}; }
+  /// The attributes have been taken over; 0 or an errno. With `progress` held, as all below.
+  virtual int enter(ibv_qp_state from, ibv_qp_state to) = 0;
+  /// ibv_modify_qp() has succeeded.
+  virtual void changed_from(ibv_qp_state before) = 0;
+  /// RESET: forgets all requests.
+  virtual void stop() noexcept = 0;
+  virtual void enter_error(bool fatal) = 0;
+  virtual bool is_draining() const noexcept { return false; }
+
+  /// Removes it from the engine, so that no thread serves it when this returns.
+  virtual void withdraw() = 0;
+
+  // --- for the service ---
+
+  void set_state(ibv_qp_state to) noexcept { state_now.store(to, std::memory_order_release); }
+  void raise(ibv_event_type type) noexcept;
+  /// Takes the oldest receive from the queue, its own or the shared one; false when it is empty.
+  bool take_posted(protocol::receive_work& to) noexcept;
+  /// Unlocks `progress`, and serves the calls that other threads left meanwhile.
+  void let_go();
+
+  std::mutex modifying;
+  progress_lock progress;
+  std::atomic<bool> called{false};
+  std::atomic<bool> held{
+    false}; ///< a message waits for a receive; set before the last look for one
+  std::atomic<ibv_qp_state> state_now{IBV_QPS_RESET};
+  ibv_qp_attr attributes{}; ///< written with `modifying` and `progress` held
+
+private:
+  int check(const ibv_send_wr& wr) const noexcept;
+  void store(protocol::send_request& to, const ibv_send_wr& wr) const noexcept;
+  int change(const ibv_qp_attr& to, int mask);
+  void enter_reset();
+  void forget_completions() noexcept;
+
+  const std::uint32_t operations; // of the service: bits by ibv_wr_opcode
 };
+
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with);
+int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask);
+int query_qp(ibv_qp* qp, ibv_qp_attr* to, int mask, ibv_qp_init_attr* init);
+int destroy_qp(ibv_qp* qp);
+int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad);
+int post_whole(ibv_qp* qp, ibv_send_wr* wr); ///< as post_send, but all of the list or nothing
+int post_recv(ibv_qp* qp, ibv_recv_wr* wr, ibv_recv_wr** bad);
+int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* with);
 
 } // namespace rdma::software
 

@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/queue_pair.hpp"
 
@@ -12,24 +13,25 @@
 
 #include <sys/epoll.h>
 
-// How a queue pair moves: whoever comes by carries frames in and out and looks at what time it is.
+// The progress of a queue pair with a connection: the thread that has `progress` receives,
+// transmits and checks the time limits.
 
 namespace rdma::software {
 namespace {
 
-// IBA 9.7.6.1.3: from one to four times the time that the attribute says, for each try.
+// IBA 9.7.6.1.3: between one and four times the attribute's time, for each try.
 std::int64_t silence_max(const ibv_qp_attr& attributes, std::chrono::milliseconds at_least)
 {
   if (attributes.timeout == 0)
-    return 0;                                                         // waits for ever
+    return 0;                                                         // no limit
   const std::int64_t once = std::int64_t{4096} << attributes.timeout; // 4.096 us * 2^timeout
   return std::max<std::int64_t>(
     4 * once * (attributes.retry_cnt + 1), std::chrono::nanoseconds(at_least).count());
 }
 
-// How long requests to a peer that is gone stay unanswered: as a NIC leaves them at least, which
-// tries on in vain. What other queue pairs have from that peer, sent before it went, is read in the
-// meantime, and is not overtaken by the failure.
+// The time from the loss of a connection to the failure of its requests: at least as on a NIC,
+// which retries first. Meanwhile messages that the peer sent to other queue pairs before it ended
+// are read, so that the failure does not overtake them.
 std::int64_t patience_with_the_lost(const ibv_qp_attr& attributes)
 {
   constexpr std::int64_t most = 100'000'000;
@@ -56,7 +58,7 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
   {
     if (!locked)
     {
-      // What the note says besides "come": published by it.
+      // The reason, published by `called`.
       if (writable)
         room.store(true, std::memory_order_relaxed);
       if (readable)
@@ -65,16 +67,16 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
         pressed.store(true, std::memory_order_relaxed);
       if (by != wire::mover::poster)
         wanted.store(true, std::memory_order_relaxed);
-      // The note is left before the lock is tried again: either the holder sees it, or it has let
-      // go and we get the lock.
+      // Set before the lock is tried again: either the holder sees it, or it has unlocked and this
+      // thread gets the lock.
       called.store(true, std::memory_order_seq_cst);
       if (!progress.try_lock())
         return;
     }
-    // What others came for is done even if we came for less: they come only once.
+    // This call also does what other threads called for, because they call only once.
     if (called.load(std::memory_order_relaxed))
     {
-      called.exchange(false, std::memory_order_seq_cst); // reads it: what it published is seen
+      called.exchange(false, std::memory_order_seq_cst); // an exchange reads, so it acquires
       writable = take(room) || writable;
       readable = take(told) || readable;
       const bool receives_too = take(wanted);
@@ -92,9 +94,8 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
   }
 }
 
-// Who polls all the time comes back for the note. Without that moment the engine, once it is here,
-// would do the work of both for as long as the polling lasts, and the poller would leave one note
-// after another.
+// A thread that polls all the time comes back soon. Without this wait the engine, once it has the
+// lock, would do the poller's work for as long as the polling lasts.
 bool queue_pair::taken_over() const noexcept
 {
   for (unsigned i = 0; i < 2 * progress_lock::looks_max; ++i)
@@ -108,7 +109,7 @@ bool queue_pair::taken_over() const noexcept
 
 void queue_pair::come_due(std::int64_t now)
 {
-  // Before the look: who comes to owe something from here on says so anew.
+  // Cleared before the check, so that a later debt is reported again.
   indebted.exchange(false, std::memory_order_seq_cst);
   const std::int64_t alarm = alarm_at.load(std::memory_order_relaxed);
   if (owes.load(std::memory_order_seq_cst) || (alarm != 0 && now >= alarm)
@@ -116,25 +117,52 @@ void queue_pair::come_due(std::int64_t now)
     serve(wire::mover::engine);
 }
 
-// Once is enough until the engine has been here.
+// Small messages behind many that are under way wait for the next poll, so that several leave with
+// one system call: a program with so many under way polls for their completions. The engine sends
+// them if nobody polls. If it would have to be woken for that, nothing waits.
+bool queue_pair::gathers(std::uint64_t posted, std::uint64_t bytes) const noexcept
+{
+  constexpr std::int64_t under_way_min = 8;
+  constexpr std::uint64_t messages_max = 16;
+  constexpr std::uint64_t bytes_max = 1024;
+  // Neither needs to be exact.
+  const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
+  const std::uint64_t through = through_below.load(std::memory_order_relaxed);
+  return bytes <= bytes_max && static_cast<std::int64_t>(begun - through) >= under_way_min
+    && posted - begun <= messages_max && !link.is_local() && context_of.engine.is_awake();
+}
+
+void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
+{
+  if (gathers(end, bytes))
+    owe();
+  else
+    serve(wire::mover::poster);
+}
+
+void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
+{
+  if (!static_cast<completion_queue*>(send_cq)->push(wc, this, true, next, false))
+    broken = true;
+}
+
+void queue_pair::receive_completed(const ibv_wc& wc, bool solicited)
+{
+  if (!static_cast<completion_queue*>(recv_cq)->push(wc, this, false, 0, solicited))
+    broken = true;
+}
+
+// Calls the engine once until it has been here.
 void queue_pair::owe() noexcept
 {
   if (!indebted.exchange(true, std::memory_order_seq_cst))
     context_of.engine.owe(*this);
 }
 
-void queue_pair::tell_how_far() noexcept
+void queue_pair::publish_progress() noexcept
 {
   begun_below.store(requester.begun_below(), std::memory_order_relaxed);
   through_below.store(requester.through_below(), std::memory_order_relaxed);
-}
-
-// For those who held `progress` for another reason: does what others left a note about meanwhile.
-void queue_pair::let_go()
-{
-  progress.unlock();
-  if (called.load(std::memory_order_seq_cst))
-    serve(wire::mover::engine);
 }
 
 void queue_pair::move(wire::mover by, bool writable, bool readable)
@@ -143,12 +171,9 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
   if (now_state == IBV_QPS_RESET || now_state == IBV_QPS_INIT)
     return;
   if (now_state == IBV_QPS_ERR)
-  {
-    flush();
-    return;
-  }
-  // Messages on the local wire do without the clock, and without working out what is due: while
-  // that is nothing but the alarm, for which the engine comes.
+    return flush();
+  // Messages on the local wire are carried without reading the clock and without checking what is
+  // due, as long as nothing but the alarm can be due, for which the engine comes.
   bool calm = by != wire::mover::engine && with_.kind == protocol::service_rc && link.is_local()
     && !link.held() && resume_at == 0;
   std::int64_t now = 0;
@@ -157,47 +182,17 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
     now = wire::now();
     link.timer(now);
   }
-  const std::uint32_t receives_before = responder.receives();
   if (resume_at != 0 && now >= resume_at)
   {
     resume_at = 0;
     requester.resume();
   }
+  const std::uint32_t receives_before = responder.receives();
   if (by != wire::mover::poster)
-  {
-    if (writable)
-      link.writable();
-    link.receive(now, readable);
-    // Another message than before is announced anew: the shared receive queue forgets a holder it
-    // has told.
-    while (link.held()
-      && (!held.exchange(true, std::memory_order_seq_cst) || announced != link.hold_number()))
-    {
-      announced = link.hold_number();
-      if (shared != nullptr)
-        shared->holder.store(qp_num, std::memory_order_seq_cst);
-      link.receive(now, false);
-    }
-    if (!link.held())
-      held.store(false, std::memory_order_relaxed);
-  }
-  // A poller that finds a message may answer it at once, and the acknowledgement rides along; so it
-  // waits for one more call, but not when it has been waiting already. On the local wire it is
-  // cheap by itself: it waits for the answer to one message of a program that polls, and not for
-  // what becomes of many.
-  const std::uint32_t received = responder.receives() - receives_before;
-  const bool may_ride = by == wire::mover::poller && !owing
-    && (link.is_local() ? received == 1 && link.is_looked_at() : received != 0);
+    receive(now, writable, readable);
   const bool owed = owing;
-  link.transmit(by == wire::mover::engine || (by == wire::mover::poller && !may_ride));
-  if (link.deaf())
-    link.receive(now, true);
-  owing = responder.acknowledgement_wanted();
-  const bool expects_without_alarm =
-    alarm_at.load(std::memory_order_relaxed) == 0 && requester.expecting();
-  if (calm
-    && (!link.is_local() || link.held() || link.malformed() || broken || draining
-      || requester.failed() || requester.waiting() || responder.failed() || expects_without_alarm))
+  transmit(by, responder.receives() - receives_before, now);
+  if (calm && needs_the_clock())
   {
     calm = false;
     now = wire::now();
@@ -209,13 +204,54 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
       return;
     keep_time(now);
   }
-  tell_how_far();
+  publish_progress();
   const bool unfinished = requester.unfinished() || link.unfinished();
   if (const bool now_owes = owing || unfinished; owes.load(std::memory_order_relaxed) != now_owes)
     owes.store(now_owes, std::memory_order_seq_cst);
   const bool owes_more = owing && !owed && !link.is_looked_at();
   if (owes_more || unfinished)
     owe();
+}
+
+void queue_pair::receive(std::int64_t now, bool writable, bool readable)
+{
+  if (writable)
+    link.writable();
+  link.receive(now, readable);
+  // Each message that is held is announced, because the shared receive queue forgets a holder that
+  // it has served.
+  while (link.held()
+    && (!held.exchange(true, std::memory_order_seq_cst) || announced != link.hold_number()))
+  {
+    announced = link.hold_number();
+    if (shared != nullptr)
+      shared->holder.store(qp_num, std::memory_order_seq_cst);
+    link.receive(now, false);
+  }
+  if (!link.held())
+    held.store(false, std::memory_order_relaxed);
+}
+
+// A poller that finds a message may answer it at once, and the answer includes the acknowledgement.
+// So the acknowledgement waits for one more call, but only one. On the local wire an
+// acknowledgement is cheap: there it waits only after a single message, and only for a program that
+// polls.
+void queue_pair::transmit(wire::mover by, std::uint32_t received, std::int64_t now)
+{
+  const bool waits = by == wire::mover::poller && !owing
+    && (link.is_local() ? received == 1 && link.is_looked_at() : received != 0);
+  link.transmit(by == wire::mover::engine || (by == wire::mover::poller && !waits));
+  if (link.deaf())
+    link.receive(now, true);
+  owing = responder.acknowledgement_wanted();
+}
+
+// Returns true after a call without the clock that left something to time or to end.
+bool queue_pair::needs_the_clock() const noexcept
+{
+  return !link.is_local() || link.held() || link.malformed() || broken || draining
+    || requester.failed() || requester.waiting() || responder.failed()
+    || (alarm_at.load(std::memory_order_relaxed) == 0 && requester.expecting());
 }
 
 void queue_pair::look_for_the_end(std::int64_t now)
@@ -228,15 +264,20 @@ void queue_pair::look_for_the_end(std::int64_t now)
     && !requester.failed())
     requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_connection_lost);
   const bool fatal = link.malformed() || broken;
-  // A refusal that the connection cannot carry any more ends this side all the same.
+  // A refusal that the connection can no longer carry ends this side all the same.
   if (requester.failed() || responder.failed() || (link.lost() && responder.refusing()) || fatal)
     enter_error(fatal);
-  else if (draining && requester.drained())
-  {
-    draining = false;
-    if (attributes.en_sqd_async_notify != 0)
-      raise(IBV_EVENT_SQ_DRAINED);
-  }
+  else
+    report_drained();
+}
+
+void queue_pair::report_drained()
+{
+  if (!draining || !requester.drained())
+    return;
+  draining = false;
+  if (attributes.en_sqd_async_notify != 0)
+    raise(IBV_EVENT_SQ_DRAINED);
 }
 
 void queue_pair::keep_time(std::int64_t now)
@@ -244,7 +285,7 @@ void queue_pair::keep_time(std::int64_t now)
   if (const std::int64_t wait = requester.take_wait(); wait != 0)
     resume_at = wire::now() + wait;
   const bool expecting = current() != IBV_QPS_RTR && requester.expecting();
-  // Bytes that move are a sign of life: a large message may take longer than the timer.
+  // Moving bytes show that the peer is alive: a large message may take longer than the timer.
   const bool sign = heard != requester.responses() || moved != link.moved() || resume_at != 0;
   heard = requester.responses();
   moved = link.moved();
@@ -260,20 +301,20 @@ void queue_pair::keep_time(std::int64_t now)
     if (silent_until != 0 && now >= silent_until)
     {
       requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_no_answer);
-      enter_error();
+      enter_error(false);
       return;
     }
   }
   std::int64_t alarm = alarm_at.load(std::memory_order_relaxed);
   if (alarm != 0 && now >= alarm)
-    alarm_at.store(alarm = 0, std::memory_order_relaxed); // it has rung, or is about to
+    alarm_at.store(alarm = 0, std::memory_order_relaxed); // it has expired
   std::int64_t next = 0;
   const std::int64_t gone_at = expecting ? lost_until : 0;
   for (const std::int64_t at :
     {silent_until, resume_at, gone_at, link.retry_at(), give_up_at > now ? give_up_at : 0})
     if (at != 0 && (next == 0 || at < next))
       next = at;
-  // Later than an alarm that is set anyway is soon enough: it is looked at again then.
+  // An earlier alarm suffices: it checks the times again.
   if (next != 0 && (alarm == 0 || next < alarm))
   {
     alarm_at.store(next, std::memory_order_relaxed);
@@ -287,19 +328,19 @@ void queue_pair::meet()
   if (current() != IBV_QPS_RESET && current() != IBV_QPS_INIT)
   {
     link.meet();
-    move(wire::mover::poster, false, false); // the answer to our hello takes its time
+    move(wire::mover::poster, false, false); // the answer to our hello comes later
   }
   let_go();
 }
 
-// IBA 10.3.1.7: what is outstanding is completed, in order, with a flush error.
+// IBA 10.3.1.7: outstanding requests complete, in order, with a flush error.
 void queue_pair::flush()
 {
   requester.flush();
   responder.flush();
-  tell_how_far();
+  publish_progress();
   if (shared != nullptr)
-    return; // they belong to others as well
+    return; // its receives belong to other queue pairs, too
   ibv_wc wc{};
   wc.status = IBV_WC_WR_FLUSH_ERR;
   wc.opcode = IBV_WC_RECV;
@@ -311,25 +352,6 @@ void queue_pair::flush()
     wc.wr_id = flushing.id;
     receive_completed(wc, false);
   }
-}
-
-void queue_pair::enter_error(bool fatal)
-{
-  if (current() == IBV_QPS_ERR)
-    return;
-  set_state(IBV_QPS_ERR);
-  // From now on: who hears of it finds the queue pair in this state (ibv_get_async_event(3)).
-  if (const auto refused = responder.take_event())
-    raise(*refused);
-  if (fatal)
-    raise(IBV_EVENT_QP_FATAL);
-  requester.halt();
-  // The last answers first: the peer is to know why.
-  link.transmit(true);
-  link.close();
-  flush();
-  if (shared != nullptr)
-    raise(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
 } // namespace rdma::software

@@ -7,47 +7,39 @@
 
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
-#include "verbs/software/objects/queue_pair.hpp"
+#include "verbs/software/objects/queue_pair_base.hpp"
 #include "verbs/software/objects/transitions.hpp"
 
 #include <cerrno>
-#include <cstring>
+#include <mutex>
 
-// The states of a queue pair: IBA 10.3.1 and 11.2.5.2, ibv_modify_qp(3).
+// The states of a queue pair of any service: IBA 10.3.1 and 11.2.5.2, ibv_modify_qp(3).
 
 namespace rdma::software {
 
-void queue_pair::set_state(ibv_qp_state to) noexcept
-{
-  state_now.store(to, std::memory_order_release);
-}
-
-int queue_pair::modify(const ibv_qp_attr& to, int mask)
+int queue_pair_base::modify(const ibv_qp_attr& to, int mask)
 {
   const std::lock_guard one(modifying);
+  if ((mask & IBV_QP_STATE) != 0 && to.qp_state == IBV_QPS_RTR && current() == IBV_QPS_INIT)
+    if (const int error = prepare_to_receive(); error != 0)
+      return error;
   progress.lock();
   const ibv_qp_state before = current();
-  const int error = change(to, mask);
+  int error = 0;
+  {
+    const auto no_arrivals = hold_arrivals();
+    error = change(to, mask);
+  }
   if (error == 0)
   {
     ibv_qp::state = current();
-    // What has just begun to connect has nothing to read, or the socket says so.
-    const bool connecting =
-      before != current() && (before == IBV_QPS_INIT || before == IBV_QPS_RTR);
-    move(connecting ? wire::mover::poster : wire::mover::engine, false, false);
+    changed_from(before);
   }
   let_go();
   return error;
 }
 
-void queue_pair::leave()
-{
-  ibv_qp_attr to{};
-  to.qp_state = IBV_QPS_RESET;
-  modify(to, IBV_QP_STATE); // which is always possible
-}
-
-int queue_pair::change(const ibv_qp_attr& to, int mask)
+int queue_pair_base::change(const ibv_qp_attr& to, int mask)
 {
   const ibv_qp_state from = current();
   const ibv_qp_state next = (mask & IBV_QP_STATE) != 0 ? to.qp_state : from;
@@ -62,51 +54,28 @@ int queue_pair::change(const ibv_qp_attr& to, int mask)
   {
     if (from == IBV_QPS_RESET || (mask & ~(IBV_QP_STATE | IBV_QP_CUR_STATE)) != 0)
       return EINVAL;
-    enter_error();
+    enter_error(false);
     return 0;
   }
   if (!may_change(qp_type, from, next, mask) || !are_values(to, mask, context_of))
     return EINVAL;
   const ibv_qp_attr before = attributes;
   take_over(attributes, to, mask);
-  if (next == IBV_QPS_RTR && from == IBV_QPS_INIT)
+  if (const int error = enter(from, next); error != 0)
   {
-    if (const int error = enter_ready_to_receive(); error != 0)
-    {
-      attributes = before;
-      return error;
-    }
+    attributes = before;
+    return error;
   }
-  else if (from == IBV_QPS_RTR && next == IBV_QPS_RTS)
-  {
-    enter_ready_to_send();
-  }
-  else if (from == IBV_QPS_SQE && next == IBV_QPS_RTS)
-  {
-    requester.recover();
-  }
-  requester.drain(next == IBV_QPS_SQD);
-  draining = next == IBV_QPS_SQD && (draining || from == IBV_QPS_RTS);
-  with_.access = attributes.qp_access_flags;
-  with_.min_rnr_timer = attributes.min_rnr_timer;
-  with_.max_read_atomic = attributes.max_rd_atomic;
-  with_.rnr_retry = attributes.rnr_retry;
-  with_.retry_count = attributes.retry_cnt;
-  with_.timeout = attributes.timeout;
   set_state(next);
   return 0;
 }
 
-void queue_pair::enter_reset()
+void queue_pair_base::enter_reset()
 {
   set_state(IBV_QPS_RESET);
-  link.close();
-  requester.reset();
-  responder.reset();
-  tell_how_far();
+  stop();
   // First the completions, then the slots: a completion that is polled frees a slot.
-  static_cast<completion_queue*>(send_cq)->clean(*this);
-  static_cast<completion_queue*>(recv_cq)->clean(*this);
+  forget_completions();
   {
     const std::lock_guard lock(sends.mutex);
     sends.reset();
@@ -115,72 +84,24 @@ void queue_pair::enter_reset()
     const std::lock_guard lock(receives.mutex);
     receives.reset();
   }
-  broken = owing = draining = false;
-  resume_at = waiting_since = lost_until = give_up_at = 0;
   attributes = {};
 }
 
-int queue_pair::enter_ready_to_receive()
+void queue_pair_base::leave()
 {
-  const ibv_gid& mine = context_of.gids[attributes.ah_attr.grh.sgid_index];
-  protocol::hello hello;
-  std::memcpy(hello.from.gid.data(), mine.raw, sizeof mine.raw);
-  hello.from.lid = context_of.engine.port();
-  hello.from.qp = qp_num;
-  std::memcpy(hello.to.gid.data(), attributes.ah_attr.grh.dgid.raw, sizeof mine.raw);
-  hello.to.lid = attributes.ah_attr.dlid;
-  hello.to.qp = attributes.dest_qp_num;
-  if (hello.from == hello.to)
-    return EINVAL; // to itself
-  hello.expected_psn = attributes.rq_psn;
-  hello.secret = secret;
-  with_.keys = &context_of.keys;
-  with_.pd = pd;
-  with_.qp = qp_num;
-  with_.peer_qp = attributes.dest_qp_num;
-  with_.rq_psn = attributes.rq_psn;
-  with_.max_peer_read_atomic = attributes.max_dest_rd_atomic;
-  with_.signal_all = signal_all;
-  if (const int error = context_of.engine.listen(mine, attributes.ah_attr.grh.sgid_index);
-      error != 0)
-    return error;
-  try
-  {
-    responder.start();
-  }
-  catch (const std::bad_alloc&)
-  {
-    return ENOMEM;
-  }
-  responder.announce(true);
-  link.open(hello,
-    end_of_wire == wire_end::connects
-      || (end_of_wire == wire_end::by_name && hello.from < hello.to),
-    wire::now());
-  return 0;
+  ibv_qp_attr to{};
+  to.qp_state = IBV_QPS_RESET;
+  modify(to, IBV_QP_STATE); // which is always possible
 }
 
-void queue_pair::enter_ready_to_send()
-{
-  with_.sq_psn = attributes.sq_psn;
-  with_.max_read_atomic = attributes.max_rd_atomic;
-  with_.rnr_retry = attributes.rnr_retry;
-  with_.retry_count = attributes.retry_cnt;
-  with_.timeout = attributes.timeout;
-  responder.announce(false);
-  link.tell_first_psn(attributes.sq_psn);
-  requester.start();
-}
-
-void queue_pair::query(ibv_qp_attr& to, ibv_qp_init_attr& init)
+void queue_pair_base::query(ibv_qp_attr& to, ibv_qp_init_attr& init)
 {
   const std::lock_guard one(modifying);
   progress.lock();
   to = attributes;
-  to.qp_state = to.cur_qp_state = current();
+  to.qp_state = to.cur_qp_state = ibv_qp::state = current();
   to.cap = cap;
-  to.sq_draining = current() == IBV_QPS_SQD && !requester.drained() ? 1 : 0;
-  ibv_qp::state = current();
+  to.sq_draining = is_draining() ? 1 : 0;
   let_go();
   init = {};
   init.qp_context = qp_context;
@@ -192,42 +113,32 @@ void queue_pair::query(ibv_qp_attr& to, ibv_qp_init_attr& init)
   init.sq_sig_all = signal_all ? 1 : 0;
 }
 
-int set_connection_secret(ibv_qp* qp, const connection_secret& secret)
+void queue_pair_base::end()
 {
-  if (qp->qp_type == IBV_QPT_UD)
-    return EINVAL; // it has no peer
-  auto* owner = static_cast<queue_pair*>(qp);
-  if (owner->current() != IBV_QPS_RESET && owner->current() != IBV_QPS_INIT)
-    return EINVAL;
-  owner->secret = secret;
-  return 0;
+  withdraw();
+  forget_completions();
+  context_of.events.forget(static_cast<ibv_qp*>(this), events);
 }
 
-int set_wire_end(ibv_qp* qp, wire_end which)
+void queue_pair_base::forget_completions() noexcept
 {
-  if (qp->qp_type == IBV_QPT_UD)
-    return EINVAL; // it has no peer
-  auto* owner = static_cast<queue_pair*>(qp);
-  if (owner->current() != IBV_QPS_RESET && owner->current() != IBV_QPS_INIT)
-    return EINVAL;
-  owner->end_of_wire = which;
-  return 0;
+  static_cast<completion_queue*>(send_cq)->clean(*this);
+  static_cast<completion_queue*>(recv_cq)->clean(*this);
 }
 
-const char* wire_name(const ibv_qp* qp)
+void queue_pair_base::let_go()
 {
-  return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->wire_name() : "";
+  progress.unlock();
+  if (called.load(std::memory_order_seq_cst))
+    serve(wire::mover::engine);
 }
 
-const char* why_not_local(const ibv_qp* qp)
+void queue_pair_base::raise(ibv_event_type type) noexcept
 {
-  return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->why_not_local()
-                                   : "datagrams go by UDP";
-}
-
-bool receiver_not_ready(const ibv_qp* qp)
-{
-  return qp->qp_type != IBV_QPT_UD && static_cast<const queue_pair*>(qp)->receiver_not_ready();
+  ibv_async_event event{};
+  event.element.qp = this;
+  event.event_type = type;
+  context_of.events.raise(event);
 }
 
 } // namespace rdma::software

@@ -16,20 +16,10 @@
 #include <memory>
 #include <new>
 
-// The verbs on queue pairs that find out first which service it is of.
+// Creating and destroying queue pairs, and the verbs on their states.
 
 namespace rdma::software {
 namespace {
-
-bool is_datagram(const ibv_qp* qp) noexcept
-{
-  return qp->qp_type == IBV_QPT_UD;
-}
-
-datagram_queue_pair& datagram(ibv_qp* qp) noexcept
-{
-  return *static_cast<datagram_queue_pair*>(qp);
-}
 
 template <class Made>
 ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
@@ -98,16 +88,8 @@ int destroy_qp(ibv_qp* qp)
   auto* const domain = static_cast<protection_domain*>(qp->pd);
   auto* const sent = static_cast<completion_queue*>(qp->send_cq);
   auto* const received = static_cast<completion_queue*>(qp->recv_cq);
-  if (is_datagram(qp))
-  {
-    datagram(qp).end();
-    delete &datagram(qp);
-  }
-  else
-  {
-    static_cast<queue_pair*>(qp)->end();
-    delete static_cast<queue_pair*>(qp);
-  }
+  base->end();
+  delete base;
   if (shared != nullptr)
     shared->users.fetch_sub(1, std::memory_order_release);
   sent->users.fetch_sub(1, std::memory_order_release);
@@ -118,18 +100,14 @@ int destroy_qp(ibv_qp* qp)
 
 int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask)
 {
-  if (device_context::of(qp->context).removed)
-    return EIO;
-  return is_datagram(qp) ? datagram(qp).modify(*to, mask)
-                         : static_cast<queue_pair*>(qp)->modify(*to, mask);
+  return device_context::of(qp->context).removed
+    ? EIO
+    : static_cast<queue_pair_base*>(qp)->modify(*to, mask);
 }
 
 int query_qp(ibv_qp* qp, ibv_qp_attr* to, int, ibv_qp_init_attr* init)
 {
-  if (is_datagram(qp))
-    datagram(qp).query(*to, *init);
-  else
-    static_cast<queue_pair*>(qp)->query(*to, *init);
+  static_cast<queue_pair_base*>(qp)->query(*to, *init);
   return 0;
 }
 

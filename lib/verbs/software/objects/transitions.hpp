@@ -10,17 +10,17 @@
 
 #include <infiniband/verbs.h>
 
-// What ibv_modify_qp() may be asked for: IBA 10.3.1 and 11.2.5.2, ibv_modify_qp(3).
+// The rules of ibv_modify_qp(): IBA 10.3.1 and 11.2.5.2, ibv_modify_qp(3).
 
 namespace rdma::software {
 
 struct device_context;
 
-/// Whether a queue pair of this service may go from one state to the other with these attributes,
-/// all of them.
+/// Returns true if a queue pair of this service may go from one state to the other with exactly
+/// these attributes.
 bool may_change(ibv_qp_type service, ibv_qp_state from, ibv_qp_state to, int mask) noexcept;
 
-/// Whether the attributes have values that this device takes, in whatever state.
+/// Returns true if this device accepts the values of the attributes, in some state.
 bool are_values(const ibv_qp_attr& a, int mask, const device_context& owner) noexcept;
 
 /// Copies the attributes that the mask names.
