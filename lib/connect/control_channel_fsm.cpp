@@ -69,19 +69,19 @@ auto control_channel_fsm::establish(
   phase_ = phase::established;
   times_ = times;
   received_ = sent_ = due_ = now;
-  return beat(now, sends);
+  return check_heartbeats(now, sends);
 }
 
 // Sends a heartbeat and checks that the peer sends its own.
-auto control_channel_fsm::beat(time_point now, const send_progress& sends) -> actions
+auto control_channel_fsm::check_heartbeats(time_point now, const send_progress& sends) -> actions
 {
-  const bool listens = times_.limit != std::chrono::milliseconds::zero();
-  const bool speaks = times_.interval != std::chrono::milliseconds::zero();
-  if (!listens && !speaks)
+  const bool limited = times_.limit != std::chrono::milliseconds::zero();
+  const bool periodic = times_.interval != std::chrono::milliseconds::zero();
+  if (!limited && !periodic)
     return {{.type = action_type::disarm}};
-  if (listens && now - due_ > times_.limit / 2)
+  if (limited && now - due_ > times_.limit / 2)
     received_ = now; // this process was stopped: what the peer sent meanwhile has not been read yet
-  if (listens && now - received_ >= times_.limit)
+  if (limited && now - received_ >= times_.limit)
   {
     // Users that read the stream themselves may be busy: the peer's frames then wait for them.
     if (!probed_)
@@ -89,7 +89,7 @@ auto control_channel_fsm::beat(time_point now, const send_progress& sends) -> ac
     return on_probe_impossible();
   }
   actions result;
-  if (speaks && now - sent_ >= times_.interval)
+  if (periodic && now - sent_ >= times_.interval)
   {
     if (!unwritten_ && !write_failed_)
       send(result, now, frame_type::heartbeat);
@@ -100,9 +100,9 @@ auto control_channel_fsm::beat(time_point now, const send_progress& sends) -> ac
   time_point next = time_point::max();
   if (sends_.outstanding && !sends_.logged)
     next = now + missing_receive_time;
-  if (listens)
+  if (limited)
     next = std::min(next, received_ + times_.limit);
-  if (speaks)
+  if (periodic)
     next = std::min(next, sent_ + times_.interval);
   arm(result, next);
   return result;
@@ -221,7 +221,7 @@ auto control_channel_fsm::on_timer(time_point now, const send_progress& sends) -
   case phase::handshake:
     return close(error::handshake_timeout);
   case phase::established:
-    return beat(now, sends);
+    return check_heartbeats(now, sends);
   case phase::draining:
     return drain(now, sends);
   case phase::closing:
@@ -238,7 +238,7 @@ auto control_channel_fsm::on_probe_answered(time_point now, const send_progress&
     return {};
   probed_ = true;
   received_ = std::max(received_, now - times_.limit * 3 / 4);
-  return beat(now, sends);
+  return check_heartbeats(now, sends);
 }
 
 auto control_channel_fsm::on_probe_impossible() -> actions

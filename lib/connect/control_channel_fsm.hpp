@@ -132,7 +132,7 @@ public:
   actions on_probe_impossible();
 
 private:
-  actions beat(time_point now, const send_progress& sends);
+  actions check_heartbeats(time_point now, const send_progress& sends);
   actions drain(time_point now, const send_progress& sends);
   actions end(action_type report, const error_code& why);
   actions close(const error_code& why);

@@ -66,7 +66,7 @@ std::shared_ptr<connection> make_connection(const asio::any_io_executor& executo
   }
   catch (const system_error& e)
   {
-    ec = e.code(); // no thread to be had
+    ec = e.code(); // no thread could be started
   }
   return nullptr;
 }
