@@ -12,6 +12,7 @@
 #include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/detail/acceptor_core.hpp>
 #include <boost_rdma/detail/basic_listener.hpp>
+#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/object_handler.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -107,24 +108,15 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, queue_pair_type)>(
-      detail::initiate_object<queue_pair_type, executor_type, detail::acceptor_core, start_accept>(
-        this->executor_, this->core_, {}),
+      detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler)
+        {
+          detail::start_accept(executor, core.get(),
+            detail::handler_of_object<queue_pair_type>(
+              executor, std::forward<decltype(handler)>(handler)));
+        }),
       token);
   }
-
-private:
-  struct start_accept
-  {
-    template <class Handler>
-    void operator()(
-      detail::acceptor_core* core, const executor_type& executor, Handler&& handler) const
-    {
-      if (core != nullptr)
-        core->accept(executor, std::forward<Handler>(handler));
-      else
-        detail::refuse_accept(executor, std::forward<Handler>(handler));
-    }
-  };
 };
 
 } // namespace rdma

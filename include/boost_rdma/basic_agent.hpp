@@ -11,6 +11,7 @@
 #include <boost_rdma/agent_options.hpp>
 #include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/detail/agent_core.hpp>
+#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/remote_memory.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -394,8 +395,17 @@ private:
   auto initiate(std::remove_reference_t<CompletionToken>& token, Start start)
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, Results...)>(
-      detail::initiate_request<executor_type, Start, Results...>(
-        executor_, core_, unavailable_reason_, std::move(start)),
+      detail::initiation(executor_,
+        [core = core_, reason = unavailable_reason_, start = std::move(start)](
+          const auto& executor, auto&& handler) mutable
+        {
+          detail::agent_core::handler_of<Results...> erased(
+            std::forward<decltype(handler)>(handler));
+          if (core)
+            start(*core, executor, std::move(erased));
+          else
+            detail::refuse_request<Results...>(executor, reason, std::move(erased));
+        }),
       token);
   }
 

@@ -10,6 +10,7 @@
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/detail/device_events_core.hpp>
+#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
 #include <boost_rdma/device_event.hpp>
@@ -136,7 +137,10 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, device_event)>(
-      detail::initiate_wait_event<executor_type>(this->executor_, this->core_), token);
+      detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler)
+        { detail::start_wait(executor, core.get(), std::forward<decltype(handler)>(handler)); }),
+      token);
   }
 };
 

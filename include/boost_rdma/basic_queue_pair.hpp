@@ -13,9 +13,10 @@
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/detail/connector.hpp>
 #include <boost_rdma/detail/initiate.hpp>
-#include <boost_rdma/detail/initiate_ending.hpp>
+#include <boost_rdma/detail/initiation.hpp>
+#include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
-#include <boost_rdma/detail/queue_pair_core.hpp>
+#include <boost_rdma/detail/queue_pair_handle.hpp>
 #include <boost_rdma/diagnosis.hpp>
 #include <boost_rdma/endpoint_description.hpp>
 #include <boost_rdma/memory_window.hpp>
@@ -181,7 +182,7 @@ public:
   basic_queue_pair(const executor_type& executor, const protection_domain& domain,
     const queue_pair_options& options = queue_pair_options())
     : base(executor,
-      detail::queue_pair_core::make(detail::inner_executor(executor),
+      detail::make_queue_pair(detail::inner_executor(executor),
         detail::inner_executor(executor) == boost::asio::any_io_executor(executor), domain,
         options))
   {
@@ -220,26 +221,32 @@ public:
   }
 
   /// Returns the context for this queue pair's buffers. Precondition: not moved from.
-  [[nodiscard]] rdma::context context() const { return core_->context(); }
+  [[nodiscard]] rdma::context context() const { return detail::context_of(*core_); }
 
   /// Returns the options, limited to what the device supports. Precondition: not moved from.
-  [[nodiscard]] const queue_pair_options& options() const noexcept { return core_->options(); }
+  [[nodiscard]] const queue_pair_options& options() const noexcept
+  {
+    return detail::options_of(*core_);
+  }
 
   /// Returns the queue pair number, which is also in message::queue_pair_number (ibv_qp::qp_num).
   /** It changes if the queue pair falls back to another device during connecting. Precondition: not
    * moved from. */
-  [[nodiscard]] std::uint32_t number() const { return core_->number(); }
+  [[nodiscard]] std::uint32_t number() const { return detail::number_of(*core_); }
 
   /// Returns true if the queue pair is connected, not closed and not in the error state.
-  [[nodiscard]] bool is_connected() const { return core_ && core_->is_connected(); }
+  [[nodiscard]] bool is_connected() const { return core_ && detail::is_connected(*core_); }
 
   /// Returns the reason for the error state; diagnosis::code is success outside the error state.
   /** Precondition: not moved from. */
-  [[nodiscard]] diagnosis diagnose() const { return core_->diagnose(); }
+  [[nodiscard]] diagnosis diagnose() const { return detail::diagnosis_of(*core_); }
 
   /// Returns the verbs queue pair, for direct calls (<boost_rdma/native.hpp>). Null if the object
   /// was moved from or the device has destroyed the queue pair.
-  [[nodiscard]] ibv_qp* native_handle() const { return core_ ? core_->native() : nullptr; }
+  [[nodiscard]] ibv_qp* native_handle() const
+  {
+    return core_ ? detail::native_of(*core_) : nullptr;
+  }
 
   /// Returns the description that the peer passes to connect().
   /**
@@ -261,10 +268,8 @@ public:
   [[nodiscard]] endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local = {})
   {
-    error_code ec = error::closed; // when moved from
-    endpoint_description result;
-    if (core_)
-      result = core_->local_endpoint(local, ec);
+    error_code ec;
+    endpoint_description result = detail::local_endpoint_of(core_.get(), local, ec);
     if (ec)
       throw system_error(ec, "queue_pair::local_endpoint");
     return result;
@@ -292,10 +297,7 @@ public:
    */
   void connect(const endpoint_description& remote, error_code& ec)
   {
-    if (core_)
-      core_->connect(remote, ec);
-    else
-      ec = error::closed;
+    detail::connect_core(core_.get(), remote, ec);
   }
 
   /// Connects to a peer whose description the program exchanged itself; throws system_error.
@@ -363,7 +365,11 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-      detail::initiate_connect<executor_type>(executor_, core_), token, peer, options);
+      detail::initiation(executor_,
+        [core = core_](const auto& executor, auto&& handler, const auto& to, const auto& how) {
+          detail::start_connect(executor, core, to, how, std::forward<decltype(handler)>(handler));
+        }),
+      token, peer, options);
   }
 
   /// Connects with default connect_options.
@@ -387,13 +393,13 @@ public:
 
   /// Returns the transport of this connection, and why no better one was chosen. Precondition: not
   /// moved from.
-  [[nodiscard]] transport_choice transport() const { return core_->transport(); }
+  [[nodiscard]] transport_choice transport() const { return detail::transport_of(*core_); }
 
   /// Returns the data that the peer's program sent while connecting (connect_options::data,
   /// authorisation::data).
   /** Do not trust it. It has at most connect_options::data_size_max bytes. Precondition: not moved
    * from. */
-  [[nodiscard]] std::string peer_data() const { return core_->peer_data(); }
+  [[nodiscard]] std::string peer_data() const { return detail::peer_data_of(*core_); }
 
   /// Ends the connection after everything sent by both sides has arrived.
   /**
@@ -433,7 +439,10 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-      detail::initiate_ending<executor_type>(executor_, core_, &detail::queue_pair_core::shut_down),
+      detail::initiation(executor_,
+        [core = core_](const auto& executor, auto&& handler) {
+          detail::start_shutdown(executor, core.get(), std::forward<decltype(handler)>(handler));
+        }),
       token);
   }
 
@@ -466,8 +475,10 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-      detail::initiate_ending<executor_type>(
-        executor_, core_, &detail::queue_pair_core::wait_close),
+      detail::initiation(executor_,
+        [core = core_](const auto& executor, auto&& handler) {
+          detail::start_wait_close(executor, core.get(), std::forward<decltype(handler)>(handler));
+        }),
       token);
   }
 
@@ -921,7 +932,7 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      detail::initiate_batch<executor_type>(core_.get(), executor_), token, std::cref(operations));
+      detail::initiation(executor_, start_batch()), token, std::cref(operations));
   }
 
   /// Submits a temporary batch, or one that is moved from. The operation owns the batch until it
@@ -948,7 +959,7 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      detail::initiate_batch<executor_type>(core_.get(), executor_), token, std::move(operations));
+      detail::initiation(executor_, start_batch()), token, std::move(operations));
   }
 
   /// Returns a handle to the agent, which leases and lends memory between this host and the peer's.
@@ -971,8 +982,26 @@ private:
     std::remove_reference_t<CompletionToken>& token, detail::request what, const Buffers& buffers)
   {
     return boost::asio::async_initiate<CompletionToken, Signature>(
-      detail::initiate_operation<Result, executor_type>(core_.get(), executor_), token,
-      std::move(what), detail::kept_buffers(buffers));
+      detail::initiation(executor_, start<Result>()), token, std::move(what),
+      detail::kept_buffers(buffers));
+  }
+
+  template <class Result>
+  detail::start_operation<Result> start() const
+  {
+    return detail::start_operation<Result>(detail::as_work_source(core_.get()));
+  }
+
+  // A token that starts later stores the batch if it was passed as an rvalue, otherwise a
+  // std::reference_wrapper.
+  auto start_batch() const
+  {
+    return [start = start<detail::bytes_result>()](
+             const auto& executor, auto&& handler, const batch& operations)
+    {
+      start(executor, std::forward<decltype(handler)>(handler),
+        {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
+    };
   }
 
   using base::core_;

@@ -10,6 +10,8 @@
 
 #include <boost_rdma/completion_queue.hpp>
 #include <boost_rdma/detail/initiate.hpp>
+#include <boost_rdma/detail/initiation.hpp>
+#include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/queue_pair_options.hpp>
 
@@ -176,8 +178,8 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, message)>(
-      detail::initiate_operation<detail::message_result, executor_type>(
-        detail::as_work_source(core_), executor_),
+      detail::initiation(
+        executor_, detail::start_operation<detail::message_result>(detail::as_work_source(core_))),
       token, detail::request{.kind = detail::request_kind::receive}, detail::kept_buffers(buffers));
   }
 

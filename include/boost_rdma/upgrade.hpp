@@ -10,6 +10,7 @@
 
 #include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/connect_options.hpp>
+#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/upgrade_start.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
@@ -173,8 +174,13 @@ auto async_upgrade(Stream stream,
   using queue_pair_type = basic_queue_pair<executor_type>;
   const executor_type executor = stream.get_executor();
   return boost::asio::async_initiate<CompletionToken, void(error_code, queue_pair_type)>(
-    detail::initiate_server_upgrade<queue_pair_type>(executor), token, std::move(stream),
-    boost::beast::http::request_header<>(request), domain, options);
+    detail::initiation(executor,
+      [](const auto& own, auto&& handler, auto&&... arguments)
+      {
+        detail::start_server_upgrade<queue_pair_type>(own, std::forward<decltype(handler)>(handler),
+          std::forward<decltype(arguments)>(arguments)...);
+      }),
+    token, std::move(stream), boost::beast::http::request_header<>(request), domain, options);
 }
 
 /// Accepts a request for RDMA with default upgrade_options.
@@ -247,8 +253,15 @@ auto async_upgrade(Stream stream, basic_queue_pair<Executor>& client,
   CompletionToken&& token = boost::asio::default_completion_token_t<Executor>())
 {
   return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-    detail::initiate_client_upgrade<Executor>(client.get_executor(), client.core()), token,
-    std::move(stream), options);
+    detail::initiation(client.get_executor(),
+      [core = client.core()](
+        const auto& executor, auto&& handler, auto&& from, const connect_options& how)
+      {
+        detail::start_upgrade(executor, core,
+          detail::make_upgradable(std::forward<decltype(from)>(from)), how,
+          std::forward<decltype(handler)>(handler));
+      }),
+    token, std::move(stream), options);
 }
 
 /// Connects a queue pair through a stream with default connect_options.

@@ -100,7 +100,7 @@ mutable_buffer agent_channel::place_at(std::size_t index) const noexcept
 void agent_channel::give_back(std::uint32_t receive_index)
 {
   if (receive_index != no_receive)
-    initiate_operation<receive_result, boost::asio::any_io_executor>(core_.get(), executor_)(
+    start_operation<receive_result>(core_.get())(executor_,
       received{shared_from_this(), receive_index}, {.kind = request_kind::receive},
       const_buffer(place_at(receive_index)));
 }
@@ -143,7 +143,7 @@ void agent_channel::start_send(const outgoing& what, std::uint32_t place)
   const mutable_buffer bytes = place_at(receive_count + place);
   const agent_message::encoded encoded = what.message.encode();
   std::copy(encoded.begin(), encoded.end(), static_cast<std::byte*>(bytes.data()));
-  initiate_operation<bytes_result, boost::asio::any_io_executor>(core_.get(), executor_)(
+  start_operation<bytes_result>(core_.get())(executor_,
     sent{shared_from_this(), place, what.receive_index}, {.kind = request_kind::send},
     const_buffer(bytes));
 }

@@ -9,8 +9,8 @@
 #define BOOST_RDMA_LIB_AGENT_AGENT_CHANNEL_HPP
 
 #include "agent/message.hpp"
-#include "boost_rdma/detail/queue_pair_core.hpp"
 #include "boost_rdma/registered_buffer.hpp"
+#include "completion/queue_pair_core.hpp"
 
 #include <boost/asio/any_io_executor.hpp>
 

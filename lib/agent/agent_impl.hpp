@@ -12,10 +12,10 @@
 #include "agent/leases.hpp"
 #include "agent/lessor_core.hpp"
 #include "agent/message.hpp"
-#include "boost_rdma/detail/agent_attachment.hpp"
 #include "boost_rdma/detail/agent_core.hpp"
 #include "boost_rdma/detail/process_mark.hpp"
-#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/agent_attachment.hpp"
+#include "completion/queue_pair_core.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>

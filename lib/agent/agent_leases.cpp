@@ -62,7 +62,8 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
       throw system_error(*ended_);
     owned_.emplace(id, std::move(lease));
   }
-  initiate_operation<window_result, asio::any_io_executor>(core.get(), executor_)(
+  start_operation<window_result>(core.get())(
+    executor_,
     // Keeps the registration until the device has completed the bind, even if the lease ends
     // earlier.
     [kept = kept_registration(range.registration()), told = std::move(handler)](

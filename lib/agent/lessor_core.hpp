@@ -8,8 +8,8 @@
 #ifndef BOOST_RDMA_LIB_AGENT_LESSOR_CORE_HPP
 #define BOOST_RDMA_LIB_AGENT_LESSOR_CORE_HPP
 
-#include "boost_rdma/detail/agent_attachment.hpp"
 #include "boost_rdma/lessor.hpp"
+#include "completion/agent_attachment.hpp"
 
 #include <cstddef>
 #include <memory>

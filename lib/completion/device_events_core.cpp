@@ -229,9 +229,13 @@ std::shared_ptr<device_events_core> device_events_core::make(const asio::any_io_
   return made;
 }
 
-void refuse_wait(const asio::any_io_executor& executor, device_events_core::handler_type handler)
+void start_wait(const asio::any_io_executor& executor, device_events_core* core,
+  device_events_core::handler_type handler)
 {
-  waiting_handler<device_event>(executor, std::move(handler)).complete(error::closed, {});
+  if (core != nullptr)
+    core->wait(executor, std::move(handler));
+  else
+    waiting_handler<device_event>(executor, std::move(handler)).complete(error::closed, {});
 }
 
 } // namespace rdma::detail

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/queue_pair_core.hpp"
 
 #include "completion/request_kinds.hpp"
 #include "completion/shared_receive_core.hpp"

@@ -5,8 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "boost_rdma/detail/initiate_ending.hpp"
-#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "completion/queue_pair_endings.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
@@ -23,12 +22,6 @@
 namespace rdma::detail {
 
 namespace asio = boost::asio;
-
-void refuse_ending(
-  const asio::any_io_executor& executor, asio::any_completion_handler<void(error_code)> handler)
-{
-  waiting_handler<>(executor, std::move(handler)).complete(error::closed);
-}
 
 void queue_pair_core::assign_slot(end_handler& handler, std::uint64_t number)
 {

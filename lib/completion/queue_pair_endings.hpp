@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_ENDINGS_HPP
 #define BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_ENDINGS_HPP
 
-#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "completion/waiting_list.hpp"
 
 #include <cstdint>

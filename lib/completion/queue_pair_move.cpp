@@ -5,9 +5,9 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "boost_rdma/detail/queue_pair_core.hpp"
 #include "completion/completion_queue_impl.hpp"
 #include "completion/completion_service.hpp"
+#include "completion/queue_pair_core.hpp"
 
 #include <boost/asio/error.hpp>
 

@@ -6,9 +6,9 @@
 //
 
 #include "boost_rdma/batch.hpp"
-#include "boost_rdma/detail/queue_pair_core.hpp"
 #include "completion/batch_requests.hpp"
 #include "completion/completion_queue_impl.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "completion/request_kinds.hpp"
 #include "completion/shared_receive_core.hpp"
 #include "completion/user_buffers.hpp"

@@ -64,10 +64,14 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   return nullptr;
 }
 
-void refuse_accept(const asio::any_io_executor& executor, acceptor_core::handler_type handler)
+void start_accept(
+  const asio::any_io_executor& executor, acceptor_core* core, acceptor_core::handler_type handler)
 {
-  waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
-    .complete(error::closed, nullptr);
+  if (core != nullptr)
+    core->accept(executor, std::move(handler));
+  else
+    waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
+      .complete(error::closed, nullptr);
 }
 
 acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,

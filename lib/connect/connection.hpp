@@ -9,8 +9,8 @@
 #define BOOST_RDMA_LIB_CONNECT_CONNECTION_HPP
 
 #include "boost_rdma/detail/control_stream.hpp"
-#include "boost_rdma/detail/queue_pair_core.hpp"
 #include "completion/abandonable.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "connect/control_channel_fsm.hpp"
 #include "connect/control_frame.hpp"
 #include "connect/inbox.hpp"

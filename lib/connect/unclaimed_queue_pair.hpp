@@ -8,7 +8,7 @@
 #ifndef BOOST_RDMA_LIB_CONNECT_UNCLAIMED_QUEUE_PAIR_HPP
 #define BOOST_RDMA_LIB_CONNECT_UNCLAIMED_QUEUE_PAIR_HPP
 
-#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/queue_pair_core.hpp"
 
 #include <memory>
 #include <utility>

@@ -8,8 +8,8 @@
 #ifndef BOOST_RDMA_LIB_RESOURCE_EVENT_READER_HPP
 #define BOOST_RDMA_LIB_RESOURCE_EVENT_READER_HPP
 
-#include "boost_rdma/detail/device_listener.hpp"
 #include "boost_rdma/detail/process_mark.hpp"
+#include "resource/device_listener.hpp"
 #include "verbs/api.hpp"
 
 #include <atomic>

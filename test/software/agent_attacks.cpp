@@ -6,6 +6,7 @@
 //
 
 #include "agent/message.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "software/agent_fixture.hpp"
 
 #include <boost/asio/ip/address.hpp>

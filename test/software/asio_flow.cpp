@@ -7,6 +7,7 @@
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
+#include "completion/queue_pair_core.hpp"
 
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/detached.hpp>

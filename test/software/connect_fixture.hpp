@@ -9,6 +9,7 @@
 #define BOOST_RDMA_TEST_SOFTWARE_CONNECT_FIXTURE_HPP
 
 #include "common/rdma_fixture.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "connect/control_frame.hpp"
 #include "connect/upgrade.hpp"
 

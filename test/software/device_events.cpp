@@ -8,6 +8,7 @@
 #include "common/catch.hpp"
 #include "common/device_trouble.hpp"
 #include "common/rdma_fixture.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "completion/shared_receive_core.hpp"
 #include "software/asio_tokens.hpp"
 #include "verbs/software/software.hpp"

@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "completion/queue_pair_core.hpp"
 #include "vm/device_machine.hpp"
 
 #include <boost_rdma/memory_region.hpp>

@@ -13,6 +13,7 @@
 #include <boost_rdma/cm/detail/cm_core.hpp>
 #include <boost_rdma/cm/options.hpp>
 #include <boost_rdma/detail/basic_listener.hpp>
+#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/object_handler.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -114,8 +115,13 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, queue_pair_type)>(
-      rdma::detail::initiate_object<queue_pair_type, executor_type, detail::acceptor_core,
-        start_accept>(this->executor_, this->core_, {}),
+      rdma::detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler)
+        {
+          detail::start_accept(executor, core.get(),
+            rdma::detail::handler_of_object<queue_pair_type>(
+              executor, std::forward<decltype(handler)>(handler)));
+        }),
       token);
   }
 
@@ -144,37 +150,15 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, request_type)>(
-      rdma::detail::initiate_object<request_type, executor_type, detail::acceptor_core,
-        start_get_request>(this->executor_, this->core_, {}),
+      rdma::detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler)
+        {
+          detail::start_get_request(executor, core.get(),
+            rdma::detail::handler_of_object<request_type>(
+              executor, std::forward<decltype(handler)>(handler)));
+        }),
       token);
   }
-
-private:
-  struct start_accept
-  {
-    template <class Handler>
-    void operator()(
-      detail::acceptor_core* core, const executor_type& executor, Handler&& handler) const
-    {
-      if (core != nullptr)
-        core->accept(executor, std::forward<Handler>(handler));
-      else
-        detail::refuse_accept(
-          executor, detail::request_core::handler_type(std::forward<Handler>(handler)));
-    }
-  };
-  struct start_get_request
-  {
-    template <class Handler>
-    void operator()(
-      detail::acceptor_core* core, const executor_type& executor, Handler&& handler) const
-    {
-      if (core != nullptr)
-        core->get_request(executor, std::forward<Handler>(handler));
-      else
-        detail::refuse_request(executor, std::forward<Handler>(handler));
-    }
-  };
 };
 
 } // namespace rdma::cm

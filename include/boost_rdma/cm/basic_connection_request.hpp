@@ -10,6 +10,7 @@
 
 #include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/cm/detail/cm_core.hpp>
+#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/object_handler.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
@@ -111,9 +112,14 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, queue_pair_type)>(
-      rdma::detail::initiate_object<queue_pair_type, executor_type, detail::request_core,
-        start_accept>(executor_, std::move(core_), {answer}),
-      token);
+      rdma::detail::initiation(executor_,
+        [core = std::move(core_)](const auto& executor, auto&& handler, const private_data& with)
+        {
+          detail::start_accept(executor, core.get(), with,
+            rdma::detail::handler_of_object<queue_pair_type>(
+              executor, std::forward<decltype(handler)>(handler)));
+        }),
+      token, answer);
   }
 
   /// Accepts the client with a queue pair that the program created; receives may be posted to it
@@ -145,7 +151,14 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
-      start_accept_into{executor_, std::move(core_), queue_pair.core()}, token, answer);
+      rdma::detail::initiation(executor_,
+        [core = std::move(core_), own = queue_pair.core()](
+          const auto& executor, auto&& handler, const private_data& with)
+        {
+          detail::start_accept_into(
+            executor, core.get(), own, with, std::forward<decltype(handler)>(handler));
+        }),
+      token, answer);
   }
 
   /// Rejects the client with a reason (rdma_reject(3)). Has no effect on an answered request.
@@ -159,43 +172,6 @@ public:
   }
 
 private:
-  struct start_accept
-  {
-    private_data answer;
-
-    template <class Handler>
-    void operator()(
-      detail::request_core* core, const executor_type& executor, Handler&& handler) const
-    {
-      if (core != nullptr)
-        core->accept(executor, answer, std::forward<Handler>(handler));
-      else
-        detail::refuse_accept(
-          executor, detail::request_core::handler_type(std::forward<Handler>(handler)));
-    }
-  };
-
-  struct start_accept_into
-  {
-    using executor_type = Executor;
-
-    executor_type executor;
-    std::shared_ptr<detail::request_core> core;
-    std::shared_ptr<detail::queue_pair_core> queue_pair;
-
-    executor_type get_executor() const noexcept { return executor; }
-
-    template <class Handler>
-    void operator()(Handler&& handler, const private_data& answer) const
-    {
-      if (core)
-        core->accept(executor, queue_pair, answer, std::forward<Handler>(handler));
-      else
-        detail::refuse_accept(executor,
-          boost::asio::any_completion_handler<void(error_code)>(std::forward<Handler>(handler)));
-    }
-  };
-
   executor_type executor_;
   std::shared_ptr<detail::request_core> core_;
 };

@@ -71,8 +71,12 @@ auto async_connect(basic_queue_pair<Executor>& queue_pair,
   CompletionToken&& token = boost::asio::default_completion_token_t<Executor>())
 {
   return boost::asio::async_initiate<CompletionToken, void(error_code, private_data)>(
-    detail::initiate_connect<Executor>(queue_pair.get_executor(), queue_pair.core()), token, peer,
-    options);
+    rdma::detail::initiation(queue_pair.get_executor(),
+      [core = queue_pair.core()](
+        const auto& executor, auto&& handler, const auto& to, const connect_options& how) {
+        detail::start_connect(executor, core, to, how, std::forward<decltype(handler)>(handler));
+      }),
+    token, peer, options);
 }
 
 /// Connects by RDMA-CM without private data, from the local address that the route selects.

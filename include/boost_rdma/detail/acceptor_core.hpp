@@ -9,7 +9,6 @@
 #define BOOST_RDMA_DETAIL_ACCEPTOR_CORE_HPP
 
 #include <boost_rdma/acceptor_options.hpp>
-#include <boost_rdma/detail/queue_pair_core.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 
@@ -20,6 +19,8 @@
 #include <memory>
 
 namespace rdma::detail {
+
+class queue_pair_core;
 
 // An acceptor, independent of the types of executor and handlers.
 class acceptor_core
@@ -44,9 +45,10 @@ public:
   virtual void close() = 0;
 };
 
-// accept() for a null core: the acceptor was moved from, or could not be opened.
-void refuse_accept(
-  const boost::asio::any_io_executor& executor, acceptor_core::handler_type handler);
+// Accepts, or completes with error::closed if `core` is null: the acceptor was moved from, or could
+// not be opened.
+void start_accept(const boost::asio::any_io_executor& executor, acceptor_core* core,
+  acceptor_core::handler_type handler);
 
 } // namespace rdma::detail
 

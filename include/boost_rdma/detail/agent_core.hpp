@@ -76,41 +76,6 @@ extern template void refuse_request(
 extern template void refuse_request(
   const agent_core::io_executor&, const error_code&, agent_core::handler_of<registered_buffer>);
 
-// Initiates an operation of an agent: calls `start` with the agent, the executor and the handler.
-template <class IoExecutor, class Start, class... Results>
-class initiate_request
-{
-public:
-  using executor_type = IoExecutor;
-
-  initiate_request(const IoExecutor& executor, std::shared_ptr<agent_core> core,
-    const error_code& unavailable_reason, Start start)
-    : executor_(executor)
-    , core_(std::move(core))
-    , unavailable_reason_(unavailable_reason)
-    , start_(std::move(start))
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler>
-  void operator()(Handler&& handler)
-  {
-    agent_core::handler_of<Results...> erased(std::forward<Handler>(handler));
-    if (core_)
-      start_(*core_, executor_, std::move(erased));
-    else
-      refuse_request<Results...>(executor_, unavailable_reason_, std::move(erased));
-  }
-
-private:
-  IoExecutor executor_;
-  std::shared_ptr<agent_core> core_;
-  error_code unavailable_reason_;
-  Start start_;
-};
-
 } // namespace rdma::detail
 
 #endif // BOOST_RDMA_DETAIL_AGENT_CORE_HPP

@@ -29,32 +29,6 @@ void start_connect(const boost::asio::any_io_executor& executor,
   std::shared_ptr<queue_pair_core> core, const boost::asio::ip::tcp::endpoint& peer,
   const connect_options& options, boost::asio::any_completion_handler<void(error_code)> handler);
 
-template <class IoExecutor>
-class initiate_connect
-{
-public:
-  using executor_type = IoExecutor;
-
-  initiate_connect(const IoExecutor& executor, std::shared_ptr<queue_pair_core> core)
-    : executor_(executor)
-    , core_(std::move(core))
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler>
-  void operator()(Handler&& handler, const boost::asio::ip::tcp::endpoint& peer,
-    const connect_options& options) const
-  {
-    start_connect(executor_, core_, peer, options, std::forward<Handler>(handler));
-  }
-
-private:
-  IoExecutor executor_;
-  std::shared_ptr<queue_pair_core> core_;
-};
-
 } // namespace rdma::detail
 
 #endif // BOOST_RDMA_DETAIL_CONNECTOR_HPP

@@ -42,37 +42,9 @@ public:
   virtual void close() = 0;
 };
 
-// wait() for a null core: the object was moved from.
-void refuse_wait(
-  const boost::asio::any_io_executor& executor, device_events_core::handler_type handler);
-
-template <class Executor>
-class initiate_wait_event
-{
-public:
-  using executor_type = Executor;
-
-  initiate_wait_event(const Executor& executor, std::shared_ptr<device_events_core> core)
-    : executor_(executor)
-    , core_(std::move(core))
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler>
-  void operator()(Handler&& handler) const
-  {
-    if (core_)
-      core_->wait(executor_, std::forward<Handler>(handler));
-    else
-      refuse_wait(executor_, std::forward<Handler>(handler));
-  }
-
-private:
-  Executor executor_;
-  std::shared_ptr<device_events_core> core_;
-};
+// Waits, or completes with error::closed if `core` is null: the object was moved from.
+void start_wait(const boost::asio::any_io_executor& executor, device_events_core* core,
+  device_events_core::handler_type handler);
 
 } // namespace detail
 } // namespace rdma

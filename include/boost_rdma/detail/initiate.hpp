@@ -227,43 +227,39 @@ private:
   std::uint32_t generation_;
 };
 
-// Initiates an operation of a work source.
-template <class Result, class IoExecutor>
-class initiate_operation
+// Starts an operation of a work source, which is null if the I/O object was moved from.
+template <class Result>
+class start_operation
 {
 public:
-  using executor_type = IoExecutor;
-
-  initiate_operation(work_source* source, const IoExecutor& executor)
+  explicit start_operation(work_source* source)
     : source_(source)
-    , executor_(executor)
   {
   }
 
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class H, class Buffers>
-  void operator()(H&& handler, request what, const Buffers& buffers) const
+  template <class IoExecutor, class H, class Buffers>
+  void operator()(
+    const IoExecutor& executor, H&& handler, request what, const Buffers& buffers) const
   {
     using handler_type = std::decay_t<H>;
     if (source_ == nullptr || source_->forked())
     {
       // A mutex of the parent may be locked permanently in this process: access nothing of it.
       refuse<handler_type>(
-        std::forward<H>(handler), source_ == nullptr ? error::closed : error::forked);
+        executor, std::forward<H>(handler), source_ == nullptr ? error::closed : error::forked);
       return;
     }
     operation* op = source_->claim();
     if (op == nullptr)
     {
-      refuse<handler_type>(std::forward<H>(handler), error::queue_too_deep);
+      refuse<handler_type>(executor, std::forward<H>(handler), error::queue_too_deep);
       return;
     }
     auto slot = asio::get_associated_cancellation_slot(handler);
     try
     {
       pending_handler<handler_type, IoExecutor, Result>::place(
-        op, std::forward<H>(handler), executor_);
+        op, std::forward<H>(handler), executor);
     }
     catch (...)
     {
@@ -288,18 +284,18 @@ public:
 private:
   // Completes without a slot: the object was moved from, belongs to another process, or has more
   // operations than slot indexes.
-  template <class Handler, class H>
-  void refuse(H&& handler, error why) const
+  template <class Handler, class IoExecutor, class H>
+  static void refuse(const IoExecutor& io_executor, H&& handler, error why)
   {
     outcome o;
     o.ec = make_error_code(why);
-    auto executor = asio::get_associated_executor(handler, executor_);
+    auto executor = asio::get_associated_executor(handler, io_executor);
     auto allocator = handler_allocator(handler);
     auto call =
       [handler = Handler(std::forward<H>(handler)), arguments = Result::arguments(o)]() mutable
     { std::apply(std::move(handler), std::move(arguments)); };
     // Posts to the I/O executor because a type-erased associated executor may not support post.
-    asio::post(executor_,
+    asio::post(io_executor,
       asio::bind_allocator(allocator,
         [executor = std::move(executor), allocator, call = std::move(call)]() mutable
         {
@@ -309,33 +305,6 @@ private:
   }
 
   work_source* source_;
-  IoExecutor executor_;
-};
-
-// Initiates a batch. A token that starts later stores the batch if it was passed as an rvalue,
-// otherwise a std::reference_wrapper.
-template <class IoExecutor>
-class initiate_batch
-{
-public:
-  using executor_type = IoExecutor;
-
-  initiate_batch(work_source* source, const IoExecutor& executor)
-    : operation_(source, executor)
-  {
-  }
-
-  executor_type get_executor() const noexcept { return operation_.get_executor(); }
-
-  template <class H>
-  void operator()(H&& handler, const rdma::batch& operations) const
-  {
-    operation_(
-      std::forward<H>(handler), {.kind = request_kind::batch, .batch = &operations}, no_data);
-  }
-
-private:
-  initiate_operation<bytes_result, IoExecutor> operation_;
 };
 
 } // namespace rdma::detail

@@ -13,6 +13,19 @@
 
 namespace rdma::detail {
 
+// Overloaded for cores whose class is private.
+template <class Core>
+bool is_open_core(const Core& core)
+{
+  return core.is_open();
+}
+
+template <class Core>
+void close_core(Core& core)
+{
+  core.close();
+}
+
 /// Common base of I/O objects: an executor, and a core that does the work and is independent of the
 /// types of executor and handlers.
 template <class Executor, class Core>
@@ -46,7 +59,7 @@ public:
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
   /// Returns true if the object was neither closed nor moved from.
-  [[nodiscard]] bool is_open() const { return core_ && core_->is_open(); }
+  [[nodiscard]] bool is_open() const { return core_ && is_open_core(*core_); }
 
   /// Cancels outstanding operations; they complete with operation_aborted. Events or clients that
   /// they waited for are kept for later operations.
@@ -62,7 +75,7 @@ public:
   void close()
   {
     if (core_)
-      core_->close();
+      close_core(*core_);
   }
 
 protected:

@@ -42,36 +42,12 @@ private:
   Executor executor_;
 };
 
-// Initiates an operation of a core whose handler receives an Object. The core passed to Operation
-// is null if the I/O object was moved from.
-template <class Object, class Executor, class Core, class Operation>
-class initiate_object
+template <class Object, class Executor, class Handler>
+object_handler<Object, Executor, std::decay_t<Handler>> handler_of_object(
+  const Executor& executor, Handler&& handler)
 {
-public:
-  using executor_type = Executor;
-
-  initiate_object(const Executor& executor, std::shared_ptr<Core> core, Operation operation)
-    : executor_(executor)
-    , core_(std::move(core))
-    , operation_(std::move(operation))
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler>
-  void operator()(Handler&& handler)
-  {
-    operation_(core_.get(), executor_,
-      object_handler<Object, Executor, std::decay_t<Handler>>(
-        executor_, std::forward<Handler>(handler)));
-  }
-
-private:
-  Executor executor_;
-  std::shared_ptr<Core> core_;
-  Operation operation_;
-};
+  return {executor, std::forward<Handler>(handler)};
+}
 
 } // namespace rdma::detail
 

@@ -12,7 +12,6 @@
 #include <boost_rdma/detail/control_stream.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/object_handler.hpp>
-#include <boost_rdma/detail/queue_pair_core.hpp>
 #include <boost_rdma/detail/upgraded_stream.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
@@ -29,6 +28,8 @@
 #include <utility>
 
 namespace rdma::detail {
+
+class queue_pair_core;
 
 // Returns true if the request has Connection: upgrade, and boost-rdma in any version among the
 // protocols of Upgrade.
@@ -75,60 +76,17 @@ void start_upgrade(const boost::asio::any_io_executor& executor,
   std::shared_ptr<queue_pair_core> core, upgradable_stream stream, const connect_options& options,
   boost::asio::any_completion_handler<void(error_code)> handler);
 
-template <class QueuePair>
-class initiate_server_upgrade
+template <class QueuePair, class Executor, class Handler, class Stream>
+void start_server_upgrade(const Executor& executor, Handler&& handler, Stream stream,
+  boost::beast::http::request_header<> request, const protection_domain& domain,
+  const upgrade_options& options)
 {
-public:
-  using executor_type = typename QueuePair::executor_type;
-
-  explicit initiate_server_upgrade(const executor_type& executor)
-    : executor_(executor)
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler, class Stream>
-  void operator()(Handler&& handler, Stream stream, boost::beast::http::request_header<> request,
-    const protection_domain& domain, const upgrade_options& options) const
-  {
-    const auto inner = inner_executor(executor_);
-    const bool same_context = inner == boost::asio::any_io_executor(executor_);
-    start_upgrade(make_upgradable(std::move(stream)),
-      upgrade_answer{inner, same_context, domain, std::move(request), options},
-      object_handler<QueuePair, executor_type, std::decay_t<Handler>>(
-        executor_, std::forward<Handler>(handler)));
-  }
-
-private:
-  executor_type executor_;
-};
-
-template <class IoExecutor>
-class initiate_client_upgrade
-{
-public:
-  using executor_type = IoExecutor;
-
-  initiate_client_upgrade(const IoExecutor& executor, std::shared_ptr<queue_pair_core> core)
-    : executor_(executor)
-    , core_(std::move(core))
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler, class Stream>
-  void operator()(Handler&& handler, Stream stream, const connect_options& options) const
-  {
-    start_upgrade(executor_, core_, make_upgradable(std::move(stream)), options,
-      std::forward<Handler>(handler));
-  }
-
-private:
-  IoExecutor executor_;
-  std::shared_ptr<queue_pair_core> core_;
-};
+  const auto inner = inner_executor(executor);
+  const bool same_context = inner == boost::asio::any_io_executor(executor);
+  start_upgrade(make_upgradable(std::move(stream)),
+    upgrade_answer{inner, same_context, domain, std::move(request), options},
+    handler_of_object<QueuePair>(executor, std::forward<Handler>(handler)));
+}
 
 } // namespace rdma::detail
 

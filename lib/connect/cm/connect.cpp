@@ -96,23 +96,44 @@ void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_
     { link->connect(peer, options, std::move(outcome)); });
 }
 
-void refuse_accept(const asio::any_io_executor& executor, request_core::handler_type handler)
+void start_accept(const asio::any_io_executor& executor, acceptor_core* core,
+  acceptor_core::accept_handler_type handler)
 {
-  waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
-    .complete(error::closed, nullptr);
+  if (core != nullptr)
+    core->accept(executor, std::move(handler));
+  else
+    waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
+      .complete(error::closed, nullptr);
 }
 
-void refuse_accept(
-  const asio::any_io_executor& executor, asio::any_completion_handler<void(error_code)> handler)
+void start_get_request(const asio::any_io_executor& executor, acceptor_core* core,
+  acceptor_core::request_handler_type handler)
 {
-  waiting_handler<>(executor, std::move(handler)).complete(error::closed);
+  if (core != nullptr)
+    core->get_request(executor, std::move(handler));
+  else
+    waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler))
+      .complete(error::closed, nullptr);
 }
 
-void refuse_request(
-  const asio::any_io_executor& executor, acceptor_core::request_handler_type handler)
+void start_accept(const asio::any_io_executor& executor, request_core* core,
+  const private_data& answer, request_core::handler_type handler)
 {
-  waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler))
-    .complete(error::closed, nullptr);
+  if (core != nullptr)
+    core->accept(executor, answer, std::move(handler));
+  else
+    waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
+      .complete(error::closed, nullptr);
+}
+
+void start_accept_into(const asio::any_io_executor& executor, request_core* core,
+  std::shared_ptr<queue_pair_core> queue_pair, const private_data& answer,
+  asio::any_completion_handler<void(error_code)> handler)
+{
+  if (core != nullptr)
+    core->accept(executor, std::move(queue_pair), answer, std::move(handler));
+  else
+    waiting_handler<>(executor, std::move(handler)).complete(error::closed);
 }
 
 } // namespace rdma::cm::detail

@@ -9,7 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_CM_CONNECTION_HPP
 
 #include "boost_rdma/cm/options.hpp"
-#include "boost_rdma/detail/queue_pair_core.hpp"
+#include "completion/queue_pair_core.hpp"
 #include "connect/cm/event_channel.hpp"
 
 #include <boost/asio/ip/tcp.hpp>

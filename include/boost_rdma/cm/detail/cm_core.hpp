@@ -9,7 +9,6 @@
 #define BOOST_RDMA_CM_DETAIL_CM_CORE_HPP
 
 #include <boost_rdma/cm/options.hpp>
-#include <boost_rdma/detail/queue_pair_core.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 
@@ -19,6 +18,10 @@
 
 #include <memory>
 #include <utility>
+
+namespace rdma::detail {
+class queue_pair_core;
+}
 
 namespace rdma::cm::detail {
 
@@ -75,39 +78,17 @@ public:
   virtual void close() = 0;
 };
 
-// For a null core: the object was moved from, or could not be opened.
-void refuse_accept(
-  const boost::asio::any_io_executor& executor, request_core::handler_type handler);
-void refuse_accept(const boost::asio::any_io_executor& executor,
+// `core` is null if the object was moved from, was answered or could not be opened: these functions
+// then complete with error::closed.
+void start_accept(const boost::asio::any_io_executor& executor, acceptor_core* core,
+  acceptor_core::accept_handler_type handler);
+void start_get_request(const boost::asio::any_io_executor& executor, acceptor_core* core,
+  acceptor_core::request_handler_type handler);
+void start_accept(const boost::asio::any_io_executor& executor, request_core* core,
+  const private_data& answer, request_core::handler_type handler);
+void start_accept_into(const boost::asio::any_io_executor& executor, request_core* core,
+  std::shared_ptr<queue_pair_core> queue_pair, const private_data& answer,
   boost::asio::any_completion_handler<void(error_code)> handler);
-void refuse_request(
-  const boost::asio::any_io_executor& executor, acceptor_core::request_handler_type handler);
-
-template <class Executor>
-class initiate_connect
-{
-public:
-  using executor_type = Executor;
-
-  initiate_connect(const Executor& executor, std::shared_ptr<queue_pair_core> core)
-    : executor_(executor)
-    , core_(std::move(core))
-  {
-  }
-
-  executor_type get_executor() const noexcept { return executor_; }
-
-  template <class Handler>
-  void operator()(Handler&& handler, const boost::asio::ip::tcp::endpoint& peer,
-    const connect_options& options) const
-  {
-    start_connect(executor_, core_, peer, options, std::forward<Handler>(handler));
-  }
-
-private:
-  Executor executor_;
-  std::shared_ptr<queue_pair_core> core_;
-};
 
 } // namespace rdma::cm::detail
 

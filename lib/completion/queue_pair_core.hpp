@@ -5,18 +5,19 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
-#define BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
+#ifndef BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_CORE_HPP
+#define BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_CORE_HPP
 
-#include <boost_rdma/detail/agent_attachment.hpp>
-#include <boost_rdma/detail/device_listener.hpp>
-#include <boost_rdma/detail/work_source.hpp>
-#include <boost_rdma/diagnosis.hpp>
-#include <boost_rdma/endpoint_description.hpp>
-#include <boost_rdma/protection_domain.hpp>
-#include <boost_rdma/queue_pair_options.hpp>
-#include <boost_rdma/transport_choice.hpp>
-#include <boost_rdma/verbs_fwd.hpp>
+#include "boost_rdma/detail/queue_pair_handle.hpp"
+#include "boost_rdma/detail/work_source.hpp"
+#include "boost_rdma/diagnosis.hpp"
+#include "boost_rdma/endpoint_description.hpp"
+#include "boost_rdma/protection_domain.hpp"
+#include "boost_rdma/queue_pair_options.hpp"
+#include "boost_rdma/transport_choice.hpp"
+#include "boost_rdma/verbs_fwd.hpp"
+#include "completion/agent_attachment.hpp"
+#include "resource/device_listener.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
@@ -217,8 +218,6 @@ public:
   // Called by the user: operations end with operation_aborted, later ones with error::closed.
   void close();
 
-  using end_handler = boost::asio::any_completion_handler<void(error_code)>;
-
   // Implements basic_queue_pair::async_wait_close().
   void wait_close(const boost::asio::any_io_executor& executor, end_handler handler);
 
@@ -375,4 +374,4 @@ private:
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_DETAIL_QUEUE_PAIR_CORE_HPP
+#endif // BOOST_RDMA_LIB_COMPLETION_QUEUE_PAIR_CORE_HPP

@@ -5,10 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_DETAIL_AGENT_ATTACHMENT_HPP
-#define BOOST_RDMA_DETAIL_AGENT_ATTACHMENT_HPP
+#ifndef BOOST_RDMA_LIB_COMPLETION_AGENT_ATTACHMENT_HPP
+#define BOOST_RDMA_LIB_COMPLETION_AGENT_ATTACHMENT_HPP
 
-#include <boost_rdma/error.hpp>
+#include "boost_rdma/error.hpp"
 
 #include <memory>
 #include <string>
@@ -53,4 +53,4 @@ public:
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_DETAIL_AGENT_ATTACHMENT_HPP
+#endif // BOOST_RDMA_LIB_COMPLETION_AGENT_ATTACHMENT_HPP

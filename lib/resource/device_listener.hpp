@@ -5,10 +5,10 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_DETAIL_DEVICE_LISTENER_HPP
-#define BOOST_RDMA_DETAIL_DEVICE_LISTENER_HPP
+#ifndef BOOST_RDMA_LIB_RESOURCE_DEVICE_LISTENER_HPP
+#define BOOST_RDMA_LIB_RESOURCE_DEVICE_LISTENER_HPP
 
-#include <boost_rdma/device_event.hpp>
+#include "boost_rdma/device_event.hpp"
 
 #include <cstdint>
 
@@ -32,4 +32,4 @@ public:
 
 } // namespace rdma::detail
 
-#endif // BOOST_RDMA_DETAIL_DEVICE_LISTENER_HPP
+#endif // BOOST_RDMA_LIB_RESOURCE_DEVICE_LISTENER_HPP
