@@ -9,6 +9,7 @@
 
 #include "perf/child_program.hpp"
 #include "perf/pipeline.hpp"
+#include "perf/plain_coroutine.hpp"
 #include "perf/side.hpp"
 #include "perf/transports.hpp"
 
@@ -18,15 +19,21 @@
 #include <boost_rdma/native.hpp>
 #include <boost_rdma/queue_pair.hpp>
 
+#include <boost/asio/deferred.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/use_future.hpp>
 
 #include <array>
 #include <chrono>
 #include <cstdlib>
 #include <functional>
+#include <future>
 #include <optional>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 #include <unistd.h>
@@ -135,25 +142,49 @@ public:
   void library(
     std::uint64_t count, const std::function<void()>& half_way = [] {})
   {
-    io_.restart();
-    const rdma::mutable_buffer local = memory_.first(size);
-    const rdma::remote_buffer remote = memory_.remote().slice(size, size);
     const std::uint64_t half = count / 2;
-    pipeline run(depth, count,
+    run_pipeline(count,
       [&](std::uint64_t index, auto handler)
       {
         if (index == half)
           half_way();
-        here_.async_write(local, remote, handler);
+        here_.async_write(local_, remote_, handler);
       });
+  }
+
+  void deferred(std::uint64_t count)
+  {
+    run_pipeline(count,
+      [this](std::uint64_t, auto handler)
+      { here_.async_write(local_, remote_, asio::deferred)(handler); });
+  }
+
+  void coroutines(std::uint64_t count)
+  {
+    io_.restart();
+    std::uint64_t started = 0;
+    std::vector<plain_coroutine> all;
+    for (std::uint64_t i = 0; i < depth; ++i)
+      all.push_back(write_until(count, started));
     io_.run();
+  }
+
+  void futures(std::uint64_t count)
+  {
+    io_.restart();
+    for (; count != 0; --count)
+    {
+      std::future<std::size_t> written = here_.async_write(local_, remote_, asio::use_future);
+      while (written.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
+        io_.run_one();
+      written.get();
+    }
   }
 
   void raw(std::uint64_t count)
   {
     const std::uint32_t local_key = memory_.registration()->local_keys[index_];
-    const rdma::remote_buffer remote = memory_.remote().slice(size, size);
-    const std::uint32_t remote_key = remote.key(index_);
+    const std::uint32_t remote_key = remote_.key(index_);
     const auto post = [&](std::uint64_t id)
     {
       ibv_sge buffer{reinterpret_cast<std::uint64_t>(memory_.data()), size, local_key};
@@ -164,7 +195,7 @@ public:
       request.opcode = IBV_WR_RDMA_WRITE;
       request.send_flags =
         static_cast<unsigned>(IBV_SEND_SIGNALED) | static_cast<unsigned>(IBV_SEND_INLINE);
-      request.wr.rdma = {remote.address(), remote_key};
+      request.wr.rdma = {remote_.address(), remote_key};
       ibv_send_wr* bad = nullptr;
       if (const int error = ibv_post_send(native_, &request, &bad); error != 0)
         throw std::system_error(error, std::generic_category(), "ibv_post_send");
@@ -188,6 +219,20 @@ public:
   }
 
 private:
+  template <class Start>
+  void run_pipeline(std::uint64_t count, Start start)
+  {
+    io_.restart();
+    pipeline run(depth, count, std::move(start));
+    io_.run();
+  }
+
+  plain_coroutine write_until(std::uint64_t count, std::uint64_t& started)
+  {
+    while (started++ < count)
+      co_await result_of(here_.async_write(local_, remote_, asio::deferred));
+  }
+
   static void on_message(rdma::error_code ec, std::size_t) { check(ec); }
 
   rdma::queue_pair_options options() const
@@ -199,6 +244,8 @@ private:
 
   rdma::context context_;
   rdma::memory_region memory_;
+  const rdma::mutable_buffer local_ = memory_.first(size);
+  const rdma::remote_buffer remote_ = memory_.remote().slice(size, size);
   asio::io_context io_{1};
   rdma::completion_queue completions_;
   rdma::queue_pair here_;
@@ -213,6 +260,22 @@ std::uint64_t operations_each_round(const settings& how)
   return how.quick ? 20'000 : 500'000;
 }
 
+void run(instant_bench& on, std::string_view side, std::uint64_t count)
+{
+  if (side == "callback")
+    on.library(count);
+  else if (side == "deferred")
+    on.deferred(count);
+  else if (side == "coroutine")
+    on.coroutines(count);
+  else if (side == "future")
+    on.futures(count);
+  else if (side == "raw")
+    on.raw(count);
+  else
+    throw std::runtime_error("unknown case: " + std::string(side));
+}
+
 double nanoseconds_each(std::uint64_t count, const std::function<void(std::uint64_t)>& run)
 {
   const clock::time_point begin = clock::now();
@@ -224,12 +287,9 @@ double nanoseconds_each(std::uint64_t count, const std::function<void(std::uint6
 
 // A symbol that callgrind finds. Its callees are counted.
 extern "C" __attribute__((noinline)) void rdma_perf_counted(
-  void* on, bool library, std::uint64_t count)
+  void* on, const char* side, std::uint64_t count)
 {
-  if (library)
-    static_cast<instant_bench*>(on)->library(count);
-  else
-    static_cast<instant_bench*>(on)->raw(count);
+  run(*static_cast<instant_bench*>(on), side, count);
 }
 
 namespace {
@@ -270,13 +330,8 @@ std::optional<double> count_instructions(const std::string& side, std::string& p
 void probe_instructions(const std::string& side, std::uint64_t count)
 {
   instant_bench on;
-  const bool library = side == "library";
-  // One-time work comes before the counting.
-  if (library)
-    on.library(1000);
-  else
-    on.raw(1000);
-  rdma_perf_counted(&on, library, count);
+  run(on, side, 1000); // one-time work comes before the counting
+  rdma_perf_counted(&on, side.c_str(), count);
 }
 
 std::size_t overhead_steps(const settings& how)
@@ -313,7 +368,7 @@ overhead measure_overhead(const settings& how, progress& shown)
   else
   {
     shown.begin("the library without a device", "instructions, by callgrind");
-    result.library_instructions = count_instructions("library", result.absent_instructions);
+    result.library_instructions = count_instructions("callback", result.absent_instructions);
     if (result.library_instructions)
       result.raw_instructions = count_instructions("raw", result.absent_instructions);
   }
