@@ -171,12 +171,11 @@ public:
 
   void futures(std::uint64_t count)
   {
-    io_.restart();
     for (; count != 0; --count)
     {
+      io_.restart();
       std::future<std::size_t> written = here_.async_write(local_, remote_, asio::use_future);
-      while (written.wait_for(std::chrono::seconds(0)) != std::future_status::ready)
-        io_.run_one();
+      io_.run();
       written.get();
     }
   }
