@@ -7,6 +7,7 @@
 
 // The receiving half of the TCP wire: bytes from the socket to their places.
 
+#include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
