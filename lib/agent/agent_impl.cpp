@@ -27,13 +27,11 @@ namespace {
 // When the agent_channel fails, the connection usually fails as well and reports the reason soon.
 constexpr std::chrono::milliseconds verdict_time{500};
 
-// Soft-RoCE, identified by its vendor id, checks a peer's access against the bounds of the window's
-// region instead of the window (rxe_resp.c, check_rkey). It also waits 50 s for windows whose queue
-// pair is destroyed first (rxe_pool.c, __rxe_cleanup).
-bool keeps_to_regions_only(const device_impl& device)
+// Returns true if windows can restrict peers to leases.
+bool has_sound_windows(const device_impl& device)
 {
-  constexpr std::uint32_t soft_roce_vendor = 0xffffff;
-  return device.attributes().vendor_id == soft_roce_vendor;
+  return device.has_windows() && !device.traits().windows_unprotected
+    && !device.traits().windows_delay_close;
 }
 
 // For queue pairs without a lessor.
@@ -84,7 +82,7 @@ agent_impl::agent_impl(
   , context_(beside->context())
   , executor_(beside->io_executor())
   , device_index_(beside->device_index())
-  , has_windows_(beside->device().has_windows() && !keeps_to_regions_only(beside->device()))
+  , has_windows_(has_sound_windows(beside->device()))
   , lessor_(std::move(lessor))
 {
   timer_.emplace(executor_);

@@ -97,10 +97,9 @@ void completion_queue_impl::run_chain()
 
   constexpr std::size_t handlers_max = 64; // between two turns of other handlers
   // A look at the clock costs as much as one at a queue, and far more where it is a system call;
-  // giving the processor away is one. The software device's queue costs a system call itself where
-  // its wire is TCP.
-  const bool nic = device().kind() == device_kind::nic;
-  const unsigned polls_per_time = nic ? 16 : 8;
+  // giving the processor away is one.
+  const bool polls_in_kernel = device().traits().polls_in_kernel;
+  const unsigned polls_per_time = polls_in_kernel ? 8 : 16;
   unsigned empty_polls = 0;
   const clock::time_point begin = clock::now();
   clock::time_point now = begin;
@@ -131,9 +130,9 @@ void completion_queue_impl::run_chain()
         last_activity_.store(now, std::memory_order_relaxed);
       if (!must_spin(now) && poll_and_arm() && go_waiting())
         break;
-      // A peer that shares this processor can only answer when it gets it. With the software device
-      // that is likely; a NIC's queue is looked at as often as can be.
-      if (!nic)
+      // A peer that shares this processor can only answer when it gets it. A NIC's queue is polled
+      // as often as possible.
+      if (polls_in_kernel)
         std::this_thread::yield();
     }
     if (handled >= handlers_max || now - begin >= spin_slice_)

@@ -99,7 +99,7 @@ endpoint_description queue_pair_core::describe_sibling(
   std::optional<boost::asio::ip::address> address;
   {
     const std::lock_guard lock(mutex_);
-    by = device_->kind() == device_kind::nic ? local_.wire : wire::unknown;
+    by = local_.wire;
     address = described_by_;
   }
   const std::lock_guard lock(sibling.mutex_);

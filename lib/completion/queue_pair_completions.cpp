@@ -96,7 +96,7 @@ operation* queue_pair_core::take_one(const ibv_wc& wc)
     ++sends_completed_;
   if (wc.status == IBV_WC_SUCCESS)
   {
-    if (lifecycle_ == lifecycle::open && guard_ && device_->is_iwarp())
+    if (lifecycle_ == lifecycle::open && guard_ && device_->traits().connection_manager_moves)
       enter_connected(); // the connection manager's word is on its way
     if (op->credits == 0 && op->unposted == 0)
       fill_success(op, wc);
@@ -168,12 +168,11 @@ std::optional<queue_pair_core::missing_receive> queue_pair_core::find_missing_re
   return std::nullopt;
 }
 
-// iWARP devices flush by themselves when the connection ends, before the connection manager says
-// how it did.
+// Returns true while the connection manager's reason for a flush is outstanding.
 bool queue_pair_core::reason_is_to_come() const noexcept
 {
-  return device_->is_iwarp() && lifecycle_ == lifecycle::connected && !reason_
-    && !first_failure_.code && guard_;
+  return device_->traits().flushes_before_disconnect && lifecycle_ == lifecycle::connected
+    && !reason_ && !first_failure_.code && guard_;
 }
 
 // The reason has come, or did not in time.

@@ -93,16 +93,6 @@ std::string reason_of_no_gid(
     + (addresses.empty() ? "; the device has no addresses" : "; the device has " + addresses);
 }
 
-// Soft-RoCE, which its vendor id tells, takes 7 for "for ever" (rxe_comp.c, COMPST_ERROR_RETRY),
-// where IBA 9.9.2.1.1 means seven times: requests to a peer that has gone would never end.
-std::uint8_t retries(const device_impl& device, std::uint8_t wanted)
-{
-  constexpr std::uint32_t soft_roce_vendor = 0xffffff;
-  constexpr std::uint8_t soft_roce_most = 6;
-  return device.attributes().vendor_id == soft_roce_vendor ? std::min(wanted, soft_roce_most)
-                                                           : wanted;
-}
-
 // Options that are a few bits of a packet or of a queue pair's context; null when all are what they
 // can be.
 const char* option_out_of_range(const queue_pair_options& options)
@@ -123,7 +113,7 @@ std::uint64_t features_of(const device_impl& device)
     result |= device_features::atomics;
   if (device.has_windows())
     result |= device_features::memory_windows;
-  if (!device.is_iwarp())
+  if (!device.traits().no_immediate_data)
     result |= device_features::immediate_data;
   return result;
 }
@@ -171,7 +161,7 @@ endpoint_description queue_pair_core::describe_self(
       ec = error::closed;
     return local_;
   }
-  if (device_->is_iwarp())
+  if (device_->traits().connection_manager_only)
   {
     ec = boost::asio::error::operation_not_supported;
     refuse("connect", ec, "an iWARP device connects by RDMA-CM only (rdma::cm::async_connect)");
@@ -219,7 +209,7 @@ endpoint_description queue_pair_core::describe_self(
   local_.path_mtu = std::min({bytes_of(port->active_mtu), bytes_of(mtu_of(options_.path_mtu_max)),
     interface_path_mtu(gid->interface_index)});
   local_.read_atomic_depth = options_.read_atomic_depth;
-  local_.wire = device_->kind() == device_kind::software ? wire::tcp : wire_of(gid->kind);
+  local_.wire = device_->wire_by(gid->kind);
   local_.timeout = options_.timeout;
   local_.receive_depth = receives_ ? 0 : options_.receive_depth;
   local_.send_depth = options_.send_depth;
@@ -263,7 +253,7 @@ void queue_pair_core::establish(
     ec = error::no_common_transport;
   // RoCE v2 is IPv4 or IPv6, by both GIDs (IBTA Annex A17); the kernel would say no more than
   // EINVAL.
-  else if (device_->kind() == device_kind::nic && by_ethernet_
+  else if (!device_->traits().routes_any_gid && by_ethernet_
     && is_ipv4(remote.gid) != is_ipv4(local_.gid))
     ec = error::other_address_family;
   else if (remote.wire != wire::unknown && local_.wire != wire::unknown
@@ -312,7 +302,7 @@ void queue_pair_core::establish(
   send.qp_state = IBV_QPS_RTS;
   send.sq_psn = local_.packet_sequence_number;
   send.timeout = longer_timeout(options_.timeout, remote.timeout);
-  send.retry_cnt = retries(*device_, options_.retry_count);
+  send.retry_cnt = std::min(options_.retry_count, device_->traits().retry_count_max);
   send.rnr_retry = options_.rnr_retry_count;
   send.max_rd_atomic = std::min(options_.read_atomic_depth, remote.read_atomic_depth);
   if (error == 0)
@@ -423,7 +413,7 @@ void queue_pair_core::note_transition(const ibv_qp_attr& attributes, int mask)
     if (each.port == port_ && each.index == attributes.ah_attr.grh.sgid_index)
     {
       std::copy(std::begin(each.gid.raw), std::end(each.gid.raw), local_.gid.begin());
-      local_.wire = wire_of(each.kind);
+      local_.wire = device_->wire_by(each.kind);
     }
 }
 
@@ -439,7 +429,7 @@ void queue_pair_core::transit(transition_source& source, int next_state, error_c
     // What the manager does not know, or leaves at values that stall: 0 is 655 ms (IBA 9.7.5.2.8).
     attributes.min_rnr_timer = options_.min_rnr_timer;
     attributes.timeout = options_.timeout;
-    attributes.retry_cnt = retries(*device_, attributes.retry_cnt);
+    attributes.retry_cnt = std::min(attributes.retry_cnt, device_->traits().retry_count_max);
     // A client may ask for more than we promise, or have (ucma_modify_qp_rtr does the same).
     attributes.max_rd_atomic = std::min(attributes.max_rd_atomic, options_.read_atomic_depth);
     attributes.max_dest_rd_atomic =
@@ -481,9 +471,9 @@ transport_choice queue_pair_core::transport() const
   const bool shared_memory = shared_memory_
     || (device_->kind() == device_kind::software && native_ != nullptr
       && software::wire_name(native_) == std::string_view("local"));
-  result.wire = device_->is_iwarp() ? wire::iwarp
-    : shared_memory                 ? wire::shared_memory
-                                    : local_.wire;
+  result.wire = shared_memory      ? wire::shared_memory
+    : local_.wire != wire::unknown ? local_.wire
+                                   : device_->traits().only_wire;
   result.gid = local_.gid;
   result.peer_gid = remote_.gid;
   result.path_mtu = std::min(local_.path_mtu, remote_.path_mtu);

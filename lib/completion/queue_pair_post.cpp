@@ -92,7 +92,7 @@ bool queue_pair_core::admit_immediate(request_kind kind, error_code& ec)
   if (kind != request_kind::send_with_immediate && kind != request_kind::write_with_immediate)
     return true;
   const bool peer_has = (remote_.features & device_features::immediate_data) != 0;
-  if (!device_->is_iwarp() && peer_has)
+  if (!device_->traits().no_immediate_data && peer_has)
     return true;
   ec = boost::asio::error::operation_not_supported;
   refuse(name_of(kind), ec,

@@ -129,8 +129,8 @@ void arena::open(const domain_impl& where, std::size_t bytes, huge_pages huge, e
   // All calls that may throw come before the memory is mapped and registered.
   pages.emplace(bytes / page_bytes);
   slabs.assign(bytes / page_bytes, nullptr);
-  // Only the software device needs shared memory. Private memory can have larger pages.
-  const bool shared = where.default_device().kind() == device_kind::software;
+  // Private memory can have larger pages.
+  const bool shared = where.default_device().traits().copies_shared_memory;
   mapped_memory mapped(bytes, huge, shared, ec);
   if (ec)
     return;

@@ -110,7 +110,7 @@ bool device::has_memory_windows() const noexcept
 
 bool device::has_immediate_data() const noexcept
 {
-  return !impl_->is_iwarp();
+  return !impl_->traits().no_immediate_data;
 }
 
 bool device::has_shared_receive_queues() const noexcept

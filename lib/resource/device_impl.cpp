@@ -47,6 +47,7 @@ device_impl::device_impl(const verbs::api& api, ibv_context* context, device_kin
     const auto first = answers ? query_port(1) : std::nullopt;
     if (!first)
       throw system_error(last_verbs_error(), "cannot query the RDMA device");
+    traits_ = &traits_of(family_of(kind_, context_->device->transport_type, attributes_.vendor_id));
     port_ = *first;
     // Selects the first active port, or port 1 if none is active.
     for (unsigned number = 2; !port_active() && number <= attributes_.phys_port_cnt; ++number)
@@ -118,7 +119,7 @@ std::vector<gid_entry> device_impl::gids() const
       entry.kind = found.gid_type == IBV_GID_TYPE_ROCE_V2 ? gid_kind::roce_v2
         : found.gid_type == IBV_GID_TYPE_ROCE_V1          ? gid_kind::roce_v1
                                                           : gid_kind::infiniband;
-      if (entry.kind != gid_kind::infiniband)
+      if (entry.kind != gid_kind::infiniband && !traits_->gids_without_addresses)
         entry.address = address_of(found.gid);
       result.push_back(entry);
     }
@@ -130,9 +131,9 @@ std::optional<gid_entry> device_impl::find_gid(
   const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec) const
 {
   std::vector<gid_entry> table = gids();
-  if (kind_ == device_kind::nic && by != wire::unknown)
+  if (by != wire::unknown && traits_->only_wire == wire::unknown)
     std::erase_if(table, [by](const gid_entry& entry) { return wire_of(entry.kind) != by; });
-  return choose_gid(table, local, kind_ == device_kind::software, ec);
+  return choose_gid(table, local, traits_->routes_any_gid, ec);
 }
 
 std::unique_ptr<device_impl> open_software(const software::device_settings& settings)

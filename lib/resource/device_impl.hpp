@@ -11,6 +11,7 @@
 #include "boost_rdma/context.hpp"
 #include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/device.hpp"
+#include "resource/device_traits.hpp"
 #include "resource/event_reader.hpp"
 #include "resource/gid_choice.hpp"
 #include "verbs/api.hpp"
@@ -39,6 +40,7 @@ public:
   [[nodiscard]] std::string name() const { return api_.get_device_name(context_->device); }
   [[nodiscard]] std::size_t index() const noexcept;
   [[nodiscard]] const ibv_device_attr& attributes() const noexcept { return attributes_; }
+  [[nodiscard]] const device_traits& traits() const noexcept { return *traits_; }
 
   // The first active port, with its attributes from the time the device was opened.
   [[nodiscard]] const ibv_port_attr& port() const noexcept { return port_; }
@@ -56,9 +58,10 @@ public:
   [[nodiscard]] std::optional<gid_entry> find_gid(
     const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec) const;
 
-  [[nodiscard]] bool is_iwarp() const noexcept
+  // Returns the wire of connections by a GID of this kind.
+  [[nodiscard]] wire wire_by(gid_kind kind) const noexcept
   {
-    return context_->device->transport_type == IBV_TRANSPORT_IWARP;
+    return traits_->only_wire != wire::unknown ? traits_->only_wire : wire_of(kind);
   }
   [[nodiscard]] bool has_windows() const noexcept
   {
@@ -109,6 +112,7 @@ private:
   ibv_context* context_;
   device_kind kind_;
   ibv_device_attr attributes_{};
+  const device_traits* traits_ = nullptr; // a row of the table
   ibv_port_attr port_{};
   std::uint8_t port_number_ = 1;
   std::shared_ptr<event_hub> events_;

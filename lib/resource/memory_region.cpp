@@ -65,8 +65,7 @@ registration* make_region(
       return nullptr;
     }
     made->mapped = data = mapped;
-    // Shared for the software device only, as in arena::open().
-    if (domain.impl()->default_device().kind() == device_kind::software)
+    if (domain.impl()->default_device().traits().copies_shared_memory)
       made->shared = software::shared_memory::map_over(mapped, size, 0);
   }
   made->range->open(*domain.impl(), data, size, rights, ec);

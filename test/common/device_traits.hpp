@@ -37,6 +37,9 @@ enum class feature
   endpoint_descriptions, ///< connects without a connection manager
   software_device,       ///< the device of this library: its wire, its engine, its settings
   connection_manager,    ///< connects by RDMA-CM
+  private_data_limits,   ///< RDMA-CM limits private data to the size that IBA 12.6 leaves
+  early_disconnect,      ///< RDMA-CM ends a connection whose request has no answer yet
+  distinct_refusals,     ///< RDMA-CM distinguishes a rejection from a missing listener
   pinned_memory,         ///< a registration holds the pages that existed when it was made
 };
 

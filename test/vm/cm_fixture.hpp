@@ -26,18 +26,29 @@ using asio::ip::tcp;
 using rdma::error;
 namespace cm = rdma::cm;
 
+/// A device of the machine of tools/rdma_vm, with the address of its interface.
+struct machine_device
+{
+  const char* name;
+  const char* address;
+};
+inline constexpr machine_device machine_rxe{"rxe0", "10.0.0.1"};
+inline constexpr machine_device machine_siw{"siw0", "10.0.1.1"};
+
 /// Returns the address of the device's interface: BOOST_RDMA_TEST_ADDRESS, or the one in the
 /// machine of tools/rdma_vm.
 inline asio::ip::address device_address()
 {
   if (const char* wanted = std::getenv("BOOST_RDMA_TEST_ADDRESS"); wanted != nullptr)
     return asio::ip::make_address(wanted);
-  return asio::ip::make_address(device_name() == "siw0" ? "10.0.1.1" : "10.0.0.1");
+  return asio::ip::make_address(
+    (device_name() == machine_siw.name ? machine_siw : machine_rxe).address);
 }
 
-inline bool is_iwarp()
+/// Returns the device of the machine that is not under test.
+inline const machine_device& other_device()
 {
-  return device_name().rfind("siw", 0) == 0;
+  return device_name() == machine_siw.name ? machine_rxe : machine_siw;
 }
 
 using data_record = record<cm::private_data>;

@@ -53,10 +53,10 @@ error_code connect_error(cm_fixture& f, const tcp::endpoint& to)
   return connected.ec;
 }
 
-// Without private data, iWARP reports the same error for both cases.
 bool is_refusal(const error_code& ec)
 {
-  return ec == error::refused || (is_iwarp() && ec == asio::error::connection_refused);
+  return ec == error::refused
+    || (ec == asio::error::connection_refused && !has(feature::distinct_refusals));
 }
 
 } // namespace
@@ -244,10 +244,10 @@ TEST_CASE("cm::async_connect reports the reason of a failure")
     cm::async_connect(f.client, f.acceptor.local_endpoint(),
       cm::connect_options{.data = cm::private_data(much), .source = {}}, connected.handler());
     REQUIRE(run_until(f.io, [&] { return connected.done() || asked.done(); }));
-    if (is_iwarp())
-      CHECK(asked.object->data().text() == much);
-    else
+    if (has(feature::private_data_limits))
       CHECK(connected.ec == error::message_too_large);
+    else
+      CHECK(asked.object->data().text() == much);
   }
   SECTION("the listener does not answer in time")
   {
@@ -258,12 +258,12 @@ TEST_CASE("cm::async_connect reports the reason of a failure")
     f.acceptor.async_get_request(asked.handler());
     CHECK(connect_error(f, f.acceptor.local_endpoint()) == error::handshake_timeout);
 
-    // The client has disconnected. On iWARP it cannot disconnect before it has an answer.
+    // The client has disconnected.
     REQUIRE(run_until(f.io, [&] { return asked.done(); }));
     accept_record accepted;
     asked.object->async_accept(cm::private_data(), accepted.handler());
     REQUIRE(run_until(f.io, [&] { return accepted.done(); }));
-    if (!is_iwarp())
+    if (has(feature::early_disconnect))
       CHECK(accepted.ec == error::peer_lost);
   }
 }
@@ -271,20 +271,20 @@ TEST_CASE("cm::async_connect reports the reason of a failure")
 TEST_CASE("RDMA-CM fails with other_device when the route uses another device than the context's")
 {
   BOOST_RDMA_TEST_NEEDS(connection_manager);
-  const std::string other = is_iwarp() ? "10.0.0.1" : "10.0.1.1";
+  const machine_device& other = other_device();
   const auto devices = rdma::list_devices();
-  const std::string other_name = is_iwarp() ? "rxe0" : "siw0";
   if (std::none_of(
-        devices.begin(), devices.end(), [&](const auto& each) { return each.name == other_name; }))
+        devices.begin(), devices.end(), [&](const auto& each) { return each.name == other.name; }))
   {
-    WARN("skipped on " << device_name() << ": this machine has no " << other_name
+    WARN("skipped on " << device_name() << ": this machine has no " << other.name
                        << " (rdma_vm --device both)");
     return;
   }
   cm_fixture f;
-  CHECK(connect_error(f, {asio::ip::make_address(other), 7471}) == error::other_device);
+  CHECK(connect_error(f, {asio::ip::make_address(other.address), 7471}) == error::other_device);
   error_code ec;
-  cm::acceptor elsewhere(f.io, f.server_context, {asio::ip::make_address(other), 0}, {}, ec);
+  cm::acceptor elsewhere(
+    f.io, f.server_context, {asio::ip::make_address(other.address), 0}, {}, ec);
   CHECK(ec == error::other_device);
   CHECK_FALSE(elsewhere.is_open());
 }

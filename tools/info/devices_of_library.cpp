@@ -65,7 +65,7 @@ std::vector<std::string> capabilities_of(const device_impl& device)
         : "atomics (coherent within this device)"); // IBV_ATOMIC_HCA
   if (device.has_windows())
     result.emplace_back("memory windows of type 2");
-  if (!device.is_iwarp())
+  if (!device.traits().no_immediate_data)
     result.emplace_back("immediate data");
   if (has.max_srq > 0)
     result.emplace_back("shared receive queues");
@@ -125,9 +125,7 @@ std::string hexadecimal(std::uint32_t value)
 
 std::string type_of(const device_impl& device, const rdma::detail::gid_entry& entry)
 {
-  if (device.kind() == rdma::device_kind::software)
-    return rdma::name_of(rdma::wire::tcp);
-  return rdma::name_of(device.is_iwarp() ? rdma::wire::iwarp : rdma::detail::wire_of(entry.kind));
+  return rdma::name_of(device.wire_by(entry.kind));
 }
 
 std::string name_of_interface(std::uint32_t index)
@@ -173,7 +171,7 @@ void ask(const device_impl& device, device_report& report)
         continue;
       gid_report gid{entry.index, type_of(device, entry), text_of(entry.gid), {},
         name_of_interface(entry.interface_index)};
-      if (entry.address && !device.is_iwarp())
+      if (entry.address)
         gid.address = entry.address->to_string();
       port.gids.push_back(std::move(gid));
     }

@@ -64,7 +64,7 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
     const auto& device = receives
       ? receives->completions().device()
       : domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
-    if (device.kind() == device_kind::software)
+    if (device.traits().no_connection_manager)
     {
       ec = error::no_connection_manager;
       return nullptr;

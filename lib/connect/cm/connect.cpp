@@ -53,7 +53,7 @@ std::shared_ptr<connection> make_connection(const asio::any_io_executor& executo
       ec = error::closed;
     else if (core->is_connected())
       ec = error::already_connected;
-    else if (core->device().kind() == device_kind::software)
+    else if (core->device().traits().no_connection_manager)
       ec = error::no_connection_manager;
     else
       channel = event_channel::of(connection_service::of(executor), ec);

@@ -95,9 +95,9 @@ bool connection::in_handshake() const noexcept
   return stage_ == stage::connecting || stage_ == stage::accepting;
 }
 
-bool connection::is_iwarp() const noexcept
+const rdma::detail::device_traits& connection::traits() const noexcept
 {
-  return id_->verbs->device->transport_type == IBV_TRANSPORT_IWARP;
+  return rdma::detail::connection_manager_traits(*id_->verbs->device);
 }
 
 int connection::remaining_ms() const
@@ -124,8 +124,9 @@ void connection::reject(const private_data& reason)
   if (stage_ != stage::requested)
     return;
   stage_ = stage::ended;
-  const std::size_t size =
-    is_iwarp() ? reason.size() : std::min(reason.size(), private_data::reject_size_max);
+  const std::size_t size = traits().private_data_of_any_size
+    ? reason.size()
+    : std::min(reason.size(), private_data::reject_size_max);
   if (id_.api().reject(id_.get(), reason.bytes().data(), static_cast<std::uint8_t>(size)) != 0)
     log_line(spdlog::level::debug, "RDMA-CM: rejecting {}: {}", peer_.address().to_string(),
       last_cm_error().message());
@@ -199,7 +200,7 @@ void connection::step(const event& what)
       succeed(what.data);
     break;
   case RDMA_CM_EVENT_ESTABLISHED:
-    if (const auto core = core_.lock(); core && is_iwarp())
+    if (const auto core = core_.lock(); core && traits().connection_manager_moves)
       core->note_connected(endpoint_of(id_->route.addr.src_storage).address(), peer_.address());
     succeed(what.data);
     break;

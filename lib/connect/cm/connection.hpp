@@ -11,6 +11,7 @@
 #include "boost_rdma/cm/options.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "connect/cm/event_channel.hpp"
+#include "resource/device_traits.hpp"
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
@@ -93,7 +94,7 @@ private:
   void check_device(error_code& ec) const;
   void check_size(std::size_t size_max, error_code& ec) const;
   [[nodiscard]] rdma_conn_param parameters(const queue_pair_core& core) const;
-  [[nodiscard]] bool is_iwarp() const noexcept;
+  [[nodiscard]] const rdma::detail::device_traits& traits() const noexcept;
   [[nodiscard]] bool in_handshake() const noexcept;
   [[nodiscard]] int remaining_ms() const;
   void set_deadline(std::chrono::milliseconds time_limit);
@@ -112,7 +113,7 @@ private:
   std::unique_ptr<connection_outcome> outcome_;
   stage stage_ = stage::idle;
   bool released_ = false;   // the queue pair was destroyed, or there is none
-  bool answer_due_ = false; // iWARP is connecting: destroying the id would block until it ends
+  bool answer_due_ = false; // destroying the id would block (connection_manager_blocks)
   std::chrono::steady_clock::time_point deadline_;
   private_data data_; // to send; before accept(), data of the request
   rdma_conn_param requested_{};

@@ -51,7 +51,7 @@ void connection::check_device(error_code& ec) const
 // The limit applies to InfiniBand's messages only.
 void connection::check_size(std::size_t size_max, error_code& ec) const
 {
-  if (!ec && !is_iwarp() && data_.size() > size_max)
+  if (!ec && !traits().private_data_of_any_size && data_.size() > size_max)
     ec = error::message_too_large;
 }
 
@@ -141,7 +141,7 @@ void connection::request(error_code& ec)
   rdma_conn_param wanted = parameters(*core);
   errno = 0;
   if (id_.api().connect(id_.get(), &wanted) == 0)
-    answer_due_ = is_iwarp();
+    answer_due_ = traits().connection_manager_blocks;
   else if (ec = last_cm_error(); ec == asio::error::address_in_use && ports_left_ > 0)
   {
     // RDMA-CM selected the port, and a TCP socket uses it: try another one.
@@ -217,7 +217,7 @@ void connection::answer_request(const std::shared_ptr<queue_pair_core>& core,
   set_deadline(time_limit);
   id_transitions transitions(id_);
   core->prepare(transitions, ec);
-  if (!ec && !is_iwarp())
+  if (!ec && !traits().connection_manager_moves)
     core->connect(transitions, ec);
   if (transitions.peer_left())
     ec = error::peer_lost;
