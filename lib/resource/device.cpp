@@ -7,50 +7,33 @@
 
 #include "boost_rdma/device.hpp"
 
-#include "resource/device_impl.hpp"
+#include "resource/device_list.hpp"
 #include "verbs/software/software.hpp"
 
 #include <algorithm>
-#include <cerrno>
 
 namespace rdma {
 
 std::vector<device_info> list_devices()
 {
   std::vector<device_info> result;
-  const verbs::api* api = verbs::system().functions;
-  int count = 0;
-  ibv_device** list = api != nullptr ? api->get_device_list(&count) : nullptr;
-  for (int i = 0; list != nullptr && i < count; ++i)
+  const detail::device_list devices;
+  std::vector<std::string> listed;
+  for (ibv_device* each : devices)
   {
-    device_info info{api->get_device_name(list[i]), device_kind::nic, false, {}};
-    errno = 0;
-    if (ibv_context* context = api->open_device(list[i]); context != nullptr)
-    {
-      try
-      {
-        info.active = detail::device_impl(*api, context, device_kind::nic).port_active();
-        if (!info.active)
-          info.remark = "no port is active";
-      }
-      catch (const system_error& e)
-      {
-        info.remark = e.what();
-      }
-    }
-    else
-    {
-      error_code ec;
-      info.remark = "cannot be opened: " + detail::opening_failure(*list[i], ec);
-    }
+    device_info info{devices.name(*each), device_kind::nic, false, {}};
+    error_code ec;
+    std::string why;
+    const auto opened = devices.open(*each, ec, why);
+    info.active = opened && opened->port_active();
+    if (!opened)
+      info.remark = "cannot be opened: " + why;
+    else if (!info.active)
+      info.remark = "no port is active";
+    listed.push_back(info.name);
     result.push_back(std::move(info));
   }
-  if (list != nullptr)
-    api->free_device_list(list);
-  std::vector<std::string> listed;
-  for (const device_info& each : result)
-    listed.push_back(each.name);
-  if (api != nullptr)
+  if (verbs::system().functions != nullptr)
     for (const detail::unlisted_device& each : detail::unlisted_devices(listed))
       result.push_back({each.name, device_kind::nic, false, each.why});
   result.push_back({software::device_name, device_kind::software, true, {}});

@@ -9,17 +9,9 @@
 
 #include "verbs/software/software.hpp"
 
-#include <boost/system/errc.hpp>
-
-#include <algorithm>
 #include <cerrno>
-#include <cstdlib>
-#include <fcntl.h>
-#include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <unistd.h>
 
 namespace rdma::detail {
 
@@ -143,113 +135,6 @@ std::unique_ptr<device_impl> open_software(const software::device_settings& sett
   if (context == nullptr)
     throw system_error(last_verbs_error(), "cannot open the software RDMA device");
   return std::make_unique<device_impl>(software::api(), context, device_kind::software);
-}
-
-std::string opening_failure(const ibv_device& device, error_code& ec)
-{
-  ec = last_verbs_error();
-  const std::string file = "/dev/infiniband/" + std::string(device.dev_name);
-  // On EACCES libibverbs tries another device name and returns ENOENT, so check here.
-  if (::faccessat(AT_FDCWD, file.c_str(), R_OK | W_OK, AT_EACCESS) != 0 && errno == EACCES)
-    ec.assign(EACCES, boost::system::system_category());
-  std::string result = file + ", user " + std::to_string(::geteuid()) + ": " + ec.message();
-  if (ec == boost::system::errc::permission_denied
-    || ec == boost::system::errc::operation_not_permitted)
-    return result
-      + ". The user needs read and write access: add the user to the group that owns it (often "
-        "\"rdma\"), or assign it "
-        "to such a group by a udev rule: KERNEL==\"uverbs*\", GROUP=\"rdma\", MODE=\"0660\".";
-  if (const std::string cause = likely_cause(ec); !cause.empty())
-    result += ". " + cause;
-  return result;
-}
-
-std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& listed)
-{
-  namespace fs = std::filesystem;
-  std::vector<unlisted_device> result;
-  std::error_code none; // ignored: without the directory, this kernel has no RDMA
-  for (fs::directory_iterator each("/sys/class/infiniband_verbs", none), end; !none && each != end;
-       each.increment(none))
-  {
-    std::string name;
-    if (!(std::ifstream(each->path() / "ibdev") >> name)
-      || std::find(listed.begin(), listed.end(), name) != listed.end())
-      continue;
-    const std::string file = "/dev/infiniband/" + each->path().filename().string();
-    result.push_back({name,
-      ::access(file.c_str(), F_OK) != 0 ? "the kernel has it, but there is no file " + file
-          + ". In a container, pass it in (--device " + file + "); otherwise check udev"
-                                        : "the kernel has it, but libibverbs has no driver for it: "
-                                          "install the package ibverbs-providers"});
-  }
-  return result;
-}
-
-std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, std::string& why)
-{
-  ec = {};
-  const bool any = name.empty();
-  const verbs::system_library& library = verbs::system();
-  const verbs::api* api = library.functions;
-  int count = 0;
-  ibv_device** list = api != nullptr ? api->get_device_list(&count) : nullptr;
-  std::unique_ptr<device_impl> found;
-  std::vector<std::string> names;
-  const auto add_reason = [&why](const std::string& more)
-  { why += (why.empty() ? "" : "; ") + more; };
-  for (int i = 0; list != nullptr && i < count && !found; ++i)
-  {
-    names.emplace_back(api->get_device_name(list[i]));
-    if (!any && name != api->get_device_name(list[i]))
-      continue;
-    errno = 0;
-    ibv_context* context = api->open_device(list[i]);
-    if (context == nullptr)
-    {
-      // Continues with the next device, which may work.
-      error_code failed;
-      add_reason(opening_failure(*list[i], failed));
-      if (!any)
-        ec = failed;
-      continue;
-    }
-    try
-    {
-      auto candidate = std::make_unique<device_impl>(*api, context, device_kind::nic);
-      if (!any || candidate->port_active())
-        found = std::move(candidate);
-      else
-        add_reason(candidate->name() + " has no active port");
-    }
-    catch (const system_error& e)
-    {
-      add_reason(e.what());
-      if (!any)
-        ec = e.code();
-    }
-  }
-  if (list != nullptr)
-    api->free_device_list(list);
-  if (!any && !found && !ec)
-  {
-    ec = error::no_device;
-    why = api == nullptr ? library.reason : std::string("there is ") + software::device_name;
-    for (const std::string& each : names)
-      why += ", " + each;
-    if (api != nullptr)
-      for (const unlisted_device& each : unlisted_devices(names))
-        if (each.name == name)
-          why = each.why;
-  }
-  if (any && !found && api == nullptr)
-    why = library.reason;
-  if (any && !found && api != nullptr)
-    for (const unlisted_device& each : unlisted_devices(names))
-      add_reason(each.why);
-  if (any && !found && why.empty())
-    why = "this side has none";
-  return found;
 }
 
 } // namespace rdma::detail

@@ -121,23 +121,6 @@ private:
     last_wqe_reporting_; // shared by all opened devices of this name, never freed
 };
 
-// Opens the device that `name` selects (see context_options::device). Returns null if `name`
-// selects only the software device. `why` receives the cause of `ec`, or the reason why there is no
-// device, as text for the user.
-std::unique_ptr<device_impl> open_nic(const std::string& name, error_code& ec, std::string& why);
-
-// Returns the reason why this device could not be opened just now, with a remedy.
-std::string opening_failure(const ibv_device& device, error_code& ec);
-
-// A device that the kernel has but libibverbs does not list, with the reason. Devices in `listed`
-// are left out.
-struct unlisted_device
-{
-  std::string name;
-  std::string why;
-};
-std::vector<unlisted_device> unlisted_devices(const std::vector<std::string>& listed);
-
 // Opens the software device; throws system_error.
 std::unique_ptr<device_impl> open_software(const software::device_settings& settings);
 

@@ -7,6 +7,7 @@
 
 #include "resource/domain_impl.hpp"
 
+#include "resource/device_list.hpp"
 #include "resource/pool_impl.hpp"
 
 #include <cerrno>

@@ -7,16 +7,14 @@
 
 #include "info/devices.hpp"
 
-#include "resource/device_impl.hpp"
+#include "resource/device_list.hpp"
 #include "verbs/api.hpp"
 
 #include <boost_rdma/software/device.hpp>
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstdio>
-#include <memory>
 #include <net/if.h>
 #include <utility>
 
@@ -183,37 +181,22 @@ void ask(const device_impl& device, device_report& report)
 
 void ask_nics(std::vector<device_report>& reports)
 {
-  const rdma::verbs::api* api = rdma::verbs::system().functions;
-  if (api == nullptr)
-    return;
-  int count = 0;
-  const std::unique_ptr<ibv_device*, decltype(api->free_device_list)> list(
-    api->get_device_list(&count), api->free_device_list);
-  for (int i = 0; list && i < count; ++i)
+  const rdma::detail::device_list devices;
+  for (ibv_device* each : devices)
   {
-    const std::string name = api->get_device_name(list.get()[i]);
+    const std::string name = devices.name(*each);
     auto found = std::ranges::find(reports, name, &device_report::name);
     if (found == reports.end())
     {
       found = reports.emplace(reports.end());
       found->name = name;
     }
-    errno = 0;
-    ibv_context* context = api->open_device(list.get()[i]);
-    if (context == nullptr)
-    {
-      rdma::error_code ec;
-      found->remark = "cannot be opened: " + rdma::detail::opening_failure(*list.get()[i], ec);
-      continue;
-    }
-    try
-    {
-      ask(device_impl(*api, context, rdma::device_kind::nic), *found);
-    }
-    catch (const rdma::system_error& e)
-    {
-      found->remark = e.what();
-    }
+    rdma::error_code ec;
+    std::string why;
+    if (const auto opened = devices.open(*each, ec, why))
+      ask(*opened, *found);
+    else
+      found->remark = "cannot be opened: " + why;
   }
 }
 
