@@ -10,285 +10,241 @@
 #include <boost/system/errc.hpp>
 
 #include <cerrno>
+#include <cstddef>
+#include <span>
 #include <sys/resource.h>
 
 namespace rdma {
 namespace {
 
+template <class Code>
 struct text
 {
+  Code code;
   const char* message;
   const char* cause;
 };
 
-text describe(error value)
+constexpr text<error> error_texts[] = {
+  {error::no_device, "no RDMA device fits",
+    "List the devices with rdma::list_devices() or `rdma_info`. The software device "
+    "is named soft0 and always exists."},
+  {error::not_connected, "the queue pair is not connected",
+    "Connect it (async_connect, an acceptor, or connect() "
+    "with the peer's endpoint description) before sending. Call local_endpoint() before "
+    "connect(). Receives may be posted before the connection exists."},
+  {error::already_connected, "the queue pair was connected before",
+    "A queue pair can be connected once. Create a new one."},
+  {error::closed, "the object is closed", "It was closed or moved from. Create a new one."},
+  {error::wrong_context, "the buffer is registered in another context",
+    "Register or allocate the buffer "
+    "in the context of the queue pair."},
+  {error::empty_buffer, "the buffer is empty",
+    "Use rdma::no_data for empty messages. "
+    "Registrations and one-sided operations need at least one byte."},
+  {error::too_many_buffers, "more buffers in the sequence than the queue pair takes",
+    "Raise "
+    "queue_pair_options::max_send_sge or max_receive_sge, or use fewer buffers."},
+  {error::message_too_large, "the message is larger than the device carries",
+    "Split it. device::max_message_size() has the limit."},
+  {error::remote_range_too_small, "the remote range is too small for the operation",
+    "The local buffers hold more bytes than "
+    "the remote buffer. Use first(n) of the local buffer, or expose more memory."},
+  {error::no_remote_key, "the remote memory has no key for this device",
+    "The peer registered it in a context that does "
+    "not use this kind of device. Open both contexts on the same kind of device."},
+  {error::misaligned_atomic, "atomic operations need 8 bytes at an address aligned to 8",
+    "Align the exposed value to 8 bytes "
+    "and pass a remote buffer of at least 8 bytes."},
+  {error::queue_too_deep, "a queue depth beyond the device's limit, or too many operations",
+    "Lower the depth. The device's limits are "
+    "device::max_work_requests(), max_sge() and max_completions(). A queue pair can have "
+    "at most 32768 outstanding operations."},
+  {error::bad_batch, "a batch without operations",
+    "Add an operation to the batch before you submit it."},
+  {error::not_exposed, "the memory is not exposed to remote access",
+    "Register it with access::remote_read, "
+    "remote_write or remote_atomic. For a memory window, use access::window_bind."},
+  {error::bad_access, "invalid combination of access rights",
+    "remote_write and remote_atomic require local_write. Const memory can only be read: locally, "
+    "and by "
+    "peers with "
+    "remote_read."},
+  {error::pool_exhausted, "the memory pool reached its limit",
+    "Raise memory_pool_options::size_max, or free buffers "
+    "and containers earlier. memory_pool::statistics() shows the usage."},
+  {error::malformed_description, "the description cannot be read",
+    "It was truncated, modified, or written by another version. Send the text unchanged."},
+  {error::no_common_transport, "both sides have no transport in common",
+    "queue_pair::diagnose() lists the attempts. "
+    "Permit fall-back (queue_pair_options::fall_back), or open both contexts on the "
+    "same kind of device."},
+  {error::peer_lost, "the peer went away without closing",
+    "Its process ended or was stopped, or its host or the network failed."},
+  {error::peer_closed, "the peer closed the connection", ""},
+  {error::not_an_acceptor, "the peer does not answer as an RDMA acceptor",
+    "Another program listens on this port. Check the port."},
+  {error::version_mismatch, "the peer uses another version of the RDMA upgrade",
+    "Update the older side."},
+  {error::refused, "the peer refused the connection",
+    "queue_pair::diagnose() has the peer's reason if it sent one. The peer's log "
+    "has more details."},
+  {error::handshake_timeout, "the handshake took too long",
+    "The peer does not answer, or the network does not reach it. An acceptor answers only while "
+    "an "
+    "async_accept is outstanding."},
+  {error::no_connection_manager, "RDMA-CM cannot be used",
+    "Install librdmacm1 and load the kernel's module rdma_ucm: /dev/infiniband/rdma_cm "
+    "must exist and be accessible to this user. The software device connects by async_connect "
+    "and "
+    "acceptors."},
+  {error::unreachable, "no RDMA device has a route to the address",
+    "`rdma link` shows the network interfaces with an RDMA device, "
+    "and `ip route get ADDRESS` the interface of the route. The peer must answer ARP."},
+  {error::other_device, "the route to the address uses another RDMA device than the context's",
+    "Open the context with "
+    "context_options::device set to the device that `rdma link` names for that network "
+    "interface."},
+  {error::device_lost, "the RDMA device failed or was removed",
+    "Close the objects that use it, and create a new context when the device is available "
+    "again."},
+  {error::forked, "the object belongs to the parent process",
+    "RDMA objects do not survive fork(). Create contexts and "
+    "queue pairs in the process that uses them, or fork earlier."},
+  {error::no_local_gid, "the RDMA device has no GID for the local address",
+    "The address belongs to another network interface than the "
+    "device. Connect to an address on a network of device::addresses(), open the device of that "
+    "interface "
+    "(`rdma link` shows "
+    "it), or set queue_pair_options::local_address."},
+  {error::other_address_family, "one side is reached by IPv4, the other by IPv6",
+    "Connect to an address of a family for which both devices have "
+    "a GID, or set queue_pair_options::local_address on both sides."},
+  {error::queue_pair_failed, "the device reported the queue pair as failed",
+    "queue_pair::diagnose() has the device's report. The "
+    "peer may have violated the protocol or accessed memory that is not exposed."},
+  {error::completion_queue_failed, "the completion queue failed",
+    "It overran: there were more completions than it can hold, for instance of work posted "
+    "without this library. Create a new one, and new queue pairs."},
+  {error::shared_receive_queue_failed, "the shared receive queue failed",
+    "Create a new one, and new queue pairs."},
+  {error::path_not_confirmed, "no RDMA message got through between the peers",
+    "The TCP connection works but the RDMA path does not. Possible causes: a "
+    "firewall, another VLAN or subnet, or a switch that drops it. RoCE v2 is UDP port 4791; the "
+    "software device listens "
+    "on a TCP port of its own (software::device_settings). queue_pair::diagnose() has the "
+    "path."},
+  {error::bad_alignment, "the pool does not support this alignment",
+    "Use a power of two up to 4096 (memory_pool::alignment_max)."},
+  {error::not_pool_memory, "the memory was not allocated from this pool",
+    "Allocate it there (std::pmr with &context.pool(), or "
+    "make_buffer()), or register it as a memory_region."},
+  {error::wrong_size, "the memory does not have the size of the objects",
+    "as<T>() needs at least sizeof(T) bytes, and as_span<T>() a "
+    "multiple of sizeof(T). Use a slice, or elements<T>()."},
+  {error::misaligned, "the address is not aligned for the type",
+    "Place the object at a multiple of alignof(T), or copy it with memcpy."},
+  {error::read_only, "the memory was registered as const",
+    "Access it as const T, and use other memory as the target of receives and reads."},
+  {error::out_of_range, "the elements do not lie inside the memory",
+    "Check the index of the first element and the number of elements."},
+  {error::remote_right_missing, "the remote buffer does not permit this",
+    "Its owner must expose the memory with access::remote_write for "
+    "writes, remote_read for reads, remote_atomic for atomics, and send the handle again."},
+  {error::not_registered, "the operation needs registered memory",
+    "Batches and memory windows do not accept plain memory. Use a "
+    "registered_buffer, a memory_region, or register_buffer() on the memory."},
+  {error::no_lessor, "the peer grants no memory",
+    "The peer's program must set a lessor for its queue pairs "
+    "(queue_pair_options::grant_from)."},
+  {error::quota_exceeded, "the peer grants no more memory",
+    "Release unused leases, request less, or raise the limits in the peer's "
+    "lessor_options."},
+  {error::lease_ended, "the lease has ended",
+    "It was released, recalled or handed over, or it expired. Renew leases in time, "
+    "or request a new one."},
+  {error::inbox_full, "the peer does not accept the lent memory",
+    "The peer's program must call async_receive_remote() once for each loan."},
+  {error::lease_failed, "the peer could not expose the memory",
+    "The cause may be its device, its limit of locked memory, or its queue pair. "
+    "The peer's log has the reason."},
+  {error::agent_ended, "the session between the agents has ended",
+    "One agent failed or received an invalid message. All leases have ended. The connection "
+    "itself may still work."},
+};
+
+constexpr text<wc_status> status_texts[] = {
+  {wc_status::success, "success", ""},
+  {wc_status::local_length_error, "local length error",
+    "A message arrived that is longer than the receive posted for it, or "
+    "a message was sent that is longer than the port's limit. Post larger receives."},
+  {wc_status::local_qp_operation_error, "local QP operation error",
+    "The queue pair does not support the work request, for "
+    "instance a read with read_atomic_depth 0."},
+  {wc_status::local_eec_operation_error, "local EE context operation error", ""},
+  {wc_status::local_protection_error, "local protection error",
+    "A local buffer is outside its registration, was deregistered, "
+    "or is written to without access::local_write."},
+  {wc_status::flushed, "work request flushed",
+    "The queue pair is in the error state. The first failed "
+    "operation has the reason."},
+  {wc_status::memory_window_bind_error, "memory window bind error",
+    "The region lacks access::window_bind, or the range is outside it."},
+  {wc_status::bad_response_error, "bad response error", "The peer sent an unexpected response."},
+  {wc_status::local_access_error, "local access error", ""},
+  {wc_status::remote_invalid_request_error, "remote invalid request error",
+    "The peer's receive is smaller than the message, or the peer's "
+    "queue pair does not permit the operation."},
+  {wc_status::remote_access_error, "remote access error",
+    "The remote key is unknown or no longer valid, the range exceeds the "
+    "exposed memory, or the access right is missing."},
+  {wc_status::remote_operation_error, "remote operation error",
+    "The peer could not complete the operation: its own receive failed."},
+  {wc_status::retry_exceeded, "transport retry counter exceeded",
+    "The peer does not acknowledge: its process ended, its queue "
+    "pair is not connected to this one, or the path (GID, address, MTU, firewall) does not "
+    "work."},
+  {wc_status::rnr_retry_exceeded, "RNR retry counter exceeded",
+    "The peer has no receive posted. Post receives before the "
+    "peer sends, or allow more retries (queue_pair_options::rnr_retry_count)."},
+  {wc_status::local_rdd_violation_error, "local RDD violation error", ""},
+  {wc_status::remote_invalid_read_request_error, "remote invalid read request", ""},
+  {wc_status::remote_aborted_error, "remote aborted error", ""},
+  {wc_status::invalid_eec_number, "invalid EE context number", ""},
+  {wc_status::invalid_eec_state, "invalid EE context state", ""},
+  {wc_status::fatal_error, "fatal device error", "The device failed. Create a new context."},
+  {wc_status::response_timeout_error, "response timeout error", ""},
+  {wc_status::general_error, "general error", ""},
+};
+
+// Returns true if the table has the codes from `first` to `last` in the order of their values.
+template <class Code>
+consteval bool is_complete(std::span<const text<Code>> table, Code first, Code last)
 {
-  switch (value)
-  {
-  case error::no_device:
-    return {"no RDMA device fits",
-      "List the devices with rdma::list_devices() or `rdma_info`. The software device "
-      "is named soft0 and always exists."};
-  case error::not_connected:
-    return {"the queue pair is not connected",
-      "Connect it (async_connect, an acceptor, or connect() "
-      "with the peer's endpoint description) before sending. Call local_endpoint() before "
-      "connect(). Receives may be posted before the connection exists."};
-  case error::already_connected:
-    return {"the queue pair was connected before",
-      "A queue pair can be connected once. Create a new one."};
-  case error::closed:
-    return {"the object is closed", "It was closed or moved from. Create a new one."};
-  case error::wrong_context:
-    return {"the buffer is registered in another context",
-      "Register or allocate the buffer "
-      "in the context of the queue pair."};
-  case error::empty_buffer:
-    return {"the buffer is empty",
-      "Use rdma::no_data for empty messages. "
-      "Registrations and one-sided operations need at least one byte."};
-  case error::too_many_buffers:
-    return {"more buffers in the sequence than the queue pair takes",
-      "Raise "
-      "queue_pair_options::max_send_sge or max_receive_sge, or use fewer buffers."};
-  case error::message_too_large:
-    return {"the message is larger than the device carries",
-      "Split it. device::max_message_size() has the limit."};
-  case error::remote_range_too_small:
-    return {"the remote range is too small for the operation",
-      "The local buffers hold more bytes than "
-      "the remote buffer. Use first(n) of the local buffer, or expose more memory."};
-  case error::no_remote_key:
-    return {"the remote memory has no key for this device",
-      "The peer registered it in a context that does "
-      "not use this kind of device. Open both contexts on the same kind of device."};
-  case error::misaligned_atomic:
-    return {"atomic operations need 8 bytes at an address aligned to 8",
-      "Align the exposed value to 8 bytes "
-      "and pass a remote buffer of at least 8 bytes."};
-  case error::queue_too_deep:
-    return {"a queue depth beyond the device's limit, or too many operations",
-      "Lower the depth. The device's limits are "
-      "device::max_work_requests(), max_sge() and max_completions(). A queue pair can have "
-      "at most 32768 outstanding operations."};
-  case error::bad_batch:
-    return {"a batch without operations", "Add an operation to the batch before you submit it."};
-  case error::not_exposed:
-    return {"the memory is not exposed to remote access",
-      "Register it with access::remote_read, "
-      "remote_write or remote_atomic. For a memory window, use access::window_bind."};
-  case error::bad_access:
-    return {"invalid combination of access rights",
-      "remote_write and remote_atomic require local_write. Const memory can only be read: locally, "
-      "and by "
-      "peers with "
-      "remote_read."};
-  case error::pool_exhausted:
-    return {"the memory pool reached its limit",
-      "Raise memory_pool_options::size_max, or free buffers "
-      "and containers earlier. memory_pool::statistics() shows the usage."};
-  case error::malformed_description:
-    return {"the description cannot be read",
-      "It was truncated, modified, or written by another version. Send the text unchanged."};
-  case error::no_common_transport:
-    return {"both sides have no transport in common",
-      "queue_pair::diagnose() lists the attempts. "
-      "Permit fall-back (queue_pair_options::fall_back), or open both contexts on the "
-      "same kind of device."};
-  case error::peer_lost:
-    return {"the peer went away without closing",
-      "Its process ended or was stopped, or its host or the network failed."};
-  case error::peer_closed:
-    return {"the peer closed the connection", ""};
-  case error::not_an_acceptor:
-    return {"the peer does not answer as an RDMA acceptor",
-      "Another program listens on this port. Check the port."};
-  case error::version_mismatch:
-    return {"the peer uses another version of the RDMA upgrade", "Update the older side."};
-  case error::refused:
-    return {"the peer refused the connection",
-      "queue_pair::diagnose() has the peer's reason if it sent one. The peer's log "
-      "has more details."};
-  case error::handshake_timeout:
-    return {"the handshake took too long",
-      "The peer does not answer, or the network does not reach it. An acceptor answers only while "
-      "an "
-      "async_accept is outstanding."};
-  case error::no_connection_manager:
-    return {"RDMA-CM cannot be used",
-      "Install librdmacm1 and load the kernel's module rdma_ucm: /dev/infiniband/rdma_cm "
-      "must exist and be accessible to this user. The software device connects by async_connect "
-      "and "
-      "acceptors."};
-  case error::unreachable:
-    return {"no RDMA device has a route to the address",
-      "`rdma link` shows the network interfaces with an RDMA device, "
-      "and `ip route get ADDRESS` the interface of the route. The peer must answer ARP."};
-  case error::other_device:
-    return {"the route to the address uses another RDMA device than the context's",
-      "Open the context with "
-      "context_options::device set to the device that `rdma link` names for that network "
-      "interface."};
-  case error::device_lost:
-    return {"the RDMA device failed or was removed",
-      "Close the objects that use it, and create a new context when the device is available "
-      "again."};
-  case error::forked:
-    return {"the object belongs to the parent process",
-      "RDMA objects do not survive fork(). Create contexts and "
-      "queue pairs in the process that uses them, or fork earlier."};
-  case error::no_local_gid:
-    return {"the RDMA device has no GID for the local address",
-      "The address belongs to another network interface than the "
-      "device. Connect to an address on a network of device::addresses(), open the device of that "
-      "interface "
-      "(`rdma link` shows "
-      "it), or set queue_pair_options::local_address."};
-  case error::other_address_family:
-    return {"one side is reached by IPv4, the other by IPv6",
-      "Connect to an address of a family for which both devices have "
-      "a GID, or set queue_pair_options::local_address on both sides."};
-  case error::queue_pair_failed:
-    return {"the device reported the queue pair as failed",
-      "queue_pair::diagnose() has the device's report. The "
-      "peer may have violated the protocol or accessed memory that is not exposed."};
-  case error::completion_queue_failed:
-    return {"the completion queue failed",
-      "It overran: there were more completions than it can hold, for instance of work posted "
-      "without this library. Create a new one, and new queue pairs."};
-  case error::shared_receive_queue_failed:
-    return {"the shared receive queue failed", "Create a new one, and new queue pairs."};
-  case error::path_not_confirmed:
-    return {"no RDMA message got through between the peers",
-      "The TCP connection works but the RDMA path does not. Possible causes: a "
-      "firewall, another VLAN or subnet, or a switch that drops it. RoCE v2 is UDP port 4791; the "
-      "software device listens "
-      "on a TCP port of its own (software::device_settings). queue_pair::diagnose() has the "
-      "path."};
-  case error::bad_alignment:
-    return {"the pool does not support this alignment",
-      "Use a power of two up to 4096 (memory_pool::alignment_max)."};
-  case error::not_pool_memory:
-    return {"the memory was not allocated from this pool",
-      "Allocate it there (std::pmr with &context.pool(), or "
-      "make_buffer()), or register it as a memory_region."};
-  case error::wrong_size:
-    return {"the memory does not have the size of the objects",
-      "as<T>() needs at least sizeof(T) bytes, and as_span<T>() a "
-      "multiple of sizeof(T). Use a slice, or elements<T>()."};
-  case error::misaligned:
-    return {"the address is not aligned for the type",
-      "Place the object at a multiple of alignof(T), or copy it with memcpy."};
-  case error::read_only:
-    return {"the memory was registered as const",
-      "Access it as const T, and use other memory as the target of receives and reads."};
-  case error::out_of_range:
-    return {"the elements do not lie inside the memory",
-      "Check the index of the first element and the number of elements."};
-  case error::remote_right_missing:
-    return {"the remote buffer does not permit this",
-      "Its owner must expose the memory with access::remote_write for "
-      "writes, remote_read for reads, remote_atomic for atomics, and send the handle again."};
-  case error::not_registered:
-    return {"the operation needs registered memory",
-      "Batches and memory windows do not accept plain memory. Use a "
-      "registered_buffer, a memory_region, or register_buffer() on the memory."};
-  case error::no_lessor:
-    return {"the peer grants no memory",
-      "The peer's program must set a lessor for its queue pairs "
-      "(queue_pair_options::grant_from)."};
-  case error::quota_exceeded:
-    return {"the peer grants no more memory",
-      "Release unused leases, request less, or raise the limits in the peer's "
-      "lessor_options."};
-  case error::lease_ended:
-    return {"the lease has ended",
-      "It was released, recalled or handed over, or it expired. Renew leases in time, "
-      "or request a new one."};
-  case error::inbox_full:
-    return {"the peer does not accept the lent memory",
-      "The peer's program must call async_receive_remote() once for each loan."};
-  case error::lease_failed:
-    return {"the peer could not expose the memory",
-      "The cause may be its device, its limit of locked memory, or its queue pair. "
-      "The peer's log has the reason."};
-  case error::agent_ended:
-    return {"the session between the agents has ended",
-      "One agent failed or received an invalid message. All leases have ended. The connection "
-      "itself may still work."};
-  }
-  return {"unknown rdma error", ""};
+  int value = static_cast<int>(first);
+  for (const text<Code>& each : table)
+    if (static_cast<int>(each.code) != value++)
+      return false;
+  return value == static_cast<int>(last) + 1;
+}
+static_assert(is_complete<error>(error_texts, error::no_device, error::agent_ended));
+static_assert(is_complete<wc_status>(status_texts, wc_status::success, wc_status::general_error));
+
+template <class Code>
+text<Code> find(std::span<const text<Code>> table, Code code, const char* unknown)
+{
+  const auto at = static_cast<std::size_t>(code) - static_cast<std::size_t>(table.front().code);
+  return at < table.size() ? table[at] : text<Code>{code, unknown, ""};
 }
 
-text describe(wc_status value)
+text<error> describe(error value)
 {
-  switch (value)
-  {
-  case wc_status::success:
-    return {"success", ""};
-  case wc_status::local_length_error:
-    return {"local length error",
-      "A message arrived that is longer than the receive posted for it, or "
-      "a message was sent that is longer than the port's limit. Post larger receives."};
-  case wc_status::local_qp_operation_error:
-    return {"local QP operation error",
-      "The queue pair does not support the work request, for "
-      "instance a read with read_atomic_depth 0."};
-  case wc_status::local_eec_operation_error:
-    return {"local EE context operation error", ""};
-  case wc_status::local_protection_error:
-    return {"local protection error",
-      "A local buffer is outside its registration, was deregistered, "
-      "or is written to without access::local_write."};
-  case wc_status::flushed:
-    return {"work request flushed",
-      "The queue pair is in the error state. The first failed "
-      "operation has the reason."};
-  case wc_status::memory_window_bind_error:
-    return {"memory window bind error",
-      "The region lacks access::window_bind, or the range is outside it."};
-  case wc_status::bad_response_error:
-    return {"bad response error", "The peer sent an unexpected response."};
-  case wc_status::local_access_error:
-    return {"local access error", ""};
-  case wc_status::remote_invalid_request_error:
-    return {"remote invalid request error",
-      "The peer's receive is smaller than the message, or the peer's "
-      "queue pair does not permit the operation."};
-  case wc_status::remote_access_error:
-    return {"remote access error",
-      "The remote key is unknown or no longer valid, the range exceeds the "
-      "exposed memory, or the access right is missing."};
-  case wc_status::remote_operation_error:
-    return {"remote operation error",
-      "The peer could not complete the operation: its own receive failed."};
-  case wc_status::retry_exceeded:
-    return {"transport retry counter exceeded",
-      "The peer does not acknowledge: its process ended, its queue "
-      "pair is not connected to this one, or the path (GID, address, MTU, firewall) does not "
-      "work."};
-  case wc_status::rnr_retry_exceeded:
-    return {"RNR retry counter exceeded",
-      "The peer has no receive posted. Post receives before the "
-      "peer sends, or allow more retries (queue_pair_options::rnr_retry_count)."};
-  case wc_status::local_rdd_violation_error:
-    return {"local RDD violation error", ""};
-  case wc_status::remote_invalid_read_request_error:
-    return {"remote invalid read request", ""};
-  case wc_status::remote_aborted_error:
-    return {"remote aborted error", ""};
-  case wc_status::invalid_eec_number:
-    return {"invalid EE context number", ""};
-  case wc_status::invalid_eec_state:
-    return {"invalid EE context state", ""};
-  case wc_status::fatal_error:
-    return {"fatal device error", "The device failed. Create a new context."};
-  case wc_status::response_timeout_error:
-    return {"response timeout error", ""};
-  case wc_status::general_error:
-    return {"general error", ""};
-  }
-  return {"unknown work completion status", ""};
+  return find<error>(error_texts, value, "unknown rdma error");
+}
+
+text<wc_status> describe(wc_status value)
+{
+  return find<wc_status>(status_texts, value, "unknown work completion status");
 }
 
 std::string memory_lock_limit()
