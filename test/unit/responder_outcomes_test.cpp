@@ -24,25 +24,16 @@ struct request
   opcode op;
 };
 
-constexpr request requests[] = {
-  {"send_first", opcode::send_first},
-  {"send_middle", opcode::send_middle},
-  {"send_last", opcode::send_last},
+constexpr request requests[] = {{"send_first", opcode::send_first},
+  {"send_middle", opcode::send_middle}, {"send_last", opcode::send_last},
   {"send_last_immediate", opcode::send_last_immediate},
-  {"send_last_invalidate", opcode::send_last_invalidate},
-  {"send_only", opcode::send_only},
+  {"send_last_invalidate", opcode::send_last_invalidate}, {"send_only", opcode::send_only},
   {"send_only_immediate", opcode::send_only_immediate},
-  {"send_only_invalidate", opcode::send_only_invalidate},
-  {"write_first", opcode::write_first},
-  {"write_middle", opcode::write_middle},
-  {"write_last", opcode::write_last},
-  {"write_last_immediate", opcode::write_last_immediate},
-  {"write_only", opcode::write_only},
-  {"write_only_immediate", opcode::write_only_immediate},
-  {"read_request", opcode::read_request},
-  {"compare_swap", opcode::compare_swap},
-  {"fetch_add", opcode::fetch_add},
-};
+  {"send_only_invalidate", opcode::send_only_invalidate}, {"write_first", opcode::write_first},
+  {"write_middle", opcode::write_middle}, {"write_last", opcode::write_last},
+  {"write_last_immediate", opcode::write_last_immediate}, {"write_only", opcode::write_only},
+  {"write_only_immediate", opcode::write_only_immediate}, {"read_request", opcode::read_request},
+  {"compare_swap", opcode::compare_swap}, {"fetch_add", opcode::fetch_add}};
 
 bool has(opcode op, unsigned trait)
 {
@@ -345,8 +336,7 @@ TEST_CASE("the responder places each split of a message and completes it once")
       opcode::send_only_invalidate},
     {"write", opcode::write_first, opcode::write_middle, opcode::write_last, opcode::write_only},
     {"write with immediate", opcode::write_first, opcode::write_middle,
-      opcode::write_last_immediate, opcode::write_only_immediate},
-  };
+      opcode::write_last_immediate, opcode::write_only_immediate}};
   for (const service kind : {service_rc, service_uc})
     for (const shape& each : shapes)
       for (const std::uint32_t length : split_lengths)

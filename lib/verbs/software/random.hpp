@@ -16,7 +16,8 @@
 
 namespace rdma::software {
 
-/// Bytes that nobody can guess. A kernel that has none to give leaves no safe way to go on.
+/// Fills memory with random bytes for keys. Aborts if the kernel has none, because guessable keys
+/// are not safe.
 inline void fill_random(void* to, std::size_t size) noexcept
 {
   auto* at = static_cast<unsigned char*>(to);

@@ -14,11 +14,10 @@
 
 namespace rdma::software {
 
-/// A mutex for a few dozen instructions on the way of every message.
+/// A mutex for a few dozen instructions in the path of every message.
 /**
- * Letting go is a plain store, where std::mutex has a locked instruction and two calls into the C
- * library; that is half the price. What it lacks is a queue of those who wait: they look again and
- * again.
+ * unlock() is a plain store, where std::mutex has a locked instruction and two calls into the C
+ * library; that halves the cost. It has no queue of waiting threads: they poll.
  */
 class short_lock
 {
@@ -52,8 +51,8 @@ private:
         std::this_thread::yield();
         continue;
       }
-      // The holder has lost its processor. If that is to this thread, of a real-time class perhaps,
-      // yielding alone does not give it back.
+      // The holder has lost its processor. If this thread has it, with a real-time priority
+      // perhaps, yielding alone does not give it back.
       constexpr timespec moment{0, 20'000};
       ::nanosleep(&moment, nullptr);
     }

@@ -19,21 +19,21 @@ namespace rdma::software {
 /// The software device's table. Its open_device uses the default device_settings.
 const verbs::api& api();
 
-/// Opens the software device with settings of one's own. Null with errno set on failure.
-/** EINVAL: an address is not one; EADDRNOTAVAIL: this host has no such address; EMFILE, ENOMEM. */
+/// Opens the software device with these settings. Returns null with errno set on failure.
+/** EINVAL: malformed address; EADDRNOTAVAIL: this host has no such address; EMFILE, ENOMEM. */
 ibv_context* open_device(const device_settings& settings);
 
-/// 128 bits that both ends know and nobody else does.
+/// 128 bits that only the two ends have.
 using connection_secret = std::array<std::byte, 16>;
 
-/// Demands `secret` from the peer of this queue pair (and shows it to it).
+/// Requires `secret` from the peer of this queue pair, and sends it to the peer.
 /**
- * To be called before the queue pair goes to RTR; without it the secret is all zeros, for programs
- * that connect out of band by plain verbs. 0, or EINVAL when the queue pair is past INIT.
+ * Call it before the queue pair goes to RTR. Without it the secret is all zeros, for programs that
+ * connect out of band by plain verbs. Returns 0, or EINVAL when the queue pair is past INIT.
  */
 int set_connection_secret(ibv_qp* qp, const connection_secret& secret);
 
-/// Which end of two queue pairs connects on the wire.
+/// The end of two queue pairs that connects on the wire.
 enum class wire_end
 {
   by_name, ///< that with the smaller name, as programs which connect out of band cannot tell
@@ -41,32 +41,31 @@ enum class wire_end
   waits,
 };
 
-/// For who knows more: the end that is ready last connects best. Both ends must say so, and the
-/// opposite.
-/** To be called before the queue pair goes to RTR. 0, or EINVAL when it is past INIT. */
+/// Chooses the end that connects: best the one that is ready last. Both ends must call it, with
+/// opposite values.
+/** Call it before the queue pair goes to RTR. Returns 0, or EINVAL when it is past INIT. */
 int set_wire_end(ibv_qp* qp, wire_end which);
 
-/// Has the device behave as a NIC that is pulled, or fails for good.
+/// Makes the device behave as a NIC that was removed.
 /**
- * IBV_EVENT_DEVICE_FATAL is raised. From here on nothing completes and nothing is flushed; what
- * would make or change an object says EIO. Objects can still be destroyed, and let go of memory
- * thereby.
+ * Raises IBV_EVENT_DEVICE_FATAL. From now on nothing completes, not even with a flush error, and
+ * calls that create or change an object fail with EIO. Objects can still be destroyed, which frees
+ * their memory.
  */
 void remove_device(ibv_context* context);
 
 /// For programs that close a device and leave objects in it, which close_device() refuses (EBUSY).
 /**
- * As when a driver's file is closed under them: queue pairs are reset, so that their peers lose
- * them and nobody reaches memory through them, and nothing completes. Objects may still be
- * destroyed, but the context stays in memory. 0, or ENOMEM.
+ * As when a driver's file is closed: queue pairs are reset, so that their peers lose the connection
+ * and the access to memory, and nothing completes. Objects may still be destroyed, but the context
+ * stays in memory. Returns 0 or ENOMEM.
  */
 int abandon_device(ibv_context* context);
 
-/// The wire that the queue pair's peer is reached by ("local", "tcp"); "" while the two have not
-/// met.
+/// Returns the wire to the queue pair's peer ("local", "tcp"); "" while there is no connection.
 const char* wire_name(const ibv_qp* qp);
 
-/// Why that is not "local", for people; empty when it is.
+/// Returns the reason, as text, why the wire is not "local"; empty when it is.
 const char* why_not_local(const ibv_qp* qp);
 
 /// Returns true if the peer had no receive posted for the oldest send (RNR, IBA 9.7.5.2.8) and has

@@ -46,7 +46,7 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* to, std::size_t mos
   const std::size_t count = std::min(most, device_context::of(context).gids.size());
   for (std::size_t i = 0; i < count; ++i)
   {
-    // Entries may be larger than the ones that are known here.
+    // The caller's entries may be larger than ibv_gid_entry here.
     auto* const at = reinterpret_cast<std::byte*>(to) + i * entry_size;
     ibv_gid_entry entry;
     if (const int error = query_gid_ex(

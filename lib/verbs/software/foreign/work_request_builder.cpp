@@ -228,20 +228,10 @@ std::uint64_t operations_of(ibv_qp_type service) noexcept
   }
 }
 
-void set_builder_functions(ibv_qp_ex& to) noexcept
-{
-  to.wr_start = [](ibv_qp_ex* qp) { builder_of(qp).start(); };
-  to.wr_abort = [](ibv_qp_ex* qp) { builder_of(qp).end(); };
-  to.wr_complete = [](ibv_qp_ex* qp)
-  {
-    ibv_send_wr* first = nullptr;
-    int error = builder_of(qp).list(first);
-    if (error == 0 && first != nullptr)
-      error = post_whole(&qp->qp_base, first);
-    builder_of(qp).end();
-    return error;
-  };
+namespace {
 
+void set_operations(ibv_qp_ex& to) noexcept
+{
   to.wr_send = [](ibv_qp_ex* qp) { add(qp, IBV_QP_EX_WITH_SEND, IBV_WR_SEND); };
   to.wr_send_imm = [](ibv_qp_ex* qp, __be32 immediate)
   {
@@ -291,13 +281,19 @@ void set_builder_functions(ibv_qp_ex& to) noexcept
     add_atomic(
       qp, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, key, address, add, 0);
   };
+}
 
-  // This device has no segmentation offload and no XRC.
+void set_unsupported_operations(ibv_qp_ex& to) noexcept
+{
+  // No segmentation offload, no XRC.
   to.wr_send_tso = [](ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t)
   { builder_of(qp).fail(EOPNOTSUPP); };
   to.wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t) { builder_of(qp).fail(EOPNOTSUPP); };
   refuse_newer(to);
+}
 
+void set_setters(ibv_qp_ex& to) noexcept
+{
   to.wr_set_ud_addr = [](ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote, std::uint32_t key)
   { builder_of(qp).set_address(ah, remote, key); };
   to.wr_set_sge = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint32_t length)
@@ -316,6 +312,26 @@ void set_builder_functions(ibv_qp_ex& to) noexcept
   to.wr_set_inline_data_list = [](ibv_qp_ex* qp, std::size_t count, const ibv_data_buf* list) {
     builder_of(qp).set_inline({list, count}, of(qp).cap.max_inline_data);
   };
+}
+
+} // namespace
+
+void set_builder_functions(ibv_qp_ex& to) noexcept
+{
+  to.wr_start = [](ibv_qp_ex* qp) { builder_of(qp).start(); };
+  to.wr_abort = [](ibv_qp_ex* qp) { builder_of(qp).end(); };
+  to.wr_complete = [](ibv_qp_ex* qp)
+  {
+    ibv_send_wr* first = nullptr;
+    int error = builder_of(qp).list(first);
+    if (error == 0 && first != nullptr)
+      error = post_whole(&qp->qp_base, first);
+    builder_of(qp).end();
+    return error;
+  };
+  set_operations(to);
+  set_unsupported_operations(to);
+  set_setters(to);
 }
 
 } // namespace rdma::software

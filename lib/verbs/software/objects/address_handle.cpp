@@ -30,7 +30,7 @@ bool is_ipv4(const ibv_gid& gid) noexcept
   return std::memcmp(gid.raw, mapped_prefix, sizeof mapped_prefix) == 0;
 }
 
-// RFC 1071; over a header that has its checksum it is zero.
+// RFC 1071. The result is zero for a header that contains its checksum.
 std::uint16_t checksum(const std::byte* header) noexcept
 {
   std::uint32_t sum = 0;
@@ -126,7 +126,7 @@ int init_ah_from_wc(
   to->port_num = port;
   if ((wc->wc_flags & IBV_WC_GRH) == 0)
     return 0;
-  // Its bytes lie in the program's buffer: whatever the device once wrote there.
+  // Untrusted: the bytes lie in the program's buffer.
   std::byte header[route_header_size];
   std::memcpy(header, grh, sizeof header);
   const std::byte* const v4 = header + ipv4_offset;

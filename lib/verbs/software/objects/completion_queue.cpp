@@ -21,22 +21,22 @@ namespace rdma::software {
 
 namespace {
 
-// The channel that this thread looks into right now: what it queues there itself needs no signal.
+// The channel that this thread is reading: events that it adds itself need no signal.
 thread_local const completion_channel* looking_into = nullptr;
 
-// Who waits for one of the first channels is woken by the sockets themselves and does the work; for
-// the others the engine does. Linux follows a file through 500 epoll sets of sets at most, 100
-// where those are in sets again (path_limits in fs/eventpoll.c), and refuses to watch another
-// socket beyond.
+// The sockets wake threads that wait for one of the first channels, and those threads do the work;
+// for the others the engine does it. Linux permits a file in at most 500 epoll sets of sets, 100 if
+// those are in sets again (path_limits in fs/eventpoll.c), and refuses to watch another socket
+// beyond.
 constexpr std::uint32_t channels_on_sockets_max = 32;
 
-// So many looks in vain in a row are a program that spins, rather than one that empties a queue
-// before it waits.
+// A program with so many empty polls in a row spins; fewer may be one that empties a queue before
+// it waits.
 constexpr std::uint32_t spins_min = 16;
 
 constexpr std::uint32_t look_although_busy_every = 256;
 
-// A bound on what one call looks at; beyond it the next call, or the engine, goes on.
+// A bound on one call. The next call, or the engine, continues.
 constexpr unsigned scans_max = 64;
 
 } // namespace
@@ -46,7 +46,7 @@ void completion_channel::notify(completion_queue& queue) noexcept
   {
     const std::lock_guard lock(mutex);
     if (queue.in_channel)
-      return; // told already, and not taken yet
+      return; // queued before, and not taken yet
     queue.in_channel = true;
     queue.next_in_channel = nullptr;
     (last != nullptr ? last->next_in_channel : first) = &queue;
@@ -57,8 +57,8 @@ void completion_channel::notify(completion_queue& queue) noexcept
   }
 }
 
-// With the mutex held, as lower() is: the descriptor is readable exactly while events are left for
-// others than the thread that is about to take one.
+// The mutex is held, as for lower(). The descriptor is readable exactly while there are events for
+// other threads than the one that is taking one.
 void completion_channel::raise() noexcept
 {
   const std::uint64_t one = 1;
@@ -88,7 +88,7 @@ completion_queue* completion_channel::take() noexcept
   }
   else
   {
-    raise(); // who takes one event each time the descriptor is readable must find it so again
+    raise(); // a program may take one event each time that the descriptor becomes readable
   }
   found->in_channel = false;
   ++found->given;
@@ -170,8 +170,8 @@ int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
   }
   else if (look % look_although_busy_every == 0)
   {
-    // Who completes by itself what it posts, in the memory of a peer on this host, is to hear of
-    // the peer's end all the same.
+    // A program whose requests all complete directly, in the memory of a peer on this host, must
+    // also detect the peer's end.
     owner.engine.poll(0, 0, false);
   }
   return take(count, to, stamp);
@@ -195,7 +195,7 @@ int completion_queue::take(int count, ibv_wc* to, std::int64_t* stamp) noexcept
     head = head + 1 == depth ? 0 : head + 1;
   }
   if (n == have)
-    head = 0; // a deep queue that is seldom full stays in little memory
+    head = 0; // a deep queue that is rarely full uses little memory
   held.store(have - n, std::memory_order_release);
   return static_cast<int>(n);
 }
@@ -390,7 +390,7 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
     completion_queue* found = from->take();
     if (found == nullptr)
     {
-      // To the end: the descriptor may be watched edge-triggered, and says nothing twice.
+      // Reads all: an edge-triggered watch reports the descriptor only once.
       engine.attend();
       looking_into = from;
       for (unsigned i = 0; i < scans_max && !from->some.load(std::memory_order_relaxed); ++i)

@@ -29,8 +29,8 @@ struct queue_pair_base;
 
 /// A completion channel. Its descriptor is an epoll set of the device's connections and an eventfd.
 /**
- * So a message that arrives wakes whoever waits for the channel without a detour by the engine's
- * thread; get_cq_event() then makes progress itself and may find that there is no event yet.
+ * So an arriving message wakes a thread that waits for the channel directly, without the engine's
+ * thread. get_cq_event() then makes progress itself and may find that there is no event yet.
  */
 struct completion_channel : ibv_comp_channel
 {
@@ -38,7 +38,7 @@ struct completion_channel : ibv_comp_channel
   wire::descriptor signal;
   std::mutex mutex;
   std::condition_variable acknowledged;
-  completion_queue* first = nullptr; ///< queues with an event, each at most once
+  completion_queue* first = nullptr; ///< the queues with an event, each once
   completion_queue* last = nullptr;
 
   bool raised = false;           ///< `signal` is readable
@@ -60,16 +60,17 @@ struct completion_queue : extensible_completion_queue
     std::uint64_t next;
   };
 
-  /// Adds a completion; false when there is no room: the queue is broken then (IBA 10.8.3.1).
+  /// Adds a completion. Returns false when there is no room, which breaks the queue (IBA 10.8.3.1).
   bool push(
     const ibv_wc& wc, queue_pair_base* owner, bool sent, std::uint64_t next, bool solicited);
 
-  /// Forgets the completions of a queue pair, as on reset or destruction (IBA 10.3.1).
+  /// Removes the completions of a queue pair, on reset or destruction (IBA 10.3.1).
   void clean(const queue_pair_base& owner) noexcept;
 
-  /// Looks for work first, if there is nothing.
+  /// Takes completions. Makes progress first if there is none.
   int poll(int count, ibv_wc* to, std::int64_t* stamp = nullptr);
-  /// What is there. `stamp`: when the first of them completed, of a queue that notes it.
+  /// Takes completions without making progress. `stamp`: the time of the first one, if the queue
+  /// has times.
   int take(int count, ibv_wc* to, std::int64_t* stamp) noexcept;
   int arm(bool solicited_only);
   int resize(std::uint32_t depth);
@@ -90,11 +91,11 @@ struct completion_queue : extensible_completion_queue
   bool overrun = false;
 
   std::atomic<std::uint32_t> hint{0};  ///< the queue pair that completed something last
-  std::atomic<std::uint32_t> turn{0};  ///< counts looks for work
-  std::atomic<std::uint32_t> spins{0}; ///< looks in vain since it was armed; see poll()
+  std::atomic<std::uint32_t> turn{0};  ///< counts polls
+  std::atomic<std::uint32_t> spins{0}; ///< empty polls since it was armed; see poll()
   std::atomic<std::uint32_t> users{0}; ///< queue pairs
 
-  // Under the channel's mutex.
+  // Guarded by the channel's mutex.
   completion_queue* next_in_channel = nullptr;
   bool in_channel = false;
   std::uint32_t given = 0;

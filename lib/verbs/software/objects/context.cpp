@@ -61,7 +61,7 @@ bool parse(const std::string& text, ibv_gid& to)
   return true;
 }
 
-// Every address that is up, loopback first; link-local ones mean nothing without their interface.
+// All active addresses, loopback first. Link-local ones are ambiguous without their interface.
 int host_gids(std::vector<ibv_gid>& to)
 {
   ifaddrs* list = nullptr;
@@ -108,7 +108,7 @@ int choose_gids(const device_settings& settings, std::vector<ibv_gid>& to)
   return 0;
 }
 
-// The wires of the settings, or of the environment where those leave it open; 0 or an errno.
+// Sets the wires from the environment if the settings name none; 0 or an errno.
 int choose_wires(device_settings& settings)
 {
   if (settings.wires.empty())
@@ -142,10 +142,10 @@ int query_port_attributes(
   attributes.lid = owner.engine.port();
   attributes.max_vl_num = 1;
   attributes.active_width = 2;  // 4X
-  attributes.active_speed = 32; // EDR; there is no such thing to tell
+  attributes.active_speed = 32; // EDR, a placeholder
   attributes.phys_state = 5;    // LinkUp
   attributes.link_layer = IBV_LINK_LAYER_ETHERNET;
-  // Callers may know a shorter structure than we do, or a longer one.
+  // The caller's structure may be shorter or longer than this one.
   std::memset(static_cast<void*>(to), 0, size);
   std::memcpy(static_cast<void*>(to), &attributes, std::min(size, sizeof attributes));
   return 0;
@@ -155,9 +155,8 @@ int query_port_attributes(
 
 ibv_device* the_device() noexcept
 {
-  // Programs may ask libraries of providers whether the device is theirs (mlx5dv_is_supported):
-  // those look at a pointer behind it, where libibverbs' own devices have their driver's functions,
-  // and are to find that there are none.
+  // Providers' libraries test if a device is theirs (mlx5dv_is_supported) by a pointer behind it,
+  // where libibverbs' devices have their driver's functions. Here they find null.
   struct listed : ibv_device
   {
     void* no_driver[8];
@@ -169,7 +168,7 @@ ibv_device* the_device() noexcept
     d.transport_type = IBV_TRANSPORT_IB;
     std::strncpy(d.name, device_name, sizeof d.name - 1);
     std::strncpy(d.dev_name, device_name, sizeof d.dev_name - 1);
-    // Where the kernel would have it: who reads a file there learns that there is none.
+    // The kernel's path for a device of this name; it does not exist.
     std::snprintf(d.dev_path, sizeof d.dev_path, "/sys/class/infiniband_verbs/%s", device_name);
     std::snprintf(d.ibdev_path, sizeof d.ibdev_path, "/sys/class/infiniband/%s", device_name);
     return d;
@@ -355,7 +354,7 @@ void ack_async_event(ibv_async_event* event)
     context = event->element.srq->context;
     break;
   case IBV_EVENT_DEVICE_FATAL:
-    return; // of no object: nobody waits
+    return; // of no object, so no call waits for it
   default:
     context = event->element.qp->context;
     break;

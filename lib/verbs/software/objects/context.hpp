@@ -26,18 +26,18 @@ namespace rdma::software {
 
 inline constexpr std::uint8_t port_number = 1; ///< the one that the device has
 
-/// The one device that there is to list. Opening it makes a device_context.
+/// The only device in the list. Opening it makes a device_context.
 ibv_device* the_device() noexcept;
 
 /// An opened device: independent of all others, with keys, queue pairs, port and engine of its own.
-/** Extended: verbs.h reaches what came later than ibv_context in front of it. */
+/** Derived from verbs_context: verbs.h finds newer functions in front of ibv_context. */
 struct device_context : verbs_context
 {
   explicit device_context(const device_settings& with);
 
   static device_context& of(ibv_context* context) noexcept
   {
-    // As verbs_get_ctx() does, for a context that is known to be one of these.
+    // As verbs_get_ctx(), for a context of this device.
     auto* const first = reinterpret_cast<std::byte*>(context) - offsetof(verbs_context, context);
     return *static_cast<device_context*>(reinterpret_cast<verbs_context*>(first));
   }
@@ -56,8 +56,8 @@ struct device_context : verbs_context
   wire::engine engine;                          ///< last: its thread serves what the others hold
 };
 
-/// Adds the verbs that only programs in plain verbs call. foreign/, which no other folder includes,
-/// defines it.
+/// Adds the verbs that only other programs call. Defined in foreign/, which this folder must not
+/// include.
 void add_extended_verbs(verbs_context& to) noexcept;
 
 int close_device(ibv_context* context);

@@ -105,8 +105,8 @@ void event_queue::forget(const void* object, event_count& count)
   std::unique_lock lock(mutex_);
   auto forgotten = std::erase_if(waiting_,
     [object](const ibv_async_event& event) { return subject_of(event).object == object; });
-  // Or the descriptor would announce what is not there any more. Never waiting: somebody in get()
-  // may have taken the count already, who then finds nothing and waits on.
+  // Otherwise the descriptor would announce events that are gone. RWF_NOWAIT, because another
+  // thread in get() may have taken the count; it then finds no event and waits again.
   for (; forgotten != 0; --forgotten)
   {
     std::uint64_t one;

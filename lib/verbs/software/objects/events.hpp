@@ -19,8 +19,7 @@
 
 namespace rdma::software {
 
-/// How many of an object's events were handed out and how many acknowledged. Guarded by the queue's
-/// mutex.
+/// Counts of an object's events that were given out and acknowledged. Guarded by the queue's mutex.
 struct event_count
 {
   std::uint32_t given = 0;
@@ -33,7 +32,7 @@ class event_queue
 public:
   event_queue();
 
-  /// What ibv_context::async_fd is: readable while events wait.
+  /// The descriptor for ibv_context::async_fd, readable while events wait.
   int fd() const noexcept { return fd_.get(); }
 
   void raise(const ibv_async_event& event) noexcept;
@@ -42,7 +41,8 @@ public:
   int get(ibv_async_event& to);
   void acknowledge(const ibv_async_event& event);
 
-  /// An object goes: its waiting events vanish, and those that were handed out are waited for.
+  /// Removes a destroyed object's waiting events, and waits until those that were given out are
+  /// acknowledged.
   void forget(const void* object, event_count& count);
 
 private:

@@ -28,7 +28,7 @@ int digit(char c) noexcept
   return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
-// The kernel's UUID of this boot: random, and no secret as /etc/machine-id is (machine-id(5)).
+// The kernel's UUID of this boot: random, and not secret, unlike /etc/machine-id (machine-id(5)).
 eui64 from_boot() noexcept
 {
   eui64 made{0, 0, 0, 0, 0, 0, 0, 1}; // where there is no such file, all hosts have the same

@@ -12,11 +12,11 @@
 
 namespace rdma::software {
 
-/// The device's GUID: one for each host, the same in all its processes until it boots anew, never
-/// zero.
+/// Returns the device's GUID: one for each host, the same in all its processes until the next boot,
+/// never zero.
 /**
- * Programs tell devices apart by it, and take zero for "none". It is an EUI-64 of the locally
- * administered kind, which no manufacturer's device has.
+ * Programs distinguish devices by it, and zero means "none". It is a locally administered EUI-64,
+ * which no manufacturer's device has.
  */
 __be64 host_guid() noexcept;
 

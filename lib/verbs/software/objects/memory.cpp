@@ -201,7 +201,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
   made->rkey = made->first_key = key;
   {
     const std::lock_guard lock(
-      device_context::of(pd->context).keys.binding); // who binds looks for it
+      device_context::of(pd->context).keys.binding); // bind_window() reads it
     slot->first_key = key;
   }
   made->handle = 0;

@@ -15,9 +15,10 @@ namespace rdma::software {
 
 /// Held by the thread that makes progress on a queue pair.
 /**
- * Those who post and poll only ever try, for a moment: whoever holds it does their work as well.
- * Sequentially consistent, because unlock() is followed by a look at the note that others leave
- * before they try, and one of the two must see the other; a std::mutex does not promise that.
+ * Threads that post and poll only try it, briefly: the holder does their work as well. Sequentially
+ * consistent, because the holder reads queue_pair_base::called after unlock(), and others set it
+ * before they try the lock: one of the two must see the other. A std::mutex does not guarantee
+ * that.
  */
 class progress_lock
 {
@@ -28,7 +29,7 @@ public:
       && !held_.exchange(true, std::memory_order_seq_cst);
   }
 
-  /// As try_lock(), for about a microsecond: so long a small message takes the holder.
+  /// As try_lock(), for about a microsecond, the holder's time for a small message.
   bool try_lock_soon() noexcept
   {
     for (unsigned i = 0; i < looks_max; ++i)
@@ -40,7 +41,7 @@ public:
     return false;
   }
 
-  /// Tells the processor that this is a loop which waits.
+  /// Tells the processor that this is a waiting loop.
   static void pause() noexcept
   {
 #if defined(__x86_64__) || defined(__i386__)
@@ -52,7 +53,7 @@ public:
 
   static constexpr unsigned looks_max = 32;
 
-  /// For the rare calls that must have it. It is held for system calls that do not block.
+  /// For rare calls that need the lock. Holders make no blocking system calls.
   void lock() noexcept
   {
     while (!try_lock())

@@ -34,16 +34,16 @@ struct shared_receive_queue : ibv_srq
   const std::uint32_t elements_max;
   std::uint32_t limit = 0; ///< an event when fewer receives are left; under queue.mutex
   std::atomic<std::uint32_t> users{0};
-  /// A queue pair that has a message and met no receive; others that do come again by themselves.
+  /// A queue pair that holds a message without a receive; further ones try again by themselves.
   std::atomic<std::uint32_t> holder{0};
   event_count events;
 };
 
-/// Copies receives into a queue; what ibv_post_recv and ibv_post_srq_recv return.
+/// Copies receives into a queue, for ibv_post_recv and ibv_post_srq_recv; returns 0 or an errno.
 int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr,
   ibv_recv_wr** bad) noexcept;
 
-/// Takes the oldest receive; false when there is none. With the mutex held.
+/// Takes the oldest receive; false when there is none. The mutex is held.
 bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept;
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with);

@@ -25,7 +25,7 @@ struct transition
 
 constexpr int common = IBV_QP_STATE | IBV_QP_CUR_STATE;
 
-// Alternate paths are not among the optional ones: this device has none.
+// The optional attributes contain no alternate path: this device has none.
 constexpr transition of_rc[] = {
   {IBV_QPS_RESET, IBV_QPS_INIT, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS, 0},
   {IBV_QPS_INIT, IBV_QPS_INIT, 0, IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS},

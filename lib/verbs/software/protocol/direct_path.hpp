@@ -24,11 +24,11 @@ public:
     no,   ///< not this way (now): send frames, and the peer will say what is wrong, if anything is
   };
 
-  /// All requests before this one are through. Checks everything: the local keys and what the peer
-  /// has permitted.
+  /// Carries out a request. All requests before it have completed. Checks the local keys and the
+  /// peer's permissions.
   virtual outcome run(send_request& what) noexcept = 0;
 
-  /// Touches nothing any more, until the next run().
+  /// Accesses no memory until the next run().
   virtual void let_go() noexcept = 0;
 
 protected:

@@ -19,10 +19,10 @@
 
 namespace rdma::software::protocol {
 
-/// The longest message (max_msg_sz): what the length field of a RETH may say (IBA 9.3.3).
+/// The longest message (max_msg_sz): the limit of a RETH's length field (IBA 9.3.3).
 inline constexpr std::uint64_t max_message = 1ull << 31;
 
-/// What the state machines are told by the queue pair; changed only while neither runs.
+/// The queue pair's parameters for the state machines; changed only while neither runs.
 struct parameters
 {
   key_table* keys = nullptr;
@@ -43,7 +43,7 @@ struct parameters
   service kind = service_rc; ///< or UC
 };
 
-/// A receive work request that a message goes into.
+/// A receive work request that a message is placed in.
 struct receive_work
 {
   std::uint64_t id = 0;
@@ -54,11 +54,11 @@ struct receive_work
   std::span<const ibv_sge> list() const noexcept { return {storage.get(), elements}; }
 };
 
-/// What the state machines need of the queue pair.
+/// The interface of the queue pair to the state machines.
 class host
 {
 public:
-  /// A send work request has come to its end. `next` is the slot after it.
+  /// A send work request has ended. `next` is the slot after it.
   virtual void send_completed(const ibv_wc& wc, std::uint64_t next) = 0;
   virtual void receive_completed(const ibv_wc& wc, bool solicited) = 0;
   virtual void raise(ibv_event_type type) = 0;
@@ -70,7 +70,7 @@ protected:
   ~host() = default;
 };
 
-/// Details in ibv_wc::vendor_err: why, where the status alone leaves it open.
+/// The cause in ibv_wc::vendor_err, where the status alone has several.
 enum detail : std::uint32_t
 {
   detail_none = 0,
@@ -89,7 +89,7 @@ enum detail : std::uint32_t
   detail_malformed = 13,         ///< what the peer sent is not this protocol
 };
 
-/// What is to be done with a frame whose headers have arrived.
+/// The decision on a frame whose headers have arrived.
 enum class verdict
 {
   accept,    ///< place its payload, then finish it
@@ -98,7 +98,7 @@ enum class verdict
   malformed, ///< give up the connection
 };
 
-/// A frame on its way out. Its payload stays where it is registered until the moment it is sent.
+/// A frame to send. Its payload stays in registered memory until it is sent.
 struct frame
 {
   enum class origin : std::uint8_t

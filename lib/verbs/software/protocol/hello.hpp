@@ -29,7 +29,7 @@ struct endpoint_name
   auto operator<=>(const endpoint_name&) const = default;
 };
 
-/// The first thing that either end says.
+/// The first message of each end.
 struct hello
 {
   endpoint_name from;
@@ -46,13 +46,13 @@ using hello_bytes = std::array<std::byte, hello_size>;
 
 void encode(const hello& from, hello_bytes& to) noexcept;
 
-/// Nothing, when the bytes are not a hello of this version.
+/// Returns nothing if the bytes are not a hello of this version.
 std::optional<hello> decode_hello(std::span<const std::byte, hello_size> from) noexcept;
 
-/// What the waiting end answers to a hello that names nobody here (yet), before it closes.
+/// The waiting end's answer, before it closes, to a hello for a queue pair that is not ready.
 hello_bytes not_ready() noexcept;
 
-/// What the connecting end says when it has heard the waiting end's hello; frames follow.
+/// The connecting end's answer to the waiting end's hello; frames follow.
 hello_bytes confirmation() noexcept;
 
 bool is_confirmation(std::span<const std::byte, hello_size> from) noexcept;

@@ -130,7 +130,7 @@ std::size_t encode(const header& from, header_bytes& to) noexcept
     out.put(from.swap_add, 8);
   if (t & trait_immediate)
   {
-    // The verbs hand it over in network order already: bytes as they are.
+    // The verbs have it in network order, so its bytes are copied.
     std::memcpy(out.at(), &from.immediate, 4);
     out = byte_writer(out.at() + 4);
   }
@@ -157,8 +157,8 @@ std::optional<header> decode(std::span<const std::byte> from) noexcept
   const std::uint32_t ack = in.get32(1);
   h.psn = in.get32(3);
   h.payload = in.get32();
-  // Fields that this protocol leaves at one value are checked, so that there is one way to say a
-  // thing and room for a later version to mean something by them.
+  // Fields that this protocol leaves at one value are checked, so that a later version can use
+  // them.
   if ((flags & ~std::uint32_t{solicited_bit}) != 0 || pkey != default_pkey || h.dest_qp > psn_mask
     || (ack & ~std::uint32_t{ack_request_bit}) != 0 || (!(t & trait_payload) && h.payload != 0))
     return std::nullopt;

@@ -64,7 +64,7 @@ constexpr opcode of_service(opcode op, service s) noexcept
   return static_cast<opcode>(static_cast<std::uint8_t>(op) | s);
 }
 
-/// What an opcode stands for; a set of these describes one.
+/// Properties of an opcode.
 enum trait : unsigned
 {
   trait_valid = 1u << 0,
@@ -84,7 +84,7 @@ enum trait : unsigned
   trait_deth = 1u << 14,       ///< DETH
 };
 
-/// The traits of an opcode as it came from the wire; 0 for one that there is not.
+/// Returns the traits of an opcode from the wire; 0 for an unknown one.
 unsigned traits_of(std::uint8_t op) noexcept;
 
 inline unsigned traits_of(opcode op) noexcept
@@ -92,7 +92,7 @@ inline unsigned traits_of(opcode op) noexcept
   return traits_of(static_cast<std::uint8_t>(op));
 }
 
-/// Everything that the headers of a frame say, in host order.
+/// The fields of a frame's headers, in host order.
 struct header
 {
   opcode op = opcode::acknowledge;
@@ -117,7 +117,7 @@ struct header
   std::uint32_t immediate = 0; ///< ImmDt, in network order as the verbs have it
 };
 
-/// BTH and the payload's length, which a datagram would tell by itself.
+/// BTH and the payload's length, which a stream does not have of itself.
 inline constexpr std::size_t base_header_size = 16;
 
 /// The longest headers: BTH and AtomicETH.
@@ -125,14 +125,14 @@ inline constexpr std::size_t max_header_size = base_header_size + 28;
 
 using header_bytes = std::array<std::byte, max_header_size>;
 
-/// Bytes of the headers that begin with this opcode; 0 when there is no such opcode.
+/// Returns the bytes of the headers that begin with this opcode; 0 for an unknown one.
 std::size_t header_size(std::uint8_t op) noexcept;
 
-/// Writes the headers; the number of bytes written.
+/// Writes the headers and returns the number of bytes.
 std::size_t encode(const header& from, header_bytes& to) noexcept;
 
 /// Reads headers from untrusted bytes: exactly header_size() of them.
-/** Nothing, when a field has a value that this protocol does not use. */
+/** Returns nothing if a field has a value that this protocol does not use. */
 std::optional<header> decode(std::span<const std::byte> from) noexcept;
 
 // --- packet sequence numbers: 24 bits, compared modulo 2^24 (IBA 9.7.1) ---
@@ -144,7 +144,7 @@ constexpr std::uint32_t psn_add(std::uint32_t psn, std::uint32_t n) noexcept
   return (psn + n) & psn_mask;
 }
 
-/// How far `a` is ahead of `b`; negative when it is behind.
+/// Returns the distance from `b` to `a`; negative when `a` is behind.
 constexpr std::int32_t psn_distance(std::uint32_t a, std::uint32_t b) noexcept
 {
   return static_cast<std::int32_t>((a - b) << 8) >> 8;
@@ -169,10 +169,10 @@ constexpr bool is_rnr(std::uint8_t syndrome) noexcept
   return (syndrome & 0xe0) == syndrome_rnr;
 }
 
-/// The wait that an RNR timer code asks for (IBA table 45), in nanoseconds.
+/// Returns the wait of an RNR timer code (IBA table 45), in nanoseconds.
 std::int64_t rnr_wait(std::uint8_t timer) noexcept;
 
-/// Frames that a message of so many bytes takes; an empty message takes one.
+/// Returns the number of frames of a message; an empty message has one.
 constexpr std::uint32_t frame_count(std::uint64_t length, std::uint32_t segment) noexcept
 {
   return length <= segment ? 1 : static_cast<std::uint32_t>((length + segment - 1) / segment);

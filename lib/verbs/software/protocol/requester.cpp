@@ -16,7 +16,7 @@ namespace rdma::software::protocol {
 
 namespace {
 
-// Far below half of the PSN space, so that "ahead" and "behind" stay clear (IBA 9.7.1).
+// Far below half of the PSN space, so that "ahead" and "behind" are unambiguous (IBA 9.7.1).
 constexpr std::uint32_t max_psns_under_way = 1u << 22;
 
 opcode send_opcode(const send_request& r, bool first, bool last)
@@ -97,8 +97,8 @@ bool requester::next(frame& to) noexcept
 
 requester::beginning requester::begin(send_request& r) noexcept
 {
-  // A fence waits for the reads and atomics before it (IBA 10.8.3.3). One that had begun when a
-  // drain did, and was refused with RNR, is repeated.
+  // A fence waits for the reads and atomics before it (IBA 10.8.3.3). A request that had begun
+  // before a drain, and was refused with RNR, is repeated.
   if ((draining_ && sending_ >= drain_end_) || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
     return beginning::wait;
   if (r.is_local())
@@ -115,7 +115,7 @@ requester::beginning requester::begin(send_request& r) noexcept
     stop_at(sending_, IBV_WC_LOC_LEN_ERR, detail_message_length);
     return beginning::wait;
   }
-  // In its turn only: what the peer may still refuse comes first.
+  // Only when all before it have completed, because the peer may still refuse those.
   if (direct_ != nullptr && acked_ == sending_ && with_.kind == service_rc
     && (r.opcode == IBV_WR_RDMA_WRITE || r.is_read_or_atomic()))
   {
@@ -141,7 +141,7 @@ requester::beginning requester::begin(send_request& r) noexcept
   return beginning::send;
 }
 
-// beginning::send where it is to go as frames after all.
+// Returns beginning::send if it must be sent as frames.
 requester::beginning requester::run_direct(send_request& r) noexcept
 {
   const direct_path::outcome came = direct_->run(r);
@@ -162,8 +162,8 @@ requester::beginning requester::run_local(send_request& r) noexcept
 {
   if (!r.done)
   {
-    // Whoever takes memory back waits for those who touch some: two who do both at once would wait
-    // for each other.
+    // Revoking a key waits for peers that use its memory. Two ends that revoked while using each
+    // other's memory would wait for each other.
     if (direct_ != nullptr)
       direct_->let_go();
     r.done = r.opcode == IBV_WR_LOCAL_INV
@@ -171,7 +171,7 @@ requester::beginning requester::run_local(send_request& r) noexcept
       : bind_window(*with_.keys, r.bind, r.rkey, with_.pd, with_.qp);
     if (!r.done)
     {
-      // IBA 10.6.6.2: either is reported as a bind error.
+      // IBA 10.6.6.2: a failed invalidation is also reported as a bind error.
       stop_at(sending_, IBV_WC_MW_BIND_ERR, detail_window);
       return beginning::wait;
     }
@@ -199,48 +199,15 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
   bool last = true;
   if (r.is_read_or_atomic())
   {
-    h.address = r.remote;
-    h.key = r.rkey;
-    h.length = static_cast<std::uint32_t>(r.length);
-    h.ack_request = true;
+    describe_fetch(r, h);
     to.covered = r.frames;
-    if (r.opcode == IBV_WR_RDMA_READ)
-    {
-      h.op = opcode::read_request;
-    }
-    else
-    {
-      const bool add = r.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
-      h.op = add ? opcode::fetch_add : opcode::compare_swap;
-      h.swap_add = add ? r.compare_add : r.swap;
-      h.compare = add ? 0 : r.compare_add;
-    }
     ++reads_;
   }
   else
   {
-    const bool first = frame_ == 0;
     last = frame_ + 1 == r.frames;
     to.offset = std::uint64_t{frame_} * with_.segment;
-    h.payload =
-      static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment, r.length - to.offset));
-    h.op = is_write(r) ? write_opcode(r, first, last) : send_opcode(r, first, last);
-    if (is_write(r))
-    {
-      h.address = r.remote;
-      h.key = r.rkey;
-      h.length = static_cast<std::uint32_t>(r.length);
-    }
-    else if (r.opcode == IBV_WR_SEND_WITH_INV)
-    {
-      h.key = r.immediate;
-    }
-    h.immediate = r.immediate;
-    h.solicited = last && (r.flags & IBV_SEND_SOLICITED) != 0;
-    // Of every message: the peer answers once for all that it finds, and even a request that asks
-    // for no completion may be waited for, by a drain or by one behind it that cannot be sent.
-    h.ack_request = last && with_.kind == service_rc;
-    h.op = of_service(h.op, with_.kind);
+    describe_message(r, to.offset, h);
     if (h.payload != 0)
       to.source = frame::origin::request;
   }
@@ -257,6 +224,48 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
   }
 }
 
+void requester::describe_fetch(const send_request& r, header& h) const noexcept
+{
+  h.address = r.remote;
+  h.key = r.rkey;
+  h.length = static_cast<std::uint32_t>(r.length);
+  h.ack_request = true;
+  if (r.opcode == IBV_WR_RDMA_READ)
+  {
+    h.op = opcode::read_request;
+    return;
+  }
+  const bool add = r.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
+  h.op = add ? opcode::fetch_add : opcode::compare_swap;
+  h.swap_add = add ? r.compare_add : r.swap;
+  h.compare = add ? 0 : r.compare_add;
+}
+
+void requester::describe_message(
+  const send_request& r, std::uint64_t offset, header& h) const noexcept
+{
+  const bool first = frame_ == 0;
+  const bool last = frame_ + 1 == r.frames;
+  h.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment, r.length - offset));
+  h.op = of_service(
+    is_write(r) ? write_opcode(r, first, last) : send_opcode(r, first, last), with_.kind);
+  if (is_write(r))
+  {
+    h.address = r.remote;
+    h.key = r.rkey;
+    h.length = static_cast<std::uint32_t>(r.length);
+  }
+  else if (r.opcode == IBV_WR_SEND_WITH_INV)
+  {
+    h.key = r.immediate;
+  }
+  h.immediate = r.immediate;
+  h.solicited = last && (r.flags & IBV_SEND_SOLICITED) != 0;
+  // Set for every message: the peer answers once for all that it finds, and a drain or a request
+  // that cannot be sent may wait even for a request without a completion.
+  h.ack_request = last && with_.kind == service_rc;
+}
+
 bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t size,
   pinned_buffers& to, std::uint64_t& done) noexcept
 {
@@ -268,7 +277,7 @@ bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t si
   return true;
 }
 
-// A frame that was overtaken by a return to an earlier one does not count: the peer ignores it.
+// A frame from before a return to an earlier one does not count: the peer ignores it.
 
 void requester::begun(const frame& which) noexcept
 {

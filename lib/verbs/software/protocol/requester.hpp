@@ -42,14 +42,14 @@ public:
 
   // --- sending ---
 
-  /// Whether next() is worth a call.
+  /// Returns false if next() would find nothing.
   bool has_next() const noexcept
   {
     return running_ && !waiting_ && !stopped_ && !failed_
       && sending_ != queue_.posted.load(std::memory_order_acquire);
   }
 
-  /// The next frame to send, if there is one that may be sent now.
+  /// Sets `to` to the next frame; false when none may be sent now.
   bool next(frame& to) noexcept;
 
   /// Adds the payload of a frame from `done` on; false when local protection forbids it.
@@ -59,33 +59,32 @@ public:
   /// A frame's headers have left: the peer may refuse it, while its payload is still on its way.
   void begun(const frame& which) noexcept;
 
-  /// A frame has left as a whole; only from now on the peer can have carried it out.
+  /// A frame has left as a whole. Only from now on can the peer have carried it out.
   void sent(const frame& which) noexcept;
 
-  /// A frame's payload could not be read. Its request fails when those before it are through.
+  /// A frame's payload could not be read. Its request fails when those before it have completed.
   void unreadable(const frame& which, detail why) noexcept;
 
-  /// Frames of an older generation are not to be started: the requester went back (RNR).
+  /// Frames of an older generation must not be started: the requester went back (RNR).
   std::uint32_t generation() const noexcept { return generation_; }
 
-  /// Carries out what it can; null when there is no such thing.
+  /// Sets the direct path, or null when the wire has none.
   void set_direct_path(direct_path* way) noexcept
   {
     direct_ = way;
     unfinished_ = unfinished_ && way != nullptr;
   }
 
-  /// A request has been carried out in part, and nothing but another call of next() is needed for
-  /// the rest.
+  /// A request has been carried out in part; another call of next() does the rest.
   bool unfinished() const noexcept { return unfinished_; }
 
   /// SQD: begin no further request.
   void drain(bool on) noexcept;
 
-  /// Draining, and all that had begun before is through.
+  /// Draining, and all requests that had begun before have completed.
   bool drained() const noexcept { return draining_ && acked_ >= drain_end_; }
 
-  /// Begin nothing any more: the error state. Completions are given out by flush().
+  /// The error state: begins no further frame. flush() completes the requests.
   void halt() noexcept;
 
   /// Requests are waiting for the peer, or for a connection to it.
@@ -94,13 +93,13 @@ public:
     return acked_ != queue_.posted.load(std::memory_order_acquire);
   }
 
-  /// Slots below this one have begun to leave, or are through.
+  /// Slots below this one have begun to leave, or have completed.
   std::uint64_t begun_below() const noexcept { return sending_ + (frame_ != 0 ? 1 : 0); }
 
-  /// Slots below this one are through.
+  /// Slots below this one have completed.
   std::uint64_t through_below() const noexcept { return acked_; }
 
-  /// Requests are waiting for the peer and may be: those that a drain holds back are not.
+  /// Requests are waiting for the peer, except those that a drain holds back.
   bool expecting() const noexcept { return outstanding() && !drained(); }
 
   // --- responses: acknowledge, atomic_acknowledge, read_response_* ---
@@ -114,7 +113,7 @@ public:
   /// Changes with every response, so that a timer can see that the peer is alive.
   std::uint32_t responses() const noexcept { return responses_; }
 
-  /// The wait that an RNR NAK asked for, in nanoseconds, once; 0 when there is none to begin.
+  /// Returns the wait of an RNR NAK, in nanoseconds, once; 0 when there is none.
   std::int64_t take_wait() noexcept
   {
     const std::int64_t wait = wait_;
@@ -137,25 +136,25 @@ public:
 
   // --- errors ---
 
-  /// The queue pair is to go to the error state.
+  /// The queue pair must go to the error state.
   bool failed() const noexcept { return failed_; }
 
-  /// The oldest request fails for a reason from outside.
-  /** Told by flush(), when nothing of the request is being sent any more: its slot is free then. */
+  /// Fails the oldest request for a reason of the caller.
+  /** flush() completes it, when no part of it is being sent and its slot is free. */
   void fail(ibv_wc_status status, detail why) noexcept;
 
   // --- unreliable connections (IBA 9.8): nobody answers, a request is through when it has left ---
 
-  /// The connection is gone, or there never was one: what has begun is through, and lost.
+  /// The connection is gone or never existed: requests that have begun complete, and are lost.
   void vanish() noexcept;
 
-  /// As if all that waits had left.
+  /// Completes all waiting requests as if they had left.
   void discard() noexcept;
 
-  /// Send queue error to ready to send: goes on with what is posted from now on.
+  /// Send queue error to ready to send: continues with later requests.
   void recover() noexcept;
 
-  /// Completes everything that is left, in order: the one that failed, the others with
+  /// Completes all requests, in order: the one that failed with its status, the others with
   /// IBV_WC_WR_FLUSH_ERR.
   void flush() noexcept;
 
@@ -171,6 +170,8 @@ private:
   beginning run_local(send_request& r) noexcept;
   beginning run_direct(send_request& r) noexcept;
   void encode_frame(send_request& r, frame& to) noexcept;
+  void describe_fetch(const send_request& r, header& h) const noexcept;
+  void describe_message(const send_request& r, std::uint64_t offset, header& h) const noexcept;
   void stop_at(std::uint64_t slot, ibv_wc_status status, detail why) noexcept;
   void advance() noexcept;
   void complete(send_request& r, ibv_wc_status status, detail why) noexcept;
@@ -209,7 +210,7 @@ private:
   std::uint64_t drain_end_ = 0; // what had begun when the drain did is below it
   std::int64_t wait_ = 0;
 
-  // The request that cannot be sent; it fails when those before it are through.
+  // The request that cannot be sent. It fails when those before it have completed.
   bool stopped_ = false;
   std::uint64_t stop_slot_ = 0;
   ibv_wc_status stop_status_ = IBV_WC_SUCCESS;

@@ -25,8 +25,9 @@ verdict requester::receive(const header& h) noexcept
   ++responses_;
   if (!running_ || failed_)
     return verdict::discard;
-  // Nothing can be answered that has not left yet. (Believing it would also free a request whose
-  // memory is still to be sent.) Refused may be what has begun to: a refusal ends nothing at once.
+  // The peer cannot answer a frame that has not left, and accepting such an answer would free
+  // memory that is still to be sent. It may refuse a frame that has begun to leave, because a
+  // refusal frees nothing at once.
   const bool refusal = h.op == opcode::acknowledge && !is_ack(h.syndrome);
   if (psn_distance(h.psn, refusal ? begun_psn_ : sent_psn_) > 0)
     return bad_response();
@@ -50,8 +51,8 @@ bool requester::acknowledged_up_to(std::uint32_t psn) noexcept
   if (receiver_not_ready())
     receiver_not_ready_.store(false, std::memory_order_relaxed);
   advance();
-  // A read or an atomic is acknowledged by its response alone (IBA 9.7.5.1.2); one that was passed
-  // over has lost its response.
+  // Only its response acknowledges a read or an atomic (IBA 9.7.5.1.2). An acknowledgement of
+  // something behind it means that the response is missing.
   if (failed_ || acked_ >= sending_)
     return true;
   const send_request& r = queue_[acked_];

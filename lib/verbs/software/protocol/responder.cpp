@@ -93,12 +93,12 @@ verdict responder::receive(const header& h) noexcept
   const std::int32_t ahead = psn_distance(h.psn, expected_psn_);
   if (ahead < 0)
   {
-    // A duplicate: it has been carried out, so tell that again (IBA 9.7.5.1.1).
+    // A duplicate was carried out before, so it is acknowledged again (IBA 9.7.5.1.1).
     ack_due_ = ack_wanted_ = true;
     return verdict::discard;
   }
-  // After an RNR refusal come those that were on their way already: dropped in silence, the
-  // requester knows where to go on (IBA 9.7.5.1.3).
+  // Frames behind an RNR refusal were already under way. They are dropped, and the requester
+  // repeats them (IBA 9.7.5.1.3).
   if (ahead > 0 || refusal_ == refusal::not_ready)
     return verdict::discard;
   if (announce_)
@@ -162,15 +162,14 @@ verdict responder::begin_write(const header& h, unsigned traits) noexcept
     write_key_ = h.key;
     write_length_ = h.length;
   }
-  // The frames make exactly the length that was announced, so that no more than what was checked is
-  // ever written.
+  // The frames must make up exactly the announced length, so that only checked memory is written.
   const std::uint64_t reached = done_ + h.payload;
   if (ends ? reached != write_length_ : reached >= write_length_)
     return verdict::malformed;
   message_ = message::write;
   if ((traits & trait_immediate) != 0 && !have_receive())
   {
-    // All of an only frame comes again; of a longer message, its last frame.
+    // The requester repeats an only frame as a whole, and of a longer message the last frame.
     if ((traits & trait_starts) != 0)
       message_ = message::none;
     return not_ready();
@@ -238,7 +237,7 @@ bool responder::place(
   if (message_ == message::send)
     return add_elements(to, receive_.list(), done_ + offset, size, IBV_ACCESS_LOCAL_WRITE,
       *with_.keys, with_.pd, done);
-  // Looked up anew for every stretch: the region may have gone since the message began.
+  // The key is checked for each part, because the region may be gone since the message began.
   const std::uint64_t address = write_address_ + done_ + offset;
   key_slot* slot =
     with_.keys->pin_remote(write_key_, with_.pd, with_.qp, address, size, IBV_ACCESS_REMOTE_WRITE);

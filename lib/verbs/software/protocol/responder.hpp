@@ -18,7 +18,7 @@
 
 namespace rdma::software::protocol {
 
-/// The responder of a reliable connection (IBA 9.7): checks what the peer asks for, carries it out
+/// The responder of a reliable connection (IBA 9.7): checks the peer's requests, carries them out
 /// and answers.
 /**
  * No I/O and no clock; one thread at a time. Everything in a header is the peer's word and is
@@ -39,7 +39,8 @@ public:
   void start();
   void reset() noexcept;
 
-  /// How long a message that meets no posted receive may be held before it is refused (RNR).
+  /// Returns the time for which a message without a posted receive is held before it is refused
+  /// (RNR).
   /**
    * A program that posts its receive when its own send has completed is a moment late: its
    * completion and the message may have arrived together. Refusing at once would cost it the RNR
@@ -47,10 +48,10 @@ public:
    */
   std::int64_t patience() const noexcept;
 
-  /// The message that is held is to be refused now, or not to be held at all.
+  /// Refuses the message that is held, or the next one that would be, without holding it.
   void lose_patience() noexcept { patient_ = false; }
 
-  /// RTR: the first message is an event (IBV_EVENT_COMM_EST).
+  /// RTR: the first message raises IBV_EVENT_COMM_EST.
   void announce(bool on) noexcept { announce_ = on; }
 
   // --- requests ---
@@ -61,26 +62,26 @@ public:
   void unplaceable(detail why) noexcept;
   verdict finish() noexcept;
 
-  /// Unreliable: what has arrived of a message is of no use without the rest, which is lost.
+  /// Unreliable: forgets a message whose rest is lost.
   void lose_message() noexcept { message_ = message::none; }
 
   // --- answers ---
 
-  /// Whether next() has something.
+  /// Returns true if next() has something.
   bool has_next() const noexcept
   {
     return job_count_ != 0 || refusal_ == refusal::not_ready || refusal_ == refusal::final_due;
   }
 
-  /// The next read response, atomic response or refusal, if there is one to send.
+  /// Sets `to` to the next read response, atomic response or refusal; false when there is none.
   bool next(frame& to) noexcept;
 
-  /// An acknowledgement of all that has been carried out, if one is due.
-  /** `wanted`: only when the peer asked for it; otherwise whenever it tells the peer something. */
+  /// Sets `to` to an acknowledgement of all that has been carried out; false when none is due.
+  /** `wanted`: only if the peer requested it; otherwise whenever it is news to the peer. */
   bool next_acknowledgement(frame& to, bool wanted) noexcept;
 
-  /// The same without a frame: the last PSN that has been carried out, when that tells the peer
-  /// something.
+  /// The same without a frame: returns the last PSN that has been carried out, if it is news to the
+  /// peer.
   std::optional<std::uint32_t> take_acknowledgement() noexcept;
 
   bool acknowledgement_wanted() const noexcept { return ack_wanted_ && job_count_ == 0; }
@@ -93,8 +94,8 @@ public:
   /// drop.
   void unreadable(const frame& which, detail why) noexcept;
 
-  /// What the peer may do by itself in this queue pair's memory: nothing before the first message
-  /// was announced.
+  /// Returns the peer's rights to use this queue pair's memory directly: none before the first
+  /// message was announced.
   unsigned direct_rights() const noexcept
   {
     constexpr unsigned remote =
@@ -102,19 +103,18 @@ public:
     return running_ && !announce_ && refusal_ == refusal::none ? with_.access & remote : 0;
   }
 
-  /// Receives that have completed, ever; to see whether the program has something to react to.
+  /// The count of completed receives, which shows that the program has something to react to.
   std::uint32_t receives() const noexcept { return receives_; }
 
   // --- errors ---
 
-  /// The queue pair is to go to the error state; the refusal has been given out by next().
+  /// The queue pair must go to the error state; next() has returned the refusal.
   bool failed() const noexcept { return refusal_ == refusal::final_sent; }
 
-  /// As failed(), but for a refusal that is still to be given out, which a lost connection cannot.
+  /// As failed(), for a refusal that next() has not returned. A lost connection cannot carry it.
   bool refusing() const noexcept { return refusal_ == refusal::final_due; }
 
-  /// What the program hears of a refusal once the queue pair is in the error state, and not before;
-  /// then nothing.
+  /// Returns the event of a refusal, once. It is raised when the queue pair is in the error state.
   std::optional<ibv_event_type> take_event() noexcept
   {
     return std::exchange(event_, std::nullopt);
@@ -139,7 +139,7 @@ private:
     final_sent,
   };
 
-  /// A read to answer or an atomic's result to tell.
+  /// A read to answer, or an atomic's result.
   struct job
   {
     bool read;
@@ -185,7 +185,7 @@ private:
   std::uint32_t write_key_ = 0;
   std::uint32_t write_length_ = 0;
 
-  // What is to be answered.
+  // Answers to send.
   std::unique_ptr<job[]> jobs_;
   std::uint32_t job_first_ = 0;
   std::uint32_t job_count_ = 0;

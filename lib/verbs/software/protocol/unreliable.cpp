@@ -8,8 +8,8 @@
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
 
-// Where the state machines of an unreliable connection (IBA 9.8) do other than those of a reliable
-// one.
+// The behaviour of an unreliable connection's state machines (IBA 9.8) that differs from a reliable
+// one's.
 
 namespace rdma::software::protocol {
 
@@ -41,8 +41,7 @@ void requester::recover() noexcept
   running_ = true;
 }
 
-// A message of which a part is missing is dropped, and the next one is taken as it comes
-// (IBA 9.8.2.2).
+// A message with a missing part is dropped, and the next one is taken with any PSN (IBA 9.8.2.2).
 verdict responder::receive_unreliable(const header& h) noexcept
 {
   const unsigned traits = traits_of(h.op);

@@ -102,11 +102,11 @@ public:
 
   std::uint32_t depth() const noexcept { return depth_; }
 
-  /// What has been entered and has not left.
+  /// Returns a request that has been entered and has not left.
   Request& operator[](std::uint64_t index) noexcept { return *places_[index & (slots_ - 1)]; }
 
-  /// A place for the request `index`, of which at most depth() are there; null when memory is
-  /// short.
+  /// Returns a place for the request `index`; null when memory is short. At most depth() requests
+  /// have places.
   Request* enter(std::uint64_t index) noexcept
   {
     if (vacant_ == nullptr && !grow())
@@ -131,7 +131,7 @@ private:
     chunk* next;
   };
 
-  // As many again as there are: a deep queue that is used to its depth asks for memory seldom.
+  // Doubles the number of places, so that a queue that is used to its depth rarely allocates.
   bool grow() noexcept
   {
     const std::uint64_t count =
@@ -159,7 +159,7 @@ private:
   std::uint64_t made_ = 0;
 };
 
-/// The send queue: filled by those who post, emptied by the requester.
+/// The send queue: threads that post fill it, the requester empties it.
 struct send_queue : request_ring<send_request>
 {
   using request_ring::request_ring;
@@ -169,7 +169,7 @@ struct send_queue : request_ring<send_request>
   std::atomic<std::uint64_t> retired{0}; ///< slots below it are free: their completion was polled
   std::uint64_t left = 0;                ///< of which those below it have been; under the mutex
 
-  /// Takes the places back of what has been retired. With the mutex held.
+  /// Frees the places of retired requests. The mutex is held.
   void take_back(std::uint64_t end) noexcept
   {
     for (; left != end; ++left)
@@ -186,7 +186,7 @@ struct send_queue : request_ring<send_request>
   }
 };
 
-/// A receive queue, of a queue pair or shared: filled by those who post, emptied by responders.
+/// A receive queue, of a queue pair or shared: threads that post fill it, responders empty it.
 struct receive_queue : request_ring<receive_request>
 {
   using request_ring::request_ring;

@@ -118,7 +118,7 @@ void link::connect(std::int64_t now)
   say_hello(now, false); // within a host the connection is there already
 }
 
-// Whether there is a listener that may be the peer's. The hello takes the memory along.
+// Returns false if no listener on this host may be the peer's. The hello brings the memory.
 bool link::connect_locally(std::int64_t now)
 {
   // Now and then the other wire: whatever is in the way of this one, the two may still reach each
@@ -166,7 +166,7 @@ void link::timer(std::int64_t now)
     connect(now);
 }
 
-// Whether there is a connection shows in what becomes of the hello.
+// Sending the hello shows if there is a connection.
 void link::say_hello(std::int64_t now, bool watched)
 {
   if (!fd_)
@@ -204,7 +204,7 @@ bool link::say(const protocol::hello_bytes& bytes, bool more_follows) noexcept
   return n == static_cast<ssize_t>(bytes.size());
 }
 
-// Whether there is something to say to what was heard: all of it, or the end.
+// Returns true if a whole message or the end has arrived.
 bool link::hear() noexcept
 {
   const ssize_t n =
@@ -235,13 +235,13 @@ void link::read_greeting(std::int64_t now)
   establish();
   if (!more_follows)
     return;
-  // What waits leaves in one segment with the confirmation: transmit() comes next. Unless it is no
-  // message after all.
+  // The waiting frames leave in one segment with the confirmation: transmit() comes next. If there
+  // are none, the confirmation leaves alone.
   if (!tcp_.fill(false))
     push();
 }
 
-// What was held back for more to follow leaves now (tcp(7), TCP_NODELAY).
+// Sends the bytes that MSG_MORE held back (tcp(7), TCP_NODELAY).
 void link::push() noexcept
 {
   constexpr int on = 1;

@@ -180,7 +180,7 @@ void tcp_wire::parse()
     return;
   if (held_)
     take_answers_behind_held();
-  // What is left is the beginning of a header, or what is held, if anything.
+  // The rest is the beginning of a header, or the message that is held.
   if (begin_ != 0)
   {
     std::memmove(staging_.get(), staging_.get() + begin_, end_ - begin_);
@@ -258,7 +258,8 @@ bool tcp_wire::still_held(std::int64_t now)
   return true;
 }
 
-// What comes behind the message is taken in, so that it wakes nobody again and answers get through.
+// Reads the bytes behind the held message, so that they cause no further events and answers are
+// found.
 void tcp_wire::read_behind_held()
 {
   if (end_ == staging_size)
