@@ -443,8 +443,6 @@ TEST_CASE("ibv_post_send refuses a datagram without a valid address handle and o
   CHECK(refused([](ibv_ah_attr& a) { a.grh.sgid_index = 9; }));
   CHECK(refused([](ibv_ah_attr& a) { a.grh.dgid.raw[0] = 0x20; })); // IPv6, from an IPv4 address
   CHECK(s.near.api().dealloc_pd(s.near.pd()) == EBUSY);
-  ibv_gid group{};
-  CHECK(software::attach_mcast(s.a.qp(), &group, 0) == EOPNOTSUPP);
 }
 
 TEST_CASE("datagram queue pairs support shared receives and the ibv_wr calls")

@@ -20,9 +20,9 @@ extern "C" {
 
 // --- devices and ports ---
 
-int ibv_get_device_index(ibv_device* which)
+int ibv_get_device_index(ibv_device*)
 {
-  return ours(which) ? software::get_device_index(which) : -1;
+  return -1; // the kernel does not know this device
 }
 
 int ibv_get_pkey_index(ibv_context* context, std::uint8_t port, __be16 pkey)
@@ -36,20 +36,21 @@ ssize_t _ibv_query_gid_table(ibv_context* context, ibv_gid_entry* to, std::size_
   return ours(context) ? software::query_gid_table(context, to, most, flags, entry_size) : -EINVAL;
 }
 
-int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr* attributes,
-  std::uint8_t mac[ETHERNET_LL_SIZE], std::uint16_t* vlan)
+// The addresses are those of sockets, without Ethernet addresses.
+int ibv_resolve_eth_l2_from_gid(ibv_context* context, ibv_ah_attr*, std::uint8_t*, std::uint16_t*)
 {
-  return ours(context) ? software::resolve_eth_l2_from_gid(context, attributes, mac, vlan) : EINVAL;
+  return ours(context) ? EOPNOTSUPP : EINVAL;
 }
 
+// Nothing is pinned: registered memory may be copied on write like any other.
 int ibv_fork_init()
 {
-  return software::fork_init();
+  return 0;
 }
 
 ibv_fork_status ibv_is_fork_initialized()
 {
-  return software::is_fork_initialized();
+  return IBV_FORK_UNNEEDED;
 }
 
 const char* ibv_node_type_str(ibv_node_type type)
@@ -92,11 +93,10 @@ ibv_mr* ibv_reg_mr_iova2(
                   : refuse<ibv_mr>(EINVAL);
 }
 
-ibv_mr* ibv_reg_dmabuf_mr(
-  ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova, int fd, int access)
+// The processor may be unable to reach a DMA buffer's bytes.
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t, std::size_t, std::uint64_t, int, int)
 {
-  return ours(pd) ? software::reg_dmabuf_mr(pd, offset, length, iova, fd, access)
-                  : refuse<ibv_mr>(EINVAL);
+  return refuse<ibv_mr>(ours(pd) ? EOPNOTSUPP : EINVAL);
 }
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access)
@@ -137,60 +137,54 @@ ibv_qp_ex* ibv_qp_to_qp_ex(ibv_qp* qp)
   return ours(qp) ? software::qp_to_qp_ex(qp) : nullptr;
 }
 
-int ibv_query_qp_data_in_order(ibv_qp* qp, ibv_wr_opcode op, std::uint32_t flags)
+// One thread copies a message's bytes in order, but memcpy() may write them in any order.
+int ibv_query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t)
 {
-  return ours(qp) ? software::query_qp_data_in_order(qp, op, flags) : 0;
+  return 0;
 }
 
-int ibv_attach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
+// No multicast, no options to negotiate.
+
+int ibv_attach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t)
 {
-  return ours(qp) ? software::attach_mcast(qp, gid, lid) : EINVAL;
+  return ours(qp) ? EOPNOTSUPP : EINVAL;
 }
 
-int ibv_detach_mcast(ibv_qp* qp, const ibv_gid* gid, std::uint16_t lid)
+int ibv_detach_mcast(ibv_qp* qp, const ibv_gid*, std::uint16_t)
 {
-  return ours(qp) ? software::detach_mcast(qp, gid, lid) : EINVAL;
+  return ours(qp) ? EOPNOTSUPP : EINVAL;
 }
 
-int ibv_set_ece(ibv_qp* qp, ibv_ece* ece)
+int ibv_set_ece(ibv_qp* qp, ibv_ece*)
 {
-  return ours(qp) ? software::set_ece(qp, ece) : EINVAL;
+  return ours(qp) ? EOPNOTSUPP : EINVAL;
 }
 
-int ibv_query_ece(ibv_qp* qp, ibv_ece* ece)
+int ibv_query_ece(ibv_qp* qp, ibv_ece*)
 {
-  return ours(qp) ? software::query_ece(qp, ece) : EINVAL;
+  return ours(qp) ? EOPNOTSUPP : EINVAL;
 }
 
-// --- objects imported from other processes, which this device does not support ---
+// --- objects imported from other processes, which live in a kernel driver's file ---
 
-ibv_context* ibv_import_device(int fd)
+ibv_context* ibv_import_device(int)
 {
-  return software::import_device(fd);
+  return refuse<ibv_context>(EOPNOTSUPP);
 }
-ibv_pd* ibv_import_pd(ibv_context* context, std::uint32_t handle)
+ibv_pd* ibv_import_pd(ibv_context*, std::uint32_t)
 {
-  return software::import_pd(context, handle);
+  return refuse<ibv_pd>(EOPNOTSUPP);
 }
-void ibv_unimport_pd(ibv_pd* pd)
+void ibv_unimport_pd(ibv_pd*) {}
+ibv_mr* ibv_import_mr(ibv_pd*, std::uint32_t)
 {
-  software::unimport_pd(pd);
+  return refuse<ibv_mr>(EOPNOTSUPP);
 }
-ibv_mr* ibv_import_mr(ibv_pd* pd, std::uint32_t handle)
+void ibv_unimport_mr(ibv_mr*) {}
+ibv_dm* ibv_import_dm(ibv_context*, std::uint32_t)
 {
-  return software::import_mr(pd, handle);
+  return refuse<ibv_dm>(EOPNOTSUPP);
 }
-void ibv_unimport_mr(ibv_mr* mr)
-{
-  software::unimport_mr(mr);
-}
-ibv_dm* ibv_import_dm(ibv_context* context, std::uint32_t handle)
-{
-  return software::import_dm(context, handle);
-}
-void ibv_unimport_dm(ibv_dm* dm)
-{
-  software::unimport_dm(dm);
-}
+void ibv_unimport_dm(ibv_dm*) {}
 
 } // extern "C"

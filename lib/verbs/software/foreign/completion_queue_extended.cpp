@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/foreign/extended_verbs.hpp"
+#include "verbs/software/foreign/exports.hpp"
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 

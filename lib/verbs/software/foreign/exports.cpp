@@ -7,30 +7,135 @@
 
 #include "verbs/software/foreign/exports.hpp"
 
+#include "verbs/software/foreign/work_request_builder.hpp"
 #include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/queue_pair_base.hpp"
+#include "verbs/software/objects/shared_receive_queue.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
-
-// Queries of the device and its port, and functions that this device does not support.
+#include <memory>
+#include <new>
+#include <utility>
 
 namespace rdma::software {
-namespace {
 
-template <class T>
-T* not_supported() noexcept
+void add_extended_verbs(verbs_context& to) noexcept
 {
-  errno = EOPNOTSUPP;
-  return nullptr;
+  // The inline functions of verbs.h answer EOPNOTSUPP for those that stay null.
+  to.query_device_ex = &query_device_ex;
+  to.query_rt_values = &query_rt_values;
+  to.create_cq_ex = &create_cq_ex;
+  to.create_qp_ex = &create_qp_ex;
+  to.create_srq_ex = &create_srq_ex;
 }
 
-} // namespace
-
-int get_device_index(ibv_device*)
+int query_device_ex(
+  ibv_context* context, const ibv_query_device_ex_input*, ibv_device_attr_ex* to, std::size_t size)
 {
-  return -1; // the kernel does not know this device
+  // All else is zero: this device has no paging on demand, segmentation, hashing, tags or device
+  // memory.
+  ibv_device_attr_ex attributes{};
+  if (size < sizeof attributes.orig_attr)
+    return EINVAL;
+  if (const int error = query_device(context, &attributes.orig_attr); error != 0)
+    return error;
+  attributes.completion_timestamp_mask = UINT64_MAX;
+  attributes.hca_core_clock = 1'000'000; // kHz: the stamps are nanoseconds
+  attributes.device_cap_flags_ex = attributes.orig_attr.device_cap_flags;
+  attributes.phys_port_cnt_ex = attributes.orig_attr.phys_port_cnt;
+  std::memset(static_cast<void*>(to), 0, size);
+  std::memcpy(static_cast<void*>(to), &attributes, std::min(size, sizeof attributes));
+  return 0;
+}
+
+int query_rt_values(ibv_context* context, ibv_values_ex* values)
+{
+  if (device_context::of(context).removed)
+    return EIO;
+  const std::uint32_t asked = std::exchange(values->comp_mask, 0);
+  if ((asked & ~std::uint32_t{IBV_VALUES_MASK_RAW_CLOCK}) != 0)
+    return EOPNOTSUPP;
+  if ((asked & IBV_VALUES_MASK_RAW_CLOCK) == 0)
+    return 0;
+  // As rdma-core's providers: the full count of the clock that stamps completions.
+  values->raw_clock = {0, wire::now()};
+  values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
+  return 0;
+}
+
+// Only the basic type: no XRC, no tag matching.
+ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* with)
+{
+  const bool basic =
+    (with->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || with->srq_type == IBV_SRQT_BASIC;
+  if (!basic
+    || (with->comp_mask & ~std::uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0)
+  {
+    errno = EOPNOTSUPP;
+    return nullptr;
+  }
+  if ((with->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || with->pd == nullptr
+    || with->pd->context != context)
+  {
+    errno = EINVAL;
+    return nullptr;
+  }
+  ibv_srq_init_attr plain{with->srq_context, with->attr};
+  ibv_srq* const made = create_srq(with->pd, &plain);
+  if (made != nullptr)
+    with->attr = plain.attr;
+  return made;
+}
+
+ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with)
+{
+  constexpr std::uint32_t known =
+    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  const auto given = [&](std::uint32_t flag) { return (with->comp_mask & flag) != 0; };
+  const std::uint64_t operations =
+    given(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ? with->send_ops_flags : 0;
+  int error = 0;
+  // No shared receive domains, segmentation, hashing or raw packets.
+  if ((with->comp_mask & ~known) != 0
+    || (given(IBV_QP_INIT_ATTR_CREATE_FLAGS) && with->create_flags != 0))
+    error = EOPNOTSUPP;
+  else if (!given(IBV_QP_INIT_ATTR_PD) || with->pd == nullptr || with->pd->context != context)
+    error = EINVAL;
+  else if ((operations & ~operations_of(with->qp_type)) != 0)
+    error = EOPNOTSUPP;
+  std::unique_ptr<work_request_builder> builder;
+  if (error == 0 && operations != 0)
+  {
+    builder.reset(new (std::nothrow) work_request_builder(with->qp_type, operations));
+    error = builder != nullptr ? 0 : ENOMEM;
+  }
+  if (error != 0)
+  {
+    errno = error;
+    return nullptr;
+  }
+  ibv_qp_init_attr plain{with->qp_context, with->send_cq, with->recv_cq, with->srq, with->cap,
+    with->qp_type, with->sq_sig_all};
+  ibv_qp* const made = create_qp(with->pd, &plain);
+  if (made == nullptr)
+    return nullptr;
+  with->cap = plain.cap;
+  if (builder != nullptr)
+  {
+    auto* const base = static_cast<queue_pair_base*>(made);
+    base->extended = std::move(builder);
+    set_builder_functions(base->extension());
+  }
+  return made;
+}
+
+ibv_qp_ex* qp_to_qp_ex(ibv_qp* qp)
+{
+  auto* const base = static_cast<queue_pair_base*>(qp);
+  return base->extended != nullptr ? &base->extension() : nullptr;
 }
 
 int get_pkey_index(ibv_context*, std::uint8_t port, __be16 pkey)
@@ -71,12 +176,6 @@ int query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int*
   return 0;
 }
 
-// The addresses are those of sockets, without Ethernet addresses.
-int resolve_eth_l2_from_gid(ibv_context*, ibv_ah_attr*, std::uint8_t*, std::uint16_t*)
-{
-  return EOPNOTSUPP;
-}
-
 const char* node_type_str(ibv_node_type type)
 {
   static constexpr std::array texts{"unknown", "InfiniBand channel adapter", "InfiniBand switch",
@@ -92,63 +191,5 @@ const char* port_state_str(ibv_port_state state)
   const auto index = static_cast<std::size_t>(state);
   return index < texts.size() ? texts[index] : "unknown";
 }
-
-// Nothing is pinned: registered memory may be copied on write like any other.
-int fork_init()
-{
-  return 0;
-}
-ibv_fork_status is_fork_initialized()
-{
-  return IBV_FORK_UNNEEDED;
-}
-
-ibv_mr* reg_dmabuf_mr(ibv_pd*, std::uint64_t, std::size_t, std::uint64_t, int, int)
-{
-  return not_supported<ibv_mr>();
-}
-
-// One thread copies a message's bytes in order, but memcpy() may write them in any order.
-int query_qp_data_in_order(ibv_qp*, ibv_wr_opcode, std::uint32_t)
-{
-  return 0;
-}
-
-int attach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t)
-{
-  return EOPNOTSUPP;
-}
-int detach_mcast(ibv_qp*, const ibv_gid*, std::uint16_t)
-{
-  return EOPNOTSUPP;
-}
-int set_ece(ibv_qp*, ibv_ece*)
-{
-  return EOPNOTSUPP;
-}
-int query_ece(ibv_qp*, ibv_ece*)
-{
-  return EOPNOTSUPP;
-}
-
-ibv_context* import_device(int)
-{
-  return not_supported<ibv_context>();
-}
-ibv_pd* import_pd(ibv_context*, std::uint32_t)
-{
-  return not_supported<ibv_pd>();
-}
-void unimport_pd(ibv_pd*) {} // there are no imported ones
-ibv_mr* import_mr(ibv_pd*, std::uint32_t)
-{
-  return not_supported<ibv_mr>();
-}
-void unimport_mr(ibv_mr*) {}
-ibv_dm* import_dm(ibv_context*, std::uint32_t)
-{
-  return not_supported<ibv_dm>();
-}
-void unimport_dm(ibv_dm*) {}
 
 } // namespace rdma::software

@@ -26,10 +26,10 @@ constexpr std::uint32_t bits(Opcodes... of) noexcept
 }
 
 // IBA 9.2.1: the services have no opcodes for others.
-constexpr std::uint32_t of_ud = bits(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM);
-constexpr std::uint32_t of_uc =
-  of_ud | bits(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW);
-constexpr std::uint32_t of_rc = of_uc
+constexpr std::uint32_t ud_operations = bits(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM);
+constexpr std::uint32_t uc_operations = ud_operations
+  | bits(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW);
+constexpr std::uint32_t rc_operations = uc_operations
   | bits(
     IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD);
 
@@ -60,9 +60,9 @@ queue_pair_base::queue_pair_base(device_context& owner, const ibv_qp_init_attr& 
   , sends(std::max(with.cap.max_send_wr, 1u), request_extra(with.cap))
   , receives(std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge))
   , shared(static_cast<shared_receive_queue*>(with.srq))
-  , operations(with.qp_type == IBV_QPT_UD ? of_ud
-        : with.qp_type == IBV_QPT_UC      ? of_uc
-                                          : of_rc)
+  , operations(with.qp_type == IBV_QPT_UD ? ud_operations
+        : with.qp_type == IBV_QPT_UC      ? uc_operations
+                                          : rc_operations)
 {
 }
 
