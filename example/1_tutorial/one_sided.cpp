@@ -15,6 +15,7 @@
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/context.hpp>
@@ -23,14 +24,11 @@
 
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -105,22 +103,10 @@ asio::awaitable<void> connect(
 int main(int argc, char** argv)
 {
   const auto options = example::parse_command_line(argc, argv, "One-sided operations");
-  try
-  {
-    asio::io_context io;
-    rdma::context context;
-    std::exception_ptr failure;
-    asio::co_spawn(io,
-      options.serve ? serve(context, options.endpoint)
-                    : connect(context, options.endpoint, options.message),
-      [&failure](std::exception_ptr thrown) { failure = thrown; });
-    io.run();
-    example::complain(failure);
-    return failure ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run(
+    [&options](const rdma::context& context)
+    {
+      return options.serve ? serve(context, options.endpoint)
+                           : connect(context, options.endpoint, options.message);
+    });
 }

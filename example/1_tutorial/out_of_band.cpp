@@ -13,20 +13,17 @@
 //
 // A description contains a secret. Treat it like the data itself.
 
-#include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/queue_pair.hpp>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
-#include <exception>
 #include <iostream>
 #include <optional>
 #include <string>
@@ -35,8 +32,8 @@
 namespace asio = boost::asio;
 using namespace asio::experimental::awaitable_operators;
 
-asio::awaitable<void> talk(const rdma::context& context,
-  const std::optional<asio::ip::address>& address, std::string_view message)
+asio::awaitable<void> talk(
+  const rdma::context& context, std::optional<asio::ip::address> address, std::string_view message)
 {
   rdma::queue_pair peer(co_await asio::this_coro::executor, context);
 
@@ -70,23 +67,12 @@ int main(int argc, char** argv)
   app.add_option("--message", message, "the message to the peer")->capture_default_str();
   app.add_option("--address", address, "this host's address for the peer");
   CLI11_PARSE(app, argc, argv);
-  try
-  {
-    std::optional<asio::ip::address> local;
-    if (!address.empty())
-      local = asio::ip::make_address(address);
-    asio::io_context io;
-    rdma::context context;
-    std::exception_ptr failure;
-    asio::co_spawn(io, talk(context, local, message),
-      [&failure](std::exception_ptr thrown) { failure = thrown; });
-    io.run();
-    example::complain(failure);
-    return failure ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run(
+    [&](const rdma::context& context)
+    {
+      std::optional<asio::ip::address> local;
+      if (!address.empty())
+        local = asio::ip::make_address(address);
+      return talk(context, local, message);
+    });
 }

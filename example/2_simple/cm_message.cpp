@@ -14,7 +14,7 @@
 // The software device does not support RDMA-CM; tools/rdma_vm has devices that do.
 
 #include "common/command_line.hpp"
-#include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/cm/acceptor.hpp>
 #include <boost_rdma/cm/connect.hpp>
@@ -22,15 +22,12 @@
 #include <boost_rdma/queue_pair.hpp>
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/promise.hpp> // Boost 1.81: use_promise.hpp does not include it
 #include <boost/asio/experimental/use_promise.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <iostream>
 #include <span>
 #include <string_view>
@@ -87,22 +84,10 @@ asio::awaitable<void> connect(
 int main(int argc, char** argv)
 {
   const auto options = example::parse_command_line(argc, argv, "A message each way by RDMA-CM");
-  try
-  {
-    asio::io_context io;
-    rdma::context context;
-    std::exception_ptr failure;
-    asio::co_spawn(io,
-      options.serve ? serve(context, options.endpoint)
-                    : connect(context, options.endpoint, options.message),
-      [&failure](std::exception_ptr thrown) { failure = thrown; });
-    io.run();
-    example::complain(failure);
-    return failure ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run(
+    [&options](const rdma::context& context)
+    {
+      return options.serve ? serve(context, options.endpoint)
+                           : connect(context, options.endpoint, options.message);
+    });
 }

@@ -14,7 +14,7 @@
 // sixteen. On a network the first way waits a round trip for each block.
 
 #include "common/command_line.hpp"
-#include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/context.hpp>
@@ -23,15 +23,12 @@
 #include <boost_rdma/queue_pair.hpp>
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
 #include <iostream>
 #include <stdexcept>
 #include <string>
@@ -101,24 +98,8 @@ asio::awaitable<void> connect(const rdma::context& context, const tcp::endpoint&
 int main(int argc, char** argv)
 {
   const auto options = example::parse_command_line(argc, argv, "Many writes in flight");
-  try
-  {
-    asio::io_context io;
-    const rdma::context context;
-    bool failed = false;
-    asio::co_spawn(io,
-      options.serve ? serve(context, options.endpoint) : connect(context, options.endpoint),
-      [&](const std::exception_ptr& failure)
-      {
-        failed = failure != nullptr;
-        example::complain(failure);
-      });
-    io.run();
-    return failed ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run(
+    [&options](const rdma::context& context) {
+      return options.serve ? serve(context, options.endpoint) : connect(context, options.endpoint);
+    });
 }

@@ -15,7 +15,7 @@
 // other memory, to which the server writes the text. A message of 16 bytes announces each step.
 // memory, which the server writes the text into. Each step is announced by a message of 16 bytes.
 
-#include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/cm/acceptor.hpp>
 #include <boost_rdma/cm/connect.hpp>
@@ -25,16 +25,13 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/promise.hpp> // Boost 1.81: use_promise.hpp does not include it
 #include <boost/asio/experimental/use_promise.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/endian/arithmetic.hpp>
 
 #include <algorithm>
 #include <cstring>
-#include <exception>
 #include <iostream>
 #include <optional>
 #include <stdexcept>
@@ -228,20 +225,6 @@ int main(int argc, char** argv)
     each->add_flag("--verbose", wanted.verbose, "print the text of each ping");
   }
   CLI11_PARSE(app, argc, argv);
-  try
-  {
-    asio::io_context io;
-    rdma::context context;
-    std::exception_ptr failure;
-    asio::co_spawn(io, serve_command->parsed() ? serve(context, wanted) : connect(context, wanted),
-      [&failure](std::exception_ptr thrown) { failure = thrown; });
-    io.run();
-    example::complain(failure);
-    return failure ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run([&](const rdma::context& context)
+    { return serve_command->parsed() ? serve(context, wanted) : connect(context, wanted); });
 }

@@ -14,7 +14,7 @@
 // it from there. The server receives into a vector of its own, and returns the computed result.
 
 #include "common/command_line.hpp"
-#include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/context.hpp>
@@ -23,18 +23,14 @@
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
 #include <cmath>
 #include <cstdint>
-#include <exception>
 #include <iostream>
 #include <memory_resource>
 #include <numeric>
-#include <optional>
 #include <vector>
 
 namespace asio = boost::asio;
@@ -56,12 +52,13 @@ struct summary
 
 constexpr std::size_t samples_max = 100'000;
 
-asio::awaitable<void> serve(rdma::acceptor& acceptor)
+asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& endpoint)
 {
+  rdma::acceptor acceptor(co_await asio::this_coro::executor, context, endpoint);
+  std::cout << "listening on " << acceptor.local_endpoint() << std::endl;
   rdma::queue_pair peer = co_await acceptor.async_accept(asio::use_awaitable);
   acceptor.close();
 
-  const rdma::context context = peer.context(); // keeps the pool alive as long as the container
   std::pmr::vector<sample> samples(samples_max, &context.pool());
   const std::size_t bytes = co_await peer.async_receive(asio::buffer(samples), asio::use_awaitable);
   samples.resize(bytes / sizeof(sample));
@@ -97,28 +94,8 @@ int main(int argc, char** argv)
 {
   const auto options =
     example::parse_command_line(argc, argv, "A std::pmr container sent without a copy");
-  try
-  {
-    asio::io_context io;
-    rdma::context context;
-    std::optional<rdma::acceptor> acceptor;
-    std::exception_ptr failure;
-    const auto keep = [&failure](std::exception_ptr thrown) { failure = thrown; };
-    if (options.serve)
-    {
-      acceptor.emplace(io, context, options.endpoint);
-      std::cout << "listening on " << acceptor->local_endpoint() << std::endl;
-      asio::co_spawn(io, serve(*acceptor), keep);
-    }
-    else
-      asio::co_spawn(io, connect(context, options.endpoint), keep);
-    io.run();
-    example::complain(failure);
-    return failure ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run(
+    [&options](const rdma::context& context) {
+      return options.serve ? serve(context, options.endpoint) : connect(context, options.endpoint);
+    });
 }

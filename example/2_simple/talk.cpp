@@ -16,16 +16,14 @@
 // program. This shows how the server behaves in the meantime.
 
 #include "common/command_line.hpp"
-#include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/queue_pair.hpp>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/buffer.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/read_until.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -35,7 +33,6 @@
 
 #include <cstdint>
 #include <cstring>
-#include <exception>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -130,20 +127,8 @@ int main(int argc, char** argv)
   app.add_option("PORT", port)->required();
   app.add_flag("--late", late, "receive an answer only after the next line has been read");
   CLI11_PARSE(app, argc, argv);
-  try
-  {
-    asio::io_context io;
-    rdma::context context;
-    std::exception_ptr failure;
-    asio::co_spawn(io, talk(context, {asio::ip::make_address(address), port}, late),
-      [&failure](std::exception_ptr thrown) { failure = thrown; });
-    io.run();
-    example::complain(failure);
-    return failure ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run(
+    [&](const rdma::context& context) {
+      return talk(context, {asio::ip::make_address(address), port}, late);
+    });
 }

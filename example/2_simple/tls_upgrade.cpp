@@ -20,15 +20,14 @@ The client trusts only certificate.pem. The server ends after one client.
 
 #include "common/command_line.hpp"
 #include "common/report.hpp"
+#include "common/run.hpp"
 
 #include <boost_rdma/context.hpp>
 #include <boost_rdma/queue_pair.hpp>
 #include <boost_rdma/upgrade.hpp>
 
 #include <boost/asio/awaitable.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
-#include <boost/asio/io_context.hpp>
 #include <boost/asio/redirect_error.hpp>
 #include <boost/asio/ssl.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -133,22 +132,10 @@ int main(int argc, char** argv)
 {
   const auto options = example::parse_command_line(
     argc, argv, "Connects through TLS; RDMA messages are NOT encrypted");
-  try
-  {
-    asio::io_context io;
-    rdma::context context;
-    std::exception_ptr failure;
-    asio::co_spawn(io,
-      options.serve ? serve(context, options.endpoint)
-                    : connect(context, options.endpoint, options.message),
-      [&failure](std::exception_ptr thrown) { failure = thrown; });
-    io.run();
-    example::complain(failure);
-    return failure ? 1 : 0;
-  }
-  catch (const std::exception& failure)
-  {
-    example::complain(failure);
-    return 1;
-  }
+  return example::run(
+    [&options](const rdma::context& context)
+    {
+      return options.serve ? serve(context, options.endpoint)
+                           : connect(context, options.endpoint, options.message);
+    });
 }
