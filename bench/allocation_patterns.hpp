@@ -184,6 +184,34 @@ private:
   std::size_t seen_written_ = 0; // the reader's copy
 };
 
+/// Allocates blocks and passes them on. Returns the nanoseconds of a block.
+template <class Allocator, class Ring>
+double run_giver(typename Allocator::user& user, const draws& random, Ring& ring,
+  std::chrono::nanoseconds duration)
+{
+  const auto step = [&](std::size_t i)
+  {
+    auto block = user.take(random[i].size);
+    while (!ring.push(std::move(block)))
+      std::this_thread::yield();
+  };
+  (void)timed(duration / 4, step);
+  return timed(duration, step);
+}
+
+/// Frees the blocks of the giver.
+template <class Allocator, class Ring>
+void run_taker(typename Allocator::user& user, Ring& ring, const std::atomic<bool>& over)
+{
+  for (const auto give = [&](auto& block) { user.give(block); };;)
+    if (!ring.pop(give))
+    {
+      if (over && !ring.pop(give))
+        break;
+      std::this_thread::yield();
+    }
+}
+
 /// Returns the nanoseconds of an allocation with its deallocation, for the slowest thread.
 template <class Allocator>
 double measure(
@@ -207,24 +235,11 @@ double measure(
       results[index] = run_bursts<Allocator>(user, random, duration);
     else if (index == 0)
     {
-      const auto step = [&](std::size_t i)
-      {
-        auto block = user.take(random[i].size);
-        while (!ring.push(std::move(block)))
-          std::this_thread::yield();
-      };
-      (void)timed(duration / 4, step);
-      results[index] = timed(duration, step);
+      results[index] = run_giver<Allocator>(user, random, ring, duration);
       over = true;
     }
     else
-      for (const auto give = [&](auto& block) { user.give(block); };;)
-        if (!ring.pop(give))
-        {
-          if (over && !ring.pop(give))
-            break;
-          std::this_thread::yield();
-        }
+      run_taker<Allocator>(user, ring, over);
   };
   for (unsigned i = 0; i < what.threads; ++i)
     threads.emplace_back(

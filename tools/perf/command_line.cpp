@@ -17,6 +17,49 @@ namespace {
 // The largest measured message.
 constexpr std::uint32_t size_max = 64u << 20;
 
+void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
+{
+  app.add_flag("--quick", to.quick, "run fewer and shorter rounds, and fewer sizes");
+  app
+    .add_option("--wire", to.wires,
+      "wires of the software device to measure, as \"local,tcp\" (default: all available wires)")
+    ->delimiter(',');
+  app.add_option("--only", to.only,
+    "measure only the groups whose name contains this text: send_latency, operations, "
+    "latency_by_size, "
+    "bandwidth_by_size, large, "
+    "small, overhead, idle");
+  app
+    .add_option("--sizes", to.sizes, "message sizes of the sweeps in bytes, as \"64,4096,1048576\"")
+    ->delimiter(',')
+    ->check(CLI::Range(1u, size_max));
+  app.add_option("--rounds", rounds, "number of rounds")->check(CLI::Range(1, 1000));
+  app.add_option("--milliseconds", milliseconds, "duration of each case in a round")
+    ->check(CLI::Range(1, 30'000));
+  app
+    .add_option("--processors", to.processors,
+      "processors for the client and the server, as \"0,1\" (default: chosen by the "
+      "scheduler)")
+    ->expected(2)
+    ->delimiter(',');
+  app.add_flag("--instructions", to.instructions,
+    "count the instructions of an operation with callgrind (valgrind)");
+  app.add_option("--rdma-soft", to.rdma_soft,
+    "the launcher that runs perftest on the software device (default: tools/rdma_soft)");
+  app.add_option("--gid-index", to.gid_index, "perftest's -x: the index of the GID that it uses")
+    ->check(CLI::Range(0, 255));
+}
+
+void set_defaults(settings& of, int rounds, int milliseconds)
+{
+  of.rounds = rounds > 0 ? rounds : of.quick ? 2 : 5;
+  of.duration = std::chrono::milliseconds(milliseconds > 0 ? milliseconds : of.quick ? 4 : 40);
+  if (of.sizes.empty())
+    of.sizes = of.quick ? std::vector<std::uint32_t>{64, 65536}
+                        : std::vector<std::uint32_t>{8, 64, 512, 4096, 32768, 262'144, 1u << 20};
+  std::ranges::sort(of.sizes);
+}
+
 } // namespace
 
 std::optional<int> command_line::parse(int argc, char** argv)
@@ -27,44 +70,13 @@ std::optional<int> command_line::parse(int argc, char** argv)
     "Measures RDMA operations between two processes on this machine, compared with raw verbs "
     "calls, plain Asio "
     "TCP, memcpy, and UCX and perftest if they are installed.");
-  app.add_flag("--quick", measured.quick, "run fewer and shorter rounds, and fewer sizes");
-  app
-    .add_option("--wire", measured.wires,
-      "wires of the software device to measure, as \"local,tcp\" (default: all available wires)")
-    ->delimiter(',');
-  app.add_option("--only", measured.only,
-    "measure only the groups whose name contains this text: send_latency, operations, "
-    "latency_by_size, "
-    "bandwidth_by_size, large, "
-    "small, overhead, idle");
-  app
-    .add_option(
-      "--sizes", measured.sizes, "message sizes of the sweeps in bytes, as \"64,4096,1048576\"")
-    ->delimiter(',')
-    ->check(CLI::Range(1u, size_max));
-  app.add_option("--rounds", rounds, "number of rounds")->check(CLI::Range(1, 1000));
-  app.add_option("--milliseconds", milliseconds, "duration of each case in a round")
-    ->check(CLI::Range(1, 30'000));
-  app
-    .add_option("--processors", measured.processors,
-      "processors for the client and the server, as \"0,1\" (default: chosen by the "
-      "scheduler)")
-    ->expected(2)
-    ->delimiter(',');
-  app.add_flag("--instructions", measured.instructions,
-    "count the instructions of an operation with callgrind (valgrind)");
+  add_options(app, measured, rounds, milliseconds);
   app.add_option("--json", json_file, "write all results to this file");
   app.add_option("--svg", svg_file, "draw a chart of the results to this file");
   app.add_option("--hgrm", histogram_directory,
     "write the percentile distribution of each latency to a file in this directory, in "
     "HdrHistogram's "
     "format");
-  app.add_option("--rdma-soft", measured.rdma_soft,
-    "the launcher that runs perftest on the software device (default: tools/rdma_soft)");
-  app
-    .add_option(
-      "--gid-index", measured.gid_index, "perftest's -x: the index of the GID that it uses")
-    ->check(CLI::Range(0, 255));
   app.add_option("--instruction-probe", probe)->group("");
   app.add_option("--instruction-count", probe_count)->group("");
   try
@@ -75,15 +87,7 @@ std::optional<int> command_line::parse(int argc, char** argv)
   {
     return app.exit(failure);
   }
-  measured.rounds = rounds > 0 ? rounds : measured.quick ? 2 : 5;
-  measured.duration = std::chrono::milliseconds(milliseconds > 0 ? milliseconds
-      : measured.quick                                           ? 4
-                                                                 : 40);
-  if (measured.sizes.empty())
-    measured.sizes = measured.quick
-      ? std::vector<std::uint32_t>{64, 65536}
-      : std::vector<std::uint32_t>{8, 64, 512, 4096, 32768, 262'144, 1u << 20};
-  std::ranges::sort(measured.sizes);
+  set_defaults(measured, rounds, milliseconds);
   return std::nullopt;
 }
 
