@@ -8,7 +8,10 @@
 #ifndef BOOST_RDMA_TEST_COMMON_DEVICE_TROUBLE_HPP
 #define BOOST_RDMA_TEST_COMMON_DEVICE_TROUBLE_HPP
 
+#include "common/rdma_fixture.hpp"
 #include "completion/completion_queue_impl.hpp"
+
+#include <boost_rdma/device_events.hpp>
 
 #include <infiniband/verbs.h>
 
@@ -18,6 +21,13 @@
 // Provokes device errors with plain verbs.
 
 namespace test {
+
+using event_record = record<rdma::device_event>;
+
+inline const rdma::detail::device_impl& device_of(const rdma::context& context)
+{
+  return context.impl()->default_device();
+}
 
 /// A queue pair without a peer. Its receives complete on `queue`, or on its own queue of one entry.
 class failing_queue_pair

@@ -76,6 +76,20 @@ inline rdma::context make_context(rdma::context_options options = {})
   return rdma::context(options);
 }
 
+/// Returns options with these depths of the send and the receive queue.
+inline rdma::queue_pair_options of_depths(std::uint32_t sends, std::uint32_t receives)
+{
+  rdma::queue_pair_options options;
+  options.send_depth = sends;
+  options.receive_depth = receives;
+  return options;
+}
+
+inline rdma::queue_pair_options of_depth(std::uint32_t both)
+{
+  return of_depths(both, both);
+}
+
 /// Connects two queue pairs in this process with the endpoint texts that users would exchange.
 template <class A, class B>
   requires requires(A& a, B& b) { a.local_endpoint(), b.local_endpoint(); }

@@ -28,14 +28,6 @@ using namespace test;
 
 namespace {
 
-rdma::queue_pair_options of_depth(std::uint32_t depth)
-{
-  rdma::queue_pair_options options;
-  options.send_depth = depth;
-  options.receive_depth = depth;
-  return options;
-}
-
 /// A different character at each place.
 std::string pattern(std::size_t size)
 {

@@ -94,22 +94,20 @@ rdma::context with_device_limit(std::uint32_t size)
   return make_context(options);
 }
 
-// Sends this number of bytes by every operation and checks the posted requests and the received
-// data.
-void check_inline(linked_pair& l, std::size_t size, bool expected)
+// Returns true if the buffer contains the text of check_inline(), and overwrites it.
+bool arrived(const rdma::const_buffer& where)
 {
-  CAPTURE(size, expected);
-  rdma::registered_buffer text = buffer_of(l.near_context, std::string(size, 'i'));
+  const bool good = text_of(where) == std::string(where.size(), 'i');
+  std::memset(const_cast<void*>(where.data()), '.', where.size());
+  return good;
+}
+
+// Sends the text by every operation to `target`, or to a receive.
+void send_by_every_operation(
+  linked_pair& l, const rdma::registered_buffer& text, const rdma::memory_region& target)
+{
+  const std::size_t size = text.size();
   rdma::registered_buffer into = l.far_context.allocate(size);
-  rdma::memory_region target(l.far_context, size, exposed);
-  rdma::memory_region back(l.near_context, size);
-  const auto arrived = [&](const rdma::const_buffer& where)
-  {
-    const bool good = text_of(where) == std::string(size, 'i');
-    std::memset(const_cast<void*>(where.data()), '.', where.size());
-    return good;
-  };
-  posting_watch watch(l.near);
   bytes_record r;
   message_record m;
   const auto run = [&](bool receives)
@@ -145,6 +143,18 @@ void check_inline(linked_pair& l, std::size_t size, bool expected)
   batch.write(text, target.remote());
   l.near.async_submit(batch, r.handler());
   run(false);
+}
+
+// Sends this number of bytes by every operation and checks the posted requests and the received
+// data.
+void check_inline(linked_pair& l, std::size_t size, bool expected)
+{
+  CAPTURE(size, expected);
+  rdma::registered_buffer text = buffer_of(l.near_context, std::string(size, 'i'));
+  rdma::memory_region target(l.far_context, size, exposed);
+  rdma::memory_region back(l.near_context, size);
+  posting_watch watch(l.near);
+  send_by_every_operation(l, text, target);
   REQUIRE(watch.seen.size() == 6);
   for (const auto& each : watch.seen)
   {
@@ -155,6 +165,7 @@ void check_inline(linked_pair& l, std::size_t size, bool expected)
 
   // Reads are never inline.
   std::memset(target.data(), 'i', size);
+  bytes_record r;
   l.near.async_read(back, target.remote(), r.handler());
   REQUIRE(run_until(l.io, [&] { return r.done(); }));
   CHECK(arrived(back));

@@ -117,50 +117,11 @@ void with_own_tokens()
     });
 }
 
+// Binds an executor, an allocator, a cancellation slot and objects to the handler.
 template <class Operation>
-void with_every_token()
+void with_associations()
 {
   using value = typename Operation::result;
-
-  with_own_tokens<Operation>();
-
-  carry_out<Operation>("callback",
-    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
-
-  carry_out<Operation, io_queue_pair>("callback on io_context::executor_type",
-    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
-
-  carry_out<Operation>(
-    "large handler", [](auto& f, auto& r) { Operation::start(f, large_handler<value>{&r}); });
-
-  carry_out<Operation>("use_future",
-    [](auto& f, auto& r)
-    {
-      auto future = Operation::start(f, asio::use_future);
-      REQUIRE(run_until(f.io,
-        [&] { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
-      take(future, r);
-    });
-
-  carry_out<Operation>("use_awaitable",
-    [](auto& f, auto& r)
-    { asio::co_spawn(f.io, await_into<Operation>(f, r, asio::use_awaitable), asio::detached); });
-
-  carry_out<Operation>("as_tuple(use_awaitable)",
-    [](auto& f, auto& r)
-    { asio::co_spawn(f.io, await_tuple_into<Operation>(f, r), asio::detached); });
-
-  carry_out<Operation>("deferred in a coroutine",
-    [](auto& f, auto& r)
-    { asio::co_spawn(f.io, await_into<Operation>(f, r, asio::deferred), asio::detached); });
-
-  carry_out<Operation>("a token of the user's own",
-    [](auto& f, auto& r)
-    {
-      auto watched = Operation::start(f, watched_t<value>());
-      REQUIRE(run_until(f.io, [&] { return watched->calls != 0; }));
-      r = *watched;
-    });
 
   carry_out<Operation>("bind_executor",
     [](auto& f, auto& r)
@@ -212,6 +173,54 @@ void with_every_token()
           },
           std::move(guarded)));
     });
+}
+
+template <class Operation>
+void with_every_token()
+{
+  using value = typename Operation::result;
+
+  with_own_tokens<Operation>();
+
+  carry_out<Operation>("callback",
+    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
+
+  carry_out<Operation, io_queue_pair>("callback on io_context::executor_type",
+    [](auto& f, auto& r) { Operation::start(f, [&r](auto... a) { r.set(std::move(a)...); }); });
+
+  carry_out<Operation>(
+    "large handler", [](auto& f, auto& r) { Operation::start(f, large_handler<value>{&r}); });
+
+  carry_out<Operation>("use_future",
+    [](auto& f, auto& r)
+    {
+      auto future = Operation::start(f, asio::use_future);
+      REQUIRE(run_until(f.io,
+        [&] { return future.wait_for(std::chrono::seconds(0)) == std::future_status::ready; }));
+      take(future, r);
+    });
+
+  carry_out<Operation>("use_awaitable",
+    [](auto& f, auto& r)
+    { asio::co_spawn(f.io, await_into<Operation>(f, r, asio::use_awaitable), asio::detached); });
+
+  carry_out<Operation>("as_tuple(use_awaitable)",
+    [](auto& f, auto& r)
+    { asio::co_spawn(f.io, await_tuple_into<Operation>(f, r), asio::detached); });
+
+  carry_out<Operation>("deferred in a coroutine",
+    [](auto& f, auto& r)
+    { asio::co_spawn(f.io, await_into<Operation>(f, r, asio::deferred), asio::detached); });
+
+  carry_out<Operation>("a token of the user's own",
+    [](auto& f, auto& r)
+    {
+      auto watched = Operation::start(f, watched_t<value>());
+      REQUIRE(run_until(f.io, [&] { return watched->calls != 0; }));
+      r = *watched;
+    });
+
+  with_associations<Operation>();
 
   {
     INFO("token: detached");

@@ -63,14 +63,6 @@ rdma::shared_receive_queue_options queue_of_depth(std::uint32_t depth)
   return options;
 }
 
-rdma::queue_pair_options of_depths(std::uint32_t sends, std::uint32_t receives)
-{
-  rdma::queue_pair_options options;
-  options.send_depth = sends;
-  options.receive_depth = receives;
-  return options;
-}
-
 } // namespace
 
 TEST_CASE("a completion queue is accepted at the limit of the device and refused above it")

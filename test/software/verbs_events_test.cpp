@@ -68,94 +68,94 @@ void arm(const completions& cq, bool solicited = false)
   must(cq.get()->context->ops.req_notify_cq(cq.get(), solicited ? 1 : 0) == 0, "req_notify_cq");
 }
 
+/// Returns options for a queue pair whose completions raise events on the channel.
+pair_options with_events(const channel& on)
+{
+  pair_options result;
+  result.channel = on.get();
+  return result;
+}
+
+/// Two connected queue pairs; completions of the far one raise events.
+struct watched_pair
+{
+  explicit watched_pair(std::size_t size = 8)
+    : m(near, size)
+    , into(far, size)
+  {
+    connect(a, b);
+  }
+
+  verbs_device near;
+  verbs_device far;
+  channel ch{far};
+  endpoint a{near};
+  endpoint b{far, with_events(ch)};
+  memory m;
+  memory into;
+};
+
 } // namespace
 
 TEST_CASE("an armed completion queue raises one event and an unarmed one raises none")
 {
-  verbs_device near;
-  verbs_device far;
-  channel ch(far);
-  ch.unblock();
-  pair_options with_channel;
-  with_channel.channel = ch.get();
-  endpoint a(near);
-  endpoint b(far, with_channel);
-  connect(a, b);
-  memory m(near, 8);
-  memory into(far, 8);
+  watched_pair w;
+  w.ch.unblock();
   for (unsigned i = 0; i < 4; ++i)
-    REQUIRE(b.receive(i, into.sge()) == 0);
-  REQUIRE(a.send(0, m.sge()) == 0);
-  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
-  CHECK(ch.take() == nullptr);
+    REQUIRE(w.b.receive(i, w.into.sge()) == 0);
+  REQUIRE(w.a.send(0, w.m.sge()) == 0);
+  CHECK(w.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(w.ch.take() == nullptr);
   CHECK(errno == EAGAIN);
-  arm(b.received());
-  REQUIRE(a.send(1, m.sge()) == 0);
-  REQUIRE(a.send(2, m.sge()) == 0);
+  arm(w.b.received());
+  REQUIRE(w.a.send(1, w.m.sge()) == 0);
+  REQUIRE(w.a.send(2, w.m.sge()) == 0);
   ibv_cq* cq = nullptr;
-  CHECK(until([&] { return (cq = ch.take()) != nullptr; }));
-  CHECK(cq == b.received().get());
+  CHECK(until([&] { return (cq = w.ch.take()) != nullptr; }));
+  CHECK(cq == w.b.received().get());
   for (unsigned i = 0; i < 3; ++i)
-    CHECK(b.received().next().wr_id == i);
-  CHECK(ch.take() == nullptr);
-  CHECK(a.sent().next().wr_id == 1);
-  CHECK(a.sent().next().wr_id == 2);
+    CHECK(w.b.received().next().wr_id == i);
+  CHECK(w.ch.take() == nullptr);
+  CHECK(w.a.sent().next().wr_id == 1);
+  CHECK(w.a.sent().next().wr_id == 2);
 }
 
 TEST_CASE("a completion queue armed for solicited events waits for one or for an error")
 {
-  verbs_device near;
-  verbs_device far;
-  channel ch(far);
-  ch.unblock();
-  pair_options with_channel;
-  with_channel.channel = ch.get();
-  endpoint a(near);
-  endpoint b(far, with_channel);
-  connect(a, b);
-  memory m(near, 8);
-  memory into(far, 8);
+  watched_pair w;
+  w.ch.unblock();
   for (unsigned i = 0; i < 4; ++i)
-    REQUIRE(b.receive(i, into.sge()) == 0);
-  arm(b.received(), true);
-  REQUIRE(a.send(0, m.sge()) == 0);
-  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
-  CHECK(ch.take() == nullptr);
+    REQUIRE(w.b.receive(i, w.into.sge()) == 0);
+  arm(w.b.received(), true);
+  REQUIRE(w.a.send(0, w.m.sge()) == 0);
+  CHECK(w.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(w.ch.take() == nullptr);
   SECTION("solicited")
   {
-    REQUIRE(a.send(0, m.sge(), IBV_SEND_SOLICITED) == 0);
-    CHECK(until([&] { return ch.take() != nullptr; }));
+    REQUIRE(w.a.send(0, w.m.sge(), IBV_SEND_SOLICITED) == 0);
+    CHECK(until([&] { return w.ch.take() != nullptr; }));
   }
   SECTION("an error")
   {
-    REQUIRE(b.to(IBV_QPS_ERR) == 0);
-    CHECK(ch.take() != nullptr);
+    REQUIRE(w.b.to(IBV_QPS_ERR) == 0);
+    CHECK(w.ch.take() != nullptr);
   }
 }
 
 TEST_CASE("a completion wakes a blocked get_cq_event")
 {
-  verbs_device near;
-  verbs_device far;
-  channel ch(far);
-  pair_options with_channel;
-  with_channel.channel = ch.get();
-  endpoint a(near);
-  endpoint b(far, with_channel);
-  connect(a, b);
-  memory m(near, 8);
-  memory into(far, 8);
+  watched_pair w;
   for (unsigned i = 0; i < 50; ++i)
   {
-    REQUIRE(b.receive(i, into.sge()) == 0);
-    arm(b.received());
+    REQUIRE(w.b.receive(i, w.into.sge()) == 0);
+    arm(w.b.received());
     ibv_cq* taken = nullptr;
-    std::thread waiting([&] { taken = ch.take(); });
-    REQUIRE(a.send(i, m.sge()) == 0);
+    std::thread waiting([&] { taken = w.ch.take(); });
+    REQUIRE(w.a.send(i, w.m.sge()) == 0);
     waiting.join();
-    CHECK(taken == b.received().get());
-    CHECK(b.received().next().wr_id == i);
-    CHECK(a.sent().next().wr_id == i);
+    CHECK(taken == w.b.received().get());
+    CHECK(w.b.received().next().wr_id == i);
+    CHECK(w.a.sent().next().wr_id == i);
   }
 }
 
@@ -222,12 +222,8 @@ TEST_CASE("no wake-up is lost when a channel is watched edge-triggered")
   verbs_device far;
   channel near_channel(near);
   channel far_channel(far);
-  pair_options near_options;
-  near_options.channel = near_channel.get();
-  pair_options far_options;
-  far_options.channel = far_channel.get();
-  endpoint a(near, near_options);
-  endpoint b(far, far_options);
+  endpoint a(near, with_events(near_channel));
+  endpoint b(far, with_events(far_channel));
   connect(a, b);
   memory m(near, 8);
   memory into(far, 8);
@@ -294,9 +290,7 @@ TEST_CASE("connections work when hundreds of completion channels are watched")
   for (const std::size_t which : {std::size_t{0}, channels.size() - 1})
   {
     CAPTURE(which);
-    pair_options with;
-    with.channel = channels[which]->get();
-    endpoint a(near, with);
+    endpoint a(near, with_events(*channels[which]));
     endpoint b(far);
     connect(a, b);
     memory m(near, 8);
@@ -362,22 +356,13 @@ TEST_CASE("a sender's completion does not wait for the receiver to poll")
 
 TEST_CASE("posting, polling and waiting allocate nothing from the heap")
 {
-  verbs_device near;
-  verbs_device far;
-  channel ch(far);
-  ch.unblock();
-  pair_options with_channel;
-  with_channel.channel = ch.get();
-  endpoint a(near);
-  endpoint b(far, with_channel);
-  connect(a, b);
-  memory m(near, 100'000);
-  memory into(far, 100'000);
+  watched_pair w(100'000);
+  w.ch.unblock();
   auto exchange = [&](unsigned rounds)
   {
     bool good = true;
-    ibv_sge to = into.sge();
-    ibv_sge from = m.sge();
+    ibv_sge to = w.into.sge();
+    ibv_sge from = w.m.sge();
     ibv_recv_wr receive{};
     receive.sg_list = &to;
     receive.num_sge = 1;
@@ -388,24 +373,24 @@ TEST_CASE("posting, polling and waiting allocate nothing from the heap")
     {
       ibv_recv_wr* bad_receive = nullptr;
       ibv_send_wr* bad_send = nullptr;
-      good = good && b.qp()->context->ops.post_recv(b.qp(), &receive, &bad_receive) == 0;
-      arm(b.received());
+      good = good && w.b.qp()->context->ops.post_recv(w.b.qp(), &receive, &bad_receive) == 0;
+      arm(w.b.received());
       from.length = i % 2 == 0 ? 64 : 100'000;
       send.opcode = IBV_WR_SEND;
-      good = good && a.qp()->context->ops.post_send(a.qp(), &send, &bad_send) == 0;
+      good = good && w.a.qp()->context->ops.post_send(w.a.qp(), &send, &bad_send) == 0;
       send.opcode = IBV_WR_RDMA_READ;
-      send.wr.rdma.remote_addr = into.address();
-      send.wr.rdma.rkey = into.key();
-      good = good && a.qp()->context->ops.post_send(a.qp(), &send, &bad_send) == 0;
-      while (ch.take() == nullptr)
+      send.wr.rdma.remote_addr = w.into.address();
+      send.wr.rdma.rkey = w.into.key();
+      good = good && w.a.qp()->context->ops.post_send(w.a.qp(), &send, &bad_send) == 0;
+      while (w.ch.take() == nullptr)
       {
       }
-      while (!b.received().poll())
+      while (!w.b.received().poll())
       {
       }
       for (unsigned n = 0; n < 2;)
       {
-        if (a.sent().poll())
+        if (w.a.sent().poll())
           ++n;
       }
     }

@@ -20,6 +20,9 @@
 
 namespace test {
 
+/// Size of a frame on the wire; longer messages take several.
+inline constexpr std::size_t frame_bytes = 256 * 1024;
+
 /// Checks that the next completion has this id and this error, with a vendor error.
 void check_error(const completions& cq, std::uint64_t id, ibv_wc_status status);
 
