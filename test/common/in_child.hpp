@@ -11,6 +11,9 @@
 #include "common/catch.hpp"
 #include "common/sanitizers.hpp"
 
+#include <cerrno>
+#include <cstddef>
+#include <cstring>
 #include <exception>
 #include <filesystem>
 #include <fstream>
@@ -21,6 +24,9 @@
 #include <thread>
 #include <utility>
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -112,6 +118,22 @@ inline void wait_for_sleeping_threads() {}
   if (status != 0)
     result += " (wait status " + std::to_string(status) + ")";
   return result;
+}
+
+/// Makes a system call fail with EPERM in this process, as a container does. Returns an error text.
+[[nodiscard]] inline std::string refuse_system_call(unsigned number)
+{
+  sock_filter code[] = {
+    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, number, 0, 1),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+    BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+  };
+  const sock_fprog program{4, code};
+  if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+    || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
+    return std::string("prctl: ") + std::strerror(errno);
+  return {};
 }
 
 } // namespace test

@@ -296,6 +296,17 @@ inline void connect_as_server(rdma::queue_pair& own, const rdma::endpoint_descri
   return confirmed;
 }
 
+/// Returns true if the choice names a declined transport with this reason.
+inline bool names(
+  const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
+{
+  for (const rdma::declined_transport& each : choice.declined)
+    if (each.transport.find(transport) != std::string::npos
+      && each.reason.find(reason) != std::string::npos)
+      return true;
+  return false;
+}
+
 } // namespace test
 
 #endif // BOOST_RDMA_TEST_SOFTWARE_CONNECT_FIXTURE_HPP

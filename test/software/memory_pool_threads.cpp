@@ -30,9 +30,6 @@
 #include <utility>
 #include <vector>
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 
 // Tests threads that share a pool and end before or after it.
@@ -253,16 +250,8 @@ TEST_CASE("caches keep their memory until their threads end when the kernel refu
   CHECK(in_child(
           []() -> std::string
           {
-            sock_filter code[] = {
-              BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
-              BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_membarrier, 0, 1),
-              BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
-              BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-            };
-            const sock_fprog program{4, code};
-            if (::prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-              || ::prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) != 0)
-              return std::string("prctl: ") + std::strerror(errno);
+            if (const std::string refused = refuse_system_call(SYS_membarrier); !refused.empty())
+              return refused;
             std::string wrong;
             std::optional<rdma::context> context = make_context();
             const std::weak_ptr<rdma::detail::domain_impl> domain = context->impl();

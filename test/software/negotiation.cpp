@@ -41,16 +41,6 @@ std::string request_of(const handshake_parameters& self)
   return http_text(rdma::detail::make_upgrade_request("h", {}, self, ec));
 }
 
-bool names(
-  const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
-{
-  for (const rdma::declined_transport& each : choice.declined)
-    if (each.transport.find(transport) != std::string::npos
-      && each.reason.find(reason) != std::string::npos)
-      return true;
-  return false;
-}
-
 /// A client with the test's options that connects to an acceptor.
 struct attempt
 {

@@ -19,6 +19,22 @@
 
 using namespace test;
 
+namespace {
+
+/// A process that connects and then does nothing until it is killed or stopped.
+bool wait_connected(const out_of_band& line)
+{
+  verbs_device d;
+  endpoint e(d);
+  memory m(d, 8);
+  connect_to(e, line.exchange(e.name(m)));
+  line.meet();
+  line.meet(); // never returns
+  return true;
+}
+
+} // namespace
+
 TEST_CASE("two processes exchange messages and access each other's memory")
 {
   const unsigned rounds = emulated() ? 50 : 500;
@@ -73,17 +89,7 @@ TEST_CASE("two processes exchange messages and access each other's memory")
 
 TEST_CASE("outstanding requests fail with RETRY_EXC_ERR when the peer is killed")
 {
-  child other(
-    [](const out_of_band& line)
-    {
-      verbs_device d;
-      endpoint e(d);
-      memory m(d, 8);
-      connect_to(e, line.exchange(e.name(m)));
-      line.meet();
-      line.meet(); // never returns
-      return true;
-    });
+  child other(&wait_connected);
   verbs_device d;
   pair_options o;
   o.rnr_retry = 7;
@@ -238,17 +244,7 @@ TEST_CASE("eight processes can send to one process and count in its memory concu
 TEST_CASE("a waiting program that polled before receives the event when its peer stops")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  child other(
-    [](const out_of_band& line)
-    {
-      verbs_device d;
-      endpoint e(d);
-      memory m(d, 8);
-      connect_to(e, line.exchange(e.name(m)));
-      line.meet();
-      line.meet(); // stopped before
-      return true;
-    });
+  child other(&wait_connected);
   rdma::software::device_settings quick;
   quick.retry_time_min = std::chrono::milliseconds(60);
   verbs_device d(quick);

@@ -330,21 +330,37 @@ private:
   ibv_srq* srq_;
 };
 
+pair_options receiving_from(const shared_queue& q)
+{
+  pair_options result;
+  result.shared = q.get();
+  return result;
+}
+
+/// Two pairs whose far ends receive from one queue.
+struct shared_scene
+{
+  shared_scene()
+  {
+    connect(a1, b1);
+    connect(a2, b2);
+  }
+
+  verbs_device near;
+  verbs_device far;
+  shared_queue q{far, 8};
+  endpoint a1{near};
+  endpoint a2{near};
+  endpoint b1{far, receiving_from(q)};
+  endpoint b2{far, receiving_from(q)};
+};
+
 } // namespace
 
 TEST_CASE("queue pairs consume receives of their shared queue, which raises an event at its limit")
 {
-  verbs_device near;
-  verbs_device far;
-  shared_queue q(far, 8);
-  pair_options with_shared;
-  with_shared.shared = q.get();
-  endpoint a1(near);
-  endpoint a2(near);
-  endpoint b1(far, with_shared);
-  endpoint b2(far, with_shared);
-  connect(a1, b1);
-  connect(a2, b2);
+  shared_scene scene;
+  auto& [near, far, q, a1, a2, b1, b2] = scene;
   memory m(near, 8);
   m.fill(sent_byte);
   memory into(far, 8 * 8);
@@ -397,8 +413,6 @@ TEST_CASE("a message waits until the shared queue has a receive")
   verbs_device near;
   verbs_device far;
   shared_queue q(far, 8);
-  pair_options with_shared;
-  with_shared.shared = q.get();
   std::vector<std::unique_ptr<endpoint>> ends;
   std::vector<std::unique_ptr<memory>> messages;
   memory into(far, 3 * 8);
@@ -406,7 +420,7 @@ TEST_CASE("a message waits until the shared queue has a receive")
   for (unsigned i = 0; i < 3; ++i)
   {
     ends.push_back(std::make_unique<endpoint>(near));
-    ends.push_back(std::make_unique<endpoint>(far, with_shared));
+    ends.push_back(std::make_unique<endpoint>(far, receiving_from(q)));
     connect(*ends[2 * i], *ends[2 * i + 1]);
     messages.push_back(std::make_unique<memory>(near, 8));
     messages.back()->fill(static_cast<std::uint8_t>(sent_byte + i));
@@ -431,17 +445,8 @@ TEST_CASE("a message waits until the shared queue has a receive")
 
 TEST_CASE("a shared receive that is too small ends only the queue pair that used it")
 {
-  verbs_device near;
-  verbs_device far;
-  shared_queue q(far, 8);
-  pair_options with_shared;
-  with_shared.shared = q.get();
-  endpoint a1(near);
-  endpoint a2(near);
-  endpoint b1(far, with_shared);
-  endpoint b2(far, with_shared);
-  connect(a1, b1);
-  connect(a2, b2);
+  shared_scene scene;
+  auto& [near, far, q, a1, a2, b1, b2] = scene;
   memory from(near, 64);
   from.fill(sent_byte);
   memory into(far, 64);

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "common/catch.hpp"
+#include "common/texts.hpp"
 
 #include <array>
 #include <cstdio>
@@ -32,16 +32,6 @@ std::string print_devices(const std::string& settings, const std::string& name =
   return result;
 }
 
-void contains_all(const std::string& text, std::initializer_list<const char*> parts)
-{
-  CAPTURE(text);
-  for (const char* part : parts)
-  {
-    CAPTURE(part);
-    CHECK(text.find(part) != std::string::npos);
-  }
-}
-
 } // namespace
 
 TEST_CASE(
@@ -49,7 +39,7 @@ TEST_CASE(
 {
   const std::string text =
     print_devices("-u BOOST_RDMA_DEVICE BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1");
-  contains_all(text,
+  test::contains_all(text,
     {"device=soft0", "library=cannot load /nowhere/libibverbs.so.1", "libibverbs1",
       "opened=soft0"});
 }
@@ -57,15 +47,15 @@ TEST_CASE(
 TEST_CASE("opening a NIC without libibverbs fails with the reason of the library")
 {
   const std::string settings = "BOOST_RDMA_LIBIBVERBS=/nowhere/libibverbs.so.1";
-  contains_all(print_devices("-u BOOST_RDMA_DEVICE " + settings, "mlx5_0"),
+  test::contains_all(print_devices("-u BOOST_RDMA_DEVICE " + settings, "mlx5_0"),
     {"refused=cannot open the RDMA device 'mlx5_0'", "cannot load /nowhere/libibverbs.so.1",
       "libibverbs1", "cause=", "list_devices()"});
-  contains_all(print_devices("BOOST_RDMA_DEVICE=mlx5_0 " + settings),
+  test::contains_all(print_devices("BOOST_RDMA_DEVICE=mlx5_0 " + settings),
     {"refused=cannot open the RDMA device 'mlx5_0'"});
 }
 
 TEST_CASE("opening an unknown device fails and lists the available names")
 {
-  contains_all(print_devices("-u BOOST_RDMA_DEVICE", "no_such_device"),
+  test::contains_all(print_devices("-u BOOST_RDMA_DEVICE", "no_such_device"),
     {"refused=cannot open the RDMA device 'no_such_device'", "soft0", "cause="});
 }

@@ -5,6 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "common/in_child.hpp"
+#include "common/texts.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "vm/device_machine.hpp"
 
@@ -15,7 +17,6 @@
 #include <grp.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
 
 // Tests the error texts, including the remedy, for a device that cannot be used.
 
@@ -29,46 +30,14 @@ constexpr uid_t nobody = 65534;
 /// libibverbs.
 std::string as_nobody(const std::function<std::string()>& body)
 {
-  int ends[2];
-  REQUIRE(::pipe(ends) == 0);
-  const pid_t child = ::fork();
-  REQUIRE(child >= 0);
-  if (child == 0)
-  {
-    std::string said = "cannot become another user";
-    if (::setgroups(0, nullptr) == 0 && ::setresgid(nobody, nobody, nobody) == 0
-      && ::setresuid(nobody, nobody, nobody) == 0)
-      try
-      {
-        said = body();
-      }
-      catch (const std::exception& e)
-      {
-        said = e.what();
-      }
-    const ssize_t n = ::write(ends[1], said.data(), said.size());
-    ::_exit(n == static_cast<ssize_t>(said.size()) ? 0 : 1);
-  }
-  ::close(ends[1]);
-  std::string result;
-  char part[256];
-  for (ssize_t n = 0; (n = ::read(ends[0], part, sizeof part)) > 0;)
-    result.append(part, static_cast<std::size_t>(n));
-  ::close(ends[0]);
-  int status = 0;
-  REQUIRE(::waitpid(child, &status, 0) == child);
-  CHECK(status == 0);
-  return result;
-}
-
-void contains_all(const std::string& text, std::initializer_list<const char*> parts)
-{
-  CAPTURE(text);
-  for (const char* part : parts)
-  {
-    CAPTURE(part);
-    CHECK(text.find(part) != std::string::npos);
-  }
+  return in_child(
+    [&]() -> std::string
+    {
+      if (::setgroups(0, nullptr) != 0 || ::setresgid(nobody, nobody, nobody) != 0
+        || ::setresuid(nobody, nobody, nobody) != 0)
+        return "cannot become another user";
+      return body();
+    });
 }
 
 } // namespace

@@ -34,16 +34,6 @@ rdma::queue_pair_options nic_only()
   return options;
 }
 
-bool names(
-  const rdma::transport_choice& choice, const std::string& transport, const std::string& reason)
-{
-  for (const rdma::declined_transport& each : choice.declined)
-    if (each.transport.find(transport) != std::string::npos
-      && each.reason.find(reason) != std::string::npos)
-      return true;
-  return false;
-}
-
 /// Describes rxe0 as if it supported RoCE v1 only; no software device does.
 rdma::endpoint_description roce_v1_endpoint(const rdma::queue_pair& like)
 {
