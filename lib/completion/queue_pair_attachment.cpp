@@ -10,7 +10,7 @@
 
 #include <utility>
 
-// What a higher layer keeps beside a queue pair, and a second queue pair to the same peer.
+// The attachment of a higher layer, and a second queue pair to the same peer.
 
 namespace rdma::detail {
 
@@ -19,61 +19,54 @@ std::shared_ptr<agent_attachment> queue_pair_core::attachment_by(
 {
   ec = {};
   const auto self = std::static_pointer_cast<queue_pair_core>(shared_from_this());
-  decltype(agent_channel_event_) said;
+  decltype(agent_channel_event_) received;
   std::shared_ptr<agent_attachment> result;
   {
     const std::lock_guard lock(mutex_);
-    if (attachment_ && lifecycle_ != lifecycle::abandoned)
-      ec = {}; // which knows of the end, and may have something yet
-    else if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
-      ec = error::closed;
-    else if (lifecycle_ == lifecycle::broken)
-      ec = reason_;
-    else if (error_state_)
-      ec = device_reason_ ? device_reason_ : flush_reason();
-    else if (lifecycle_ != lifecycle::connected)
-      ec = error::not_connected;
+    // An attachment that knows of the end may still have results.
+    if (!attachment_ || connection_.state() == connection_state::abandoned)
+      ec = connection_.use_error();
     if (ec)
       return nullptr;
     if (!attachment_)
       attachment_ = source.make(self);
     result = attachment_;
-    said.swap(agent_channel_event_);
+    received.swap(agent_channel_event_);
   }
-  if (said)
-    result->on_agent_channel(said->first, said->second);
+  if (received)
+    result->on_agent_channel(received->first, received->second);
   return result;
 }
 
-bool queue_pair_core::send_agent_channel(agent_channel_event word, const std::string& text)
+bool queue_pair_core::send_agent_channel(agent_channel_event event, const std::string& text)
 {
   std::shared_ptr<connection_guard> guard;
   {
     const std::lock_guard lock(mutex_);
     guard = guard_;
   }
-  return guard && guard->send_agent_channel(word, text);
+  return guard && guard->send_agent_channel(event, text);
 }
 
-void queue_pair_core::on_agent_channel(agent_channel_event word, const std::string& text)
+void queue_pair_core::on_agent_channel(agent_channel_event event, const std::string& text)
 {
-  std::shared_ptr<agent_attachment> beside;
+  std::shared_ptr<agent_attachment> attachment;
   {
     const std::lock_guard lock(mutex_);
-    beside = attachment_;
-    if (!beside && !options_.lessor && !agent_channel_event_)
-      agent_channel_event_.emplace(
-        word, text); // until this side's program wants a agent_attachment
-    else if (!beside && word == agent_channel_event::over)
-      agent_channel_event_.emplace(word, text);
+    attachment = attachment_;
+    if (!attachment && !options_.lessor && !agent_channel_event_)
+      agent_channel_event_.emplace(event, text); // until this side's program uses an agent
+    else if (!attachment && event == agent_channel_event::over)
+      agent_channel_event_.emplace(event, text);
   }
-  if (!beside && word == agent_channel_event::offer && options_.lessor)
+  if (!attachment && event == agent_channel_event::offer && options_.lessor)
   {
     error_code ec;
-    beside = attachment_by(*options_.lessor, ec); // null when the connection has ended meanwhile
+    attachment =
+      attachment_by(*options_.lessor, ec); // null when the connection has ended meanwhile
   }
-  if (beside)
-    beside->on_agent_channel(word, text);
+  if (attachment)
+    attachment->on_agent_channel(event, text);
 }
 
 queue_pair_options queue_pair_core::options_of_sibling() const
@@ -82,11 +75,11 @@ queue_pair_options queue_pair_core::options_of_sibling() const
   queue_pair_options result;
   result.device = device_->name();
   result.fall_back = false;
-  result.local_address = described_by_;
+  result.local_address = own_.address;
   result.path_mtu_max = options_.path_mtu_max;
   result.timeout = options_.timeout;
   result.retry_count = options_.retry_count;
-  result.rnr_retry_count = 7; // for ever: its receives come back by themselves
+  result.rnr_retry_count = 7; // infinite: its receives are posted again
   result.min_rnr_timer = options_.min_rnr_timer;
   result.read_atomic_depth = 0;
   return result;
@@ -99,14 +92,11 @@ endpoint_description queue_pair_core::describe_sibling(
   std::optional<boost::asio::ip::address> address;
   {
     const std::lock_guard lock(mutex_);
-    by = local_.wire;
-    address = described_by_;
+    by = own_.description.wire;
+    address = own_.address;
   }
   const std::lock_guard lock(sibling.mutex_);
-  endpoint_description result = sibling.describe_self(address, by, ec);
-  if (!ec)
-    sibling.stay();
-  return result;
+  return sibling.describe_self(address, by, ec, lock);
 }
 
 void queue_pair_core::connect_sibling(

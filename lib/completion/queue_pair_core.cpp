@@ -4,11 +4,11 @@
 // Distributed under the Boost Software License, Version 1.0.
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
-
 #include "completion/queue_pair_core.hpp"
 
-#include "completion/batch_requests.hpp"
+#include "completion/completion_queue_impl.hpp"
 #include "completion/completion_service.hpp"
+#include "completion/native_queue_pair.hpp"
 #include "completion/queue_pair_endings.hpp"
 #include "completion/shared_receive_core.hpp"
 
@@ -16,23 +16,33 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <limits>
 
-// A queue pair's life: made, closed, drained, destroyed. What it posts is in queue_pair_post.cpp,
-// how it connects in queue_pair_connect.cpp.
+// A queue pair's lifetime: creation, failures, close, release.
 
 namespace rdma::detail {
 namespace {
 
-// How long a device may take to flush a queue pair in the error state before it is destroyed under
-// its operations. Some never flush after a disconnect (rxe).
+// Limit of the time that a device has to flush a queue pair in the error state. Then the queue pair
+// is destroyed. Some devices never flush after a disconnect (rxe).
 constexpr std::chrono::seconds flush_time_max{2};
 
-// What a queue pair may have in its completion queue at once.
+// Number of entries that a queue pair needs in its completion queue.
 std::uint32_t completions_of(const queue_pair_options& options)
 {
   return std::max(options.send_depth, 1u)
     + (options.receives ? 0 : std::max(options.receive_depth, 1u));
+}
+
+queue_pair_options adjusted(const queue_pair_options& options, const device_impl& device)
+{
+  queue_pair_options result = options;
+  result.send_depth = std::max(options.send_depth, 1u);
+  result.receive_depth = std::max(options.receive_depth, options.receives ? 0u : 1u);
+  result.completions.reset(); // completions_ holds it
+  const int most = std::clamp(device.attributes().max_qp_rd_atom, 0, 255);
+  result.read_atomic_depth =
+    static_cast<std::uint8_t>(std::min<int>(options.read_atomic_depth, most));
+  return result;
 }
 
 } // namespace
@@ -40,8 +50,7 @@ std::uint32_t completions_of(const queue_pair_options& options)
 std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io_executor& executor,
   bool same_context, const protection_domain& domain, const queue_pair_options& options)
 {
-  completion_service::of(executor); // which sees to it that the context does not go while the
-                                    // events' thread owns the timer
+  completion_service::of(executor); // keeps the context while the events' thread owns the timer
   device_impl* device = options.receives
     ? &options.receives->completions().device()
     : &domain.impl()->find_device(options.device, "cannot create a queue pair");
@@ -79,26 +88,17 @@ queue_pair_core::queue_pair_core(const boost::asio::any_io_executor& executor,
   std::shared_ptr<completion_queue_impl> completions, device_impl& device)
   : work_source(std::move(completions), domain.impl(),
     std::max({options.max_send_sge, options.max_receive_sge, 1u}), options.copy_max, where)
-  , options_(
-      [&]
-      {
-        queue_pair_options adjusted = options;
-        adjusted.send_depth = std::max(adjusted.send_depth, 1u);
-        adjusted.receive_depth = std::max(adjusted.receive_depth, options.receives ? 0u : 1u);
-        adjusted.completions.reset(); // completions_ holds it
-        const auto most =
-          static_cast<std::uint32_t>(std::clamp(device.attributes().max_qp_rd_atom, 0, 255));
-        adjusted.read_atomic_depth =
-          static_cast<std::uint8_t>(std::min<std::uint32_t>(adjusted.read_atomic_depth, most));
-        return adjusted;
-      }())
+  , options_(adjusted(options, device))
   , own_completions_(options.completions)
   , device_(&device)
   , device_index_(device.index())
   , receives_(options.receives)
-  , scratch_(std::make_unique<batch_requests>())
+  , posting_(*this, options_.send_depth, options_.receive_depth)
   , flush_timer_(executor)
 {
+  limits_.domain = domain_.get();
+  limits_.send_sge_max = std::max(options.max_send_sge, 1u);
+  limits_.receive_sge_max = receives_ ? 0 : std::max(options.max_receive_sge, 1u);
 }
 
 queue_pair_core::~queue_pair_core()
@@ -106,20 +106,21 @@ queue_pair_core::~queue_pair_core()
   destroy_native();
 }
 
-// The mutex is held.
-void queue_pair_core::open_native()
+void queue_pair_core::create()
 {
-  const ibv_device_attr& limits = device_->attributes();
-  const auto most_requests = static_cast<std::uint32_t>(limits.max_qp_wr);
-  const auto sge_count_max = static_cast<std::uint32_t>(limits.max_sge);
-  const bool fits = options_.send_depth <= most_requests
-    && (receives_ || options_.receive_depth <= most_requests)
-    && options_.max_send_sge <= sge_count_max
-    && (receives_ || options_.max_receive_sge <= sge_count_max) && max_sge_ <= sge_max
-    && options_.send_depth <= std::numeric_limits<std::uint16_t>::max(); // atomic results
-  if (!fits)
-    throw system_error(error::queue_too_deep, "cannot create a queue pair");
+  // The device may report its end as soon as watch() was called: that waits until all exists.
+  const std::lock_guard lock(mutex_);
+  open_native(lock);
+  // Not in a move: a user of options() may be reading.
+  options_.max_inline_data = static_cast<std::uint32_t>(posting_.inline_max(request_kind::send));
+  // Receives that a NIC has cannot move to another device.
+  connection_ = connection_fsm(!obstacle_to_moving().empty());
+}
 
+void queue_pair_core::open_native(mutex_held)
+{
+  if (!fits_device(*device_, options_))
+    throw system_error(error::queue_too_deep, "cannot create a queue pair");
   error_code ec;
   if (reserved_ == 0)
   {
@@ -128,47 +129,27 @@ void queue_pair_core::open_native()
       throw system_error(ec, "cannot create a queue pair");
     reserved_ = completions_of(options_);
   }
-
-  ibv_qp_init_attr attributes{};
-  // verbs has no question for the largest inline size: ask for less until the device agrees.
-  for (std::uint32_t inline_size = options_.max_inline_data; native_ == nullptr; inline_size /= 2)
-  {
-    attributes = {};
-    attributes.send_cq = attributes.recv_cq = completions_->native();
-    attributes.qp_type = IBV_QPT_RC;
-    attributes.sq_sig_all = 0;
-    attributes.srq = receives_ ? receives_->native() : nullptr;
-    attributes.cap.max_send_wr = options_.send_depth;
-    attributes.cap.max_recv_wr = receives_ ? 0 : options_.receive_depth;
-    attributes.cap.max_send_sge = std::max(options_.max_send_sge, 1u);
-    attributes.cap.max_recv_sge = receives_ ? 0 : std::max(options_.max_receive_sge, 1u);
-    attributes.cap.max_inline_data = inline_size;
-    errno = 0;
-    native_ = device_->api().create_qp(domain_->native(device_index_), &attributes);
-    if (native_ == nullptr && (inline_size == 0 || (errno != EINVAL && errno != ENOMEM)))
-      throw system_error(device_->why(last_verbs_error()), "cannot create a queue pair");
-  }
+  std::uint32_t inline_max = 0;
+  ibv_qp* const native = create_native(*device_, domain_->native(device_index_),
+    completions_->native(), receives_ ? receives_->native() : nullptr, options_, inline_max);
+  posting_.open(native, device_index_, inline_max);
   if (receives_)
     receives_->attach();
-  number_ = native_->qp_num;
   port_ = device_->port_number();
-  device_->events().watch(native_, std::static_pointer_cast<queue_pair_core>(shared_from_this()));
-  // More than was asked for may be granted: what goes inline is copied, which pays for small data
-  // only.
-  inline_max_ = std::min(attributes.cap.max_inline_data, options_.max_inline_data);
+  limits_.device = device_;
+  limits_.device_index = device_index_;
+  limits_.message_size_max = device_->port().max_msg_sz;
+  limits_.features = features_of(*device_);
+  own_ = {};
+  own_.description.features = limits_.features;
+  identity_ = make_identity(native->qp_num, ec);
+  device_->events().watch(native, std::static_pointer_cast<queue_pair_core>(shared_from_this()));
 
-  ibv_qp_attr init{};
-  init.qp_state = IBV_QPS_INIT;
-  init.pkey_index = 0;
-  init.port_num = port_;
-  init.qp_access_flags = remote_rights();
-  if (const int error = device_->api().modify_qp(
-        native_, &init, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-      error != 0)
+  if (const int error = to_init(*device_, native, port_); error != 0)
     throw system_error(device_->why(error_code(error, boost::system::system_category())),
       "cannot initialise a queue pair");
-
-  ec = device_->state(); // it may have ended before watch(), and then is not told
+  if (!ec)
+    ec = device_->state(); // an end before watch() is not reported
   if (!ec)
     source_index_ = completions_->add(shared_from_this(), ec);
   if (ec)
@@ -176,40 +157,22 @@ void queue_pair_core::open_native()
   registered_ = true;
 }
 
-void queue_pair_core::create()
-{
-  // From watch() on the device's end may be told at any time: it waits until all is there.
-  const std::lock_guard lock(mutex_);
-  open_native();
-  options_.max_inline_data = inline_max_; // not when it moves: who has options() may be reading
-  // Receives that the device has could not be taken along to another one.
-  holds_receives_ = obstacle_to_moving().empty();
-}
-
-// What the peer may do at all; which memory it may do it to is decided by what is exposed.
-unsigned queue_pair_core::remote_rights() const noexcept
-{
-  return IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ
-    | (device_->attributes().atomic_cap != IBV_ATOMIC_NONE ? IBV_ACCESS_REMOTE_ATOMIC : 0);
-}
-
 void queue_pair_core::drop_native() noexcept
 {
-  if (native_ != nullptr && forked())
-    native_ = nullptr; // the parent's
-  if (native_ != nullptr)
+  ibv_qp* const native = posting_.native();
+  posting_.close();
+  if (native != nullptr && !forked()) // otherwise it belongs to the parent process
   {
-    device_->events().unwatch(native_);
-    // Destroying a queue pair takes its completions out of the queue (ibv_destroy_qp(3)); those of
-    // the shared receive queue's receives are not its own to lose.
+    device_->events().unwatch(native);
+    // Destroying a queue pair removes its completions from the queue (ibv_destroy_qp(3)). Those of
+    // the shared receive queue's receives must not be lost.
     if (receives_)
       completions_->rescue();
-    device_->api().destroy_qp(std::exchange(native_, nullptr));
+    device_->api().destroy_qp(native);
     if (receives_)
       receives_->detach();
   }
-  completions_->unreserve(
-    std::exchange(reserved_, 0)); // also of one whose creation failed half-way
+  completions_->unreserve(std::exchange(reserved_, 0)); // also if the creation failed half-way
 }
 
 void queue_pair_core::destroy_native() noexcept
@@ -218,34 +181,28 @@ void queue_pair_core::destroy_native() noexcept
   guard_.reset();
 }
 
-bool queue_pair_core::is_alive() const noexcept
-{
-  return lifecycle_ == lifecycle::open || lifecycle_ == lifecycle::unconfirmed
-    || lifecycle_ == lifecycle::connected;
-}
-
 ibv_qp* queue_pair_core::native() const
 {
   std::lock_guard lock(mutex_);
-  return native_;
+  return posting_.native();
 }
 
 std::uint32_t queue_pair_core::number() const
 {
   std::lock_guard lock(mutex_);
-  return number_;
+  return identity_.queue_pair_number;
 }
 
 bool queue_pair_core::is_open() const
 {
   std::lock_guard lock(mutex_);
-  return lifecycle_ != lifecycle::closed && lifecycle_ != lifecycle::abandoned;
+  return connection_.is_open();
 }
 
 bool queue_pair_core::is_connected() const
 {
   std::lock_guard lock(mutex_);
-  return lifecycle_ == lifecycle::connected && !error_state_;
+  return connection_.is_connected();
 }
 
 rdma::diagnosis queue_pair_core::diagnose() const
@@ -254,14 +211,34 @@ rdma::diagnosis queue_pair_core::diagnose() const
   rdma::diagnosis result = first_failure_.code ? first_failure_ : refusal_;
   result.device = device_->name();
   result.port = port_;
-  result.queue_pair_number = number_;
+  result.queue_pair_number = identity_.queue_pair_number;
   return result;
+}
+
+// Stores the first failure for diagnose().
+void queue_pair_core::note_failure(
+  const error_code& code, std::string operation, std::string reason, std::uint32_t vendor_error)
+{
+  if (first_failure_.code)
+    return;
+  first_failure_.code = code;
+  first_failure_.operation = std::move(operation);
+  first_failure_.reason = std::move(reason);
+  first_failure_.vendor_error = vendor_error;
+}
+
+// Stores what a device lacks for diagnose(), as long as nothing failed.
+void queue_pair_core::refuse(const char* operation, const error_code& ec, std::string lacking)
+{
+  refusal_.code = ec;
+  refusal_.operation = operation;
+  refusal_.reason = std::move(lacking);
 }
 
 bool queue_pair_core::attach(std::shared_ptr<connection_guard> guard)
 {
   std::lock_guard lock(mutex_);
-  if (guard_ || !is_alive())
+  if (guard_ || !connection_.is_alive())
     return false;
   guard_ = std::move(guard);
   return true;
@@ -270,70 +247,48 @@ bool queue_pair_core::attach(std::shared_ptr<connection_guard> guard)
 bool queue_pair_core::sends_in_flight() const
 {
   std::lock_guard lock(mutex_);
-  return sends_posted_ != 0;
+  return posting_.posted(request_kind::send) != 0;
 }
 
-void queue_pair_core::withdraw(operation_list& list, const error_code& ec)
+// Passes an event to the state machine and carries out the actions that follow.
+void queue_pair_core::apply(connection_event event, mutex_held held, const error_code& reason)
 {
-  while (operation* op = list.pop_front())
-    finish(op, ec);
-}
-
-// What waits ends behind what is posted, as it would on the device: a message that has arrived is
-// heard of before the receives that will never get one. take() comes back here.
-void queue_pair_core::withdraw_in_turn()
-{
-  if (sends_posted_ == 0)
+  namespace act = connection_action;
+  const connection_actions actions = connection_.apply(event, reason);
+  // Before claimed() is read.
+  guard_slots(!connection_.is_connected() || flush_timer_runs_ || !registered_, held);
+  if ((actions & act::release_receives) != 0)
+    posting_.post_waiting(request_kind::receive, held);
+  if ((actions & act::report_end) != 0)
+    report_end();
+  if ((actions & act::end_waiting) != 0)
   {
-    if (operation* op = std::exchange(partial_, nullptr))
-      finish(op, op->result.ec ? op->result.ec : reason_);
-    withdraw(waiting_sends_, reason_);
+    finish_flushed();
+    posting_.withdraw_in_turn(connection_.reason());
   }
-  if (receives_posted_ == 0)
-    withdraw(waiting_receives_, reason_);
-}
-
-bool queue_pair_core::to_error_state()
-{
-  if (native_ == nullptr || error_state_ || forked())
-    return false;
-  error_state_ = true;
-  ibv_qp_attr attributes{};
-  attributes.qp_state = IBV_QPS_ERR;
-  return device_->api().modify_qp(native_, &attributes, IBV_QP_STATE) == 0;
-}
-
-void queue_pair_core::enter(lifecycle next, const error_code& reason)
-{
-  lifecycle_ = next;
-  reason_ = reason;
-  guard_slots(true);
-  note_end(reason);
-  finish_flushed(reason);
-  withdraw_in_turn();
-  to_error_state();
-  if (claimed() != 0)
-    start_flush_timer();
+  if ((actions & act::move_to_error) != 0 && posting_.native() != nullptr && !forked())
+    to_error(*device_, posting_.native());
+  if ((actions & act::start_flush_timer) != 0 && claimed() != 0)
+    start_flush_timer(held);
+  if ((actions & act::destroy) != 0)
+    end_posted();
+  if ((actions & act::notify_peer) != 0)
+    guard_->finish();
+  if ((actions & act::close_channel) != 0 && guard_)
+    guard_->close();
 }
 
 void queue_pair_core::disconnect(
   const error_code& reason, const std::string& why, const std::string& operation)
 {
   std::lock_guard lock(mutex_);
-  if (!is_alive())
+  if (!connection_.is_alive())
     return;
-  if (lifecycle_ == lifecycle::unconfirmed)
-    first_failure_ = {}; // the message's that was to confirm the path: nobody asked for it
-  if (!first_failure_.code)
-  {
-    if (refusal_.code == reason && why.empty())
-      first_failure_ = refusal_; // the cause
-    else
-      first_failure_.reason = why;
-    first_failure_.code = reason;
-    first_failure_.operation = operation;
-  }
-  enter(lifecycle::broken, reason);
+  if (connection_.is_unconfirmed())
+    first_failure_ = {}; // of the message that was to confirm the path, which no user submitted
+  const bool refused = refusal_.code == reason && why.empty(); // which is the cause
+  note_failure(reason, operation, refused ? refusal_.reason : why);
+  apply(connection_event::disconnected, lock, reason);
 }
 
 void queue_pair_core::close()
@@ -342,12 +297,12 @@ void queue_pair_core::close()
   bool leave = false;
   {
     std::lock_guard lock(mutex_);
-    if (lifecycle_ == lifecycle::closed || lifecycle_ == lifecycle::abandoned)
+    if (!connection_.is_open())
       return;
-    enter(lifecycle::closed, boost::asio::error::operation_aborted);
+    apply(connection_event::closed, lock);
     guard = guard_;
     if (claimed() == 0)
-      leave = drained();
+      leave = drained(lock);
   }
   if (guard)
     guard->close();
@@ -355,37 +310,34 @@ void queue_pair_core::close()
     completions_->remove(source_index_);
 }
 
-bool queue_pair_core::drained()
+bool queue_pair_core::drained(mutex_held held)
 {
   if (std::exchange(flush_timer_runs_, false))
-    flush_timer_.cancel(); // or it would keep the io_context running
-  if (lifecycle_ != lifecycle::closed)
+    flush_timer_.cancel(); // otherwise it would keep the io_context running
+  if (connection_.state() != connection_state::closed)
     return false;
   if (takes_more())
   {
-    start_flush_timer(); // on_device_event() or force_flush() comes back here
+    start_flush_timer(held); // on_device_event() or force_flush() calls this function again
     return false;
   }
   destroy_native();
   return std::exchange(registered_, false);
 }
 
-// Whether the device may still have receives in hand that it took from the shared receive queue:
-// until IBV_EVENT_QP_LAST_WQE_REACHED (IBA 11.2.9.1; ibv_modify_srq(3)) they would be lost with the
-// queue pair. Nothing keeps the execution context of a queue pair "elsewhere" running, or alive,
-// for the time that this takes.
+// Returns true if the device may still hold receives of the shared receive queue: until
+// IBV_EVENT_QP_LAST_WQE_REACHED (IBA 11.2.9.1; ibv_modify_srq(3)) they would be lost with the queue
+// pair. The execution context of a queue pair "elsewhere" is not kept running, or alive, for this.
 bool queue_pair_core::takes_more() const noexcept
 {
-  return receives_ && executor() != executor_relation::elsewhere && native_ != nullptr
-    && ever_connected_ && !last_work_request_reached_ && device_->tells_last_work_request()
-    && !device_->state();
+  return receives_ && executor() != executor_relation::elsewhere && posting_.native() != nullptr
+    && connection_.was_connected() && !last_work_request_reached_
+    && device_->tells_last_work_request() && !device_->state();
 }
 
-void queue_pair_core::start_flush_timer()
+void queue_pair_core::start_flush_timer(mutex_held held)
 {
-  if (lifecycle_ == lifecycle::unconfirmed)
-    return; // which gives up by itself, and may go on on another device
-  if (flush_timer_runs_)
+  if (flush_timer_runs_ || connection_.is_unconfirmed()) // which may continue on another device
     return;
   flush_timer_.expires_after(flush_time_max);
   flush_timer_.async_wait(
@@ -395,62 +347,53 @@ void queue_pair_core::start_flush_timer()
         self->force_flush();
     });
   flush_timer_runs_ = true;
-  guard_slots(true); // drained() stops it
+  guard_slots(true, held); // drained() stops it
 }
 
-// The device did not flush in time. It lets go of the memory when the queue pair is destroyed.
+// The device did not flush in time. It releases the memory when the queue pair is destroyed.
 void queue_pair_core::force_flush()
 {
   bool leave = false;
   {
     std::lock_guard lock(mutex_);
     if (flush_timer_.expiry() > boost::asio::steady_timer::clock_type::now())
-      return; // of an earlier time, that was on its way when everything had been flushed
-    if (lifecycle_ == lifecycle::abandoned || !std::exchange(flush_timer_runs_, false)
-      || native_ == nullptr)
+      return; // of an earlier wait, which expired while everything was flushed
+    if (connection_.state() == connection_state::abandoned
+      || !std::exchange(flush_timer_runs_, false) || posting_.native() == nullptr)
       return;
     if (claimed() == 0 && takes_more())
       device_->last_work_request_missed();
-    end_posted(reason_   ? reason_
-        : device_reason_ ? device_reason_
-                         : make_error_code(wc_status::flushed));
-    leave = claimed() == 0 && drained();
+    apply(connection_event::timed_out, lock);
+    leave = claimed() == 0 && drained(lock);
   }
   if (leave)
     completions_->remove(source_index_);
 }
 
-// No completion will come: the queue pair is destroyed, which makes the device let go of all that
-// is posted.
-void queue_pair_core::end_posted(const error_code& reason)
+// No completion will come: the device releases all that is posted when the queue pair is destroyed.
+void queue_pair_core::end_posted()
 {
+  const error_code& reason = connection_.reason();
   destroy_native();
-  guard_slots(true);
-  if (is_alive())
-  {
-    lifecycle_ = lifecycle::broken; // there is nothing left that could be connected
-    reason_ = reason;
-  }
-  note_end(reason);
-  finish_flushed(reason);
-  partial_ = nullptr; // is posted, too
+  finish_flushed();
+  posting_.drop_rest(); // counts as posted
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage() == operation::state::posted)
       finish(op, op->result.ec ? op->result.ec : reason);
-  withdraw(waiting_sends_, reason);
-  withdraw(waiting_receives_, reason);
+  posting_.withdraw_all(reason);
+}
+
+void queue_pair_core::finish_flushed()
+{
+  while (operation* op = flushed_.pop_front())
+    finish(op, op->result.ec ? op->result.ec : connection_.reason());
 }
 
 error_code queue_pair_core::end_reason() const
 {
   const std::lock_guard lock(mutex_);
-  return lifecycle_ == lifecycle::broken && reason_ ? reason_
-                                                    : boost::asio::error::operation_aborted;
-}
-
-error_code queue_pair_core::flush_reason() const
-{
-  return reason_ ? reason_ : make_error_code(wc_status::flushed);
+  return connection_.state() == connection_state::broken ? connection_.reason()
+                                                         : boost::asio::error::operation_aborted;
 }
 
 void queue_pair_core::fail(
@@ -459,37 +402,26 @@ void queue_pair_core::fail(
   bool leave = false;
   {
     const std::lock_guard lock(mutex_);
-    if (lifecycle_ == lifecycle::abandoned || (through != nullptr && through != receives_.get()))
+    if (connection_.state() == connection_state::abandoned
+      || (through != nullptr && through != receives_.get()))
       return;
-    if (!first_failure_.code)
-    {
-      first_failure_.code = reason;
-      first_failure_.operation = "the queue pair";
-      first_failure_.reason = what;
-    }
-    if (is_alive())
-    {
-      lifecycle_ = lifecycle::broken;
-      reason_ = reason;
-    }
-    note_end(reason);
-    error_state_ = true;
+    note_failure(reason, "the queue pair", what);
     if (std::exchange(flush_timer_runs_, false))
       flush_timer_.cancel();
-    end_posted(flush_reason());
-    leave = claimed() == 0 && drained();
+    apply(connection_event::lost, lock, reason);
+    leave = claimed() == 0 && drained(lock);
   }
   if (leave)
     completions_->remove(source_index_);
 }
 
-void queue_pair_core::on_device_event(const async_event& news) noexcept
+void queue_pair_core::on_device_event(const async_event& event) noexcept
 {
   bool leave = false;
-  switch (news.type)
+  switch (event.type)
   {
   case device_event_type::device_fatal:
-    fail(error::device_lost, describe(news.type), nullptr);
+    fail(error::device_lost, describe(event.type), nullptr);
     return;
   case device_event_type::queue_pair_fatal:
   case device_event_type::queue_pair_request_error:
@@ -497,25 +429,12 @@ void queue_pair_core::on_device_event(const async_event& news) noexcept
   case device_event_type::path_migration_error:
   {
     const std::lock_guard lock(mutex_);
-    // It may be of an ibv_qp that was left behind for another device's.
-    if (native_ == nullptr || lifecycle_ == lifecycle::abandoned
-      || news.queue_pair_number != number_)
+    // The event may concern the queue pair of another device, before a move.
+    if (posting_.native() == nullptr || connection_.state() == connection_state::abandoned
+      || event.queue_pair_number != identity_.queue_pair_number)
       return;
-    if (!first_failure_.code)
-    {
-      first_failure_.code = error::queue_pair_failed;
-      first_failure_.operation = "the queue pair";
-      first_failure_.reason = describe(news.type);
-    }
-    // What is posted is flushed, as after a failed operation; where the device does not do that,
-    // the timer does.
-    device_reason_ = error::queue_pair_failed;
-    guard_slots(true); // before the look at what is claimed
-    to_error_state();
-    if (lifecycle_ == lifecycle::connected)
-      note_end(device_reason_); // nothing may be outstanding that would say so
-    if (claimed() != 0)
-      start_flush_timer();
+    note_failure(error::queue_pair_failed, "the queue pair", describe(event.type));
+    apply(connection_event::device_failed, lock);
     return;
   }
   case device_event_type::last_work_request_reached:
@@ -523,35 +442,33 @@ void queue_pair_core::on_device_event(const async_event& news) noexcept
     const std::lock_guard lock(mutex_);
     last_work_request_reached_ = true;
     device_->last_work_request_told();
-    if (lifecycle_ == lifecycle::closed && claimed() == 0)
-      leave = drained();
+    if (connection_.state() == connection_state::closed && claimed() == 0)
+      leave = drained(lock);
     break;
   }
   default:
-    return; // news for the user
+    return; // for the user
   }
   if (leave)
     completions_->remove(source_index_);
 }
 
-void queue_pair_core::unlink(operation* op)
+void queue_pair_core::unlink(operation* op, mutex_held held)
 {
-  waiting(op->what.kind).erase(op);
-  tell_if_finished();
+  posting_.unlink(op);
+  note_if_drained(held);
 }
 
-void queue_pair_core::terminate()
+void queue_pair_core::terminate(mutex_held held)
 {
-  to_error_state();
-  start_flush_timer();
+  apply(connection_event::terminated, held);
 }
 
 void queue_pair_core::stop() noexcept
 {
   std::lock_guard lock(mutex_);
-  lifecycle_ = lifecycle::abandoned;
-  guard_slots(true);
-  partial_ = nullptr;
+  apply(connection_event::abandoned, lock);
+  posting_.drop_rest();
   destroy_native();
 }
 
@@ -559,15 +476,15 @@ void queue_pair_core::abandon() noexcept
 {
   const auto keep = shared_from_this();
   std::unique_ptr<endings> waiting;
-  std::shared_ptr<agent_attachment> beside;
+  std::shared_ptr<agent_attachment> attachment;
   {
     const std::lock_guard lock(mutex_);
     waiting = std::move(endings_);
-    beside = std::move(attachment_);
+    attachment = std::move(attachment_);
   }
   destroy_operations();
-  if (beside)
-    beside->abandon();
+  if (attachment)
+    attachment->abandon();
 }
 
 } // namespace rdma::detail

@@ -17,6 +17,10 @@
 #include "boost_rdma/transport_choice.hpp"
 #include "boost_rdma/verbs_fwd.hpp"
 #include "completion/agent_attachment.hpp"
+#include "completion/connection_fsm.hpp"
+#include "completion/endpoint_offer.hpp"
+#include "completion/posting.hpp"
+#include "completion/request_checks.hpp"
 #include "resource/device_listener.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
@@ -24,7 +28,6 @@
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/steady_timer.hpp>
 
-#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -109,13 +112,15 @@ public:
   };
   void connect(const endpoint_description& remote, error_code& ec, side which = side::unknown);
 
-  // Returns a description for one wire of the device, for layer 3. The queue pair may still move to
-  // another device.
-  endpoint_description offer(const boost::asio::ip::address& local, wire by, error_code& ec);
+  // Returns an offer for one wire of the device, for layer 3. If there is none, `lacking` is the
+  // reason.
+  [[nodiscard]] endpoint_offer offer(
+    const boost::asio::ip::address& local, wire by, error_code& ec, std::string& lacking) const;
 
   // Connects as connect() does, but for the library's use only until confirmed(): receives wait,
   // and sends are refused.
-  void connect_unconfirmed(const endpoint_description& remote, side which, error_code& ec);
+  void connect_unconfirmed(
+    const endpoint_offer& own, const endpoint_description& remote, side which, error_code& ec);
 
   // Sends an RDMA write without bytes, which the peer's device acknowledges and its program does
   // not notice. Calls `done` once, on any thread, but not inside this call. It is not called if the
@@ -142,8 +147,8 @@ public:
 
   [[nodiscard]] transport_choice transport() const;
   // Returns the reason why the software device does not use shared memory; empty if it does, or for
-  // other devices. transport() reports the wire after this call.
-  [[nodiscard]] std::string why_not_shared_memory();
+  // other devices.
+  [[nodiscard]] std::string why_not_shared_memory() const;
 
   // Data that the peer's program sent while connecting.
   void set_peer_data(std::string data);
@@ -240,136 +245,91 @@ public:
   void abandon() noexcept override;
 
 private:
-  enum class lifecycle
-  {
-    open,        // not connected yet
-    unconfirmed, // RTS, but the path is not confirmed yet
-    connected,   // RTS
-    broken,      // in the error state; operations end with reason_
-    closed,      // as broken, and closed by the user
-    abandoned,   // all resources are released
-  };
-
-  void create();
-  void open_native();
-  [[nodiscard]] bool is_alive() const noexcept;
-  void stay();
-  endpoint_description describe_self(
-    const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec);
-  void establish(const endpoint_description& remote, side which, lifecycle next, error_code& ec);
-  [[nodiscard]] std::string obstacle_to_moving() const;
-  static void complete_confirmation(operation* op, bool invoke, bool in_context);
-  [[nodiscard]] unsigned remote_rights() const noexcept;
-  [[nodiscard]] error_code why_not_connect() const;
-  void enter_connected();
-  void transit(transition_source& source, int next_state, error_code& ec);
-  void note_transition(const ibv_qp_attr& attributes, int mask);
-  bool admit_plain(operation* op, const buffer_list& buffers);
-  void submit_admitted(operation* op);
-  bool admit(operation* op, const user_buffers& buffers, error_code& ec);
-  bool admit_batch(operation* op, error_code& ec);
-  bool admit_atomic(operation* op, error_code& ec);
-  bool admit_immediate(request_kind kind, error_code& ec);
-  bool adopt_remote(const request& what, std::size_t bytes, error_code& ec) const;
-  void start(operation* op);
-  void wait(operation* op);
-  void keep_requests(operation* op);
-  void describe_batch(const operation* op, batch_requests& into) const;
-  [[nodiscard]] operation_list& waiting(request_kind kind) noexcept;
-  [[nodiscard]] std::uint32_t& posted(request_kind kind) noexcept; // work requests
-  operation* take_one(const ibv_wc& wc);
-  [[nodiscard]] bool goes_inline(const operation* op) const noexcept;
-  bool post(operation* op, int& error);
-  int post_receive(operation* op);
-  int post_single(operation* op);
-  int post_batch(operation* op, std::uint32_t count);
-  bool post_rest();
-  void post_waiting(request_kind kind);
-  bool to_error_state();
-  void withdraw(operation_list& list, const error_code& ec);
-  void withdraw_in_turn();
-  void enter(lifecycle next, const error_code& reason);
-  void note_end(const error_code& reason);
-  void tell_if_finished();
-  void withdraw_waiter(std::uint64_t number);
-  void assign_slot(end_handler& handler, std::uint64_t number);
-  void fill_success(operation* op, const ibv_wc& wc);
-  void note_failure(const operation* op, const ibv_wc& wc);
-  [[nodiscard]] bool reason_is_to_come() const noexcept;
-  void finish_flushed(const error_code& reason);
-  [[nodiscard]] error_code flush_reason() const;
-  void start_flush_timer();
-  void force_flush();
-  void end_posted(const error_code& reason);
-  [[nodiscard]] bool takes_more() const noexcept;
+  // State and failures
+  void apply(connection_event event, mutex_held held, const error_code& reason = {});
+  void report_end();
+  void note_if_drained(mutex_held held);
+  void note_failure(const error_code& code, std::string operation, std::string reason = {},
+    std::uint32_t vendor_error = 0);
   void refuse(const char* operation, const error_code& ec, std::string lacking);
-  int move_to_port();
-  void unlink(operation* op) override;
-  void terminate() override;
-  bool drained() override;
+
+  // The device's queue pair
+  void create();
+  void open_native(mutex_held held);
+  void start_flush_timer(mutex_held held);
+  void force_flush();
+  void end_posted();
+  void finish_flushed();
+  [[nodiscard]] bool takes_more() const noexcept;
+  void unlink(operation* op, mutex_held held) override;
+  void terminate(mutex_held held) override;
+  bool drained(mutex_held held) override;
   void destroy_native() noexcept;
   void drop_native() noexcept;
+
+  // Connecting
+  endpoint_description describe_self(
+    const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec, mutex_held held);
+  void establish(const endpoint_offer& own, const endpoint_description& remote, side which,
+    connection_event next, error_code& ec, mutex_held held);
+  int prepare_software(
+    const endpoint_description& own, const endpoint_description& remote, side which);
+  void transit(transition_source& source, int next_state, error_code& ec);
+  void note_transition(const ibv_qp_attr& attributes, int mask);
+  [[nodiscard]] std::string obstacle_to_moving() const;
+  [[nodiscard]] std::shared_ptr<completion_queue_impl> software_completions(
+    std::uint32_t& reserved);
+  void leave_nic(mutex_held held);
+  static void complete_confirmation(operation* op, bool invoke, bool in_context);
+
+  // Operations
+  bool admit(operation* op, const user_buffers& buffers, error_code& ec, const char*& lacking);
+  void submit_prepared(operation* op, const user_buffers& buffers);
+  void submit_admitted(operation* op, mutex_held held);
+  operation* take_one(const ibv_wc& wc, mutex_held held);
+  void fill_success(operation* op, const ibv_wc& wc);
+  void fill_failure(operation* op, const ibv_wc& wc, mutex_held held);
+  [[nodiscard]] bool reason_is_to_come() const noexcept;
+
+  // Handlers that wait for the end
+  void withdraw_waiter(std::uint64_t number);
+  std::uint64_t add_waiter(end_handler& handler);
 
   queue_pair_options options_;
   std::optional<completion_queue> own_completions_; // completion queue of the user's options
   device_impl* device_;
   std::size_t device_index_;
   std::shared_ptr<shared_receive_core> receives_;
-  bool shared_memory_ = false; // messages use shared memory; found when the path was confirmed
-  ibv_qp* native_ = nullptr;
-  std::uint32_t number_ = 0;
-  std::atomic<std::uint32_t> inline_max_{0}; // changes only before the queue pair is connected
-  std::uint32_t reserved_ = 0;               // entries in the completion queue
+  std::uint32_t reserved_ = 0; // entries in the completion queue
 
-  lifecycle lifecycle_ = lifecycle::open;
-  error_code reason_;
+  connection_fsm connection_;
+  request_limits limits_;
+  posting posting_;
+  operation_list flushed_;                 // they complete when the reason is known
+  std::uint64_t confirmation_ = 0;         // wr_id of the message that confirms the path
+  bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   rdma::diagnosis first_failure_;
   rdma::diagnosis refusal_; // a feature that the device lacks; reported if nothing failed
-  endpoint_description local_;
+
+  endpoint_identity identity_;
+  endpoint_offer own_;          // that the queue pair connects with
   endpoint_description remote_; // of the peer, if known
   side side_ = side::unknown;   // of this queue pair, when it was connected with remote_
+  std::uint8_t port_ = 0;       // port of the queue pair
+  bool shared_memory_ = false;  // messages used shared memory when the path was confirmed
   std::vector<declined_transport> declined_;
   std::string peer_data_;
-  std::uint8_t gid_index_ = 0;
-  std::uint8_t port_ = 0;       // port of the queue pair
-  bool by_ethernet_ = false;    // that port is RoCE
-  bool ever_connected_ = false; // reached RTR
-  bool described_ = false;      // local_ is set
-  bool error_state_ = false;
-  std::uint64_t confirmation_ = 0;         // wr_id of the message that confirms the path
-  bool holds_receives_ = false;            // receives wait until the device is final
-  error_code device_reason_;               // error that the device reported for this queue pair
-  bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
+
   std::shared_ptr<connection_guard> guard_;
   std::shared_ptr<agent_attachment> attachment_;
   // A message of the peer that arrived before there was an agent_attachment.
   std::optional<std::pair<agent_channel_event, std::string>> agent_channel_event_;
-  std::optional<boost::asio::ip::address> described_by_; // argument of describe_self()
-
-  std::uint32_t sends_posted_ = 0;    // credits in use
-  std::uint64_t sends_completed_ = 0; // operations or parts of them
-  std::uint32_t receives_posted_ = 0;
-  operation_list waiting_sends_;
-  operation* partial_ = nullptr; // a batch whose next part waits for room, before waiting_sends_
-  operation_list waiting_receives_;
-  operation_list flushed_; // they complete when the reason is known
-
-  // Result buffers of atomics: 8 bytes for each work request of the send queue.
-  registered_buffer atomic_results_;
-  std::vector<std::uint16_t> free_atomic_results_;
-
-  std::unique_ptr<batch_requests> scratch_; // of a batch that is posted at once
 
   boost::asio::steady_timer flush_timer_;
   bool flush_timer_runs_ = false;
 
   struct endings;                    // the handlers that wait for the end
   std::unique_ptr<endings> endings_; // created with the first handler
-  std::optional<error_code> ended_;  // reason, once the connection has ended
-  error_code refused_sends_;         // error of sends after a shutdown of either side
-  bool shut_down_here_ = false;      // by this side's user
-  bool told_finished_ = false;       // the guard notified the peer that all data has arrived
-  bool orderly_ = false;             // the peer has notified this side of the same
 };
 
 } // namespace rdma::detail

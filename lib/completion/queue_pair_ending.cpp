@@ -13,18 +13,23 @@
 
 #include <utility>
 
-// How a connection ends in an orderly way, and who is told that it has ended.
+// The orderly end of a connection, and the handlers that wait for an end.
 //
-// A completed send has arrived: that is what the acknowledgement of a reliable connection means
-// (IBA 9.7.5.1.2). So when all sends of a side have completed it can say that all has arrived; when
-// both have said so the connection ends, and nothing is lost but receives that nothing came for.
+// A completed send has arrived: a reliable connection acknowledges it (IBA 9.7.5.1.2). When all
+// sends of a side have completed, it notifies the peer. After both notifications the connection
+// ends, and only receives without a message are lost.
 
 namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-void queue_pair_core::assign_slot(end_handler& handler, std::uint64_t number)
+// Returns the number by which the handler can be withdrawn. Cancellation slots belong to the
+// initiating thread: the slot is assigned before another thread can see the handler.
+std::uint64_t queue_pair_core::add_waiter(end_handler& handler)
 {
+  if (!endings_)
+    endings_ = std::make_unique<endings>();
+  const std::uint64_t number = ++endings_->last_number;
   auto slot = asio::get_associated_cancellation_slot(handler);
   if (slot.is_connected())
     slot.assign(
@@ -33,6 +38,7 @@ void queue_pair_core::assign_slot(end_handler& handler, std::uint64_t number)
         if (const auto self = weak.lock(); self && type != asio::cancellation_type::none)
           static_cast<queue_pair_core&>(*self).withdraw_waiter(number);
       });
+  return number;
 }
 
 void queue_pair_core::withdraw_waiter(std::uint64_t number)
@@ -51,20 +57,16 @@ void queue_pair_core::withdraw_waiter(std::uint64_t number)
 
 void queue_pair_core::wait_close(const asio::any_io_executor& executor, end_handler handler)
 {
-  if (forked()) // before the mutex: the parent's thread may have held it
+  if (forked()) // before the mutex, which a thread of the parent may have locked
     return waiting_handler<>(executor, std::move(handler)).complete(error::forked);
   std::unique_lock lock(mutex_);
-  if (ended_)
+  if (const auto& end = connection_.end())
   {
-    const error_code ec = *ended_;
+    const error_code ec = end->of_close;
     lock.unlock();
     return waiting_handler<>(executor, std::move(handler)).complete(ec);
   }
-  if (!endings_)
-    endings_ = std::make_unique<endings>();
-  const std::uint64_t number = ++endings_->last_number;
-  assign_slot(
-    handler, number); // before anybody else can see it: slots are for the thread that initiates
+  const std::uint64_t number = add_waiter(handler);
   endings_->closes.add(number, waiting_handler<>(executor, std::move(handler)));
 }
 
@@ -74,90 +76,63 @@ void queue_pair_core::shut_down(const asio::any_io_executor& executor, end_handl
     return waiting_handler<>(executor, std::move(handler)).complete(error::forked);
   std::unique_lock lock(mutex_);
   error_code ec;
-  if (ended_)
-    // The peer may have been the first to shut down: all has arrived then, as this side wants it to
-    // have.
-    ec = lifecycle_ == lifecycle::closed ? error_code(error::closed)
-      : orderly_                         ? error_code()
-                                         : *ended_;
-  else if (lifecycle_ != lifecycle::connected)
-    ec = error::not_connected;
-  else if (error_state_)
-    ec = device_reason_ ? device_reason_ : flush_reason();
-  else if (!guard_)
-    ec = asio::error::operation_not_supported; // by connect() with a description: there is nobody
-                                               // to tell
-  if (ec || ended_)
+  const auto& end = connection_.end();
+  if (end) // without error if the peer shut down first: all data has arrived
+    ec = connection_.is_open() ? end->of_shutdown : error_code(error::closed);
+  else
+    ec = connection_.use_error();
+  if (!ec && !end && !guard_)
+    ec = asio::error::operation_not_supported; // connect() with a description has no channel
+  if (ec || end)
   {
     lock.unlock();
     return waiting_handler<>(executor, std::move(handler)).complete(ec);
   }
-  if (!endings_)
-    endings_ = std::make_unique<endings>();
-  const std::uint64_t number = ++endings_->last_number;
-  assign_slot(handler, number);
+  const std::uint64_t number = add_waiter(handler);
   endings_->shutdowns.add(number, waiting_handler<>(executor, std::move(handler)));
-  shut_down_here_ = true;
-  if (!refused_sends_)
-    refused_sends_ = asio::error::shut_down;
-  tell_if_finished();
+  apply(connection_event::shut_down, lock);
+  note_if_drained(lock);
 }
 
 void queue_pair_core::peer_finished()
 {
   const std::lock_guard lock(mutex_);
-  if (lifecycle_ != lifecycle::connected)
-    return;
-  if (error_state_ && guard_)
-    return guard_->close(); // it cannot say so any more: the peer is not to wait for it
-  if (!refused_sends_)
-    refused_sends_ = error::peer_closed;
-  tell_if_finished();
+  apply(connection_event::peer_finished, lock);
+  note_if_drained(lock);
 }
 
-// The mutex is held.
-void queue_pair_core::tell_if_finished()
+void queue_pair_core::note_if_drained(mutex_held held)
 {
-  if (!refused_sends_ || told_finished_ || error_state_ || lifecycle_ != lifecycle::connected
-    || sends_posted_ != 0 || partial_ != nullptr || !waiting_sends_.empty())
-    return;
-  told_finished_ = true;
-  guard_->finish();
+  if (connection_.state() == connection_state::draining && posting_.sends_idle())
+    apply(connection_event::drained, held);
 }
 
 void queue_pair_core::end_orderly()
 {
   const std::lock_guard lock(mutex_);
-  if (lifecycle_ != lifecycle::connected)
-    return;
-  orderly_ = true;
-  enter(lifecycle::broken,
-    shut_down_here_ ? error_code(asio::error::operation_aborted) : error::peer_closed);
+  apply(connection_event::ended, lock);
 }
 
-// The mutex is held. What follows the first end is of no interest.
-void queue_pair_core::note_end(const error_code& reason)
+void queue_pair_core::report_end()
 {
-  if (ended_)
-    return;
-  ended_ = orderly_ && shut_down_here_ ? error_code() : reason;
+  const connection_fsm::end_result& end = *connection_.end();
   if (attachment_)
-    attachment_->on_end(reason);
+    attachment_->on_end(end.reason);
   if (!endings_)
     return;
   const std::unique_ptr<endings> waiting = std::move(endings_);
   for (auto& each : waiting->closes.take_all())
-    std::move(each.handler).complete(*ended_);
+    std::move(each.handler).complete(end.of_close);
   for (auto& each : waiting->shutdowns.take_all())
-    std::move(each.handler).complete(orderly_ ? error_code() : reason);
+    std::move(each.handler).complete(end.of_shutdown);
 }
 
 void queue_pair_core::end_in_child() noexcept
 {
   work_source::end_in_child();
   const std::lock_guard lock(mutex_);
-  partial_ = nullptr; // has ended like all that is posted
-  note_end(error::forked);
+  posting_.drop_rest(); // ended like all posted operations
+  apply(connection_event::forked, lock, error::forked);
 }
 
 } // namespace rdma::detail

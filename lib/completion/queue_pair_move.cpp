@@ -8,14 +8,14 @@
 #include "completion/completion_queue_impl.hpp"
 #include "completion/completion_service.hpp"
 #include "completion/queue_pair_core.hpp"
+#include "verbs/software/software.hpp"
 
 #include <boost/asio/error.hpp>
 
 #include <memory>
 #include <utility>
 
-// Until its path is confirmed a queue pair may go on on another device than it was made on: the
-// software device, when a NIC turns out not to lead to the peer.
+// Confirming the path, and moving from a NIC that does not reach the peer to the software device.
 
 namespace rdma::detail {
 
@@ -37,23 +37,20 @@ void queue_pair_core::confirm(confirmation_handler done)
   op->handler = new confirmation_handler(std::move(done)); // complete_confirmation() owns it
   op->at_once = true;
   op->what = {};
-  op->what.kind = request_kind::write; // of no bytes, which needs no memory and no key there
-                                       // (IBA 9.7.4.1.2, C9-88)
-  op->credits = 0;
-  op->part = op->unposted = 1;
-  op->sge_count = 0;
-  op->bytes = 0;
+  // A write of no bytes needs no memory and no key of the peer (IBA 9.7.4.1.2, C9-88).
+  op->what.kind = request_kind::write;
+  begin_request(*op);
   std::unique_lock lock(mutex_);
-  if (lifecycle_ == lifecycle::abandoned)
+  if (connection_.state() == connection_state::abandoned)
   {
     lock.unlock();
     op->complete(op, false, false);
     return;
   }
-  if (lifecycle_ != lifecycle::unconfirmed || native_ == nullptr)
-    return finish(op, reason_ ? reason_ : error::closed);
+  if (!connection_.is_unconfirmed() || posting_.native() == nullptr)
+    return finish(op, connection_.reason() ? connection_.reason() : error::closed);
   confirmation_ = work_request_id(op, true);
-  start(op);
+  posting_.start(op, lock);
   completions_->kick();
 }
 
@@ -78,16 +75,15 @@ void queue_pair_core::look_for_confirmation()
 void queue_pair_core::confirmed(std::vector<declined_transport> declined, error_code& ec)
 {
   const std::lock_guard lock(mutex_);
-  if (lifecycle_ != lifecycle::unconfirmed || error_state_)
-  {
-    ec = is_alive() ? error_code(error::path_not_confirmed) : reason_ ? reason_ : error::closed;
+  ec = connection_.confirmation_error();
+  if (ec)
     return;
-  }
   declined_ = std::move(declined);
-  enter_connected();
+  shared_memory_ = device_->kind() == device_kind::software && posting_.native() != nullptr
+    && *software::why_not_local(posting_.native()) == '\0';
+  apply(connection_event::connected, lock);
 }
 
-// The mutex is held.
 std::string queue_pair_core::obstacle_to_moving() const
 {
   if (device_->kind() == device_kind::software)
@@ -107,10 +103,8 @@ std::string queue_pair_core::why_not_move() const
 {
   const std::lock_guard lock(mutex_);
   std::string result = obstacle_to_moving();
-  if (result.empty() && !holds_receives_)
-    result =
-      "its local_endpoint() was called, so its receives are posted on the NIC"; // receives are
-                                                                                // posted since
+  if (result.empty() && connection_.device_final())
+    result = "its local_endpoint() was called, so its receives are posted on the NIC";
   return result;
 }
 
@@ -122,71 +116,74 @@ std::string queue_pair_core::why_no_nic() const
                    : "the queue pair was made for the software device";
 }
 
+// Returns the software device's completion queue for this queue pair. If it is shared, `reserved`
+// is the number of its entries that were reserved.
+std::shared_ptr<completion_queue_impl> queue_pair_core::software_completions(
+  std::uint32_t& reserved)
+{
+  if (own_completions_)
+    return own_completions_->impl(software_index);
+  const boost::asio::any_io_executor executor = flush_timer_.get_executor();
+  reserved = options_.send_depth + options_.receive_depth;
+  return completion_service::of(executor).shared_queue(
+    executor, domain_->devices(), software_index, reserved);
+}
+
+// Ends the operations that the NIC has: only the message that was to confirm the path.
+void queue_pair_core::leave_nic(mutex_held held)
+{
+  for (std::uint32_t i = 0; operation* op = slot(i); ++i)
+    if (op->stage() == operation::state::posted)
+      finish(op, boost::asio::error::operation_aborted);
+  posting_.withdraw_sends(boost::asio::error::operation_aborted);
+  if (std::exchange(flush_timer_runs_, false))
+    flush_timer_.cancel();
+  drop_native();
+  registered_ = false;
+  first_failure_ = {};
+  refusal_ = {};
+  apply(connection_event::moved, held);
+}
+
 void queue_pair_core::move_to_software(error_code& ec)
 try
 {
-  device_impl& software = *domain_->device_at(software_index);
-  const boost::asio::any_io_executor executor = flush_timer_.get_executor();
-  std::shared_ptr<completion_queue_impl> next;
   std::uint32_t reserved = 0;
-  if (own_completions_)
-    next = own_completions_->impl(software_index);
-  else
-  {
-    reserved = std::max(options_.send_depth, 1u) + options_.receive_depth;
-    next = completion_service::of(executor).shared_queue(
-      executor, domain_->devices(), software_index, reserved);
-  }
+  const std::shared_ptr<completion_queue_impl> next = software_completions(reserved);
   if (!next)
     throw system_error(error::wrong_context);
 
   std::shared_ptr<completion_queue_impl> before;
   std::uint32_t before_index = 0;
-  bool counted = false; // its operations are, by that one
+  bool counted = false; // its operations are counted as work of `before`
   {
     const std::lock_guard lock(mutex_);
-    if ((lifecycle_ != lifecycle::open && lifecycle_ != lifecycle::unconfirmed)
+    if (!(connection_.is_initial() || connection_.is_unconfirmed())
       || !obstacle_to_moving().empty())
     {
       next->unreserve(reserved);
-      ec = is_alive() ? error::already_connected : error::closed;
+      ec = connection_.is_alive() ? error::already_connected : error::closed;
       return;
     }
-    // Nothing is posted but what was to confirm the path.
-    for (std::uint32_t i = 0; operation* op = slot(i); ++i)
-      if (op->stage() == operation::state::posted)
-        finish(op, boost::asio::error::operation_aborted);
-    withdraw(waiting_sends_, boost::asio::error::operation_aborted);
-    if (std::exchange(flush_timer_runs_, false))
-      flush_timer_.cancel();
-    drop_native();
+    leave_nic(lock);
     before = std::exchange(completions_, next);
     before_index = source_index_;
     counted = is_work();
     if (counted)
       next->work_started();
-    registered_ = false;
 
-    device_ = &software;
+    device_ = domain_->device_at(software_index);
     device_index_ = software_index;
     reserved_ = reserved;
-    lifecycle_ = lifecycle::open;
-    sends_posted_ = 0;
-    ever_connected_ = described_ = error_state_ = false;
-    by_ethernet_ = false;
-    first_failure_ = refusal_ = {};
-    device_reason_ = {};
-    for (operation* op = waiting_receives_.front(); op != nullptr; op = op->next)
-      for (std::uint16_t i = 0; i < op->sge_count; ++i)
-        op->sges[i].lkey = op->registrations[i]->local_keys[device_index_];
+    posting_.replace_keys(device_index_);
     try
     {
-      open_native();
+      open_native(lock);
     }
     catch (const system_error& e)
     {
       ec = e.code();
-      // No completion queue keeps this alive now, and what waits is still to be told.
+      // No completion queue keeps this object alive now, and waiting operations must end.
       if (claimed() != 0)
         self_ = shared_from_this();
     }

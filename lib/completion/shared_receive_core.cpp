@@ -36,6 +36,10 @@ shared_receive_core::shared_receive_core(std::shared_ptr<completion_queue_impl> 
   : work_source(std::move(completions), std::move(domain), options.max_sge, options.copy_max, where)
   , depth_(std::max(options.depth, 1u))
 {
+  limits_.domain = domain_.get();
+  limits_.device_index = completions_->device().index();
+  limits_.message_size_max = completions_->device().port().max_msg_sz;
+  limits_.receive_sge_max = max_sge_;
 }
 
 shared_receive_core::~shared_receive_core()
@@ -67,7 +71,7 @@ void shared_receive_core::open(error_code& ec)
     ec = completions_->device().why(last_verbs_error());
     return;
   }
-  const std::lock_guard lock(mutex_); // from watch() on the device's end may be told at any time
+  const std::lock_guard lock(mutex_); // after watch() the device may report its end at any time
   try
   {
     completions_->device().events().watch(
@@ -78,11 +82,11 @@ void shared_receive_core::open(error_code& ec)
     ec = e.code();
     return;
   }
-  ec = completions_->device().state(); // it may have ended before watch(), and then is not told
+  ec = completions_->device().state(); // an end before watch() is not reported
   if (!ec)
     source_index_ = completions_->add(shared_from_this(), ec);
   registered_ = !ec;
-  guard_slots(!registered_);
+  guard_slots(!registered_, lock);
 }
 
 void shared_receive_core::fail(
@@ -94,25 +98,25 @@ void shared_receive_core::fail(
     if (abandoned_ || reason_ || (through != nullptr && through != this))
       return;
     reason_ = reason;
-    guard_slots(true);
+    guard_slots(true, lock);
     while (operation* op = waiting_.pop_front())
       finish(op, reason);
-    // What the device holds it lets go of when the queue pairs that use it, which fail as well, are
-    // gone.
+    // The device releases its receives after the queue pairs that use the queue, which fail as
+    // well.
     if (attached_ == 0)
-      let_go();
-    leave = claimed() == 0 && drained();
+      release_posted();
+    leave = claimed() == 0 && drained(lock);
   }
   if (leave)
     completions_->remove(source_index_);
 }
 
-void shared_receive_core::on_device_event(const async_event& news) noexcept
+void shared_receive_core::on_device_event(const async_event& event) noexcept
 {
-  if (news.type == device_event_type::device_fatal)
-    fail(error::device_lost, describe(news.type), nullptr);
-  else if (news.type == device_event_type::shared_receive_queue_error)
-    completions_->fail_all(error::shared_receive_queue_failed, describe(news.type), this);
+  if (event.type == device_event_type::device_fatal)
+    fail(error::device_lost, describe(event.type), nullptr);
+  else if (event.type == device_event_type::shared_receive_queue_error)
+    completions_->fail_all(error::shared_receive_queue_failed, describe(event.type), this);
 }
 
 void shared_receive_core::destroy_native() noexcept
@@ -141,8 +145,8 @@ void shared_receive_core::detach()
     --attached_;
     if ((closed_ || reason_) && !abandoned_ && attached_ == 0)
     {
-      let_go();
-      leave = claimed() == 0 && drained();
+      release_posted();
+      leave = claimed() == 0 && drained(lock);
     }
   }
   if (leave)
@@ -157,19 +161,19 @@ void shared_receive_core::close()
     if (closed_ || abandoned_)
       return;
     closed_ = true;
-    guard_slots(true);
+    guard_slots(true, lock);
     while (operation* op = waiting_.pop_front())
       finish(op, boost::asio::error::operation_aborted);
     if (attached_ == 0)
-      let_go();
-    leave = claimed() == 0 && drained();
+      release_posted();
+    leave = claimed() == 0 && drained(lock);
   }
   if (leave)
     completions_->remove(source_index_);
 }
 
-// The device lets go of the receives that it holds.
-void shared_receive_core::let_go()
+// Destroys the device's queue, which releases its receives.
+void shared_receive_core::release_posted()
 {
   destroy_native();
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
@@ -178,7 +182,7 @@ void shared_receive_core::let_go()
   posted_ = 0;
 }
 
-bool shared_receive_core::drained()
+bool shared_receive_core::drained(mutex_held)
 {
   return closed_ && !abandoned_ && native_ == nullptr && std::exchange(registered_, false);
 }
@@ -198,8 +202,9 @@ void shared_receive_core::submit(operation* op, const buffer_list& buffers)
     ec = error::closed;
   else if (reason_)
     ec = reason_;
-  else
-    adopt(op, provided, completions_->device().index(), ec);
+  begin_request(*op);
+  if (!ec)
+    add_buffers(*op, provided, limits_, ec);
   if (ec)
   {
     finish(op, ec);
@@ -246,12 +251,12 @@ void shared_receive_core::take(const ibv_wc* completions, std::size_t count, ope
 {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < count; ++i)
-    if (operation* op = take_one(completions[i]))
+    if (operation* op = take_one(completions[i], lock))
       ended.push_back(op);
 }
 
-// The operation that it ends, or null. The mutex is held.
-operation* shared_receive_core::take_one(const ibv_wc& wc)
+// Returns the operation that the completion ends, or null.
+operation* shared_receive_core::take_one(const ibv_wc& wc, mutex_held)
 {
   const auto name = work_request_name::of(wc.wr_id);
   operation* op = slot(name.slot);
@@ -269,14 +274,13 @@ operation* shared_receive_core::take_one(const ibv_wc& wc)
   return op;
 }
 
-void shared_receive_core::unlink(operation* op)
+void shared_receive_core::unlink(operation* op, mutex_held)
 {
   waiting_.erase(op);
 }
 
-// A receive that a shared queue holds cannot be taken back, and no single queue pair answers for
-// it.
-void shared_receive_core::terminate() {}
+// A receive in a shared queue cannot be withdrawn, and belongs to no single queue pair.
+void shared_receive_core::terminate(mutex_held) {}
 
 void shared_receive_core::abandon() noexcept
 {
@@ -285,7 +289,7 @@ void shared_receive_core::abandon() noexcept
     std::lock_guard lock(mutex_);
     if (std::exchange(abandoned_, true))
       return;
-    guard_slots(true);
+    guard_slots(true, lock);
     destroy_native(); // after stop() of the queue pairs
   }
   destroy_operations();

@@ -10,11 +10,12 @@
 
 #include "boost_rdma/shared_receive_queue.hpp"
 #include "completion/completion_queue_impl.hpp"
+#include "completion/request_checks.hpp"
 
 namespace rdma::detail {
 
-// A shared receive queue without the executor's and the handlers' types. The device lets go of its
-// receives when it is destroyed, which must wait for the queue pairs that use it.
+// A shared receive queue, independent of the types of executor and handlers. The device releases
+// its receives when it is destroyed, after the queue pairs that use it.
 class shared_receive_core final
   : public work_source
   , public device_listener
@@ -32,7 +33,7 @@ public:
   }
   [[nodiscard]] const std::shared_ptr<domain_impl>& domain() const noexcept { return domain_; }
 
-  void open(error_code& ec); // after it is owned by a shared_ptr
+  void open(error_code& ec); // a shared_ptr must own the object
   void close();
 
   // A queue pair starts and ends using it.
@@ -43,17 +44,17 @@ public:
   void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
   void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept override;
-  void on_device_event(const async_event& news) noexcept override;
+  void on_device_event(const async_event& event) noexcept override;
   void abandon() noexcept override;
+  void terminate(mutex_held held) override;
 
 private:
-  operation* take_one(const ibv_wc& wc);
+  operation* take_one(const ibv_wc& wc, mutex_held held);
   int post(operation* op);
   void post_waiting();
-  void let_go();
-  void unlink(operation* op) override;
-  void terminate() override;
-  bool drained() override;
+  void release_posted();
+  void unlink(operation* op, mutex_held held) override;
+  bool drained(mutex_held held) override;
   void destroy_native() noexcept;
 
   const std::uint32_t depth_;
@@ -62,12 +63,13 @@ private:
   std::uint32_t attached_ = 0;
   std::uint32_t reserved_ = 0;
   bool closed_ = false;
-  error_code reason_; // the device gave it up: what its receives end with
+  error_code reason_; // of a device error; its receives end with it
   bool abandoned_ = false;
   operation_list waiting_;
+  request_limits limits_;
 };
 
-// What a receive completed with.
+// Fills in the result of a receive.
 void fill_message(outcome& result, const ibv_wc& wc);
 
 } // namespace rdma::detail

@@ -10,8 +10,6 @@
 #include "completion/batch_requests.hpp"
 #include "completion/chunk_position.hpp"
 #include "completion/completion_queue_impl.hpp"
-#include "completion/request_kinds.hpp"
-#include "completion/user_buffers.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -20,11 +18,11 @@
 namespace rdma::detail {
 namespace {
 
-using place = chunk_position<2>; // most of many connections have an operation or two under way
+using place = chunk_position<2>; // many connections have one or two operations in progress
 
 } // namespace
 
-// Slots with room for their scatter/gather lists; never moved, never freed before the source.
+// Slots with space for their scatter/gather lists. They are not moved, and freed with the source.
 struct work_source::chunk
 {
   chunk(std::uint32_t count, std::uint32_t max_sge)
@@ -67,7 +65,7 @@ operation* work_source::slot(std::uint32_t index) const noexcept
   return holder != nullptr ? &holder->slots[at.offset] : nullptr;
 }
 
-void work_source::guard_slots(bool yes) noexcept
+void work_source::guard_slots(bool yes, mutex_held) noexcept
 {
   slot_ledger::entry now = ledger_.read();
   while (!ledger_.replace(now, now.with_guarded(yes)))
@@ -75,8 +73,8 @@ void work_source::guard_slots(bool yes) noexcept
   }
 }
 
-// Claiming counts as work before the ledger shows it, and releasing no more after that: the
-// completion queue's count is never too low.
+// A claim is counted as work before the ledger changes, and a release after it: the completion
+// queue's count is never too low.
 work_source::slot_found work_source::pop_vacant(operation*& op, bool holds_mutex) noexcept
 {
   slot_ledger::entry now = ledger_.read();
@@ -128,17 +126,17 @@ operation* work_source::claim_guarded()
   {
     if (chunk_count_ == chunks_.size())
       return nullptr;
-    grow();
+    grow(lock);
   }
-  // Closed and drained, this has left the completion queue, which is still to tell about what comes
-  // now.
+  // After close() and drained(), the completion queue does not own this object any more. It must
+  // still complete this operation.
   if (!registered_ && !self_)
     self_ = shared_from_this();
   return op;
 }
 
-// More vacant slots. The mutex is held.
-void work_source::grow()
+// Adds vacant slots.
+void work_source::grow(mutex_held)
 {
   const std::uint32_t count = place::size_of(chunk_count_);
   const std::uint32_t first = chunk_count_ == 0 ? 0 : count;
@@ -164,8 +162,7 @@ void work_source::grow()
 
 void work_source::release(operation* op) noexcept
 {
-  op->what =
-    {}; // a window goes before the region that it may be bound to, which could not be deregistered
+  op->what = {}; // releases a window before the region that it may be bound to
   drop_buffers(op);
   op->handler = nullptr;
   op->generation(op->generation() + 1);
@@ -175,7 +172,7 @@ void work_source::release(operation* op) noexcept
   {
     if (now.guarded())
       return release_guarded(op);
-    completion_queue_impl* completions = completions_.get(); // this may be gone below
+    completion_queue_impl* completions = completions_.get(); // this object may be destroyed below
     op->next_vacant.store(now.top(), std::memory_order_relaxed);
     if (!ledger_.replace(now, now.with_released(static_cast<std::uint16_t>(op->index + 1))))
       continue;
@@ -188,7 +185,7 @@ void work_source::release(operation* op) noexcept
 void work_source::release_guarded(operation* op) noexcept
 {
   bool leave = false;
-  std::shared_ptr<completion_queue_impl> completions; // outlives this source
+  std::shared_ptr<completion_queue_impl> completions; // outlives this object
   std::shared_ptr<work_source> self;
   std::uint32_t source_index = 0;
   slot_ledger::entry now = ledger_.read();
@@ -201,7 +198,7 @@ void work_source::release_guarded(operation* op) noexcept
     while (!ledger_.replace(now, now.with_released(static_cast<std::uint16_t>(op->index + 1))));
     if (now.claimed() == 1)
     {
-      leave = drained();
+      leave = drained(lock);
       self = std::move(self_);
     }
   }
@@ -240,7 +237,7 @@ void work_source::cancel(
     return;
   if (op->stage() == operation::state::waiting)
   {
-    unlink(op);
+    unlink(op, lock);
     finish(op, asio::error::operation_aborted);
   }
   else if (op->stage() == operation::state::posted
@@ -248,7 +245,7 @@ void work_source::cancel(
   {
     // The device may touch the buffers until it has flushed the work request (IBA 10.3.1.7).
     op->result.ec = asio::error::operation_aborted;
-    terminate();
+    terminate(lock);
   }
 }
 
@@ -258,7 +255,7 @@ void work_source::end_in_child() noexcept
   for (std::uint32_t i = 0; operation* op = slot(i); ++i)
     if (op->stage() == operation::state::waiting)
     {
-      unlink(op);
+      unlink(op, lock);
       finish(op, error::forked);
     }
     else if (op->stage() == operation::state::posted)
@@ -271,53 +268,6 @@ void work_source::finish(operation* op, const error_code& ec)
   op->result.ec = ec;
   op->result.received = {};
   completions_->defer(op);
-}
-
-bool work_source::adopt(
-  operation* op, const user_buffers& buffers, std::size_t device_index, error_code& ec)
-{
-  op->sge_count = 0;
-  op->bytes = 0;
-  if (buffers.overflow())
-    ec = error::too_many_buffers;
-  else
-    ec = buffers.obstacle();
-  if (ec)
-    return false;
-  for (std::size_t i = 0; i < buffers.size(); ++i)
-  {
-    const const_buffer& buffer = buffers[i];
-    if (buffer.size() == 0)
-      continue; // a length of 0 means 2^31 bytes to some devices
-    registration* owner = buffer.registration();
-    if (owner == nullptr ? !buffers.inlined() : owner->domain != domain_.get())
-      ec = error::wrong_context;
-    else if (owner != nullptr && owner->read_only && receives_into(op->what.kind))
-      ec = error::read_only;
-    else if (op->sge_count == max_sge_)
-      ec = error::too_many_buffers;
-    else if (buffer.size() > completions_->device().port().max_msg_sz - op->bytes)
-      ec = error::message_too_large;
-    if (ec)
-    {
-      drop_buffers(op);
-      return false;
-    }
-    op->registrations[op->sge_count] = owner;
-    op->sges[op->sge_count] = {reinterpret_cast<std::uintptr_t>(buffer.data()),
-      static_cast<std::uint32_t>(buffer.size()),
-      owner != nullptr ? owner->local_keys[device_index] : 0};
-    op->origins[op->sge_count] = buffers.origin(i);
-    op->bounced = op->bounced || buffers.origin(i) != nullptr;
-    op->sge_count++;
-    op->bytes += buffer.size();
-  }
-  if (op->bytes == 0 && !buffers.no_data())
-  {
-    ec = error::empty_buffer;
-    return false;
-  }
-  return true;
 }
 
 void work_source::retain_buffers(operation* op) noexcept
@@ -338,7 +288,7 @@ void work_source::drop_buffers(operation* op) noexcept
   op->sge_count = 0;
   for (registration* each : op->batch_registrations)
     each->release();
-  op->batch_registrations.clear(); // its room stays for the next batch in this slot
+  op->batch_registrations.clear(); // keeps its capacity for the next batch in this slot
   if (op->kept)
     op->kept->requests.clear();
 }
@@ -346,7 +296,7 @@ void work_source::drop_buffers(operation* op) noexcept
 void work_source::deliver(operation* op) noexcept
 {
   const outcome& result = op->result;
-  if (result.ec || result.received.written) // what was written lies elsewhere
+  if (result.ec || result.received.written) // the bytes are not in the receive's buffers
     return;
   std::size_t left = result.received.size;
   for (std::uint16_t i = 0; i < op->sge_count && left != 0; ++i)

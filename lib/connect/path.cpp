@@ -53,21 +53,24 @@ path_outcome path::perform(const path_action& what)
 {
   using side = queue_pair_core::side;
   path_outcome result;
+  std::string lacking;
+  endpoint_offer own;
   wire by = what.wire;
   switch (what.type)
   {
   case path_action_type::describe:
-    result.endpoint = core_->offer(own_, by, result.ec);
+    result.endpoint = core_->offer(own_, by, result.ec, lacking).description;
     break;
   case path_action_type::move:
     core_->move_to_software(result.ec);
     break;
   case path_action_type::connect:
     by = what.remote.wire;
-    result.endpoint = core_->offer(own_, by, result.ec);
+    own = core_->offer(own_, by, result.ec, lacking);
     if (!result.ec)
       core_->connect_unconfirmed(
-        what.remote, role_ == path_role::client ? side::last : side::first, result.ec);
+        own, what.remote, role_ == path_role::client ? side::last : side::first, result.ec);
+    result.endpoint = std::move(own.description);
     if (!result.ec)
       by = core_->transport().wire; // the peer may not have named it
     break;
@@ -79,10 +82,7 @@ path_outcome path::perform(const path_action& what)
   }
   result.transport = std::string(name_of(by)) + " on " + core_->device().name();
   if (result.ec)
-  {
-    const std::string reason = core_->diagnose().reason;
-    result.text = result.ec.message() + (reason.empty() ? "" : " (" + reason + ')');
-  }
+    result.text = result.ec.message() + (lacking.empty() ? "" : " (" + lacking + ')');
   return result;
 }
 

@@ -26,7 +26,6 @@ namespace rdma::detail {
 class completion_queue_impl;
 class domain_impl;
 class operation_list;
-class user_buffers;
 
 // Identifies a work request in its completion: ibv_wc::wr_id.
 // source index (16) | slot index (15) | last of its operation (1) | generation (32)
@@ -61,6 +60,14 @@ enum class executor_relation
   same_executor, // a thread that runs the completion queue may call handlers directly
   same_context,  // in a strand; the completion queue keeps the context running
   elsewhere,     // only work guards of the operations keep that context running
+};
+
+// A parameter of functions that require their source's mutex to be locked.
+class mutex_held
+{
+public:
+  mutex_held(const std::lock_guard<std::mutex>&) noexcept {}
+  mutex_held(const std::unique_lock<std::mutex>&) noexcept {}
 };
 
 // Posts work requests and owns their slots: a queue pair or a shared receive queue.
@@ -125,27 +132,26 @@ public:
   virtual void stop() noexcept {}
   virtual void abandon() noexcept = 0;
 
+  // Ends op without the device: the completion queue's executor calls its handler. The mutex may be
+  // held or not.
+  void finish(operation* op, const error_code& ec);
+
+  // Makes op own references to the registrations of its buffers.
+  static void retain_buffers(operation* op) noexcept;
+
+  // Returns the wr_id of a work request of op. `last` marks the one whose completion ends op.
+  [[nodiscard]] std::uint64_t work_request_id(const operation* op, bool last) const noexcept;
+
+  // Ends the posted operations.
+  virtual void terminate(mutex_held held) = 0;
+
 protected:
   using lock_type = std::unique_lock<std::mutex>;
 
   struct chunk;
 
-  // Ends op without the device: the completion queue's executor calls its handler. The mutex may be
-  // held or not.
-  void finish(operation* op, const error_code& ec);
-
-  // Checks the buffers and stores them in op with their keys. The mutex is held. The caller must
-  // call retain_buffers() while it still has the buffers, unless the device has finished with them
-  // by then.
-  bool adopt(operation* op, const user_buffers& buffers, std::size_t device_index, error_code& ec);
-
-  static void retain_buffers(operation* op) noexcept;
-
   // Releases the buffers' references.
   static void drop_buffers(operation* op) noexcept;
-
-  // Returns the wr_id of a work request of op. `last` marks the one whose completion ends op.
-  [[nodiscard]] std::uint64_t work_request_id(const operation* op, bool last) const noexcept;
 
   [[nodiscard]] operation* slot(std::uint32_t index) const noexcept;
 
@@ -154,19 +160,18 @@ protected:
 
   // Sets if slots are claimed and released with the mutex held. This is the initial mode. It is
   // also required if drained() has work to do, the completion queue may be exchanged, or the source
-  // has left it. The mutex is held.
-  void guard_slots(bool yes) noexcept;
+  // has left it.
+  void guard_slots(bool yes, mutex_held held) noexcept;
 
   // Destroys all handlers without calling them.
   void destroy_operations() noexcept;
 
-  // Called with the mutex held, when a waiting operation is withdrawn or a posted one ended.
-  virtual void unlink(operation* op) = 0;
-  virtual void terminate() = 0;
+  // Withdraws a waiting operation.
+  virtual void unlink(operation* op, mutex_held held) = 0;
 
-  // Called with the mutex held when the last claimed slot was released, if slots are guarded.
+  // Called when the last claimed slot was released, if slots are guarded.
   // Returns true if the source must leave its completion queue, which may destroy the source.
-  virtual bool drained() = 0;
+  virtual bool drained(mutex_held held) = 0;
 
   std::shared_ptr<domain_impl> domain_;
   std::shared_ptr<completion_queue_impl> completions_;
@@ -191,7 +196,7 @@ private:
   slot_found pop_vacant(operation*& op, bool holds_mutex) noexcept;
   operation* claim_guarded();
   void release_guarded(operation* op) noexcept;
-  void grow();
+  void grow(mutex_held held);
 
   const process_mark process_;
   const executor_relation executor_;
