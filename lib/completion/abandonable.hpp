@@ -10,17 +10,17 @@
 
 namespace rdma::detail {
 
-// What has handlers of an execution context's in waiting, and is no work source.
+// An object, other than a work source, that keeps handlers of an execution context.
 class abandonable
 {
 public:
   virtual ~abandonable() = default;
 
-  // The execution context is going: its handlers are destroyed uncalled, and all else that it has
-  // of it.
+  // The execution context is being destroyed: destroys its handlers without calling them, and all
+  // other objects of the execution context.
   virtual void abandon() noexcept = 0;
 
-  // In a child process that goes on with the execution context: the parent's operations end with
+  // Called in a child process that uses the execution context: the parent's operations end with
   // error::forked.
   virtual void end_in_child() = 0;
 };

@@ -15,7 +15,7 @@
 namespace rdma::detail {
 
 // The work requests of a batch, in the form that ibv_post_send(3) takes. The vectors keep their
-// room from one batch to the next.
+// capacity from one batch to the next.
 struct batch_requests
 {
   std::vector<ibv_send_wr> requests;

@@ -13,9 +13,9 @@
 
 namespace rdma::detail {
 
-// Where in chunks of First, First, 2 First, 4 First and so on an element is. Elements of such
-// chunks never move, and are found without a lock: a place is read from an array of pointers that
-// does not grow.
+// Position of an element in chunks of First, First, 2 First, 4 First and so on. Elements of such
+// chunks never move, and are found without a lock: the array of pointers to the chunks does not
+// grow.
 template <std::uint32_t First>
 struct chunk_position
 {
@@ -35,7 +35,7 @@ struct chunk_position
     return chunk == 0 ? First : First << (chunk - 1);
   }
 
-  // Of how many chunks `count` elements are.
+  // Returns the number of chunks of `count` elements.
   [[nodiscard]] static constexpr std::uint32_t chunks_for(std::uint32_t count) noexcept
   {
     return chunk_position(count - 1).chunk + 1;

@@ -23,19 +23,19 @@ namespace rdma::detail {
 
 void completion_queue_impl::kick()
 {
-  // seq_cst: pairs with the stores in go_idle and go_waiting
+  // seq_cst: pairs with the stores in go_idle() and go_waiting()
   const chain_state seen = state_.load(std::memory_order_seq_cst);
   if (seen == chain_state::running || mode() == completion_mode::manual)
     return;
   if (seen == chain_state::waiting && mode() == completion_mode::event
     && !has_deferred_.load(std::memory_order_seq_cst))
-    return; // the channel will tell
+    return; // the channel reports it
   wake();
 }
 
 void completion_queue_impl::work_finished(std::size_t count) noexcept
 {
-  // The last one ended while the chain waits, by a poll() from elsewhere: the wait must end, too.
+  // Another thread's poll() ended the last operation while the chain waits: the wait must end, too.
   if (outstanding_.fetch_sub(count, std::memory_order_seq_cst) == count
     && state_.load(std::memory_order_seq_cst) == chain_state::waiting)
     wake();
@@ -57,7 +57,7 @@ void completion_queue_impl::start_chain()
 {
   namespace asio = boost::asio;
   auto run = [self = shared_from_this()] { self->run_chain(); };
-  // any_io_executor does without the handler's allocator.
+  // any_io_executor does not use the handler's allocator.
   if (const auto* bare = executor_.target<asio::io_context::executor_type>())
     asio::post(*bare, asio::bind_allocator(slot_allocator<void>(chain_slot_), std::move(run)));
   else
@@ -82,8 +82,8 @@ bool completion_queue_impl::must_spin(clock::time_point now) const
 void completion_queue_impl::run_chain()
 {
   if (forked())
-    end_in_child(); // where nobody called notify_fork()
-  // A handler's exception goes to whoever runs the io_context; the chain goes on.
+    end_in_child(); // if notify_fork() was not called
+  // A handler's exception propagates to the caller of io_context::run(). The chain continues.
   struct resume_on_exception
   {
     completion_queue_impl& queue;
@@ -104,7 +104,7 @@ void completion_queue_impl::run_chain()
   const clock::time_point begin = clock::now();
   clock::time_point now = begin;
   std::size_t handled = 0;
-  bool active = false; // since the clock was looked at
+  bool active = false; // since the last reading of the clock
   for (;;)
   {
     const round polled = poll(true);
@@ -148,18 +148,18 @@ void completion_queue_impl::run_chain()
   guard.armed = false;
 }
 
-// Arms the queue; true when nothing had completed before that. Armed first, polled last: what
-// completes after the poll finds the queue armed and tells the channel. A poll by another thread
-// does not count: it may have looked before the queue was armed. Nor is it enough that no handler
-// was called: completions that end no operation (of a failed batch, all but the last) may have left
-// others behind them in the queue.
+// Arms the queue. Returns true if there was no completion before. The queue is armed first and
+// polled last: a completion after the poll finds the queue armed and produces a channel event. A
+// poll by another thread does not suffice, because it may have preceded the arming. A round without
+// a handler does not suffice: completions that end no operation (of a failed batch, all but the
+// last) may precede others in the queue.
 bool completion_queue_impl::poll_and_arm()
 {
   if (forked())
-    return true;   // the channel's events are the parent's
-  drain_channel(); // of events of the past, which would only wake us once more
+    return true;   // the channel's events belong to the parent
+  drain_channel(); // earlier events would wake this thread once more
   if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
-    return false; // goes on polling
+    return false; // continues polling
   const round polled = poll(true);
   if (polled.quiet)
     return true;
@@ -173,7 +173,7 @@ bool completion_queue_impl::go_idle()
 {
   std::lock_guard lock(chain_mutex_);
   state_.store(chain_state::idle, std::memory_order_seq_cst);
-  // seq_cst: whoever submits counts first and looks at state_ then
+  // seq_cst: a submitting thread counts first and reads state_ then
   if (outstanding_.load(std::memory_order_seq_cst) != 0
     || has_deferred_.load(std::memory_order_seq_cst))
   {
@@ -181,7 +181,7 @@ bool completion_queue_impl::go_idle()
     return false;
   }
   if (wait_pending_)
-    descriptor_->cancel(); // or it would keep the io_context running
+    descriptor_->cancel(); // otherwise it would keep the io_context running
   return true;
 }
 
@@ -215,14 +215,13 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
   {
     std::lock_guard lock(chain_mutex_);
     wait_pending_ = false;
-    // Not waiting: the chain runs by itself and drains the channel before it waits again; or it is
-    // idle.
+    // The chain runs, and drains the channel before it waits again, or it is idle.
     if (shut_down_.load(std::memory_order_relaxed)
       || state_.load(std::memory_order_relaxed) != chain_state::waiting)
       return;
     if (ec == boost::asio::error::operation_aborted)
     {
-      // Cancelled by go_idle; meanwhile the chain ran and came to wait on this very wait.
+      // go_idle() cancelled it. Since then the chain has run, and depends on this wait again.
       start_wait();
       return;
     }
@@ -232,8 +231,8 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
   run_chain();
 }
 
-// Takes every event that the channel holds. Asio registers descriptors edge-triggered: an event
-// left behind would not wake us again.
+// Takes all events of the channel. Asio registers descriptors edge-triggered: a remaining event
+// would not cause another wake-up.
 void completion_queue_impl::drain_channel()
 {
   ibv_cq* which = nullptr;
@@ -254,8 +253,7 @@ void completion_queue_impl::shutdown() noexcept
   const auto all = sources();
   for (const auto& source : all)
     source->stop();
-  destroy_ended(); // while all sources are alive: those of this queue by `all`, others by
-                   // themselves
+  destroy_ended(); // while all sources exist: `all` holds those of this queue
   for (const auto& source : all)
     source->abandon();
   std::vector<std::shared_ptr<work_source>> removed; // destroyed without the mutex

@@ -78,7 +78,7 @@ void completion_queue_impl::destroy() noexcept
   const verbs::api& api = device().api();
   if (forked())
   {
-    // All three are the parent's; Asio's descriptor would leave the parent's epoll set.
+    // All three belong to the parent. Asio's descriptor would leave the parent's epoll set.
     static_cast<void>(descriptor_.release());
     return;
   }
@@ -97,14 +97,14 @@ void completion_queue_impl::mode(completion_mode mode) noexcept
   if (mode == completion_mode::manual || this->mode() == completion_mode::manual)
     return;
   mode_.store(mode, std::memory_order_relaxed);
-  wake(); // a waiting chain takes notice
+  wake(); // for a waiting chain
 }
 
 executor_relation completion_queue_impl::executor_relation_of(
   const boost::asio::any_io_executor& executor, bool bare) const
 {
   namespace execution = boost::asio::execution;
-  if (mode() == completion_mode::manual // which keeps nothing running
+  if (mode() == completion_mode::manual // it keeps nothing running
     || &boost::asio::query(executor, execution::context)
       != &boost::asio::query(executor_, execution::context))
     return executor_relation::elsewhere;
@@ -130,7 +130,7 @@ void completion_queue_impl::reserve(std::uint32_t completions, error_code& ec)
   const std::uint32_t wanted = reserved_ + completions;
   if (wanted > depth_)
   {
-    // Twofold, so that many queue pairs cost few resizes.
+    // Doubled, so that many queue pairs cost few resizes.
     const std::uint32_t depth = std::min(limit, std::max(wanted, 2 * depth_));
     if (const int error = device().api().resize_cq(native_, static_cast<int>(depth)); error != 0)
     {
@@ -175,7 +175,7 @@ std::uint32_t completion_queue_impl::add(std::shared_ptr<work_source> source, er
       return 0;
     }
   }
-  // So that remove() does not throw: all that there are, beside those that are kept already.
+  // Room for all sources, so that remove() does not throw.
   if (const std::size_t most = removed_.size() + sources_.size() + 1; removed_.capacity() < most)
     removed_.reserve(most * 2);
   const auto index = sources_.add(std::move(source));
@@ -184,9 +184,9 @@ std::uint32_t completion_queue_impl::add(std::shared_ptr<work_source> source, er
   return index.value_or(0);
 }
 
-// Who polls finds sources without a lock, and without a reference to them. What is removed in that
-// time is kept until it is over: either the thread that polls finds the place vacant, or this finds
-// that thread at it. Hence seq_cst in both.
+// The polling thread finds sources without a lock, and without a reference. A source that is
+// removed meanwhile is kept until that thread has finished: either it finds the entry vacant, or
+// this function sees that it polls. Hence seq_cst in both.
 void completion_queue_impl::remove(std::uint32_t source_index) noexcept
 {
   std::shared_ptr<work_source> removed; // destroyed after the lock
@@ -197,7 +197,7 @@ void completion_queue_impl::remove(std::uint32_t source_index) noexcept
     return;
   removed_.push_back(std::move(removed));
   has_removed_.store(true, std::memory_order_seq_cst);
-  // It may have come out before it could see that.
+  // The thread may have finished before it could see has_removed_.
   const polling_state now = polling_.load(std::memory_order_seq_cst);
   if (now != polling_state::on_device && now != polling_state::in_sources)
   {
@@ -206,7 +206,7 @@ void completion_queue_impl::remove(std::uint32_t source_index) noexcept
   }
 }
 
-// The thread that polls has no use for sources any more.
+// The polling thread has finished with its sources.
 void completion_queue_impl::leave_sources() noexcept
 {
   polling_.exchange(polling_state::in_handlers, std::memory_order_seq_cst);
@@ -232,14 +232,16 @@ void completion_queue_impl::defer(operation* op)
     std::lock_guard lock(deferred_mutex_);
     deferred_.push_back(op);
   }
-  // seq_cst, here and in go_idle and go_waiting: either they see this, or kick() sees their state
+  // seq_cst, here and in go_idle() and go_waiting(): either they see this, or kick() sees their
+  // state
   has_deferred_.store(true, std::memory_order_seq_cst);
   kick();
 }
 
 void completion_queue_impl::refill()
 {
-  // Looked at first: who polls would take the cache line from who defers each time.
+  // The load comes first: the exchange alone would take the cache line from deferring threads each
+  // time.
   if (!has_deferred_.load(std::memory_order_relaxed)
     || !has_deferred_.exchange(false, std::memory_order_acquire))
     return;
@@ -248,13 +250,13 @@ void completion_queue_impl::refill()
     ready_.push_back(op);
 }
 
-// By the thread that polls. Without native_mutex_, unless somebody takes completions elsewhere:
-// that one says so, and then looks whether this is at it; this says that it is, and then looks
-// whether anybody said so.
+// Called by the polling thread. It needs native_mutex_ only while another thread takes completions:
+// that thread increments rescues_ and then reads polling_; this one has set polling_ and then reads
+// rescues_.
 int completion_queue_impl::take_completions(ibv_wc* to, int count)
 {
   if (forked())
-    return 0; // the parent's, or memory that the child has no copy of (MADV_DONTFORK)
+    return 0; // they belong to the parent, or the child has no copy of the memory (MADV_DONTFORK)
   if (rescues_.load(std::memory_order_seq_cst) != 0) [[unlikely]]
     return take_rescued(to, count);
   return ibv_poll_cq(native_, count, to);
@@ -269,12 +271,12 @@ int completion_queue_impl::take_rescued(ibv_wc* to, int count)
   const auto n = std::min(static_cast<std::size_t>(count), rescued_.size() - rescued_taken_);
   std::copy_n(rescued_.begin() + static_cast<std::ptrdiff_t>(rescued_taken_), n, to);
   rescued_taken_ += n;
-  note_rescued();
+  note_rescued(lock);
   return static_cast<int>(n);
 }
 
-// Forgets what is taken of rescued_, and counts it while there is something. native_mutex_ is held.
-void completion_queue_impl::note_rescued() noexcept
+// Clears rescued_ if all of it is taken. rescues_ includes it otherwise.
+void completion_queue_impl::note_rescued(const std::lock_guard<std::mutex>&) noexcept
 {
   if (rescued_taken_ == rescued_.size())
   {
@@ -290,7 +292,7 @@ void completion_queue_impl::note_rescued() noexcept
     rescues_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
-// Until the destructor, completions are taken with native_mutex_ held only.
+// During its lifetime, completions are taken only with native_mutex_ held.
 class completion_queue_impl::rescuing
 {
 public:
@@ -298,8 +300,8 @@ public:
     : queue_(queue)
   {
     queue_.rescues_.fetch_add(1, std::memory_order_seq_cst);
-    // Who polls needs nothing there that anybody holds. It may have lost its processor to this
-    // thread, of a real-time class perhaps, and then yielding alone does not give it back.
+    // The polling thread takes no lock here. This thread may have preempted it, perhaps with a
+    // real-time priority; then yielding alone does not let it run.
     constexpr unsigned yields_max = 20;
     for (unsigned i = 0;
          queue_.polling_.load(std::memory_order_seq_cst) == polling_state::on_device; ++i)
@@ -326,19 +328,19 @@ void completion_queue_impl::rescue() noexcept
     const std::lock_guard lock(native_mutex_);
     for (;;)
     {
-      rescued_.reserve(rescued_.size() + completions.size()); // before anything is taken
+      rescued_.reserve(rescued_.size() + completions.size()); // before completions are taken
       const int count =
         ibv_poll_cq(native_, static_cast<int>(completions.size()), completions.data());
       if (count <= 0)
         break;
       rescued_.insert(rescued_.end(), completions.begin(), completions.begin() + count);
-      note_rescued();
+      note_rescued(lock);
       some = true;
     }
   }
   catch (const std::bad_alloc&)
   {
-    // What is left in the device's queue goes with the queue pair.
+    // The completions in the device's queue are discarded with the queue pair.
   }
   if (!some)
     return;
@@ -346,7 +348,7 @@ void completion_queue_impl::rescue() noexcept
   kick();
 }
 
-// Whether there was any completion.
+// Returns true if there was a completion.
 bool completion_queue_impl::collect()
 {
   std::array<ibv_wc, 32> completions;
@@ -358,7 +360,7 @@ bool completion_queue_impl::collect()
   }
   polling_.store(polling_state::in_sources, std::memory_order_release);
   operation_list ended;
-  struct hand_over // also where a source finds no memory
+  struct hand_over // also if a source throws bad_alloc
   {
     completion_queue_impl& queue;
     operation_list& ended;
@@ -379,7 +381,7 @@ bool completion_queue_impl::collect()
     const ibv_wc* next = first + 1;
     while (next != end && work_request_name::source_of(next->wr_id) == index)
       ++next;
-    if (work_source* source = sources_.find(index)) // or of a queue pair that is gone
+    if (work_source* source = sources_.find(index)) // null if the queue pair has been removed
       source->take(first, static_cast<std::size_t>(next - first), ended);
     first = next;
   }
@@ -402,7 +404,7 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
     completion_queue_impl& queue;
     ~guard()
     {
-      // A handler that threw leaves the rest of its round in ready_: the chain sees to it.
+      // A handler that threw leaves the rest of its round in ready_, for the chain.
       const bool rest = !queue.ready_.empty();
       queue.polling_.store(polling_state::nobody, std::memory_order_release);
       if (rest && queue.mode() != completion_mode::manual)
@@ -430,7 +432,7 @@ std::optional<ibv_wc> completion_queue_impl::extract(std::uint64_t work_request)
 {
   if (forked())
     return std::nullopt;
-  rescue(); // in order: what others are to find comes before what the device says from here on
+  rescue(); // keeps the order: these completions precede later ones of the device
   const std::lock_guard lock(native_mutex_);
   const auto begin = rescued_.begin() + static_cast<std::ptrdiff_t>(rescued_taken_);
   const auto found =
@@ -439,8 +441,7 @@ std::optional<ibv_wc> completion_queue_impl::extract(std::uint64_t work_request)
     return std::nullopt;
   const ibv_wc result = *found;
   rescued_.erase(found);
-  note_rescued(); // or the next look, which may be the last before somebody waits, would find
-                  // nothing
+  note_rescued(lock); // otherwise the last poll before a wait could find nothing
   return result;
 }
 
@@ -457,15 +458,15 @@ void completion_queue_impl::fail_all(
     source->fail(reason, what, through);
 }
 
-void completion_queue_impl::on_device_event(const async_event& news) noexcept
+void completion_queue_impl::on_device_event(const async_event& event) noexcept
 {
-  if (news.type != device_event_type::completion_queue_error)
+  if (event.type != device_event_type::completion_queue_error)
     return;
   {
     const std::lock_guard lock(sources_mutex_);
-    failed_ = true; // it says so once: who comes now is told by add()
+    failed_ = true; // the event occurs once: add() reports it to later sources
   }
-  fail_all(error::completion_queue_failed, describe(news.type), nullptr);
+  fail_all(error::completion_queue_failed, describe(event.type), nullptr);
 }
 
 void completion_queue_impl::end_in_child() noexcept
@@ -474,7 +475,7 @@ void completion_queue_impl::end_in_child() noexcept
     source->end_in_child();
 }
 
-// What had ended already when the io_context went: the handlers are destroyed uncalled.
+// Destroys the handlers of operations that had ended before the io_context was destroyed.
 void completion_queue_impl::destroy_ended() noexcept
 {
   do

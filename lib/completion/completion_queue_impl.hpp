@@ -28,12 +28,10 @@ namespace rdma::detail {
 
 class completion_service;
 
-// An ibv_cq with its channel, the work sources that complete on it, and the chain of handlers that
-// polls it.
+// An ibv_cq with its channel, its work sources, and the chain of handlers that polls it.
 //
-// The chain runs while operations are outstanding. It is `idle`, `running` (a handler that polls is
-// queued or executing, never two) or `waiting` (the queue is armed and the channel is being waited
-// for).
+// The chain runs while operations are outstanding. It is `idle`, `running` (one handler that polls
+// is queued or executing) or `waiting` (the queue is armed, and a wait for the channel is pending).
 class completion_queue_impl final
   : public std::enable_shared_from_this<completion_queue_impl>
   , public device_listener
@@ -57,68 +55,69 @@ public:
   }
   void mode(completion_mode mode) noexcept;
 
-  // How an I/O object's executor relates to this queue; `bare` says that it is in no strand.
+  // Returns the relation of an I/O object's executor to this queue. `bare` is true if it is not in
+  // a strand.
   [[nodiscard]] executor_relation executor_relation_of(
     const boost::asio::any_io_executor& executor, bool bare) const;
 
-  // Makes room for more completions; error::queue_too_deep beyond the device's limit.
+  // Reserves entries for completions. Sets error::queue_too_deep beyond the device's limit.
   void reserve(std::uint32_t completions, error_code& ec);
-  [[nodiscard]] bool can_grow() const; // whether the device resizes queues
+  [[nodiscard]] bool can_grow() const; // the device resizes queues
   void unreserve(std::uint32_t completions) noexcept;
 
-  // A source's place in wr_ids; error::queue_too_deep when all are taken.
+  // Returns the source's index in wr_ids. Sets error::queue_too_deep if all are in use.
   std::uint32_t add(std::shared_ptr<work_source> source, error_code& ec);
-  // The source may be destroyed by this.
+  // May destroy the source.
   void remove(std::uint32_t source_index) noexcept;
 
-  // The number of sources, and others, whose operations keep the chain going.
+  // Counts sources, and other objects, with operations that keep the chain running.
   void work_started(std::size_t count = 1) noexcept
   {
     outstanding_.fetch_add(count, std::memory_order_seq_cst);
   }
   void work_finished(std::size_t count = 1) noexcept;
 
-  // Work was submitted: the chain must run, or, when it only waits, may poll for a while.
+  // Work was submitted: the chain must run. If it waits for the channel, it may poll for a while.
   void kick();
 
-  // op has ended without the device; its handler is called by the chain.
+  // op has ended without the device. The chain calls its handler.
   void defer(operation* op);
 
   struct round
   {
     std::size_t handlers = 0; // called
-    bool busy = false;        // another thread is at it, or a handler of this very call
-    bool quiet = false; // there was nothing at all: no completion either that ends no operation
+    bool busy = false;        // another thread polls, or a handler of this call does
+    bool quiet = false;       // there was no completion, not even one that ends no operation
   };
 
-  // One round of completions; their handlers are called. `in_context`: by a thread of executor().
+  // Polls once and calls the handlers. `in_context` is true on a thread of executor().
   round poll(bool in_context);
 
-  // Any thread, also while handlers run: this completion, if the device has it by now. The others
-  // keep their order, and are left to the next poll().
+  // Returns this completion if the device has it. The others keep their order until the next
+  // poll(). May be called by any thread, also while handlers run.
   std::optional<ibv_wc> extract(std::uint64_t work_request);
 
-  // A queue pair is about to be destroyed, and its completions with it: those of a shared receive
-  // queue's receives among them are taken out before, to be found by the next poll().
+  // Call before a queue pair is destroyed, which discards its completions. Takes all completions
+  // out for the next poll(), because some belong to receives of a shared receive queue.
   void rescue() noexcept;
 
-  // Every source of this queue ends its operations; see work_source::fail.
+  // Ends the operations of all sources; see work_source::fail().
   void fail_all(const error_code& reason, const char* what, const work_source* through) noexcept;
-  void on_device_event(const async_event& news) noexcept override;
+  void on_device_event(const async_event& event) noexcept override;
 
-  // This process is a child of the one that made it.
+  // Returns true in a child of the process that created the queue.
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
-  // There, all that was outstanding ends with error::forked.
+  // Ends the outstanding operations in the child with error::forked.
   void end_in_child() noexcept;
 
-  // Where a new source's generations start, so that a late completion of an earlier one is not
-  // taken for its.
+  // Returns the first generation of a new source's slots. A late completion of an earlier source
+  // with the same index is recognised by it.
   [[nodiscard]] std::uint32_t next_epoch() noexcept
   {
     return epoch_.fetch_add(1u << 20, std::memory_order_relaxed);
   }
 
-  // The io_context is going: no handler is called any more.
+  // The io_context is being destroyed: no handler is called any more.
   void shutdown() noexcept;
 
 private:
@@ -129,12 +128,12 @@ private:
     waiting,
   };
 
-  // Of the one thread that polls.
+  // State of the one thread that polls.
   enum class polling_state : std::uint8_t
   {
     nobody,
     on_device,  // takes completions from the device, without native_mutex_
-    in_sources, // uses sources that find() found; or takes completions with native_mutex_
+    in_sources, // uses sources from find(), or takes completions with native_mutex_
     in_handlers,
   };
 
@@ -154,7 +153,7 @@ private:
   bool collect();
   int take_completions(ibv_wc* to, int count);
   int take_rescued(ibv_wc* to, int count);
-  void note_rescued() noexcept;
+  void note_rescued(const std::lock_guard<std::mutex>& native_lock) noexcept;
   void leave_sources() noexcept;
   void refill();
   void destroy_ended() noexcept;
@@ -185,7 +184,7 @@ private:
   std::mutex native_mutex_; // the order of completions: rescued_ first, then native_; innermost
   std::vector<ibv_wc> rescued_;
   std::size_t rescued_taken_ = 0;
-  bool rescue_counted_ = false;      // rescued_ is, in rescues_
+  bool rescue_counted_ = false;      // rescues_ includes rescued_
   std::atomic<unsigned> rescues_{0}; // reasons to take completions with the mutex held
   std::atomic<std::uint32_t> epoch_{0};
 
@@ -198,12 +197,12 @@ private:
   mutable std::mutex
     sources_mutex_; // sources_, removed_, reserved_, depth_; taken after a source's own
   source_table sources_;
-  std::vector<std::shared_ptr<work_source>> removed_; // while the thread that polls might use them
+  std::vector<std::shared_ptr<work_source>> removed_; // the polling thread may still use them
   std::atomic<bool> has_removed_{false};
   std::uint32_t reserved_ = 0;
   std::uint32_t depth_ = 0;
-  bool failed_ = false;  // the device gave it up; under sources_mutex_
-  bool watched_ = false; // the device's events are
+  bool failed_ = false;  // the device reported an error; under sources_mutex_
+  bool watched_ = false; // receives the device's events
 
   completion_service* service_ = nullptr;
   friend class completion_service;

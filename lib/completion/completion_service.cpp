@@ -21,7 +21,7 @@ asio::execution_context::id completion_service::id;
 
 namespace {
 
-// Of a shared queue on a device whose queues do not grow.
+// Depth of a shared queue on a device that does not resize queues.
 constexpr std::uint32_t fixed_depth = 8192;
 
 } // namespace
@@ -36,8 +36,8 @@ completion_service& completion_service::of(const asio::any_io_executor& executor
   auto& context = asio::query(executor, asio::execution::context);
   if (!asio::has_service<completion_service>(context))
   {
-    // Services are shut down in the reverse order of their making, and the events' thread uses
-    // these: it cancels queue pairs' timers until this service's end tells it that they are gone.
+    // Services are shut down in the reverse order of their creation. The events' thread uses these
+    // two: it cancels queue pairs' timers until this service's shutdown.
     asio::posix::stream_descriptor reactor_user(executor);
     asio::steady_timer timer_user(executor);
   }
@@ -62,7 +62,7 @@ std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
     queue->reserve(reserved, ec);
     if (!ec)
       return queue;
-    // Where queues do not grow (siw), a full one is followed by another; and so is one that failed.
+    // Another queue replaces one that failed, or that is full and cannot grow (siw).
     const bool full = ec == boost::system::errc::operation_not_supported
       || ec == boost::system::errc::function_not_supported;
     if (!full && ec != error::completion_queue_failed)
@@ -70,7 +70,7 @@ std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
   }
   const auto most =
     static_cast<std::uint32_t>(devices->devices[device_index]->attributes().max_cqe);
-  completion_queue_options options; // nobody chose this depth: a device that holds less will do
+  completion_queue_options options; // no user chose this depth: a smaller one suffices
   options.depth = std::min(options.depth, most);
   auto made = std::make_shared<completion_queue_impl>(executor, devices, device_index, options);
   if (!made->can_grow())
@@ -82,8 +82,8 @@ std::shared_ptr<completion_queue_impl> completion_service::shared_queue(
   if (ec)
     throw system_error(ec, "cannot reserve completions");
   std::lock_guard lock(mutex_);
-  // Forget those that are gone, so that the map stays as small as what is in use. Where another
-  // thread was faster there are two now, of which the next queue pairs use this one.
+  // Removes destroyed queues, which bounds the map. If another thread was faster there are two
+  // queues now, and the next queue pairs use this one.
   std::erase_if(shared_, [](const auto& entry) { return entry.second.expired(); });
   shared_[{devices.get(), device_index}] = made;
   return made;
@@ -104,13 +104,13 @@ void completion_service::remove(completion_queue_impl* queue) noexcept
 void completion_service::add(std::weak_ptr<abandonable> object)
 {
   std::lock_guard lock(mutex_);
-  // Forget those that are gone, so that the list stays as small as what is in use.
+  // Removes destroyed objects, which bounds the list.
   std::erase_if(objects_, [](const auto& each) { return each.expired(); });
   objects_.push_back(std::move(object));
 }
 
-// io_context::notify_fork(): the child goes on with the execution context. What its parent had
-// outstanding is not to complete there twice.
+// Called by io_context::notify_fork(): the child uses the execution context. Its parent's
+// operations must not complete there a second time.
 void completion_service::notify_fork(asio::execution_context::fork_event event)
 {
   if (event != asio::execution_context::fork_child)
@@ -157,8 +157,8 @@ void completion_service::shutdown()
   for (const auto& queue : alive)
     queue->shutdown();
   alive.clear();
-  // A listener that the events' thread is calling is its own while that lasts, and goes there if
-  // all others let go: with timers of this execution context, which must still be there.
+  // During a call the events' thread owns the listener, too, and may destroy it with its timers,
+  // which belong to this execution context.
   wait_for_listeners();
 }
 

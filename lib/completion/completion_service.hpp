@@ -21,8 +21,8 @@
 
 namespace rdma::detail {
 
-// Finds the completion queue of an execution context and device, and tells every completion queue
-// of the execution context when that goes.
+// Finds the completion queue of an execution context and device, and shuts down the completion
+// queues when the execution context is destroyed.
 class completion_service : public boost::asio::execution_context::service
 {
 public:
@@ -33,8 +33,8 @@ public:
 
   static completion_service& of(const boost::asio::any_io_executor& executor);
 
-  // The queue that queue pairs share which were not given one; made on first use, gone with the
-  // last. So many completions are reserved in it. Throws system_error.
+  // Returns the queue that queue pairs without an own one share, with `reserved` entries reserved.
+  // It is created on first use and destroyed with its last user. Throws system_error.
   std::shared_ptr<completion_queue_impl> shared_queue(const boost::asio::any_io_executor& executor,
     const std::shared_ptr<device_set>& devices, std::size_t device_index, std::uint32_t reserved);
 

@@ -78,7 +78,7 @@ void device_events_impl::wait(const asio::any_io_executor& executor, handler_typ
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<device_event> waiting(executor, std::move(handler));
-  if (device_.forked()) // the parent's mutex may be locked for ever
+  if (device_.forked()) // a thread of the parent may have locked the mutex
     return std::move(waiting).complete(error::forked, {});
   std::unique_lock lock(mutex_);
   if (!open_ || (ended_ && kept_.empty()))
@@ -96,7 +96,7 @@ void device_events_impl::wait(const asio::any_io_executor& executor, handler_typ
     return std::move(waiting).complete(error_code{}, std::move(next));
   }
   const std::uint64_t id = ++last_id_;
-  // Before anybody else can see the wait: slots are for the thread that initiates.
+  // Before another thread can see the wait: slots belong to the initiating thread.
   if (slot.is_connected())
     slot.assign(
       [self = weak_from_this(), id](asio::cancellation_type type)
@@ -135,7 +135,7 @@ bool device_events_impl::is_open() const
 void device_events_impl::cancel()
 {
   if (device_.forked())
-    return; // the waits are the parent's
+    return; // the waits belong to the parent
   std::list<outstanding> ended;
   {
     const std::lock_guard lock(mutex_);
@@ -158,8 +158,8 @@ void device_events_impl::close()
 
 void device_events_impl::on_device_event(const async_event& news) noexcept
 {
-  // Handlers are queued with the mutex held: once abandon() has it, nothing more goes to the
-  // execution context.
+  // Handlers are queued with the mutex held: after abandon() nothing is queued to the execution
+  // context.
   const std::lock_guard lock(mutex_);
   if (!open_ || ended_)
     return;
@@ -192,13 +192,14 @@ void device_events_impl::on_device_event(const async_event& news) noexcept
   }
   catch (const std::bad_alloc&)
   {
-    ++lost_; // told with the next
+    ++lost_; // reported with the next event
   }
 }
 
 void device_events_impl::abandon() noexcept
 {
-  std::list<outstanding> dropped; // destroyed after the lock: that may call us
+  std::list<outstanding>
+    dropped; // destroyed after the lock: their destructors may call this object
   const std::lock_guard lock(mutex_);
   open_ = false;
   dropped.swap(waiting_);
@@ -224,7 +225,7 @@ std::shared_ptr<device_events_core> device_events_core::make(const asio::any_io_
   auto made = std::make_shared<device_events_impl>(context, device, options.capacity);
   completion_service::of(inner).add(std::weak_ptr<abandonable>(made));
   device.events().subscribe(made);
-  if (const error_code ec = device.state()) // between the first question and subscribe()
+  if (const error_code ec = device.state()) // between the first check and subscribe()
     throw system_error(ec, "cannot subscribe to device events");
   return made;
 }

@@ -81,7 +81,7 @@ constexpr std::array<std::string_view, 6> wires{"", "infiniband", "roce1", "roce
 
 bool read_wire(std::string_view text, wire& out)
 {
-  // One of a later version is as good as none: the kind of device has to do.
+  // A wire of a later version counts as unknown: the kind of device must suffice.
   const auto found = std::find(wires.begin() + 1, wires.end(), text);
   out = found == wires.end() ? wire::unknown : static_cast<wire>(found - wires.begin());
   return !text.empty();
@@ -106,7 +106,7 @@ struct field
   reader read;
 };
 
-// Version 1 of the text begins with these; all are there.
+// Version 1 of the text begins with these fields, all of which are required.
 constexpr std::size_t fields_required = 9;
 constexpr field fields[] = {
   {"v", [](std::string_view value, endpoint_description&) { return value == "1"; }},

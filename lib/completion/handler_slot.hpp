@@ -14,14 +14,14 @@
 
 namespace rdma::detail {
 
-// Memory for a handler of which at most one is queued at a time. Asio's own cache keeps two blocks
-// a thread: enough for one completion queue, not for several.
+// Memory for a handler that is queued at most once. Asio's own cache keeps two blocks per thread,
+// which suffice for one completion queue only.
 class handler_slot
 {
 public:
   void* take(std::size_t size)
   {
-    // acquire, and release below: whoever gave it back is done with it
+    // acquire: pairs with the release in give_back()
     if (size <= sizeof storage_ && !taken_.exchange(true, std::memory_order_acquire))
       return storage_;
     return ::operator new(size);
@@ -40,7 +40,7 @@ private:
   std::atomic<bool> taken_{false};
 };
 
-// The handler must keep the slot alive; Asio gives its memory back before it lets the handler go.
+// The handler keeps the slot alive: Asio frees its memory before it destroys the moved handler.
 template <class T>
 class slot_allocator
 {

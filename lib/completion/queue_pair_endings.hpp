@@ -15,7 +15,7 @@
 
 namespace rdma::detail {
 
-// Who waits for a connection's end.
+// The handlers that wait for a connection's end.
 struct queue_pair_core::endings
 {
   waiting_list<> closes;    // async_wait_close

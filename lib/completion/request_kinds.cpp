@@ -37,7 +37,7 @@ ibv_wr_opcode opcode_of(request_kind kind) noexcept
   case request_kind::batch:
     break;
   }
-  return IBV_WR_SEND; // not reached: those two have posting functions of their own
+  return IBV_WR_SEND; // not reached: these two have own functions
 }
 
 const char* name_of(request_kind kind) noexcept

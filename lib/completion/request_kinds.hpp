@@ -13,10 +13,10 @@
 
 namespace rdma::detail {
 
-// The verbs opcode of a request that is sent.
+// Returns the verbs opcode of a request to the send queue.
 ibv_wr_opcode opcode_of(request_kind kind) noexcept;
 
-// What a diagnosis calls it.
+// Returns the name of the operation in a diagnosis.
 const char* name_of(request_kind kind) noexcept;
 
 inline bool is_atomic(request_kind kind) noexcept
@@ -30,13 +30,13 @@ inline bool is_one_sided(request_kind kind) noexcept
     || kind == request_kind::read;
 }
 
-// What the owner of the remote memory must permit for a one-sided operation.
+// Returns the right that a one-sided operation needs on the remote memory.
 inline access remote_right(request_kind kind) noexcept
 {
   return kind == request_kind::read ? access::remote_read : access::remote_write;
 }
 
-// The peer may need a receive for it. A batch may contain a send.
+// Returns true if the peer may need a receive for it. A batch may contain a send.
 inline bool may_take_receive(request_kind kind) noexcept
 {
   return kind == request_kind::send || kind == request_kind::send_with_immediate
@@ -44,7 +44,7 @@ inline bool may_take_receive(request_kind kind) noexcept
     || kind == request_kind::batch;
 }
 
-// The device writes to the local buffers.
+// Returns true if the device writes to the local buffers.
 inline bool receives_into(request_kind kind) noexcept
 {
   return kind == request_kind::receive || kind == request_kind::read;

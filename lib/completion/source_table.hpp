@@ -20,26 +20,26 @@
 
 namespace rdma::detail {
 
-// The work sources of a completion queue by their place in wr_ids. All but find() want the queue's
-// mutex held.
+// The work sources of a completion queue by their index in wr_ids. All functions but find() require
+// the queue's lock on its sources.
 class source_table
 {
 public:
-  static constexpr std::uint32_t size_max = 1u << 16; // what a wr_id can name
+  static constexpr std::uint32_t size_max = 1u << 16; // bits of a wr_id
 
-  // Empty when all places are taken. May throw std::bad_alloc.
+  // Returns nullopt if all indices are in use. May throw std::bad_alloc.
   std::optional<std::uint32_t> add(std::shared_ptr<work_source> source);
 
-  // What was there, perhaps nothing. find() may have found it before, but does so no more.
+  // Returns the removed source, or null. A thread may still use it from an earlier find().
   std::shared_ptr<work_source> remove(std::uint32_t index) noexcept;
 
   [[nodiscard]] std::vector<std::shared_ptr<work_source>> all() const;
   void clear() noexcept;
 
-  // Places that were ever taken at a time.
+  // Returns the largest number of indices in use at a time.
   [[nodiscard]] std::size_t size() const noexcept { return size_; }
 
-  // Without a lock. The caller sees to it that the source stays while it is used.
+  // Takes no lock. The caller keeps the source alive while it is used.
   [[nodiscard]] work_source* find(std::uint32_t index) const noexcept
   {
     const place at(index);
@@ -66,7 +66,7 @@ private:
 
   std::array<std::unique_ptr<entry[]>, chunks_max> chunks_;
   std::array<std::atomic<entry*>, chunks_max> published_{};
-  std::uint32_t size_ = 0; // places that were ever taken
+  std::uint32_t size_ = 0; // indices that were ever in use
   std::vector<std::uint32_t> vacant_;
 };
 

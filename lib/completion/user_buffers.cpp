@@ -26,8 +26,8 @@ bool is_plain(const const_buffer& buffer) noexcept
   return buffer.size() != 0 && buffer.registration() == nullptr;
 }
 
-// What to use plain memory by, with a reference; null when it is to be copied, or, with ec, when it
-// cannot be used.
+// Returns a registration of plain memory, with a reference. Returns null if the memory must be
+// copied, or with ec if it cannot be used.
 registration* registration_of(domain_impl& domain, const const_buffer& plain, bool writable,
   std::size_t copy_max, error_code& ec)
 {

@@ -20,9 +20,9 @@ namespace rdma::detail {
 
 class domain_impl;
 
-// The buffers of an operation, with all plain pieces made fit for the device: left alone where
-// everything goes inline, copied (or to be copied at the end) through memory of the pool, or
-// registered. It holds its own references to the registrations, until the operation has taken some.
+// The buffers of an operation. Plain buffers are prepared for the device: unchanged if everything
+// goes inline, otherwise copied to bounce buffers (or from them at the end), or registered. The
+// object owns references to the registrations until the operation has its own.
 class user_buffers
 {
 public:
@@ -35,10 +35,10 @@ public:
   [[nodiscard]] bool overflow() const noexcept { return buffers_.overflow(); }
   [[nodiscard]] bool no_data() const noexcept { return buffers_.no_data(); }
 
-  // Why they cannot be used.
+  // Returns the reason why the buffers cannot be used.
   [[nodiscard]] const error_code& obstacle() const noexcept { return obstacle_; }
 
-  // There are plain pieces, and it all goes inline.
+  // Returns true if there are plain buffers, and everything goes inline.
   [[nodiscard]] bool inlined() const noexcept { return inlined_; }
 
   [[nodiscard]] std::size_t size() const noexcept { return buffers_.size(); }
@@ -47,7 +47,7 @@ public:
     return prepared_.empty() ? buffers_.begin()[i] : prepared_[i].buffer;
   }
 
-  // Where what the device puts into this piece is to be copied to; null where it is in its place.
+  // Returns the destination of the bytes that the device writes to a bounce buffer; otherwise null.
   [[nodiscard]] void* origin(std::size_t i) const noexcept
   {
     return prepared_.empty() ? nullptr : prepared_[i].origin;
@@ -63,8 +63,8 @@ private:
 
   void provide(domain_impl& domain, bool writable, std::size_t copy_max);
 
-  // Where plain memory was provided for. The operation may be over, and all else gone that keeps
-  // the domain, before the references below are given back: this goes last.
+  // Set if plain memory was prepared. Declared first, hence destroyed last: the operation, and all
+  // other owners of the domain, may be gone before the references below are released.
   std::shared_ptr<domain_impl> domain_;
   const buffer_list& buffers_;
   boost::container::static_vector<entry, sge_max> prepared_; // as many as buffers_, or none

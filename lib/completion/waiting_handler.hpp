@@ -22,7 +22,7 @@
 
 namespace rdma::detail {
 
-// A handler in waiting, with what keeps the user's execution contexts running meanwhile.
+// A handler that waits, with the work guards that keep the user's execution contexts running.
 template <class... Results>
 class waiting_handler
 {
@@ -37,14 +37,14 @@ public:
   {
   }
 
-  // From any thread; the handler is never called in here.
+  // May be called by any thread. Does not call the handler itself.
   void complete(const error_code& ec, Results... results) &&
   {
     const auto target = io_executor();
     boost::asio::post(target, std::move(*this).call(ec, std::move(results)...));
   }
 
-  // From the I/O executor, outside initiating functions: the handler may be called in here.
+  // Called on the I/O executor, outside initiating functions. May call the handler itself.
   void complete_here(const error_code& ec, Results... results) &&
   {
     const auto target = io_executor();
@@ -52,15 +52,15 @@ public:
   }
 
 private:
-  // First to the I/O executor, as Asio's own operations do: an associated executor that runs things
-  // at once where it is called must not run the handler on our thread.
+  // The first destination, as in Asio's own operations: an associated executor that runs functions
+  // at once must not run the handler on the library's thread.
   [[nodiscard]] boost::asio::any_io_executor io_executor() const
   {
     return boost::asio::prefer(io_work_, boost::asio::execution::outstanding_work.untracked);
   }
 
-  // What counts as work goes with the handler: a program that forks in there would have a copy of
-  // what is still counted here, for ever.
+  // The work guards move with the handler: if the handler calls fork(), a guard that stayed here
+  // would never be released in the child.
   auto call(const error_code& ec, Results... results) &&
   {
     return [work = std::move(io_work_), handler_work = std::move(work_),

@@ -18,8 +18,8 @@
 
 namespace rdma::detail {
 
-// Handlers that wait for the same thing, the oldest first; each can be withdrawn by its number.
-// Taken entries come as a list, so that taking does not throw.
+// Handlers that wait for the same event, the oldest first. Each can be withdrawn by its number.
+// The functions return lists, because moving list nodes does not throw.
 template <class... Results>
 class waiting_list
 {
