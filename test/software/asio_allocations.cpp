@@ -434,8 +434,8 @@ TEST_CASE("operations that wait for a free slot allocate nothing in steady state
         l.near.async_submit(nine, ended);
       return;
     }
-    pending = 80;
-    for (int i = 0; i < 32; ++i)
+    pending = 20;
+    for (int i = 0; i < 8; ++i)
     {
       l.far.async_receive(theirs, ended);
       l.near.async_send(mine, ended);
