@@ -268,11 +268,8 @@ public:
   [[nodiscard]] endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local = {})
   {
-    error_code ec;
-    endpoint_description result = detail::local_endpoint_of(core_.get(), local, ec);
-    if (ec)
-      throw system_error(ec, "queue_pair::local_endpoint");
-    return result;
+    return detail::or_throw("queue_pair::local_endpoint",
+      [&](error_code& ec) { return detail::local_endpoint_of(core_.get(), local, ec); });
   }
 
   /// Connects to a peer whose description the program exchanged itself.
@@ -864,8 +861,7 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return initiate<CompletionToken, detail::window_result, void(error_code, remote_buffer)>(token,
-      {.kind = detail::request_kind::bind_window, .window = window.impl(), .window_rights = rights},
-      range);
+      {.kind = detail::request_kind::bind_window, .window_rights = rights}, range, window.impl());
   }
 
   /// Invalidates the key of a memory window of this side (IBV_WR_LOCAL_INV).
@@ -932,7 +928,8 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      detail::initiation(executor_, start_batch()), token, std::cref(operations));
+      start<detail::bytes_result>(), token, detail::request{.kind = detail::request_kind::batch},
+      std::cref(operations));
   }
 
   /// Submits a temporary batch, or one that is moved from. The operation owns the batch until it
@@ -959,7 +956,8 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
-      detail::initiation(executor_, start_batch()), token, std::move(operations));
+      start<detail::bytes_result>(), token, detail::request{.kind = detail::request_kind::batch},
+      std::move(operations));
   }
 
   /// Returns a handle to the agent, which leases and lends memory between this host and the peer's.
@@ -977,31 +975,18 @@ public:
 private:
   // async_initiate requires the token by reference and its type as a template argument. If the type
   // were deduced from the reference, the handler would be copied.
-  template <class CompletionToken, class Result, class Signature, class Buffers>
-  auto initiate(
-    std::remove_reference_t<CompletionToken>& token, detail::request what, const Buffers& buffers)
+  template <class CompletionToken, class Result, class Signature, class Buffers, class... Owned>
+  auto initiate(std::remove_reference_t<CompletionToken>& token, const detail::request& what,
+    const Buffers& buffers, Owned... owned)
   {
     return boost::asio::async_initiate<CompletionToken, Signature>(
-      detail::initiation(executor_, start<Result>()), token, std::move(what),
-      detail::kept_buffers(buffers));
+      start<Result>(), token, what, detail::kept_buffers(buffers), std::move(owned)...);
   }
 
   template <class Result>
-  detail::start_operation<Result> start() const
+  auto start() const
   {
-    return detail::start_operation<Result>(detail::as_work_source(core_.get()));
-  }
-
-  // A token that starts later stores the batch if it was passed as an rvalue, otherwise a
-  // std::reference_wrapper.
-  auto start_batch() const
-  {
-    return [start = start<detail::bytes_result>()](
-             const auto& executor, auto&& handler, const batch& operations)
-    {
-      start(executor, std::forward<decltype(handler)>(handler),
-        {.kind = detail::request_kind::batch, .batch = &operations}, no_data);
-    };
+    return detail::initiation_of<Result>(detail::as_work_source(core_.get()), executor_);
   }
 
   using base::core_;

@@ -196,6 +196,21 @@ error_code make_error_code(wc_status value) noexcept;
 /** Empty if there is nothing to add to the error's message. Safe to call from any thread. */
 std::string likely_cause(const error_code& ec);
 
+namespace detail {
+
+// Returns function(ec). Throws system_error with the text `what` if it fails.
+template <class Function>
+auto or_throw(const char* what, Function function)
+{
+  error_code ec;
+  auto result = function(ec);
+  if (ec)
+    throw system_error(ec, what);
+  return result;
+}
+
+} // namespace detail
+
 } // namespace rdma
 
 /// @cond

@@ -125,11 +125,8 @@ public:
   template <detail::viewable T>
   [[nodiscard]] remote_buffer elements(std::uint64_t first, std::uint64_t count = 1) const
   {
-    error_code ec;
-    const remote_buffer result = elements<T>(first, count, ec);
-    if (ec)
-      throw system_error(ec, "remote_buffer::elements");
-    return result;
+    return detail::or_throw(
+      "remote_buffer::elements", [&](error_code& ec) { return elements<T>(first, count, ec); });
   }
 
   /// Returns a form of fixed size for transfer: version, rights, keys, address, size; big-endian.

@@ -10,7 +10,6 @@
 
 #include <boost_rdma/completion_queue.hpp>
 #include <boost_rdma/detail/initiate.hpp>
-#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/queue_pair_options.hpp>
@@ -178,8 +177,7 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, message)>(
-      detail::initiation(
-        executor_, detail::start_operation<detail::message_result>(detail::as_work_source(core_))),
+      detail::initiation_of<detail::message_result>(detail::as_work_source(core_), executor_),
       token, detail::request{.kind = detail::request_kind::receive}, detail::kept_buffers(buffers));
   }
 

@@ -77,11 +77,8 @@ template <class Allocator>
 [[nodiscard]] std::string upgrade_data(
   const boost::beast::http::request_header<boost::beast::http::basic_fields<Allocator>>& request)
 {
-  error_code ec;
-  std::string result = upgrade_data(request, ec);
-  if (ec)
-    throw system_error(ec, "upgrade_data");
-  return result;
+  return detail::or_throw(
+    "upgrade_data", [&](error_code& ec) { return upgrade_data(request, ec); });
 }
 
 /// Returns a response that refuses a request for RDMA. Write it to the stream and close the stream.

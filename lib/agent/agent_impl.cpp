@@ -180,12 +180,6 @@ void agent_impl::on_agent_channel(agent_channel_event event, const std::string& 
     return break_off(lock, "the peer described a queue pair at an address that is not its own");
   if (ec)
     return break_off(lock, "cannot connect the agents' queue pair: " + ec.message());
-  channel_ready();
-}
-
-// Precondition: the mutex is held.
-void agent_impl::channel_ready()
-{
   ready_ = true;
   ask_next();
 }
@@ -253,11 +247,11 @@ void agent_impl::on_message(const agent_message& message, std::uint32_t receive_
 void agent_impl::answer(
   const agent_message& question, std::uint32_t receive_index, refusal_status status)
 {
-  agent_message reply;
-  reply.type = status == refusal_status::none ? message_type::done : message_type::refused;
-  reply.status = status;
-  reply.id = question.id;
-  channel_->send(reply, receive_index);
+  channel_->send(
+    {.type = status == refusal_status::none ? message_type::done : message_type::refused,
+      .status = status,
+      .id = question.id},
+    receive_index);
 }
 
 // Returns the time of the next action, or max(). Precondition: the mutex is held.
@@ -458,8 +452,7 @@ void agent_impl::end(const error_code& reason)
   const error_code outcome = reason;
   for (auto& [id, each] : owned)
     conclude(std::move(each), outcome);
-  for (auto& each : remote)
-    std::move(each.handler).complete(outcome, remote_memory());
+  waiting_list<remote_memory>::fail(std::move(remote), outcome);
   for (auto& each : local)
     if (taken.empty())
       std::move(each.handler).complete(outcome, registered_buffer());

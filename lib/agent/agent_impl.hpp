@@ -116,7 +116,7 @@ private:
   [[nodiscard]] std::shared_ptr<held_lease> hold(
     const agent_message& told, clock::time_point since);
   void give_back(held_lease& lease);
-  void end_held(const std::shared_ptr<held_lease>& lease, message_type how,
+  void ask_about(const std::shared_ptr<held_lease>& lease, agent_message question,
     const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<> handler);
   void on_lend(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   void on_recall(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
@@ -146,7 +146,6 @@ private:
   void answer(const agent_message& question, std::uint32_t receive_index, refusal_status status);
   void open_channel();
   void offer_channel();
-  void channel_ready();
   void break_off(lock_type& lock, const std::string& why);
   void end_in_turn(const error_code& reason, int attempts);
   void end(const error_code& reason);
@@ -206,14 +205,8 @@ private:
 template <class... Results>
 void agent_impl::assign_slot(handler_of<Results...>& handler, std::uint32_t id)
 {
-  auto slot = boost::asio::get_associated_cancellation_slot(handler);
-  if (slot.is_connected())
-    slot.assign(
-      [weak = weak_from_this(), id](boost::asio::cancellation_type type)
-      {
-        if (const auto self = weak.lock(); self && type != boost::asio::cancellation_type::none)
-          self->withdraw(id);
-      });
+  on_cancellation(boost::asio::get_associated_cancellation_slot(handler), weak_from_this(),
+    [id](agent_impl& self) { self.withdraw(id); });
 }
 
 // Calls start(lock, id, deadline, waiting handler) with the mutex held. An exception from it

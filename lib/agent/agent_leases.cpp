@@ -53,8 +53,8 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
   if (!core)
     throw system_error(error::closed);
   lease.window = std::make_shared<window_impl>(context_.impl(), core->device().name());
-  request bind{
-    .kind = request_kind::bind_window, .window = lease.window, .window_rights = lease.rights};
+  const request bind{.kind = request_kind::bind_window, .window_rights = lease.rights};
+  std::shared_ptr<window_impl> window = lease.window;
   const const_buffer range = lease.range;
   {
     const std::lock_guard lock(mutex_);
@@ -68,7 +68,7 @@ void agent_impl::expose_by_window(std::uint64_t id, owned_lease lease, exposed_h
     // earlier.
     [kept = kept_registration(range.registration()), told = std::move(handler)](
       const error_code& ec, const remote_buffer& exposed) mutable { std::move(told)(ec, exposed); },
-    std::move(bind), range);
+    bind, range, std::move(window));
 }
 
 void agent_impl::expose_by_registration(
@@ -160,13 +160,12 @@ void agent_impl::on_granted(const agent_message& asked, std::uint64_t id,
   owned_lease& lease = owned_.at(id);
   lease.exposed = true;
   start_lifetime(id, lease, lease.lifetime);
-  agent_message reply;
-  reply.type = message_type::granted;
-  reply.id = asked.id;
-  reply.lease = id;
-  reply.lifetime = to_wire(lease.lifetime);
-  reply.memory = exposed;
-  channel_->send(reply, receive_index);
+  channel_->send({.type = message_type::granted,
+                   .id = asked.id,
+                   .lease = id,
+                   .lifetime = to_wire(lease.lifetime),
+                   .memory = exposed},
+    receive_index);
   update();
 }
 
@@ -214,8 +213,7 @@ void agent_impl::conclude(owned_lease over, const error_code& ec)
   {
     const owned_lease gone = std::move(over);
   }
-  for (auto& each : waiting)
-    std::move(each.handler).complete(ec);
+  waiting_list<>::fail(std::move(waiting), ec);
 }
 
 // Precondition: the mutex is held.
@@ -223,10 +221,7 @@ void agent_impl::recall(std::uint64_t id, const owned_lease& lease)
 {
   if (!lease.exposed || !channel_)
     return;
-  agent_message notice;
-  notice.type = message_type::recall;
-  notice.lease = id;
-  channel_->send(notice);
+  channel_->send({.type = message_type::recall, .lease = id});
 }
 
 // Precondition: the mutex is held.
@@ -238,11 +233,9 @@ void agent_impl::on_renew(lock_type&, const agent_message& message, std::uint32_
     return answer(message, receive_index, refusal_status::unknown_lease);
   start_lifetime(found->first, found->second,
     std::min(from_wire(message.lifetime), lessor_->options().lifetime_max));
-  agent_message reply;
-  reply.type = message_type::done;
-  reply.id = message.id;
-  reply.lifetime = to_wire(found->second.lifetime);
-  channel_->send(reply, receive_index);
+  channel_->send(
+    {.type = message_type::done, .id = message.id, .lifetime = to_wire(found->second.lifetime)},
+    receive_index);
   update();
 }
 

@@ -109,12 +109,9 @@ void agent_impl::withdraw(std::uint32_t id)
     lock.lock();
   update();
   lock.unlock();
-  for (auto& each : remote)
-    std::move(each.handler).complete(asio::error::operation_aborted, remote_memory());
-  for (auto& each : local)
-    std::move(each.handler).complete(asio::error::operation_aborted, registered_buffer());
-  for (auto& each : returned)
-    std::move(each.handler).complete(asio::error::operation_aborted);
+  waiting_list<remote_memory>::fail(std::move(remote), asio::error::operation_aborted);
+  waiting_list<registered_buffer>::fail(std::move(local), asio::error::operation_aborted);
+  waiting_list<>::fail(std::move(returned), asio::error::operation_aborted);
 }
 
 // Precondition: the mutex is held. Releases it.
@@ -151,12 +148,7 @@ void agent_impl::on_answer(
   }
   ask_next();
   if (over.given_up && answer.type == message_type::granted)
-  {
-    agent_message back;
-    back.type = message_type::release;
-    back.lease = answer.lease;
-    channel_->send(back);
-  }
+    channel_->send({.type = message_type::release, .lease = answer.lease});
   update();
   if (!over.given_up)
     std::move(over.done)(lock, error_of(answer.status), answer);
@@ -207,26 +199,27 @@ void agent_impl::allocate(const io_executor& executor, std::size_t size,
     });
 }
 
-void agent_impl::renew(const io_executor& executor, const std::shared_ptr<held_lease>& lease,
-  std::chrono::milliseconds lifetime, std::chrono::milliseconds time_limit, handler_of<> handler)
+void agent_impl::ask_about(const std::shared_ptr<held_lease>& lease, agent_message question,
+  const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<> handler)
 {
-  if (!lease || lease->ended || lease->agent.lock().get() != this)
+  const bool ends = question.type != message_type::renew;
+  if (!lease || lease->agent.lock().get() != this
+    || (ends ? lease->ended.exchange(true) : lease->ended.load()))
     return refuse_request<>(executor, error::lease_ended, std::move(handler));
-  agent_message question;
-  question.type = message_type::renew;
   question.lease = lease->id;
-  question.lifetime = to_wire(lifetime);
   begin<>(executor, time_limit, std::move(handler),
     [&](lock_type&, std::uint32_t id, clock::time_point deadline, waiting_handler<> waiting)
     {
+      if (ends)
+        held_.erase(lease->id);
       expect(id, deadline,
-        [kept = lease, since = clock::now(), waiting = std::move(waiting)](
+        [renewed = ends ? nullptr : lease, since = clock::now(), waiting = std::move(waiting)](
           lock_type& lock, const error_code& outcome, const agent_message& answer) mutable
         {
-          if (!outcome)
-            kept->expires = end_of(since, from_wire(answer.lifetime)).time_since_epoch();
+          if (renewed && !outcome)
+            renewed->expires = end_of(since, from_wire(answer.lifetime)).time_since_epoch();
           lock.unlock(); // its destructor may release the lease, which takes the mutex
-          kept.reset();
+          renewed.reset();
           if (outcome)
             std::move(waiting).complete(outcome);
           else
@@ -236,42 +229,23 @@ void agent_impl::renew(const io_executor& executor, const std::shared_ptr<held_l
     });
 }
 
-void agent_impl::end_held(const std::shared_ptr<held_lease>& lease, message_type how,
-  const io_executor& executor, std::chrono::milliseconds time_limit, handler_of<> handler)
+void agent_impl::renew(const io_executor& executor, const std::shared_ptr<held_lease>& lease,
+  std::chrono::milliseconds lifetime, std::chrono::milliseconds time_limit, handler_of<> handler)
 {
-  if (!lease || lease->agent.lock().get() != this || lease->ended.exchange(true))
-    return refuse_request<>(executor, error::lease_ended, std::move(handler));
-  agent_message question;
-  question.type = how;
-  question.lease = lease->id;
-  begin<>(executor, time_limit, std::move(handler),
-    [&](lock_type&, std::uint32_t id, clock::time_point deadline, waiting_handler<> waiting)
-    {
-      held_.erase(lease->id);
-      expect(id, deadline,
-        [waiting = std::move(waiting)](
-          lock_type& lock, const error_code& outcome, const agent_message&) mutable
-        {
-          lock.unlock();
-          if (outcome)
-            std::move(waiting).complete(outcome);
-          else
-            std::move(waiting).complete_here(outcome);
-        });
-      ask(id, question);
-    });
+  ask_about(lease, {.type = message_type::renew, .lifetime = to_wire(lifetime)}, executor,
+    time_limit, std::move(handler));
 }
 
 void agent_impl::release(const io_executor& executor, std::shared_ptr<held_lease> lease,
   std::chrono::milliseconds time_limit, handler_of<> handler)
 {
-  end_held(lease, message_type::release, executor, time_limit, std::move(handler));
+  ask_about(lease, {.type = message_type::release}, executor, time_limit, std::move(handler));
 }
 
 void agent_impl::hand_over(const io_executor& executor, std::shared_ptr<held_lease> lease,
   std::chrono::milliseconds time_limit, handler_of<> handler)
 {
-  end_held(lease, message_type::hand_over, executor, time_limit, std::move(handler));
+  ask_about(lease, {.type = message_type::hand_over}, executor, time_limit, std::move(handler));
 }
 
 // Releases a lease without waiting for the answer. If there is no memory for the message, the lease
@@ -296,10 +270,7 @@ void agent_impl::give_back(held_lease& lease)
   if (ended_ || lease.ended.exchange(true))
     return;
   held_.erase(lease.id);
-  agent_message back;
-  back.type = message_type::release;
-  back.lease = lease.id;
-  channel_->send(back);
+  channel_->send({.type = message_type::release, .lease = lease.id});
 }
 
 void agent_impl::receive_remote(const io_executor& executor, handler_of<remote_memory> handler)

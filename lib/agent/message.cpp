@@ -10,6 +10,7 @@
 #include <boost/endian/conversion.hpp>
 
 #include <algorithm>
+#include <iterator>
 
 namespace rdma::detail {
 namespace {
@@ -142,51 +143,13 @@ std::optional<agent_message> agent_message::decode(std::span<const std::byte> by
   return result;
 }
 
-bool agent_message::is_request() const noexcept
-{
-  switch (type)
-  {
-  case message_type::allocate:
-  case message_type::renew:
-  case message_type::release:
-  case message_type::hand_over:
-  case message_type::lend:
-    return id != 0;
-  default:
-    return false;
-  }
-}
-
-bool agent_message::is_answer() const noexcept
-{
-  return type == message_type::done || type == message_type::granted
-    || type == message_type::refused;
-}
-
 error_code error_of(refusal_status status) noexcept
 {
-  switch (status)
-  {
-  case refusal_status::none:
-    return {};
-  case refusal_status::no_lessor:
-    return error::no_lessor;
-  case refusal_status::quota_exceeded:
-    return error::quota_exceeded;
-  case refusal_status::pool_exhausted:
-    return error::pool_exhausted;
-  case refusal_status::bad_alignment:
-    return error::bad_alignment;
-  case refusal_status::right_not_granted:
-    return error::remote_right_missing;
-  case refusal_status::unknown_lease:
-    return error::lease_ended;
-  case refusal_status::inbox_full:
-    return error::inbox_full;
-  case refusal_status::failed:
-    break;
-  }
-  return error::lease_failed;
+  static constexpr error errors[] = {error{}, error::no_lessor, error::quota_exceeded,
+    error::pool_exhausted, error::bad_alignment, error::remote_right_missing, error::lease_ended,
+    error::inbox_full, error::lease_failed};
+  static_assert(std::size(errors) == static_cast<std::size_t>(refusal_status_last) + 1);
+  return status == refusal_status::none ? error_code() : errors[static_cast<std::size_t>(status)];
 }
 
 std::uint64_t to_wire(std::chrono::milliseconds lifetime) noexcept

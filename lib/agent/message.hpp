@@ -65,16 +65,13 @@ struct agent_message
   std::uint64_t lease = 0;    // number chosen by the owner of the memory
   std::uint64_t lifetime = 0; // ms
   std::uint32_t alignment = 0;
-  remote_buffer memory; // allocate: size and rights; granted, lend: the whole description
+  remote_buffer memory{}; // allocate: size and rights; granted, lend: the whole description
 
   [[nodiscard]] encoded encode() const noexcept;
 
   // Accepts exactly the messages that encode() produces. Returns nullopt for anything else,
   // including nonzero fields that do not belong to the type.
   static std::optional<agent_message> decode(std::span<const std::byte> bytes) noexcept;
-
-  [[nodiscard]] bool is_request() const noexcept;
-  [[nodiscard]] bool is_answer() const noexcept;
 };
 
 // Convert lifetimes to and from the wire format. Lifetimes too long for the format become

@@ -83,18 +83,21 @@ void completion_queue_impl::run_chain()
 {
   if (forked())
     end_in_child(); // if notify_fork() was not called
-  // A handler's exception propagates to the caller of io_context::run(). The chain continues.
-  struct resume_on_exception
+  try
   {
-    completion_queue_impl& queue;
-    bool armed = true;
-    ~resume_on_exception()
-    {
-      if (armed)
-        queue.start_chain();
-    }
-  } guard{*this};
+    if (poll_in_turn())
+      start_chain();
+  }
+  catch (...)
+  {
+    start_chain();
+    throw; // a handler's exception, for the caller of io_context::run()
+  }
+}
 
+// Returns true if the chain must continue after other handlers.
+bool completion_queue_impl::poll_in_turn()
+{
   constexpr std::size_t handlers_max = 64; // between two turns of other handlers
   // A look at the clock costs as much as one at a queue, and far more where it is a system call;
   // giving the processor away is one.
@@ -109,9 +112,9 @@ void completion_queue_impl::run_chain()
   {
     const round polled = poll(true);
     if (shut_down_.load(std::memory_order_relaxed))
-      break;
+      return false;
     if (outstanding_.load(std::memory_order_relaxed) == 0 && go_idle())
-      break;
+      return false;
     if (!polled.busy && !polled.quiet)
     {
       handled += std::max<std::size_t>(polled.handlers, 1);
@@ -129,7 +132,7 @@ void completion_queue_impl::run_chain()
       if (std::exchange(active, false))
         last_activity_.store(now, std::memory_order_relaxed);
       if (!must_spin(now) && poll_and_arm() && go_waiting())
-        break;
+        return false;
       // A peer that shares this processor can only answer when it gets it. A NIC's queue is polled
       // as often as possible.
       if (polls_in_kernel)
@@ -141,11 +144,9 @@ void completion_queue_impl::run_chain()
         std::this_thread::yield();
       if (active)
         last_activity_.store(clock::now(), std::memory_order_relaxed);
-      start_chain();
-      break;
+      return true;
     }
   }
-  guard.armed = false;
 }
 
 // Arms the queue. Returns true if there was no completion before. The queue is armed first and

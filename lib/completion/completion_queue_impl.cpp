@@ -367,11 +367,16 @@ bool completion_queue_impl::collect()
     ~hand_over()
     {
       queue.leave_sources();
-      while (operation* op = ended.pop_front())
+      for (operation *op = ended.front(), *next = nullptr; op != nullptr; op = next)
+      {
+        next = op->next;
         if (op->at_once)
+        {
+          ended.erase(op);
           op->complete(op, true, false);
-        else
-          queue.ready_.push_back(op);
+        }
+      }
+      queue.ready_.append(ended);
     }
   } leave{*this, ended};
   // take() is called without sources_mutex_: sources take that under their own mutex.

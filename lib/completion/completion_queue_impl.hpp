@@ -144,6 +144,7 @@ private:
   void wake() noexcept;
   void start_chain();
   void run_chain();
+  bool poll_in_turn();
   bool poll_and_arm();
   bool go_idle();
   bool go_waiting();

@@ -15,15 +15,22 @@
 
 namespace rdma::detail {
 
-// Tasks for the queue pair after a transition: a set of bits.
+// Progress of a queue pair's send queue.
+struct send_progress
+{
+  bool outstanding = false;    // the device has work requests
+  std::uint64_t completed = 0; // changes with each completion
+};
+
+// A set of bits: what the queue pair does after a transition.
 using connection_actions = std::uint16_t;
 
 namespace connection_action {
 // Posts the receives that waited for the queue pair's final device.
 inline constexpr connection_actions release_receives = 1 << 0;
-// Completes the handlers that wait for the end, and informs the attachment: see end().
+// Completes the handlers that wait for the end, and informs the attachment. end() has the result.
 inline constexpr connection_actions report_end = 1 << 1;
-// Ends operations that the device does not have, or has flushed, with reason().
+// Ends with reason(): operations that are not posted, and those that the device has flushed.
 inline constexpr connection_actions end_waiting = 1 << 2;
 // Moves the device's queue pair to the error state.
 inline constexpr connection_actions move_to_error = 1 << 3;
@@ -33,7 +40,7 @@ inline constexpr connection_actions start_flush_timer = 1 << 4;
 inline constexpr connection_actions destroy = 1 << 5;
 // Notifies the peer that all data of this side has arrived.
 inline constexpr connection_actions notify_peer = 1 << 6;
-// Closes the control channel: the peer must not wait for a notification.
+// Closes the control channel, because the peer waits for a notification that will not be sent.
 inline constexpr connection_actions close_channel = 1 << 7;
 } // namespace connection_action
 
@@ -73,8 +80,8 @@ enum class connection_event : std::uint8_t
   abandoned,     // the io_context is destroyed
 };
 
-// State of a queue pair's connection. Calls nothing: events come in, actions go out. The caller
-// carries out the actions before the next event.
+// State machine of a queue pair's connection, without I/O. apply() returns the actions that follow
+// from an event. The caller carries them out before the next event.
 class connection_fsm
 {
 public:
@@ -104,12 +111,12 @@ public:
   {
     return state_ >= connection_state::connected && state_ <= connection_state::finished;
   }
-  // Connected, and not ended by a reason yet.
+  // Returns true from the event `connected` until reason() is set; also in the state `failed`.
   [[nodiscard]] bool carries() const noexcept
   {
     return state_ >= connection_state::connected && state_ <= connection_state::failed;
   }
-  // INIT: a description can still be exchanged.
+  // Returns true before connecting: a description can still be exchanged.
   [[nodiscard]] bool is_initial() const noexcept { return state_ <= connection_state::open_failed; }
   [[nodiscard]] bool is_unconfirmed() const noexcept
   {
@@ -122,28 +129,28 @@ public:
       || state_ == connection_state::unconfirmed_failed;
   }
 
-  // Has been in RTR on this device.
+  // Returns true if the device's queue pair has been in RTR; false after a move.
   [[nodiscard]] bool was_connected() const noexcept { return was_connected_; }
   [[nodiscard]] bool device_final() const noexcept { return device_final_; }
 
-  // Error of operations that end with the connection; none while it is alive.
+  // Returns the error of operations that end with the connection; none while it is alive.
   [[nodiscard]] const error_code& reason() const noexcept { return reason_; }
-  // The same for operations that the device has flushed.
+  // Returns the error of operations that the device has flushed: reason(), or wc_status::flushed.
   [[nodiscard]] error_code flush_reason() const noexcept
   {
     return reason_ ? reason_ : make_error_code(wc_status::flushed);
   }
-  // Error of sends after a shutdown by either side.
+  // Returns the error of sends after a shutdown by either side.
   [[nodiscard]] const error_code& send_refusal() const noexcept { return send_refusal_; }
   [[nodiscard]] const std::optional<end_result>& end() const noexcept { return end_; }
 
-  // The reason why an operation cannot be submitted; none if it can.
+  // Returns the error of submitting an operation now; none if that is possible.
   [[nodiscard]] error_code submit_error(bool receive) const noexcept;
-  // The reason why the queue pair cannot be connected; none if it can.
+  // Returns the error of connecting the queue pair now; none if that is possible.
   [[nodiscard]] error_code connect_error() const noexcept;
-  // The reason why the connection carries no data; none if it does.
+  // Returns the error of using the connection for data now; none if that is possible.
   [[nodiscard]] error_code use_error() const noexcept;
-  // Result of a confirmation at this time.
+  // Returns the error of a confirmation that arrives now; none if it connects the queue pair.
   [[nodiscard]] error_code confirmation_error() const noexcept;
 
 private:

@@ -8,7 +8,7 @@
 #include "boost_rdma/detail/device_events_core.hpp"
 
 #include "completion/completion_service.hpp"
-#include "completion/waiting_handler.hpp"
+#include "completion/waiting_list.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -16,7 +16,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <deque>
-#include <list>
 #include <mutex>
 #include <new>
 #include <utility>
@@ -52,14 +51,10 @@ public:
   void end_in_child() override;
 
 private:
-  struct outstanding
-  {
-    std::uint64_t id;
-    waiting_handler<device_event> handler;
-  };
+  using wait_list = waiting_list<device_event>;
 
   void withdraw(std::uint64_t id);
-  void end_all(std::list<outstanding>& ended, const error_code& ec);
+  void end_all(const error_code& ec);
 
   const rdma::context context_; // keeps the device open
   const device_impl& device_;
@@ -71,7 +66,7 @@ private:
   std::uint64_t last_id_ = 0;
   std::uint64_t lost_ = 0; // dropped before the first that is kept
   std::deque<device_event> kept_;
-  std::list<outstanding> waiting_; // only while nothing is kept
+  wait_list waiting_; // only while nothing is kept
 };
 
 void device_events_impl::wait(const asio::any_io_executor& executor, handler_type handler)
@@ -96,34 +91,24 @@ void device_events_impl::wait(const asio::any_io_executor& executor, handler_typ
     return std::move(waiting).complete(error_code{}, std::move(next));
   }
   const std::uint64_t id = ++last_id_;
-  // Before another thread can see the wait: slots belong to the initiating thread.
-  if (slot.is_connected())
-    slot.assign(
-      [self = weak_from_this(), id](asio::cancellation_type type)
-      {
-        if (const auto core = self.lock(); core && type != asio::cancellation_type::none)
-          core->withdraw(id);
-      });
-  waiting_.push_back({id, std::move(waiting)});
+  on_cancellation(slot, weak_from_this(), [id](device_events_impl& self) { self.withdraw(id); });
+  waiting_.add(id, std::move(waiting));
 }
 
 void device_events_impl::withdraw(std::uint64_t id)
 {
-  std::list<outstanding> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    const auto found = std::find_if(
-      waiting_.begin(), waiting_.end(), [id](const outstanding& each) { return each.id == id; });
-    if (found != waiting_.end())
-      ended.splice(ended.end(), waiting_, found);
-  }
-  end_all(ended, asio::error::operation_aborted);
+  std::unique_lock lock(mutex_);
+  auto ended = waiting_.take(id);
+  lock.unlock();
+  wait_list::fail(std::move(ended), asio::error::operation_aborted);
 }
 
-void device_events_impl::end_all(std::list<outstanding>& ended, const error_code& ec)
+void device_events_impl::end_all(const error_code& ec)
 {
-  for (outstanding& each : ended)
-    std::move(each.handler).complete(ec, {});
+  std::unique_lock lock(mutex_);
+  auto ended = waiting_.take_all();
+  lock.unlock();
+  wait_list::fail(std::move(ended), ec);
 }
 
 bool device_events_impl::is_open() const
@@ -134,14 +119,8 @@ bool device_events_impl::is_open() const
 
 void device_events_impl::cancel()
 {
-  if (device_.forked())
-    return; // the waits belong to the parent
-  std::list<outstanding> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    ended.swap(waiting_);
-  }
-  end_all(ended, asio::error::operation_aborted);
+  if (!device_.forked()) // otherwise the waits belong to the parent
+    end_all(asio::error::operation_aborted);
 }
 
 void device_events_impl::close()
@@ -182,13 +161,9 @@ void device_events_impl::on_device_event(const async_event& news) noexcept
       return;
     }
     event.lost = std::exchange(lost_, 0);
-    std::list<outstanding> served;
-    served.splice(served.end(), waiting_, waiting_.begin());
-    std::move(served.front().handler).complete(error_code{}, std::move(event));
+    std::move(waiting_.take_front().front().handler).complete(error_code{}, std::move(event));
     if (ended_)
-      end_all(waiting_, error::device_lost);
-    if (ended_)
-      waiting_.clear();
+      wait_list::fail(waiting_.take_all(), error::device_lost);
   }
   catch (const std::bad_alloc&)
   {
@@ -198,21 +173,15 @@ void device_events_impl::on_device_event(const async_event& news) noexcept
 
 void device_events_impl::abandon() noexcept
 {
-  std::list<outstanding>
-    dropped; // destroyed after the lock: their destructors may call this object
+  wait_list::list_type dropped; // destroyed after the lock: their destructors may call this object
   const std::lock_guard lock(mutex_);
   open_ = false;
-  dropped.swap(waiting_);
+  dropped = waiting_.take_all();
 }
 
 void device_events_impl::end_in_child()
 {
-  std::list<outstanding> ended;
-  {
-    const std::lock_guard lock(mutex_);
-    ended.swap(waiting_);
-  }
-  end_all(ended, error::forked);
+  end_all(error::forked);
 }
 
 } // namespace
@@ -233,10 +202,7 @@ std::shared_ptr<device_events_core> device_events_core::make(const asio::any_io_
 void start_wait(const asio::any_io_executor& executor, device_events_core* core,
   device_events_core::handler_type handler)
 {
-  if (core != nullptr)
-    core->wait(executor, std::move(handler));
-  else
-    waiting_handler<device_event>(executor, std::move(handler)).complete(error::closed, {});
+  start_or_refuse(core, executor, std::move(handler), &device_events_core::wait);
 }
 
 } // namespace rdma::detail

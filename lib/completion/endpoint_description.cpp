@@ -33,7 +33,7 @@ std::string hex(std::uint64_t bits)
   return {digits.data(), end};
 }
 
-bool read_hex(std::string_view text, std::array<std::uint8_t, 16>& out)
+bool read(std::string_view text, std::array<std::uint8_t, 16>& out)
 {
   if (text.size() != 2 * out.size())
     return false;
@@ -49,7 +49,7 @@ bool read_hex(std::string_view text, std::array<std::uint8_t, 16>& out)
 }
 
 template <class Number>
-bool read_number(std::string_view text, Number& out, std::uint32_t most)
+bool read(std::string_view text, Number& out, std::uint32_t most)
 {
   std::uint32_t value = 0;
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -59,13 +59,13 @@ bool read_number(std::string_view text, Number& out, std::uint32_t most)
   return true;
 }
 
-bool read_bits(std::string_view text, std::uint64_t& out)
+bool read(std::string_view text, std::uint64_t& out)
 {
   const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), out, 16);
   return problem == std::errc{} && end == text.data() + text.size();
 }
 
-bool read_kind(std::string_view text, device_kind& out)
+bool read(std::string_view text, device_kind& out)
 {
   out = text == "nic" ? device_kind::nic : device_kind::software;
   return text == "nic" || text == "software";
@@ -74,12 +74,12 @@ bool read_kind(std::string_view text, device_kind& out)
 bool read_mtu(std::string_view text, std::uint32_t& out)
 {
   // IBA 9.4.5: 256 to 4096, a power of two
-  return read_number(text, out, 4096) && out >= 256 && (out & (out - 1)) == 0;
+  return read(text, out, 4096) && out >= 256 && (out & (out - 1)) == 0;
 }
 
 constexpr std::array<std::string_view, 6> wires{"", "infiniband", "roce1", "roce2", "iwarp", "tcp"};
 
-bool read_wire(std::string_view text, wire& out)
+bool read(std::string_view text, wire& out)
 {
   // A wire of a later version counts as unknown: the kind of device must suffice.
   const auto found = std::find(wires.begin() + 1, wires.end(), text);
@@ -87,7 +87,7 @@ bool read_wire(std::string_view text, wire& out)
   return !text.empty();
 }
 
-bool read_name(std::string_view text, std::string& out)
+bool read(std::string_view text, std::string& out)
 {
   constexpr std::string_view allowed =
     "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.:";
@@ -98,61 +98,42 @@ bool read_name(std::string_view text, std::string& out)
   return true;
 }
 
-using reader = bool (*)(std::string_view value, endpoint_description& to);
+// Reads the value of a member; a number is at most Most.
+template <auto Member, std::uint32_t... Most>
+bool read_member(std::string_view value, endpoint_description& to)
+{
+  return read(value, to.*Member, Most...);
+}
 
 struct field
 {
   std::string_view key;
-  reader read;
+  bool (*read)(std::string_view value, endpoint_description& to);
 };
+
+using description = endpoint_description;
 
 // Version 1 of the text begins with these fields, all of which are required.
 constexpr std::size_t fields_required = 9;
 constexpr field fields[] = {
-  {"v", [](std::string_view value, endpoint_description&) { return value == "1"; }},
-  {"device",
-    [](std::string_view value, endpoint_description& to) { return read_kind(value, to.kind); }},
-  {"gid", [](std::string_view value, endpoint_description& to) { return read_hex(value, to.gid); }},
-  {"lid",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.lid, 0xffff); }},
-  {"qpn",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.queue_pair_number, bits24); }},
-  {"psn",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.packet_sequence_number, bits24); }},
-  {"mtu",
-    [](std::string_view value, endpoint_description& to) { return read_mtu(value, to.path_mtu); }},
-  {"reads",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.read_atomic_depth, 0xff); }},
-  {"nonce",
-    [](std::string_view value, endpoint_description& to) { return read_hex(value, to.nonce); }},
-  {"wire",
-    [](std::string_view value, endpoint_description& to) { return read_wire(value, to.wire); }},
-  {"timeout",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.timeout, 31); }},
-  {"receives",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.receive_depth, bits24); }},
-  {"sends",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.send_depth, bits24); }},
-  {"retries",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.retry_count, 7); }},
-  {"rnr-retries",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.rnr_retry_count, 7); }},
-  {"rnr-timer",
-    [](std::string_view value, endpoint_description& to)
-    { return read_number(value, to.min_rnr_timer, 31); }},
-  {"features",
-    [](std::string_view value, endpoint_description& to) { return read_bits(value, to.features); }},
-  {"name",
-    [](std::string_view value, endpoint_description& to) { return read_name(value, to.device); }},
+  {"v", [](std::string_view value, description&) { return value == "1"; }},
+  {"device", read_member<&description::kind>},
+  {"gid", read_member<&description::gid>},
+  {"lid", read_member<&description::lid, 0xffff>},
+  {"qpn", read_member<&description::queue_pair_number, bits24>},
+  {"psn", read_member<&description::packet_sequence_number, bits24>},
+  {"mtu", [](std::string_view value, description& to) { return read_mtu(value, to.path_mtu); }},
+  {"reads", read_member<&description::read_atomic_depth, 0xff>},
+  {"nonce", read_member<&description::nonce>},
+  {"wire", read_member<&description::wire>},
+  {"timeout", read_member<&description::timeout, 31>},
+  {"receives", read_member<&description::receive_depth, bits24>},
+  {"sends", read_member<&description::send_depth, bits24>},
+  {"retries", read_member<&description::retry_count, 7>},
+  {"rnr-retries", read_member<&description::rnr_retry_count, 7>},
+  {"rnr-timer", read_member<&description::min_rnr_timer, 31>},
+  {"features", read_member<&description::features>},
+  {"name", read_member<&description::device>},
 };
 
 } // namespace
@@ -227,11 +208,8 @@ endpoint_description endpoint_description::parse(std::string_view text, error_co
 
 endpoint_description endpoint_description::parse(std::string_view text)
 {
-  error_code ec;
-  endpoint_description result = parse(text, ec);
-  if (ec)
-    throw system_error(ec, "endpoint_description::parse");
-  return result;
+  return detail::or_throw(
+    "endpoint_description::parse", [&](error_code& ec) { return parse(text, ec); });
 }
 
 } // namespace rdma

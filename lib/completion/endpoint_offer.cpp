@@ -58,7 +58,7 @@ std::string reason_of_no_gid(
   for (const gid_entry& entry : table)
     if (entry.address)
       addresses += (addresses.empty() ? "" : ", ") + entry.address->to_string() + " by "
-        + std::string(name_of(wire_of(entry.kind)));
+        + std::string(name_of(entry.wire));
   return "the local address is " + (local ? local->to_string() : "not given")
     + (addresses.empty() ? "; the device has no addresses" : "; the device has " + addresses);
 }
@@ -130,7 +130,7 @@ endpoint_offer make_offer(const device_impl& device, const queue_pair_options& o
   own.path_mtu = std::min({bytes_of(port->active_mtu), bytes_of(mtu_of(options.path_mtu_max)),
     interface_path_mtu(gid->interface_index)});
   own.read_atomic_depth = options.read_atomic_depth;
-  own.wire = device.wire_by(gid->kind);
+  own.wire = device.wire_by(*gid);
   own.timeout = options.timeout;
   own.receive_depth = options.receives ? 0 : options.receive_depth;
   own.send_depth = options.send_depth;

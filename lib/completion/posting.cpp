@@ -20,7 +20,8 @@
 namespace rdma::detail {
 namespace {
 
-void describe(ibv_send_wr& wr, const request& what, std::size_t device_index)
+[[gnu::always_inline]] inline void describe(
+  ibv_send_wr& wr, const request& what, std::size_t device_index)
 {
   wr.opcode = opcode_of(what.kind);
   if (what.kind == request_kind::send_with_invalidate || what.kind == request_kind::invalidate)
@@ -54,6 +55,7 @@ void posting::open(ibv_qp* native, std::size_t device_index, std::uint32_t inlin
 void posting::prepare_batch(operation* op)
 {
   const batch& all = *op->what.batch;
+  op->holds = true;
   op->unposted = static_cast<std::uint32_t>(all.size());
   if (all.size() <= sends_.depth)
   {
@@ -81,21 +83,15 @@ void posting::prepare_atomics(const rdma::context& context, error_code& ec)
 {
   if (atomic_results_.size() != 0)
     return;
-  free_atomic_results_.reserve(sends_.depth);
+  free_atomic_results_.resize(sends_.depth);
   atomic_results_ = context.allocate(std::size_t{8} * sends_.depth, ec);
   for (std::uint32_t i = sends_.depth; !ec && i-- > 0;)
-    free_atomic_results_.push_back(static_cast<std::uint16_t>(i));
+    free_atomic_results_[free_atomic_count_++] = static_cast<std::uint16_t>(i);
 }
 
-void posting::start(operation* op, mutex_held held)
+// op was not posted because of `error`, or because there is no room if that is 0.
+void posting::defer(operation* op, int error)
 {
-  int error = 0;
-  if (queue_of(op->what.kind).waiting.empty() && post(op, error, held))
-  {
-    if (partial_ == op)
-      post_rest(held);
-    return;
-  }
   if (error == 0 && op->what.kind == request_kind::batch)
     try
     {
@@ -126,6 +122,46 @@ void posting::keep_requests(operation* op)
     op->kept = std::make_unique<batch_requests>();
   if (op->kept->requests.empty())
     describe_batch(op, *op->kept);
+}
+
+int posting::post_receive(operation* op)
+{
+  ibv_recv_wr wr{};
+  wr.wr_id = owner_.work_request_id(op, true);
+  wr.sg_list = op->sges;
+  wr.num_sge = op->sge_count;
+  ibv_recv_wr* bad = nullptr;
+  return shared_ != nullptr ? ibv_post_srq_recv(shared_, &wr, &bad)
+                            : ibv_post_recv(native_, &wr, &bad);
+}
+
+[[gnu::always_inline]] inline int posting::post_single(operation* op)
+{
+  const request& what = op->what;
+  ibv_send_wr& wr = single_;
+  wr.wr_id = owner_.work_request_id(op, true);
+  wr.sg_list = op->sges;
+  wr.num_sge = op->sge_count;
+  wr.send_flags = IBV_SEND_SIGNALED;
+  describe(wr, what, device_index_);
+  ibv_sge atomic_result;
+  if (is_atomic(what.kind))
+    describe_atomic(wr, op, atomic_result);
+  else if (what.kind == request_kind::bind_window)
+  {
+    wr.bind_mw.mw = op->window->native;
+    wr.bind_mw.rkey = ibv_inc_rkey(op->window->native->rkey);
+    wr.bind_mw.bind_info = {op->registrations[0]->natives[device_index_], op->sges[0].addr,
+      op->sges[0].length, static_cast<unsigned>(what.window_rights)};
+    wr.num_sge = 0;
+  }
+  else if (goes_inline(op))
+    wr.send_flags |= IBV_SEND_INLINE;
+  ibv_send_wr* bad = nullptr;
+  const int error = ibv_post_send(native_, &wr, &bad);
+  if (error == 0 && is_atomic(what.kind))
+    --free_atomic_count_;
+  return error;
 }
 
 // Returns true if the device took it, or the next part of it. Otherwise `error` is the reason, or 0
@@ -160,49 +196,10 @@ bool posting::post(operation* op, int& error, mutex_held held)
   return false;
 }
 
-int posting::post_receive(operation* op)
-{
-  ibv_recv_wr wr{};
-  wr.wr_id = owner_.work_request_id(op, true);
-  wr.sg_list = op->sges;
-  wr.num_sge = op->sge_count;
-  ibv_recv_wr* bad = nullptr;
-  return ibv_post_recv(native_, &wr, &bad);
-}
-
-int posting::post_single(operation* op)
-{
-  const request& what = op->what;
-  ibv_send_wr wr{};
-  wr.wr_id = owner_.work_request_id(op, true);
-  wr.sg_list = op->sges;
-  wr.num_sge = op->sge_count;
-  wr.send_flags = IBV_SEND_SIGNALED;
-  describe(wr, what, device_index_);
-  ibv_sge atomic_result;
-  if (is_atomic(what.kind))
-    describe_atomic(wr, op, atomic_result);
-  else if (what.kind == request_kind::bind_window)
-  {
-    wr.bind_mw.mw = what.window->native;
-    wr.bind_mw.rkey = ibv_inc_rkey(what.window->native->rkey);
-    wr.bind_mw.bind_info = {op->registrations[0]->natives[device_index_], op->sges[0].addr,
-      op->sges[0].length, static_cast<unsigned>(what.window_rights)};
-    wr.num_sge = 0;
-  }
-  else if (goes_inline(op))
-    wr.send_flags |= IBV_SEND_INLINE;
-  ibv_send_wr* bad = nullptr;
-  const int error = ibv_post_send(native_, &wr, &bad);
-  if (error == 0 && is_atomic(what.kind))
-    free_atomic_results_.pop_back();
-  return error;
-}
-
 void posting::describe_atomic(ibv_send_wr& wr, operation* op, ibv_sge& result) const
 {
   const request& what = op->what;
-  op->atomic_result = free_atomic_results_.back();
+  op->atomic_result = free_atomic_results_[free_atomic_count_ - 1];
   result = {
     reinterpret_cast<std::uintptr_t>(atomic_results_.data()) + std::size_t{8} * op->atomic_result,
     8, mutable_buffer(atomic_results_).registration()->local_keys[device_index_]};
@@ -292,7 +289,7 @@ bool posting::post_rest(mutex_held held)
   return true;
 }
 
-void posting::post_waiting(request_kind kind, mutex_held held)
+void posting::post_all_waiting(request_kind kind, mutex_held held)
 {
   if (kind != request_kind::receive && !post_rest(held))
     return;
@@ -300,7 +297,7 @@ void posting::post_waiting(request_kind kind, mutex_held held)
   while (operation* op = list.front())
   {
     int error = 0;
-    if (native_ != nullptr && post(op, error, held))
+    if ((native_ != nullptr || shared_ != nullptr) && post(op, error, held))
     {
       list.erase(op); // posting does not touch the list
       if (kind != request_kind::receive && !post_rest(held))

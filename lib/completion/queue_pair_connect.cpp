@@ -7,9 +7,11 @@
 #include "completion/queue_pair_core.hpp"
 
 #include "completion/native_queue_pair.hpp"
+#include "resource/device_impl.hpp"
 #include "verbs/software/software.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <iterator>
 #include <string_view>
 
@@ -151,30 +153,27 @@ int queue_pair_core::prepare_software(
 
 void queue_pair_core::prepare(transition_source& source, error_code& ec)
 {
-  ec = device_->state();
-  if (ec)
-    return;
-  std::lock_guard lock(mutex_);
-  ec = connection_.connect_error();
-  if (!ec)
-    transit(source, IBV_QPS_INIT, ec);
-  if (!ec)
-    apply(connection_event::settled, lock);
+  transit(source, {IBV_QPS_INIT}, connection_event::settled, ec);
 }
 
 void queue_pair_core::connect(transition_source& source, error_code& ec)
+{
+  transit(source, {IBV_QPS_RTR, IBV_QPS_RTS}, connection_event::connected, ec);
+}
+
+void queue_pair_core::transit(transition_source& source, std::initializer_list<ibv_qp_state> states,
+  connection_event then, error_code& ec)
 {
   ec = device_->state();
   if (ec)
     return;
   std::lock_guard lock(mutex_);
   ec = connection_.connect_error();
+  for (const ibv_qp_state each : states)
+    if (!ec)
+      transit(source, each, ec);
   if (!ec)
-    transit(source, IBV_QPS_RTR, ec);
-  if (!ec)
-    transit(source, IBV_QPS_RTS, ec);
-  if (!ec)
-    apply(connection_event::connected, lock);
+    apply(then, lock);
 }
 
 void queue_pair_core::note_connected(
@@ -206,14 +205,14 @@ void queue_pair_core::note_transition(const ibv_qp_attr& attributes, int mask)
     if (each.port == port_ && each.index == attributes.ah_attr.grh.sgid_index)
     {
       std::copy(std::begin(each.gid.raw), std::end(each.gid.raw), own.gid.begin());
-      own.wire = device_->wire_by(each.kind);
+      own.wire = device_->wire_by(each);
     }
 }
 
-void queue_pair_core::transit(transition_source& source, int next_state, error_code& ec)
+void queue_pair_core::transit(transition_source& source, ibv_qp_state next_state, error_code& ec)
 {
   ibv_qp_attr attributes{};
-  attributes.qp_state = static_cast<ibv_qp_state>(next_state);
+  attributes.qp_state = next_state;
   int mask = 0;
   int error = source.fill(attributes, mask);
   if (error == 0)

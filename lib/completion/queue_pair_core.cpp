@@ -244,12 +244,6 @@ bool queue_pair_core::attach(std::shared_ptr<connection_guard> guard)
   return true;
 }
 
-bool queue_pair_core::sends_in_flight() const
-{
-  std::lock_guard lock(mutex_);
-  return posting_.posted(request_kind::send) != 0;
-}
-
 // Passes an event to the state machine and carries out the actions that follow.
 void queue_pair_core::apply(connection_event event, mutex_held held, const error_code& reason)
 {
@@ -293,21 +287,15 @@ void queue_pair_core::disconnect(
 
 void queue_pair_core::close()
 {
-  std::shared_ptr<connection_guard> guard;
-  bool leave = false;
-  {
-    std::lock_guard lock(mutex_);
-    if (!connection_.is_open())
-      return;
-    apply(connection_event::closed, lock);
-    guard = guard_;
-    if (claimed() == 0)
-      leave = drained(lock);
-  }
+  release_spare(); // of a handler that calls this: nothing may be claimed then
+  std::unique_lock lock(mutex_);
+  if (!connection_.is_open())
+    return;
+  apply(connection_event::closed, lock);
+  const std::shared_ptr<connection_guard> guard = guard_;
+  leave_if_drained(std::move(lock));
   if (guard)
     guard->close();
-  if (leave)
-    completions_->remove(source_index_);
 }
 
 bool queue_pair_core::drained(mutex_held held)
@@ -353,21 +341,16 @@ void queue_pair_core::start_flush_timer(mutex_held held)
 // The device did not flush in time. It releases the memory when the queue pair is destroyed.
 void queue_pair_core::force_flush()
 {
-  bool leave = false;
-  {
-    std::lock_guard lock(mutex_);
-    if (flush_timer_.expiry() > boost::asio::steady_timer::clock_type::now())
-      return; // of an earlier wait, which expired while everything was flushed
-    if (connection_.state() == connection_state::abandoned
-      || !std::exchange(flush_timer_runs_, false) || posting_.native() == nullptr)
-      return;
-    if (claimed() == 0 && takes_more())
-      device_->last_work_request_missed();
-    apply(connection_event::timed_out, lock);
-    leave = claimed() == 0 && drained(lock);
-  }
-  if (leave)
-    completions_->remove(source_index_);
+  std::unique_lock lock(mutex_);
+  if (flush_timer_.expiry() > boost::asio::steady_timer::clock_type::now())
+    return; // of an earlier wait, which expired while everything was flushed
+  if (connection_.state() == connection_state::abandoned || !std::exchange(flush_timer_runs_, false)
+    || posting_.native() == nullptr)
+    return;
+  if (claimed() == 0 && takes_more())
+    device_->last_work_request_missed();
+  apply(connection_event::timed_out, lock);
+  leave_if_drained(std::move(lock));
 }
 
 // No completion will come: the device releases all that is posted when the queue pair is destroyed.
@@ -399,25 +382,19 @@ error_code queue_pair_core::end_reason() const
 void queue_pair_core::fail(
   const error_code& reason, const char* what, const work_source* through) noexcept
 {
-  bool leave = false;
-  {
-    const std::lock_guard lock(mutex_);
-    if (connection_.state() == connection_state::abandoned
-      || (through != nullptr && through != receives_.get()))
-      return;
-    note_failure(reason, "the queue pair", what);
-    if (std::exchange(flush_timer_runs_, false))
-      flush_timer_.cancel();
-    apply(connection_event::lost, lock, reason);
-    leave = claimed() == 0 && drained(lock);
-  }
-  if (leave)
-    completions_->remove(source_index_);
+  std::unique_lock lock(mutex_);
+  if (connection_.state() == connection_state::abandoned
+    || (through != nullptr && through != receives_.get()))
+    return;
+  note_failure(reason, "the queue pair", what);
+  if (std::exchange(flush_timer_runs_, false))
+    flush_timer_.cancel();
+  apply(connection_event::lost, lock, reason);
+  leave_if_drained(std::move(lock));
 }
 
 void queue_pair_core::on_device_event(const async_event& event) noexcept
 {
-  bool leave = false;
   switch (event.type)
   {
   case device_event_type::device_fatal:
@@ -439,18 +416,16 @@ void queue_pair_core::on_device_event(const async_event& event) noexcept
   }
   case device_event_type::last_work_request_reached:
   {
-    const std::lock_guard lock(mutex_);
+    std::unique_lock lock(mutex_);
     last_work_request_reached_ = true;
     device_->last_work_request_told();
-    if (connection_.state() == connection_state::closed && claimed() == 0)
-      leave = drained(lock);
-    break;
+    if (connection_.state() == connection_state::closed)
+      leave_if_drained(std::move(lock));
+    return;
   }
   default:
     return; // for the user
   }
-  if (leave)
-    completions_->remove(source_index_);
 }
 
 void queue_pair_core::unlink(operation* op, mutex_held held)

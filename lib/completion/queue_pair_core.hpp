@@ -29,6 +29,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <string>
@@ -49,17 +50,18 @@ public:
   virtual ~connection_guard() = default;
   virtual void close() noexcept = 0;
 
-  // Notifies the peer that all data of this side has arrived and that no more follows.
-  // queue_pair_core::end_orderly() is called after the peer has sent the same notification, if the
-  // protocol has one. The queue pair's mutex is held.
+  // Notifies the peer that all data of this side has arrived at the peer, and that no more follows.
+  // The guard calls queue_pair_core::end_orderly() when both sides have sent this notification. A
+  // protocol without it (RDMA-CM) ends the connection instead. The queue pair's mutex is held.
   virtual void finish() noexcept = 0;
 
   // Sends a message to the peer's agent_attachment; returns false if there is no control channel.
   virtual bool send_agent_channel(agent_channel_event, const std::string&) { return false; }
 };
 
-// The connection manager's parameters of a state transition (rdma_init_qp_attr(3)). fill() sets the
-// attributes for attributes.qp_state and the mask of the valid ones. Returns 0 or an errno value.
+// The connection manager's parameters of a state transition (rdma_init_qp_attr(3)). The caller of
+// fill() sets attributes.qp_state to the new state. fill() sets the other attributes of the
+// transition, and the mask. Returns 0 or an errno value.
 class transition_source
 {
 public:
@@ -76,8 +78,8 @@ class queue_pair_core final
   , public device_listener
 {
 public:
-  // `executor` is not a strand. same_context is true if the I/O object's executor is not a strand
-  // either. Throws system_error.
+  // `executor` is the inner_executor() of the I/O object's executor. same_context is true if both
+  // are the same, i.e. the I/O object does not use a strand. Throws system_error.
   static std::shared_ptr<queue_pair_core> make(const boost::asio::any_io_executor& executor,
     bool same_context, const protection_domain& domain, const queue_pair_options& options);
 
@@ -90,7 +92,7 @@ public:
   [[nodiscard]] rdma::context context() const { return rdma::context(domain_); }
   [[nodiscard]] device_impl& device() const noexcept { return *device_; }
   [[nodiscard]] std::size_t device_index() const noexcept { return device_index_; }
-  // Not a strand.
+  // Returns the executor that make() received.
   [[nodiscard]] boost::asio::any_io_executor io_executor() { return flush_timer_.get_executor(); }
   [[nodiscard]] ibv_qp* native() const;
   [[nodiscard]] std::uint32_t number() const;
@@ -103,28 +105,31 @@ public:
   endpoint_description local_endpoint(
     const std::optional<boost::asio::ip::address>& local, error_code& ec);
 
-  // INIT -> RTR -> RTS. The handshake may determine which side becomes ready first.
+  // Order in which the two queue pairs become ready to receive, if the handshake determines it. On
+  // the software device, `last` opens the connection.
   enum class side
   {
     unknown,
     first,
     last,
   };
+
+  // Moves the device's queue pair from INIT to RTR and RTS. `which` is this side.
   void connect(const endpoint_description& remote, error_code& ec, side which = side::unknown);
 
-  // Returns an offer for one wire of the device, for layer 3. If there is none, `lacking` is the
-  // reason.
+  // Returns an offer to connect by the wire `by` of the device, for the handshake. If that is not
+  // possible, sets ec. `lacking` is the reason as text, if it is known.
   [[nodiscard]] endpoint_offer offer(
     const boost::asio::ip::address& local, wire by, error_code& ec, std::string& lacking) const;
 
-  // Connects as connect() does, but for the library's use only until confirmed(): receives wait,
-  // and sends are refused.
+  // Connects as connect() does. Until confirmed() the user's sends are refused, and receives wait
+  // if the queue pair may still move to another device.
   void connect_unconfirmed(
     const endpoint_offer& own, const endpoint_description& remote, side which, error_code& ec);
 
   // Sends an RDMA write without bytes, which the peer's device acknowledges and its program does
-  // not notice. Calls `done` once, on any thread, but not inside this call. It is not called if the
-  // io_context is destroyed before.
+  // not notice. Calls `done` with the result, on any thread, unless the io_context is destroyed
+  // before.
   using confirmation_handler = std::function<void(error_code)>;
   void confirm(confirmation_handler done);
 
@@ -150,17 +155,18 @@ public:
   // other devices.
   [[nodiscard]] std::string why_not_shared_memory() const;
 
-  // Data that the peer's program sent while connecting.
+  // The data that the peer's program sent while connecting.
   void set_peer_data(std::string data);
   [[nodiscard]] std::string peer_data() const;
 
-  // Prepares and connects with the parameters of a connection manager. prepare() repeats INIT, for
-  // the port and the access rights.
+  // Two steps to connect by a connection manager, with the attributes of `source`. Before a request
+  // is sent or answered, prepare() enters INIT again, with the manager's port and the access rights
+  // of this device. connect() enters RTR and RTS.
   void prepare(transition_source& source, error_code& ec);
   void connect(transition_source& source, error_code& ec);
 
-  // The device itself made the last transitions, as iWARP devices do when the connection manager
-  // connects.
+  // Replaces connect() on devices that enter RTS by themselves when the connection manager connects
+  // (iWARP).
   void note_connected(const boost::asio::ip::address& own, const boost::asio::ip::address& peer);
 
   // Takes ownership of the object that connects and then monitors the peer. Returns false and
@@ -174,33 +180,29 @@ public:
   // `source` makes it. Otherwise returns null and sets ec.
   std::shared_ptr<agent_attachment> attachment_by(agent_attachment_source& source, error_code& ec);
 
-  // Messages to and from the peer's agent_attachment. May throw std::bad_alloc.
+  // Sends a message to the peer's agent_attachment; returns false if there is no control channel.
+  // May throw std::bad_alloc.
   bool send_agent_channel(agent_channel_event event, const std::string& text);
+
+  // Passes a message of the peer's agent_attachment to that of this side. May throw std::bad_alloc.
   void on_agent_channel(agent_channel_event event, const std::string& text);
 
-  // For another queue pair to the same peer, on the same device, port and wire. Call before it is
-  // connected.
+  // A sibling is another queue pair to the same peer, on the same device, port and wire. Returns
+  // the options to create it.
   [[nodiscard]] queue_pair_options options_of_sibling() const;
+
+  // Returns the description of a sibling that is not connected yet.
   endpoint_description describe_sibling(queue_pair_core& sibling, error_code& ec) const;
 
-  // Connects it with the peer's, at the same end of the wire as this queue pair. The caller has
-  // checked the description with is_at_peer().
+  // Connects a sibling with the peer's sibling, which `remote` describes. The caller has checked
+  // `remote` with is_at_peer().
   void connect_sibling(
     queue_pair_core& sibling, const endpoint_description& remote, error_code& ec) const;
 
-  // Returns true if the description is of a queue pair at the address that this one is connected
-  // with. The peer chooses what it describes: this process must not connect to any other address.
+  // Returns true if `remote` has the address that this queue pair is connected with. This process
+  // must not connect a sibling to any other address, but the peer can name any in a description.
   [[nodiscard]] bool is_at_peer(const endpoint_description& remote) const;
 
-  // Returns true if the device has sends, writes or other requests without a known result.
-  [[nodiscard]] bool sends_in_flight() const;
-
-  // For watching the progress of the send queue.
-  struct send_progress
-  {
-    bool outstanding = false;    // the device has work requests
-    std::uint64_t completed = 0; // changes with each completion
-  };
   [[nodiscard]] send_progress progress_of_sends() const;
 
   // A send that waits for a receive of the peer.
@@ -215,8 +217,9 @@ public:
   // result is derived from the outstanding requests.
   [[nodiscard]] std::optional<missing_receive> find_missing_receive() const;
 
-  // The peer is gone: current and later operations end with `reason`. Only the first reason is
-  // used. `why` and `operation` are for diagnose().
+  // Ends the connection because the peer is gone: current and later operations end with the error
+  // `reason`. diagnose() shows the texts: `why` explains the error, `operation` is what failed.
+  // Only the first call has an effect.
   void disconnect(const error_code& reason, const std::string& why = std::string(),
     const std::string& operation = "the connection");
 
@@ -274,7 +277,9 @@ private:
     connection_event next, error_code& ec, mutex_held held);
   int prepare_software(
     const endpoint_description& own, const endpoint_description& remote, side which);
-  void transit(transition_source& source, int next_state, error_code& ec);
+  void transit(transition_source& source, std::initializer_list<ibv_qp_state> states,
+    connection_event then, error_code& ec);
+  void transit(transition_source& source, ibv_qp_state next_state, error_code& ec);
   void note_transition(const ibv_qp_attr& attributes, int mask);
   [[nodiscard]] std::string obstacle_to_moving() const;
   [[nodiscard]] std::shared_ptr<completion_queue_impl> software_completions(
@@ -286,8 +291,9 @@ private:
   bool admit(operation* op, const user_buffers& buffers, error_code& ec, const char*& lacking);
   void submit_prepared(operation* op, const user_buffers& buffers);
   void submit_admitted(operation* op, mutex_held held);
+  inline void post_admitted(operation* op, mutex_held held);
   operation* take_one(const ibv_wc& wc, mutex_held held);
-  void fill_success(operation* op, const ibv_wc& wc);
+  operation* take_unusual(operation* op, const ibv_wc& wc, bool last, mutex_held held);
   void fill_failure(operation* op, const ibv_wc& wc, mutex_held held);
   [[nodiscard]] bool reason_is_to_come() const noexcept;
 
@@ -296,7 +302,7 @@ private:
   std::uint64_t add_waiter(end_handler& handler);
 
   queue_pair_options options_;
-  std::optional<completion_queue> own_completions_; // completion queue of the user's options
+  std::optional<completion_queue> own_completions_; // queue_pair_options::completions
   device_impl* device_;
   std::size_t device_index_;
   std::shared_ptr<shared_receive_core> receives_;
@@ -305,16 +311,16 @@ private:
   connection_fsm connection_;
   request_limits limits_;
   posting posting_;
-  operation_list flushed_;                 // they complete when the reason is known
+  operation_list flushed_;                 // wait for the reason: see reason_is_to_come()
   std::uint64_t confirmation_ = 0;         // wr_id of the message that confirms the path
   bool last_work_request_reached_ = false; // IBV_EVENT_QP_LAST_WQE_REACHED
   rdma::diagnosis first_failure_;
   rdma::diagnosis refusal_; // a feature that the device lacks; reported if nothing failed
 
   endpoint_identity identity_;
-  endpoint_offer own_;          // that the queue pair connects with
+  endpoint_offer own_;          // the offer that the queue pair connects with
   endpoint_description remote_; // of the peer, if known
-  side side_ = side::unknown;   // of this queue pair, when it was connected with remote_
+  side side_ = side::unknown;   // this side, since the queue pair was connected with remote_
   std::uint8_t port_ = 0;       // port of the queue pair
   bool shared_memory_ = false;  // messages used shared memory when the path was confirmed
   std::vector<declined_transport> declined_;

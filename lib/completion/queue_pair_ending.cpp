@@ -30,14 +30,8 @@ std::uint64_t queue_pair_core::add_waiter(end_handler& handler)
   if (!endings_)
     endings_ = std::make_unique<endings>();
   const std::uint64_t number = ++endings_->last_number;
-  auto slot = asio::get_associated_cancellation_slot(handler);
-  if (slot.is_connected())
-    slot.assign(
-      [weak = weak_from_this(), number](asio::cancellation_type type)
-      {
-        if (const auto self = weak.lock(); self && type != asio::cancellation_type::none)
-          static_cast<queue_pair_core&>(*self).withdraw_waiter(number);
-      });
+  on_cancellation(asio::get_associated_cancellation_slot(handler), weak_from_this(),
+    [number](work_source& self) { static_cast<queue_pair_core&>(self).withdraw_waiter(number); });
   return number;
 }
 
@@ -51,8 +45,7 @@ void queue_pair_core::withdraw_waiter(std::uint64_t number)
     ended = endings_->closes.take(number);
     ended.splice(ended.end(), endings_->shutdowns.take(number));
   }
-  for (auto& each : ended)
-    std::move(each.handler).complete(asio::error::operation_aborted);
+  waiting_list<>::fail(std::move(ended), asio::error::operation_aborted);
 }
 
 void queue_pair_core::wait_close(const asio::any_io_executor& executor, end_handler handler)
@@ -121,10 +114,8 @@ void queue_pair_core::report_end()
   if (!endings_)
     return;
   const std::unique_ptr<endings> waiting = std::move(endings_);
-  for (auto& each : waiting->closes.take_all())
-    std::move(each.handler).complete(end.of_close);
-  for (auto& each : waiting->shutdowns.take_all())
-    std::move(each.handler).complete(end.of_shutdown);
+  waiting_list<>::fail(waiting->closes.take_all(), end.of_close);
+  waiting_list<>::fail(waiting->shutdowns.take_all(), end.of_shutdown);
 }
 
 void queue_pair_core::end_in_child() noexcept

@@ -99,19 +99,13 @@ void connect_core(queue_pair_core* core, const endpoint_description& remote, err
 void start_shutdown(
   const asio::any_io_executor& executor, queue_pair_core* core, end_handler handler)
 {
-  if (core != nullptr)
-    core->shut_down(executor, std::move(handler));
-  else
-    waiting_handler<>(executor, std::move(handler)).complete(error::closed);
+  start_or_refuse(core, executor, std::move(handler), &queue_pair_core::shut_down);
 }
 
 void start_wait_close(
   const asio::any_io_executor& executor, queue_pair_core* core, end_handler handler)
 {
-  if (core != nullptr)
-    core->wait_close(executor, std::move(handler));
-  else
-    waiting_handler<>(executor, std::move(handler)).complete(error::closed);
+  start_or_refuse(core, executor, std::move(handler), &queue_pair_core::wait_close);
 }
 
 } // namespace rdma::detail

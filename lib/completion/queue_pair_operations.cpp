@@ -7,7 +7,7 @@
 #include "completion/queue_pair_core.hpp"
 
 #include "completion/completion_queue_impl.hpp"
-#include "completion/shared_receive_core.hpp"
+#include "completion/request_results.hpp"
 #include "completion/user_buffers.hpp"
 #include "resource/window_impl.hpp"
 #include "verbs/software/software.hpp"
@@ -50,7 +50,7 @@ bool queue_pair_core::admit(
   case request_kind::bind_window:
     if (!add_buffers(*op, buffers, limits_, ec) || !check_window(*op, limits_, ec))
       return false;
-    op->what.window->may_open_on(op->registrations[0]);
+    op->window->may_open_on(op->registrations[0]);
     return true;
   default:
     if (!add_buffers(*op, buffers, limits_, ec))
@@ -60,6 +60,15 @@ bool queue_pair_core::admit(
       ec = error::not_registered;
     return !ec && check_remote(op->what, op->bytes, limits_, ec);
   }
+}
+
+inline void queue_pair_core::post_admitted(operation* op, mutex_held held)
+{
+  if (!posting_.goes_inline(op)) // otherwise the device has copied them when it has been posted
+    retain_buffers(op);
+  posting_.start(op, held);
+  // With the mutex held: without it, a handler could run elsewhere and destroy this object.
+  completions_->kick();
 }
 
 void queue_pair_core::submit(operation* op, const buffer_list& buffers)
@@ -74,7 +83,7 @@ void queue_pair_core::submit(operation* op, const buffer_list& buffers)
       begin_request(*op);
       if (add_buffer(*op, *buffers.begin(), nullptr, false, limits_, ec)
         && check_remote(op->what, op->bytes, limits_, ec))
-        submit_admitted(op, lock);
+        post_admitted(op, lock);
       else
         finish(op, ec);
       return;
@@ -127,13 +136,9 @@ void queue_pair_core::submit_admitted(operation* op, mutex_held held)
   // Not every device flushes a receive that is posted in the error state (rxe).
   if (connection_.in_error())
     start_flush_timer(held);
-  if (!posting_.goes_inline(op)) // otherwise the device has copied them when it has been posted
-    retain_buffers(op);
-  if (op->what.kind == request_kind::receive && !connection_.device_final())
-    posting_.wait(op);
-  else
-    posting_.start(op, held);
-  // With the mutex held: without it, a handler could run elsewhere and destroy this object.
+  if (op->what.kind != request_kind::receive || connection_.device_final())
+    return post_admitted(op, held);
+  posting_.wait(op);
   completions_->kick();
 }
 
@@ -149,21 +154,38 @@ void queue_pair_core::take(const ibv_wc* completions, std::size_t count, operati
 operation* queue_pair_core::take_one(const ibv_wc& wc, mutex_held held)
 {
   const auto name = work_request_name::of(wc.wr_id);
-  operation* op = slot(name.slot);
-  if (op == nullptr || op->generation() != name.generation
-    || op->stage() != operation::state::posted || wc.qp_num != identity_.queue_pair_number)
+  operation* op = find_posted(name);
+  if (op == nullptr || wc.qp_num != identity_.queue_pair_number)
     return nullptr;
   posting_.completed(op, name.last);
+  // The short way through take_unusual().
+  if (wc.status == IBV_WC_SUCCESS && connection_.state() == connection_state::connected
+    && op->credits == 0 && op->unposted == 0 && !op->result.ec)
+  {
+    const request_kind kind = op->what.kind;
+    set_result(*op, wc, posting_, device_index_);
+    posting_.finished(op);
+    posting_.post_waiting(kind, held);
+    return op;
+  }
+  return take_unusual(op, wc, name.last, held);
+}
+
+// A failure, a completion that does not end its operation, or one while the queue pair is not
+// connected.
+operation* queue_pair_core::take_unusual(
+  operation* op, const ibv_wc& wc, bool last, mutex_held held)
+{
   if (wc.status == IBV_WC_SUCCESS)
   {
     if (connection_.is_initial() && guard_ && device_->traits().connection_manager_moves)
       apply(connection_event::connected, held); // before the connection manager reports it
     if (op->credits == 0 && op->unposted == 0)
-      fill_success(op, wc);
+      set_result(*op, wc, posting_, device_index_);
   }
   else if (wc.status == IBV_WC_WR_FLUSH_ERR && reason_is_to_come())
   {
-    if (name.last && op->credits == 0)
+    if (last && op->credits == 0)
     {
       posting_.drop_rest(op);
       op->stage(operation::state::flushed);
@@ -174,18 +196,14 @@ operation* queue_pair_core::take_one(const ibv_wc& wc, mutex_held held)
   }
   else
     fill_failure(op, wc, held);
-  if (!name.last)
+  if (!last)
     return nullptr; // the buffers of a failed batch are free when its last request has been flushed
   if (op->result.ec)
     posting_.drop_rest(op);
   const bool ended = posting_.is_over(op);
   const request_kind kind = op->what.kind;
   if (ended)
-  {
-    if (is_atomic(kind))
-      posting_.release_atomic_result(op);
-    op->stage(operation::state::done);
-  }
+    posting_.finished(op);
   if (connection_.reason())
     posting_.withdraw_in_turn(connection_.reason()); // also ends op if only its rest is left
   else
@@ -193,38 +211,6 @@ operation* queue_pair_core::take_one(const ibv_wc& wc, mutex_held held)
   if (connection_.state() == connection_state::draining)
     note_if_drained(held);
   return ended ? op : nullptr;
-}
-
-void queue_pair_core::fill_success(operation* op, const ibv_wc& wc)
-{
-  outcome& result = op->result;
-  result.ec = {};
-  switch (op->what.kind)
-  {
-  case request_kind::receive:
-    fill_message(result, wc);
-    return;
-  case request_kind::fetch_add:
-  case request_kind::compare_exchange:
-    // The device wrote it, in host byte order on all known devices.
-    result.value = posting_.atomic_result(op);
-    return;
-  case request_kind::bind_window:
-  {
-    // Binding changes the key. The program updates ibv_mw::rkey (ibv_post_send(3), IBV_WR_BIND_MW).
-    ibv_mw* window = op->what.window->native;
-    window->rkey = ibv_inc_rkey(window->rkey);
-    op->what.window->opens_on(op->registrations[0]);
-    device_keys keys{};
-    keys[device_index_] = window->rkey;
-    result.bound =
-      remote_buffer(op->sges[0].addr, op->sges[0].length, keys, op->what.window_rights);
-    return;
-  }
-  default:
-    result.received.size = op->bytes;
-    return;
-  }
 }
 
 void queue_pair_core::fill_failure(operation* op, const ibv_wc& wc, mutex_held held)
@@ -239,7 +225,7 @@ void queue_pair_core::fill_failure(operation* op, const ibv_wc& wc, mutex_held h
   apply(connection_event::failed, held, ec);
 }
 
-queue_pair_core::send_progress queue_pair_core::progress_of_sends() const
+send_progress queue_pair_core::progress_of_sends() const
 {
   const std::lock_guard lock(mutex_);
   return {posting_.posted(request_kind::send) != 0, posting_.sends_completed()};

@@ -58,7 +58,7 @@ bool check_atomic(const request& what, const request_limits& limits, error_code&
 
 bool check_window(const operation& op, const request_limits& limits, error_code& ec)
 {
-  const window_impl* const window = op.what.window.get();
+  const window_impl* const window = op.window.get();
   if (window == nullptr)
     ec = error::closed; // moved from
   else if (window->device != limits.device || window->domain.get() != limits.domain)

@@ -11,13 +11,46 @@
 #include "boost_rdma/detail/operation.hpp"
 #include "verbs/api.hpp"
 
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
 namespace rdma::detail {
 
-// Returns the verbs opcode of a request to the send queue.
-ibv_wr_opcode opcode_of(request_kind kind) noexcept;
+struct request_description
+{
+  request_kind kind;
+  ibv_wr_opcode opcode; // of requests to the send queue
+  const char* name;     // of the operation in a diagnosis
+};
 
-// Returns the name of the operation in a diagnosis.
-const char* name_of(request_kind kind) noexcept;
+inline constexpr request_description request_descriptions[] = {
+  {request_kind::send, IBV_WR_SEND, "send"},
+  {request_kind::send_with_immediate, IBV_WR_SEND_WITH_IMM, "send"},
+  {request_kind::send_with_invalidate, IBV_WR_SEND_WITH_INV, "send"},
+  {request_kind::write, IBV_WR_RDMA_WRITE, "write"},
+  {request_kind::write_with_immediate, IBV_WR_RDMA_WRITE_WITH_IMM, "write"},
+  {request_kind::read, IBV_WR_RDMA_READ, "read"},
+  {request_kind::fetch_add, IBV_WR_ATOMIC_FETCH_AND_ADD, "atomic"},
+  {request_kind::compare_exchange, IBV_WR_ATOMIC_CMP_AND_SWP, "atomic"},
+  {request_kind::bind_window, IBV_WR_BIND_MW, "window bind"},
+  {request_kind::invalidate, IBV_WR_LOCAL_INV, "invalidate"},
+  {request_kind::receive, {}, "receive"}, // this and the next one have own functions
+  {request_kind::batch, {}, "batch"},
+};
+static_assert(std::all_of(std::begin(request_descriptions), std::end(request_descriptions),
+  [](const request_description& each)
+  { return &each == request_descriptions + static_cast<std::size_t>(each.kind); }));
+
+inline ibv_wr_opcode opcode_of(request_kind kind) noexcept
+{
+  return request_descriptions[static_cast<std::size_t>(kind)].opcode;
+}
+
+inline const char* name_of(request_kind kind) noexcept
+{
+  return request_descriptions[static_cast<std::size_t>(kind)].name;
+}
 
 inline bool is_atomic(request_kind kind) noexcept
 {

@@ -10,6 +10,7 @@
 
 #include "boost_rdma/shared_receive_queue.hpp"
 #include "completion/completion_queue_impl.hpp"
+#include "completion/posting.hpp"
 #include "completion/request_checks.hpp"
 
 namespace rdma::detail {
@@ -26,14 +27,14 @@ public:
     const shared_receive_queue_options& options);
   ~shared_receive_core() override;
 
-  [[nodiscard]] ibv_srq* native() const noexcept { return native_; }
+  [[nodiscard]] ibv_srq* native() const noexcept { return posting_.shared(); }
   [[nodiscard]] const std::shared_ptr<completion_queue_impl>& completion_queue() const noexcept
   {
     return completions_;
   }
   [[nodiscard]] const std::shared_ptr<domain_impl>& domain() const noexcept { return domain_; }
 
-  void open(error_code& ec); // a shared_ptr must own the object
+  void open(); // throws system_error; a shared_ptr must own the object
   void close();
 
   // A queue pair starts and ends using it.
@@ -50,27 +51,21 @@ public:
 
 private:
   operation* take_one(const ibv_wc& wc, mutex_held held);
-  int post(operation* op);
-  void post_waiting();
+  void end(std::unique_lock<std::mutex> lock, const error_code& reason) noexcept;
   void release_posted();
   void unlink(operation* op, mutex_held held) override;
   bool drained(mutex_held held) override;
   void destroy_native() noexcept;
 
   const std::uint32_t depth_;
-  ibv_srq* native_ = nullptr;
-  std::uint32_t posted_ = 0;
+  posting posting_;
   std::uint32_t attached_ = 0;
   std::uint32_t reserved_ = 0;
   bool closed_ = false;
   error_code reason_; // of a device error; its receives end with it
   bool abandoned_ = false;
-  operation_list waiting_;
   request_limits limits_;
 };
-
-// Fills in the result of a receive.
-void fill_message(outcome& result, const ibv_wc& wc);
 
 } // namespace rdma::detail
 

@@ -14,10 +14,12 @@
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/associated_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/dispatch.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/prefer.hpp>
 
+#include <memory>
 #include <utility>
 
 namespace rdma::detail {
@@ -77,6 +79,46 @@ private:
   boost::asio::any_completion_executor work_;
   handler_type handler_;
 };
+
+// Starts an operation of an object, or completes it with error::closed if there is no object.
+template <class Object, class... Results>
+void start_or_refuse(Object* object, const boost::asio::any_io_executor& executor,
+  boost::asio::any_completion_handler<void(error_code, Results...)> handler,
+  void (Object::*start)(const boost::asio::any_io_executor&,
+    boost::asio::any_completion_handler<void(error_code, Results...)>))
+{
+  if (object != nullptr)
+    (object->*start)(executor, std::move(handler));
+  else
+    waiting_handler<Results...>(executor, std::move(handler)).complete(error::closed, Results()...);
+}
+
+// Calls function() when the operation of this slot is cancelled. Only the initiating thread may use
+// the slot: call this before other threads can see the operation.
+template <class Function>
+void on_cancellation(boost::asio::cancellation_slot slot, Function function)
+{
+  if (slot.is_connected())
+    slot.assign(
+      [function = std::move(function)](boost::asio::cancellation_type type)
+      {
+        if (type != boost::asio::cancellation_type::none)
+          function();
+      });
+}
+
+// The same for function(*object), if the object still exists.
+template <class Object, class Function>
+void on_cancellation(
+  boost::asio::cancellation_slot slot, std::weak_ptr<Object> object, Function function)
+{
+  on_cancellation(slot,
+    [object = std::move(object), function = std::move(function)]
+    {
+      if (const auto self = object.lock())
+        function(*self);
+    });
+}
 
 } // namespace rdma::detail
 

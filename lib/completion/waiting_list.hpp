@@ -59,6 +59,13 @@ public:
 
   list_type take_all() { return std::exchange(entries_, {}); }
 
+  // Completes operations that were taken from a list.
+  static void fail(list_type taken, const error_code& ec)
+  {
+    for (entry& each : taken)
+      std::move(each.handler).complete(ec, Results()...);
+  }
+
 private:
   list_type entries_;
 };

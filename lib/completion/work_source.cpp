@@ -20,6 +20,9 @@ namespace {
 
 using place = chunk_position<2>; // many connections have one or two operations in progress
 
+// The spare slot of the innermost handler that this thread is calling, or null.
+constinit thread_local work_source::spare_slot* spare = nullptr;
+
 } // namespace
 
 // Slots with space for their scatter/gather lists. They are not moved, and freed with the source.
@@ -47,6 +50,7 @@ work_source::work_source(std::shared_ptr<completion_queue_impl> completions,
   , max_sge_(max_sge)
   , copy_max_(copy_max)
   , executor_(executor)
+  , io_executor_(completions_->executor())
   , epoch_(completions_->next_epoch())
 {
 }
@@ -104,8 +108,8 @@ work_source::slot_found work_source::pop_vacant(operation*& op, bool holds_mutex
 
 operation* work_source::claim()
 {
-  operation* op = nullptr;
-  if (pop_vacant(op, false) != slot_found::yes)
+  operation* op = take_spare();
+  if (op == nullptr && pop_vacant(op, false) != slot_found::yes)
     op = claim_guarded();
   if (op != nullptr)
   {
@@ -113,9 +117,65 @@ operation* work_source::claim()
     op->stage(operation::state::claimed);
     op->at_once = false;
     op->bounced = false;
-    op->result = {};
+    op->sge_count = 0;
+    op->result.ec = {};
+    op->result.received = {};
+    op->result.value = 0;
   }
   return op;
+}
+
+inline void work_source::empty(operation* op) noexcept
+{
+  if (op->holds)
+    drop(op);
+  op->handler = nullptr;
+  op->generation(op->generation() + 1);
+  op->stage(operation::state::vacant);
+}
+
+// Releases what the operation holds: its window, its buffers, and those of its batch.
+void work_source::drop(operation* op) noexcept
+{
+  op->holds = false;
+  // A window goes before the region that it may be bound to, which could not be deregistered.
+  op->window.reset();
+  if (std::exchange(op->retains, false))
+    for (std::uint16_t i = 0; i < op->sge_count; ++i)
+      if (op->registrations[i] != nullptr)
+        op->registrations[i]->release();
+  for (registration* each : op->batch_registrations)
+    each->release();
+  op->batch_registrations.clear(); // keeps its capacity for the next batch in this slot
+  if (op->kept)
+    op->kept->requests.clear();
+}
+
+work_source::spare_slot::spare_slot(operation* op) noexcept
+  : op_(op)
+  , outer_(std::exchange(spare, this))
+{
+  empty(op);
+}
+
+work_source::spare_slot::~spare_slot()
+{
+  spare = outer_;
+  if (op_ != nullptr)
+    op_->source->release_empty(op_);
+}
+
+operation* work_source::take_spare() noexcept
+{
+  if (spare == nullptr || spare->op_ == nullptr || spare->op_->source != this)
+    return nullptr;
+  return std::exchange(spare->op_, nullptr);
+}
+
+void work_source::release_spare() noexcept
+{
+  if (operation* op = take_spare())
+    release_empty(op);
 }
 
 operation* work_source::claim_guarded()
@@ -162,11 +222,12 @@ void work_source::grow(mutex_held)
 
 void work_source::release(operation* op) noexcept
 {
-  op->what = {}; // releases a window before the region that it may be bound to
-  drop_buffers(op);
-  op->handler = nullptr;
-  op->generation(op->generation() + 1);
-  op->stage(operation::state::vacant);
+  empty(op);
+  release_empty(op);
+}
+
+void work_source::release_empty(operation* op) noexcept
+{
   slot_ledger::entry now = ledger_.read();
   for (;;)
   {
@@ -206,6 +267,14 @@ void work_source::release_guarded(operation* op) noexcept
     completions->remove(source_index);
   if (now.counts() && now.claimed() == 1)
     completions->work_finished();
+}
+
+void work_source::leave_if_drained(std::unique_lock<std::mutex> lock) noexcept
+{
+  const bool leave = claimed() == 0 && drained(lock);
+  lock.unlock();
+  if (leave)
+    completions_->remove(source_index_);
 }
 
 void work_source::count_as_work(bool counts) noexcept
@@ -267,6 +336,7 @@ void work_source::finish(operation* op, const error_code& ec)
   op->stage(operation::state::done);
   op->result.ec = ec;
   op->result.received = {};
+  op->result.bound = {}; // may be that of an earlier operation in this slot
   completions_->defer(op);
 }
 
@@ -274,23 +344,10 @@ void work_source::retain_buffers(operation* op) noexcept
 {
   if (std::exchange(op->retains, true))
     return;
+  op->holds = true;
   for (std::uint16_t i = 0; i < op->sge_count; ++i)
     if (op->registrations[i] != nullptr)
       op->registrations[i]->retain();
-}
-
-void work_source::drop_buffers(operation* op) noexcept
-{
-  if (std::exchange(op->retains, false))
-    for (std::uint16_t i = 0; i < op->sge_count; ++i)
-      if (op->registrations[i] != nullptr)
-        op->registrations[i]->release();
-  op->sge_count = 0;
-  for (registration* each : op->batch_registrations)
-    each->release();
-  op->batch_registrations.clear(); // keeps its capacity for the next batch in this slot
-  if (op->kept)
-    op->kept->requests.clear();
 }
 
 void work_source::deliver(operation* op) noexcept
@@ -306,11 +363,6 @@ void work_source::deliver(operation* op) noexcept
       std::memcpy(op->origins[i], reinterpret_cast<const void*>(op->sges[i].addr), n);
     left -= n;
   }
-}
-
-std::uint64_t work_source::work_request_id(const operation* op, bool last) const noexcept
-{
-  return work_request_name{source_index_, op->index, last, op->generation()}.packed();
 }
 
 void work_source::destroy_operations() noexcept

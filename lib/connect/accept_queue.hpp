@@ -15,6 +15,7 @@
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -28,14 +29,40 @@
 namespace rdma::detail {
 
 // Operations of an acceptor that wait for a client, one list for each type of result, and accepted
-// queue pairs that wait for an operation. Acceptors derive from it and protect their own state by
-// the same mutex. Functions with a lock as a parameter require that mutex_ is held.
-template <class... Results>
+// queue pairs that wait for an operation. Acceptors derive from it, with Core as their interface,
+// and protect their own state by the same mutex. Functions with a lock as a parameter require that
+// mutex_ is held.
+template <class Core, class... Results>
 class accept_queue
-  : public abandonable
-  , public std::enable_shared_from_this<accept_queue<Results...>>
+  : public Core
+  , public abandonable
+  , public std::enable_shared_from_this<accept_queue<Core, Results...>>
 {
+protected:
+  using accepted = std::shared_ptr<queue_pair_core>;
+  using lock_type = std::unique_lock<std::mutex>;
+
 public:
+  [[nodiscard]] boost::asio::ip::tcp::endpoint local_endpoint() const override { return local_; }
+
+  [[nodiscard]] bool is_open() const override
+  {
+    const lock_type lock(mutex_);
+    return open_;
+  }
+
+  void accept(const boost::asio::any_io_executor& executor,
+    boost::asio::any_completion_handler<void(error_code, accepted)> handler) override
+  {
+    start<accepted>(executor, std::move(handler));
+  }
+
+  void cancel() override
+  {
+    if (!process_.foreign())
+      end_all(lock_type(mutex_), boost::asio::error::operation_aborted);
+  }
+
   // Ends operations in a child process, where no thread accepts.
   void end_in_child() override
   {
@@ -46,9 +73,6 @@ public:
   }
 
 protected:
-  using lock_type = std::unique_lock<std::mutex>;
-  using accepted = std::shared_ptr<queue_pair_core>;
-
   struct contents
   {
     std::tuple<waiting_list<Results>...> operations;
@@ -95,14 +119,8 @@ protected:
       }
     on_adding(lock);
     const std::uint64_t number = ++last_number_;
-    // Before the operation is visible to other threads: only the initiating thread uses slots.
-    if (slot.is_connected())
-      slot.assign(
-        [weak = this->weak_from_this(), number](boost::asio::cancellation_type type)
-        {
-          if (const auto self = weak.lock(); self && type != boost::asio::cancellation_type::none)
-            self->withdraw(number);
-        });
+    on_cancellation(
+      slot, this->weak_from_this(), [number](accept_queue& self) { self.withdraw(number); });
     std::get<waiting_list<Result>>(contents_.operations).add(number, std::move(operation));
     on_changed(lock);
   }
@@ -131,12 +149,6 @@ protected:
     std::move(operation.front().handler).complete(error_code{}, queue_pair.release());
   }
 
-  void cancel_all()
-  {
-    if (!process_.foreign())
-      end_all(lock_type(mutex_), boost::asio::error::operation_aborted);
-  }
-
   // Refuses further operations and returns the ready queue pairs, to be closed without the mutex.
   [[nodiscard]] std::deque<unclaimed_queue_pair> close_queue(const lock_type&)
   {
@@ -155,6 +167,7 @@ protected:
   const process_mark process_;
   mutable std::mutex mutex_;
   bool open_ = false;
+  boost::asio::ip::tcp::endpoint local_; // does not change while open
 
 private:
   accepted take_ready(const lock_type&)
@@ -188,12 +201,8 @@ private:
     if (!process_.foreign()) // otherwise the acceptor's objects belong to the parent
       on_changed(lock);
     lock.unlock();
-    const auto complete_each = [&](auto& list)
-    {
-      for (auto& each : list)
-        std::move(each.handler).complete(ec, nullptr);
-    };
-    std::apply([&](auto&... lists) { (complete_each(lists), ...); }, ended);
+    std::apply(
+      [&](auto&... lists) { (waiting_list<Results>::fail(std::move(lists), ec), ...); }, ended);
   }
 
   const std::size_t ready_max_;

@@ -67,11 +67,7 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
 void start_accept(
   const asio::any_io_executor& executor, acceptor_core* core, acceptor_core::handler_type handler)
 {
-  if (core != nullptr)
-    core->accept(executor, std::move(handler));
-  else
-    waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
-      .complete(error::closed, nullptr);
+  start_or_refuse(core, executor, std::move(handler), &acceptor_core::accept);
 }
 
 acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,
@@ -113,22 +109,6 @@ void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
   open_ = !ec;
 }
 
-bool acceptor_impl::is_open() const
-{
-  std::lock_guard lock(mutex_);
-  return open_;
-}
-
-void acceptor_impl::accept(const asio::any_io_executor& executor, handler_type handler)
-{
-  start<accepted>(executor, std::move(handler));
-}
-
-void acceptor_impl::cancel()
-{
-  cancel_all();
-}
-
 void acceptor_impl::close()
 {
   if (process_.foreign())
@@ -152,7 +132,7 @@ void acceptor_impl::close()
       connection::handle(*each.link).stop();
     pending_.reset();
   }
-  cancel_all();
+  cancel();
 }
 
 void acceptor_impl::abandon() noexcept

@@ -30,9 +30,7 @@ namespace rdma::detail {
 // Accepts TCP connections while accept operations wait, and performs the handshakes on all of them
 // concurrently. Functions that user threads can call take the mutex; the others run on the
 // service's thread.
-class acceptor_impl final
-  : public acceptor_core
-  , public accept_queue<std::shared_ptr<queue_pair_core>>
+class acceptor_impl final : public accept_queue<acceptor_core, std::shared_ptr<queue_pair_core>>
 {
 public:
   acceptor_impl(const boost::asio::any_io_executor& executor,
@@ -41,10 +39,6 @@ public:
 
   void listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
 
-  [[nodiscard]] boost::asio::ip::tcp::endpoint local_endpoint() const override { return local_; }
-  [[nodiscard]] bool is_open() const override;
-  void accept(const boost::asio::any_io_executor& executor, handler_type handler) override;
-  void cancel() override;
   void close() override;
   void abandon() noexcept override;
 
@@ -94,7 +88,6 @@ private:
   const client_admission admission_;
   boost::asio::io_context& io_;
   const std::shared_ptr<inbox> inbox_;
-  boost::asio::ip::tcp::endpoint local_;
 
   // Protected by the mutex:
   bool accepting_ = false;            // socket_ waits for a client, or timer_ for a retry

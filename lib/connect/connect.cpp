@@ -16,7 +16,6 @@
 #include "connect/upgrade.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/write.hpp>
 #include <boost/beast/http/parser.hpp>
 #include <boost/beast/http/read.hpp>
@@ -179,21 +178,9 @@ void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_p
     return std::move(waiting).complete(
       failed == error::device_lost ? failed : error::already_connected);
   }
-  if (slot.is_connected())
-    slot.assign(
-      [handle = connection::handle(*link)](asio::cancellation_type type)
-      {
-        if (type != asio::cancellation_type::none)
-          handle.cancel_handshake();
-      });
+  on_cancellation(slot, [handle = connection::handle(*link)] { handle.cancel_handshake(); });
   const auto time_limit = core->options().connect_timeout;
-  asio::post(link->io(), [link, time_limit] { link->set_deadline(time_limit); });
-  asio::co_spawn(link->io(), run_client(std::move(client), std::move(waiting)),
-    [](const std::exception_ptr& problem)
-    {
-      if (problem)
-        std::rethrow_exception(problem); // to the service, which logs it
-    });
+  link->run(time_limit, run_client(std::move(client), std::move(waiting)));
 }
 
 } // namespace

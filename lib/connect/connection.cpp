@@ -11,6 +11,7 @@
 #include "connect/log.hpp"
 
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/co_spawn.hpp>
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
@@ -76,6 +77,17 @@ bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
   return core->attach(std::make_shared<control_guard>(handle(*this)));
 }
 
+void connection::run(clock::duration time_limit, asio::awaitable<void> handshake)
+{
+  asio::post(io_, [self = shared_from_this(), time_limit] { self->set_deadline(time_limit); });
+  asio::co_spawn(io_, std::move(handshake),
+    [](const std::exception_ptr& problem)
+    {
+      if (problem)
+        std::rethrow_exception(problem); // to the service, which logs it
+    });
+}
+
 void connection::set_deadline(clock::duration time_limit)
 {
   perform(fsm_.start(clock::now(), time_limit));
@@ -106,10 +118,7 @@ void connection::finish()
 send_progress connection::sends() const
 {
   const auto held = core();
-  if (!held)
-    return {};
-  const queue_pair_core::send_progress progress = held->progress_of_sends();
-  return {progress.outstanding, progress.completed};
+  return held ? held->progress_of_sends() : send_progress();
 }
 
 void connection::perform(const control_channel_fsm::actions& list)

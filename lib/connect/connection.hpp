@@ -112,6 +112,9 @@ public:
   bool adopt(const std::shared_ptr<queue_pair_core>& core);
   [[nodiscard]] std::shared_ptr<queue_pair_core> core() const { return core_.lock(); }
 
+  // Any thread. Runs the handshake, with this time limit, and all that follows.
+  void run(clock::duration time_limit, boost::asio::awaitable<void> handshake);
+
   // The handshake fails with handshake_timeout unless establish() is called before.
   void set_deadline(clock::duration time_limit);
   void establish(const heartbeat_times& times);

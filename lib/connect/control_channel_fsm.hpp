@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_CONTROL_CHANNEL_FSM_HPP
 
 #include "boost_rdma/error.hpp"
+#include "completion/connection_fsm.hpp"
 #include "connect/control_frame.hpp"
 
 #include <boost/container/static_vector.hpp>
@@ -18,18 +19,10 @@
 
 namespace rdma::detail {
 
-// Zero disables the limit or the heartbeats.
 struct heartbeat_times
 {
-  std::chrono::milliseconds limit{0};    // silence after which the peer is lost
-  std::chrono::milliseconds interval{0}; // of this side's heartbeats
-};
-
-// Progress of the queue pair's send queue.
-struct send_progress
-{
-  bool outstanding = false;    // the device has work requests
-  std::uint64_t completed = 0; // changes with each completion
+  std::chrono::milliseconds limit{0};    // silence after which the peer is lost; zero: no limit
+  std::chrono::milliseconds interval{0}; // between this side's heartbeats; zero: none are sent
 };
 
 // The control channel as a state machine: the time limit of the handshake, heartbeats, and the end
@@ -45,7 +38,8 @@ public:
     send,                  // send a frame of type `frame` without a payload
     arm,                   // call on_timer() at `time`; replaces the time that was set before
     disarm,                // the timer is not needed
-    probe,                 // call on_probe_answered() after the stream's users have processed data
+    probe,                 // find out if threads of the program that read the stream are busy:
+                           // call on_probe_answered() or on_probe_impossible()
     check_missing_receive, // no send has completed for some time; log if the peer has no receive
     report_agent_frame,    // pass the frame to the queue pair's agent attachment
     report_peer_finished,  // tell the queue pair that the peer sends no more
@@ -76,19 +70,21 @@ public:
 
   [[nodiscard]] phase state() const noexcept { return phase_; }
 
-  // Reason of the end; empty before this side has ended the connection.
+  // Reason of the end: set in the phases closing and closed, empty in the others.
   [[nodiscard]] const error_code& reason() const noexcept { return reason_; }
 
   [[nodiscard]] const heartbeat_times& times() const noexcept { return times_; }
 
-  // The handshake begins, and ends with its establishment or after the time limit.
+  // The handshake begins. It fails if establish() is not called within the time limit.
   actions start(time_point now, std::chrono::steady_clock::duration time_limit);
+
+  // The handshake has succeeded.
   actions establish(time_point now, const heartbeat_times& times, const send_progress& sends);
 
-  // The user closes the queue pair, or the handshake has failed. Only the first call counts.
+  // The user closes the queue pair, or the handshake has failed. Later calls have no effect.
   actions stop(time_point now, const error_code& why);
 
-  // All that this side sent has arrived, and it sends no more.
+  // Event: all that this side sent has arrived, and it sends no more.
   actions finish(time_point now);
 
   // Returns the time since the last progress of the send queue.
@@ -97,38 +93,47 @@ public:
     return now - sends_.since;
   }
 
-  // A missing receive was logged.
+  // The action check_missing_receive has written its line to the log.
   void missing_receive_logged() noexcept { sends_.logged = true; }
 
-  // A frame for somebody else was passed to the stream.
+  // The caller passed a frame of its own to the stream. For an action `send`, the machine itself
+  // calls this.
   void on_sent(time_point now) noexcept
   {
     sent_ = now;
     unwritten_ = !write_failed_;
   }
 
-  // All frames have been written, or writing has failed.
+  // All frames have been written.
   actions on_written();
+
+  // Writing has failed.
   void on_write_failed() noexcept
   {
     write_failed_ = true; // reading reports the error
     unwritten_ = false;
   }
 
+  // Bytes of the peer have arrived.
   void on_bytes(time_point now) noexcept
   {
     received_ = now;
     probed_ = false;
   }
+
+  // A whole frame of the peer has arrived.
   actions on_frame(time_point now, frame_type type, const send_progress& sends);
 
   // Reading has ended: the peer closed the stream, the stream failed, or a frame was malformed.
   actions on_stream_end(const error_code& ec);
 
+  // The timer has expired.
   actions on_timer(time_point now, const send_progress& sends);
 
-  // The stream's users have processed data after `probe`, or the stream has no such users.
+  // Threads of the program read the stream, and have run since the action `probe`.
   actions on_probe_answered(time_point now, const send_progress& sends);
+
+  // Only the library's thread reads the stream. It is not busy, so the peer is silent.
   actions on_probe_impossible();
 
 private:
@@ -149,7 +154,7 @@ private:
   time_point sent_;           // last frame of this side
   time_point due_;            // time that the timer was set to
   time_point drain_end_;      // latest end of phase::draining
-  bool probed_ = false;       // the stream's users are not busy, and no bytes have arrived since
+  bool probed_ = false;       // on_probe_answered() was called after the last bytes arrived
   bool unwritten_ = false;    // frames wait to be written
   bool write_failed_ = false; // nothing is written any more
   bool finished_ = false;     // this side has sent frame_type::finished
@@ -160,7 +165,7 @@ private:
     bool logged = false;
     std::uint64_t completed = 0;
     time_point since;
-  } sends_; // the send queue at the last heartbeat
+  } sends_; // the send queue at `since`, the last check that saw progress or nothing outstanding
 };
 
 } // namespace rdma::detail

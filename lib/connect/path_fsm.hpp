@@ -15,17 +15,18 @@
 
 namespace rdma::detail {
 
-// The path between two queue pairs after the exchange of parameters, as a state machine: both sides
-// confirm it by a message in each direction, and move to the software device together if it is not
-// confirmed (doc/upgrade_protocol.md, "The path"). Actions: all of path_action_type.
+// The state machine after the exchange of parameters (doc/upgrade_protocol.md, "The path"). Both
+// sides confirm the path between their queue pairs by an RDMA write each. If one fails, and both
+// sides can, they move to the software device. The actions are all of path_action_type.
 class path_fsm
 {
 public:
-  // `chosen` has this side's parameters. `transport` is the name of the server's transport.
+  // `chosen` are the parameters that this side has sent. `transport` names the transport by which a
+  // server's queue pair is connected; it is empty for a client.
   path_fsm(path_role role, const handshake_parameters& chosen, handshake_parameters peer,
     std::string transport, declined_transports declined);
 
-  // Performs the next step. The outcome of the first call is empty.
+  // Takes the outcome of the last action and returns the next one. The first outcome is empty.
   path_action resume(const own_side& own, const path_outcome& result);
 
   [[nodiscard]] const declined_transports& declined() const noexcept { return declined_; }
@@ -33,17 +34,17 @@ public:
   enum class state
   {
     begin,
-    moving,
-    describing,
-    sending_endpoint, // the client's new one
-    awaiting_endpoint,
+    moving,            // to the software device
+    describing,        // the client's new queue pair there
+    sending_endpoint,  // client: this description
+    awaiting_endpoint, // the peer's new description
     connecting,
-    answering_endpoint, // by the server's new one
-    confirming,
-    reporting_success,
-    reporting_failure,
-    awaiting_verdict,
-    entering,
+    answering_endpoint, // server: sending its new description
+    confirming,         // by this side's RDMA write
+    reporting_success,  // sending `confirmed`
+    reporting_failure,  // sending `unconfirmed`
+    awaiting_verdict,   // the peer's `confirmed` or `unconfirmed`
+    entering,           // the state connected
     done,
   };
   [[nodiscard]] state current() const noexcept { return state_; }
@@ -65,12 +66,12 @@ private:
   path_action end(const error_code& ec);
 
   const path_role role_;
-  const bool software_next_; // none of the client's endpoints was possible
+  const bool software_next_; // the server can use none of the client's endpoints
   const handshake_parameters peer_;
   state state_ = state::begin;
   std::string transport_;
   declined_transports declined_;
-  error_code failure_; // if there is no fall-back; the result after `done`
+  error_code failure_; // the result if there is no fall-back; after `done` the result
 };
 
 } // namespace rdma::detail

@@ -12,9 +12,7 @@
 #include "connect/handshake.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
-#include <boost/asio/co_spawn.hpp>
 
-#include <exception>
 #include <new>
 #include <utility>
 
@@ -100,24 +98,12 @@ void start_upgrade(upgradable_stream stream, upgrade_answer answer,
     return std::move(waiting).complete(stream.ec, nullptr);
   const auto link =
     connection_service::of(stream.executor).make_connection(std::move(stream.stream));
-  if (slot.is_connected())
-    slot.assign(
-      [handle = connection::handle(*link)](asio::cancellation_type type)
-      {
-        if (type != asio::cancellation_type::none)
-          handle.cancel_handshake();
-      });
-  asio::post(link->io(),
-    [link, time_limit = answer.options.handshake_timeout] { link->set_deadline(time_limit); });
+  on_cancellation(slot, [handle = connection::handle(*link)] { handle.cancel_handshake(); });
   server_side server{{std::move(answer.inner), answer.same_context, std::move(answer.domain),
                        std::move(answer.options.queue_pair)},
     std::move(answer.request), std::move(answer.options.data)};
-  asio::co_spawn(link->io(), run_upgrade(link, std::move(server), std::move(waiting)),
-    [](const std::exception_ptr& problem)
-    {
-      if (problem)
-        std::rethrow_exception(problem); // to the service, which logs it
-    });
+  link->run(
+    answer.options.handshake_timeout, run_upgrade(link, std::move(server), std::move(waiting)));
 }
 
 } // namespace rdma::detail

@@ -11,6 +11,8 @@
 #include "verbs/software/software.hpp"
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
 
 namespace rdma {
 
@@ -117,24 +119,10 @@ ibv_context* device::native_handle() const noexcept
 
 const char* name_of(wire value) noexcept
 {
-  switch (value)
-  {
-  case wire::unknown:
-    break;
-  case wire::infiniband:
-    return "InfiniBand";
-  case wire::roce_v1:
-    return "RoCE v1";
-  case wire::roce_v2:
-    return "RoCE v2";
-  case wire::iwarp:
-    return "iWARP";
-  case wire::shared_memory:
-    return "shared memory";
-  case wire::tcp:
-    return "TCP";
-  }
-  return "unknown wire";
+  static constexpr const char* names[] = {
+    "unknown wire", "InfiniBand", "RoCE v1", "RoCE v2", "iWARP", "TCP", "shared memory"};
+  const auto index = static_cast<std::size_t>(value);
+  return names[index < std::size(names) ? index : 0];
 }
 
 } // namespace rdma

@@ -9,80 +9,57 @@
 
 #include "verbs/api.hpp"
 
-namespace rdma {
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
 
-static_assert(static_cast<int>(device_event_type::completion_queue_error) == IBV_EVENT_CQ_ERR);
-static_assert(static_cast<int>(device_event_type::queue_pair_fatal) == IBV_EVENT_QP_FATAL);
-static_assert(
-  static_cast<int>(device_event_type::queue_pair_request_error) == IBV_EVENT_QP_REQ_ERR);
-static_assert(
-  static_cast<int>(device_event_type::queue_pair_access_error) == IBV_EVENT_QP_ACCESS_ERR);
-static_assert(static_cast<int>(device_event_type::communication_established) == IBV_EVENT_COMM_EST);
-static_assert(static_cast<int>(device_event_type::send_queue_drained) == IBV_EVENT_SQ_DRAINED);
-static_assert(static_cast<int>(device_event_type::path_migrated) == IBV_EVENT_PATH_MIG);
-static_assert(static_cast<int>(device_event_type::path_migration_error) == IBV_EVENT_PATH_MIG_ERR);
-static_assert(static_cast<int>(device_event_type::device_fatal) == IBV_EVENT_DEVICE_FATAL);
-static_assert(static_cast<int>(device_event_type::port_active) == IBV_EVENT_PORT_ACTIVE);
-static_assert(static_cast<int>(device_event_type::port_error) == IBV_EVENT_PORT_ERR);
-static_assert(static_cast<int>(device_event_type::lid_change) == IBV_EVENT_LID_CHANGE);
-static_assert(static_cast<int>(device_event_type::partition_key_change) == IBV_EVENT_PKEY_CHANGE);
-static_assert(static_cast<int>(device_event_type::subnet_manager_change) == IBV_EVENT_SM_CHANGE);
-static_assert(static_cast<int>(device_event_type::shared_receive_queue_error) == IBV_EVENT_SRQ_ERR);
-static_assert(static_cast<int>(device_event_type::shared_receive_queue_limit_reached)
-  == IBV_EVENT_SRQ_LIMIT_REACHED);
-static_assert(
-  static_cast<int>(device_event_type::last_work_request_reached) == IBV_EVENT_QP_LAST_WQE_REACHED);
-static_assert(
-  static_cast<int>(device_event_type::client_reregister) == IBV_EVENT_CLIENT_REREGISTER);
-static_assert(static_cast<int>(device_event_type::gid_change) == IBV_EVENT_GID_CHANGE);
-static_assert(static_cast<int>(device_event_type::work_queue_fatal) == IBV_EVENT_WQ_FATAL);
+namespace rdma {
 
 const char* describe(device_event_type type) noexcept
 {
-  switch (type)
+  using enum device_event_type;
+  struct row
   {
-  case device_event_type::completion_queue_error:
-    return "a completion queue overran";
-  case device_event_type::queue_pair_fatal:
-    return "a queue pair failed";
-  case device_event_type::queue_pair_request_error:
-    return "the peer of a queue pair sent an invalid request";
-  case device_event_type::queue_pair_access_error:
-    return "the peer of a queue pair accessed memory without permission";
-  case device_event_type::communication_established:
-    return "the first message arrived";
-  case device_event_type::send_queue_drained:
-    return "a send queue was drained";
-  case device_event_type::path_migrated:
-    return "a queue pair migrated to its alternate path";
-  case device_event_type::path_migration_error:
-    return "a queue pair failed to migrate to its alternate path";
-  case device_event_type::device_fatal:
-    return "the device failed or was removed";
-  case device_event_type::port_active:
-    return "the port came up";
-  case device_event_type::port_error:
-    return "the port went down";
-  case device_event_type::lid_change:
-    return "the port's LID changed";
-  case device_event_type::partition_key_change:
-    return "the port's partition keys changed";
-  case device_event_type::subnet_manager_change:
-    return "the subnet manager changed";
-  case device_event_type::shared_receive_queue_error:
-    return "a shared receive queue failed";
-  case device_event_type::shared_receive_queue_limit_reached:
-    return "a shared receive queue holds fewer receives than its limit";
-  case device_event_type::last_work_request_reached:
-    return "a queue pair has stopped taking receives from its shared receive queue";
-  case device_event_type::client_reregister:
-    return "the subnet manager requests that clients register again";
-  case device_event_type::gid_change:
-    return "the port's GID table changed";
-  case device_event_type::work_queue_fatal:
-    return "a work queue failed";
-  }
-  return "an unknown event";
+    device_event_type type;
+    ibv_event_type native;
+    const char* text;
+  };
+  static constexpr row rows[] = {
+    {completion_queue_error, IBV_EVENT_CQ_ERR, "a completion queue overran"},
+    {queue_pair_fatal, IBV_EVENT_QP_FATAL, "a queue pair failed"},
+    {queue_pair_request_error, IBV_EVENT_QP_REQ_ERR,
+      "the peer of a queue pair sent an invalid request"},
+    {queue_pair_access_error, IBV_EVENT_QP_ACCESS_ERR,
+      "the peer of a queue pair accessed memory without permission"},
+    {communication_established, IBV_EVENT_COMM_EST, "the first message arrived"},
+    {send_queue_drained, IBV_EVENT_SQ_DRAINED, "a send queue was drained"},
+    {path_migrated, IBV_EVENT_PATH_MIG, "a queue pair migrated to its alternate path"},
+    {path_migration_error, IBV_EVENT_PATH_MIG_ERR,
+      "a queue pair failed to migrate to its alternate path"},
+    {device_fatal, IBV_EVENT_DEVICE_FATAL, "the device failed or was removed"},
+    {port_active, IBV_EVENT_PORT_ACTIVE, "the port came up"},
+    {port_error, IBV_EVENT_PORT_ERR, "the port went down"},
+    {lid_change, IBV_EVENT_LID_CHANGE, "the port's LID changed"},
+    {partition_key_change, IBV_EVENT_PKEY_CHANGE, "the port's partition keys changed"},
+    {subnet_manager_change, IBV_EVENT_SM_CHANGE, "the subnet manager changed"},
+    {shared_receive_queue_error, IBV_EVENT_SRQ_ERR, "a shared receive queue failed"},
+    {shared_receive_queue_limit_reached, IBV_EVENT_SRQ_LIMIT_REACHED,
+      "a shared receive queue holds fewer receives than its limit"},
+    {last_work_request_reached, IBV_EVENT_QP_LAST_WQE_REACHED,
+      "a queue pair has stopped taking receives from its shared receive queue"},
+    {client_reregister, IBV_EVENT_CLIENT_REREGISTER,
+      "the subnet manager requests that clients register again"},
+    {gid_change, IBV_EVENT_GID_CHANGE, "the port's GID table changed"},
+    {work_queue_fatal, IBV_EVENT_WQ_FATAL, "a work queue failed"},
+  };
+  static_assert(std::all_of(std::begin(rows), std::end(rows),
+    [](const row& each)
+    {
+      return static_cast<int>(each.type) == static_cast<int>(each.native)
+        && &each == rows + static_cast<int>(each.type);
+    }));
+  const auto index = static_cast<std::size_t>(type);
+  return index < std::size(rows) ? rows[index].text : "an unknown event";
 }
 
 std::string device_event::text() const

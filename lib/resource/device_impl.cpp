@@ -108,10 +108,10 @@ std::vector<gid_entry> device_impl::gids() const
       entry.index = static_cast<std::uint8_t>(i);
       entry.gid = found.gid;
       entry.interface_index = found.ndev_ifindex;
-      entry.kind = found.gid_type == IBV_GID_TYPE_ROCE_V2 ? gid_kind::roce_v2
-        : found.gid_type == IBV_GID_TYPE_ROCE_V1          ? gid_kind::roce_v1
-                                                          : gid_kind::infiniband;
-      if (entry.kind != gid_kind::infiniband && !traits_->gids_without_addresses)
+      entry.wire = found.gid_type == IBV_GID_TYPE_ROCE_V2 ? wire::roce_v2
+        : found.gid_type == IBV_GID_TYPE_ROCE_V1          ? wire::roce_v1
+                                                          : wire::infiniband;
+      if (entry.wire != wire::infiniband && !traits_->gids_without_addresses)
         entry.address = address_of(found.gid);
       result.push_back(entry);
     }
@@ -124,7 +124,7 @@ std::optional<gid_entry> device_impl::find_gid(
 {
   std::vector<gid_entry> table = gids();
   if (by != wire::unknown && traits_->only_wire == wire::unknown)
-    std::erase_if(table, [by](const gid_entry& entry) { return wire_of(entry.kind) != by; });
+    std::erase_if(table, [by](const gid_entry& entry) { return entry.wire != by; });
   return choose_gid(table, local, traits_->routes_any_gid, ec);
 }
 

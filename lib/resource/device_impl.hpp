@@ -58,10 +58,10 @@ public:
   [[nodiscard]] std::optional<gid_entry> find_gid(
     const std::optional<boost::asio::ip::address>& local, wire by, error_code& ec) const;
 
-  // Returns the wire of connections by a GID of this kind.
-  [[nodiscard]] wire wire_by(gid_kind kind) const noexcept
+  // Returns the wire of connections by this GID.
+  [[nodiscard]] wire wire_by(const gid_entry& gid) const noexcept
   {
-    return traits_->only_wire != wire::unknown ? traits_->only_wire : wire_of(kind);
+    return traits_->only_wire != wire::unknown ? traits_->only_wire : gid.wire;
   }
   [[nodiscard]] bool has_windows() const noexcept
   {

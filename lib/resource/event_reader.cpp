@@ -8,6 +8,7 @@
 #include "resource/event_reader.hpp"
 
 #include "boost_rdma/error.hpp"
+#include "verbs/descriptor.hpp"
 #include "verbs/signals_blocked.hpp"
 
 #include <algorithm>
@@ -33,24 +34,14 @@ std::mutex dispatch_mutex;
 [[maybe_unused]] const int dispatch_fork_handlers = ::pthread_atfork(
   [] { dispatch_mutex.lock(); }, [] { dispatch_mutex.unlock(); }, [] { dispatch_mutex.unlock(); });
 
-class descriptor
+// Throws the error in errno if the result of a system call is negative.
+int check_reading(int result)
 {
-public:
-  explicit descriptor(int fd)
-    : fd_(fd)
-  {
-    if (fd < 0)
-      throw system_error(
-        error_code(errno, boost::system::system_category()), "cannot read device events");
-  }
-  ~descriptor() { ::close(fd_); }
-  descriptor(const descriptor&) = delete;
-  descriptor& operator=(const descriptor&) = delete;
-  [[nodiscard]] int get() const noexcept { return fd_; }
-
-private:
-  int fd_;
-};
+  if (result < 0)
+    throw system_error(
+      error_code(errno, boost::system::system_category()), "cannot read device events");
+  return result;
+}
 
 struct subject
 {
@@ -112,8 +103,8 @@ private:
   // Outlives the reader if the thread itself releases the last device.
   struct shared
   {
-    descriptor epoll{::epoll_create1(EPOLL_CLOEXEC)};
-    descriptor stop{::eventfd(0, EFD_CLOEXEC)};
+    descriptor epoll{check_reading(::epoll_create1(EPOLL_CLOEXEC))};
+    descriptor stop{check_reading(::eventfd(0, EFD_CLOEXEC))};
     std::mutex mutex;
     std::unordered_map<int, std::shared_ptr<event_hub>> hubs; // by descriptor
   };
@@ -142,9 +133,7 @@ event_reader::event_reader()
   epoll_event event{};
   event.events = EPOLLIN;
   event.data.fd = state_->stop.get();
-  if (::epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, state_->stop.get(), &event) != 0)
-    throw system_error(
-      error_code(errno, boost::system::system_category()), "cannot read device events");
+  check_reading(::epoll_ctl(state_->epoll.get(), EPOLL_CTL_ADD, state_->stop.get(), &event));
   const signals_blocked blocked;
   try
   {
@@ -240,10 +229,7 @@ void event_hub::start()
   if (reader_)
     return;
   const int fd = context_->async_fd;
-  const int flags = ::fcntl(fd, F_GETFL);
-  if (flags < 0 || ::fcntl(fd, F_SETFL, flags | O_NONBLOCK) != 0)
-    throw system_error(
-      error_code(errno, boost::system::system_category()), "cannot read device events");
+  check_reading(::fcntl(fd, F_SETFL, check_reading(::fcntl(fd, F_GETFL)) | O_NONBLOCK));
   auto reader = event_reader::of_process();
   reader->add(fd, shared_from_this());
   reader_ = std::move(reader);
@@ -291,17 +277,26 @@ void event_hub::close() noexcept
 
 // Collects the listeners of an event. Must run before the event is acknowledged: afterwards the
 // object may be destroyed and its address reused.
-void event_hub::collect(const ibv_async_event& event, bool fatal)
+void event_hub::collect(const ibv_async_event& event, bool fatal) noexcept
 {
-  const std::lock_guard lock(mutex_);
-  targets_.clear();
-  if (fatal)
-    for (const auto& [native, listener] : watched_)
-      targets_.push_back(listener);
-  else if (const void* object = subject_of(event).object; object != nullptr)
-    if (const auto found = watched_.find(object); found != watched_.end())
-      targets_.push_back(found->second);
-  targets_.insert(targets_.end(), subscribers_.begin(), subscribers_.end());
+  for (;;)
+    try
+    {
+      const std::lock_guard lock(mutex_);
+      targets_.clear();
+      if (fatal)
+        for (const auto& [native, listener] : watched_)
+          targets_.push_back(listener);
+      else if (const void* object = subject_of(event).object; object != nullptr)
+        if (const auto found = watched_.find(object); found != watched_.end())
+          targets_.push_back(found->second);
+      targets_.insert(targets_.end(), subscribers_.begin(), subscribers_.end());
+      return;
+    }
+    catch (const std::bad_alloc&)
+    {
+      std::this_thread::yield(); // retry: the event must not be lost
+    }
 }
 
 void event_hub::notify(const async_event& news) noexcept
@@ -334,16 +329,7 @@ bool event_hub::drain() noexcept
     const bool fatal = event.event_type == IBV_EVENT_DEVICE_FATAL;
     if (fatal)
       lost_.store(true, std::memory_order_release); // before collect(): see queue_pair_core::create
-    for (;;)
-      try
-      {
-        collect(event, fatal);
-        break;
-      }
-      catch (const std::bad_alloc&)
-      {
-        std::this_thread::yield(); // retry: the event must not be lost
-      }
+    collect(event, fatal);
     api_.ack_async_event(&event);
     notify({static_cast<device_event_type>(event.event_type), about.port, about.queue_pair_number});
   }
@@ -354,16 +340,7 @@ void event_hub::notify_lost() noexcept
 {
   if (lost_.exchange(true, std::memory_order_acq_rel))
     return;
-  for (;;)
-    try
-    {
-      collect({}, true);
-      break;
-    }
-    catch (const std::bad_alloc&)
-    {
-      std::this_thread::yield();
-    }
+  collect({}, true);
   notify({device_event_type::device_fatal, 0, 0});
 }
 

@@ -60,7 +60,7 @@ public:
 
 private:
   void start();
-  void collect(const ibv_async_event& event, bool fatal);
+  void collect(const ibv_async_event& event, bool fatal) noexcept;
   void notify(const async_event& news) noexcept;
   void notify_lost() noexcept;
 

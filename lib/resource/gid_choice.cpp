@@ -48,27 +48,13 @@ bool is_link_local(const gid_entry& entry)
 // sides choose alike, unless the address in use is IPv6.
 auto rank(const gid_entry& entry, bool prefer_v6)
 {
-  return std::make_tuple(entry.active, entry.kind != gid_kind::roce_v1, !is_link_local(entry),
+  return std::make_tuple(entry.active, entry.wire != wire::roce_v1, !is_link_local(entry),
     !(entry.address && entry.address->is_loopback()),
     entry.address && entry.address->is_v6() == prefer_v6, -static_cast<int>(entry.port),
     -static_cast<int>(entry.index));
 }
 
 } // namespace
-
-wire wire_of(gid_kind kind) noexcept
-{
-  switch (kind)
-  {
-  case gid_kind::infiniband:
-    return wire::infiniband;
-  case gid_kind::roce_v1:
-    return wire::roce_v1;
-  case gid_kind::roce_v2:
-    return wire::roce_v2;
-  }
-  return wire::unknown;
-}
 
 std::optional<ip::address> address_of(const ::ibv_gid& gid)
 {
@@ -93,7 +79,7 @@ std::optional<gid_entry> choose_gid(const std::vector<gid_entry>& table,
   {
     // Ports that are down are ignored: they may be the other port of an adapter for both InfiniBand
     // and Ethernet.
-    addressed = addressed || (entry.active && entry.kind != gid_kind::infiniband);
+    addressed = addressed || (entry.active && entry.wire != wire::infiniband);
     if (best == nullptr || rank(entry, prefer_v6) > rank(*best, prefer_v6))
       best = &entry;
     if (known && belongs(entry, *local)

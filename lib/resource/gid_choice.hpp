@@ -21,22 +21,13 @@
 
 namespace rdma::detail {
 
-enum class gid_kind : std::uint8_t
-{
-  infiniband, // has no IP address
-  roce_v1,    // reaches only its own link
-  roce_v2,
-};
-
-wire wire_of(gid_kind kind) noexcept;
-
 // A used entry of a port's GID table.
 struct gid_entry
 {
   std::uint8_t port = 1;
   bool active = true; // state of the port
   std::uint8_t index = 0;
-  gid_kind kind = gid_kind::roce_v2;
+  rdma::wire wire = rdma::wire::roce_v2; // or roce_v1 or infiniband
   ::ibv_gid gid{};
   std::uint32_t interface_index = 0;               // of the network interface; 0 if unknown
   std::optional<boost::asio::ip::address> address; // none for InfiniBand

@@ -95,11 +95,8 @@ const_buffer memory_pool::buffer(std::span<const std::byte> memory, error_code& 
 
 mutable_buffer memory_pool::buffer(std::span<std::byte> memory)
 {
-  error_code ec;
-  const mutable_buffer result = buffer(memory, ec);
-  if (ec)
-    throw system_error(ec, "memory_pool::buffer");
-  return result;
+  return detail::or_throw(
+    "memory_pool::buffer", [&](error_code& ec) { return buffer(memory, ec); });
 }
 
 const_buffer memory_pool::buffer(std::span<const std::byte> memory)

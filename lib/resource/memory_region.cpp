@@ -30,8 +30,6 @@ struct region final : registration
       ::munmap(mapped, size);
   }
 
-  static void destroy_region(registration* r) noexcept { delete static_cast<region*>(r); }
-
   std::shared_ptr<domain_impl> keep_alive;
   std::unique_ptr<registered_range> range = std::make_unique<registered_range>();
   void* mapped = nullptr;
@@ -78,7 +76,7 @@ registration* make_region(
   made->domain = domain.impl().get();
   made->base = static_cast<std::byte*>(data);
   made->rights = rights;
-  made->destroy = &region::destroy_region;
+  made->destroy = [](registration* r) noexcept { delete static_cast<region*>(r); };
   return made.release();
 }
 
@@ -126,11 +124,7 @@ memory_region register_buffer(const protection_domain& domain,
 memory_region register_buffer(
   const protection_domain& domain, const boost::asio::mutable_buffer& memory, access rights)
 {
-  error_code ec;
-  memory_region result = register_buffer(domain, memory, rights, ec);
-  if (ec)
-    throw system_error(ec, detail::registration_failure(memory.size(), ec));
-  return result;
+  return memory_region(domain, memory.data(), memory.size(), rights);
 }
 
 memory_region register_buffer(const protection_domain& domain,
@@ -172,11 +166,7 @@ remote_buffer memory_region::remote(error_code& ec) const noexcept
 
 remote_buffer memory_region::remote() const
 {
-  error_code ec;
-  remote_buffer result = remote(ec);
-  if (ec)
-    throw system_error(ec, "memory_region::remote");
-  return result;
+  return detail::or_throw("memory_region::remote", [&](error_code& ec) { return remote(ec); });
 }
 
 } // namespace rdma

@@ -72,26 +72,14 @@ int open_userfaultfd()
   return static_cast<int>(::syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK)); // before Linux 5.11
 }
 
-} // namespace
-
-memory_watch::descriptor::descriptor(int fd)
-  : fd_(fd)
+int check_watching(int fd)
 {
   if (fd < 0)
     throw system_error(last_error(), "this process may not watch its memory: userfaultfd(2)");
+  return fd;
 }
 
-memory_watch::descriptor::~descriptor()
-{
-  close();
-}
-
-void memory_watch::descriptor::close() noexcept
-{
-  if (fd_ >= 0)
-    ::close(fd_);
-  fd_ = -1;
-}
+} // namespace
 
 std::shared_ptr<memory_watch> memory_watch::of_process(std::string& why_not)
 {
@@ -112,8 +100,8 @@ std::shared_ptr<memory_watch> memory_watch::of_process(std::string& why_not)
 }
 
 memory_watch::memory_watch()
-  : faults_(open_userfaultfd())
-  , stop_(::eventfd(0, EFD_CLOEXEC))
+  : faults_(check_watching(open_userfaultfd()))
+  , stop_(check_watching(::eventfd(0, EFD_CLOEXEC)))
 {
   uffdio_api api{};
   api.api = UFFD_API;
@@ -148,7 +136,7 @@ memory_watch::~memory_watch()
     static_cast<void>(reader_.release()); // a child of fork() does not have these threads
     static_cast<void>(ender_.release());
     static_cast<void>(has_.release()); // the destructor would wait for threads that do not exist
-    faults_.give_up();
+    faults_.release();
     return;
   }
   {
@@ -165,7 +153,7 @@ memory_watch::~memory_watch()
   const std::lock_guard lock(current_mutex); // no fork() from here on
   int own = faults_.get(); // the value may belong to the next watch, which may have started
   inherited.compare_exchange_strong(own, -1, std::memory_order_relaxed);
-  faults_.close();
+  faults_.reset();
 }
 
 // Checks that the kernel delivers events as this class requires: a thread that unmaps waits, and
@@ -184,7 +172,7 @@ void memory_watch::try_out()
     ::munmap(memory, page);
     throw system_error(ec, "this kernel has no userfaultfd write protection: UFFDIO_REGISTER");
   }
-  const descriptor done(::eventfd(0, EFD_CLOEXEC));
+  const descriptor done(check_watching(::eventfd(0, EFD_CLOEXEC)));
   std::unique_ptr<std::thread> unmapper;
   try
   {

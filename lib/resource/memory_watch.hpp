@@ -12,6 +12,7 @@
 #include "boost_rdma/detail/registration.hpp"
 #include "resource/memory_map.hpp"
 #include "resource/page_range.hpp"
+#include "verbs/descriptor.hpp"
 
 #include <boost/intrusive/list.hpp>
 
@@ -122,21 +123,6 @@ public:
   void retire_later(watched_registration& registration) noexcept;
 
 private:
-  class descriptor
-  {
-  public:
-    explicit descriptor(int fd); // throws system_error if fd is -1
-    ~descriptor();
-    descriptor(const descriptor&) = delete;
-    descriptor& operator=(const descriptor&) = delete;
-    [[nodiscard]] int get() const noexcept { return fd_; }
-    void give_up() noexcept { fd_ = -1; } // the descriptor is closed elsewhere
-    void close() noexcept;
-
-  private:
-    int fd_;
-  };
-
   void try_out();
   [[nodiscard]] bool changing() const noexcept;
   bool drain() noexcept;

@@ -107,11 +107,6 @@ void registration_cache::release_all(registration_list& list) noexcept
   }
 }
 
-void registration_cache::destroy_entry(registration* r) noexcept
-{
-  delete static_cast<entry*>(r);
-}
-
 memory_watch* registration_cache::watch() noexcept
 {
   std::call_once(looked_, [this] { look_for_watch(); });
@@ -177,7 +172,7 @@ try
   made->size = range.size();
   made->rights = writable ? access::local_write : access::local_read;
   made->read_only = !writable;
-  made->destroy = &destroy_entry;
+  made->destroy = [](registration* r) noexcept { delete static_cast<entry*>(r); };
   // Watch first: changes after this point are noticed, whether or not the device has the pages yet.
   const bool watched =
     watching != nullptr && range.size() <= options_.bytes_max && start_watching(*made);

@@ -59,12 +59,6 @@ public:
 private:
   struct entry;
 
-  enum class set_kind : std::uint8_t
-  {
-    readable,
-    writable,
-  };
-
   struct by_begin
   {
     using type = std::uintptr_t;
@@ -75,12 +69,9 @@ private:
   using use_hook = boost::intrusive::list_base_hook<boost::intrusive::tag<use_tag>>;
   struct lists;
 
-  static void destroy_entry(registration* r) noexcept;
-
   memory_watch* watch() noexcept;
   void look_for_watch() noexcept;
   [[nodiscard]] entry* find(const page_range& range, bool writable) const noexcept;
-  std::unique_ptr<entry> make(const page_range& range, bool writable, error_code& ec);
   [[nodiscard]] bool start_watching(entry& made) noexcept;
   [[nodiscard]] bool may_fit(const entry& made) const noexcept;
   void keep(entry& made, registration_list& replaced) noexcept;

@@ -60,11 +60,7 @@ remote_buffer remote_buffer::decode(std::span<const std::byte> in, error_code& e
 
 remote_buffer remote_buffer::decode(std::span<const std::byte> in)
 {
-  error_code ec;
-  remote_buffer result = decode(in, ec);
-  if (ec)
-    throw system_error(ec, "remote_buffer::decode");
-  return result;
+  return detail::or_throw("remote_buffer::decode", [&](error_code& ec) { return decode(in, ec); });
 }
 
 } // namespace rdma

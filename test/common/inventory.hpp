@@ -17,7 +17,6 @@
 #include <ostream>
 #include <sstream>
 #include <string>
-#include <thread>
 
 namespace test {
 
@@ -69,13 +68,8 @@ struct inventory
 /// Waits until the inventory equals `before` or the time limit expires; returns the last one.
 [[nodiscard]] inline inventory settled_inventory(const inventory& before)
 {
-  const auto limit = std::chrono::steady_clock::now() + patience;
   inventory now;
-  while (now != before && std::chrono::steady_clock::now() < limit)
-  {
-    std::this_thread::yield();
-    now = inventory();
-  }
+  static_cast<void>(until([&] { return (now = inventory()) == before; }));
   return now;
 }
 

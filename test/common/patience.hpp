@@ -9,12 +9,28 @@
 #define BOOST_RDMA_TEST_COMMON_PATIENCE_HPP
 
 #include <chrono>
+#include <thread>
 
 namespace test {
 
 /// Time limit of a wait for an expected event: longer than anything takes on any machine. The
 /// absence of an event is tested by another event that happens instead.
 inline constexpr std::chrono::seconds patience{60};
+
+/// Repeats the call until it returns true, without sleeping: polling makes progress. Returns false
+/// if the time limit expires.
+template <class Condition>
+[[nodiscard]] bool until(Condition condition)
+{
+  const auto limit = std::chrono::steady_clock::now() + patience;
+  while (!condition())
+  {
+    if (std::chrono::steady_clock::now() > limit)
+      return false;
+    std::this_thread::yield();
+  }
+  return true;
+}
 
 } // namespace test
 

@@ -276,7 +276,8 @@ TEST_CASE("expired loans do not block later loans")
     brief.lifetime = lifetime;
     REQUIRE(agent_channel->ask(brief)->type == message_type::done);
   }
-  asio::steady_timer over(f.io, std::chrono::milliseconds(20));
+  // The lifetimes began before the answers arrived.
+  asio::steady_timer over(f.io, std::chrono::milliseconds(brief.lifetime));
   plain_record waited;
   over.async_wait(waited.handler());
   REQUIRE(run_until(f.io, [&] { return waited.done(); }));

@@ -16,8 +16,11 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
 
+#include <cstddef>
 #include <functional>
+#include <future>
 #include <optional>
 
 // Tests that no operation allocates from the heap in steady state.
@@ -392,6 +395,41 @@ TEST_CASE("operations awaited by coroutines allocate nothing in steady state")
   REQUIRE(run_through(l.io, rounds));
   INFO(allocation_count::first());
   CHECK(rounds.allocations == 0);
+}
+
+TEST_CASE("use_future allocates the promise and Asio's pointer to it, and nothing else")
+{
+  const std::size_t of_promise = allocations_of_each(
+    []
+    {
+      std::promise<std::size_t> promise;
+      std::future<std::size_t> future = promise.get_future();
+      promise.set_value(1);
+      future.get();
+    });
+  linked_pair l;
+  rdma::registered_buffer mine = l.near_context.allocate(64);
+  rdma::memory_region target(l.far_context, 64, exposed);
+  const rdma::remote_buffer remote = target.remote();
+  counted_rounds rounds;
+  std::future<std::size_t> written;
+  bool failed = false;
+  std::function<void()> start = [&]
+  {
+    written = l.near.async_write(mine, remote, asio::use_future);
+    l.near.async_write(mine, remote,
+      [&](error_code ec, std::size_t)
+      {
+        // The first write has completed before, so that this does not wait.
+        failed = failed || ec || written.get() != mine.size();
+        if (rounds.next())
+          start();
+      });
+  };
+  start();
+  REQUIRE(run_through(l.io, rounds));
+  CHECK_FALSE(failed);
+  CHECK(rounds.allocations == static_cast<std::size_t>(counted) * (of_promise + 1));
 }
 
 TEST_CASE("operations that wait for a free slot allocate nothing in steady state")

@@ -8,6 +8,7 @@
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
 #include "software/outcomes.hpp"
+#include "software/refusal.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -85,7 +86,7 @@ TEST_CASE("partial and total cancellation do not affect a posted operation")
   bytes_record r;
   l.near.async_receive(buffer, asio::bind_cancellation_slot(signal.slot(), r.handler()));
   signal.emit(asio::cancellation_type::partial | asio::cancellation_type::total);
-  l.io.run_for(std::chrono::milliseconds(5));
+  check_alive(l.io, l.near, l.far);
   CHECK_FALSE(r.done());
   CHECK(l.near.is_connected());
   l.far.async_send(rdma::no_data, [](error_code, std::size_t) {});
@@ -128,7 +129,7 @@ TEST_CASE("cancellation of a completed operation has no effect on its reused slo
   bytes_record second; // reuses the slot of the first operation
   l.near.async_receive(buffer, second.handler());
   old_signal.emit(asio::cancellation_type::all);
-  l.io.run_for(std::chrono::milliseconds(5));
+  check_alive(l.io, l.near, l.far);
   CHECK_FALSE(second.done());
   CHECK(l.near.is_connected());
 

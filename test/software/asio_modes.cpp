@@ -60,21 +60,20 @@ struct mode_link
     return done();
   }
 
-  /// Returns true if few handlers run during some interval, not necessarily the first. Connection
-  /// attempts of unrelated devices, such as those of other tests that look for a vanished peer,
-  /// wake the polling thread.
+  /// Waits until the io_context repeatedly has no handler to run. A polling loop always has one.
+  /// Connection attempts of unrelated devices, such as those of other tests that look for a
+  /// vanished peer, wake the polling thread.
   [[nodiscard]] bool comes_to_rest()
   {
-    const auto limit = std::chrono::steady_clock::now() + patience;
-    std::size_t ran = 0; // handlers of the polling loop
-    do
-    {
-      ran = 0;
-      const auto end = std::chrono::steady_clock::now() + std::chrono::milliseconds(50);
-      while (std::chrono::steady_clock::now() < end)
-        ran += io.run_one_until(end);
-    } while (ran >= 10 && std::chrono::steady_clock::now() < limit);
-    return ran < 10;
+    constexpr int polls = 100;
+    int empty = 0;
+    return until(
+      [&]
+      {
+        io.restart();
+        empty = io.poll_one() == 0 ? empty + 1 : 0;
+        return empty == polls;
+      });
   }
 
   asio::io_context io;

@@ -253,10 +253,15 @@ TEST_CASE("async_bind_window refuses regions without window_bind and invalid win
   }
   SECTION("a window that was moved from")
   {
+    l.near.async_bind_window(window, bindable, rdma::access::remote_read, r.handler());
+    REQUIRE(run_until(l.io, [&] { return r.done(); }));
+    REQUIRE(r.ec == error_code());
     rdma::memory_window taken = std::move(window);
+    r = {};
     l.near.async_bind_window(window, bindable, rdma::access::remote_read, r.handler());
     REQUIRE(run_until(l.io, [&] { return r.done(); }));
     CHECK(r.ec == rdma::error::closed);
+    CHECK(r.value().size() == 0); // nothing of the bind before
   }
   check_alive(l.io, l.near, l.far);
 }

@@ -88,13 +88,16 @@ private:
   std::thread thread_{[this] { io.run(); }};
 };
 
-// Waits for a moment in which nothing is expected to happen.
-void pass(asio::io_context& io, std::chrono::milliseconds time)
+// Returns when the library's thread and f.io have processed all that they were given before: a
+// client of another acceptor connects after that.
+void catch_up(connect_fixture& f)
 {
-  asio::steady_timer timer(io, time);
-  plain_record over;
-  timer.async_wait(over.handler());
-  REQUIRE(run_until(io, [&] { return over.done(); }));
+  rdma::acceptor other(f.io, f.server_context, loopback());
+  connect_fixture::accepted server;
+  other.async_accept(server.handler());
+  client next(f.io, f.client_context, other.local_endpoint());
+  CHECK(next.outcome(f.io) == error_code());
+  REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
 }
 
 } // namespace
@@ -237,7 +240,7 @@ TEST_CASE("a client is dropped after handshake_timeout when authorise does not d
   CHECK(late.outcome(f.io) == error::peer_lost);
   REQUIRE(kept);
   std::move (*kept)(rdma::authorisation::accept()); // has no effect any more
-  pass(f.io, 20ms);
+  catch_up(f);
   CHECK(server.calls == 0);
   CHECK_FALSE(late.queue_pair.is_connected());
 }
@@ -317,7 +320,7 @@ TEST_CASE("authorise is not called after the acceptor is closed")
   CHECK(later.read_header().starts_with("HTTP/1.1 426"));
   f.acceptor.close();
   CHECK(peer.read_end());
-  pass(f.io, 20ms);
+  catch_up(f);
   CHECK(calls == 0);
   CHECK(server.ec == asio::error::operation_aborted);
 }
@@ -345,7 +348,7 @@ TEST_CASE("a decision is ignored when the acceptor was closed or destroyed meanw
       {
         kept.reset();
       }
-      pass(f->io, 20ms);
+      catch_up(*f);
     }
     SECTION("replaced")
     {
@@ -379,7 +382,13 @@ TEST_CASE("a handshake in which authorise decides slowly does not give way to ot
   client slow(f);
   REQUIRE(run_until(f.io, [&] { return kept.has_value(); }));
   const plain_peer waiting = plain_peer::connect(f.io, f.acceptor.local_endpoint());
-  pass(f.io, 700ms); // a silent client would give way after 500 ms
+  // Meanwhile, the silent client of another acceptor gives way.
+  connect_fixture::accepted never;
+  rdma::acceptor other(f.io, f.server_context, loopback(), options);
+  other.async_accept(never.handler());
+  plain_peer silent = plain_peer::connect(f.io, other.local_endpoint());
+  const plain_peer next = plain_peer::connect(f.io, other.local_endpoint());
+  CHECK(silent.read_end());
   std::move (*kept)(rdma::authorisation::accept());
   CHECK(slow.outcome(f.io) == error_code());
 }

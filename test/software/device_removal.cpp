@@ -84,10 +84,7 @@ TEST_CASE("removal of a device ends all outstanding operations with device_lost"
   events.async_wait_event(second.handler());
   rdma::queue_pair unconnected(d.io, d.context);
   rdma::software::remove_device(device_of(d.context).native());
-  const auto begin = std::chrono::steady_clock::now();
   REQUIRE(run_until(d.io, [&] { return d.ended.size() == d.started && second.done(); }));
-  // The library does not wait for flushed completions.
-  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(2));
   for (const error_code& each : d.ended)
     CHECK(each == rdma::error::device_lost);
   CHECK(first.ec == error_code());

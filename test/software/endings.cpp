@@ -6,7 +6,7 @@
 //
 
 #include "common/catch.hpp"
-#include "software/connect_fixture.hpp"
+#include "software/plain_peer_client.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -19,7 +19,6 @@
 
 #include <deque>
 #include <future>
-#include <thread>
 #include <utility>
 
 // Tests the ends of connections: by shutdown, by close, and by a peer that stops responding.
@@ -395,77 +394,52 @@ TEST_CASE(
 {
   rdma::queue_pair_options options;
   options.heartbeat_limit = 200ms;
-  plain_server silent;
-  asio::io_context io;
-  rdma::context context = make_context();
-  rdma::queue_pair peer_queue_pair(io, context);
-  rdma::queue_pair client(io, context, options);
-  plain_record connected, ended;
-  client.async_connect(silent.endpoint(), connected.handler());
-  plain_peer peer = silent.accept();
-  REQUIRE(confirm_as_server(peer, peer_queue_pair, peer.read_header()));
-  REQUIRE(run_until(io, [&] { return connected.done(); }));
-  REQUIRE(!connected.ec);
-  client.async_wait_close(ended.handler());
-  receives waiting(client, 2);
-  sends stuck(client, 2); // the peer posts no receives
+  plain_peer_client silent(options);
+  plain_peer_client c(options);
+  receives waiting(c.client, 2);
+  sends stuck(c.client, 2); // the peer posts no receives
   SECTION("from the beginning") {}
   SECTION("after heartbeats for longer than the limit")
   {
-    const auto end = std::chrono::steady_clock::now() + 3 * options.heartbeat_limit;
-    while (std::chrono::steady_clock::now() < end)
-    {
-      peer.send(frame_type::heartbeat);
-      io.run_one_for(options.heartbeat_limit / 10);
-    }
-    CHECK_FALSE(ended.done());
+    // The silent peer's last heartbeat shows when the limit has passed since then.
+    silent.peer->send(rdma::detail::encode_frame(frame_type::heartbeat));
+    CHECK(run_until(c.io, silent.io,
+      [&]
+      {
+        c.peer->send(frame_type::heartbeat);
+        return silent.ended.done();
+      }));
+    CHECK_FALSE(c.ended.done());
   }
-  REQUIRE(run_until(io, [&] { return ended.done() && waiting.done(); }));
-  REQUIRE(run_until(io, [&] { return stuck.records[0].done() && stuck.records[1].done(); }));
-  CHECK(ended.ec == error::peer_lost);
+  REQUIRE(run_until(c.io, [&] { return c.ended.done() && waiting.done(); }));
+  REQUIRE(run_until(c.io, [&] { return stuck.records[0].done() && stuck.records[1].done(); }));
+  CHECK(c.ended.ec == error::peer_lost);
   CHECK(waiting.count(error::peer_lost) == 2);
   CHECK(stuck.count(error::peer_lost) == 2);
-  CHECK(client.diagnose().code == error::peer_lost);
+  CHECK(c.client.diagnose().code == error::peer_lost);
 }
 
 TEST_CASE("heartbeats are sent as often as the peer requests and not at all without a request")
 {
   rdma::queue_pair_options options;
-  const bool asks = GENERATE(false, true);
-  CAPTURE(asks);
   options.heartbeat_limit = 0ms; // this side accepts any silence
   options.heartbeat_interval = 20ms;
-  plain_server server;
-  asio::io_context io;
-  rdma::context context = make_context();
-  rdma::queue_pair peer_queue_pair(io, context);
-  rdma::queue_pair client(io, context, options);
-  plain_record connected;
-  client.async_connect(server.endpoint(), connected.handler());
-  plain_peer peer = server.accept();
-  const std::string request = peer.read_header();
-  CHECK(request.find("heartbeat=0") != std::string::npos);
-  rdma::detail::handshake_parameters self =
-    handshake_parameters_of(peer_queue_pair.local_endpoint());
-  self.heartbeat_limit = asks ? 200ms : 0ms;
-  connect_as_server(peer_queue_pair, endpoint_in(request));
-  peer.send(http_text(rdma::detail::make_upgrade_response(self)));
-  REQUIRE(peer.await(frame_type::confirmed));
-  peer.send(frame_type::confirmed);
-  if (asks)
-    for (int i = 0; i < 5; ++i)
-      CHECK(peer.await(frame_type::heartbeat));
-  else
-    std::this_thread::sleep_for(10 * options.heartbeat_interval); // long enough for ten heartbeats
-  REQUIRE(run_until(io, [&] { return connected.done(); }));
-  client.close();
-  std::vector<frame_type> types;
-  while (const auto found = peer.read_frame())
-    types.push_back(*found);
-  REQUIRE_FALSE(types.empty());
-  CHECK(types.back() == frame_type::bye);
-  if (!asks)
-    CHECK(types.size() == 1);
+  plain_peer_client quiet(options);
+  plain_peer_client asked(options, 200ms);
+  for (int i = 0; i < 5; ++i)
+    CHECK(asked.peer->await(frame_type::heartbeat)); // five intervals of both clients pass
+  for (plain_peer_client* each : {&quiet, &asked})
+  {
+    CHECK(each->request.find("heartbeat=0") != std::string::npos);
+    each->client.close();
+    std::vector<frame_type> types;
+    while (const auto found = each->peer->read_frame())
+      types.push_back(*found);
+    REQUIRE_FALSE(types.empty());
+    CHECK(types.back() == frame_type::bye);
+    if (each == &quiet)
+      CHECK(types.size() == 1);
+  }
 }
 
 TEST_CASE("programs that do not run their io_context for longer than the limit stay connected")
@@ -475,8 +449,8 @@ TEST_CASE("programs that do not run their io_context for longer than the limit s
   pair_fixture f(options);
   plain_record ended;
   f.client.async_wait_close(ended.handler());
-  // No thread runs the io_context: heartbeats do not depend on it.
-  std::this_thread::sleep_for(5 * options.heartbeat_limit);
+  // No thread runs the pair's io_context: heartbeats do not depend on it.
+  REQUIRE(lose_silent_peer(2 * options.heartbeat_limit));
   f.io.poll();
   CHECK_FALSE(ended.done());
   receives at_server(f.server(), 1);

@@ -371,6 +371,8 @@ TEST_CASE("operations that are outstanding at fork() end with forked in the chil
       f.expect_forked("receive", received.ec);
       f.expect_forked("wait_event", heard.ec);
       f.expect_forked("accept", accepted.ec);
+      if (!run_out(l.io))
+        f.wrong += "run() does not return; ";
       if (received.calls + heard.calls + accepted.calls != 3)
         f.wrong += "a handler was called again; ";
       return f.wrong;

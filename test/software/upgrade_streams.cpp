@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "software/plain_peer_client.hpp"
 #include "software/upgrade_fixture.hpp"
 
 #include <boost_rdma/upgrade.hpp>
@@ -28,7 +29,6 @@
 #include <chrono>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 // Tests async_upgrade on the user's streams: with an HTTP server of Beast, with TLS and with other
@@ -157,7 +157,8 @@ TEMPLATE_TEST_CASE(
 {
   web_site<TestType> site;
   REQUIRE(site.connects());
-  site.io.run_for(std::chrono::milliseconds(20));
+  REQUIRE(messages_go_each_way(site, site.client, *site.peer)); // its handlers have run
+  site.io.poll();
   CHECK(!site.io.stopped());
   site.client.close();
   site.peer->close();
@@ -188,7 +189,7 @@ TEST_CASE(
   REQUIRE(!site.accepted);
   site.peer->async_wait_close(ended.handler());
   // The thread that runs the io_context also reads the stream, and it is busy.
-  std::this_thread::sleep_for(5 * site.options.queue_pair.heartbeat_limit);
+  REQUIRE(lose_silent_peer(2 * site.options.queue_pair.heartbeat_limit));
   site.io.poll();
   CHECK_FALSE(ended.done());
   CHECK(messages_go_each_way(site, site.client, *site.peer));

@@ -42,19 +42,6 @@ namespace test {
 /// Throws if a requirement of this fixture fails. Catch's assertions work in one thread only.
 void must(bool good, const char* what);
 
-/// Repeats the call until it returns true, without sleeping: polling makes progress.
-template <class Condition>
-[[nodiscard]] bool until(Condition condition)
-{
-  const auto end = std::chrono::steady_clock::now() + patience;
-  do
-  {
-    if (condition())
-      return true;
-  } while (std::chrono::steady_clock::now() < end);
-  return false;
-}
-
 /// A device's function table and an opened context.
 class verbs_device
 {

@@ -259,12 +259,25 @@ TEST_CASE("a waiting program that polled before receives the event when its peer
     const end_name peer = other.line().exchange(e.name(m));
     connect_to(e, peer);
     other.line().meet();
-    // Many times the device's limit for a silent peer, so that its timers are set and expire.
-    const auto end = std::chrono::steady_clock::now() + 15 * quick.retry_time_min;
-    while (std::chrono::steady_clock::now() < end)
+    // Several times the device's limit for a silent peer, so that its timers are set and expire:
+    // requests to a queue pair that never answers fail meanwhile.
+    const verbs_device far;
+    const endpoint silent(far);
+    for (int i = 0; i < 4; ++i)
     {
-      REQUIRE(e.write(1, m.sge(), peer.address, peer.key) == 0);
-      REQUIRE(e.sent().next().status == IBV_WC_SUCCESS);
+      endpoint lost(d, o);
+      connect_to(lost, silent.name());
+      REQUIRE(lost.write(1, m.sge(), peer.address, peer.key) == 0);
+      std::optional<ibv_wc> failed;
+      REQUIRE(until(
+        [&]
+        {
+          REQUIRE(e.write(1, m.sge(), peer.address, peer.key) == 0);
+          REQUIRE(e.sent().next().status == IBV_WC_SUCCESS);
+          failed = lost.sent().poll();
+          return failed.has_value();
+        }));
+      CHECK(failed->status == IBV_WC_RETRY_EXC_ERR);
     }
     other.stop();
     REQUIRE(d.context()->ops.req_notify_cq(e.sent().get(), 0) == 0);

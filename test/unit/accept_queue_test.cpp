@@ -7,6 +7,8 @@
 
 #include "connect/accept_queue.hpp"
 
+#include "boost_rdma/detail/acceptor_core.hpp"
+
 #include "common/catch.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -29,7 +31,7 @@ using rdma::error_code;
 
 using request = std::shared_ptr<int>;
 
-class queue final : public accept_queue<std::shared_ptr<queue_pair_core>, request>
+class queue final : public accept_queue<acceptor_core, std::shared_ptr<queue_pair_core>, request>
 {
 public:
   queue()
@@ -46,6 +48,7 @@ public:
       asio::bind_cancellation_slot(
         slot, [&results](error_code ec, const Result&) { results.push_back(ec); }));
   }
+  using accept_queue::accept;
   void accept(asio::io_context& io, std::vector<error_code>& results,
     asio::cancellation_slot slot = asio::cancellation_slot())
   {
@@ -55,19 +58,18 @@ public:
   {
     begin<request>(io, results);
   }
-  void cancel() { cancel_all(); }
   void deliver_one()
   {
     unclaimed_queue_pair none;
     deliver(lock_type(mutex_), none);
   }
-  void close()
+  void close() override
   {
     {
       const lock_type lock(mutex_);
       CHECK(close_queue(lock).empty());
     }
-    cancel_all();
+    cancel();
   }
   void abandon() noexcept override
   {

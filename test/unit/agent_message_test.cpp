@@ -162,18 +162,6 @@ TEST_CASE("agent message types and statuses have the documented numbers")
   CHECK(static_cast<int>(refusal_status_last) == number);
 }
 
-TEST_CASE("agent requests expect answers except releases without an id and recalls")
-{
-  for (const agent_message& m : every_kind())
-  {
-    CAPTURE(static_cast<int>(m.type), m.id);
-    const bool answer = m.type == message_type::done || m.type == message_type::granted
-      || m.type == message_type::refused;
-    CHECK(m.is_answer() == answer);
-    CHECK(m.is_request() == (!answer && m.id != 0));
-  }
-}
-
 TEST_CASE("decode refuses an agent message of another size, version or type")
 {
   for (const agent_message& m : every_kind())

@@ -17,9 +17,9 @@
 namespace {
 
 namespace ip = boost::asio::ip;
+using rdma::wire;
 using rdma::detail::choose_gid;
 using rdma::detail::gid_entry;
-using rdma::detail::gid_kind;
 
 ibv_gid gid_of(const char* text)
 {
@@ -32,17 +32,17 @@ ibv_gid gid_of(const char* text)
   return gid;
 }
 
-gid_entry place(int index, const char* address, gid_kind kind = gid_kind::roce_v2, int port = 1,
+gid_entry place(int index, const char* address, wire kind = wire::roce_v2, int port = 1,
   bool active = true, unsigned interface_index = 0)
 {
   gid_entry entry;
   entry.port = static_cast<std::uint8_t>(port);
   entry.active = active;
   entry.index = static_cast<std::uint8_t>(index);
-  entry.kind = kind;
+  entry.wire = kind;
   entry.gid = gid_of(address);
   entry.interface_index = interface_index;
-  if (kind != gid_kind::infiniband)
+  if (kind != wire::infiniband)
     entry.address = rdma::detail::address_of(entry.gid);
   return entry;
 }
@@ -82,13 +82,13 @@ const choice none{0, -1, rdma::error::no_local_gid};
 
 // The table of a RoCE NIC: each address once per RoCE version, link-local first.
 const std::vector<gid_entry> one_port{
-  place(0, "fe80::1", gid_kind::roce_v1),
+  place(0, "fe80::1", wire::roce_v1),
   place(1, "fe80::1"),
-  place(2, "10.0.0.1", gid_kind::roce_v1),
+  place(2, "10.0.0.1", wire::roce_v1),
   place(3, "10.0.0.1"),
   place(4, "10.0.0.9"),
   place(5, "2001:db8::1"),
-  place(7, "192.168.7.1", gid_kind::roce_v1),
+  place(7, "192.168.7.1", wire::roce_v1),
 };
 
 } // namespace
@@ -110,8 +110,8 @@ TEST_CASE("choose_gid returns a link-local GID only on request and matches its s
 {
   CHECK(chosen(one_port, "fe80::1") == choice{1, 1, {}});
   const std::vector<gid_entry> two_interfaces{
-    place(0, "fe80::1", gid_kind::roce_v2, 1, true, 4),
-    place(0, "fe80::1", gid_kind::roce_v2, 2, true, 5),
+    place(0, "fe80::1", wire::roce_v2, 1, true, 4),
+    place(0, "fe80::1", wire::roce_v2, 2, true, 5),
   };
   auto scoped = [&](unsigned long scope)
   {
@@ -132,7 +132,7 @@ TEST_CASE("choose_gid prefers a routable IPv4 GID when there is no address")
   CHECK(chosen(one_port, "0.0.0.0") == choice{1, 3, {}});
   CHECK(chosen({place(0, "fe80::1"), place(1, "2001:db8::1")}, nullptr) == choice{1, 1, {}});
   CHECK(chosen({place(0, "127.0.0.1"), place(1, "10.0.0.1")}, nullptr) == choice{1, 1, {}});
-  CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v1), place(1, "2001:db8::1")}, nullptr)
+  CHECK(chosen({place(0, "10.0.0.1", wire::roce_v1), place(1, "2001:db8::1")}, nullptr)
     == choice{1, 1, {}});
   // A link-local GID is used because there is no other.
   CHECK(chosen({place(0, "fe80::1")}, nullptr) == choice{1, 0, {}});
@@ -166,28 +166,28 @@ TEST_CASE("choose_gid accepts any address when the device follows the host's rou
 TEST_CASE("choose_gid returns the port with the address and prefers an active port")
 {
   const std::vector<gid_entry> ports{
-    place(0, "10.0.0.1", gid_kind::roce_v2, 1, false),
-    place(0, "10.0.1.1", gid_kind::roce_v2, 2),
-    place(1, "10.0.2.1", gid_kind::roce_v2, 2),
-    place(0, "10.0.3.1", gid_kind::roce_v2, 3),
+    place(0, "10.0.0.1", wire::roce_v2, 1, false),
+    place(0, "10.0.1.1", wire::roce_v2, 2),
+    place(1, "10.0.2.1", wire::roce_v2, 2),
+    place(0, "10.0.3.1", wire::roce_v2, 3),
   };
   CHECK(chosen(ports, "10.0.2.1") == choice{2, 1, {}});
   CHECK(chosen(ports, "10.0.3.1") == choice{3, 0, {}});
   // The port is down, but no other has the network.
   CHECK(chosen(ports, "10.0.0.1") == choice{1, 0, {}});
   CHECK(chosen(ports, nullptr) == choice{2, 0, {}});
-  CHECK(chosen({place(0, "10.0.0.1", gid_kind::roce_v2, 1, false),
-                 place(3, "10.0.0.1", gid_kind::roce_v2, 2)},
-          "10.0.0.1")
+  CHECK(
+    chosen({place(0, "10.0.0.1", wire::roce_v2, 1, false), place(3, "10.0.0.1", wire::roce_v2, 2)},
+      "10.0.0.1")
     == choice{2, 3, {}});
 }
 
 TEST_CASE("choose_gid returns the first GID of an active port on InfiniBand for any address")
 {
   const std::vector<gid_entry> table{
-    place(0, "fe80::2:c903", gid_kind::infiniband, 1, false),
-    place(0, "fe80::2:c904", gid_kind::infiniband, 2),
-    place(1, "fe80::2:c905", gid_kind::infiniband, 2),
+    place(0, "fe80::2:c903", wire::infiniband, 1, false),
+    place(0, "fe80::2:c904", wire::infiniband, 2),
+    place(1, "fe80::2:c905", wire::infiniband, 2),
   };
   CHECK(chosen(table, "10.0.0.1") == choice{2, 0, {}});
   CHECK(chosen(table, nullptr) == choice{2, 0, {}});

@@ -15,7 +15,6 @@
 #include <memory>
 #include <sstream>
 #include <string>
-#include <thread>
 
 namespace {
 
@@ -66,14 +65,7 @@ std::string text(const std::map<std::string, int>& counts)
 // The kernel destroys objects a moment after the process has released them.
 bool come_to(const std::map<std::string, int>& wanted)
 {
-  const auto end = std::chrono::steady_clock::now() + patience;
-  while (kernel_objects() != wanted)
-  {
-    if (std::chrono::steady_clock::now() > end)
-      return false;
-    std::this_thread::yield();
-  }
-  return true;
+  return until([&] { return kernel_objects() == wanted; });
 }
 
 bool all_gone(asio::io_context& io, const std::map<std::string, int>& wanted)

@@ -123,7 +123,7 @@ std::string hexadecimal(std::uint32_t value)
 
 std::string type_of(const device_impl& device, const rdma::detail::gid_entry& entry)
 {
-  return rdma::name_of(device.wire_by(entry.kind));
+  return rdma::name_of(device.wire_by(entry));
 }
 
 std::string name_of_interface(std::uint32_t index)

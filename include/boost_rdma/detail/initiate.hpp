@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_DETAIL_INITIATE_HPP
 #define BOOST_RDMA_DETAIL_INITIATE_HPP
 
+#include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/work_source.hpp>
 
 #include <boost/asio/associated_allocator.hpp>
@@ -93,13 +94,13 @@ public:
     handler_allocator_t<Handler>>::template rebind_alloc<pending_handler>;
 
   template <class H>
-  pending_handler(H&& handler, const IoExecutor& io_executor, executor_relation where)
+  pending_handler(H&& handler, const IoExecutor& io_executor, const work_source& source)
     : handler_(std::forward<H>(handler))
-    , io_executor_(io_executor)
+    , io_executor_(&source, io_executor)
   {
     // The completion queue keeps its own context running. Another context needs a guard.
-    if (where == executor_relation::elsewhere || !on_io_executor())
-      work_.emplace(asio::get_associated_executor(handler_, io_executor_));
+    if (source.executor() == executor_relation::elsewhere || !on_io_executor())
+      work_.emplace(executor());
   }
 
   // The slot's storage is used only with the default allocator; the user's allocator takes
@@ -116,7 +117,7 @@ public:
   {
     if constexpr (fits_slot())
       op->handler = ::new (static_cast<void*>(op->storage))
-        pending_handler(std::forward<H>(handler), io_executor, op->source->executor());
+        pending_handler(std::forward<H>(handler), io_executor, *op->source);
     else
     {
       allocator_type allocator(handler_allocator(handler));
@@ -124,7 +125,7 @@ public:
       try
       {
         op->handler = ::new (static_cast<void*>(room))
-          pending_handler(std::forward<H>(handler), io_executor, op->source->executor());
+          pending_handler(std::forward<H>(handler), io_executor, *op->source);
       }
       catch (...)
       {
@@ -146,29 +147,35 @@ public:
     {
       Handler handler(std::move(self->handler_));
       remove(self, handler);
-      // Before the call, so that operations started by the handler find the slot vacant.
-      op->source->release(op);
+      const work_source::spare_slot spare(op);
       std::apply(std::move(handler), std::move(arguments));
       return;
     }
     pending_handler moved(std::move(*self));
     remove(self, moved.handler_);
+    if (!invoke)
+      return op->source->release(op);
+    auto target = moved.executor(); // the release may destroy the source, and its executor with it
     // The completion queue's work count ends with the slot, but on another thread the handler is
     // not queued yet.
-    if (invoke && !in_context && !moved.work_)
-      moved.work_.emplace(asio::get_associated_executor(moved.handler_, moved.io_executor_));
+    if (!in_context && !moved.work_)
+      moved.work_.emplace(target);
     op->source->release(op);
-    if (invoke)
-      std::move(moved).dispatch(std::move(arguments));
+    std::move(moved).dispatch(target, std::move(arguments));
   }
 
 private:
+  executor_type executor() const
+  {
+    return asio::get_associated_executor(handler_, io_executor_.get());
+  }
+
   bool on_io_executor() const
   {
     if constexpr (names_no_executor<Handler, IoExecutor>)
       return true;
     else if constexpr (std::is_same_v<executor_type, IoExecutor>)
-      return asio::get_associated_executor(handler_, io_executor_) == io_executor_;
+      return executor() == io_executor_.get();
     else
       return false;
   }
@@ -187,19 +194,18 @@ private:
   }
 
   template <class Arguments>
-  void dispatch(Arguments&& arguments) &&
+  void dispatch(const executor_type& target, Arguments&& arguments) &&
   {
-    auto executor = asio::get_associated_executor(handler_, io_executor_);
     auto allocator = handler_allocator(handler_);
     auto work = std::move(work_); // held until the handler is on its executor
-    asio::dispatch(executor,
+    asio::dispatch(target,
       asio::bind_allocator(allocator,
         [handler = std::move(handler_), arguments = std::move(arguments)]() mutable
         { std::apply(std::move(handler), std::move(arguments)); }));
   }
 
   Handler handler_;
-  IoExecutor io_executor_;
+  source_executor<IoExecutor> io_executor_;
   std::optional<asio::executor_work_guard<executor_type>> work_;
 };
 
@@ -237,9 +243,19 @@ public:
   {
   }
 
-  template <class IoExecutor, class H, class Buffers>
+  // A token that starts later stores the batch if it was passed as an rvalue, otherwise a
+  // std::reference_wrapper.
+  template <class IoExecutor, class H>
   void operator()(
-    const IoExecutor& executor, H&& handler, request what, const Buffers& buffers) const
+    const IoExecutor& executor, H&& handler, request what, const rdma::batch& operations) const
+  {
+    what.batch = &operations;
+    (*this)(executor, std::forward<H>(handler), what, no_data);
+  }
+
+  template <class IoExecutor, class H, const_buffer_sequence Buffers>
+  void operator()(const IoExecutor& executor, H&& handler, const request& what,
+    const Buffers& buffers, std::shared_ptr<window_impl> window = nullptr) const
   {
     using handler_type = std::decay_t<H>;
     if (source_ == nullptr || source_->forked())
@@ -266,7 +282,13 @@ public:
       source_->release(op);
       throw;
     }
-    op->what = std::move(what);
+    op->what = what;
+    if (window)
+    {
+      op->window = std::move(window);
+      op->holds = true;
+      op->result.bound = {};
+    }
     if (slot.is_connected())
       try
       {
@@ -306,6 +328,13 @@ private:
 
   work_source* source_;
 };
+
+template <class Result, class Executor>
+auto initiation_of(work_source* source, const Executor& executor)
+{
+  return initiation<Executor, start_operation<Result>, source_executor<Executor>>(
+    source_executor<Executor>(source, executor), start_operation<Result>(source));
+}
 
 } // namespace rdma::detail
 

@@ -12,32 +12,56 @@
 
 namespace rdma::detail {
 
+// The executor of an I/O object, as an initiation holds it.
+template <class Executor>
+class kept_executor
+{
+public:
+  explicit kept_executor(const Executor& executor)
+    : executor_(executor)
+  {
+  }
+
+  [[nodiscard]] const Executor& get() const noexcept { return executor_; }
+
+private:
+  Executor executor_;
+};
+
 // The initiation of every asynchronous operation of the library: calls `start` with the I/O
-// object's executor, the handler and the arguments of async_initiate().
-template <class Executor, class Start>
+// object's executor, the handler and the arguments of async_initiate(). Kept holds the executor.
+template <class Executor, class Start, class Kept = kept_executor<Executor>>
 class initiation
 {
 public:
   using executor_type = Executor;
 
   initiation(const Executor& executor, Start start)
-    : executor_(executor)
+    : initiation(Kept(executor), std::move(start))
+  {
+  }
+
+  initiation(Kept executor, Start start)
+    : executor_(std::move(executor))
     , start_(std::move(start))
   {
   }
 
-  executor_type get_executor() const noexcept { return executor_; }
+  executor_type get_executor() const noexcept { return executor_.get(); }
 
   template <class Handler, class... Arguments>
   void operator()(Handler&& handler, Arguments&&... arguments)
   {
-    start_(executor_, std::forward<Handler>(handler), std::forward<Arguments>(arguments)...);
+    start_(executor_.get(), std::forward<Handler>(handler), std::forward<Arguments>(arguments)...);
   }
 
 private:
-  Executor executor_;
+  Kept executor_;
   Start start_;
 };
+
+template <class Executor, class Start>
+initiation(const Executor&, Start) -> initiation<Executor, Start>;
 
 } // namespace rdma::detail
 

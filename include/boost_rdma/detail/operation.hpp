@@ -23,6 +23,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <type_traits>
 #include <vector>
 
 namespace rdma {
@@ -60,9 +61,9 @@ struct request
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
   const rdma::batch* batch = nullptr; // until the initiating function returns
-  std::shared_ptr<window_impl> window{};
   access window_rights = access::local_read;
 };
+static_assert(std::is_trivially_copyable_v<request>); // it is copied several times
 
 // Limit of buffers in a sequence, regardless of the device's limit.
 inline constexpr std::size_t sge_max = 32;
@@ -188,6 +189,7 @@ struct operation
   operation* previous = nullptr;
   outcome result;
   request what;
+  std::shared_ptr<window_impl> window;    // of a bind
   ibv_sge* sges = nullptr;                // space for the source's max_sge
   registration** registrations = nullptr; // one for each SGE; null for plain inline data
   void** origins = nullptr;               // destination of an SGE's bytes after completion, or null
@@ -199,6 +201,7 @@ struct operation
   std::uint16_t sge_count = 0;
   std::uint16_t atomic_result = 0; // index in the queue pair's atomic_results_
   bool retains = false;            // true if `registrations` hold references
+  bool holds = false;              // true if the end must release something: see work_source
   bool bounced = false;            // true if at least one origin is not null
   bool at_once = false; // true for the library's handlers, which need not wait for other handlers
   // Holds references. The batch itself may be destroyed before the end.

@@ -56,11 +56,7 @@ public:
   template <viewable T>
   [[nodiscard]] object<T>* as() const
   {
-    error_code ec;
-    object<T>* result = as<T>(ec);
-    if (ec)
-      throw system_error(ec, "as<T>() of registered memory");
-    return result;
+    return or_throw("as<T>() of registered memory", [&](error_code& ec) { return as<T>(ec); });
   }
 
   /// Returns the whole buffer as an array of T. For a part use slice() or elements().
@@ -85,11 +81,8 @@ public:
   template <viewable T>
   [[nodiscard]] std::span<object<T>> as_span() const
   {
-    error_code ec;
-    const std::span<object<T>> result = as_span<T>(ec);
-    if (ec)
-      throw system_error(ec, "as_span<T>() of registered memory");
-    return result;
+    return or_throw(
+      "as_span<T>() of registered memory", [&](error_code& ec) { return as_span<T>(ec); });
   }
 
   /// Returns the part of the buffer that contains `count` objects T, beginning with number `first`.
@@ -115,11 +108,8 @@ public:
   template <viewable T>
   [[nodiscard]] auto elements(std::size_t first, std::size_t count = 1) const
   {
-    error_code ec;
-    auto result = elements<T>(first, count, ec);
-    if (ec)
-      throw system_error(ec, "elements<T>() of registered memory");
-    return result;
+    return or_throw("elements<T>() of registered memory",
+      [&](error_code& ec) { return elements<T>(first, count, ec); });
   }
 
 private:

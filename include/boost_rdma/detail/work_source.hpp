@@ -12,6 +12,7 @@
 #include <boost_rdma/detail/process_mark.hpp>
 #include <boost_rdma/detail/slot_ledger.hpp>
 
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_type.hpp>
 
 #include <array>
@@ -20,6 +21,8 @@
 #include <cstdint>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <type_traits>
 
 namespace rdma::detail {
 
@@ -83,6 +86,13 @@ public:
   work_source& operator=(const work_source&) = delete;
 
   [[nodiscard]] executor_relation executor() const noexcept { return executor_; }
+
+  // The executor of the I/O object if the relation is same_executor.
+  [[nodiscard]] const boost::asio::any_io_executor& io_executor() const noexcept
+  {
+    return io_executor_;
+  }
+
   [[nodiscard]] completion_queue_impl& completions() const noexcept { return *completions_; }
 
   // Returns true in a child of the process that made the object, which cannot use it.
@@ -95,6 +105,24 @@ public:
   // Releases the slot. The source may be destroyed by this; the caller keeps its completion queue
   // alive.
   void release(operation* op) noexcept;
+
+  // The slot of the operation whose handler is being called. An operation of the same source that
+  // the handler starts uses it, which costs no atomic operation.
+  class spare_slot
+  {
+  public:
+    // Drops what the operation holds.
+    explicit spare_slot(operation* op) noexcept;
+    spare_slot(const spare_slot&) = delete;
+    spare_slot& operator=(const spare_slot&) = delete;
+    // Releases the slot if no operation uses it. The source may be destroyed by this.
+    ~spare_slot();
+
+  private:
+    friend class work_source;
+    operation* op_;
+    spare_slot* const outer_; // of the handler that is calling this one
+  };
 
   // Sets if operations keep the execution context running; initially they do. Completions of
   // operations that do not are noticed only while the completion queue waits for other operations.
@@ -140,7 +168,10 @@ public:
   static void retain_buffers(operation* op) noexcept;
 
   // Returns the wr_id of a work request of op. `last` marks the one whose completion ends op.
-  [[nodiscard]] std::uint64_t work_request_id(const operation* op, bool last) const noexcept;
+  [[nodiscard]] std::uint64_t work_request_id(const operation* op, bool last) const noexcept
+  {
+    return work_request_name{source_index_, op->index, last, op->generation()}.packed();
+  }
 
   // Ends the posted operations.
   virtual void terminate(mutex_held held) = 0;
@@ -150,10 +181,16 @@ protected:
 
   struct chunk;
 
-  // Releases the buffers' references.
-  static void drop_buffers(operation* op) noexcept;
-
   [[nodiscard]] operation* slot(std::uint32_t index) const noexcept;
+
+  // Returns the operation of a work request, or null if it is not posted (any more).
+  [[nodiscard]] operation* find_posted(const work_request_name& name) const noexcept
+  {
+    operation* op = slot(name.slot);
+    const bool found = op != nullptr && op->generation() == name.generation
+      && op->stage() == operation::state::posted;
+    return found ? op : nullptr;
+  }
 
   [[nodiscard]] std::uint32_t claimed() const noexcept { return ledger_.read().claimed(); }
   [[nodiscard]] bool is_work() const noexcept { return ledger_.read().is_work(); }
@@ -163,8 +200,15 @@ protected:
   // has left it.
   void guard_slots(bool yes, mutex_held held) noexcept;
 
+  // If no slot is claimed, leaves the completion queue as drained() decides, which may destroy the
+  // source. `lock` locks its mutex.
+  void leave_if_drained(std::unique_lock<std::mutex> lock) noexcept;
+
   // Destroys all handlers without calling them.
   void destroy_operations() noexcept;
+
+  // Releases the spare slot of this source, if this thread is calling a handler of it.
+  void release_spare() noexcept;
 
   // Withdraws a waiting operation.
   virtual void unlink(operation* op, mutex_held held) = 0;
@@ -194,16 +238,52 @@ private:
   };
 
   slot_found pop_vacant(operation*& op, bool holds_mutex) noexcept;
+  operation* take_spare() noexcept;
   operation* claim_guarded();
+  static inline void empty(operation* op) noexcept;
+  static void drop(operation* op) noexcept;
+  void release_empty(operation* op) noexcept;
   void release_guarded(operation* op) noexcept;
   void grow(mutex_held held);
 
   const process_mark process_;
   const executor_relation executor_;
+  const boost::asio::any_io_executor io_executor_;
   const std::uint32_t epoch_; // the first generation of each slot
   slot_ledger ledger_;
   std::array<std::atomic<chunk*>, chunks_max> chunks_{};
   std::uint32_t chunk_count_ = 0;
+};
+
+// The executor of a source's I/O object, without a copy where the source has the same one: copying
+// an any_io_executor costs several indirect calls.
+template <class Executor>
+class source_executor
+{
+public:
+  // `source` is null if the I/O object was moved from.
+  source_executor(const work_source* source, const Executor& executor)
+    : source_(source)
+  {
+    if constexpr (type_erased)
+      if (source_ != nullptr && source_->executor() == executor_relation::same_executor)
+        return;
+    executor_.emplace(executor);
+  }
+
+  [[nodiscard]] const Executor& get() const noexcept
+  {
+    if constexpr (type_erased)
+      if (!executor_)
+        return source_->io_executor();
+    return *executor_;
+  }
+
+private:
+  static constexpr bool type_erased = std::is_same_v<Executor, boost::asio::any_io_executor>;
+
+  const work_source* source_;
+  std::optional<Executor> executor_;
 };
 
 // Operations in order, linked through next and previous.
@@ -228,11 +308,24 @@ public:
     op->next = op->previous = nullptr;
   }
 
+  void append(operation_list& other) noexcept
+  {
+    if (other.first_ == nullptr)
+      return;
+    other.first_->previous = last_;
+    (last_ != nullptr ? last_->next : first_) = other.first_;
+    last_ = other.last_;
+    other = operation_list();
+  }
+
   operation* pop_front() noexcept
   {
     operation* op = first_;
     if (op != nullptr)
-      erase(op);
+    {
+      first_ = op->next;
+      (first_ != nullptr ? first_->previous : last_) = nullptr;
+    }
     return op;
   }
 

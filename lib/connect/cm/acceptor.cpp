@@ -29,30 +29,6 @@ using rdma::detail::connection_service;
 using rdma::detail::log_line;
 using rdma::detail::unclaimed_queue_pair;
 
-namespace {
-
-// For async_accept().
-class accept_outcome final : public connection_outcome
-{
-public:
-  accept_outcome(std::weak_ptr<acceptor_impl> acceptor, unclaimed_queue_pair queue_pair)
-    : acceptor_(std::move(acceptor))
-    , queue_pair_(std::move(queue_pair))
-  {
-  }
-  void done(const error_code& ec, const private_data&) override
-  {
-    if (const auto acceptor = acceptor_.lock())
-      acceptor->finished(std::move(queue_pair_), ec);
-  }
-
-private:
-  std::weak_ptr<acceptor_impl> acceptor_;
-  unclaimed_queue_pair queue_pair_;
-};
-
-} // namespace
-
 std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& executor,
   const asio::any_io_executor& inner, const protection_domain& domain,
   const tcp::endpoint& endpoint, const acceptor_options& options, error_code& ec)
@@ -135,25 +111,9 @@ void acceptor_impl::try_listen(const tcp::endpoint& endpoint, error_code& ec)
   open_ = !ec;
 }
 
-bool acceptor_impl::is_open() const
-{
-  const lock_type lock(mutex_);
-  return open_;
-}
-
-void acceptor_impl::accept(const asio::any_io_executor& executor, accept_handler_type handler)
-{
-  start<accepted>(executor, std::move(handler));
-}
-
 void acceptor_impl::get_request(const asio::any_io_executor& executor, request_handler_type handler)
 {
   start<std::shared_ptr<request_core>>(executor, std::move(handler));
-}
-
-void acceptor_impl::cancel()
-{
-  cancel_all();
 }
 
 void acceptor_impl::close()
@@ -173,7 +133,7 @@ void acceptor_impl::close()
             each->reject({});
         });
   }
-  cancel_all();
+  cancel();
 }
 
 void acceptor_impl::abandon() noexcept
@@ -243,11 +203,18 @@ void acceptor_impl::serve()
     error_code ec;
     unclaimed_queue_pair made = settings_->make_queue_pair(ec);
     const auto core = made.get();
-    std::unique_ptr<accept_outcome> outcome;
+    connection_outcome outcome;
     try
     {
       if (!ec)
-        outcome = std::make_unique<accept_outcome>(self(), std::move(made));
+        connection_outcome(
+          [weak = std::weak_ptr(self()), made = std::move(made)](
+            const error_code& failure, const private_data&) mutable
+          {
+            if (const auto acceptor = weak.lock())
+              acceptor->finished(std::move(made), failure);
+          })
+          .swap(outcome);
     }
     catch (const std::bad_alloc&)
     {

@@ -25,8 +25,7 @@ namespace rdma::cm::detail {
 // operations that leave the decision to the program. Functions that user threads can call take the
 // mutex; the others run on the service's thread.
 class acceptor_impl final
-  : public acceptor_core
-  , public rdma::detail::accept_queue<std::shared_ptr<queue_pair_core>,
+  : public rdma::detail::accept_queue<acceptor_core, std::shared_ptr<queue_pair_core>,
       std::shared_ptr<request_core>>
   , public event_sink
 {
@@ -35,12 +34,8 @@ public:
 
   void listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
 
-  [[nodiscard]] boost::asio::ip::tcp::endpoint local_endpoint() const override { return local_; }
-  [[nodiscard]] bool is_open() const override;
-  void accept(const boost::asio::any_io_executor& executor, accept_handler_type handler) override;
   void get_request(
     const boost::asio::any_io_executor& executor, request_handler_type handler) override;
-  void cancel() override;
   void close() override;
   void abandon() noexcept override;
 
@@ -61,7 +56,6 @@ private:
 
   const std::shared_ptr<const acceptor_settings> settings_;
   event_channel& channel_; // may be destroyed before the acceptor, together with the io_context
-  boost::asio::ip::tcp::endpoint local_;
 
   // Protected by the mutex:
   unique_id id_;                                    // listens while open

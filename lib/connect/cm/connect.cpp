@@ -26,22 +26,6 @@ using rdma::detail::waiting_handler;
 
 namespace {
 
-class connect_outcome final : public connection_outcome
-{
-public:
-  explicit connect_outcome(waiting_handler<private_data> handler)
-    : handler_(std::move(handler))
-  {
-  }
-  void done(const error_code& ec, const private_data& data) override
-  {
-    std::move(handler_).complete(ec, data);
-  }
-
-private:
-  waiting_handler<private_data> handler_;
-};
-
 std::shared_ptr<connection> make_connection(const asio::any_io_executor& executor,
   const std::shared_ptr<queue_pair_core>& core, event_channel*& channel, error_code& ec)
 {
@@ -84,36 +68,25 @@ void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_
   const auto link = make_connection(executor, core, channel, ec);
   if (!link)
     return std::move(waiting).complete(ec, {});
-  if (slot.is_connected())
-    slot.assign(
-      [weak = std::weak_ptr(link)](asio::cancellation_type type)
-      {
-        if (type != asio::cancellation_type::none)
-          connection::post_cancel(weak);
-      });
+  rdma::detail::on_cancellation(slot, std::weak_ptr(link), &connection::post_cancel);
+  connection_outcome outcome(
+    [waiting = std::move(waiting)](const error_code& failure, const private_data& data) mutable
+    { std::move(waiting).complete(failure, data); });
   asio::post(channel->io(),
-    [link, peer, options, outcome = std::make_unique<connect_outcome>(std::move(waiting))]() mutable
+    [link, peer, options, outcome = std::move(outcome)]() mutable
     { link->connect(peer, options, std::move(outcome)); });
 }
 
 void start_accept(const asio::any_io_executor& executor, acceptor_core* core,
   acceptor_core::accept_handler_type handler)
 {
-  if (core != nullptr)
-    core->accept(executor, std::move(handler));
-  else
-    waiting_handler<std::shared_ptr<queue_pair_core>>(executor, std::move(handler))
-      .complete(error::closed, nullptr);
+  rdma::detail::start_or_refuse(core, executor, std::move(handler), &acceptor_core::accept);
 }
 
 void start_get_request(const asio::any_io_executor& executor, acceptor_core* core,
   acceptor_core::request_handler_type handler)
 {
-  if (core != nullptr)
-    core->get_request(executor, std::move(handler));
-  else
-    waiting_handler<std::shared_ptr<request_core>>(executor, std::move(handler))
-      .complete(error::closed, nullptr);
+  rdma::detail::start_or_refuse(core, executor, std::move(handler), &acceptor_core::get_request);
 }
 
 void start_accept(const asio::any_io_executor& executor, request_core* core,

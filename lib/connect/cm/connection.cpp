@@ -79,11 +79,11 @@ bool connection::adopt(const std::shared_ptr<queue_pair_core>& core)
   return core->attach(std::make_shared<guard>(channel_.service_inbox(), weak_from_this()));
 }
 
-void connection::post_cancel(const std::weak_ptr<connection>& link)
+void connection::post_cancel(connection& link)
 {
-  if (const auto self = link.lock(); self && !self->channel_.forked())
-    asio::post(self->channel_.io(),
-      [self]
+  if (!link.channel_.forked())
+    asio::post(link.channel_.io(),
+      [self = link.shared_from_this()]
       {
         if (self->in_handshake())
           self->fail(asio::error::operation_aborted);
@@ -221,8 +221,7 @@ void connection::succeed(const private_data& data)
 {
   stage_ = stage::established;
   timer_.cancel();
-  if (const auto outcome = std::exchange(outcome_, nullptr))
-    outcome->done({}, data);
+  report({}, data);
 }
 
 void connection::fail(const error_code& ec, const private_data& data)
@@ -239,8 +238,13 @@ void connection::fail(const error_code& ec, const private_data& data)
     core->disconnect(ec, {}, operation); // it connects once
   else
     release();
-  if (const auto outcome = std::exchange(outcome_, nullptr))
-    outcome->done(ec, data);
+  report(ec, data);
+}
+
+void connection::report(const error_code& ec, const private_data& data)
+{
+  if (connection_outcome outcome = std::move(outcome_))
+    std::move(outcome)(ec, data);
 }
 
 // The queue pair was closed, or has ended otherwise.
@@ -288,7 +292,7 @@ void connection::wait_for_sends(steady_clock::time_point end)
   const auto core = core_.lock();
   if (!core)
     return;
-  if (!core->sends_in_flight() || steady_clock::now() >= end)
+  if (!core->progress_of_sends().outstanding || steady_clock::now() >= end)
     return core->disconnect(error::peer_closed);
   timer_.expires_after(drain_step);
   timer_.async_wait(

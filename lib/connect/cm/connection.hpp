@@ -13,6 +13,7 @@
 #include "connect/cm/event_channel.hpp"
 #include "resource/device_traits.hpp"
 
+#include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 
@@ -30,12 +31,7 @@ using rdma::detail::queue_pair_core;
 inline constexpr int port_attempts_max = 32;
 
 // Receives the outcome of connecting or accepting, once.
-class connection_outcome
-{
-public:
-  virtual ~connection_outcome() = default;
-  virtual void done(const error_code& ec, const private_data& data) = 0;
-};
+using connection_outcome = boost::asio::any_completion_handler<void(error_code, private_data)>;
 
 // One rdma_cm_id, on either side, from the first step of connecting until its queue pair is
 // destroyed.
@@ -54,7 +50,7 @@ public:
 
   // The client's side.
   void connect(const boost::asio::ip::tcp::endpoint& peer, const connect_options& options,
-    std::unique_ptr<connection_outcome> outcome);
+    connection_outcome outcome);
 
   // The listener's side: a client's request, which can be accepted or rejected once.
   void requested(const event& request, unique_id id);
@@ -62,13 +58,13 @@ public:
   [[nodiscard]] const private_data& data() const noexcept { return data_; }
   [[nodiscard]] const boost::asio::ip::tcp::endpoint& peer() const noexcept { return peer_; }
   void accept(const std::shared_ptr<queue_pair_core>& core, const private_data& answer,
-    std::chrono::milliseconds time_limit, std::unique_ptr<connection_outcome> outcome);
+    std::chrono::milliseconds time_limit, connection_outcome outcome);
   void reject(const private_data& reason);
 
   void on_event(const event& what) override;
 
   // Any thread. Posts the end of an attempt to connect.
-  static void post_cancel(const std::weak_ptr<connection>& link);
+  static void post_cancel(connection& link);
 
 private:
   class guard; // owned by the queue pair
@@ -100,6 +96,7 @@ private:
   void set_deadline(std::chrono::milliseconds time_limit);
   void succeed(const private_data& data);
   void fail(const error_code& ec, const private_data& data = private_data());
+  void report(const error_code& ec, const private_data& data);
   void stop();
   void finish();
   void release();
@@ -110,7 +107,7 @@ private:
   boost::asio::steady_timer timer_;
   unique_id id_;
   std::weak_ptr<queue_pair_core> core_;
-  std::unique_ptr<connection_outcome> outcome_;
+  connection_outcome outcome_;
   stage stage_ = stage::idle;
   bool released_ = false;   // the queue pair was destroyed, or there is none
   bool answer_due_ = false; // destroying the id would block (connection_manager_blocks)

@@ -74,13 +74,13 @@ rdma_conn_param connection::parameters(const queue_pair_core& core) const
   return result;
 }
 
-void connection::connect(const tcp::endpoint& peer, const connect_options& options,
-  std::unique_ptr<connection_outcome> outcome)
+void connection::connect(
+  const tcp::endpoint& peer, const connect_options& options, connection_outcome outcome)
 {
+  outcome_.swap(outcome);
   const auto core = core_.lock();
   if (released_ || !core)
-    return outcome->done(asio::error::operation_aborted, {});
-  outcome_ = std::move(outcome);
+    return report(asio::error::operation_aborted, {});
   stage_ = stage::connecting;
   channel_.hold(shared_from_this());
   if (!core->is_open())
@@ -180,11 +180,11 @@ void connection::requested(const event& asked, unique_id id)
 }
 
 void connection::accept(const std::shared_ptr<queue_pair_core>& core, const private_data& answer,
-  std::chrono::milliseconds time_limit, std::unique_ptr<connection_outcome> outcome)
+  std::chrono::milliseconds time_limit, connection_outcome outcome)
 {
-  outcome_ = std::move(outcome);
+  outcome_.swap(outcome);
   if (stage_ != stage::requested)
-    return std::exchange(outcome_, nullptr)->done(error::peer_lost, {});
+    return report(error::peer_lost, {});
   stage_ = stage::accepting;
   data_ = answer;
   error_code ec;

@@ -26,54 +26,12 @@ using rdma::detail::waiting_handler;
 
 namespace {
 
-// For accept() with a queue pair of the library.
-class request_outcome final : public connection_outcome
-{
-public:
-  request_outcome(
-    unclaimed_queue_pair queue_pair, waiting_handler<std::shared_ptr<queue_pair_core>> handler)
-    : queue_pair_(std::move(queue_pair))
-    , handler_(std::move(handler))
-  {
-  }
-  void done(const error_code& ec, const private_data&) override
-  {
-    std::move(handler_).complete(ec, ec ? nullptr : queue_pair_.release());
-  }
-
-private:
-  unclaimed_queue_pair queue_pair_;
-  waiting_handler<std::shared_ptr<queue_pair_core>> handler_;
-};
-
-// For accept() with a queue pair of the program.
-class accept_into_outcome final : public connection_outcome
-{
-public:
-  explicit accept_into_outcome(waiting_handler<> handler)
-    : handler_(std::move(handler))
-  {
-  }
-  void done(const error_code& ec, const private_data&) override
-  {
-    std::move(handler_).complete(ec);
-  }
-
-private:
-  waiting_handler<> handler_;
-};
-
 template <class Handler>
 void assign_slot(Handler& handler, const std::shared_ptr<connection>& link)
 {
-  auto slot = asio::get_associated_cancellation_slot(handler);
-  if (link && slot.is_connected())
-    slot.assign(
-      [weak = std::weak_ptr(link)](asio::cancellation_type type)
-      {
-        if (type != asio::cancellation_type::none)
-          connection::post_cancel(weak);
-      });
+  if (link)
+    rdma::detail::on_cancellation(asio::get_associated_cancellation_slot(handler),
+      std::weak_ptr(link), &connection::post_cancel);
 }
 
 } // namespace
@@ -135,7 +93,9 @@ void held_request::accept(
       }
       const auto core = made.get();
       link->accept(core, answer, settings->options.handshake_timeout,
-        std::make_unique<request_outcome>(std::move(made), std::move(waiting)));
+        [made = std::move(made), waiting = std::move(waiting)](
+          const error_code& failure, const private_data&) mutable
+        { std::move(waiting).complete(failure, failure ? nullptr : made.release()); });
     });
 }
 
@@ -161,7 +121,8 @@ void held_request::accept(const asio::any_io_executor& executor,
       [link, core, answer, settings = settings_, waiting = std::move(waiting)]() mutable
       {
         link->accept(core, answer, settings->options.handshake_timeout,
-          std::make_unique<accept_into_outcome>(std::move(waiting)));
+          [waiting = std::move(waiting)](const error_code& failure, const private_data&) mutable
+          { std::move(waiting).complete(failure); });
       });
   if (link && !channel_.forked())
     asio::post(channel_.io(), [link] { link->reject({}); });

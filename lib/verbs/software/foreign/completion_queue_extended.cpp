@@ -126,15 +126,9 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with)
   if ((with->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0
     || (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0
     || (with->wc_flags & ~(std::uint64_t{IBV_WC_STANDARD_FLAGS} | stamped)) != 0)
-  {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
+    return fail(EOPNOTSUPP);
   if (with->cqe > INT32_MAX || with->comp_vector > INT32_MAX)
-  {
-    errno = EINVAL;
-    return nullptr;
-  }
+    return fail(EINVAL);
   std::unique_ptr<extended_poll> extended(new (std::nothrow) extended_poll);
   std::unique_ptr<std::int64_t[]> stamps;
   if ((with->wc_flags & stamped) != 0
@@ -147,8 +141,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with)
   if (extended == nullptr || ((with->wc_flags & stamped) != 0 && stamps == nullptr))
   {
     destroy_cq(plain);
-    errno = ENOMEM;
-    return nullptr;
+    return fail(ENOMEM);
   }
   auto* const made = static_cast<completion_queue*>(plain);
   extended->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;

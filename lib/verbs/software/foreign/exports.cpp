@@ -73,16 +73,10 @@ ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* with)
     (with->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || with->srq_type == IBV_SRQT_BASIC;
   if (!basic
     || (with->comp_mask & ~std::uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0)
-  {
-    errno = EOPNOTSUPP;
-    return nullptr;
-  }
+    return fail(EOPNOTSUPP);
   if ((with->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || with->pd == nullptr
     || with->pd->context != context)
-  {
-    errno = EINVAL;
-    return nullptr;
-  }
+    return fail(EINVAL);
   ibv_srq_init_attr plain{with->srq_context, with->attr};
   ibv_srq* const made = create_srq(with->pd, &plain);
   if (made != nullptr)
@@ -113,10 +107,7 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with)
     error = builder != nullptr ? 0 : ENOMEM;
   }
   if (error != 0)
-  {
-    errno = error;
-    return nullptr;
-  }
+    return fail(error);
   ibv_qp_init_attr plain{with->qp_context, with->send_cq, with->recv_cq, with->srq, with->cap,
     with->qp_type, with->sq_sig_all};
   ibv_qp* const made = create_qp(with->pd, &plain);
@@ -168,10 +159,7 @@ int query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, int*
 {
   ibv_gid_entry entry;
   if (query_gid_ex(context, port, index, &entry, 0, sizeof entry) != 0)
-  {
-    errno = EINVAL;
-    return -1;
-  }
+    return fail_call(EINVAL);
   *type = 1;
   return 0;
 }

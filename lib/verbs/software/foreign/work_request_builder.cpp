@@ -28,32 +28,23 @@ work_request_builder& builder_of(ibv_qp_ex* qp) noexcept
   return static_cast<work_request_builder&>(*of(qp).extended);
 }
 
-ibv_send_wr* add(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode) noexcept
+ibv_send_wr& add(ibv_qp_ex* qp, ibv_wr_opcode opcode) noexcept
 {
-  return builder_of(qp).add(operation, opcode, qp->wr_id, qp->wr_flags);
+  return builder_of(qp).add(opcode, qp->wr_id, qp->wr_flags);
 }
 
-void add_rdma(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode, std::uint32_t key,
-  std::uint64_t address, __be32 immediate = 0) noexcept
+void add_rdma(ibv_qp_ex* qp, ibv_wr_opcode opcode, std::uint32_t key, std::uint64_t address,
+  __be32 immediate = 0) noexcept
 {
-  if (ibv_send_wr* const wr = add(qp, operation, opcode); wr != nullptr)
-  {
-    wr->wr.rdma.remote_addr = address;
-    wr->wr.rdma.rkey = key;
-    wr->imm_data = immediate;
-  }
+  ibv_send_wr& wr = add(qp, opcode);
+  wr.wr.rdma = {address, key};
+  wr.imm_data = immediate;
 }
 
-void add_atomic(ibv_qp_ex* qp, std::uint64_t operation, ibv_wr_opcode opcode, std::uint32_t key,
-  std::uint64_t address, std::uint64_t compare_add, std::uint64_t swap) noexcept
+void add_atomic(ibv_qp_ex* qp, ibv_wr_opcode opcode, std::uint32_t key, std::uint64_t address,
+  std::uint64_t compare_add, std::uint64_t swap) noexcept
 {
-  if (ibv_send_wr* const wr = add(qp, operation, opcode); wr != nullptr)
-  {
-    wr->wr.atomic.remote_addr = address;
-    wr->wr.atomic.rkey = key;
-    wr->wr.atomic.compare_add = compare_add;
-    wr->wr.atomic.swap = swap;
-  }
+  add(qp, opcode).wr.atomic = {address, compare_add, swap, key};
 }
 
 // Functions that verbs.h has since rdma-core 41.
@@ -80,28 +71,27 @@ void work_request_builder::start()
   bytes_.clear();
 }
 
-ibv_send_wr* work_request_builder::add(
-  std::uint64_t operation, ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept
+ibv_send_wr& work_request_builder::add(
+  ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept
 {
-  if ((allowed_ & operation) == 0)
+  // ibv_qp_create_send_ops_flags has the bit 1 << opcode for each opcode.
+  if ((allowed_ >> opcode & 1) == 0)
     fail(EOPNOTSUPP);
-  if (error_ != 0)
-    return nullptr;
-  try
-  {
-    requests_.push_back({});
-    parts_.push_back({});
-  }
-  catch (const std::bad_alloc&)
-  {
-    fail(ENOMEM);
-    return nullptr;
-  }
-  ibv_send_wr& wr = requests_.back();
+  if (error_ == 0)
+    try
+    {
+      requests_.push_back({});
+      parts_.push_back({});
+    }
+    catch (const std::bad_alloc&)
+    {
+      fail(ENOMEM);
+    }
+  ibv_send_wr& wr = error_ == 0 ? requests_.back() : unused_;
   wr.wr_id = id;
   wr.opcode = opcode;
   wr.send_flags = flags & ~unsigned{IBV_SEND_INLINE}; // set by set_inline()
-  return &wr;
+  return wr;
 }
 
 void work_request_builder::set_elements(std::span<const ibv_sge> list) noexcept
@@ -232,55 +222,29 @@ namespace {
 
 void set_operations(ibv_qp_ex& to) noexcept
 {
-  to.wr_send = [](ibv_qp_ex* qp) { add(qp, IBV_QP_EX_WITH_SEND, IBV_WR_SEND); };
+  to.wr_send = [](ibv_qp_ex* qp) { add(qp, IBV_WR_SEND); };
   to.wr_send_imm = [](ibv_qp_ex* qp, __be32 immediate)
-  {
-    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_SEND_WITH_IMM, IBV_WR_SEND_WITH_IMM);
-        wr != nullptr)
-      wr->imm_data = immediate;
-  };
+  { add(qp, IBV_WR_SEND_WITH_IMM).imm_data = immediate; };
   to.wr_send_inv = [](ibv_qp_ex* qp, std::uint32_t key)
-  {
-    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_SEND_WITH_INV, IBV_WR_SEND_WITH_INV);
-        wr != nullptr)
-      wr->invalidate_rkey = key;
-  };
+  { add(qp, IBV_WR_SEND_WITH_INV).invalidate_rkey = key; };
   to.wr_local_inv = [](ibv_qp_ex* qp, std::uint32_t key)
-  {
-    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_LOCAL_INV, IBV_WR_LOCAL_INV); wr != nullptr)
-      wr->invalidate_rkey = key;
-  };
-  to.wr_bind_mw = [](ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t key, const ibv_mw_bind_info* info)
-  {
-    if (ibv_send_wr* const wr = add(qp, IBV_QP_EX_WITH_BIND_MW, IBV_WR_BIND_MW); wr != nullptr)
-    {
-      wr->bind_mw.mw = mw;
-      wr->bind_mw.rkey = key;
-      wr->bind_mw.bind_info = *info;
-    }
+  { add(qp, IBV_WR_LOCAL_INV).invalidate_rkey = key; };
+  to.wr_bind_mw = [](ibv_qp_ex* qp, ibv_mw* mw, std::uint32_t key, const ibv_mw_bind_info* info) {
+    add(qp, IBV_WR_BIND_MW).bind_mw = {mw, key, *info};
   };
   to.wr_rdma_read = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address)
-  { add_rdma(qp, IBV_QP_EX_WITH_RDMA_READ, IBV_WR_RDMA_READ, key, address); };
+  { add_rdma(qp, IBV_WR_RDMA_READ, key, address); };
   to.wr_rdma_write = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address)
-  { add_rdma(qp, IBV_QP_EX_WITH_RDMA_WRITE, IBV_WR_RDMA_WRITE, key, address); };
+  { add_rdma(qp, IBV_WR_RDMA_WRITE, key, address); };
   to.wr_rdma_write_imm =
     [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, __be32 immediate)
-  {
-    add_rdma(
-      qp, IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_WRITE_WITH_IMM, key, address, immediate);
-  };
+  { add_rdma(qp, IBV_WR_RDMA_WRITE_WITH_IMM, key, address, immediate); };
   to.wr_atomic_cmp_swp = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address,
                            std::uint64_t compare, std::uint64_t swap)
-  {
-    add_atomic(qp, IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_CMP_AND_SWP, key, address,
-      compare, swap);
-  };
+  { add_atomic(qp, IBV_WR_ATOMIC_CMP_AND_SWP, key, address, compare, swap); };
   to.wr_atomic_fetch_add =
     [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint64_t add)
-  {
-    add_atomic(
-      qp, IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD, IBV_WR_ATOMIC_FETCH_AND_ADD, key, address, add, 0);
-  };
+  { add_atomic(qp, IBV_WR_ATOMIC_FETCH_AND_ADD, key, address, add, 0); };
 }
 
 void set_unsupported_operations(ibv_qp_ex& to) noexcept

@@ -35,9 +35,9 @@ public:
   /// Begins a batch; other threads wait here until it has ended.
   void start();
 
-  /// Adds a work request, which the setters change from now on. Null after an error.
-  ibv_send_wr* add(
-    std::uint64_t operation, ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept;
+  /// Adds a work request, which the setters change from now on. After an error, another object is
+  /// returned, which has no effect.
+  ibv_send_wr& add(ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept;
 
   void set_elements(std::span<const ibv_sge> list) noexcept;
   void set_inline(std::span<const ibv_data_buf> list, std::size_t most) noexcept;
@@ -68,6 +68,7 @@ private:
   std::vector<part> parts_;
   std::vector<ibv_sge> elements_;
   std::vector<std::byte> bytes_;
+  ibv_send_wr unused_{};
 };
 
 /// Returns the operations that queue pairs of this service support (IBV_QP_EX_WITH_*).

@@ -90,16 +90,10 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
     && attributes->grh.sgid_index < owner.gids.size()
     && is_ipv4(attributes->grh.dgid) == is_ipv4(owner.gids[attributes->grh.sgid_index]);
   if (owner.removed || !good)
-  {
-    errno = owner.removed ? EIO : EINVAL;
-    return nullptr;
-  }
+    return fail(owner.removed ? EIO : EINVAL);
   std::unique_ptr<address_handle> made(new (std::nothrow) address_handle);
   if (!made)
-  {
-    errno = ENOMEM;
-    return nullptr;
-  }
+    return fail(ENOMEM);
   made->context = pd->context;
   made->pd = pd;
   made->handle = 0;
@@ -145,18 +139,12 @@ int init_ah_from_wc(
     to->grh.traffic_class = static_cast<std::uint8_t>(v4[1]);
   }
   else
-  {
-    errno = EPROTONOSUPPORT;
-    return -1;
-  }
+    return fail_call(EPROTONOSUPPORT);
   const auto& gids = device_context::of(context).gids;
   const auto found = std::find_if(gids.begin(), gids.end(),
     [&](const ibv_gid& gid) { return std::memcmp(gid.raw, mine.raw, sizeof mine.raw) == 0; });
   if (found == gids.end())
-  {
-    errno = EINVAL;
-    return -1;
-  }
+    return fail_call(EINVAL);
   to->is_global = 1;
   to->grh.sgid_index = static_cast<std::uint8_t>(found - gids.begin());
   to->grh.hop_limit = 0xff;

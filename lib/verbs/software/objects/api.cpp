@@ -47,7 +47,7 @@ __be64 get_device_guid(ibv_device*)
   return host_guid();
 }
 
-ibv_context* open_default(ibv_device*)
+ibv_context* open_device(ibv_device*)
 {
   return open_device(device_settings{});
 }
@@ -95,40 +95,9 @@ const char* event_type_str(ibv_event_type type)
 verbs::api make_table()
 {
   verbs::api t;
-  t.get_device_list = &get_device_list;
-  t.free_device_list = &free_device_list;
-  t.get_device_name = &get_device_name;
-  t.get_device_guid = &get_device_guid;
-  t.open_device = &open_default;
-  t.close_device = &close_device;
-  t.query_device = &query_device;
-  t.query_port = &query_port;
-  t.query_gid = &query_gid;
-  t.query_gid_ex = &query_gid_ex;
-  t.query_pkey = &query_pkey;
-  t.alloc_pd = &alloc_pd;
-  t.dealloc_pd = &dealloc_pd;
-  t.reg_mr = &reg_mr;
-  t.dereg_mr = &dereg_mr;
-  t.create_comp_channel = &create_comp_channel;
-  t.destroy_comp_channel = &destroy_comp_channel;
-  t.create_cq = &create_cq;
-  t.resize_cq = &resize_cq;
-  t.destroy_cq = &destroy_cq;
-  t.get_cq_event = &get_cq_event;
-  t.ack_cq_events = &ack_cq_events;
-  t.create_srq = &create_srq;
-  t.modify_srq = &modify_srq;
-  t.query_srq = &query_srq;
-  t.destroy_srq = &destroy_srq;
-  t.create_qp = &create_qp;
-  t.modify_qp = &modify_qp;
-  t.query_qp = &query_qp;
-  t.destroy_qp = &destroy_qp;
-  t.get_async_event = &get_async_event;
-  t.ack_async_event = &ack_async_event;
-  t.wc_status_str = &wc_status_str;
-  t.event_type_str = &event_type_str;
+#define BOOST_RDMA_SOFTWARE_FUNCTION(member, function) t.member = &member;
+  BOOST_RDMA_VERBS_FUNCTIONS(BOOST_RDMA_SOFTWARE_FUNCTION)
+#undef BOOST_RDMA_SOFTWARE_FUNCTION
   return t;
 }
 

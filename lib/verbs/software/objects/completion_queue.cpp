@@ -243,10 +243,7 @@ ibv_comp_channel* create_comp_channel(ibv_context* context)
 {
   std::unique_ptr<completion_channel> made(new (std::nothrow) completion_channel);
   if (!made)
-  {
-    errno = ENOMEM;
-    return nullptr;
-  }
+    return fail(ENOMEM);
   made->set = wire::descriptor(::epoll_create1(EPOLL_CLOEXEC));
   made->signal = wire::descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!made->set || !made->signal)
@@ -289,25 +286,16 @@ ibv_cq* create_cq(
 {
   device_context& owner = device_context::of(context);
   if (owner.removed)
-  {
-    errno = EIO;
-    return nullptr;
-  }
+    return fail(EIO);
   if (depth < 1 || static_cast<std::uint32_t>(depth) > owner.settings.max_completions || vector < 0
     || vector >= context->num_comp_vectors)
-  {
-    errno = EINVAL;
-    return nullptr;
-  }
+    return fail(EINVAL);
   std::unique_ptr<completion_queue> made(new (std::nothrow) completion_queue);
   if (!made
     || (made->entries.reset(
           new (std::nothrow) completion_queue::entry[static_cast<std::size_t>(depth)]),
       !made->entries))
-  {
-    errno = ENOMEM;
-    return nullptr;
-  }
+    return fail(ENOMEM);
   made->context = context;
   made->channel = channel;
   made->cq_context = user;
@@ -411,10 +399,7 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
     if (flags < 0)
       return -1;
     if ((flags & O_NONBLOCK) != 0)
-    {
-      errno = EAGAIN;
-      return -1;
-    }
+      return fail_call(EAGAIN);
     epoll_event ready;
     if (::epoll_wait(channel->fd, &ready, 1, -1) < 0)
       return -1;

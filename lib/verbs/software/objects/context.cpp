@@ -206,33 +206,26 @@ ibv_context* open_device(const device_settings& settings)
     device_settings chosen = settings;
     int error = choose_wires(chosen);
     if (error != 0)
-    {
-      errno = error;
-      return nullptr;
-    }
+      return fail(error);
     auto made = std::make_unique<device_context>(chosen);
     error = made->context.async_fd < 0 ? EMFILE : choose_gids(settings, made->gids);
     if (error == 0)
       error = made->engine.start(made->gids, !settings.addresses.empty());
     if (error == 0)
       return &made.release()->context;
-    errno = error;
+    return fail(error);
   }
   catch (const std::bad_alloc&)
   {
-    errno = ENOMEM;
+    return fail(ENOMEM);
   }
-  return nullptr;
 }
 
 int close_device(ibv_context* context)
 {
   device_context& gone = device_context::of(context);
   if (gone.children.load(std::memory_order_acquire) != 0)
-  {
-    errno = EBUSY;
-    return -1;
-  }
+    return fail_call(EBUSY);
   delete &gone;
   return 0;
 }
@@ -305,10 +298,7 @@ int query_gid(ibv_context* context, std::uint8_t port, int index, ibv_gid* to)
 {
   const device_context& owner = device_context::of(context);
   if (port != port_number || index < 0 || static_cast<std::size_t>(index) >= owner.gids.size())
-  {
-    errno = EINVAL;
-    return -1;
-  }
+    return fail_call(EINVAL);
   *to = owner.gids[static_cast<std::size_t>(index)];
   return 0;
 }

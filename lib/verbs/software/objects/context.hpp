@@ -18,6 +18,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -58,6 +59,20 @@ struct device_context : verbs_context
 
 /// Adds the verbs that only other programs call. Defined in foreign/, which this folder must not
 /// include.
+/// Sets errno. Returns what a verb returns that makes an object.
+inline std::nullptr_t fail(int error) noexcept
+{
+  errno = error;
+  return nullptr;
+}
+
+/// Sets errno. Returns what other verbs return that set errno.
+inline int fail_call(int error) noexcept
+{
+  errno = error;
+  return -1;
+}
+
 void add_extended_verbs(verbs_context& to) noexcept;
 
 int close_device(ibv_context* context);

@@ -22,13 +22,6 @@ constexpr int known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
   | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND | IBV_ACCESS_ZERO_BASED
   | IBV_ACCESS_HUGETLB | IBV_ACCESS_RELAXED_ORDERING;
 
-template <class T>
-T* fail(int error)
-{
-  errno = error;
-  return nullptr;
-}
-
 bool may_be_registered(
   const void* address, std::size_t length, std::uint64_t iova, int access) noexcept
 {
@@ -55,10 +48,10 @@ void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length,
 ibv_pd* alloc_pd(ibv_context* context)
 {
   if (device_context::of(context).removed)
-    return fail<ibv_pd>(EIO);
+    return fail(EIO);
   auto* made = new (std::nothrow) protection_domain{};
   if (made == nullptr)
-    return fail<ibv_pd>(ENOMEM);
+    return fail(ENOMEM);
   made->context = context;
   device_context::of(context).children.fetch_add(1, std::memory_order_relaxed);
   return made;
@@ -83,16 +76,16 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
 ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access)
 {
   if (device_context::of(pd->context).removed)
-    return fail<ibv_mr>(EIO);
+    return fail(EIO);
   if (!may_be_registered(address, length, iova, access))
-    return fail<ibv_mr>(EINVAL);
+    return fail(EINVAL);
   std::unique_ptr<memory_region> made(new (std::nothrow) memory_region{});
   if (!made)
-    return fail<ibv_mr>(ENOMEM);
+    return fail(ENOMEM);
   std::uint32_t key = 0;
   key_slot* slot = device_context::of(pd->context).keys.allocate(key);
   if (slot == nullptr)
-    return fail<ibv_mr>(ENOMEM);
+    return fail(ENOMEM);
   set_up(*slot, pd, address, length, iova, access);
   made->slot = slot;
   made->context = pd->context;
@@ -185,14 +178,14 @@ int dereg_mr(ibv_mr* mr)
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
 {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
-    return fail<ibv_mw>(EINVAL);
+    return fail(EINVAL);
   std::unique_ptr<memory_window> made(new (std::nothrow) memory_window);
   if (!made)
-    return fail<ibv_mw>(ENOMEM);
+    return fail(ENOMEM);
   std::uint32_t key = 0;
   key_slot* slot = device_context::of(pd->context).keys.allocate(key);
   if (slot == nullptr)
-    return fail<ibv_mw>(ENOMEM);
+    return fail(ENOMEM);
   slot->window = true;
   slot->type2 = type == IBV_MW_TYPE_2;
   slot->pd = pd;

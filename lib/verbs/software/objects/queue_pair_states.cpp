@@ -125,39 +125,27 @@ bool are_values(const ibv_qp_attr& a, int mask, const device_context& owner) noe
 // Copies the attributes that the mask names.
 void take_over(ibv_qp_attr& mine, const ibv_qp_attr& theirs, int mask) noexcept
 {
-  const auto given = [&](int flag) { return (mask & flag) != 0; };
-  if (given(IBV_QP_PKEY_INDEX))
-    mine.pkey_index = theirs.pkey_index;
-  if (given(IBV_QP_PORT))
-    mine.port_num = theirs.port_num;
-  if (given(IBV_QP_ACCESS_FLAGS))
-    mine.qp_access_flags = theirs.qp_access_flags;
-  if (given(IBV_QP_AV))
-    mine.ah_attr = theirs.ah_attr;
-  if (given(IBV_QP_PATH_MTU))
-    mine.path_mtu = theirs.path_mtu;
-  if (given(IBV_QP_DEST_QPN))
-    mine.dest_qp_num = theirs.dest_qp_num;
-  if (given(IBV_QP_RQ_PSN))
-    mine.rq_psn = theirs.rq_psn;
-  if (given(IBV_QP_SQ_PSN))
-    mine.sq_psn = theirs.sq_psn;
-  if (given(IBV_QP_MAX_DEST_RD_ATOMIC))
-    mine.max_dest_rd_atomic = theirs.max_dest_rd_atomic;
-  if (given(IBV_QP_MAX_QP_RD_ATOMIC))
-    mine.max_rd_atomic = theirs.max_rd_atomic;
-  if (given(IBV_QP_MIN_RNR_TIMER))
-    mine.min_rnr_timer = theirs.min_rnr_timer;
-  if (given(IBV_QP_TIMEOUT))
-    mine.timeout = theirs.timeout;
-  if (given(IBV_QP_RETRY_CNT))
-    mine.retry_cnt = theirs.retry_cnt;
-  if (given(IBV_QP_RNR_RETRY))
-    mine.rnr_retry = theirs.rnr_retry;
-  if (given(IBV_QP_QKEY))
-    mine.qkey = theirs.qkey;
-  if (given(IBV_QP_EN_SQD_ASYNC_NOTIFY))
-    mine.en_sqd_async_notify = theirs.en_sqd_async_notify;
+  const auto take = [&](int flag, auto member)
+  {
+    if ((mask & flag) != 0)
+      mine.*member = theirs.*member;
+  };
+  take(IBV_QP_PKEY_INDEX, &ibv_qp_attr::pkey_index);
+  take(IBV_QP_PORT, &ibv_qp_attr::port_num);
+  take(IBV_QP_ACCESS_FLAGS, &ibv_qp_attr::qp_access_flags);
+  take(IBV_QP_AV, &ibv_qp_attr::ah_attr);
+  take(IBV_QP_PATH_MTU, &ibv_qp_attr::path_mtu);
+  take(IBV_QP_DEST_QPN, &ibv_qp_attr::dest_qp_num);
+  take(IBV_QP_RQ_PSN, &ibv_qp_attr::rq_psn);
+  take(IBV_QP_SQ_PSN, &ibv_qp_attr::sq_psn);
+  take(IBV_QP_MAX_DEST_RD_ATOMIC, &ibv_qp_attr::max_dest_rd_atomic);
+  take(IBV_QP_MAX_QP_RD_ATOMIC, &ibv_qp_attr::max_rd_atomic);
+  take(IBV_QP_MIN_RNR_TIMER, &ibv_qp_attr::min_rnr_timer);
+  take(IBV_QP_TIMEOUT, &ibv_qp_attr::timeout);
+  take(IBV_QP_RETRY_CNT, &ibv_qp_attr::retry_cnt);
+  take(IBV_QP_RNR_RETRY, &ibv_qp_attr::rnr_retry);
+  take(IBV_QP_QKEY, &ibv_qp_attr::qkey);
+  take(IBV_QP_EN_SQD_ASYNC_NOTIFY, &ibv_qp_attr::en_sqd_async_notify);
 }
 
 } // namespace

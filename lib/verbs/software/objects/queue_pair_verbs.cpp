@@ -63,10 +63,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
     || cap.max_recv_sge > limits.max_sge || cap.max_inline_data > limits.max_inline_data)
     error = EINVAL;
   if (error != 0)
-  {
-    errno = error;
-    return nullptr;
-  }
+    return fail(error);
   if (with->srq != nullptr)
     cap.max_recv_wr = cap.max_recv_sge = 0;
   try
@@ -76,8 +73,7 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
   }
   catch (const std::bad_alloc&)
   {
-    errno = ENOMEM;
-    return nullptr;
+    return fail(ENOMEM);
   }
 }
 

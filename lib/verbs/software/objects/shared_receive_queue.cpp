@@ -86,16 +86,10 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
 {
   device_context& owner = device_context::of(pd->context);
   if (owner.removed)
-  {
-    errno = EIO;
-    return nullptr;
-  }
+    return fail(EIO);
   if (with->attr.max_wr < 1 || with->attr.max_wr > owner.settings.max_work_requests
     || with->attr.max_sge > owner.settings.max_sge)
-  {
-    errno = EINVAL;
-    return nullptr;
-  }
+    return fail(EINVAL);
   try
   {
     auto* made = new shared_receive_queue(with->attr.max_wr, std::max(with->attr.max_sge, 1u));
@@ -108,8 +102,7 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
   }
   catch (const std::bad_alloc&)
   {
-    errno = ENOMEM;
-    return nullptr;
+    return fail(ENOMEM);
   }
 }
 

@@ -19,6 +19,10 @@ namespace {
 // Far below half of the PSN space, so that "ahead" and "behind" are unambiguous (IBA 9.7.1).
 constexpr std::uint32_t max_psns_under_way = 1u << 22;
 
+constexpr ibv_wc_opcode completed_as[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
+  IBV_WC_SEND, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_LOCAL_INV,
+  IBV_WC_BIND_MW, IBV_WC_SEND}; // by ibv_wr_opcode
+
 opcode send_opcode(const send_request& r, bool first, bool last)
 {
   if (!last)
@@ -325,31 +329,7 @@ void requester::complete(send_request& r, ibv_wc_status status, detail why) noex
   wc.byte_len = static_cast<std::uint32_t>(r.length);
   wc.qp_num = with_.qp;
   wc.src_qp = with_.peer_qp;
-  switch (r.opcode)
-  {
-  case IBV_WR_RDMA_WRITE:
-  case IBV_WR_RDMA_WRITE_WITH_IMM:
-    wc.opcode = IBV_WC_RDMA_WRITE;
-    break;
-  case IBV_WR_RDMA_READ:
-    wc.opcode = IBV_WC_RDMA_READ;
-    break;
-  case IBV_WR_ATOMIC_CMP_AND_SWP:
-    wc.opcode = IBV_WC_COMP_SWAP;
-    break;
-  case IBV_WR_ATOMIC_FETCH_AND_ADD:
-    wc.opcode = IBV_WC_FETCH_ADD;
-    break;
-  case IBV_WR_LOCAL_INV:
-    wc.opcode = IBV_WC_LOCAL_INV;
-    break;
-  case IBV_WR_BIND_MW:
-    wc.opcode = IBV_WC_BIND_MW;
-    break;
-  default:
-    wc.opcode = IBV_WC_SEND;
-    break;
-  }
+  wc.opcode = completed_as[r.opcode];
   host_.send_completed(wc, acked_);
 }
 

@@ -18,11 +18,11 @@
 
 namespace rdma::software::protocol {
 
-/// The requester of a reliable connection (IBA 9.7): turns send work requests into frames and what
-/// the peer answers into completions.
+/// The requester of a reliable connection (IBA 9.7): turns send work requests into frames, and the
+/// peer's answers into completions.
 /**
- * No I/O and no clock: the caller carries frames, and tells when a wait that this asked for is
- * over. One thread at a time, except that send_queue is filled by others.
+ * No I/O and no clock: the caller sends and receives the frames, and calls resume() when the time
+ * of take_wait() is over. One thread at a time, but other threads add requests to the send_queue.
  */
 class requester
 {
@@ -34,15 +34,16 @@ public:
   {
   }
 
-  /// Ready to send, from RTS on.
+  /// Enters RTS: next() may return frames from now on.
   void start() noexcept;
 
-  /// Back to the beginning, for RESET. The send queue is reset by the caller.
+  /// Enters RESET. The caller resets the send queue.
   void reset() noexcept;
 
   // --- sending ---
 
-  /// Returns false if next() would find nothing.
+  /// Returns false if there is nothing to send. Otherwise next() may still have to wait, e.g. for a
+  /// fence.
   bool has_next() const noexcept
   {
     return running_ && !waiting_ && !stopped_ && !failed_
@@ -52,20 +53,22 @@ public:
   /// Sets `to` to the next frame; false when none may be sent now.
   bool next(frame& to) noexcept;
 
-  /// Adds the payload of a frame from `done` on; false when local protection forbids it.
+  /// Adds the memory of payload bytes [offset, offset + size) of a frame, as far as there is room
+  /// in `to`; `done` is the number of bytes. Returns false if a local key forbids it.
   bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pinned_buffers& to,
     std::uint64_t& done) noexcept;
 
-  /// A frame's headers have left: the peer may refuse it, while its payload is still on its way.
+  /// The headers of a frame have been sent. From now on the peer can refuse it.
   void begun(const frame& which) noexcept;
 
-  /// A frame has left as a whole. Only from now on can the peer have carried it out.
+  /// A frame has been sent as a whole. From now on the peer can acknowledge it.
   void sent(const frame& which) noexcept;
 
-  /// A frame's payload could not be read. Its request fails when those before it have completed.
+  /// A frame's payload cannot be read. Its request fails when the earlier ones have completed.
   void unreadable(const frame& which, detail why) noexcept;
 
-  /// Frames of an older generation must not be started: the requester went back (RNR).
+  /// Changes when frames become invalid, e.g. after an RNR NAK, because the requester repeats them.
+  /// The caller must not begin to send frames of an older generation.
   std::uint32_t generation() const noexcept { return generation_; }
 
   /// Sets the direct path, or null when the wire has none.
@@ -75,45 +78,52 @@ public:
     unfinished_ = unfinished_ && way != nullptr;
   }
 
-  /// A request has been carried out in part; another call of next() does the rest.
+  /// The direct path has carried out a request in part. The next call of next() continues it.
   bool unfinished() const noexcept { return unfinished_; }
 
-  /// SQD: begin no further request.
+  /// For SQD: if `on`, next() begins no further request.
   void drain(bool on) noexcept;
 
-  /// Draining, and all requests that had begun before have completed.
+  /// Returns true after drain(true) when all requests that had begun before it have completed.
   bool drained() const noexcept { return draining_ && acked_ >= drain_end_; }
 
-  /// The error state: begins no further frame. flush() completes the requests.
+  /// For the error state: next() returns no further frame. flush() completes the requests.
   void halt() noexcept;
 
-  /// Requests are waiting for the peer, or for a connection to it.
+  /// Returns true if requests have not completed.
   bool outstanding() const noexcept
   {
     return acked_ != queue_.posted.load(std::memory_order_acquire);
   }
 
-  /// Slots below this one have begun to leave, or have completed.
+  /// Returns a slot of the send queue: the requests in all lower slots have begun to be sent.
   std::uint64_t begun_below() const noexcept { return sending_ + (frame_ != 0 ? 1 : 0); }
 
-  /// Slots below this one have completed.
+  /// Returns a slot of the send queue: the requests in all lower slots have completed.
   std::uint64_t through_below() const noexcept { return acked_; }
 
-  /// Requests are waiting for the peer, except those that a drain holds back.
+  /// As outstanding(), but ignores requests that drain(true) holds back.
   bool expecting() const noexcept { return outstanding() && !drained(); }
 
   // --- responses: acknowledge, atomic_acknowledge, read_response_* ---
 
+  /// Checks a response's header and decides on its payload.
   verdict receive(const header& h) noexcept;
+
+  /// As gather(), for the accepted frame's payload, which is placed in the request's memory.
   bool place(
     std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept;
+
+  /// The payload of the accepted frame cannot be placed: the request fails.
   void unplaceable(detail why) noexcept;
+
+  /// The accepted frame has arrived as a whole.
   verdict finish() noexcept;
 
-  /// Changes with every response, so that a timer can see that the peer is alive.
+  /// Changes with every response: the peer is alive.
   std::uint32_t responses() const noexcept { return responses_; }
 
-  /// Returns the wait of an RNR NAK, in nanoseconds, once; 0 when there is none.
+  /// Returns the time to wait after an RNR NAK in ns, once; 0 if there is none.
   std::int64_t take_wait() noexcept
   {
     const std::int64_t wait = wait_;
@@ -121,14 +131,14 @@ public:
     return wait;
   }
 
-  /// From an RNR NAK until resume().
+  /// Returns true from an RNR NAK until resume().
   bool waiting() const noexcept { return waiting_; }
 
-  /// The wait is over: send again.
+  /// The time of take_wait() is over: sends again.
   void resume() noexcept { waiting_ = false; }
 
-  /// The peer had no receive for the oldest request, and has acknowledged nothing since. Any
-  /// thread.
+  /// Returns true if the peer had no receive for the oldest request and has acknowledged nothing
+  /// since. Any thread may call this.
   bool receiver_not_ready() const noexcept
   {
     return receiver_not_ready_.load(std::memory_order_relaxed);
@@ -136,22 +146,23 @@ public:
 
   // --- errors ---
 
-  /// The queue pair must go to the error state.
+  /// Returns true if a request has failed: the queue pair must enter the error state, or SQE if the
+  /// connection is unreliable.
   bool failed() const noexcept { return failed_; }
 
-  /// Fails the oldest request for a reason of the caller.
-  /** flush() completes it, when no part of it is being sent and its slot is free. */
+  /// Fails the oldest request. flush() completes it, which frees its slot: call flush() when no
+  /// part of the request is being sent.
   void fail(ibv_wc_status status, detail why) noexcept;
 
-  // --- unreliable connections (IBA 9.8): nobody answers, a request is through when it has left ---
+  // --- unreliable connections (IBA 9.8): a request completes when it has been sent ---
 
-  /// The connection is gone or never existed: requests that have begun complete, and are lost.
+  /// The connection is lost: requests that have begun complete as if they had been sent.
   void vanish() noexcept;
 
-  /// Completes all waiting requests as if they had left.
+  /// Completes all requests as if they had been sent.
   void discard() noexcept;
 
-  /// Send queue error to ready to send: continues with later requests.
+  /// Returns from SQE to RTS: sends the requests that are posted later.
   void recover() noexcept;
 
   /// Completes all requests, in order: the one that failed with its status, the others with
@@ -161,9 +172,9 @@ public:
 private:
   enum class beginning
   {
-    send,
-    wait,
-    again,
+    send,  ///< send its frames
+    wait,  ///< it cannot be sent now
+    again, ///< it needed no frames: begin the next request
   };
 
   beginning begin(send_request& r) noexcept;
@@ -186,15 +197,14 @@ private:
   host& host_;
   direct_path* direct_ = nullptr;
 
-  // Slots: completed < acked_ <= under way < sending_ <= to be sent < posted.
-  std::uint64_t acked_ = 0;
-  std::uint64_t sending_ = 0;
-  std::uint32_t frame_ = 0; // next frame of the request at sending_
+  std::uint64_t acked_ = 0;   // slot of the oldest request that has not completed
+  std::uint64_t sending_ = 0; // slot of the next request to send, at least acked_
+  std::uint32_t frame_ = 0;   // next frame of the request at sending_
   std::uint32_t next_psn_ = 0;
-  std::uint32_t acked_psn_ = 0; // the last that the peer has acknowledged
-  std::uint32_t sent_psn_ = 0;  // the last that the peer can have carried out
-  std::uint32_t begun_psn_ = 0; // the last that the peer can have seen the headers of
-  std::uint32_t reads_ = 0;     // reads and atomics under way
+  std::uint32_t acked_psn_ = 0; // the last PSN that the peer has acknowledged
+  std::uint32_t sent_psn_ = 0;  // the last PSN that the peer can have carried out
+  std::uint32_t begun_psn_ = 0; // the last PSN whose headers the peer can have received
+  std::uint32_t reads_ = 0;     // reads and atomics that have been sent and not answered
   std::uint32_t generation_ = 0;
   std::uint32_t responses_ = 0;
   std::uint8_t rnr_left_ = 0;
@@ -204,13 +214,13 @@ private:
   std::atomic<bool> receiver_not_ready_{false}; // relaxed: a hint, other data does not depend on it
   bool failed_ = false;
   bool unfinished_ = false;
-  bool failure_due_ = false; // to be told by flush()
+  bool failure_due_ = false; // flush() has not completed the failed request yet
   ibv_wc_status failure_status_ = IBV_WC_SUCCESS;
   detail failure_detail_ = detail_none;
-  std::uint64_t drain_end_ = 0; // what had begun when the drain did is below it
-  std::int64_t wait_ = 0;
+  std::uint64_t drain_end_ = 0; // requests in lower slots had begun before the drain
+  std::int64_t wait_ = 0;       // for take_wait()
 
-  // The request that cannot be sent. It fails when those before it have completed.
+  // A request that cannot be sent. It fails when the earlier ones have completed.
   bool stopped_ = false;
   std::uint64_t stop_slot_ = 0;
   ibv_wc_status stop_status_ = IBV_WC_SUCCESS;

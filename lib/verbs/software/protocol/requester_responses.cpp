@@ -31,15 +31,11 @@ verdict requester::receive(const header& h) noexcept
   const bool refusal = h.op == opcode::acknowledge && !is_ack(h.syndrome);
   if (psn_distance(h.psn, refusal ? begun_psn_ : sent_psn_) > 0)
     return bad_response();
-  switch (h.op)
-  {
-  case opcode::acknowledge:
-    if (is_ack(h.syndrome))
-      return acknowledged_up_to(h.psn) ? verdict::discard : bad_response();
-    return is_rnr(h.syndrome) ? not_ready(h) : refused(h);
-  default:
+  if (h.op != opcode::acknowledge)
     return response(h);
-  }
+  if (is_ack(h.syndrome))
+    return acknowledged_up_to(h.psn) ? verdict::discard : bad_response();
+  return is_rnr(h.syndrome) ? not_ready(h) : refused(h);
 }
 
 bool requester::acknowledged_up_to(std::uint32_t psn) noexcept

@@ -238,9 +238,13 @@ bool responder::place(
     return add_elements(to, receive_.list(), done_ + offset, size, IBV_ACCESS_LOCAL_WRITE,
       *with_.keys, with_.pd, done);
   // The key is checked for each part, because the region may be gone since the message began.
-  const std::uint64_t address = write_address_ + done_ + offset;
-  key_slot* slot =
-    with_.keys->pin_remote(write_key_, with_.pd, with_.qp, address, size, IBV_ACCESS_REMOTE_WRITE);
+  return pin(write_key_, write_address_ + done_ + offset, size, IBV_ACCESS_REMOTE_WRITE, to, done);
+}
+
+bool responder::pin(std::uint32_t key, std::uint64_t address, std::uint32_t size, unsigned right,
+  pinned_buffers& to, std::uint64_t& done) const noexcept
+{
+  key_slot* slot = with_.keys->pin_remote(key, with_.pd, with_.qp, address, size, right);
   if (slot == nullptr)
     return false;
   to.add(slot->memory + (address - slot->address), size, slot);

@@ -21,9 +21,10 @@ namespace rdma::software::protocol {
 /// The responder of a reliable connection (IBA 9.7): checks the peer's requests, carries them out
 /// and answers.
 /**
- * No I/O and no clock; one thread at a time. Everything in a header is the peer's word and is
- * checked here. Answers leave in the order of the requests (IBA 9.7.5.1): reads and atomics wait in
- * a queue of max_dest_rd_atomic, and an acknowledgement or a refusal waits for those before it.
+ * No I/O and no clock; one thread at a time. Everything in a header is untrusted input of the peer,
+ * and is checked here. Answers leave in the order of the requests (IBA 9.7.5.1). The answers to
+ * reads and atomics wait in a queue of max_dest_rd_atomic entries. An acknowledgement or a refusal
+ * leaves when this queue is empty.
  */
 class responder
 {
@@ -39,30 +40,38 @@ public:
   void start();
   void reset() noexcept;
 
-  /// Returns the time for which a message without a posted receive is held before it is refused
-  /// (RNR).
+  /// Returns the time in ns for which the caller holds a message without a posted receive before it
+  /// calls lose_patience().
   /**
-   * A program that posts its receive when its own send has completed is a moment late: its
-   * completion and the message may have arrived together. Refusing at once would cost it the RNR
-   * timer.
+   * The message may have arrived together with the completion of a send after which the program
+   * posts the receive. An immediate refusal (RNR) would delay the message by the RNR timer.
    */
   std::int64_t patience() const noexcept;
 
-  /// Refuses the message that is held, or the next one that would be, without holding it.
+  /// The next message without a posted receive, or the held one, is refused and not held.
   void lose_patience() noexcept { patient_ = false; }
 
-  /// RTR: the first message raises IBV_EVENT_COMM_EST.
+  /// Sets if the next message raises IBV_EVENT_COMM_EST: true in RTR, false from RTS on.
   void announce(bool on) noexcept { announce_ = on; }
 
   // --- requests ---
 
+  /// Checks a request's header and decides on its payload. Executes atomics.
   verdict receive(const header& h) noexcept;
+
+  /// Adds the memory for payload bytes [offset, offset + size) of the accepted frame, as far as
+  /// there is room in `to`; `done` is the number of bytes. Returns false if a key forbids it.
   bool place(
     std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept;
+
+  /// The payload of the accepted frame cannot be placed: refuses the request.
   void unplaceable(detail why) noexcept;
+
+  /// The accepted frame has arrived as a whole. The last frame of a message completes the receive
+  /// that the message uses, if any.
   verdict finish() noexcept;
 
-  /// Unreliable: forgets a message whose rest is lost.
+  /// For an unreliable connection: drops the message whose remaining frames are lost.
   void lose_message() noexcept { message_ = message::none; }
 
   // --- answers ---
@@ -76,26 +85,30 @@ public:
   /// Sets `to` to the next read response, atomic response or refusal; false when there is none.
   bool next(frame& to) noexcept;
 
-  /// Sets `to` to an acknowledgement of all that has been carried out; false when none is due.
-  /** `wanted`: only if the peer requested it; otherwise whenever it is news to the peer. */
+  /// Sets `to` to an acknowledgement of all requests that have been carried out. Returns false if
+  /// none is due.
+  /**
+   * With `wanted`, one is due if the peer requested it; otherwise if a request has not been
+   * acknowledged yet.
+   */
   bool next_acknowledgement(frame& to, bool wanted) noexcept;
 
-  /// The same without a frame: returns the last PSN that has been carried out, if it is news to the
-  /// peer.
+  /// As next_acknowledgement() without `wanted`, but returns only the PSN to acknowledge.
   std::optional<std::uint32_t> take_acknowledgement() noexcept;
 
+  /// Returns true if the peer requested an acknowledgement and no answer precedes it.
   bool acknowledgement_wanted() const noexcept { return ack_wanted_ && job_count_ == 0; }
 
-  /// Adds the memory of a read response.
+  /// As place(), for the memory that a read response is sent from.
   bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pinned_buffers& to,
     std::uint64_t& done) noexcept;
 
-  /// A read response's memory is gone; the read is refused. Its unsent frames are the caller's to
-  /// drop.
+  /// The memory of a read response cannot be read: refuses the read. The caller drops its unsent
+  /// frames.
   void unreadable(const frame& which, detail why) noexcept;
 
-  /// Returns the peer's rights to use this queue pair's memory directly: none before the first
-  /// message was announced.
+  /// Returns the peer's rights to access memory without this responder. There are none while the
+  /// first message must still raise IBV_EVENT_COMM_EST.
   unsigned direct_rights() const noexcept
   {
     constexpr unsigned remote =
@@ -103,27 +116,35 @@ public:
     return running_ && !announce_ && refusal_ == refusal::none ? with_.access & remote : 0;
   }
 
-  /// The count of completed receives, which shows that the program has something to react to.
+  /// Returns the number of completed receives. After a new one the program may soon send an answer,
+  /// which can carry the acknowledgement.
   std::uint32_t receives() const noexcept { return receives_; }
 
   // --- errors ---
 
-  /// The queue pair must go to the error state; next() has returned the refusal.
+  /// Returns true if the queue pair must enter the error state: next() has returned a final
+  /// refusal, or a receive of an unreliable connection has failed.
   bool failed() const noexcept { return refusal_ == refusal::final_sent; }
 
-  /// As failed(), for a refusal that next() has not returned. A lost connection cannot carry it.
+  /// Returns true if next() has not returned a final refusal yet. If the connection is lost, the
+  /// refusal cannot be sent, and the queue pair must enter the error state at once.
   bool refusing() const noexcept { return refusal_ == refusal::final_due; }
 
-  /// Returns the event of a refusal, once. It is raised when the queue pair is in the error state.
+  /// Returns the event of a final refusal, once. The caller raises it after the queue pair has
+  /// entered the error state.
   std::optional<ibv_event_type> take_event() noexcept
   {
     return std::exchange(event_, std::nullopt);
   }
 
-  /// Completes the receive that a message had begun to fill, for the error state.
+  /// For the error state: drops all answers, and flushes the receive of the message that was
+  /// arriving.
   void flush() noexcept;
 
 private:
+  bool pin(std::uint32_t key, std::uint64_t address, std::uint32_t size, unsigned right,
+    pinned_buffers& to, std::uint64_t& done) const noexcept;
+
   enum class message : std::uint8_t
   {
     none,
@@ -134,21 +155,21 @@ private:
   enum class refusal : std::uint8_t
   {
     none,
-    not_ready, ///< RNR; the requester will come again
-    final_due, ///< the end, when the answers before it have left
-    final_sent,
+    not_ready,  ///< RNR: the requester repeats the request
+    final_due,  ///< ends the connection; next() returns it after the answers to earlier requests
+    final_sent, ///< next() has returned it
   };
 
-  /// A read to answer, or an atomic's result.
+  /// The answer to a read or to an atomic.
   struct job
   {
-    bool read;
-    std::uint32_t psn;
-    std::uint32_t frames;
-    std::uint32_t frame;
-    std::uint32_t key;
-    std::uint32_t length;
-    std::uint64_t address; ///< atomics: the original value
+    bool read;             ///< false: an atomic
+    std::uint32_t psn;     ///< of the request
+    std::uint32_t frames;  ///< of the answer
+    std::uint32_t frame;   ///< the next one to send
+    std::uint32_t key;     ///< reads
+    std::uint32_t length;  ///< reads
+    std::uint64_t address; ///< reads: of the memory; atomics: not an address, the original value
   };
 
   verdict receive_unreliable(const header& h) noexcept;

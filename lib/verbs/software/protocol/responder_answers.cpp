@@ -101,15 +101,7 @@ std::optional<std::uint32_t> responder::take_acknowledgement() noexcept
 bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size,
   pinned_buffers& to, std::uint64_t& done) noexcept
 {
-  const std::uint64_t address = from.offset + offset;
-  key_slot* slot =
-    with_.keys->pin_remote(from.key, with_.pd, with_.qp, address, size, IBV_ACCESS_REMOTE_READ);
-  if (slot == nullptr)
-    return false;
-  to.add(slot->memory + (address - slot->address), size, slot);
-  to.set_unordered();
-  done = size;
-  return true;
+  return pin(from.key, from.offset + offset, size, IBV_ACCESS_REMOTE_READ, to, done);
 }
 
 void responder::unreadable(const frame& which, detail why) noexcept

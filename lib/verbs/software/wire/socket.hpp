@@ -8,52 +8,17 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_SOCKET_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_SOCKET_HPP
 
+#include "verbs/descriptor.hpp"
+
 #include <infiniband/verbs.h>
 
 #include <cstdint>
-#include <utility>
 
 #include <sys/socket.h>
-#include <unistd.h>
 
 namespace rdma::software::wire {
 
-/// Owns a file descriptor.
-class descriptor
-{
-public:
-  descriptor() = default;
-  explicit descriptor(int fd) noexcept
-    : fd_(fd)
-  {
-  }
-  descriptor(descriptor&& other) noexcept
-    : fd_(other.release())
-  {
-  }
-  descriptor& operator=(descriptor&& other) noexcept
-  {
-    if (this != &other)
-    {
-      reset();
-      fd_ = other.release();
-    }
-    return *this;
-  }
-  ~descriptor() { reset(); }
-
-  int get() const noexcept { return fd_; }
-  explicit operator bool() const noexcept { return fd_ >= 0; }
-  int release() noexcept { return std::exchange(fd_, -1); }
-  void reset() noexcept
-  {
-    if (fd_ >= 0)
-      ::close(std::exchange(fd_, -1));
-  }
-
-private:
-  int fd_ = -1;
-};
+using rdma::detail::descriptor;
 
 /// A socket address of either family.
 struct address

@@ -1,0 +1,154 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/catch.hpp"
+#include "software/connect_fixture.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <future>
+#include <string>
+#include <thread>
+
+// Tests handshakes while others are unfinished or the server is busy, and their limits.
+
+using namespace test;
+using namespace std::chrono_literals;
+
+TEST_CASE("async_connect completes while no thread runs the io_context of the server")
+{
+  asio::io_context server_io;
+  rdma::context server_context = make_context();
+  rdma::completion_queue_options manual;
+  manual.mode = rdma::completion_mode::manual;
+  rdma::acceptor_options options;
+  options.queue_pair.completions.emplace(server_io, server_context, manual);
+  rdma::acceptor acceptor(server_io, server_context, loopback(), options);
+  connect_fixture::accepted accepted;
+  acceptor.async_accept(accepted.handler());
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair client(io, context);
+  plain_record connected;
+  client.async_connect(acceptor.local_endpoint(), connected.handler());
+  // No thread runs the server's io_context.
+  REQUIRE(run_until(io, [&] { return connected.done(); }));
+  CHECK(connected.ec == error_code());
+  REQUIRE(run_until(server_io, [&] { return accepted.calls != 0; }));
+  CHECK(accepted.ec == error_code());
+}
+
+TEST_CASE("a handler that blocks longer than confirm_timeout delays no client")
+{
+  asio::io_context server_io;
+  rdma::context server_context = make_context();
+  rdma::acceptor_options options;
+  options.queue_pair.confirm_timeout = 200ms;
+  rdma::acceptor acceptor(server_io, server_context, loopback(), options);
+  connect_fixture::accepted first, second;
+  acceptor.async_accept(first.handler());
+  asio::io_context io;
+  rdma::context context = make_context();
+  rdma::queue_pair early(io, context);
+  plain_record connected;
+  early.async_connect(acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(io, server_io, [&] { return connected.done() && first.calls != 0; }));
+  REQUIRE(!first.ec);
+  acceptor.async_accept(second.handler());
+  rdma::registered_buffer room = server_context.allocate(8);
+  std::promise<void> computes;
+  std::promise<void> enough;
+  first.peer->async_receive(room,
+    [&](error_code, std::size_t)
+    {
+      computes.set_value();
+      enough.get_future().wait(); // blocks while further completions are pending
+    });
+  server_io.restart();
+  std::jthread server(
+    [&]
+    {
+      while (second.calls == 0)
+        server_io.run_one();
+    });
+  rdma::registered_buffer text = buffer_of(context, "go");
+  bytes_record sent;
+  early.async_send(text, sent.handler());
+  computes.get_future().wait();
+  rdma::queue_pair late(io, context);
+  plain_record served;
+  late.async_connect(acceptor.local_endpoint(), served.handler());
+  CHECK(run_until(io, [&] { return served.done(); }));
+  CHECK(served.ec == error_code());
+  enough.set_value();
+  server.join();
+  CHECK(second.ec == error_code());
+}
+
+TEST_CASE("clients beyond handshakes_max wait and all are served")
+{
+  constexpr int count = 40;
+  rdma::acceptor_options options;
+  options.handshakes_max = 4;
+  // Not below handshakes_max, because all clients have the same address.
+  options.handshakes_per_address_max = GENERATE(4, 64);
+  connect_fixture f(options);
+  std::deque<connect_fixture::accepted> servers(count);
+  std::deque<rdma::queue_pair> clients;
+  std::deque<plain_record> connected(count);
+  for (auto& each : servers)
+    f.acceptor.async_accept(each.handler());
+  for (plain_record& each : connected)
+    clients.emplace_back(f.io, f.client_context)
+      .async_connect(f.acceptor.local_endpoint(), each.handler());
+  REQUIRE(run_until(f.io,
+    [&]
+    {
+      return std::all_of(
+               connected.begin(), connected.end(), [](const auto& each) { return each.done(); })
+        && std::all_of(
+          servers.begin(), servers.end(), [](const auto& each) { return each.calls != 0; });
+    }));
+  for (const plain_record& each : connected)
+    CHECK(each.ec == error_code());
+  for (const auto& each : servers)
+    CHECK(each.ec == error_code());
+}
+
+TEST_CASE("an address at its handshake limit is refused until a silent handshake is evicted")
+{
+  rdma::acceptor_options options;
+  options.handshakes_per_address_max = 2;
+  connect_fixture f(options);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  rdma::queue_pair described(f.io, f.client_context);
+  const std::string request = good_request(described.local_endpoint());
+  std::deque<plain_peer> busy;
+  for (int i = 0; i < 2; ++i)
+  {
+    busy.push_back(plain_peer::connect(f.io, f.acceptor.local_endpoint()));
+    busy.back().send(request); // has sent data, so its handshake is not evicted
+    CHECK(busy.back().read_header().starts_with("HTTP/1.1 101"));
+  }
+  CHECK(plain_peer::connect(f.io, f.acceptor.local_endpoint()).read_end());
+  busy.clear();
+  plain_peer silent = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  plain_peer too = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  // The address is refused as long as the acceptor waits for the first bytes.
+  REQUIRE(until(
+    [&]
+    {
+      plain_record connected;
+      rdma::queue_pair client(f.io, f.client_context);
+      client.async_connect(f.acceptor.local_endpoint(), connected.handler());
+      REQUIRE(run_until(f.io, [&] { return connected.done() && (connected.ec || server.calls); }));
+      return !connected.ec;
+    }));
+  CHECK(!server.ec);
+  CHECK(silent.read_end());
+}
