@@ -7,6 +7,7 @@
 
 #include "completion/queue_pair_core.hpp"
 #include "resource/device_impl.hpp"
+#include "verbs/software/queue_pair_number.hpp"
 
 #include <utility>
 
@@ -113,7 +114,11 @@ void queue_pair_core::connect_sibling(
 bool queue_pair_core::is_at_peer(const endpoint_description& remote) const
 {
   const std::lock_guard lock(mutex_);
-  return remote.kind == remote_.kind && remote.gid == remote_.gid && remote.lid == remote_.lid;
+  // On the software device the index in the number selects the process at an address.
+  return remote.kind == remote_.kind && remote.gid == remote_.gid && remote.lid == remote_.lid
+    && (remote.kind != device_kind::software
+      || software::index_of(remote.queue_pair_number)
+        == software::index_of(remote_.queue_pair_number));
 }
 
 } // namespace rdma::detail

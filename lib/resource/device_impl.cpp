@@ -133,7 +133,11 @@ std::unique_ptr<device_impl> open_software(const software::device_settings& sett
   errno = 0;
   ibv_context* context = software::open_device(settings);
   if (context == nullptr)
-    throw system_error(last_verbs_error(), "cannot open the software RDMA device");
+    throw system_error(last_verbs_error(),
+      errno == ENOSPC
+        ? "cannot open the software RDMA device: other contexts and programs use all of "
+          "the ports 20480 to 21503. Close some of them."
+        : "cannot open the software RDMA device");
   return std::make_unique<device_impl>(software::api(), context, device_kind::software);
 }
 

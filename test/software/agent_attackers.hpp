@@ -10,12 +10,14 @@
 
 #include "agent/message.hpp"
 #include "software/agent_fixture.hpp"
+#include "verbs/software/queue_pair_number.hpp"
 
 #include <boost/asio/ip/address.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 
 #include <algorithm>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -92,21 +94,24 @@ struct attacker
 class bystander
 {
 public:
-  // At this address, with the largest free port number: of two ends with the same address, the one
-  // with the smaller port number used to connect.
+  // At this address, where the software device of the largest index would listen that is free.
   explicit bystander(asio::ip::address_v4 at)
     : listener_(io_)
   {
     listener_.open(asio::ip::tcp::v4());
     error_code ec = asio::error::address_in_use;
-    for (std::uint16_t port = 65535; ec && port > 60000; --port)
-      listener_.bind({at, port}, ec);
+    for (index_ = rdma::software::index_count; ec && index_ != 0;)
+      listener_.bind({at, rdma::software::port_of(--index_ << rdma::software::number_bits)}, ec);
     REQUIRE(ec == error_code());
     listener_.listen();
     listener_.non_blocking(true);
   }
 
-  [[nodiscard]] std::uint16_t port() const { return listener_.local_endpoint().port(); }
+  // Returns the number of a queue pair that would be at this listener.
+  [[nodiscard]] std::uint32_t queue_pair_number() const
+  {
+    return index_ << rdma::software::number_bits | 5;
+  }
 
   // Returns true if somebody has connected.
   [[nodiscard]] bool connected_to()
@@ -119,6 +124,7 @@ public:
 private:
   asio::io_context io_;
   asio::ip::tcp::acceptor listener_;
+  std::uint32_t index_ = 0;
 };
 
 // An attacker's own end of the agents' queue pair, which can send arbitrary messages.

@@ -218,7 +218,7 @@ TEST_CASE("an agent connects to no address but the peer's own when the peer offe
         own.gid = asio::ip::make_address_v6(asio::ip::v4_mapped, at).to_bytes();
       }
       third.emplace(asio::ip::make_address_v4(asio::ip::v4_mapped, asio::ip::address_v6(own.gid)));
-      own.lid = third->port();
+      own.queue_pair_number = third->queue_pair_number();
     });
   memory_record asked;
   rdma::agent agent = victim.agent();

@@ -12,9 +12,11 @@
 
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/protocol/packet.hpp"
+#include "verbs/software/queue_pair_number.hpp"
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <span>
 #include <vector>
@@ -94,11 +96,12 @@ struct target_endpoint
     for (std::uint64_t i = 0; i < receives; ++i)
       must(e.receive(i, m.sge(1024, 512)) == 0, "receive");
     end_name peer = e.name();
-    peer.lid = 1;
     peer.qp = 5;
     must(e.to_ready_to_receive(peer) == 0, "to_ready_to_receive");
     must(e.to_ready_to_send() == 0, "to_ready_to_send");
   }
+
+  std::uint16_t port() const { return rdma::software::port_of(e.qp()->qp_num); }
 
   protocol::hello hello() const
   {
@@ -106,9 +109,7 @@ struct target_endpoint
     const ibv_gid gid = device.gid();
     std::memcpy(h.from.gid.data(), gid.raw, 16);
     h.to.gid = h.from.gid;
-    h.from.lid = 1;
     h.from.qp = 5;
-    h.to.lid = device.lid();
     h.to.qp = e.qp()->qp_num;
     h.expected_psn = endpoint::first_psn;
     h.first_psn = endpoint::first_psn;

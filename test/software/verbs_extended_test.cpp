@@ -222,7 +222,8 @@ TEST_CASE("the extended queries agree with the plain ones")
   CHECK(context.query_device_ex(device.context(), nullptr, &extended, 8) == EINVAL);
   ibv_port_attr port{};
   REQUIRE(context.query_port(device.context(), 1, &port, sizeof port) == 0);
-  CHECK(port.lid == device.lid());
+  CHECK(port.lid == 0);
+  CHECK(port.flags == IBV_QPF_GRH_REQUIRED);
   CHECK(port.active_mtu == IBV_MTU_4096);
   CHECK(port.phys_state == 5);
   CHECK(port.state == IBV_PORT_ACTIVE);

@@ -21,29 +21,29 @@ using namespace test;
 TEST_CASE("a device listens only when a queue pair waits and accepts only its peer")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  verbs_device quiet;
-  CHECK_FALSE(raw_peer(quiet.lid()).connected());
+  verbs_device device;
+  const endpoint quiet(device);
+  CHECK_FALSE(raw_peer(rdma::software::port_of(quiet.qp()->qp_num)).connected());
   target_endpoint v;
   auto refused = [&](auto change)
   {
     protocol::hello h = v.hello();
     change(h);
-    const raw_peer s(v.device.lid());
+    const raw_peer s(v.port());
     REQUIRE(s.connected());
     return !v.handshake(s, h);
   };
-  CHECK(refused([](protocol::hello& h) { h.from.lid = 2; }));
   CHECK(refused([](protocol::hello& h) { h.from.qp = 6; }));
   CHECK(refused([](protocol::hello& h) { h.from.gid[15] = 2; }));
   CHECK(refused([](protocol::hello& h) { h.to.qp ^= 1; }));
-  CHECK(refused([](protocol::hello& h) { h.to.lid ^= 1; }));
+  CHECK(refused([](protocol::hello& h) { h.to.gid[15] ^= 1; }));
   CHECK(refused([](protocol::hello& h) { h.first_psn = 7; }));
   CHECK(refused([](protocol::hello& h) { h.expected_psn = 7; }));
   CHECK(refused([](protocol::hello& h) { h.segment = 0; }));
   CHECK(refused([](protocol::hello& h) { h.secret[3] = std::byte{1}; }));
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   CHECK(v.handshake(s, v.hello()));
-  const raw_peer second(v.device.lid());
+  const raw_peer second(v.port());
   CHECK_FALSE(v.handshake(second, v.hello())); // the queue pair is connected
 }
 
@@ -54,9 +54,9 @@ TEST_CASE("a connection secret is required and sent")
   secret.fill(std::byte{0x77});
   target_endpoint v(&secret);
   protocol::hello h = v.hello();
-  CHECK_FALSE(v.handshake(raw_peer(v.device.lid()), h));
+  CHECK_FALSE(v.handshake(raw_peer(v.port()), h));
   h.secret = secret;
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   CHECK(v.handshake(s, h));
   CHECK(rdma::software::set_connection_secret(v.e.qp(), secret) == EINVAL); // too late
 }
@@ -69,14 +69,14 @@ TEST_CASE("garbage and silence on the port end only the foreign connection")
   std::vector<std::unique_ptr<raw_peer>> silent;
   for (unsigned i = 0; i < 200; ++i)
   {
-    silent.push_back(std::make_unique<raw_peer>(v.device.lid()));
-    raw_peer s(v.device.lid());
+    silent.push_back(std::make_unique<raw_peer>(v.port()));
+    raw_peer s(v.port());
     std::vector<std::uint8_t> bytes(random() % 300);
     for (std::uint8_t& b : bytes)
       b = static_cast<std::uint8_t>(random());
     s.send(bytes.data(), bytes.size());
   }
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   CHECK(v.handshake(s, v.hello()));
   CHECK(v.e.state() == IBV_QPS_RTS);
 }
@@ -85,7 +85,7 @@ TEST_CASE("an invalid frame ends the connection and the queue pair")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   target_endpoint v;
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   protocol::header h;
   h.dest_qp = v.e.qp()->qp_num;
@@ -153,7 +153,7 @@ TEST_CASE("an answer without a request ends the queue pair")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   target_endpoint v;
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   REQUIRE(v.e.read(1, v.m.sge(0, 64), 0x1000, 0x2000) == 0);
   REQUIRE(s.receive(32).size() == 32);
@@ -210,7 +210,7 @@ TEST_CASE("random frames neither crash the device nor access protected memory")
   memory window(v.device, 256);
   memory outside(v.device, 4096, IBV_ACCESS_LOCAL_WRITE);
   outside.fill(kept_byte);
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   for (unsigned i = 0; i < 4; ++i)
     (void)v.e.read(i, v.m.sge(2048, 64), random(), random());

@@ -78,7 +78,7 @@ TEST_CASE("a write is refused at the frame after which its region is deregistere
   target_endpoint v;
   memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   auto h = frame(v, protocol::opcode::write_first, 0, segment_bytes);
   h.address = region.address();
@@ -106,7 +106,7 @@ TEST_CASE("a receive fails on both sides when its region is deregistered during 
   region.fill(kept_byte);
   REQUIRE(v.e.receive(5, region.sge()) == 0);
   REQUIRE(v.e.receive(6, v.m.sge()) == 0);
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   send_frame(s, frame(v, protocol::opcode::send_first, 0, segment_bytes));
   check_answer(s, protocol::syndrome_ack, 0);
@@ -129,7 +129,7 @@ TEST_CASE("a read ends both sides when its region is deregistered during the res
   target_endpoint v;
   memory region(v.device, unread_bytes);
   region.fill(kept_byte);
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   request_all(s, v, region);
   const auto first = receive_header(s, protocol::opcode::read_response_first);
@@ -153,7 +153,7 @@ TEST_CASE("a refusal ends the queue pair when the peer has disconnected before i
   target_endpoint v;
   memory region(v.device, unread_bytes);
   region.fill(kept_byte);
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   // The refusal waits behind an answer that the test does not read.
   request_all(s, v, region);
@@ -178,7 +178,7 @@ TEST_CASE("a read fails locally when its target region is deregistered during th
   target_endpoint v;
   memory region(v.device, 2 * segment_bytes);
   region.fill(kept_byte);
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   REQUIRE(v.e.read(1, region.sge(), 0x1000, 0x2000) == 0);
   REQUIRE(receive_header(s, protocol::opcode::read_request).has_value());

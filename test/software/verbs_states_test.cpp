@@ -89,7 +89,6 @@ TEST_CASE("RTR requires a global route, a port and a peer other than the queue p
   attr.path_mtu = IBV_MTU_1024;
   attr.dest_qp_num = 17;
   attr.ah_attr.grh.dgid = d.gid();
-  attr.ah_attr.dlid = 9;
   attr.ah_attr.port_num = 1;
   constexpr int mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN
     | IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER;
@@ -98,9 +97,6 @@ TEST_CASE("RTR requires a global route, a port and a peer other than the queue p
   attr.ah_attr.grh.sgid_index = 9;
   CHECK(a.modify(attr, mask) == EINVAL);
   attr.ah_attr.grh.sgid_index = 0;
-  attr.ah_attr.dlid = 0;
-  CHECK(a.modify(attr, mask) == EINVAL);
-  attr.ah_attr.dlid = 9;
   attr.rq_psn = 1u << 24;
   CHECK(a.modify(attr, mask) == EINVAL);
   attr.rq_psn = 0;
@@ -353,14 +349,12 @@ TEST_CASE("the device's GUID is locally administered and the same in every query
   CHECK((bytes[0] & 0x03) == 0x02); // locally administered and unicast, which excludes zero
 }
 
-TEST_CASE("many devices can be open at once with their own ports and keys")
+TEST_CASE("many devices can be open at once with their own keys")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   std::vector<std::unique_ptr<verbs_device>> devices;
   for (unsigned i = 0; i < 32; ++i)
     devices.push_back(std::make_unique<verbs_device>());
-  for (unsigned i = 1; i < devices.size(); ++i)
-    CHECK(devices[i]->lid() != devices[0]->lid());
   endpoint a(*devices.front());
   endpoint b(*devices.back());
   connect(a, b);

@@ -126,7 +126,6 @@ TEST_CASE("unreliable connections require their own attributes and refuse others
   attr.ah_attr.is_global = attr.ah_attr.port_num = 1;
   attr.ah_attr.grh.dgid = device.gid();
   attr.ah_attr.grh.sgid_index = device.gid_index();
-  attr.ah_attr.dlid = device.lid();
   constexpr int needed =
     IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
   CHECK(e.modify(attr, needed | IBV_QP_MIN_RNR_TIMER) == EINVAL);
@@ -320,7 +319,7 @@ TEST_CASE("a frame of another service moves the queue pair to the error state")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   target_endpoint v;
-  const raw_peer s(v.device.lid());
+  const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   protocol::header h;
   h.op = protocol::of_service(protocol::opcode::send_only, protocol::service_uc);

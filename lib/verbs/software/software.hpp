@@ -20,7 +20,8 @@ namespace rdma::software {
 const verbs::api& api();
 
 /// Opens the software device with these settings. Returns null with errno set on failure.
-/** EINVAL: malformed address; EADDRNOTAVAIL: this host has no such address; EMFILE, ENOMEM. */
+/** EINVAL: malformed address; EADDRNOTAVAIL: this host has no such address; ENOSPC: each port is
+ * taken by another context or program; EMFILE, ENOMEM. */
 ibv_context* open_device(const device_settings& settings);
 
 /// 128 bits that only the two ends have.

@@ -23,7 +23,6 @@ namespace {
 constexpr std::size_t ipv4_offset = 20; // of the last 20 bytes of 40
 constexpr std::uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr std::uint8_t next_is_udp = 17;
-constexpr std::uint8_t hops = 64;
 
 bool is_ipv4(const ibv_gid& gid) noexcept
 {
@@ -51,17 +50,17 @@ ibv_gid mapped(const std::byte* address) noexcept
 
 } // namespace
 
-void write_route_header(const ibv_gid& from, const ibv_gid& to, std::uint16_t payload,
-  std::byte (&header)[route_header_size]) noexcept
+void write_route_header(const ibv_gid& from, const ibv_gid& to, const wire::route& by,
+  std::uint16_t payload, std::byte (&header)[route_header_size]) noexcept
 {
   std::fill(std::begin(header), std::end(header), std::byte{0});
   if (!is_ipv4(from))
   {
     protocol::byte_writer out(header);
-    out.put(6u << 28, 4);
+    out.put(6u << 28 | static_cast<std::uint32_t>(by.traffic_class) << 20, 4);
     out.put(payload, 2);
     out.put(next_is_udp, 1);
-    out.put(hops, 1);
+    out.put(by.hop_limit, 1);
     std::memcpy(header + 8, from.raw, 16);
     std::memcpy(header + 24, to.raw, 16);
     return;
@@ -69,11 +68,11 @@ void write_route_header(const ibv_gid& from, const ibv_gid& to, std::uint16_t pa
   std::byte* const at = header + ipv4_offset;
   protocol::byte_writer out(at);
   out.put(0x45, 1); // version 4, five words
-  out.put(0, 1);
+  out.put(by.traffic_class, 1);
   out.put(20u + payload, 2);
   out.put(0, 2);
   out.put(0x4000, 2); // do not fragment
-  out.put(hops, 1);
+  out.put(by.hop_limit, 1);
   out.put(next_is_udp, 1);
   out.put(0, 2);
   std::memcpy(at + 12, from.raw + 12, 4);
@@ -84,9 +83,8 @@ void write_route_header(const ibv_gid& from, const ibv_gid& to, std::uint16_t pa
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 {
   device_context& owner = device_context::of(pd->context);
-  // As for a queue pair that goes to RTR: by GID, and with the port of the peer's device as its
-  // LID.
-  const bool good = attributes->is_global != 0 && attributes->port_num == 1 && attributes->dlid != 0
+  // As for a queue pair that goes to RTR: by GID. The port follows from the number in each request.
+  const bool good = attributes->is_global != 0 && attributes->port_num == 1
     && attributes->grh.sgid_index < owner.gids.size()
     && is_ipv4(attributes->grh.dgid) == is_ipv4(owner.gids[attributes->grh.sgid_index]);
   if (owner.removed || !good)
@@ -97,7 +95,9 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
   made->context = pd->context;
   made->pd = pd;
   made->handle = 0;
-  made->to = wire::to_address(attributes->grh.dgid, attributes->dlid);
+  made->to = wire::to_address(attributes->grh.dgid, 0);
+  made->route = wire::route_options(
+    {attributes->grh.traffic_class, attributes->grh.hop_limit}, made->to.storage.ss_family);
   made->gid_index = attributes->grh.sgid_index;
   static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
   return made.release();

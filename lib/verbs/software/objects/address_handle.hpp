@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_ADDRESS_HANDLE_HPP
 
 #include "verbs/software/wire/socket.hpp"
+#include "verbs/software/wire/udp_port.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -20,7 +21,8 @@ namespace rdma::software {
 /// The destination of datagrams, and the address of this device that they come from.
 struct address_handle : ibv_ah
 {
-  wire::address to;
+  wire::address to; ///< its port is each request's
+  wire::route_options route;
   std::uint8_t gid_index = 0;
 };
 
@@ -31,8 +33,8 @@ inline constexpr std::size_t route_header_size = 40;
 /// Annex A17.4.5.2).
 /** The global route header, or for IPv4 20 zero bytes and an IPv4 header. `payload`: bytes behind
  * it. */
-void write_route_header(const ibv_gid& from, const ibv_gid& to, std::uint16_t payload,
-  std::byte (&header)[route_header_size]) noexcept;
+void write_route_header(const ibv_gid& from, const ibv_gid& to, const wire::route& by,
+  std::uint16_t payload, std::byte (&header)[route_header_size]) noexcept;
 
 ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes);
 int destroy_ah(ibv_ah* ah);

@@ -61,37 +61,70 @@ bool parse(const std::string& text, ibv_gid& to)
   return true;
 }
 
-// All active addresses, loopback first. Link-local ones are ambiguous without their interface.
-int host_gids(std::vector<ibv_gid>& to)
+// An address of the host.
+struct host_address
+{
+  ibv_gid gid;
+  std::uint32_t interface;
+  bool loopback;
+  bool usable; ///< up, and not ambiguous without its interface, as link-local addresses are
+};
+
+int list_addresses(std::vector<host_address>& to)
 {
   ifaddrs* list = nullptr;
   if (::getifaddrs(&list) != 0)
     return errno;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> owner(list, &::freeifaddrs);
-  for (const bool loopback : {true, false})
+  for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next)
   {
-    for (const ifaddrs* i = list; i != nullptr; i = i->ifa_next)
-    {
-      if (i->ifa_addr == nullptr || (i->ifa_flags & IFF_UP) == 0
-        || ((i->ifa_flags & IFF_LOOPBACK) != 0) != loopback)
-        continue;
-      wire::address at;
-      if (i->ifa_addr->sa_family == AF_INET)
-        std::memcpy(&at.storage, i->ifa_addr, sizeof(sockaddr_in));
-      else if (i->ifa_addr->sa_family == AF_INET6)
-        std::memcpy(&at.storage, i->ifa_addr, sizeof(sockaddr_in6));
-      else
-        continue;
-      const ibv_gid gid = wire::to_gid(at);
-      const bool link_local =
-        at.storage.ss_family == AF_INET6 && gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
-      if (link_local || to.size() == gids_max
-        || std::any_of(to.begin(), to.end(), [&](const ibv_gid& g) { return same(g, gid); }))
-        continue;
-      to.push_back(gid);
-    }
+    wire::address at;
+    if (i->ifa_addr != nullptr && i->ifa_addr->sa_family == AF_INET)
+      std::memcpy(&at.storage, i->ifa_addr, sizeof(sockaddr_in));
+    else if (i->ifa_addr != nullptr && i->ifa_addr->sa_family == AF_INET6)
+      std::memcpy(&at.storage, i->ifa_addr, sizeof(sockaddr_in6));
+    else
+      continue;
+    const ibv_gid gid = wire::to_gid(at);
+    const bool link_local =
+      at.storage.ss_family == AF_INET6 && gid.raw[0] == 0xfe && (gid.raw[1] & 0xc0) == 0x80;
+    to.push_back({gid, ::if_nametoindex(i->ifa_name), (i->ifa_flags & IFF_LOOPBACK) != 0,
+      (i->ifa_flags & IFF_UP) != 0 && !link_local});
   }
+  return 0;
+}
+
+// All usable addresses, loopback first.
+int host_gids(std::vector<ibv_gid>& to)
+{
+  std::vector<host_address> list;
+  if (const int error = list_addresses(list); error != 0)
+    return error;
+  for (const bool loopback : {true, false})
+    for (const host_address& each : list)
+      if (each.usable && each.loopback == loopback && to.size() != gids_max
+        && std::none_of(
+          to.begin(), to.end(), [&](const ibv_gid& gid) { return same(gid, each.gid); }))
+        to.push_back(each.gid);
   return to.empty() ? EADDRNOTAVAIL : 0;
+}
+
+// The interfaces of the device's GIDs. All of 127.0.0.0/8 belongs to the loopback interface.
+int find_interfaces(const std::vector<ibv_gid>& gids, std::vector<std::uint32_t>& to)
+{
+  std::vector<host_address> list;
+  if (const int error = list_addresses(list); error != 0)
+    return error;
+  for (const ibv_gid& gid : gids)
+  {
+    const bool in_loopback_net =
+      gid.raw[12] == 127 && wire::to_address(gid, 0).storage.ss_family == AF_INET;
+    const auto found = std::find_if(list.begin(), list.end(),
+      [&](const host_address& each)
+      { return same(each.gid, gid) || (in_loopback_net && each.loopback); });
+    to.push_back(found != list.end() ? found->interface : 0);
+  }
+  return 0;
 }
 
 int choose_gids(const device_settings& settings, std::vector<ibv_gid>& to)
@@ -139,12 +172,12 @@ int query_port_attributes(
   attributes.max_msg_sz = static_cast<std::uint32_t>(protocol::max_message);
   attributes.qkey_viol_cntr = owner.key_violations.load(std::memory_order_relaxed);
   attributes.pkey_tbl_len = 1;
-  attributes.lid = owner.engine.port();
   attributes.max_vl_num = 1;
   attributes.active_width = 2;  // 4X
   attributes.active_speed = 32; // EDR, a placeholder
   attributes.phys_state = 5;    // LinkUp
   attributes.link_layer = IBV_LINK_LAYER_ETHERNET;
+  attributes.flags = IBV_QPF_GRH_REQUIRED;
   // The caller's structure may be shorter or longer than this one.
   std::memset(static_cast<void*>(to), 0, size);
   std::memcpy(static_cast<void*>(to), &attributes, std::min(size, sizeof attributes));
@@ -211,6 +244,8 @@ ibv_context* open_device(const device_settings& settings)
     error = made->context.async_fd < 0 ? EMFILE : choose_gids(settings, made->gids);
     if (error == 0)
       error = made->engine.start(made->gids, !settings.addresses.empty());
+    if (error == 0)
+      error = find_interfaces(made->gids, made->interfaces);
     if (error == 0)
       return &made.release()->context;
     return fail(error);
@@ -315,6 +350,7 @@ int query_gid_ex(ibv_context* context, std::uint32_t port, std::uint32_t index, 
   to->gid_index = index;
   to->port_num = port_number;
   to->gid_type = IBV_GID_TYPE_ROCE_V2;
+  to->ndev_ifindex = owner.interfaces[index];
   return 0;
 }
 

@@ -48,6 +48,7 @@ struct device_context : verbs_context
   key_table keys;
   event_queue events;
   std::vector<ibv_gid> gids;
+  std::vector<std::uint32_t> interfaces;  ///< of the GIDs; 0: unknown
   std::atomic<bool> removed{false};       ///< as a NIC that was pulled: see remove_device()
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
   std::atomic<std::uint32_t> channels_on_sockets{

@@ -51,7 +51,8 @@ void datagram_queue_pair::serve(wire::mover by, std::uint32_t)
 {
   // The engine calls this for requests to send; it reads arriving datagrams at the port.
   if (by == wire::mover::poller)
-    context_of.datagrams.receive_at(last_port.load(std::memory_order_relaxed));
+    if (auto* const port = last_port.load(std::memory_order_acquire))
+      port->receive();
   do
   {
     // Set first: either the holder sees it, or it has unlocked and this thread gets the lock.
@@ -67,8 +68,11 @@ void datagram_queue_pair::serve(wire::mover by, std::uint32_t)
 int datagram_queue_pair::prepare_to_receive()
 {
   // A datagram names its queue pair by number alone, so it may come to any address of the port.
-  if (const int error = context_of.datagrams.open(context_of.engine, context_of.gids); error != 0)
+  if (const int error =
+        context_of.datagrams.open(context_of.engine, qp_num, context_of.gids, ports_);
+      error != 0)
     return error;
+  last_port.store(ports_->front().get(), std::memory_order_release);
   try
   {
     context_of.datagrams.join(qp_num, *this);

@@ -67,7 +67,9 @@ private:
 
   std::mutex receiving;
   std::atomic<std::uint32_t> queue_key{0};
-  std::atomic<std::size_t> last_port{0}; ///< the port of its last datagram, which a poller reads
+  std::atomic<wire::udp_port*> last_port{nullptr}; ///< of its last datagram, which a poller reads
+
+  wire::udp_ports::at_addresses* ports_ = nullptr; ///< from INIT to RTR on
 
   // Guarded by `progress`.
   std::uint64_t next_ = 0; ///< the send queue's next request

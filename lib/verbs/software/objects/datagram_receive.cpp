@@ -36,7 +36,7 @@ void datagram_queue_pair::arrive(const wire::datagram& what)
     return;
   std::byte route[route_header_size];
   constexpr std::size_t udp_header_size = 8;
-  write_route_header(what.from, context_of.gids[what.gid_index],
+  write_route_header(what.from, context_of.gids[what.at.gid_index], what.by,
     static_cast<std::uint16_t>(udp_header_size
       + protocol::header_size(static_cast<std::uint8_t>(what.headers.op)) + what.payload.size()),
     route);
@@ -44,14 +44,13 @@ void datagram_queue_pair::arrive(const wire::datagram& what)
   wc.opcode = IBV_WC_RECV;
   wc.byte_len = static_cast<std::uint32_t>(size);
   wc.src_qp = what.headers.source_qp;
-  wc.slid = what.from_port;
   wc.wc_flags = IBV_WC_GRH;
   if ((protocol::traits_of(what.headers.op) & protocol::trait_immediate) != 0)
   {
     wc.wc_flags |= IBV_WC_WITH_IMM;
     wc.imm_data = what.headers.immediate;
   }
-  last_port.store(what.gid_index, std::memory_order_relaxed);
+  last_port.store(&what.at, std::memory_order_release);
   if (!place(route, 0) || !place(what.payload, route_header_size))
   {
     wc.status = IBV_WC_LOC_PROT_ERR;

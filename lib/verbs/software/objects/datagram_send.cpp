@@ -10,9 +10,14 @@
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
+#include "verbs/software/queue_pair_number.hpp"
 
 #include <array>
 #include <cerrno>
+#include <cstddef>
+#include <cstring>
+
+#include <netinet/in.h>
 
 // The sending half of a datagram queue pair. A request completes when its datagram has left.
 
@@ -35,6 +40,7 @@ struct datagram_queue_pair::batch
 
   std::size_t count = 0;
   std::array<mmsghdr, most> messages{};
+  std::array<sockaddr_in6, most> addresses; // or sockaddr_in, which is shorter
   std::array<protocol::header_bytes, most> headers;
   pinned_buffers pinned;
   // The error of the request behind them.
@@ -116,16 +122,20 @@ void datagram_queue_pair::fill(batch& to)
       return;
     }
     message.msg_iovlen = to.pinned.count() - before;
-    message.msg_name = const_cast<sockaddr*>(whom.to.get());
+    static_assert(offsetof(sockaddr_in, sin_port) == offsetof(sockaddr_in6, sin6_port));
+    std::memcpy(&to.addresses[to.count], &whom.to.storage, whom.to.size);
+    to.addresses[to.count].sin6_port = htons(port_of(r.rkey));
+    message.msg_name = &to.addresses[to.count];
     message.msg_namelen = whom.to.size;
+    message.msg_control = const_cast<std::byte*>(whom.route.bytes.data());
+    message.msg_controllen = whom.route.size;
   }
 }
 
 // Returns true if there is room for more.
 bool datagram_queue_pair::send(batch& what)
 {
-  int n = context_of.datagrams.at(handle_of(sends[next_]).gid_index)
-            .send({what.messages.data(), what.count});
+  int n = (*ports_)[handle_of(sends[next_]).gid_index]->send({what.messages.data(), what.count});
   const int error = n < 0 ? errno : 0;
   what.pinned.clear();
   switch (error)

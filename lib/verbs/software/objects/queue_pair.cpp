@@ -69,10 +69,8 @@ int queue_pair::enter_ready_to_receive()
   const ibv_gid& mine = context_of.gids[attributes.ah_attr.grh.sgid_index];
   protocol::hello hello;
   std::memcpy(hello.from.gid.data(), mine.raw, sizeof mine.raw);
-  hello.from.lid = context_of.engine.port();
   hello.from.qp = qp_num;
   std::memcpy(hello.to.gid.data(), attributes.ah_attr.grh.dgid.raw, sizeof mine.raw);
-  hello.to.lid = attributes.ah_attr.dlid;
   hello.to.qp = attributes.dest_qp_num;
   if (hello.from == hello.to)
     return EINVAL; // to itself
@@ -85,7 +83,7 @@ int queue_pair::enter_ready_to_receive()
   with_.rq_psn = attributes.rq_psn;
   with_.max_peer_read_atomic = attributes.max_dest_rd_atomic;
   with_.signal_all = signal_all;
-  if (const int error = context_of.engine.listen(mine, attributes.ah_attr.grh.sgid_index);
+  if (const int error = context_of.engine.listen(qp_num, mine, attributes.ah_attr.grh.sgid_index);
       error != 0)
     return error;
   try
@@ -97,6 +95,7 @@ int queue_pair::enter_ready_to_receive()
     return ENOMEM;
   }
   responder.announce(true);
+  link.choose_route({attributes.ah_attr.grh.traffic_class, attributes.ah_attr.grh.hop_limit});
   link.open(hello,
     end_of_wire == wire_end::connects
       || (end_of_wire == wire_end::by_name && hello.from < hello.to),

@@ -102,7 +102,8 @@ bool are_values(const ibv_qp_attr& a, int mask, const device_context& owner) noe
   const auto wrong = [&](int flag, bool condition) { return (mask & flag) != 0 && condition; };
   const auto most = owner.settings.max_read_atomic;
   constexpr int known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
-    | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND;
+    | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_MW_BIND
+    | IBV_ACCESS_RELAXED_ORDERING;
   const bool bad = wrong(IBV_QP_PKEY_INDEX, a.pkey_index != 0)
     || wrong(IBV_QP_PORT, a.port_num != 1)
     || wrong(IBV_QP_ACCESS_FLAGS, (a.qp_access_flags & ~static_cast<unsigned>(known_access)) != 0)
@@ -117,7 +118,7 @@ bool are_values(const ibv_qp_attr& a, int mask, const device_context& owner) noe
     || wrong(IBV_QP_RNR_RETRY, a.rnr_retry > 7)
     // Addressed by GID, as RoCE is (IBTA Annex A17): there must be a global route header.
     || wrong(IBV_QP_AV,
-      a.ah_attr.is_global == 0 || a.ah_attr.port_num != 1 || a.ah_attr.dlid == 0
+      a.ah_attr.is_global == 0 || a.ah_attr.port_num != 1
         || a.ah_attr.grh.sgid_index >= owner.gids.size());
   return !bad;
 }

@@ -34,7 +34,8 @@ ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
   made->srq = with.srq;
   made->qp_type = with.qp_type;
   made->ibv_qp::state = IBV_QPS_RESET;
-  made->qp_num = owner.engine.add(*made);
+  if (const int error = owner.engine.add(*made, made->qp_num); error != 0)
+    return fail(error);
   static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
   static_cast<completion_queue*>(with.send_cq)->users.fetch_add(1, std::memory_order_relaxed);
   static_cast<completion_queue*>(with.recv_cq)->users.fetch_add(1, std::memory_order_relaxed);

@@ -17,7 +17,7 @@ namespace rdma::software::protocol {
 namespace {
 
 constexpr std::uint64_t magic = 0x424c'5244'4d41'3031; // "BLRDMA01"
-constexpr std::uint32_t version = 1;
+constexpr std::uint32_t version = 2;
 
 enum kind : std::uint8_t
 {
@@ -27,15 +27,14 @@ enum kind : std::uint8_t
 };
 
 // Layout: magic 8, version 2, kind 1, flags 1, segment 4, expected psn 4, first psn 4,
-// from: gid 16 lid 2 zero 2 qp 4, to: the same, secret 16. 24 + 24 + 24 + 16 = 88; zeros to 96.
+// from: gid 16 zero 4 qp 4, to: the same, secret 16. 24 + 24 + 24 + 16 = 88; zeros to 96.
 constexpr std::uint32_t flag_first_psn = 1;
 
 void put_name(byte_writer& out, const endpoint_name& name)
 {
   for (std::uint8_t b : name.gid)
     out.put(b, 1);
-  out.put(name.lid, 2);
-  out.put(0, 2);
+  out.put(0, 4);
   out.put(name.qp, 4);
 }
 
@@ -43,8 +42,7 @@ bool get_name(byte_reader& in, endpoint_name& name)
 {
   for (std::uint8_t& b : name.gid)
     b = static_cast<std::uint8_t>(in.get(1));
-  name.lid = static_cast<std::uint16_t>(in.get(2));
-  const bool zero = in.get(2) == 0;
+  const bool zero = in.get(4) == 0;
   name.qp = in.get32();
   return zero && name.qp <= 0xffffff;
 }

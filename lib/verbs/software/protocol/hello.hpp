@@ -23,7 +23,6 @@ namespace rdma::software::protocol {
 struct endpoint_name
 {
   std::array<std::uint8_t, 16> gid{};
-  std::uint16_t lid = 0; ///< the TCP port of the device
   std::uint32_t qp = 0;
 
   auto operator<=>(const endpoint_name&) const = default;

@@ -7,12 +7,14 @@
 
 #include "verbs/software/wire/engine.hpp"
 
+#include "verbs/software/queue_pair_number.hpp"
 #include "verbs/software/wire/staging.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <ctime>
+#include <memory>
 #include <span>
 
 #include <poll.h>
@@ -68,26 +70,61 @@ progress_target* engine::pin(std::uint32_t qp) noexcept
   return found->second;
 }
 
-std::uint32_t engine::add(progress_target& s)
+// Adds it under a number that is free. With targets_mutex_ held. May throw std::bad_alloc.
+void engine::insert(progress_target& s, std::uint32_t number)
 {
-  const std::lock_guard lock(targets_mutex_);
-  // 24 bits; 0 and 1 are the management queue pairs (IBA 3.5.3).
-  do
-    next_number_ = (next_number_ + 1) & 0xffffff;
-  while (next_number_ < 2 || targets_.contains(next_number_));
-  s.number_ = next_number_;
-  targets_.emplace(next_number_, &s);
+  s.number_ = number;
+  targets_.emplace(number, &s);
   try
   {
     const std::lock_guard due(due_mutex_);
-    timer_heap_.add(s.due_, next_number_);
+    timer_heap_.add(s.due_, number);
   }
   catch (...)
   {
-    targets_.erase(next_number_);
+    targets_.erase(number);
     throw;
   }
-  return next_number_;
+}
+
+// Finds a port with a number left, or claims one more; 0 or an errno. With claims_mutex_ held.
+int engine::find_claim(port_claim*& found)
+{
+  const auto free = std::find_if(
+    claims_.begin(), claims_.end(), [](const auto& claim) { return !claim->is_full(); });
+  if (free == claims_.end())
+  {
+    std::unique_ptr<port_claim> more;
+    if (const int error = claim_port(gids_, more); error != 0)
+      return error;
+    claims_.push_back(std::move(more));
+    found = claims_.back().get();
+    return 0;
+  }
+  found = free->get();
+  return 0;
+}
+
+int engine::add(progress_target& s, std::uint32_t& number)
+{
+  const std::lock_guard lock(targets_mutex_);
+  const std::lock_guard claims(claims_mutex_);
+  port_claim* claim = nullptr;
+  if (const int error = find_claim(claim); error != 0)
+    return error;
+  do
+    number = claim->next_number();
+  while (targets_.contains(number));
+  insert(s, number);
+  ++claim->used;
+  return 0;
+}
+
+std::uint32_t engine::add_socket(progress_target& s)
+{
+  const std::lock_guard lock(targets_mutex_);
+  insert(s, numbers_end + sockets_added_);
+  return numbers_end + sockets_added_++;
 }
 
 void engine::remove(progress_target& s) noexcept
@@ -95,6 +132,10 @@ void engine::remove(progress_target& s) noexcept
   {
     const std::lock_guard lock(targets_mutex_);
     targets_.erase(s.number_);
+    const std::lock_guard claims(claims_mutex_);
+    for (const auto& claim : claims_)
+      if (claim->index == index_of(s.number_))
+        --claim->used;
   }
   while (auto pending_hello = room_.take(s.number_))
     refuse(pending_hello->fd);

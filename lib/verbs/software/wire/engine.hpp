@@ -12,6 +12,7 @@
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/short_lock.hpp"
 #include "verbs/software/wire/pending_hellos.hpp"
+#include "verbs/software/wire/port_claim.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/timer_heap.hpp"
 
@@ -19,6 +20,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <unordered_map>
@@ -85,28 +87,30 @@ public:
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Binds one port on all addresses and starts the thread; 0 or an errno.
+  /// Claims a port at all addresses and starts the thread; 0 or an errno.
   /** With `all` unset, addresses that the host lists but cannot use (yet) are left out of `gids`.
    */
   int start(std::vector<ibv_gid>& gids, bool all);
 
-  /// The TCP port, which is the device's LID.
-  std::uint16_t port() const noexcept { return port_; }
-
   /// Readable whenever a connection has something; for epoll sets of others.
   int sockets() const noexcept { return sockets_.get(); }
 
-  /// Accepts connections to this address from now on; 0 or an errno.
-  int listen(const ibv_gid& gid, std::size_t gid_index);
+  /// Accepts connections for this queue pair to this address from now on; 0 or an errno.
+  int listen(std::uint32_t qp, const ibv_gid& gid, std::size_t gid_index);
 
   /// The wires that the settings permit.
   bool has_local_wire() const noexcept { return has_local_wire_; }
   bool has_tcp_wire() const noexcept { return has_tcp_wire_; }
 
-  /// A queue pair comes, under a number of the engine's choice. May throw std::bad_alloc.
-  std::uint32_t add(progress_target& s);
+  /// Adds a queue pair and chooses its number. Returns 0 or an errno, as claim_port(). May throw
+  /// std::bad_alloc.
+  int add(progress_target& s, std::uint32_t& number);
 
-  /// A queue pair goes; nobody serves it any more when this returns.
+  /// Adds a socket that is no queue pair's, under a number that no queue pair can have. May throw
+  /// std::bad_alloc.
+  std::uint32_t add_socket(progress_target& s);
+
+  /// A queue pair or such a socket goes; nobody serves it any more when this returns.
   void remove(progress_target& s) noexcept;
 
   /// Calls visit(progress_target&) for each queue pair that is there now. May throw std::bad_alloc,
@@ -225,12 +229,14 @@ private:
   int serve_sockets(mover by) noexcept;
   bool serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept;
   void look_at(std::uint32_t qp) noexcept;
-  int listen_locally(const ibv_gid& gid);
+  int listen_locally(port_claim& at, const ibv_gid& gid);
+  int find_claim(port_claim*& found);
+  int bind(std::vector<ibv_gid>& gids, bool all);
+  void insert(progress_target& s, std::uint32_t number);
   bool watch_listener(int fd, bool is_local) noexcept;
   template <class Change>
   void remind(Change change) noexcept;
   void wake() noexcept;
-  int bind(std::vector<ibv_gid>& gids, bool all);
   bool wait_wake(std::int64_t ns) noexcept;
   void drain_wake() noexcept;
   void run();
@@ -250,13 +256,11 @@ private:
   void hang_up(descriptor& fd) noexcept;
 
   const device_settings settings_;
-  std::uint16_t port_ = 0;
   bool has_local_wire_ = true;
   bool has_tcp_wire_ = true;
-  std::vector<descriptor> bound_;
-  std::vector<descriptor> local_listeners_;
-  std::vector<bool> listening_;
-  std::mutex listen_mutex_;
+  std::vector<ibv_gid> gids_;
+  std::mutex claims_mutex_;                         // locked after targets_mutex_
+  std::vector<std::unique_ptr<port_claim>> claims_; // more than one only for many queue pairs
 
   descriptor sockets_; // the connections of queue pairs, by number
   descriptor events_;  // all that the thread waits for, sockets_ among it
@@ -278,7 +282,7 @@ private:
 
   std::mutex targets_mutex_;
   std::unordered_map<std::uint32_t, progress_target*> targets_;
-  std::uint32_t next_number_ = 0;
+  std::uint32_t sockets_added_ = 0;
 
   std::mutex due_mutex_;
   timer_heap timer_heap_;

@@ -70,8 +70,15 @@ void engine::accept_from(int listener, bool is_local)
 // No descriptor is left. The listener stays readable, so it is not looked at for a while.
 void engine::rest(int listener, bool is_local) noexcept
 {
+  try
+  {
+    resting_.emplace_back(listener, is_local);
+  }
+  catch (const std::bad_alloc&)
+  {
+    return; // it stays watched
+  }
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener, nullptr);
-  resting_.emplace_back(listener, is_local);
   rest_until_ = now() + rest_time;
 }
 

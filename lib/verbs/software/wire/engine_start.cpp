@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/random.hpp"
+#include "verbs/software/queue_pair_number.hpp"
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/staging.hpp"
@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstddef>
+#include <memory>
 #include <mutex>
 #include <string_view>
 #include <system_error>
@@ -44,48 +46,22 @@ engine::engine(const device_settings& settings)
 {
 }
 
-// Binds one port on all addresses. Nothing listens yet: connections are refused.
+// Claims the first port, and leaves out the addresses that cannot be used unless `all` of them
+// must.
 int engine::bind(std::vector<ibv_gid>& gids, bool all)
 {
-  constexpr unsigned attempts_max = 32;
-  int error = EADDRINUSE;
-  for (unsigned attempt = 0; attempt < attempts_max && error == EADDRINUSE; ++attempt)
-  {
-    std::vector<ibv_gid> usable;
-    bound_.clear();
-    port_ = 0;
-    error = 0;
-    for (const ibv_gid& gid : gids)
-    {
-      address at = to_address(gid, port_);
-      descriptor fd = make_socket(at.storage.ss_family);
-      if (!fd || ::bind(fd.get(), at.get(), at.size) != 0)
-      {
-        error = errno;
-        // An IPv6 address that is not known to be unique yet, or a disabled address family.
-        if (all || (error != EADDRNOTAVAIL && error != EAFNOSUPPORT))
-          break;
-        error = 0;
-        continue;
-      }
-      if (port_ == 0)
-      {
-        if (::getsockname(fd.get(), at.get(), &at.size) != 0)
-        {
-          error = errno;
-          break;
-        }
-        port_ = port_of(at);
-      }
-      bound_.push_back(std::move(fd));
-      usable.push_back(gid);
-    }
-    if (error == 0 && usable.empty())
-      error = EADDRNOTAVAIL;
-    if (error == 0)
-      gids = std::move(usable);
-  }
-  return error;
+  std::unique_ptr<port_claim> claim;
+  if (const int error = claim_port(gids, claim); error != 0)
+    return error;
+  for (std::size_t i = 0; i != gids.size(); ++i)
+    if (claim->bound[i])
+      gids_.push_back(gids[i]);
+  if (gids_.empty() || (all && gids_.size() != gids.size()))
+    return EADDRNOTAVAIL;
+  std::erase_if(claim->bound, [](const descriptor& fd) { return !fd; });
+  gids = gids_;
+  claims_.push_back(std::move(claim));
+  return 0;
 }
 
 int engine::start(std::vector<ibv_gid>& gids, bool all)
@@ -103,11 +79,7 @@ int engine::start(std::vector<ibv_gid>& gids, bool all)
     return ENOMEM;
   if (const int error = bind(gids, all); error != 0)
     return error;
-  listening_.assign(bound_.size(), false);
   accepted_sockets_.reserve(64);
-  resting_.reserve(2 * bound_.size());
-  local_listeners_.reserve(bound_.size());
-  fill_random(&next_number_, sizeof next_number_);
 
   // Signals are delivered to the program's own threads.
   sigset_t every;
@@ -127,40 +99,45 @@ int engine::start(std::vector<ibv_gid>& gids, bool all)
   return error;
 }
 
-int engine::listen(const ibv_gid& gid, std::size_t gid_index)
+int engine::listen(std::uint32_t qp, const ibv_gid& gid, std::size_t gid_index)
 {
-  const std::lock_guard lock(listen_mutex_);
-  if (gid_index >= bound_.size())
+  const std::lock_guard lock(claims_mutex_);
+  const auto found = std::find_if(claims_.begin(), claims_.end(),
+    [&](const auto& claim) { return claim->index == index_of(qp); });
+  if (found == claims_.end() || gid_index >= gids_.size())
     return EINVAL;
-  if (listening_[gid_index])
+  port_claim& at = **found;
+  if (at.listening[gid_index])
     return 0;
+  if (!at.bound[gid_index])
+    return EADDRNOTAVAIL; // the address was gone when this port was claimed
   if (has_local_wire_)
   {
     // If another process has the name, the TCP wire remains.
-    if (const int error = listen_locally(gid); error != 0 && !has_tcp_wire_)
+    if (const int error = listen_locally(at, gid); error != 0 && !has_tcp_wire_)
       return error;
   }
   if (has_tcp_wire_)
   {
-    const int fd = bound_[gid_index].get();
+    const int fd = at.bound[gid_index].get();
     if (::listen(fd, backlog) != 0 || !watch_listener(fd, false))
       return errno;
   }
-  listening_[gid_index] = true;
+  at.listening[gid_index] = true;
   return 0;
 }
 
-int engine::listen_locally(const ibv_gid& gid)
+int engine::listen_locally(port_claim& at, const ibv_gid& gid)
 {
-  const address at = to_local_address(gid, port_);
+  const address name = to_local_address(gid, port_of(at.index << number_bits));
   descriptor fd = make_local_socket();
-  if (!fd || ::bind(fd.get(), at.get(), at.size) != 0 || ::listen(fd.get(), backlog) != 0)
+  if (!fd || ::bind(fd.get(), name.get(), name.size) != 0 || ::listen(fd.get(), backlog) != 0)
     return errno;
-  local_listeners_.push_back(std::move(fd));
-  if (watch_listener(local_listeners_.back().get(), true))
+  at.local_listeners.push_back(std::move(fd));
+  if (watch_listener(at.local_listeners.back().get(), true))
     return 0;
   const int error = errno;
-  local_listeners_.pop_back(); // without events nothing would be accepted
+  at.local_listeners.pop_back(); // without events nothing would be accepted
   return error;
 }
 

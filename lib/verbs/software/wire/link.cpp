@@ -7,6 +7,7 @@
 
 #include "verbs/software/wire/link.hpp"
 
+#include "verbs/software/queue_pair_number.hpp"
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 
@@ -100,13 +101,15 @@ void link::connect(std::int64_t now)
     return;
   }
   const address local = to_address(gid_of(mine_.from), 0);
-  const address remote = to_address(gid_of(mine_.to), mine_.to.lid);
+  const address remote = to_address(gid_of(mine_.to), port_of(mine_.to.qp));
   fd_ = make_socket(remote.storage.ss_family);
   const int on = 1;
   if (fd_)
     ::setsockopt(fd_.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
   if (fd_ && (peer_is_here_ || mine_.from.gid == mine_.to.gid))
     set_no_pacing(fd_.get());
+  if (fd_)
+    set_route(fd_.get(), route_);
   // From the address that the GID names: the peer admits no other.
   if (!fd_ || local.storage.ss_family != remote.storage.ss_family
     || ::bind(fd_.get(), local.get(), local.size) != 0
@@ -126,7 +129,7 @@ bool link::connect_locally(std::int64_t now)
   constexpr unsigned other_wire_every = 8;
   if (!peer_is_here_ || (attempts_ % other_wire_every == 0 && engine_.has_tcp_wire()))
     return false;
-  const address remote = to_local_address(gid_of(mine_.to), mine_.to.lid);
+  const address remote = to_local_address(gid_of(mine_.to), port_of(mine_.to.qp));
   fd_ = make_local_socket();
   if (!fd_ || ::connect(fd_.get(), remote.get(), remote.size) != 0 || !is_same_user(fd_.get()))
   {
@@ -280,6 +283,8 @@ bool link::adopt(pending_hello& who)
   fd_ = std::move(who.fd);
   if (!memory && (peer_is_here_ || mine_.from.gid == mine_.to.gid))
     set_no_pacing(fd_.get());
+  if (!memory)
+    set_route(fd_.get(), route_);
   segment_ = std::move(memory);
   mine_.segment = std::min(mine_.segment, theirs.segment);
   with_.segment = mine_.segment;

@@ -50,6 +50,9 @@ public:
 
   // --- connecting ---
 
+  /// Sets the route of later connections over TCP.
+  void choose_route(const route& by) noexcept { route_ = by; }
+
   /// RTR: begins to connect, or to wait for the peer. Of two ends exactly one connects.
   void open(const protocol::hello& mine, bool connects, std::int64_t now);
 
@@ -181,6 +184,7 @@ private:
   std::atomic<bool> peer_is_here_{false}; // on this host
   bool connects_ = false;
   unsigned attempts_ = 0;
+  route route_;
 
   state state_ = state::closed;
   descriptor fd_;

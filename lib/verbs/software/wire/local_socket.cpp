@@ -29,23 +29,30 @@ bool is_of_this_host(const ibv_gid& gid) noexcept
   return probe && ::bind(probe.get(), at.get(), at.size) == 0;
 }
 
-address to_local_address(const ibv_gid& gid, std::uint16_t port) noexcept
+address to_abstract_address(std::string_view text) noexcept
 {
+  constexpr std::string_view prefix{"\0boost_rdma/", 12}; // the zero makes it an abstract name
   sockaddr_un un{};
   un.sun_family = AF_UNIX;
-  // Behind the zero that makes it an abstract one.
-  char* at = un.sun_path + 1;
-  const char* const end = un.sun_path + sizeof un.sun_path;
-  const auto room = [&] { return static_cast<std::size_t>(end - at); };
-  at += std::snprintf(at, room(), "boost_rdma/");
-  for (const std::uint8_t byte : gid.raw)
-    at += std::snprintf(at, room(), "%02x", byte);
-  at += std::snprintf(at, room(), "/%u", static_cast<unsigned>(port));
+  static_assert(prefix.size() + 64 <= sizeof un.sun_path);
+  text = text.substr(0, 64);
+  std::memcpy(un.sun_path, prefix.data(), prefix.size());
+  std::memcpy(un.sun_path + prefix.size(), text.data(), text.size());
   address to;
   std::memcpy(&to.storage, &un, sizeof un);
-  to.size = static_cast<socklen_t>(
-    offsetof(sockaddr_un, sun_path) + static_cast<std::size_t>(at - un.sun_path));
+  to.size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + prefix.size() + text.size());
   return to;
+}
+
+address to_local_address(const ibv_gid& gid, std::uint16_t port) noexcept
+{
+  char text[64];
+  std::size_t size = 0;
+  for (const std::uint8_t byte : gid.raw)
+    size += static_cast<std::size_t>(std::snprintf(text + size, sizeof text - size, "%02x", byte));
+  size += static_cast<std::size_t>(
+    std::snprintf(text + size, sizeof text - size, "/%u", static_cast<unsigned>(port)));
+  return to_abstract_address({text, size});
 }
 
 descriptor make_local_socket() noexcept

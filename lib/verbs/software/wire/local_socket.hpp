@@ -13,11 +13,15 @@
 #include <cstddef>
 #include <cstdint>
 #include <span>
+#include <string_view>
 
 namespace rdma::software::wire {
 
 /// Whether an address is one of this host's (of this network namespace's, to be exact).
 bool is_of_this_host(const ibv_gid& gid) noexcept;
+
+/// The abstract name (unix(7)) "boost_rdma/" with this text, of at most 64 characters, behind it.
+address to_abstract_address(std::string_view text) noexcept;
 
 /// Where the device of this address and port takes connections from its own host.
 /** An abstract name (unix(7)): it belongs to the network namespace, as the port does, and leaves no

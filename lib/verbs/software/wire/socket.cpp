@@ -45,19 +45,6 @@ address to_address(const ibv_gid& gid, std::uint16_t port) noexcept
   return to;
 }
 
-std::uint16_t port_of(const address& of) noexcept
-{
-  if (of.storage.ss_family == AF_INET)
-  {
-    sockaddr_in in;
-    std::memcpy(&in, &of.storage, sizeof in);
-    return ntohs(in.sin_port);
-  }
-  sockaddr_in6 in;
-  std::memcpy(&in, &of.storage, sizeof in);
-  return ntohs(in.sin6_port);
-}
-
 ibv_gid to_gid(const address& from) noexcept
 {
   ibv_gid gid{};
@@ -105,6 +92,24 @@ void set_no_pacing(int fd) noexcept
 {
   constexpr char name[] = "reno";
   ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1); // or else it is slower
+}
+
+void set_route(int fd, const route& to) noexcept
+{
+  int family = 0;
+  socklen_t size = sizeof family;
+  if ((to.traffic_class == 0 && to.hop_limit == 0)
+    || ::getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &family, &size) != 0)
+    return;
+  const auto set = [&](int value, int v4, int v6)
+  {
+    if (value != 0 && family == AF_INET)
+      ::setsockopt(fd, IPPROTO_IP, v4, &value, sizeof value);
+    else if (value != 0 && family == AF_INET6)
+      ::setsockopt(fd, IPPROTO_IPV6, v6, &value, sizeof value);
+  };
+  set(to.traffic_class, IP_TOS, IPV6_TCLASS);
+  set(to.hop_limit, IP_TTL, IPV6_UNICAST_HOPS);
 }
 
 std::int64_t now() noexcept

@@ -33,8 +33,6 @@ struct address
 /// The address that a GID stands for: IPv4 for an IPv4-mapped one.
 address to_address(const ibv_gid& gid, std::uint16_t port) noexcept;
 
-std::uint16_t port_of(const address& of) noexcept;
-
 /// The GID that stands for an address.
 ibv_gid to_gid(const address& from) noexcept;
 
@@ -47,6 +45,16 @@ void set_no_delay(int fd) noexcept;
 /// For a connection within the host, where nothing gets congested: no pacing, no probing for
 /// bandwidth.
 void set_no_pacing(int fd) noexcept;
+
+/// The values of a global route header that a program chooses (IBA 8.3); 0: the host's default.
+struct route
+{
+  std::uint8_t traffic_class = 0;
+  std::uint8_t hop_limit = 0;
+};
+
+/// Sets them for what a socket sends.
+void set_route(int fd, const route& to) noexcept;
 
 /// Nanoseconds of the monotonic clock.
 std::int64_t now() noexcept;

@@ -7,6 +7,8 @@
 
 #include "verbs/software/wire/udp_port.hpp"
 
+#include "verbs/software/queue_pair_number.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -24,6 +26,28 @@ constexpr std::size_t buffer_size = protocol::max_header_size + datagram_payload
 constexpr unsigned receive_batches_max =
   4; // of one call, so that one busy port does not keep a poller from the rest
 
+// Of the kernel's answers to IP_RECVTOS, IP_RECVTTL and their counterparts of IPv6.
+route route_of(const msghdr& with) noexcept
+{
+  route by;
+  auto& headers = const_cast<msghdr&>(with); // CMSG_NXTHDR() changes nothing
+  for (cmsghdr* c = CMSG_FIRSTHDR(&headers); c != nullptr; c = CMSG_NXTHDR(&headers, c))
+  {
+    const bool v4 = c->cmsg_level == IPPROTO_IP;
+    int value = 0;
+    if (v4 && c->cmsg_type == IP_TOS)
+      by.traffic_class = *CMSG_DATA(c); // a byte (ip(7)), all others are of type int
+    else
+      std::memcpy(
+        &value, CMSG_DATA(c), std::min<std::size_t>(sizeof value, c->cmsg_len - CMSG_LEN(0)));
+    if (v4 ? c->cmsg_type == IP_TTL : c->cmsg_type == IPV6_HOPLIMIT)
+      by.hop_limit = static_cast<std::uint8_t>(value);
+    else if (!v4 && c->cmsg_type == IPV6_TCLASS)
+      by.traffic_class = static_cast<std::uint8_t>(value);
+  }
+  return by;
+}
+
 // Queues of the kernel's for what comes while nobody looks: as long as it permits.
 void widen(int fd, int privileged, int plain, int size) noexcept
 {
@@ -33,17 +57,44 @@ void widen(int fd, int privileged, int plain, int size) noexcept
 
 } // namespace
 
-int udp_port::open(engine& by, const ibv_gid& at)
+route_options::route_options(const route& to, int family) noexcept
+{
+  const bool v4 = family == AF_INET;
+  const auto add = [&](int value, int type)
+  {
+    if (value == 0)
+      return;
+    cmsghdr header{};
+    header.cmsg_level = v4 ? IPPROTO_IP : IPPROTO_IPV6;
+    header.cmsg_type = type;
+    header.cmsg_len = CMSG_LEN(sizeof value);
+    std::memcpy(bytes.data() + size, &header, sizeof header);
+    std::memcpy(bytes.data() + size + CMSG_LEN(0), &value, sizeof value);
+    size += CMSG_SPACE(sizeof value);
+  };
+  add(to.traffic_class, v4 ? IP_TOS : IPV6_TCLASS);
+  add(to.hop_limit, v4 ? IP_TTL : IPV6_HOPLIMIT);
+}
+
+int udp_port::open(engine& by, const ibv_gid& at, std::uint16_t port)
 {
   constexpr int queue_bytes = 8 * 1024 * 1024;
-  const address local = to_address(at, by.port());
+  const address local = to_address(at, port);
   descriptor fd(::socket(local.storage.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd)
     return errno;
+  // The values of the route come with each datagram.
+  const int on = 1;
   if (local.storage.ss_family == AF_INET6)
   {
-    const int on = 1;
     ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVTCLASS, &on, sizeof on);
+    ::setsockopt(fd.get(), IPPROTO_IPV6, IPV6_RECVHOPLIMIT, &on, sizeof on);
+  }
+  else
+  {
+    ::setsockopt(fd.get(), IPPROTO_IP, IP_RECVTOS, &on, sizeof on);
+    ::setsockopt(fd.get(), IPPROTO_IP, IP_RECVTTL, &on, sizeof on);
   }
   widen(fd.get(), SO_RCVBUFFORCE, SO_RCVBUF, queue_bytes);
   widen(fd.get(), SO_SNDBUFFORCE, SO_SNDBUF, queue_bytes);
@@ -56,7 +107,7 @@ int udp_port::open(engine& by, const ibv_gid& at)
   std::uint32_t number = 0;
   try
   {
-    number = by.add(*this);
+    number = by.add_socket(*this);
   }
   catch (const std::bad_alloc&)
   {
@@ -97,6 +148,7 @@ bool udp_port::receive_batch() noexcept
   std::array<mmsghdr, batch_size> messages{};
   std::array<iovec, batch_size> vectors;
   std::array<sockaddr_storage, batch_size> names;
+  std::array<route_options, batch_size> routes;
   for (unsigned i = 0; i < batch_size; ++i)
   {
     vectors[i] = {buffers_.get() + i * buffer_size, buffer_size};
@@ -104,19 +156,21 @@ bool udp_port::receive_batch() noexcept
     messages[i].msg_hdr.msg_iovlen = 1;
     messages[i].msg_hdr.msg_name = &names[i];
     messages[i].msg_hdr.msg_namelen = sizeof names[i];
+    messages[i].msg_hdr.msg_control = routes[i].bytes.data();
+    messages[i].msg_hdr.msg_controllen = routes[i].bytes.size();
   }
   const int n = ::recvmmsg(fd_.get(), messages.data(), batch_size, MSG_DONTWAIT, nullptr);
   for (int i = 0; i < n; ++i)
   {
     const auto at = static_cast<unsigned>(i);
     if ((messages[at].msg_hdr.msg_flags & MSG_TRUNC) == 0)
-      take({buffers_.get() + at * buffer_size, messages[at].msg_len}, names[at]);
+      take({buffers_.get() + at * buffer_size, messages[at].msg_len}, messages[at].msg_hdr);
   }
   return n == static_cast<int>(batch_size);
 }
 
 // From anybody, and to be believed in nothing. What is wrong is dropped in silence (IBA 9.8.3.2).
-void udp_port::take(std::span<const std::byte> bytes, const sockaddr_storage& from) noexcept
+void udp_port::take(std::span<const std::byte> bytes, const msghdr& with) noexcept
 {
   if (bytes.empty())
     return;
@@ -129,37 +183,30 @@ void udp_port::take(std::span<const std::byte> bytes, const sockaddr_storage& fr
     || headers->payload > datagram_payload_max)
     return;
   address sender;
-  sender.storage = from;
-  ports_.deliver({*headers, to_gid(sender), port_of(sender), gid_index_, bytes.subspan(size)});
+  std::memcpy(&sender.storage, with.msg_name, sizeof sender.storage);
+  ports_.deliver({*headers, to_gid(sender), route_of(with), *this, bytes.subspan(size)});
 }
 
-int udp_ports::open(engine& by, std::span<const ibv_gid> gids)
+int udp_ports::open(engine& by, std::uint32_t qp, std::span<const ibv_gid> gids, at_addresses*& to)
 {
   const std::lock_guard lock(opening_);
-  if (open_.load(std::memory_order_relaxed))
-    return 0;
   try
   {
-    for (std::size_t i = ports_.size(); i < gids.size(); ++i)
+    at_addresses& ports = ports_[port_of(qp)];
+    for (std::size_t i = ports.size(); i < gids.size(); ++i)
     {
       auto port = std::make_unique<udp_port>(*this, i);
-      if (const int error = port->open(by, gids[i]); error != 0)
+      if (const int error = port->open(by, gids[i], port_of(qp)); error != 0)
         return error;
-      ports_.push_back(std::move(port));
+      ports.push_back(std::move(port));
     }
+    to = &ports;
+    return 0;
   }
   catch (const std::bad_alloc&)
   {
     return ENOMEM;
   }
-  open_.store(true, std::memory_order_release);
-  return 0;
-}
-
-void udp_ports::receive_at(std::size_t gid_index) noexcept
-{
-  if (open_.load(std::memory_order_acquire))
-    ports_[gid_index]->receive();
 }
 
 void udp_ports::join(std::uint32_t qp, datagram_sink& sink)

@@ -12,9 +12,10 @@
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/socket.hpp"
 
-#include <atomic>
+#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <span>
@@ -28,13 +29,25 @@ namespace rdma::software::wire {
 /// Payload of a datagram at most: the path MTU (IBA 9.8.3.1; UD messages are of one packet).
 inline constexpr std::size_t datagram_payload_max = 4096;
 
+/// The values of a route in the form in which sendmsg(2) takes them; empty for the defaults.
+struct route_options
+{
+  route_options() = default;
+  route_options(const route& to, int family) noexcept;
+
+  alignas(cmsghdr) std::array<std::byte, 2 * CMSG_SPACE(sizeof(int))> bytes{};
+  std::size_t size = 0;
+};
+
+class udp_port;
+
 /// A datagram as it came, its headers decoded and consistent with its size.
 struct datagram
 {
   const protocol::header& headers;
   ibv_gid from;
-  std::uint16_t from_port;
-  std::size_t gid_index; ///< of the address that it was sent to
+  route by;
+  udp_port& at;
   std::span<const std::byte> payload;
 };
 
@@ -51,18 +64,20 @@ protected:
 
 class udp_ports;
 
-/// The UDP socket at one of the device's addresses, shared by its queue pairs.
+/// A UDP socket at one of the device's addresses, shared by the queue pairs of one index.
 class udp_port final : public progress_target
 {
 public:
   udp_port(udp_ports& of, std::size_t gid_index) noexcept
-    : ports_(of)
-    , gid_index_(gid_index)
+    : gid_index(gid_index)
+    , ports_(of)
   {
   }
 
-  /// Binds the number that the device has for TCP, at this address. 0 or an errno.
-  int open(engine& by, const ibv_gid& at);
+  const std::size_t gid_index; ///< of its address
+
+  /// Binds this port number at this address. 0 or an errno.
+  int open(engine& by, const ibv_gid& at, std::uint16_t port);
 
   /// As sendmmsg(2): how many have left; or -1 with errno.
   int send(std::span<mmsghdr> what) noexcept;
@@ -78,10 +93,9 @@ private:
   static constexpr unsigned batch_size = 32;
 
   bool receive_batch() noexcept;
-  void take(std::span<const std::byte> bytes, const sockaddr_storage& from) noexcept;
+  void take(std::span<const std::byte> bytes, const msghdr& with) noexcept;
 
   udp_ports& ports_;
-  const std::size_t gid_index_;
   descriptor fd_;
   std::mutex receiving_;
   std::unique_ptr<std::byte[]> buffers_; // under receiving_
@@ -91,14 +105,11 @@ private:
 class udp_ports
 {
 public:
-  /// Opens them, if they are not open yet: one at each of these addresses. 0 or an errno.
-  int open(engine& by, std::span<const ibv_gid> gids);
+  using at_addresses = std::vector<std::unique_ptr<udp_port>>;
 
-  /// After open().
-  udp_port& at(std::size_t gid_index) noexcept { return *ports_[gid_index]; }
-
-  /// Takes what has arrived at this one.
-  void receive_at(std::size_t gid_index) noexcept;
+  /// Opens those of this queue pair's index, one at each of these addresses, if they are not open
+  /// yet. 0 or an errno. `to`: the ports, which stay there.
+  int open(engine& by, std::uint32_t qp, std::span<const ibv_gid> gids, at_addresses*& to);
 
   /// From now on datagrams for this queue pair are given to it. May throw std::bad_alloc.
   void join(std::uint32_t qp, datagram_sink& sink);
@@ -111,8 +122,7 @@ private:
   void deliver(const datagram& what) noexcept;
 
   std::mutex opening_;
-  std::vector<std::unique_ptr<udp_port>> ports_;
-  std::atomic<bool> open_{false};
+  std::map<std::uint16_t, at_addresses> ports_; // by port number
   std::mutex sinks_mutex_;
   std::unordered_map<std::uint32_t, datagram_sink*> sinks_;
 };
