@@ -17,6 +17,7 @@
 #include <boost_rdma/queue_pair.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
 
+#include <boost/asio/executor_work_guard.hpp>
 #include <boost/asio/io_context.hpp>
 
 #include <algorithm>
@@ -30,11 +31,12 @@ namespace test {
 namespace asio = boost::asio;
 using rdma::error_code;
 
-/// Runs io until done() holds. Returns false if the time limit expires or no work is left.
+/// Runs io until done() holds, also without work. Returns false if the time limit expires.
 template <class Condition>
 [[nodiscard]] bool run_until(asio::io_context& io, Condition done)
 {
   const auto limit = std::chrono::steady_clock::now() + patience;
+  const auto work = asio::make_work_guard(io); // the condition may depend on another thread alone
   while (!done())
   {
     if (io.stopped())

@@ -215,10 +215,8 @@ public:
   void on_agent_channel(agent_channel_event word, const std::string& text) override
   {
     const std::lock_guard lock(mutex_);
-    if (word == agent_channel_event::offer)
-      offer_ = text;
-    else
-      over_ = true;
+    offer_ = text; // or why it ended
+    over_ = word == agent_channel_event::over;
     asio::post(f_.io, [] {}); // wakes up run_until()
   }
   void on_end(const error_code&) noexcept override {}
@@ -238,7 +236,9 @@ private:
   void connect(queue_pair_core& beside)
   {
     offer(beside, [](rdma::endpoint_description&) {});
-    REQUIRE(run_until(f_.io, [&] { return !offer().empty(); }));
+    REQUIRE(run_until(f_.io, [&] { return !offer().empty() || over(); }));
+    INFO("the server's agent says: " << offer());
+    REQUIRE_FALSE(over());
     error_code ec;
     beside.connect_sibling(*channel_.core(), rdma::endpoint_description::parse(offer()), ec);
     REQUIRE(ec == error_code());
