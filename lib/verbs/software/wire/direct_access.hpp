@@ -109,6 +109,9 @@ public:
   /// The peer's answer: its word, checked here.
   void grant(const grant_message& what) noexcept;
 
+  /// Returns true if the peer's shared memory of this name is mapped.
+  bool has_area(std::uint64_t name) const noexcept { return areas_.contains(name); }
+
   /// The peer's shared memory of that name.
   void add_area(std::uint64_t name, const descriptor& fd) noexcept;
 

@@ -253,11 +253,15 @@ void engine::alarm(progress_target& s, std::int64_t at) noexcept
     }); // also later than before: what was due then, the caller has seen to
 }
 
+// Serves queue pairs whose time has come. next_wait() returns 0 if some are left.
 void engine::serve_due() noexcept
 {
+  // Queue pairs whose peers keep them busy are due again at once. The sockets of others come
+  // between.
+  constexpr unsigned rounds_max = 64;
   std::array<std::uint32_t, 64> due;
-  std::size_t count = 0;
-  do
+  std::size_t count = due.size();
+  for (unsigned round = 0; round != rounds_max && count == due.size(); ++round)
   {
     std::int64_t at = 0;
     {
@@ -275,7 +279,7 @@ void engine::serve_due() noexcept
       s->come_due(at);
       unpin(*s);
     }
-  } while (count == due.size());
+  }
 }
 
 std::int64_t engine::next_wait() noexcept

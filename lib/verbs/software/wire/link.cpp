@@ -366,19 +366,24 @@ void link::receive(std::int64_t now, bool told)
   }
 }
 
+// Receives from the local wire. `told`: the socket is readable.
 void link::read_local(std::int64_t now, bool told)
 {
   const bool ended = told && !local_.hear();
   bool good = true;
-  do
+  // A grant reads the socket as well and may take a wake-up, so the memory is read once more. The
+  // peer must not prolong this call: after the second time unfinished() reports the rest.
+  constexpr unsigned rounds_max = 2;
+  for (unsigned round = 0; round != rounds_max; ++round)
   {
-    // Before the memory is looked at: what comes later is told again. Taking a grant listens to the
-    // socket as well.
+    // Armed before the memory is read: the peer reports what comes later.
     if (local_.take_heard() && !looked_at_.load(std::memory_order_seq_cst))
       local_.arm();
     good = ended ? local_.receive_the_rest(now)
                  : local_.receive(now, looked_at_.load(std::memory_order_seq_cst));
-  } while (good && !ended && local_.has_heard());
+    if (!good || ended || !local_.has_heard())
+      break;
+  }
   if (!good)
     abandon_malformed();
   else if (ended)

@@ -91,7 +91,7 @@ public:
   void writable() noexcept { tcp_.writable(); }
 
   /// A call has ended at its bound, and no event will report the rest.
-  bool unfinished() const noexcept { return local_.unfinished(); }
+  bool unfinished() const noexcept { return local_.unfinished() || local_.has_heard(); }
 
   bool established() const noexcept { return state_ == state::established; }
 

@@ -56,6 +56,7 @@ void local_wire::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
   unfinished_.store(false, std::memory_order_relaxed);
   news_ = took_ = heard_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
+  note_waits_ = false;
   page_ = {};
   page_.words = mine_->grants.data();
   page_.used_by_peer = &theirs_->touching;
@@ -73,6 +74,7 @@ void local_wire::close() noexcept
   mine_->rights.store(0, std::memory_order_seq_cst);
   grants_.close(page_);
   areas_sent_.clear();
+  more_to_take_ = more_to_send_ = heard_ = false;
   segment_.reset();
 }
 
@@ -82,6 +84,8 @@ bool local_wire::receive(std::int64_t now, bool looked_at)
 {
   one_at_a_time_ = looked_at && idle_.load(std::memory_order_relaxed);
   idle_.store(false, std::memory_order_relaxed);
+  note_waits_ = false;
+  messages_left_ = messages_max;
   // Read before the responses: those that came before an acknowledgement are there when it is.
   const std::uint32_t word = theirs_->acknowledged.load(std::memory_order_acquire);
   const bool all_responses = take_responses();
@@ -91,7 +95,7 @@ bool local_wire::receive(std::int64_t now, bool looked_at)
     take_acknowledgement(word);
   }
   const bool all_requests = take_requests(now);
-  more_to_take_ = !malformed_ && (!all_responses || !all_requests);
+  more_to_take_ = !malformed_ && (!all_responses || !all_requests || note_waits_);
   return !malformed_;
 }
 
@@ -148,7 +152,7 @@ bool local_wire::take_responses()
     return true;
   for (unsigned i = 0; i != records_max; ++i)
     if (!take_record(responses_in_, response_in_, false))
-      return !malformed_;
+      return !malformed_ && !note_waits_;
   return false;
 }
 
@@ -204,7 +208,13 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   }
   if (request && !take_piggybacked_ack(from.piggybacked_ack()))
     return false;
-  if (!of.in_frame && take_note(body))
+  const note_is note = of.in_frame ? note_is::none : take_note(body);
+  if (note == note_is::early)
+  {
+    note_waits_ = true;
+    return false;
+  }
+  if (note == note_is::taken)
   {
     from.pop();
     took_ = true;

@@ -111,7 +111,8 @@ public:
    */
   bool transmit(bool acknowledge);
 
-  /// What the other end has sent through the socket; false when that was its end.
+  /// Reads a bounded number of messages from the socket. Returns false at the end of the
+  /// connection.
   bool hear() noexcept;
 
   /// Whether something was heard since this was asked last: the other end does not tell again
@@ -119,12 +120,15 @@ public:
   bool take_heard() noexcept { return std::exchange(heard_, false); }
   bool has_heard() const noexcept { return heard_; }
 
-  /// receive() or transmit() has ended at its bound, and there may be more to do.
+  /// Returns true if a call has ended at its bound, so that there may be more to do.
   bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
 
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
 
 private:
+  // Messages that one call reads from the socket. An honest peer sends one wake-up per sleep flag.
+  static constexpr unsigned messages_max = 16;
+
   // A frame that is arriving in several records, or leaving.
   struct arrival
   {
@@ -138,6 +142,13 @@ private:
   {
     protocol::frame frame;
     bool pending = false;
+  };
+
+  enum class note_is
+  {
+    taken,
+    early, ///< a message of the socket precedes it: take it with the next call
+    none,  ///< not a note
   };
 
   bool take_responses();
@@ -156,7 +167,8 @@ private:
   std::uint32_t next_acknowledgement() noexcept;
   void publish_rights() noexcept;
   void show_key() noexcept;
-  bool take_note(std::span<const std::byte> body) noexcept;
+  note_is take_note(std::span<const std::byte> body) noexcept;
+  bool read_messages() noexcept;
   void answer(std::uint32_t key) noexcept;
   bool send_area(const shared_memory& what, std::uint64_t& name) noexcept;
   void notify() noexcept;
@@ -198,6 +210,8 @@ private:
   bool more_to_take_ = false;
   bool more_to_send_ = false;
   bool heard_ = false;
+  bool note_waits_ = false;    ///< for messages of the socket that this call does not read
+  unsigned messages_left_ = 0; ///< of the socket, for this call
   bool malformed_ = false;
   bool ending_ = false;
   std::uint64_t moved_ = 0;

@@ -78,8 +78,8 @@ void local_wire::show_key() noexcept
   news_ = true;
 }
 
-// Whether it was one.
-bool local_wire::take_note(std::span<const std::byte> body) noexcept
+// Takes a record that is no frame.
+local_wire::note_is local_wire::take_note(std::span<const std::byte> body) noexcept
 {
   switch (static_cast<std::uint8_t>(body.front()))
   {
@@ -87,23 +87,29 @@ bool local_wire::take_note(std::span<const std::byte> body) noexcept
   {
     key_note note;
     if (body.size() < sizeof note)
-      return false;
+      return note_is::none;
     std::memcpy(&note, body.data(), sizeof note);
     answer(note.key);
-    return true;
+    return note_is::taken;
   }
   case note_grant:
   {
     grant_note note;
     if (body.size() < sizeof note)
-      return false;
+      return note_is::none;
     std::memcpy(&note, body.data(), sizeof note);
-    hear(); // the memory that it names was sent before
+    // The memory that it names was sent before it.
+    if (note.what.area != grant_message::no_area && !direct_.has_area(note.what.area))
+    {
+      read_messages();
+      if (messages_left_ == 0 && !direct_.has_area(note.what.area))
+        return note_is::early;
+    }
     direct_.grant(note.what);
-    return true;
+    return note_is::taken;
   }
   default:
-    return false;
+    return note_is::none;
   }
 }
 
@@ -173,10 +179,14 @@ bool local_wire::send_area(const shared_memory& what, std::uint64_t& name) noexc
 
 bool local_wire::hear() noexcept
 {
-  // Of wake-ups the other end sends one at a time, for it takes our word of being asleep; who sends
-  // more is heard later.
-  constexpr unsigned messages_max = 16;
-  for (unsigned i = 0; i != messages_max; ++i)
+  messages_left_ = messages_max;
+  return read_messages();
+}
+
+// Reads the messages of the socket up to this call's bound. Returns false at its end.
+bool local_wire::read_messages() noexcept
+{
+  for (; messages_left_ != 0; --messages_left_)
   {
     area_note note;
     descriptor with;

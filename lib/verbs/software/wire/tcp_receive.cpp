@@ -292,24 +292,28 @@ void tcp_wire::read_behind_held()
 void tcp_wire::take_answers_behind_held()
 {
   std::size_t at = begin_;
+  std::size_t kept = begin_; // the bytes up to here stay; each byte is moved once
   while (at != end_ && is_open())
   {
     const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(staging_[at]));
     if (size == 0 || end_ - at < size)
-      return; // parse() will say what is wrong with it
+      break; // parse() reports what is wrong with it
     const auto h = protocol::decode({staging_.get() + at, size});
     if (!h || h->dest_qp != with_.qp || h->payload > with_.segment)
-      return;
+      break;
     const std::size_t whole = size + h->payload;
     if ((protocol::traits_of(h->op) & protocol::trait_request) != 0)
     {
       if (end_ - at < whole)
-        return;
+        break;
+      if (kept != at)
+        std::memmove(staging_.get() + kept, staging_.get() + at, whole);
+      kept += whole;
       at += whole;
       continue;
     }
     if (h->payload != 0)
-      return; // a read's data goes to its place in its turn, and so do the answers behind it
+      break; // a read's data goes to its place in its turn, and so do the answers behind it
     switch (requester_.receive(*h))
     {
     case protocol::verdict::malformed:
@@ -321,9 +325,12 @@ void tcp_wire::take_answers_behind_held()
     default:
       break;
     }
-    std::memmove(staging_.get() + at, staging_.get() + at + whole, end_ - at - whole);
-    end_ -= whole;
+    at += whole;
   }
+  if (kept == at)
+    return;
+  std::memmove(staging_.get() + kept, staging_.get() + at, end_ - at);
+  end_ -= at - kept;
 }
 
 void tcp_wire::end_frame()

@@ -1,0 +1,176 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_UNIT_LOCAL_WIRE_FIXTURE_HPP
+#define BOOST_RDMA_TEST_UNIT_LOCAL_WIRE_FIXTURE_HPP
+
+#include "unit/protocol_fixture.hpp"
+
+#include "verbs/software/wire/local_wire.hpp"
+
+#include "common/catch.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+// One end of the local wire with its state machines. The other end is the test.
+
+namespace local_wire_test {
+
+using namespace protocol_test;
+using namespace rdma::software::wire;
+namespace wire = rdma::software::wire;
+
+/// A record that asks for a grant, as local_wire_grants.cpp has it.
+struct key_note
+{
+  std::uint8_t kind = 0xc0;
+  std::uint32_t key = 0;
+};
+
+/// A record that grants.
+struct grant_note
+{
+  std::uint8_t kind = 0xc1;
+  grant_message what;
+};
+
+/// End 1 of a segment is the wire under test; the test has end 0.
+struct wire_and_peer : registered_memory
+{
+  wire_and_peer()
+  {
+    REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) == 0);
+    descriptor memory;
+    shared = wire::segment::create(memory);
+    REQUIRE(shared != nullptr);
+    constexpr std::size_t requests_size = wire::segment::request_ring_size;
+    constexpr std::size_t responses_size = wire::segment::response_ring_size;
+    segment_side& mine = shared->side(0);
+    const segment_side& theirs = shared->side(1);
+    requests_out = ring::writer(shared->requests_of(0), requests_size, theirs.requests_taken, 0);
+    responses_out =
+      ring::writer(shared->responses_of(0), responses_size, theirs.responses_taken, 0);
+    requests_in = ring::reader(shared->requests_of(1), requests_size, mine.requests_taken);
+    responses_in = ring::reader(shared->responses_of(1), responses_size, mine.responses_taken);
+    with.segment = 4096;
+    requests.start();
+    answers.start();
+    under_test.open(shared, 1, sockets[1]);
+  }
+  ~wire_and_peer()
+  {
+    under_test.close();
+    ::close(sockets[0]);
+    ::close(sockets[1]);
+  }
+  wire_and_peer(const wire_and_peer&) = delete;
+  wire_and_peer& operator=(const wire_and_peer&) = delete;
+
+  /// Sends a message through the socket. Returns false when the socket is full.
+  bool send(const void* what, std::size_t size) const
+  {
+    return ::send(sockets[0], what, size, MSG_DONTWAIT) == static_cast<ssize_t>(size);
+  }
+
+  /// Sends a message with these descriptors.
+  bool send(const void* what, std::size_t size, std::span<const int> descriptors) const
+  {
+    iovec bytes{const_cast<void*>(what), size};
+    alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(8 * sizeof(int))> control{};
+    msghdr message{};
+    message.msg_iov = &bytes;
+    message.msg_iovlen = 1;
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(descriptors.size_bytes());
+    cmsghdr* const header = CMSG_FIRSTHDR(&message);
+    header->cmsg_level = SOL_SOCKET;
+    header->cmsg_type = SCM_RIGHTS;
+    header->cmsg_len = CMSG_LEN(descriptors.size_bytes());
+    std::memcpy(CMSG_DATA(header), descriptors.data(), descriptors.size_bytes());
+    return ::sendmsg(sockets[0], &message, MSG_DONTWAIT) == static_cast<ssize_t>(size);
+  }
+
+  bool respond(const void* what, std::size_t size) { return put(responses_out, what, size); }
+  bool ask(const void* what, std::size_t size) { return put(requests_out, what, size); }
+
+  /// Sends a request for the beginning of the memory, with zeros as payload.
+  bool ask(header h)
+  {
+    h.dest_qp = with.qp;
+    h.psn = psn;
+    h.ack_request = true;
+    h.address = begin();
+    header_bytes headers;
+    const std::size_t size = encode(h, headers);
+    std::vector<std::byte> frame(headers.begin(), headers.begin() + static_cast<long>(size));
+    frame.resize(size + h.payload);
+    return ask(frame.data(), frame.size());
+  }
+
+  /// Returns true if the wire has granted something in its answers, which are read.
+  bool has_granted()
+  {
+    bool granted = false;
+    for (auto body = responses_in.front(); !body.empty(); body = responses_in.front())
+    {
+      granted = granted || static_cast<std::uint8_t>(body.front()) == grant_note().kind;
+      responses_in.pop();
+    }
+    return granted;
+  }
+
+  /// Receives, then transmits.
+  bool run() { return under_test.receive(0, false) && under_test.transmit(true); }
+
+  /// Reads the messages that the wire has left in its socket. Returns their number.
+  unsigned read_rest() const
+  {
+    unsigned count = 0;
+    for (std::array<std::byte, 64> bytes;
+         ::recv(sockets[1], bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;)
+      ++count;
+    return count;
+  }
+
+  std::array<int, 2> sockets{};
+  std::uint32_t psn = 0; ///< of the next request
+  std::shared_ptr<wire::segment> shared;
+  ring::writer requests_out;
+  ring::writer responses_out;
+  ring::reader requests_in;
+  ring::reader responses_in;
+  send_queue queue{4, sizeof(ibv_sge)};
+  requester requests{queue, with, told};
+  responder answers{with, told, 1};
+  grant_table grants;
+  local_wire under_test{with, requests, answers, grants};
+
+private:
+  static bool put(ring::writer& to, const void* what, std::size_t size)
+  {
+    std::byte* const at = to.begin(size, false);
+    if (at == nullptr)
+      return false;
+    std::memcpy(at, what, size);
+    to.end(size);
+    return true;
+  }
+};
+
+} // namespace local_wire_test
+
+#endif // BOOST_RDMA_TEST_UNIT_LOCAL_WIRE_FIXTURE_HPP

@@ -1,0 +1,41 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "unit/local_wire_fixture.hpp"
+
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <sstream>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/mman.h>
+
+// Tests one end of the local wire. The test writes the bytes of the other end, which is hostile.
+
+using namespace local_wire_test;
+
+TEST_CASE("one call of local_wire::receive reads few messages of the socket for many grants")
+{
+  wire_and_peer w;
+  constexpr unsigned messages = 100;
+  for (unsigned i = 0; i != messages; ++i)
+    REQUIRE(w.send("x", 1));
+  // Each grant names memory whose descriptor has not arrived.
+  grant_note granted;
+  for (unsigned i = 0; i != messages; ++i)
+    REQUIRE(w.respond(&granted, sizeof granted));
+  REQUIRE(w.under_test.receive(0, false));
+  CHECK(w.under_test.unfinished());
+  CHECK(w.read_rest() >= messages - 16);
+  // Without further messages the grants are dropped.
+  REQUIRE(w.under_test.receive(0, false));
+  w.under_test.take_heard();
+  CHECK_FALSE(w.under_test.unfinished());
+}
