@@ -39,3 +39,64 @@ TEST_CASE("one call of local_wire::receive reads few messages of the socket for 
   w.under_test.take_heard();
   CHECK_FALSE(w.under_test.unfinished());
 }
+
+TEST_CASE("the local wire grants a key only after a permitted request with this key")
+{
+  wire_and_peer w;
+  key_note asked;
+  asked.key = w.key;
+  header h;
+  h.op = opcode::write_only;
+  h.key = w.key;
+  h.length = h.payload = 8;
+  SECTION("without a request")
+  {
+    REQUIRE(w.ask(&asked, sizeof asked));
+    CHECK(w.run());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("after a write")
+  {
+    REQUIRE(w.ask(h));
+    REQUIRE(w.ask(&asked, sizeof asked));
+    CHECK(w.run());
+    CHECK(w.has_granted());
+  }
+  SECTION("after a read")
+  {
+    h.op = opcode::read_request;
+    h.payload = 0;
+    REQUIRE(w.ask(h));
+    REQUIRE(w.ask(&asked, sizeof asked));
+    CHECK(w.run());
+    CHECK(w.has_granted());
+  }
+  SECTION("after an empty write, which needs no key")
+  {
+    h.length = h.payload = 0;
+    REQUIRE(w.ask(h));
+    REQUIRE(w.ask(&asked, sizeof asked));
+    CHECK(w.run());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("after a duplicate, which is not carried out")
+  {
+    w.psn = psn_mask;
+    h.op = opcode::read_request;
+    h.payload = 0;
+    REQUIRE(w.ask(h));
+    REQUIRE(w.ask(&asked, sizeof asked));
+    CHECK(w.run());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("after a request with a wrong key, which ends the queue pair")
+  {
+    h.key ^= 1;
+    REQUIRE(w.ask(h));
+    REQUIRE(w.ask(&asked, sizeof asked));
+    CHECK(w.run());
+    CHECK_FALSE(w.has_granted());
+    CHECK(w.answers.failed());
+    CHECK(w.answers.take_event() == IBV_EVENT_QP_ACCESS_ERR);
+  }
+}

@@ -18,6 +18,7 @@ void responder::start()
   jobs_ = std::make_unique<job[]>(std::max<std::size_t>(with_.max_peer_read_atomic, 1));
   expected_psn_ = with_.rq_psn;
   msn_ = 0;
+  accepted_key_ = 0;
   running_ = true;
 }
 
@@ -36,6 +37,7 @@ verdict responder::refuse(std::uint8_t syndrome) noexcept
   if (with_.kind != service_rc)
     return drop();
   refusal_ = refusal::final_due;
+  accepted_key_ = 0;
   refusal_syndrome_ = syndrome;
   refusal_psn_ = expected_psn_;
   return verdict::discard;
@@ -157,6 +159,7 @@ verdict responder::begin_write(const header& h, unsigned traits) noexcept
       && !key_pin(with_.keys->pin_remote(
         h.key, with_.pd, with_.qp, h.address, h.length, IBV_ACCESS_REMOTE_WRITE)))
       return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+    accepted_key_ = h.length != 0 ? h.key : 0;
     done_ = 0;
     write_address_ = h.address;
     write_key_ = h.key;
@@ -196,6 +199,7 @@ verdict responder::take_read(const header& h) noexcept
     && !key_pin(with_.keys->pin_remote(
       h.key, with_.pd, with_.qp, h.address, h.length, IBV_ACCESS_REMOTE_READ)))
     return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+  accepted_key_ = h.length != 0 ? h.key : 0;
   push({true, h.psn, frame_count(h.length, with_.segment), 0, h.key, h.length, h.address});
   return verdict::discard;
 }
@@ -227,6 +231,7 @@ verdict responder::take_atomic(const header& h) noexcept
         word, &value, h.swap_add, false, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST);
     }
   }
+  accepted_key_ = h.key;
   push({false, h.psn, 1, 0, 0, 0, value});
   return verdict::discard;
 }

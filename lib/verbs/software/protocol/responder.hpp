@@ -116,6 +116,9 @@ public:
     return running_ && !announce_ && refusal_ == refusal::none ? with_.access & remote : 0;
   }
 
+  /// Returns the key of the last write, read or atomic that was accepted; zero if there was none.
+  std::uint32_t accepted_key() const noexcept { return accepted_key_; }
+
   /// Returns the number of completed receives. After a new one the program may soon send an answer,
   /// which can carry the acknowledgement.
   std::uint32_t receives() const noexcept { return receives_; }
@@ -217,6 +220,7 @@ private:
   std::uint32_t refusal_psn_ = 0;
   std::optional<ibv_event_type> event_;
   std::uint32_t receives_ = 0;
+  std::uint32_t accepted_key_ = 0;
 };
 
 } // namespace rdma::software::protocol

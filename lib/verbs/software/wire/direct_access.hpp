@@ -70,9 +70,10 @@ private:
 
 /// Writes, reads and atomics of one link, in the peer's memory by this end's own thread.
 /**
- * A key is shown to the peer once, by a message; until the peer has answered with a grant its
- * requests travel as frames. A grant that does not hold any more, or was never given, sends the
- * request that way, too: the peer's responder then says what is wrong. One thread at a time.
+ * Behind the first request with a key the peer is asked once for a grant. Until the peer has
+ * answered, requests with this key travel as frames. A grant that does not hold any more, or was
+ * never given, sends the request that way, too: the peer's responder then says what is wrong. One
+ * thread at a time.
  */
 class direct_access final : public protocol::direct_path
 {

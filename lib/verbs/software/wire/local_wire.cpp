@@ -331,8 +331,8 @@ bool local_wire::transmit(bool acknowledge_too)
   }
   unfinished_.store(unfinished() || requester_.unfinished(), std::memory_order_relaxed);
   direct_.let_go();
-  if (direct_.wants())
-    show_key();
+  if (direct_.wants() && !request_out_.pending)
+    show_key(); // otherwise behind the frame that is pending
   publish_rights();
   if (acknowledge_too)
     acknowledge();
@@ -342,12 +342,14 @@ bool local_wire::transmit(bool acknowledge_too)
   return good;
 }
 
-// Whether there was something, and room for it.
+// Sends the next record of a kind. Returns false if there was none, or no room for it.
 bool local_wire::send_record(ring::writer& to, departure& what, bool request, bool& good)
 {
   protocol::frame& f = what.frame;
   if (!what.pending)
   {
+    if (request && direct_.wants() && !show_key())
+      return false;
     if (request ? !requester_.next(f) : !responder_.next(f))
       return false;
     what.pending = true;

@@ -166,7 +166,7 @@ private:
   void acknowledge() noexcept;
   std::uint32_t next_acknowledgement() noexcept;
   void publish_rights() noexcept;
-  void show_key() noexcept;
+  bool show_key() noexcept;
   note_is take_note(std::span<const std::byte> body) noexcept;
   bool read_messages() noexcept;
   void answer(std::uint32_t key) noexcept;

@@ -27,7 +27,7 @@ namespace {
 // Records that are no frames; their first byte is an opcode that IBA 9.2.1 leaves to manufacturers.
 enum note : std::uint8_t
 {
-  note_key = 0xc0,   ///< a key that the sender would use by itself
+  note_key = 0xc0,   ///< asks for a grant: the key of the last request that was begun
   note_grant = 0xc1, ///< the answer
 };
 
@@ -60,22 +60,22 @@ void local_wire::publish_rights() noexcept
   mine_->rights.store(rights, std::memory_order_release);
 }
 
-void local_wire::show_key() noexcept
+// Asks for a grant with the key of the request whose first frame was sent last: the peer answers
+// only behind that request. Returns false if there is no room now.
+bool local_wire::show_key() noexcept
 {
-  // Between frames, and when there is room; else the next time.
-  if (!direct_.wants() || (request_out_.pending && request_out_.frame.sent != 0))
-    return;
   key_note note;
-  std::byte* const at = requests_out_.begin(sizeof note, false);
+  std::byte* const at = room(requests_out_, sizeof note, false, true);
   if (at == nullptr)
-    return;
+    return false;
   const auto key = direct_.take_wanted();
   if (!key)
-    return;
+    return true;
   note.key = *key;
   std::memcpy(at, &note, sizeof note);
   requests_out_.end(sizeof note);
   news_ = true;
+  return true;
 }
 
 // Takes a record that is no frame.
@@ -89,7 +89,10 @@ local_wire::note_is local_wire::take_note(std::span<const std::byte> body) noexc
     if (body.size() < sizeof note)
       return note_is::none;
     std::memcpy(&note, body.data(), sizeof note);
-    answer(note.key);
+    // Only behind a request that was permitted: a wrong key must end the queue pair as on TCP, and
+    // asking must not show which keys exist.
+    if (note.key == responder_.accepted_key() && with_.kind == protocol::service_rc)
+      answer(note.key);
     return note_is::taken;
   }
   case note_grant:
@@ -113,6 +116,7 @@ local_wire::note_is local_wire::take_note(std::span<const std::byte> body) noexc
   }
 }
 
+// Grants a key to the peer. Without an answer the peer goes on to send frames.
 void local_wire::answer(std::uint32_t key) noexcept
 {
   // What a request with this key would have to show (key_table::pin_remote()), but for the place,
