@@ -100,3 +100,28 @@ TEST_CASE("the local wire grants a key only after a permitted request with this 
     CHECK(w.answers.take_event() == IBV_EVENT_QP_ACCESS_ERR);
   }
 }
+
+TEST_CASE("a wake-up that the socket refuses is sent later")
+{
+  wire_and_peer w;
+  while (::send(w.sockets[1], "x", 1, MSG_DONTWAIT) == 1)
+  {
+  }
+  header h;
+  h.op = opcode::write_only;
+  h.key = w.key;
+  h.length = h.payload = 8;
+  REQUIRE(w.ask(h));
+  REQUIRE(w.shared->side(0).asleep.load() == 1);
+  REQUIRE(w.run()); // acknowledges
+  CHECK(w.shared->side(0).asleep.load() == 1);
+  CHECK(w.under_test.wake_again_at() != 0);
+  for (char c = 0; ::recv(w.sockets[0], &c, 1, MSG_DONTWAIT) == 1;)
+  {
+  }
+  REQUIRE(w.run());
+  char c = 0;
+  CHECK(::recv(w.sockets[0], &c, 1, MSG_DONTWAIT) == 1);
+  CHECK(w.shared->side(0).asleep.load() == 0);
+  CHECK(w.under_test.wake_again_at() == 0);
+}

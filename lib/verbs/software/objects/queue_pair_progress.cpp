@@ -249,8 +249,8 @@ void queue_pair::transmit(wire::mover by, std::uint32_t received, std::int64_t n
 // Returns true after a call without the clock that left something to time or to end.
 bool queue_pair::needs_the_clock() const noexcept
 {
-  return !link.is_local() || link.held() || link.malformed() || broken || draining
-    || requester.failed() || requester.waiting() || responder.failed()
+  return !link.is_local() || link.held() || link.wakes_again() || link.malformed() || broken
+    || draining || requester.failed() || requester.waiting() || responder.failed()
     || (alarm_at.load(std::memory_order_relaxed) == 0 && requester.expecting());
 }
 

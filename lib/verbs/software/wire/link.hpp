@@ -68,7 +68,10 @@ public:
   /// Returns the time for the next timer() and receive(); 0: none.
   std::int64_t retry_at() const noexcept
   {
-    return tcp_.held() ? tcp_.held_until() : local_.held() ? local_.held_until() : retry_at_;
+    return tcp_.held() ? tcp_.held_until()
+      : local_.held()  ? local_.held_until()
+      : wakes_again()  ? local_.wake_again_at()
+                       : retry_at_;
   }
   void timer(std::int64_t now);
 
@@ -89,6 +92,9 @@ public:
 
   /// The socket has room again.
   void writable() noexcept { tcp_.writable(); }
+
+  /// A wake-up of the peer has failed: call transmit() at retry_at().
+  bool wakes_again() const noexcept { return local_.wake_again_at() != 0; }
 
   /// A call has ended at its bound, and no event will report the rest.
   bool unfinished() const noexcept { return local_.unfinished() || local_.has_heard(); }

@@ -11,6 +11,7 @@
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <utility>
 
@@ -57,6 +58,7 @@ void local_wire::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   unfinished_.store(false, std::memory_order_relaxed);
   news_ = took_ = heard_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
   note_waits_ = false;
+  wake_again_at_ = 0;
   page_ = {};
   page_.words = mine_->grants.data();
   page_.used_by_peer = &theirs_->touching;
@@ -75,6 +77,7 @@ void local_wire::close() noexcept
   grants_.close(page_);
   areas_sent_.clear();
   more_to_take_ = more_to_send_ = heard_ = false;
+  wake_again_at_ = 0;
   segment_.reset();
 }
 
@@ -479,6 +482,8 @@ void local_wire::say_the_last() noexcept
   acknowledge();
 }
 
+// Wakes the peer if it sleeps and there is news for it. A wake-up that the socket refuses is
+// repeated.
 void local_wire::notify() noexcept
 {
   if (!news_ && !took_)
@@ -488,14 +493,20 @@ void local_wire::notify() noexcept
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool told = news_ || theirs_->blocked.load(std::memory_order_relaxed) != 0;
   news_ = took_ = false;
+  wake_again_at_ = 0;
   if (!told || theirs_->asleep.load(std::memory_order_relaxed) == 0
     || theirs_->asleep.exchange(0, std::memory_order_relaxed) == 0)
     return;
   const std::byte poke{};
-  // A socket that is full has enough to wake it up; one whose other end is gone says so when it is
-  // read.
-  [[maybe_unused]] const ssize_t sent =
-    ::send(socket_, &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL);
+  if (::send(socket_, &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof poke)
+    return;
+  if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)
+    return; // reading reports the end
+  // Not at once: a peer that reads nothing must not keep the engine busy.
+  constexpr std::int64_t pause = 10'000'000;
+  theirs_->asleep.store(1, std::memory_order_relaxed);
+  news_ = true;
+  wake_again_at_ = now() + pause;
 }
 
 } // namespace rdma::software::wire

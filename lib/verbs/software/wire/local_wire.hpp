@@ -123,6 +123,9 @@ public:
   /// Returns true if a call has ended at its bound, so that there may be more to do.
   bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
 
+  /// Returns the time to call transmit() again because the socket refused a wake-up; 0: none.
+  std::int64_t wake_again_at() const noexcept { return wake_again_at_; }
+
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
 
 private:
@@ -217,6 +220,7 @@ private:
   std::uint64_t moved_ = 0;
 
   bool held_ = false;
+  std::int64_t wake_again_at_ = 0;
   bool hold_again_ = false; // of the same message: its time does not begin anew
   std::int64_t held_until_ = 0;
   std::uint32_t hold_number_ = 0;
