@@ -32,7 +32,23 @@ namespace {
 constexpr std::size_t accesses_max = 64;
 constexpr std::size_t accesses_usual = 4;
 constexpr std::size_t shown_max = 256;
-constexpr std::size_t areas_max = 1024;
+constexpr std::size_t areas_max = segment_side::grants_max; // each is named by a grant
+
+// Returns the bytes that one peer may have mapped here: shared memory cannot exceed the host's for
+// long, and a peer must not use up the address space.
+std::uint64_t area_bytes_max() noexcept
+{
+  static const std::uint64_t bytes = []
+  {
+    const long pages = ::sysconf(_SC_PHYS_PAGES);
+    const long page = ::sysconf(_SC_PAGESIZE);
+    constexpr std::uint64_t unknown = std::uint64_t{1} << 40;
+    return pages > 0 && page > 0
+      ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
+      : unknown;
+  }();
+  return bytes;
+}
 
 struct area_registry
 {
@@ -83,7 +99,9 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
   };
   // The seals first: the peer can truncate a file whose size is read before they are seen to be
   // set.
-  if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0 || status.st_size <= 0)
+  if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0
+    || !S_ISREG(status.st_mode) || status.st_size <= 0
+    || static_cast<std::uint64_t>(status.st_size) > area_bytes_max())
     return nullptr;
   area_registry& all = area_registry::of_process();
   const std::lock_guard lock(all.mutex);
@@ -356,13 +374,28 @@ void direct_access::grant(const grant_message& what) noexcept
   }
 }
 
+// Returns true if one more area of this size keeps the limits.
+bool direct_access::has_room(std::size_t bytes) const noexcept
+{
+  std::uint64_t sum = bytes;
+  for (const auto& [name, area] : areas_)
+    sum += area->size();
+  return areas_.size() < areas_max && sum <= area_bytes_max();
+}
+
 void direct_access::add_area(std::uint64_t name, const descriptor& fd) noexcept
 {
   try
   {
-    if (shown_.empty() || areas_.size() == areas_max)
-      return; // unasked, or too much
-    if (std::shared_ptr<mapped_area> mapped = mapped_area::map(fd))
+    if (shown_.empty() || areas_.contains(name))
+      return;
+    std::shared_ptr<mapped_area> mapped = mapped_area::map(fd);
+    if (mapped == nullptr)
+      return;
+    // At a limit, areas without a key in use make room, e.g. those that the peer has freed.
+    if (!has_room(mapped->size()))
+      std::erase_if(areas_, [](const auto& each) { return each.second.use_count() == 1; });
+    if (has_room(mapped->size()))
       areas_[name] = std::move(mapped);
   }
   catch (const std::bad_alloc&)

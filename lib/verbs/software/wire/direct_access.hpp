@@ -54,9 +54,11 @@ public:
   mapped_area(const mapped_area&) = delete;
   mapped_area& operator=(const mapped_area&) = delete;
 
-  /// Maps what the peer has sent; once in this process for all links. Null when it is not what it
-  /// should be.
+  /// Maps the memory of a peer, once in this process for all links. Returns null if the descriptor
+  /// is not of memory with a fixed size, or of more than the host has.
   static std::shared_ptr<mapped_area> map(const descriptor& fd) noexcept;
+
+  std::size_t size() const noexcept { return size_; }
 
   std::byte* at(std::uint64_t place, std::uint64_t length) const noexcept
   {
@@ -113,7 +115,7 @@ public:
   /// Returns true if the peer's shared memory of this name is mapped.
   bool has_area(std::uint64_t name) const noexcept { return areas_.contains(name); }
 
-  /// The peer's shared memory of that name.
+  /// Maps the peer's shared memory of this name, unless it was not asked for or exceeds the limits.
   void add_area(std::uint64_t name, const descriptor& fd) noexcept;
 
 private:
@@ -127,6 +129,7 @@ private:
     std::byte* memory = nullptr; ///< null: of the peer's process only
   };
 
+  bool has_room(std::size_t bytes) const noexcept;
   access* find(std::uint32_t key) noexcept;
   bool enter(const access& a) noexcept;
   bool atomic(const access& a, protocol::send_request& what) noexcept;

@@ -92,12 +92,15 @@ void engine::greet(int fd)
   accepted_sockets_.erase(found);
 }
 
-// Whether all is said.
+// Reads a hello. Returns true if it is complete, or will never be.
 bool engine::hear(accepted_socket& g)
 {
   const std::span left = std::span(g.bytes).subspan(g.size);
-  const ssize_t n = g.is_local ? receive_with_descriptor(g.fd.get(), left, g.memory)
+  attached count = attached::none;
+  const ssize_t n = g.is_local ? receive_with_descriptor(g.fd.get(), left, g.memory, count)
                                : ::recv(g.fd.get(), left.data(), left.size(), MSG_DONTWAIT);
+  if (count == attached::several)
+    return true;
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return false;
   if (n <= 0)

@@ -99,33 +99,46 @@ ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int w
   return ::sendmsg(socket, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
 }
 
-ssize_t receive_with_descriptor(int socket, std::span<std::byte> bytes, descriptor& with) noexcept
+ssize_t receive_with_descriptor(
+  int socket, std::span<std::byte> bytes, descriptor& with, attached& count) noexcept
 {
   iovec where{bytes.data(), bytes.size()};
-  // The kernel closes what there is no room for.
-  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(int))> control{};
+  // Alignment leaves room for a second descriptor. The kernel closes those without room.
+  constexpr std::size_t room = 2;
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(room * sizeof(int))> control{};
   msghdr message{};
   message.msg_iov = &where;
   message.msg_iovlen = 1;
   message.msg_control = control.data();
   message.msg_controllen = control.size();
+  count = attached::none;
   const ssize_t n = ::recvmsg(socket, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
   if (n < 0)
     return n;
+  std::array<descriptor, room> all;
+  std::size_t found = 0;
   for (cmsghdr* header = CMSG_FIRSTHDR(&message); header != nullptr;
        header = CMSG_NXTHDR(&message, header))
   {
-    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS
-      || header->cmsg_len < CMSG_LEN(sizeof(int)))
+    if (header->cmsg_level != SOL_SOCKET || header->cmsg_type != SCM_RIGHTS)
       continue;
-    const std::size_t count = (header->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-    for (std::size_t i = 0; i != count; ++i)
+    for (std::size_t at = CMSG_LEN(0); at + sizeof(int) <= header->cmsg_len && found != room;
+         at += sizeof(int))
     {
       int fd = -1;
-      std::memcpy(&fd, CMSG_DATA(header) + i * sizeof fd, sizeof fd);
-      with = descriptor(fd); // the last one; alignment may leave room for a second
+      std::memcpy(&fd, reinterpret_cast<const std::byte*>(header) + at, sizeof fd);
+      all[found++] = descriptor(fd);
     }
   }
+  const bool cut = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (found > 1 || (found == 1 && cut))
+    count = attached::several;
+  else if (found == 1)
+    count = attached::one;
+  else if (cut)
+    count = attached::lost;
+  if (count == attached::one)
+    with = std::move(all[0]);
   return n;
 }
 

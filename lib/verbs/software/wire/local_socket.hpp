@@ -36,9 +36,21 @@ descriptor make_local_socket() noexcept;
 /// take it first.
 bool is_same_user(int socket) noexcept;
 
-/// As send(2) and recv(2), with a descriptor that goes along.
+/// As send(2), with a descriptor.
 ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int with) noexcept;
-ssize_t receive_with_descriptor(int socket, std::span<std::byte> bytes, descriptor& with) noexcept;
+
+/// The descriptors that came with a message.
+enum class attached
+{
+  none,
+  one,
+  several, ///< all are closed
+  lost,    ///< this process has no room for them
+};
+
+/// As recv(2), with the descriptor of the message.
+ssize_t receive_with_descriptor(
+  int socket, std::span<std::byte> bytes, descriptor& with, attached& count) noexcept;
 
 /// Returns true if the memory behind the descriptor has all of these seals (F_SEAL_*).
 /** False for a file that can have none, for which F_GET_SEALS fails. */

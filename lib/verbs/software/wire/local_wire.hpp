@@ -220,10 +220,10 @@ private:
   std::uint64_t moved_ = 0;
 
   bool held_ = false;
-  std::int64_t wake_again_at_ = 0;
   bool hold_again_ = false; // of the same message: its time does not begin anew
   std::int64_t held_until_ = 0;
   std::uint32_t hold_number_ = 0;
+  std::int64_t wake_again_at_ = 0;
 };
 
 } // namespace rdma::software::wire

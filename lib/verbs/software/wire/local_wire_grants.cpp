@@ -14,6 +14,7 @@
 #include "verbs/software/wire/local_wire.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -193,16 +194,26 @@ bool local_wire::read_messages() noexcept
   for (; messages_left_ != 0; --messages_left_)
   {
     area_note note;
+    std::array<std::byte, sizeof note + 1> bytes; // one more shows that a message is too long
     descriptor with;
-    const ssize_t n =
-      receive_with_descriptor(socket_, std::as_writable_bytes(std::span(&note, 1)), with);
+    attached count = attached::none;
+    const ssize_t n = receive_with_descriptor(socket_, bytes, with, count);
     if (n < 0)
       return errno == EAGAIN || errno == EINTR;
     if (n == 0)
       return false;
     heard_ = true;
-    if (n == sizeof note && with)
-      direct_.add_area(note.name, with);
+    const bool wakes = n == 1 && count == attached::none;
+    const bool offers = n == sizeof note && (count == attached::one || count == attached::lost);
+    if (!wakes && !offers)
+    {
+      malformed_ = true;
+      return true;
+    }
+    if (!with)
+      continue;
+    std::memcpy(&note, bytes.data(), sizeof note);
+    direct_.add_area(note.name, with);
   }
   return true;
 }
