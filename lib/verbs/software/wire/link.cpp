@@ -291,10 +291,11 @@ bool link::adopt(pending_hello& who)
   heard_size_ = 0;
   protocol::hello_bytes mine;
   encode(mine_, mine);
-  if (!say(mine) || !engine_.watch(fd_.get(), with_.qp, EPOLLIN))
+  // Watched before the hello leaves: the peer uses a connection from its arrival on, and tries
+  // another one if this one ends before.
+  if (!engine_.watch(fd_.get(), with_.qp, EPOLLIN) || !say(mine))
   {
-    fd_.reset(); // the peer tries again
-    segment_.reset();
+    hang_up();
     state_ = state::waiting;
     return true;
   }

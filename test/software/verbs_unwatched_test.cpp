@@ -1,0 +1,70 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "common/sanitizers.hpp"
+#include "software/verbs_fixture.hpp"
+
+#include <atomic>
+#include <cerrno>
+
+#include <sys/epoll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+// Tests connections whose sockets cannot be watched, as when fs.epoll.max_user_watches is reached.
+
+#if !BOOST_RDMA_TEST_THREAD_SANITIZER // which replaces this function itself
+
+namespace {
+
+std::atomic<int> additions_until_failure{-1}; // -1: none fails
+
+} // namespace
+
+// Replaces the function of the C library in this program.
+extern "C" int epoll_ctl(int set, int operation, int fd, epoll_event* event) noexcept
+{
+  if (operation == EPOLL_CTL_ADD && additions_until_failure.load() >= 0
+    && additions_until_failure.fetch_sub(1) == 0)
+  {
+    errno = ENOSPC;
+    return -1;
+  }
+  return static_cast<int>(::syscall(SYS_epoll_ctl, set, operation, fd, event));
+}
+
+using namespace test;
+
+TEST_CASE("a connection whose socket cannot be watched is replaced by another one")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const int which = GENERATE(range(0, 4));
+  CAPTURE(which);
+  verbs_device near;
+  verbs_device far;
+  const auto write = [&](const endpoint& by)
+  {
+    memory from(near, 64);
+    memory to(far, 64);
+    from.fill(sent_byte);
+    REQUIRE(by.write(1, from.sge(), to.address(), to.key()) == 0);
+    CHECK(by.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(to.holds(sent_byte));
+  };
+  endpoint first_near(near);
+  endpoint first_far(far);
+  connect(first_near, first_far); // both devices listen
+  write(first_near);
+  endpoint a(near);
+  endpoint b(far);
+  additions_until_failure = which;
+  connect(a, b);
+  write(a);
+  additions_until_failure = -1;
+}
+
+#endif
