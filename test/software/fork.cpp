@@ -344,6 +344,37 @@ TEST_CASE("writes to registered memory in a child of fork() are private to the c
   exchange(l);
 }
 
+TEST_CASE("a child of fork() has neither its parent's connections nor the memory of the peers")
+{
+  BOOST_RDMA_TEST_FORKS();
+  linked_pair l;
+  rdma::memory_region region(l.far_context, 8192, exposed);
+  rdma::registered_buffer buffer = buffer_of(l.near_context, "first");
+  const auto write = [&]
+  {
+    bytes_record written;
+    l.near.async_write(buffer, region.remote().first(5), written.handler());
+    REQUIRE(run_until(l.io, [&] { return written.done(); }));
+    CHECK(written.ec == error_code());
+  };
+  for (int i = 0; i != 3; ++i) // later ones use the peer's memory directly
+    write();
+  const std::string wrong = in_child(
+    []
+    {
+      std::string shared;
+      std::ifstream maps("/proc/self/maps");
+      for (std::string line; std::getline(maps, line);)
+        if (line.find("memfd:boost_rdma") != std::string::npos
+          && line.find(" rw-s ") != std::string::npos)
+          shared += line + "; ";
+      return shared;
+    });
+  CHECK(wrong == "");
+  write();
+  exchange(l);
+}
+
 TEST_CASE("operations that are outstanding at fork() end with forked in the child only")
 {
   BOOST_RDMA_TEST_FORKS();

@@ -7,11 +7,13 @@
 
 // Tests accesses of two ends on one host to each other's memory.
 
+#include "common/in_child.hpp"
 #include "software/verbs_fixture.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -158,6 +160,35 @@ TEST_CASE("long operations make progress without polling")
     }
     CHECK(far.holds(sent_byte));
   }
+}
+
+TEST_CASE("a child of fork() that uses its parent's queue pair has no effect on the connection")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  connected c;
+  memory near(c.near, 64);
+  memory far(c.far, 64);
+  near.fill(sent_byte);
+  const auto write = [&]
+  {
+    REQUIRE(c.a.write(1, near.sge(), far.address(), far.key()) == 0);
+    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  };
+  for (int i = 0; i != 3; ++i) // later ones use the peer's memory directly
+    write();
+  far.fill(kept_byte);
+  CHECK(in_child(
+          [&]
+          {
+            (void)c.a.write(2, near.sge(), far.address(), far.key());
+            for (int i = 0; i != 100; ++i)
+              (void)c.a.sent().poll();
+            return std::string();
+          })
+    == "");
+  CHECK(far.holds(kept_byte));
+  write();
+  CHECK(far.holds(sent_byte));
 }
 
 TEST_CASE("a peer that writes continuously cannot access deregistered memory")

@@ -21,46 +21,7 @@
 
 namespace rdma::software {
 
-// One element of a list that only grows. A child of fork() reads the list without a lock, because
-// another thread of the parent may have held it.
-struct shared_memory::mapping
-{
-  std::atomic<bool> taken{true};
-  std::atomic<bool> in_use{false}; // and the others are valid
-  void* base = nullptr;
-  std::size_t size = 0;
-  int fd = -1;
-  mapping* next = nullptr;
-};
-
 namespace {
-
-std::atomic<shared_memory::mapping*> mappings{nullptr};
-
-// The registry's mutex is held. Throws bad_alloc.
-shared_memory::mapping& take_mapping()
-{
-  for (shared_memory::mapping* each = mappings.load(std::memory_order_relaxed); each != nullptr;
-       each = each->next)
-    if (!each->taken.load(std::memory_order_acquire))
-    {
-      each->taken.store(true, std::memory_order_relaxed);
-      return *each;
-    }
-  auto* const made = new shared_memory::mapping;
-  made->next = mappings.load(std::memory_order_relaxed);
-  mappings.store(made, std::memory_order_release);
-  return *made;
-}
-
-// Replaces the parent's memory by a private copy. If that fails, the child must not access it.
-void keep_from_parent(shared_memory::mapping& m) noexcept
-{
-  if (m.in_use.exchange(false, std::memory_order_acquire)
-    && ::mmap(m.base, m.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, m.fd, 0)
-      == MAP_FAILED)
-    ::mprotect(m.base, m.size, PROT_NONE);
-}
 
 struct registry
 {
@@ -85,14 +46,8 @@ struct registry
   static inline std::atomic<registry*> current{nullptr};
 };
 
-[[maybe_unused]] const int memory_fork_handlers = ::pthread_atfork(nullptr, nullptr,
-  []
-  {
-    registry::current.store(nullptr, std::memory_order_relaxed);
-    for (shared_memory::mapping* each = mappings.load(std::memory_order_acquire); each != nullptr;
-         each = each->next)
-      keep_from_parent(*each);
-  });
+[[maybe_unused]] const int memory_fork_handlers = ::pthread_atfork(
+  nullptr, nullptr, [] { registry::current.store(nullptr, std::memory_order_relaxed); });
 
 } // namespace
 
@@ -107,14 +62,14 @@ std::shared_ptr<shared_memory> shared_memory::map_over(
   {
     registry& all = registry::of_process();
     const std::lock_guard lock(all.mutex);
-    mapping& noted = take_mapping();
+    fork_record& noted = fork_record::take();
     try
     {
       made = std::make_shared<shared_memory>(static_cast<std::byte*>(at), size, fd, noted);
     }
     catch (const std::bad_alloc&)
     {
-      noted.taken.store(false, std::memory_order_release);
+      noted.give_back();
       throw;
     }
     std::weak_ptr<shared_memory>& found_as = all.by_base[reinterpret_cast<std::uintptr_t>(at)];
@@ -125,10 +80,7 @@ std::shared_ptr<shared_memory> shared_memory::map_over(
       || ::mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
       return nullptr;
     found_as = made;
-    noted.base = at;
-    noted.size = size;
-    noted.fd = fd;
-    noted.in_use.store(true, std::memory_order_release);
+    noted.begin(at, size, fd);
   }
   catch (const std::bad_alloc&)
   {
@@ -159,7 +111,7 @@ std::shared_ptr<shared_memory> shared_memory::find(const void* at, std::size_t s
 
 void shared_memory::withdraw() noexcept
 {
-  noted_.in_use.store(false, std::memory_order_release);
+  noted_.end();
   if (registry* const all = registry::current.load(std::memory_order_acquire); all != nullptr)
   {
     const std::lock_guard lock(all->mutex);
@@ -175,8 +127,7 @@ void shared_memory::withdraw() noexcept
 
 shared_memory::~shared_memory()
 {
-  noted_.in_use.store(false, std::memory_order_relaxed);
-  noted_.taken.store(false, std::memory_order_release);
+  noted_.give_back();
   ::close(fd_);
 }
 

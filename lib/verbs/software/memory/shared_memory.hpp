@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_SHARED_MEMORY_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_SHARED_MEMORY_HPP
 
+#include "verbs/software/memory/fork_record.hpp"
+
 #include <cstddef>
 #include <memory>
 
@@ -32,10 +34,8 @@ public:
   /// Returns the object that contains [at, at + size), or null.
   static std::shared_ptr<shared_memory> find(const void* at, std::size_t size) noexcept;
 
-  struct mapping; ///< the record that a child of fork() reads
-
   /// Use map_over().
-  shared_memory(std::byte* base, std::size_t size, int fd, mapping& noted) noexcept
+  shared_memory(std::byte* base, std::size_t size, int fd, fork_record& noted) noexcept
     : base_(base)
     , size_(size)
     , fd_(fd)
@@ -61,7 +61,7 @@ private:
   const std::size_t size_;
   const int fd_;
   const pid_t owner_;
-  mapping& noted_;
+  fork_record& noted_;
 };
 
 } // namespace rdma::software

@@ -86,8 +86,31 @@ void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexc
 
 } // namespace
 
+namespace {
+
+// Returns null if memory is short; then it is unmapped.
+std::shared_ptr<mapped_area> own(std::byte* memory, std::size_t size) noexcept
+{
+  fork_record* noted = nullptr;
+  try
+  {
+    noted = &fork_record::take();
+    return std::make_shared<mapped_area>(memory, size, *noted);
+  }
+  catch (const std::bad_alloc&)
+  {
+    if (noted != nullptr)
+      noted->give_back();
+    ::munmap(memory, size);
+    return nullptr;
+  }
+}
+
+} // namespace
+
 mapped_area::~mapped_area()
 {
+  noted_.give_back();
   ::munmap(memory_, size_);
 }
 
@@ -115,7 +138,7 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
     void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
     if (at == MAP_FAILED)
       return nullptr;
-    auto made = std::make_shared<mapped_area>(static_cast<std::byte*>(at), size);
+    std::shared_ptr<mapped_area> made = own(static_cast<std::byte*>(at), size);
     place = made;
     return made;
   }

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
 
+#include "verbs/software/memory/fork_record.hpp"
 #include "verbs/software/protocol/direct_path.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
 #include "verbs/software/wire/segment.hpp"
@@ -45,10 +46,12 @@ struct grant_message
 class mapped_area
 {
 public:
-  mapped_area(std::byte* memory, std::size_t size) noexcept
+  mapped_area(std::byte* memory, std::size_t size, fork_record& noted) noexcept
     : memory_(memory)
     , size_(size)
+    , noted_(noted)
   {
+    noted_.begin(memory_, size_, -1);
   }
   ~mapped_area();
   mapped_area(const mapped_area&) = delete;
@@ -68,6 +71,7 @@ public:
 private:
   std::byte* const memory_;
   const std::size_t size_;
+  fork_record& noted_;
 };
 
 /// Writes, reads and atomics of one link, in the peer's memory by this end's own thread.

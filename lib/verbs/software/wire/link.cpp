@@ -45,10 +45,13 @@ link::~link()
   hang_up();
 }
 
-// Closing alone is not enough: a child of fork() may have the socket, too.
+// Closing alone is not enough: a child of fork() may have the socket, too. The child only closes
+// it.
 void link::hang_up() noexcept
 {
   end_wires();
+  if (inherited())
+    fd_.reset();
   if (!fd_)
     return;
   engine_.unwatch(fd_.get());
@@ -156,7 +159,7 @@ void link::retry(std::int64_t now) noexcept
 
 void link::timer(std::int64_t now)
 {
-  if (retry_at_ == 0 || now < retry_at_)
+  if (retry_at_ == 0 || now < retry_at_ || inherited())
     return;
   // It may have been us who did not look in time.
   if (state_ == state::greeting)
@@ -343,6 +346,8 @@ void link::end_wires() noexcept
 
 void link::receive(std::int64_t now, bool told)
 {
+  if (inherited()) [[unlikely]]
+    return;
   switch (state_)
   {
   case state::connecting:
@@ -393,7 +398,7 @@ void link::read_local(std::int64_t now, bool told)
 
 void link::transmit(bool acknowledge)
 {
-  if (state_ != state::established)
+  if (state_ != state::established || inherited())
     return;
   if (!local_.is_open())
     settle(tcp_.transmit(acknowledge));
@@ -424,7 +429,7 @@ void link::abandon_malformed() noexcept
 
 void link::close() noexcept
 {
-  const bool established = state_ == state::established;
+  const bool established = state_ == state::established && !inherited();
   state_ = state::closed;
   retry_at_ = 0;
   if (!fd_)

@@ -147,6 +147,10 @@ public:
   void close() noexcept;
 
 private:
+  // Returns true in a child of fork(): the connection is the parent's. relaxed: a child begins with
+  // one thread.
+  bool inherited() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
+
   enum class state
   {
     closed,
@@ -176,6 +180,7 @@ private:
   void lose() noexcept;
   void abandon_malformed() noexcept;
 
+  const unsigned forks_ = forks.load(std::memory_order_relaxed);
   engine& engine_;
   protocol::parameters& with_;
   protocol::requester& requester_;

@@ -54,12 +54,16 @@ std::shared_ptr<segment> own(std::byte* memory)
 {
   if (memory == nullptr)
     return nullptr;
+  fork_record* noted = nullptr;
   try
   {
-    return std::make_shared<segment>(memory);
+    noted = &fork_record::take();
+    return std::make_shared<segment>(memory, *noted);
   }
   catch (const std::bad_alloc&)
   {
+    if (noted != nullptr)
+      noted->give_back();
     ::munmap(memory, segment_size);
     errno = ENOMEM;
     return nullptr;
@@ -119,8 +123,16 @@ std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
   return own(map_memory(fd));
 }
 
+segment::segment(std::byte* memory, fork_record& noted) noexcept
+  : memory_(memory)
+  , noted_(noted)
+{
+  noted_.begin(memory_, segment_size, -1);
+}
+
 segment::~segment()
 {
+  noted_.give_back();
   ::munmap(memory_, segment_size);
 }
 

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_SEGMENT_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_SEGMENT_HPP
 
+#include "verbs/software/memory/fork_record.hpp"
 #include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/socket.hpp"
@@ -68,10 +69,7 @@ public:
   /// both ends have the same mapping.
   static std::shared_ptr<segment> map(const descriptor& fd) noexcept;
 
-  explicit segment(std::byte* memory) noexcept
-    : memory_(memory)
-  {
-  }
+  segment(std::byte* memory, fork_record& noted) noexcept;
   ~segment();
   segment(const segment&) = delete;
   segment& operator=(const segment&) = delete;
@@ -83,6 +81,7 @@ public:
 
 private:
   std::byte* const memory_;
+  fork_record& noted_;
 };
 
 } // namespace rdma::software::wire
