@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <memory>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -197,6 +198,39 @@ TEST_CASE("an answer without a request ends the queue pair")
   CHECK(s.receive(1).empty()); // the other side finds its connection closed
   CHECK_FALSE(v.device.has_event());
   CHECK(v.m.holds(0x5a));
+}
+
+TEST_CASE("messages that answer nothing do not keep a request waiting")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  target_endpoint v;
+  const raw_peer s(v.port());
+  REQUIRE(v.handshake(s, v.hello()));
+  protocol::header h;
+  h.dest_qp = v.e.qp()->qp_num;
+  h.psn = protocol::psn_add(endpoint::first_psn, protocol::psn_mask); // the one before
+  SECTION("old acknowledgements")
+  {
+    h.op = protocol::opcode::acknowledge;
+    h.syndrome = protocol::syndrome_ack;
+  }
+  SECTION("duplicates of requests")
+  {
+    h.op = protocol::opcode::write_only;
+  }
+  protocol::header_bytes bytes;
+  const std::size_t size = encode(h, bytes);
+  REQUIRE(v.e.send(1, v.m.sge(0, 8)) == 0);
+  std::optional<ibv_wc> ended;
+  CHECK(until(
+    [&]
+    {
+      s.send(bytes.data(), size);
+      ended = v.e.sent().poll();
+      return ended.has_value();
+    }));
+  REQUIRE(ended.has_value());
+  CHECK(ended->status == IBV_WC_RETRY_EXC_ERR);
 }
 
 TEST_CASE("random frames neither crash the device nor access protected memory")

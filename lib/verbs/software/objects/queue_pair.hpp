@@ -102,7 +102,7 @@ private:
   std::atomic<std::int64_t> alarm_at{0}; ///< written with `progress` held
   std::int64_t give_up_at = 0; ///< unreliable: requests that wait for a connection are lost then
   std::uint32_t announced = 0; ///< the link's number of the message that is held
-  std::uint32_t heard = 0;     ///< the requester's count of responses at the last look
+  std::uint32_t heard = 0;     ///< the requester's progress at the last look
   std::uint64_t moved = 0;     ///< the link's count of moves at the last look
   protocol::receive_work flushing;
 };

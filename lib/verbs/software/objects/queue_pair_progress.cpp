@@ -328,9 +328,10 @@ void queue_pair::keep_time(std::int64_t now)
   if (const std::int64_t wait = requester.take_wait(); wait != 0)
     resume_at = wire::now() + wait;
   const bool expecting = current() != IBV_QPS_RTR && requester.expecting();
-  // Moving bytes show that the peer is alive: a large message may take longer than the timer.
-  const bool sign = heard != requester.responses() || moved != link.moved() || resume_at != 0;
-  heard = requester.responses();
+  // Only progress of this end's requests restarts the time: messages that answer nothing must not
+  // keep a request waiting. A large message may take longer than the timer, so bytes count.
+  const bool sign = heard != requester.progress() || moved != link.moved() || resume_at != 0;
+  heard = requester.progress();
   moved = link.moved();
   std::int64_t silent_until = 0;
   if (!expecting)

@@ -120,8 +120,8 @@ public:
   /// The accepted frame has arrived as a whole.
   verdict finish() noexcept;
 
-  /// Changes with every response: the peer is alive.
-  std::uint32_t responses() const noexcept { return responses_; }
+  /// Changes when the peer acknowledges or answers what it had not acknowledged or answered before.
+  std::uint32_t progress() const noexcept { return progress_; }
 
   /// Returns the time to wait after an RNR NAK in ns, once; 0 if there is none.
   std::int64_t take_wait() noexcept
@@ -206,7 +206,7 @@ private:
   std::uint32_t begun_psn_ = 0; // the last PSN whose headers the peer can have received
   std::uint32_t reads_ = 0;     // reads and atomics that have been sent and not answered
   std::uint32_t generation_ = 0;
-  std::uint32_t responses_ = 0;
+  std::uint32_t progress_ = 0;
   std::uint8_t rnr_left_ = 0;
   bool running_ = false;
   bool draining_ = false;

@@ -22,7 +22,6 @@ verdict requester::bad_response() noexcept
 
 verdict requester::receive(const header& h) noexcept
 {
-  ++responses_;
   if (!running_ || failed_)
     return verdict::discard;
   // The peer cannot answer a frame that has not left, and accepting such an answer would free
@@ -43,6 +42,7 @@ bool requester::acknowledged_up_to(std::uint32_t psn) noexcept
   if (psn_distance(psn, acked_psn_) <= 0)
     return true;
   acked_psn_ = psn;
+  ++progress_;
   rnr_left_ = with_.rnr_retry;
   if (receiver_not_ready())
     receiver_not_ready_.store(false, std::memory_order_relaxed);
@@ -141,6 +141,7 @@ verdict requester::response(const header& h) noexcept
       return bad_response();
   }
   arriving_ = h;
+  ++progress_;
   return verdict::accept;
 }
 

@@ -110,7 +110,7 @@ public:
   /// Sending has failed: read what the peer sent before it ended.
   bool deaf() const noexcept { return established() && tcp_.deaf(); }
 
-  /// Changes whenever bytes move.
+  /// Changes when bytes of this end's requests, or of answers to them, move.
   std::uint64_t moved() const noexcept { return tcp_.moved() + local_.moved(); }
 
   // --- polling the local wire's memory; any thread ---

@@ -111,7 +111,7 @@ void local_wire::take_acknowledgement(std::uint32_t word)
   if ((word & segment_side::acknowledged_bit) == 0
     || requester_.receive(h) == protocol::verdict::malformed)
     malformed_ = true;
-  ++moved_;
+  ++taken_;
 }
 
 // Whether the record that it came with may be taken now. What rides along is believed after the
@@ -133,13 +133,13 @@ bool local_wire::take_piggybacked_ack(std::uint32_t piggybacked_ack)
 bool local_wire::receive_the_rest(std::int64_t now)
 {
   ending_ = true;
-  std::uint64_t before = ~moved_;
+  std::uint64_t before = ~taken_;
   // What was in the rings when the peer went; who goes on writing then is not heard.
   constexpr unsigned rounds_max =
     (segment::request_ring_size + segment::response_ring_size) / ring::line / records_max + 2;
-  for (unsigned round = 0; round != rounds_max && moved_ != before; ++round)
+  for (unsigned round = 0; round != rounds_max && taken_ != before; ++round)
   {
-    before = moved_;
+    before = taken_;
     responder_.lose_patience();
     if (!receive(now, false))
       return false;
@@ -233,7 +233,9 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
     of.done += part;
     of.left -= part;
   }
-  ++moved_;
+  ++taken_;
+  if (of.placing && !request)
+    ++moved_;
   from.pop();
   took_ = true;
   if (of.left == 0)
@@ -386,7 +388,8 @@ bool local_wire::send_record(ring::writer& to, departure& what, bool request, bo
   }
   to.end(body, request ? next_acknowledgement() : 0);
   news_ = true;
-  ++moved_;
+  if (request)
+    ++moved_;
   f.sent += static_cast<std::uint32_t>(body);
   if (starts && request)
     requester_.begun(f);

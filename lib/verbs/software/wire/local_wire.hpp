@@ -126,6 +126,7 @@ public:
   /// Returns the time to call transmit() again because the socket refused a wake-up; 0: none.
   std::int64_t wake_again_at() const noexcept { return wake_again_at_; }
 
+  /// Changes when bytes of this end's requests, or of answers to them, move.
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
 
 private:
@@ -218,6 +219,7 @@ private:
   bool malformed_ = false;
   bool ending_ = false;
   std::uint64_t moved_ = 0;
+  std::uint64_t taken_ = 0; // records and acknowledgements, ever
 
   bool held_ = false;
   bool hold_again_ = false; // of the same message: its time does not begin anew

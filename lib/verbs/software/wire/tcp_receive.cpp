@@ -127,7 +127,6 @@ bool tcp_wire::read_some()
     end(condition::ended);
     return false;
   }
-  moved_ += static_cast<std::uint64_t>(n);
   if (!take(n, placed) || held_)
     return false;
   // Less than there was room for: nothing is left. (More may have come since; the socket is
@@ -141,6 +140,8 @@ bool tcp_wire::take(ssize_t n, std::size_t placed)
   const std::size_t direct = std::min(size, placed);
   payload_done_ += static_cast<std::uint32_t>(direct);
   payload_left_ -= static_cast<std::uint32_t>(direct);
+  if (!request_)
+    moved_ += direct;
   if (placed != 0)
   {
     begin_ = 0;
@@ -170,6 +171,8 @@ void tcp_wire::parse()
       static_cast<std::uint32_t>(std::min<std::size_t>(end_ - begin_, payload_left_));
     if (placing_ && !place_staged(part))
       unplaceable(protocol::detail_local_key);
+    if (placing_ && !request_)
+      moved_ += part;
     begin_ += part;
     payload_done_ += part;
     payload_left_ -= part;
@@ -281,7 +284,6 @@ void tcp_wire::read_behind_held()
       end(condition::ended);
     return;
   }
-  moved_ += static_cast<std::uint64_t>(n);
   end_ += static_cast<std::size_t>(n);
   take_answers_behind_held();
 }

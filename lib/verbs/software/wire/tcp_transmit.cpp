@@ -180,13 +180,14 @@ bool tcp_wire::send_batch()
 
 void tcp_wire::consume(std::size_t n) noexcept
 {
-  moved_ += n;
   while (n != 0)
   {
     frame& f = box(0);
     const std::size_t part = std::min<std::size_t>(n, f.size() - f.sent);
     f.sent += static_cast<std::uint32_t>(part);
     n -= part;
+    if (!f.response)
+      moved_ += part;
     if (!f.response && f.sent >= f.header_size)
       requester_.begun(f);
     if (f.sent != f.size())

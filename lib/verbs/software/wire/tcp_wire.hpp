@@ -77,7 +77,7 @@ public:
   /// Sending has failed: read what the peer sent before it ended.
   bool deaf() const noexcept { return deaf_; }
 
-  /// Changes whenever bytes move.
+  /// Changes when bytes of this end's requests, or of answers to them, move.
   std::uint64_t moved() const noexcept { return moved_; }
 
 private:
