@@ -123,6 +123,12 @@ bool is_confirmation(std::span<const std::byte, hello_size> from) noexcept
   return std::equal(from.begin(), from.end(), expected.begin());
 }
 
+bool agree_on_psns(const hello& a, const hello& b) noexcept
+{
+  return (!a.first_psn || *a.first_psn == b.expected_psn)
+    && (!b.first_psn || *b.first_psn == a.expected_psn);
+}
+
 bool equal(const connection_secret& a, const connection_secret& b) noexcept
 {
   unsigned difference = 0;

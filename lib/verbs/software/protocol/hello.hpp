@@ -58,6 +58,10 @@ bool is_confirmation(std::span<const std::byte, hello_size> from) noexcept;
 
 bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept;
 
+/// Returns true if the PSNs of two ends agree, as far as they are known. An end knows its first PSN
+/// from RTS on.
+bool agree_on_psns(const hello& a, const hello& b) noexcept;
+
 /// Takes the same time wherever the secrets differ.
 bool equal(const connection_secret& a, const connection_secret& b) noexcept;
 

@@ -230,7 +230,8 @@ void link::read_greeting(std::int64_t now)
   const bool more_follows = !segment_ && requester_.outstanding();
   if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from
     || !protocol::equal(theirs->secret, mine_.secret) || theirs->segment < segment_min
-    || theirs->segment > mine_.segment || !say(protocol::confirmation(), more_follows))
+    || theirs->segment > mine_.segment || !protocol::agree_on_psns(mine_, *theirs)
+    || !say(protocol::confirmation(), more_follows))
   {
     // Not ready yet, or not the one: the peer may be about to leave RESET, so go on trying. What is
     // waiting for it is bounded by the retry timer of the queue pair.
@@ -276,8 +277,7 @@ bool link::adopt(pending_hello& who)
   // All that is known must agree; the PSNs are known to this end when it is in RTS.
   if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to
     || theirs.to != mine_.from || !protocol::equal(theirs.secret, mine_.secret)
-    || theirs.segment < segment_min || (theirs.first_psn && *theirs.first_psn != mine_.expected_psn)
-    || (mine_.first_psn && *mine_.first_psn != theirs.expected_psn))
+    || theirs.segment < segment_min || !protocol::agree_on_psns(mine_, theirs))
     return false;
   std::shared_ptr<segment> memory;
   if (who.is_local && (!peer_is_here_ || (memory = segment::map(who.memory)) == nullptr))
