@@ -306,6 +306,10 @@ bool direct_access::move(
     }
     there += v.iov_len;
   }
+  // Reads of one queue pair take effect in order (IBA 9.5): ARM could load the bytes of the next
+  // one first, e.g. data before the flag that announces it.
+  if (!write)
+    std::atomic_thread_fence(std::memory_order_acquire);
   return true;
 }
 
