@@ -125,14 +125,17 @@ struct target_endpoint
     return s.receive(bytes.size());
   }
 
-  bool handshake(const raw_peer& s, const protocol::hello& h) const
+  bool handshake(const raw_peer& s, const protocol::hello& h,
+    const rdma::software::connection_secret& secret = {}) const
   {
-    const auto answer = send_hello(s, h);
-    if (answer.size() != protocol::hello_size
-      || !protocol::decode_hello(
-        std::span<const std::byte, protocol::hello_size>(answer.data(), protocol::hello_size)))
+    const auto bytes = send_hello(s, h);
+    if (bytes.size() != protocol::hello_size)
       return false;
-    const protocol::hello_bytes confirmed = protocol::confirmation();
+    const auto answer = protocol::decode_hello(
+      std::span<const std::byte, protocol::hello_size>(bytes.data(), protocol::hello_size));
+    if (!answer || !protocol::is_signed(*answer, secret, h.nonce))
+      return false;
+    const protocol::hello_bytes confirmed = protocol::confirmation(secret, h.nonce, answer->nonce);
     s.send(confirmed.data(), confirmed.size());
     return true;
   }

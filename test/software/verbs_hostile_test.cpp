@@ -41,14 +41,14 @@ TEST_CASE("a device listens only when a queue pair waits and accepts only its pe
   CHECK(refused([](protocol::hello& h) { h.first_psn = 7; }));
   CHECK(refused([](protocol::hello& h) { h.expected_psn = 7; }));
   CHECK(refused([](protocol::hello& h) { h.segment = 0; }));
-  CHECK(refused([](protocol::hello& h) { h.secret[3] = std::byte{1}; }));
+  CHECK(refused([](protocol::hello& h) { h.proof[3] = std::byte{1}; }));
   const raw_peer s(v.port());
   CHECK(v.handshake(s, v.hello()));
   const raw_peer second(v.port());
   CHECK_FALSE(v.handshake(second, v.hello())); // the queue pair is connected
 }
 
-TEST_CASE("a connection secret is required and sent")
+TEST_CASE("a connection secret is required")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   rdma::software::connection_secret secret{};
@@ -56,9 +56,21 @@ TEST_CASE("a connection secret is required and sent")
   target_endpoint v(&secret);
   protocol::hello h = v.hello();
   CHECK_FALSE(v.handshake(raw_peer(v.port()), h));
-  h.secret = secret;
+  rdma::software::connection_secret other = secret;
+  other[0] ^= std::byte{1};
+  protocol::sign(h, other, 0);
+  CHECK_FALSE(v.handshake(raw_peer(v.port()), h));
+  protocol::sign(h, secret, 0);
+  {
+    // Somebody who repeats a hello that he has seen cannot confirm it.
+    const raw_peer s(v.port());
+    REQUIRE(v.send_hello(s, h).size() == protocol::hello_size);
+    const protocol::hello_bytes guessed = protocol::confirmation(other, h.nonce, h.nonce);
+    s.send(guessed.data(), guessed.size());
+    CHECK(s.receive(1).empty());
+  }
   const raw_peer s(v.port());
-  CHECK(v.handshake(s, h));
+  CHECK(v.handshake(s, h, secret));
   CHECK(rdma::software::set_connection_secret(v.e.qp(), secret) == EINVAL); // too late
 }
 

@@ -75,7 +75,6 @@ int queue_pair::enter_ready_to_receive()
   if (hello.from == hello.to)
     return EINVAL; // to itself
   hello.expected_psn = attributes.rq_psn;
-  hello.secret = secret;
   with_.keys = &context_of.keys;
   with_.pd = pd;
   with_.qp = qp_num;
@@ -96,7 +95,7 @@ int queue_pair::enter_ready_to_receive()
   }
   responder.announce(true);
   link.choose_route({attributes.ah_attr.grh.traffic_class, attributes.ah_attr.grh.hop_limit});
-  link.open(hello,
+  link.open(hello, secret,
     end_of_wire == wire_end::connects
       || (end_of_wire == wire_end::by_name && hello.from < hello.to),
     wire::now());

@@ -28,6 +28,9 @@ struct endpoint_name
   auto operator<=>(const endpoint_name&) const = default;
 };
 
+/// Shows that an end has the connection's secret, which itself is never sent.
+using connection_proof = std::array<std::byte, 16>;
+
 /// The first message of each end.
 struct hello
 {
@@ -36,7 +39,8 @@ struct hello
   std::uint32_t expected_psn = 0;         ///< the sender's rq_psn
   std::optional<std::uint32_t> first_psn; ///< the sender's sq_psn, which it knows from RTS on
   std::uint32_t segment = 0;              ///< bytes of a full frame's payload
-  connection_secret secret{};
+  std::uint64_t nonce = 0;                ///< random; zero without a secret
+  connection_proof proof{};
 };
 
 inline constexpr std::size_t hello_size = 96;
@@ -51,19 +55,29 @@ std::optional<hello> decode_hello(std::span<const std::byte, hello_size> from) n
 /// The waiting end's answer, before it closes, to a hello for a queue pair that is not ready.
 hello_bytes not_ready() noexcept;
 
-/// The connecting end's answer to the waiting end's hello; frames follow.
-hello_bytes confirmation() noexcept;
+/// Sets nonce and proof of a hello. `answered`: the nonce of the hello that it answers, or zero.
+/** The proof is a keyed hash of the hello and `answered`. It is zero if the secret is, which means
+ * that there is none. */
+void sign(hello& h, const connection_secret& secret, std::uint64_t answered) noexcept;
 
-bool is_confirmation(std::span<const std::byte, hello_size> from) noexcept;
+/// Returns true if the sender of a hello has the secret.
+/** For the first hello this may be somebody who repeats it: only an answer to a fresh nonce counts.
+ */
+bool is_signed(const hello& h, const connection_secret& secret, std::uint64_t answered) noexcept;
+
+/// The connecting end's answer to the waiting end's hello; frames follow. It proves the secret to
+/// the nonces of both hellos.
+hello_bytes confirmation(
+  const connection_secret& secret, std::uint64_t connecting, std::uint64_t waiting) noexcept;
+
+bool is_confirmation(std::span<const std::byte, hello_size> from, const connection_secret& secret,
+  std::uint64_t connecting, std::uint64_t waiting) noexcept;
 
 bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept;
 
 /// Returns true if the PSNs of two ends agree, as far as they are known. An end knows its first PSN
 /// from RTS on.
 bool agree_on_psns(const hello& a, const hello& b) noexcept;
-
-/// Takes the same time wherever the secrets differ.
-bool equal(const connection_secret& a, const connection_secret& b) noexcept;
 
 } // namespace rdma::software::protocol
 

@@ -59,8 +59,10 @@ void link::hang_up() noexcept
   fd_.reset();
 }
 
-void link::open(const protocol::hello& mine, bool connects, std::int64_t now)
+void link::open(
+  const protocol::hello& mine, const connection_secret& secret, bool connects, std::int64_t now)
 {
+  secret_ = secret;
   wire_name_.store("", std::memory_order_relaxed);
   mine_ = mine;
   connects_ = connects;
@@ -177,6 +179,7 @@ void link::say_hello(std::int64_t now, bool watched)
 {
   if (!fd_)
     return;
+  protocol::sign(mine_, secret_, 0);
   protocol::hello_bytes mine;
   encode(mine_, mine);
   const bool said = say(mine);
@@ -229,9 +232,9 @@ void link::read_greeting(std::int64_t now)
   const auto theirs = heard_size_ == heard_.size() ? protocol::decode_hello(heard_) : std::nullopt;
   const bool more_follows = !segment_ && requester_.outstanding();
   if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from
-    || !protocol::equal(theirs->secret, mine_.secret) || theirs->segment < segment_min
+    || !protocol::is_signed(*theirs, secret_, mine_.nonce) || theirs->segment < segment_min
     || theirs->segment > mine_.segment || !protocol::agree_on_psns(mine_, *theirs)
-    || !say(protocol::confirmation(), more_follows))
+    || !say(protocol::confirmation(secret_, mine_.nonce, theirs->nonce), more_follows))
   {
     // Not ready yet, or not the one: the peer may be about to leave RESET, so go on trying. What is
     // waiting for it is bounded by the retry timer of the queue pair.
@@ -259,7 +262,8 @@ void link::read_confirmation()
 {
   if (!hear())
     return;
-  if (heard_size_ != heard_.size() || !protocol::is_confirmation(heard_))
+  if (heard_size_ != heard_.size()
+    || !protocol::is_confirmation(heard_, secret_, peers_nonce_, mine_.nonce))
   {
     // The peer gave this connection up, for we were slow to answer, and tries another.
     hang_up();
@@ -276,7 +280,7 @@ bool link::adopt(pending_hello& who)
     read_confirmation(); // which may be there
   // All that is known must agree; the PSNs are known to this end when it is in RTS.
   if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to
-    || theirs.to != mine_.from || !protocol::equal(theirs.secret, mine_.secret)
+    || theirs.to != mine_.from || !protocol::is_signed(theirs, secret_, 0)
     || theirs.segment < segment_min || !protocol::agree_on_psns(mine_, theirs))
     return false;
   std::shared_ptr<segment> memory;
@@ -292,6 +296,8 @@ bool link::adopt(pending_hello& who)
   mine_.segment = std::min(mine_.segment, theirs.segment);
   with_.segment = mine_.segment;
   heard_size_ = 0;
+  peers_nonce_ = theirs.nonce;
+  protocol::sign(mine_, secret_, peers_nonce_);
   protocol::hello_bytes mine;
   encode(mine_, mine);
   // Watched before the hello leaves: the peer uses a connection from its arrival on, and tries

@@ -54,10 +54,15 @@ public:
   void choose_route(const route& by) noexcept { route_ = by; }
 
   /// RTR: begins to connect, or to wait for the peer. Of two ends exactly one connects.
-  void open(const protocol::hello& mine, bool connects, std::int64_t now);
+  /** A peer that does not prove the secret is refused; zero: there is none. */
+  void open(
+    const protocol::hello& mine, const connection_secret& secret, bool connects, std::int64_t now);
 
   /// Connects or waits again after the connection was lost, as it did before.
-  void reopen(std::int64_t now) { open(protocol::hello(mine_), connects_, now); }
+  void reopen(std::int64_t now)
+  {
+    open(protocol::hello(mine_), connection_secret(secret_), connects_, now);
+  }
 
   /// RTS: later hellos contain this PSN.
   void tell_first_psn(std::uint32_t psn) noexcept { mine_.first_psn = psn; }
@@ -200,6 +205,8 @@ private:
   state state_ = state::closed;
   descriptor fd_;
   protocol::hello mine_;
+  connection_secret secret_{};
+  std::uint64_t peers_nonce_ = 0;
   std::int64_t retry_at_ = 0;
   std::int64_t backoff_ = 0;
   protocol::hello_bytes heard_{}; // of the peer's hello or confirmation
