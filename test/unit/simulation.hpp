@@ -64,7 +64,7 @@ struct posted
   bool signalled = false;
 };
 
-/// What both ends know, because one program simulates both.
+/// The requests that one end has posted. The other end reads them too: one program simulates both.
 struct message_log
 {
   std::vector<posted> all; // by id

@@ -26,7 +26,7 @@ constexpr std::size_t buffer_size = protocol::max_header_size + datagram_payload
 constexpr unsigned receive_batches_max =
   4; // of one call, so that one busy port does not keep a poller from the rest
 
-// Of the kernel's answers to IP_RECVTOS, IP_RECVTTL and their counterparts of IPv6.
+// Reads the kernel's answers to IP_RECVTOS, IP_RECVTTL and their counterparts of IPv6.
 route route_of(const msghdr& with) noexcept
 {
   route by;
