@@ -11,8 +11,6 @@
 
 #include <algorithm>
 #include <new>
-#include <thread>
-#include <utility>
 
 #include <poll.h>
 
@@ -26,11 +24,9 @@ bool is_connected(int socket) noexcept
 
 std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) noexcept
 {
-  // revoke() and close() hold the mutex while they wait for a peer. This call does not wait with
-  // them: the requests of this page's peer arrive as frames instead.
-  const std::unique_lock lock(mutex_, std::try_to_lock);
-  if (!lock)
+  if (to.peer == nullptr)
     return std::nullopt;
+  const std::lock_guard lock(mutex_);
   for (const entry& each : entries_)
     if (each.what == &what && each.where == &to)
       return grant{each.index, to.generations[each.index]}; // the peer has forgotten it
@@ -54,45 +50,33 @@ std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) no
   return grant{index, generation};
 }
 
+// Precondition: the slot is that of the entry still, with its memory.
+void grant_table::clear(const entry& which) noexcept
+{
+  page& of = *which.where;
+  const std::uint32_t mark = which.index + 1;
+  of.words[which.index].store(0, std::memory_order_seq_cst);
+  of.used[which.index] = false;
+  if (of.peer->mark->load(std::memory_order_seq_cst) == mark)
+    late_writers::add(which.what->memory, which.what->length, of.peer, mark, of.socket);
+}
+
 void grant_table::revoke(const key_slot& what) noexcept
 {
   const std::lock_guard lock(mutex_);
   const auto first = std::partition(
     entries_.begin(), entries_.end(), [&what](const entry& each) { return each.what != &what; });
-  for (auto i = first; i != entries_.end(); ++i)
-    i->where->words[i->index].store(0, std::memory_order_seq_cst);
-  for (auto i = first; i != entries_.end(); ++i)
-  {
-    wait(*i->where, i->index);
-    i->where->used[i->index] = false;
-  }
+  std::for_each(first, entries_.end(), &grant_table::clear);
   entries_.erase(first, entries_.end());
 }
 
 void grant_table::close(page& of) noexcept
 {
   const std::lock_guard lock(mutex_);
-  if (std::find(of.used.begin(), of.used.end(), true) == of.used.end())
-    return;
-  for (std::uint32_t index = 0; index != grants_max; ++index)
-    of.words[index].store(0, std::memory_order_seq_cst);
-  for (std::uint32_t index = 0; index != grants_max; ++index)
-    if (std::exchange(of.used[index], false))
-      wait(of, index);
-  std::erase_if(entries_, [&of](const auto& each) { return each.where == &of; });
-}
-
-// The peer copies a mebibyte at most. A peer that was stopped during the copy may continue at any
-// time, so this waits until it continues or its process ends.
-void grant_table::wait(const page& of, std::uint32_t index) noexcept
-{
-  constexpr unsigned looks_before_asking = 256;
-  for (unsigned looks = 1; of.used_by_peer->load(std::memory_order_seq_cst) == index + 1; ++looks)
-  {
-    if (looks % looks_before_asking == 0 && !is_connected(of.socket))
-      return;
-    std::this_thread::yield();
-  }
+  const auto first = std::partition(
+    entries_.begin(), entries_.end(), [&of](const entry& each) { return each.where != &of; });
+  std::for_each(first, entries_.end(), &grant_table::clear);
+  entries_.erase(first, entries_.end());
 }
 
 } // namespace rdma::software

@@ -8,9 +8,12 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_GRANT_TABLE_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_GRANT_TABLE_HPP
 
+#include "verbs/software/memory/late_writers.hpp"
+
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <vector>
@@ -26,10 +29,12 @@ bool is_connected(int socket) noexcept;
 /// The regions and windows that peers on this host may use by themselves, so that they can be taken
 /// back.
 /**
- * A grant is a word in memory that the peer can read. The peer first stores which grant it uses,
- * then reads the word. revoke() first clears the word, then waits until the peer stores something
- * else. Both are sequentially consistent, so that one of the two sees the other, as with the pins
- * of key_table. A peer that is gone uses nothing: its socket has ended. Any thread.
+ * A grant is a word in memory that the peer can read. Before a peer writes, it stores in its mark
+ * which grant it uses, and then reads the word. revoke() first clears the word and then reads the
+ * marks. Both are sequentially consistent, so that one of the two sees the other, as with the pins
+ * of key_table. A peer that reads sets no mark: it reads the word again after the copy.
+ *
+ * No call waits for a peer. Peers whose mark is set become late_writers. Any thread.
  */
 class grant_table
 {
@@ -40,9 +45,8 @@ public:
   struct page
   {
     std::atomic<std::uint32_t>* words = nullptr; ///< grants_max of them, which the peer reads
-    const std::atomic<std::uint32_t>* used_by_peer =
-      nullptr;       ///< the index of the grant in use, plus one; zero: none
-    int socket = -1; ///< ends when the peer does
+    std::shared_ptr<memory_peer> peer;           ///< null: it gets no grants
+    int socket = -1;                             ///< leads to the peer's process
     std::array<std::uint32_t, grants_max> generations{}; ///< of the words, ever; zero: none yet
     std::array<bool, grants_max> used{};
   };
@@ -58,7 +62,7 @@ public:
   /// Lets the peer use what the slot covers. The slot is pinned. Nothing, when there is no room.
   std::optional<grant> give(page& to, key_slot& what) noexcept;
 
-  /// Takes it back from all peers. None of them uses it any more when this returns.
+  /// Takes it back from all peers.
   void revoke(const key_slot& what) noexcept;
 
   /// Takes back all that the page's peer has.
@@ -73,7 +77,7 @@ private:
   };
   static constexpr std::size_t entries_usual = 16;
 
-  static void wait(const page& of, std::uint32_t index) noexcept;
+  static void clear(const entry& which) noexcept;
 
   std::mutex mutex_;
   std::vector<entry>

@@ -50,8 +50,8 @@ struct key_slot
 /**
  * pin() first counts a pin and then compares the key. revoke() first clears the key and then waits
  * until there are no pins. Both are sequentially consistent, so that one of the two sees the other
- * (Dekker), and no byte is accessed after ibv_dereg_mr has returned. Pins are held for a copy or
- * one system call that does not block, never longer.
+ * (Dekker), and this process accesses no byte after ibv_dereg_mr has returned. Pins are held for a
+ * copy or one system call that does not block, never longer.
  */
 class key_table
 {
@@ -73,7 +73,8 @@ public:
     slot.key.store(key, std::memory_order_seq_cst);
   }
 
-  /// Removes the key and waits until nobody uses the memory through it.
+  /// Removes the key and waits until no thread of this process uses the memory through it. Peers
+  /// that may still write to it are late_writers afterwards.
   static void revoke(key_slot& slot) noexcept;
 
   /// Frees a revoked slot.

@@ -7,6 +7,11 @@
 
 #include "verbs/software/memory/window.hpp"
 
+#include "verbs/software/memory/late_writers.hpp"
+
+#include <cstddef>
+#include <cstdint>
+
 namespace rdma::software {
 namespace {
 
@@ -19,9 +24,31 @@ bool inside(const window_binding& what, const key_slot& region) noexcept
     && what.length <= region.length - (what.address - region.address);
 }
 
-// Ends the access through a window, so that its region can be deregistered.
-void unbind(key_slot& slot) noexcept
+// Waits for the peers that write through a window's key while it is being revoked: without the
+// mutex, and for no longer than a copy takes, because threads that run an io_context call this.
+class writers_gone
 {
+public:
+  writers_gone() = default;
+  ~writers_gone() { late_writers::wait(memory_, length_, late_writers::copy_time); }
+  writers_gone(const writers_gone&) = delete;
+  writers_gone& operator=(const writers_gone&) = delete;
+
+  void of(const key_slot& window) noexcept
+  {
+    memory_ = window.memory;
+    length_ = window.bound ? window.length : 0;
+  }
+
+private:
+  const std::byte* memory_ = nullptr;
+  std::uint64_t length_ = 0;
+};
+
+// Ends the access through a window, so that its region can be deregistered.
+void unbind(key_slot& slot, writers_gone& writers) noexcept
+{
+  writers.of(slot);
   key_table::revoke(slot);
   if (slot.region != nullptr)
     slot.region->windows.fetch_sub(1, std::memory_order_release);
@@ -34,6 +61,7 @@ void unbind(key_slot& slot) noexcept
 bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey, const ibv_pd* pd,
   std::uint32_t qp) noexcept
 {
+  writers_gone writers; // waits after the lock is released
   const std::lock_guard lock(keys.binding);
   key_slot* const window = keys.find(what.window);
   if (what.window == 0 || window == nullptr || window->first_key != what.window || window->pd != pd)
@@ -45,7 +73,7 @@ bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey
   {
     if (window->type2)
       return false;
-    unbind(*window); // binding no bytes ends a type 1 window's binding (ibv_bind_mw(3))
+    unbind(*window, writers); // binding no bytes ends a type 1 window's binding (ibv_bind_mw(3))
     key_table::publish(*window, rkey);
     return true;
   }
@@ -58,7 +86,7 @@ bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey
   if ((region->access & IBV_ACCESS_MW_BIND) == 0 || (what.access & ~remote_rights) != 0
     || (writes && (region->access & IBV_ACCESS_LOCAL_WRITE) == 0) || !inside(what, *region))
     return false;
-  unbind(*window);
+  unbind(*window, writers);
   region->windows.fetch_add(1, std::memory_order_relaxed);
   window->region = region;
   window->memory = region->memory + (what.address - region->address);
@@ -74,19 +102,21 @@ bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey
 bool invalidate_window(
   key_table& keys, std::uint32_t rkey, const ibv_pd* pd, std::uint32_t qp) noexcept
 {
+  writers_gone writers;                     // waits after the lock is released
   const std::lock_guard lock(keys.binding); // a window is not freed meanwhile
   key_slot* slot = keys.find(rkey);
   if (rkey == 0 || slot == nullptr || slot->key.load(std::memory_order_acquire) != rkey
     || !slot->window || !slot->bound || slot->owner_qp != qp || slot->pd != pd)
     return false;
-  unbind(*slot);
+  unbind(*slot, writers);
   return true;
 }
 
 void free_window(key_table& keys, key_slot& window) noexcept
 {
+  writers_gone writers; // waits after the lock is released
   const std::lock_guard lock(keys.binding);
-  unbind(window);
+  unbind(window, writers);
   window.first_key = 0;
   keys.release(window);
 }

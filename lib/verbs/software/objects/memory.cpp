@@ -7,6 +7,7 @@
 
 #include "verbs/software/objects/memory.hpp"
 
+#include "verbs/software/memory/late_writers.hpp"
 #include "verbs/software/memory/shared_memory.hpp"
 #include "verbs/software/memory/window.hpp"
 #include "verbs/software/objects/context.hpp"
@@ -145,6 +146,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
       return refuse(EBUSY, IBV_REREG_MR_ERR_INPUT);
     }
   }
+  late_writers::wait(old.memory, old.length, late_writers::patience);
   set_up(*slot, new_pd, new_address, new_length, iova, new_access);
   keys.release(old);
   region->slot = slot;
@@ -169,6 +171,7 @@ int dereg_mr(ibv_mr* mr)
       return EBUSY; // ibv_dereg_mr(3)
     key_table::revoke(*region->slot);
   }
+  late_writers::wait(region->addr, region->length, late_writers::patience);
   device_context::of(mr->context).keys.release(*region->slot);
   static_cast<protection_domain*>(mr->pd)->users.fetch_sub(1, std::memory_order_release);
   delete region;

@@ -205,15 +205,32 @@ direct_access::access* direct_access::find(std::uint32_t key) noexcept
   return &accesses_.front();
 }
 
-// Whether the grant holds, and will until let_go().
-bool direct_access::enter(const access& a) noexcept
+bool direct_access::holds(const access& a, std::memory_order order) const noexcept
 {
+  return theirs_->grants[a.by.index].load(order) == a.by.generation;
+}
+
+// Returns true if the grant holds. If `marked`, the peer sees the access from now on, until
+// let_go().
+bool direct_access::enter(const access& a, bool marked) noexcept
+{
+  if (!marked)
+    return holds(a, std::memory_order_acquire);
   if (touched_ != a.by.index + 1)
   {
     touched_ = a.by.index + 1;
     mine_->touching.store(touched_, std::memory_order_seq_cst); // before the look: see grant_table
   }
-  return theirs_->grants[a.by.index].load(std::memory_order_seq_cst) == a.by.generation;
+  return holds(a, std::memory_order_seq_cst);
+}
+
+// The grant has ended. The key may be given to something else.
+protocol::direct_path::outcome direct_access::forget(std::uint32_t key) noexcept
+{
+  let_go();
+  std::erase(shown_, key);
+  accesses_.erase(accesses_.begin());
+  return outcome::no;
 }
 
 protocol::direct_path::outcome direct_access::run(protocol::send_request& what) noexcept
@@ -237,13 +254,11 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     // tell.
     || (reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed)))
     return outcome::no;
-  if (!enter(*a))
-  {
-    let_go();
-    std::erase(shown_, what.rkey); // the key may be given to something else
-    accesses_.erase(accesses_.begin());
-    return outcome::no;
-  }
+  // A reader needs no mark, except in this process, where the memory may be unmapped afterwards.
+  const bool marked =
+    right != IBV_ACCESS_REMOTE_READ || (a->area == nullptr && a->memory != nullptr);
+  if (!enter(*a, marked))
+    return forget(what.rkey);
   if (right == IBV_ACCESS_REMOTE_ATOMIC)
     return atomic(*a, what) ? outcome::done : outcome::no;
   // The rest comes with the next call, of this request or of those behind it.
@@ -261,6 +276,11 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     moved += done;
     what.received += done;
   }
+  // The owner does not wait for readers. Bytes that were read before a grant ended are valid only
+  // if it has not ended yet: the fence orders the copy before the second look (as in a seqlock).
+  std::atomic_thread_fence(std::memory_order_acquire);
+  if (!marked && !holds(*a, std::memory_order_relaxed))
+    return forget(what.rkey);
   return what.received == what.length ? outcome::done : outcome::part;
 }
 

@@ -135,7 +135,9 @@ private:
 
   bool has_room(std::size_t bytes) const noexcept;
   access* find(std::uint32_t key) noexcept;
-  bool enter(const access& a) noexcept;
+  bool enter(const access& a, bool marked) noexcept;
+  bool holds(const access& a, std::memory_order order) const noexcept;
+  outcome forget(std::uint32_t key) noexcept;
   bool atomic(const access& a, protocol::send_request& what) noexcept;
   bool move(
     access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;

@@ -59,10 +59,7 @@ void local_wire::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   news_ = took_ = heard_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
   note_waits_ = false;
   wake_again_at_ = 0;
-  page_ = {};
-  page_.words = mine_->grants.data();
-  page_.used_by_peer = &theirs_->touching;
-  page_.socket = socket;
+  open_page(with);
   if (direct_.open(*mine_, *theirs_, socket))
     requester_.set_direct_path(&direct_); // else frames do
   segment_ = std::move(with);

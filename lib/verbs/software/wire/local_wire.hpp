@@ -169,6 +169,7 @@ private:
     protocol::detail& why);
   void acknowledge() noexcept;
   std::uint32_t next_acknowledgement() noexcept;
+  void open_page(const std::shared_ptr<segment>& with) noexcept;
   void publish_rights() noexcept;
   bool show_key() noexcept;
   note_is take_note(std::span<const std::byte> body) noexcept;

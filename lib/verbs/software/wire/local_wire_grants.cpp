@@ -17,6 +17,7 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 #include <new>
 
 #include <sys/stat.h>
@@ -51,6 +52,23 @@ struct area_note
 };
 
 } // namespace
+
+void local_wire::open_page(const std::shared_ptr<segment>& with) noexcept
+{
+  page_ = {};
+  page_.words = mine_->grants.data();
+  page_.socket = socket_;
+  try
+  {
+    page_.peer = std::make_shared<memory_peer>();
+    page_.peer->keep_mapped = with;
+    page_.peer->mark = &theirs_->touching;
+  }
+  catch (const std::bad_alloc&)
+  {
+    page_.peer.reset(); // no grants: frames, then
+  }
+}
 
 void local_wire::publish_rights() noexcept
 {

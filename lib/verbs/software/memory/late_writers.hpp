@@ -1,0 +1,81 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_LATE_WRITERS_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_LATE_WRITERS_HPP
+
+#include "verbs/descriptor.hpp"
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+namespace rdma::software {
+
+/// The other end of a link that may use this process's memory by itself.
+struct memory_peer
+{
+  std::shared_ptr<const void> keep_mapped;          ///< the memory that contains `mark`
+  const std::atomic<std::uint32_t>* mark = nullptr; ///< the grant that it uses, plus one; or zero
+  bool in_this_process = false;                     ///< cannot be stopped while this process runs
+  rdma::detail::descriptor process;                 ///< pidfd; guarded by the mutex of late_writers
+  bool overdue = false; ///< did not finish in time; guarded by the same mutex
+};
+
+/// The peers that may still write to memory of this process although their grant has ended: they
+/// were in the middle of a copy. Any thread.
+/**
+ * Such a peer may be stopped, and continues when it is resumed. The pool does not reuse the memory
+ * until the peer has moved its mark, or its process is gone.
+ */
+class late_writers
+{
+public:
+  /// Longest wait of ibv_dereg_mr.
+  static constexpr std::chrono::milliseconds patience{1000};
+
+  /// Longest wait of other calls, which threads make that must not wait for a peer: the time that a
+  /// peer that runs needs to finish its copy.
+  static constexpr std::chrono::milliseconds copy_time{1};
+
+  /// The peer's mark names a grant of [at, at + size) that has ended. `socket` leads to the peer.
+  static void add(const void* at, std::size_t size, std::shared_ptr<memory_peer> by,
+    std::uint32_t mark, int socket) noexcept;
+
+  /// Returns true if there may be some, of any memory.
+  static bool any() noexcept { return count_.load(std::memory_order_relaxed) != 0; }
+
+  /// Returns true if there may be one of [at, at + size).
+  static bool may_write(const void* at, std::size_t size) noexcept
+  {
+    return any() && find(at, size);
+  }
+
+  /// Waits until nobody writes to [at, at + size), or the time is over. Does not wait for a peer
+  /// that was waited for in vain before. Precondition: the caller holds no lock that others need.
+  static void wait(const void* at, std::size_t size, std::chrono::milliseconds limit) noexcept
+  {
+    if (any())
+      wait_for_those(at, size, limit);
+  }
+
+private:
+  static bool find(const void* at, std::size_t size) noexcept;
+  static void wait_for_those(
+    const void* at, std::size_t size, std::chrono::milliseconds limit) noexcept;
+
+  // relaxed: it concerns memory whose grants this thread has ended, or learned the end of
+  static inline std::atomic<std::size_t> count_{0};
+
+  friend struct late_writer_list;
+};
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_LATE_WRITERS_HPP
