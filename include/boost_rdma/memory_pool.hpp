@@ -95,6 +95,8 @@ struct memory_pool_statistics
   /// an operation.
   std::size_t buffers = 0;
   /// Bytes of registered_buffers and of std::pmr allocations, rounded up to their size classes.
+  /// A returned block that a stopped peer on this host may still write to counts until the peer
+  /// continues or its process ends. The pool does not reuse it before.
   std::size_t bytes_allocated = 0;
   /// Bytes of free blocks in the caches of threads.
   std::size_t bytes_cached = 0;

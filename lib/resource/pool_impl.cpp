@@ -95,7 +95,8 @@ void pool_impl::destroy_block(registration* returned) noexcept
   pool_impl& pool = *block->pool;
   // relaxed: the next owner gets the block from this thread or through the mutex
   block->references.store(1, std::memory_order_relaxed);
-  if (block->class_index == large || !pool.push(block->class_index, block))
+  if (block->class_index == large || software::late_writers::any()
+    || !pool.push(block->class_index, block))
     pool.give_back_slowly(block->class_index, block->size, block);
 }
 

@@ -14,6 +14,7 @@
 #include "resource/block_store.hpp"
 #include "resource/pool_block.hpp"
 #include "resource/thread_cache.hpp"
+#include "verbs/software/memory/late_writers.hpp"
 
 #include <algorithm>
 #include <atomic>
@@ -64,7 +65,7 @@ public:
   {
     size = round_up(std::max<std::size_t>(size, 1), alignment);
     const std::size_t index = size <= largest_class_bytes ? class_of(size) : large;
-    if (index == large || !push(index, block))
+    if (index == large || software::late_writers::any() || !push(index, block))
       give_back_slowly(index, size, block);
   }
   // Fast path of take(), for alignments that all blocks have.
@@ -134,6 +135,9 @@ private:
     std::byte* data, std::size_t class_index, std::size_t bytes, error_code& ec);
   template <class T>
   void to_store(std::size_t class_index, std::size_t bytes, T* item) noexcept;
+  [[nodiscard]] bool set_aside(
+    std::size_t class_index, std::size_t bytes, std::byte* memory, pool_block* block) noexcept;
+  void take_back_aside() noexcept;
   template <class T>
   bool make_room(thread_cache& cache, std::size_t class_index, std::size_t more) noexcept;
   template <class T>
@@ -150,7 +154,17 @@ private:
   block_store store_;
   std::vector<std::unique_ptr<pool_block[]>> descriptor_chunks_;
   pool_block* free_descriptors_ = nullptr;
-  std::size_t descriptors_taken_ = 0;      // including those in threads' caches
+  std::size_t descriptors_taken_ = 0; // including those in threads' caches
+  // Returned blocks that peers may still write to (software::late_writers). They count as
+  // allocated. `block` is null for memory without a registration of its own.
+  struct aside
+  {
+    std::size_t class_index;
+    std::size_t bytes;
+    std::byte* memory;
+    pool_block* block;
+  };
+  std::vector<aside> asides_;
   std::atomic<std::uint64_t> failures_{0}; // relaxed: a statistic
 
   bool retired_ = false;

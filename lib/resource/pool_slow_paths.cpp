@@ -24,6 +24,23 @@ namespace {
 
 constexpr std::size_t batch_max = thread_cache::capacity_max(0) / 2; // the largest of any class
 
+std::byte* memory_of(std::byte* memory) noexcept
+{
+  return memory;
+}
+std::byte* memory_of(pool_block* block) noexcept
+{
+  return block->base;
+}
+pool_block* block_of(std::byte*) noexcept
+{
+  return nullptr;
+}
+pool_block* block_of(pool_block* block) noexcept
+{
+  return block;
+}
+
 } // namespace
 
 // Returns this thread's cache. A retired pool has no caches.
@@ -85,6 +102,7 @@ template <class T>
 T* pool_impl::take_locked(std::size_t class_index, std::size_t bytes, error_code& ec)
 {
   const lock_type lock(shell_->mutex);
+  take_back_aside();
   if (class_index == large)
   {
     bytes = round_up(bytes, page_bytes);
@@ -134,12 +152,52 @@ void pool_impl::to_store(std::size_t class_index, std::size_t bytes, T* item) no
     store_.give_back(class_index, item);
 }
 
+// Keeps a returned block from being reused while a peer may still write to it. Returns false if
+// none may. A retired pool allocates nothing.
+bool pool_impl::set_aside(
+  std::size_t class_index, std::size_t bytes, std::byte* memory, pool_block* block) noexcept
+{
+  const std::size_t size =
+    class_index == large ? round_up(bytes, page_bytes) : class_bytes[class_index];
+  if (retired_ || !software::late_writers::may_write(memory, size))
+    return false;
+  try
+  {
+    asides_.push_back({class_index, bytes, memory, block});
+  }
+  catch (const std::bad_alloc&)
+  {
+    return true; // remains allocated for ever
+  }
+  return true;
+}
+
+void pool_impl::take_back_aside() noexcept
+{
+  std::erase_if(asides_,
+    [this](const aside& each)
+    {
+      const std::size_t size = each.class_index == large ? round_up(each.bytes, page_bytes)
+                                                         : class_bytes[each.class_index];
+      if (!retired_ && software::late_writers::may_write(each.memory, size))
+        return false;
+      if (each.block != nullptr)
+        to_store(each.class_index, each.bytes, each.block);
+      else
+        to_store(each.class_index, each.bytes, each.memory);
+      return true;
+    });
+}
+
 template <class T>
 void pool_impl::give_back_slowly(std::size_t class_index, std::size_t bytes, T* item) noexcept
 {
   if (forked())
     return; // the child's copy of the parent's pool cannot be used
   lock_type lock(shell_->mutex);
+  if (set_aside(class_index, bytes, memory_of(item), block_of(item)))
+    return;
+  take_back_aside();
   thread_cache* const cache = class_index != large ? own_cache() : nullptr;
   if (cache == nullptr)
     to_store(class_index, bytes, item);
@@ -281,6 +339,7 @@ std::size_t pool_impl::trim() noexcept
     return 0;
   const lock_type lock(shell_->mutex);
   const std::size_t before = store_.counts().bytes_registered;
+  take_back_aside();
   (void)empty_all(0);
   store_.give_back_idle(0);
   return before - store_.counts().bytes_registered;
@@ -345,6 +404,7 @@ void pool_impl::start_ending(lock_type& lock) noexcept
 {
   (void)lock;
   retired_ = true;
+  take_back_aside();
   // If other threads' caches cannot be claimed, they are emptied when their threads end. The pool
   // exists until then.
   if (thread_cache::claim(shell_->caches))

@@ -13,7 +13,10 @@
 #include <boost_rdma/memory_pool.hpp>
 #include <boost_rdma/protection_domain.hpp>
 
+#include "verbs/software/memory/late_writers.hpp"
+
 #include <array>
+#include <atomic>
 #include <list>
 #include <map>
 #include <memory_resource>
@@ -333,4 +336,40 @@ TEST_CASE("pool allocations take nothing from the heap in steady state")
   for (live& each : all)
     if (each.data != nullptr)
       pool.deallocate(each.data, each.size);
+}
+
+TEST_CASE("a block that a peer may still write to is not reused")
+{
+  const auto context = make_context();
+  rdma::memory_pool pool(context, small_arenas());
+  std::atomic<std::uint32_t> mark{1};
+  const auto peer = std::make_shared<rdma::software::memory_peer>();
+  peer->mark = &mark;
+  const std::size_t bytes = GENERATE(100, 8192, 40'000);
+  CAPTURE(bytes);
+  const auto late = [&](const void* at)
+  { rdma::software::late_writers::add(at, bytes, peer, 1, -1); };
+  auto buffer = std::make_optional(pool.make_buffer(bytes));
+  const void* const of_buffer = buffer->data();
+  void* const plain = pool.allocate(bytes);
+  late(of_buffer);
+  late(plain);
+  buffer.reset();
+  pool.deallocate(plain, bytes);
+  const std::size_t held = pool.statistics().bytes_allocated;
+  CHECK(held >= 2 * bytes);
+  {
+    std::vector<rdma::registered_buffer> others;
+    for (unsigned i = 0; i != 8; ++i)
+    {
+      others.push_back(pool.make_buffer(bytes));
+      CHECK(others.back().data() != of_buffer);
+      CHECK(others.back().data() != plain);
+    }
+  }
+  mark = 0; // the peer has finished its copy
+  buffer = pool.make_buffer(bytes);
+  CHECK(pool.statistics().bytes_allocated < held);
+  buffer.reset();
+  CHECK(pool.statistics().bytes_allocated == 0);
 }
