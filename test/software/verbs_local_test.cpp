@@ -8,6 +8,7 @@
 // Tests accesses of two ends on one host to each other's memory.
 
 #include "common/in_child.hpp"
+#include "software/shared_region.hpp"
 #include "software/verbs_fixture.hpp"
 
 #include <algorithm>
@@ -21,12 +22,12 @@ using namespace test;
 
 namespace {
 
-void bind(endpoint& e, ibv_mw* window, std::uint32_t key, const memory& m)
+void bind(endpoint& e, ibv_mw* window, std::uint32_t key, const shared_region& m)
 {
   request r(IBV_WR_BIND_MW);
   r.wr.bind_mw.mw = window;
   r.wr.bind_mw.rkey = key;
-  r.wr.bind_mw.bind_info = {m.mr(), m.address(), m.bytes().size(), IBV_ACCESS_REMOTE_WRITE};
+  r.wr.bind_mw.bind_info = {m.mr(), m.address(), m.size(), IBV_ACCESS_REMOTE_WRITE};
   must(e.post(r.wr) == 0, "post a bind");
   must(e.sent().next().status == IBV_WC_SUCCESS, "bind");
 }
@@ -43,8 +44,8 @@ TEST_CASE("two ends that write to each other's windows and invalidate their own 
   verbs_device far_device;
   memory near(near_device, size);
   memory far(far_device, size);
-  memory near_open(near_device, size);
-  memory far_open(far_device, size);
+  shared_region near_open(near_device, size);
+  shared_region far_open(far_device, size);
   const unsigned rounds = emulated() ? 10 : 100;
   std::atomic<unsigned> wrong{0};
   for (unsigned round = 0; round != rounds; ++round)

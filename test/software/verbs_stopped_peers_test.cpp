@@ -8,9 +8,10 @@
 // Tests the end of a peer's access while the peer is stopped in the middle of a copy, or claims to
 // copy for ever.
 
+#include "software/shared_region.hpp"
 #include "software/verbs_processes.hpp"
 
-#include "verbs/software/memory/shared_memory.hpp"
+#include "verbs/software/memory/late_writers.hpp"
 #include "verbs/software/wire/segment.hpp"
 
 #include <algorithm>
@@ -22,54 +23,11 @@
 #include <string>
 #include <thread>
 
-#include <sys/mman.h>
-
 using namespace test;
 
 namespace {
 
 constexpr std::size_t size = 64 * 1024;
-
-/// Registered memory that peers map, as the library's pools have it.
-class mappable
-{
-public:
-  explicit mappable(const verbs_device& on)
-    : at_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
-    , shared_(rdma::software::shared_memory::map_over(at_, size, 0))
-    , on_(on)
-    , mr_(on.api().reg_mr(on.pd(), at_, size, all_access))
-  {
-    must(shared_ != nullptr && mr_ != nullptr, "share and register memory");
-  }
-  ~mappable()
-  {
-    deregister();
-    shared_->withdraw();
-    ::munmap(at_, size);
-  }
-  mappable(const mappable&) = delete;
-  mappable& operator=(const mappable&) = delete;
-
-  void deregister()
-  {
-    if (mr_ != nullptr)
-      on_.api().dereg_mr(std::exchange(mr_, nullptr));
-  }
-  end_name named(end_name name) const
-  {
-    name.address = reinterpret_cast<std::uintptr_t>(at_);
-    name.key = mr_->rkey;
-    return name;
-  }
-  std::uint8_t* data() const noexcept { return static_cast<std::uint8_t*>(at_); }
-
-private:
-  void* at_;
-  std::shared_ptr<rdma::software::shared_memory> shared_;
-  const verbs_device& on_;
-  ibv_mr* mr_;
-};
 
 /// Sets the mark of an access by the peer's first grant, in all links of this process: as if it
 /// were in the middle of a copy.
@@ -89,7 +47,7 @@ void leave_marks()
   }
 }
 
-/// Writes to the peer's memory, and by its own access: only the first write needs the peer.
+/// Writes to the peer's memory. If this process can map it, only the first write needs the peer.
 void write_twice(const endpoint& e, const memory& m, const end_name& peer)
 {
   for (unsigned i = 0; i != 2; ++i)
@@ -176,11 +134,15 @@ TEST_CASE("a region can be deregistered while a peer is stopped in the middle of
   endpoint e(d);
   SECTION("memory that the peer maps")
   {
-    mappable m(d);
+    shared_region m(d, size);
     connect_to(e, other.line().exchange(m.named(e.name())));
     serve_until_met(e, other.line());
     other.stop();
     CHECK(returns([&] { m.deregister(); }, [&] { other.kill(); }));
+    // The pool does not reuse such memory until the process is gone.
+    CHECK(rdma::software::late_writers::may_write(m.data(), size));
+    other.kill();
+    CHECK(until([&] { return !rdma::software::late_writers::may_write(m.data(), size); }));
   }
   SECTION("the program's own memory")
   {
@@ -192,7 +154,7 @@ TEST_CASE("a region can be deregistered while a peer is stopped in the middle of
   }
   SECTION("the end of the queue pair")
   {
-    mappable m(d);
+    shared_region m(d, size);
     connect_to(e, other.line().exchange(m.named(e.name())));
     serve_until_met(e, other.line());
     other.stop();
@@ -208,9 +170,9 @@ TEST_CASE("a peer that claims to copy for ever does not delay others")
   verbs_device d;
   endpoint to_hostile(d);
   endpoint to_honest(d);
-  mappable claimed(d);
-  mappable first(d);
-  mappable second(d);
+  shared_region claimed(d, size);
+  shared_region first(d, size);
+  shared_region second(d, size);
   connect_to(to_hostile, hostile.line().exchange(claimed.named(to_hostile.name())));
   serve_until_met(to_hostile, hostile.line());
   connect_to(to_honest, honest.line().exchange(first.named(to_honest.name())));

@@ -231,17 +231,6 @@ TEST_CASE("the doctor skips checks of the bus for Soft-RoCE")
   CHECK(findings_of(tree, "IOMMU").empty());
 }
 
-TEST_CASE("the doctor names the cost of a restrictive ptrace scope")
-{
-  test::fake_tree tree;
-  finds(findings_of(tree, "ptrace scope"), level::ok, {"no Yama"});
-  tree.write("/proc/sys/kernel/yama/ptrace_scope", "0");
-  finds(findings_of(tree, "ptrace scope"), level::ok, {"ptrace_scope 0"});
-  tree.write("/proc/sys/kernel/yama/ptrace_scope", "1");
-  finds(findings_of(tree, "ptrace scope"), level::note,
-    {"ptrace_scope 1", "process_vm_writev", "sysctl kernel.yama.ptrace_scope=0"});
-}
-
 TEST_CASE("the doctor names refused system calls with the reason")
 {
   info::machine on;

@@ -6,7 +6,6 @@
 //
 
 #include "common/catch.hpp"
-#include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/wire/direct_access.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/segment.hpp"
@@ -28,7 +27,6 @@
 namespace {
 
 using namespace rdma::software::wire;
-using rdma::software::is_connected;
 
 off_t size_of(const descriptor& fd)
 {
@@ -106,22 +104,4 @@ TEST_CASE("direct access maps no memory that the peer can truncate")
     return;
   }
   CHECK_FALSE(mapped_area::map(file));
-}
-
-TEST_CASE("a socket whose state cannot be read does not count as connected")
-{
-  std::array<int, 2> ends{};
-  REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends.data()) == 0);
-  const descriptor mine(ends[0]);
-  descriptor theirs(ends[1]);
-  CHECK(is_connected(mine.get()));
-  rlimit before{};
-  REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
-  const rlimit none{0, before.rlim_max}; // poll(2) fails with EINVAL
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &none) == 0);
-  const bool connected = is_connected(mine.get());
-  REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  CHECK_FALSE(connected);
-  theirs.reset();
-  CHECK_FALSE(is_connected(mine.get()));
 }

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_TEST_UNIT_SIMULATION_HPP
 
 #include "common/catch.hpp"
+#include "common/shared_bytes.hpp"
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/wire/local_wire.hpp"
@@ -19,6 +20,7 @@
 #include <cstring>
 #include <deque>
 #include <random>
+#include <span>
 #include <vector>
 
 #include <poll.h>
@@ -169,7 +171,7 @@ public:
     key_table::revoke(*exposed_);
     if (book != nullptr)
       book->revoke(*exposed_);
-    kept_ = memory_;
+    kept_.assign(memory_.data(), memory_.data() + memory_.size());
   }
   bool deregistered() const { return !kept_.empty(); }
 
@@ -257,7 +259,7 @@ public:
   void check() const
   {
     if (deregistered())
-      REQUIRE(kept_ == memory_); // no access after deregistration
+      REQUIRE(std::memcmp(kept_.data(), memory_.data(), kept_.size()) == 0); // no access after it
   }
 
   /// Checks that everything has completed.
@@ -366,7 +368,7 @@ private:
       || what.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
 
-  static std::uint64_t address(const std::vector<std::byte>& of)
+  static std::uint64_t address(std::span<const std::byte> of)
   {
     return reinterpret_cast<std::uintptr_t>(of.data());
   }
@@ -377,7 +379,7 @@ private:
     std::abort();
   }
 
-  key_slot* publish(std::vector<std::byte>& bytes, unsigned remote, std::uint32_t& key)
+  key_slot* publish(std::span<std::byte> bytes, unsigned remote, std::uint32_t& key)
   {
     key_slot* const slot = keys_.allocate(key);
     slot->memory = bytes.data();
@@ -434,7 +436,7 @@ private:
 
   key_table keys_;
   ibv_pd pd_{};
-  std::vector<std::byte> memory_;  // which the peer may access
+  test::shared_bytes memory_;      // which the peer may access, directly as well
   std::vector<std::byte> sources_; // of sends and writes, and the memory that reads fill
   std::vector<std::byte> targets_; // of receives
   std::vector<std::byte> kept_;    // memory_ when it was deregistered

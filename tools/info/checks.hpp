@@ -46,7 +46,6 @@ findings check_pci(const machine& on);
 findings check_iommu(const machine& on);
 
 findings check_calls(const machine& on);
-findings check_ptrace(const machine& on);
 findings check_descriptors(const machine& on);
 findings check_backlog(const machine& on);
 findings check_container(const machine& on);

@@ -38,30 +38,6 @@ findings check_calls(const machine& on)
   return result;
 }
 
-findings check_ptrace(const machine& on)
-{
-  constexpr char file[] = "/proc/sys/kernel/yama/ptrace_scope";
-  if (!on.files.exists(file))
-    return {{level::ok, "processes of one user may read each other's memory (no Yama)", {}, {}}};
-  const auto scope = on.files.number(file);
-  if (!scope)
-    return {cannot_tell(
-      "if processes of one user may read each other's memory", on.files.read(file).why_not)};
-  if (*scope == 0)
-    return {
-      {level::ok, "processes of one user may read each other's memory (ptrace_scope 0)", {}, {}}};
-  return {{level::note,
-    "processes of one user may not read each other's memory (ptrace_scope " + std::to_string(*scope)
-      + ')',
-    "the software device cannot use process_vm_readv and process_vm_writev for a "
-    "program's own "
-    "memory between processes of this host, so it is copied once more. Memory "
-    "from the library's "
-    "pools and connections between hosts are not affected",
-    "sysctl kernel.yama.ptrace_scope=0, if that is acceptable: it also lets debuggers "
-    "attach"}};
-}
-
 findings check_descriptors(const machine& on)
 {
   constexpr std::uint64_t plenty = 4096; // for about 2,000 connections

@@ -44,7 +44,6 @@ constexpr std::array checks{
   check{"PCI Express", check_pci},
   check{"IOMMU", check_iommu},
   check{"system calls", check_calls},
-  check{"ptrace scope", check_ptrace},
   check{"descriptors", check_descriptors},
   check{"backlog", check_backlog},
   check{"container", check_container},

@@ -12,15 +12,7 @@
 #include <algorithm>
 #include <new>
 
-#include <poll.h>
-
 namespace rdma::software {
-
-bool is_connected(int socket) noexcept
-{
-  pollfd p{socket, POLLRDHUP, 0};
-  return ::poll(&p, 1, 0) == 0;
-}
 
 std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) noexcept
 {

@@ -22,10 +22,6 @@ namespace rdma::software {
 
 struct key_slot;
 
-/// Returns true if the process at the other end of a socket still has it; false if that cannot be
-/// determined.
-bool is_connected(int socket) noexcept;
-
 /// The regions and windows that peers on this host may use by themselves, so that they can be taken
 /// back.
 /**

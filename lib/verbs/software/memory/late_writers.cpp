@@ -15,6 +15,7 @@
 #include <vector>
 
 #include <poll.h>
+#include <pthread.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -57,12 +58,7 @@ struct late_writer_list
   std::vector<late_writer> all;
   bool incomplete = false; // for want of memory: any memory may be written to
 
-  static late_writer_list& of_process()
-  {
-    static late_writer_list& one =
-      *new late_writer_list; // also used by threads that outlive main()
-    return one;
-  }
+  static late_writer_list& of_process() noexcept;
 
   void count() const noexcept
   {
@@ -77,6 +73,18 @@ struct late_writer_list
 };
 
 namespace {
+
+// Never destroyed: threads that outlive main() use it.
+union list_of_process
+{
+  late_writer_list list{};
+  ~list_of_process() {}
+};
+constinit list_of_process of_this_process;
+
+// The peers of a child of fork() are the parent's, and the mutex may stay locked there.
+[[maybe_unused]] const int late_writers_fork_handler = ::pthread_atfork(
+  nullptr, nullptr, [] { (new (&of_this_process.list) late_writer_list)->count(); });
 
 // The process at the other end of a socket. Without one, the peer is late until it moves its mark.
 rdma::detail::descriptor process_of(int socket) noexcept
@@ -97,12 +105,17 @@ rdma::detail::descriptor process_of(int socket) noexcept
 
 } // namespace
 
+late_writer_list& late_writer_list::of_process() noexcept
+{
+  return of_this_process.list;
+}
+
 void late_writers::add(const void* at, std::size_t size, std::shared_ptr<memory_peer> by,
   std::uint32_t mark, int socket) noexcept
 {
   late_writer_list& list = late_writer_list::of_process();
   const std::lock_guard lock(list.mutex);
-  if (!by->process && !by->in_this_process)
+  if (!by->process)
     by->process = process_of(socket);
   try
   {
@@ -144,7 +157,7 @@ void late_writers::wait_for_those(
       {
         if (!each.concerns(at, size))
           continue;
-        each.by->overdue = each.by->overdue || (waited >= limit && !each.by->in_this_process);
+        each.by->overdue = each.by->overdue || waited >= limit;
         waits = waits || !each.by->overdue;
       }
     }

@@ -23,7 +23,6 @@ struct memory_peer
 {
   std::shared_ptr<const void> keep_mapped;          ///< the memory that contains `mark`
   const std::atomic<std::uint32_t>* mark = nullptr; ///< the grant that it uses, plus one; or zero
-  bool in_this_process = false;                     ///< cannot be stopped while this process runs
   rdma::detail::descriptor process;                 ///< pidfd; guarded by the mutex of late_writers
   bool overdue = false; ///< did not finish in time; guarded by the same mutex
 };

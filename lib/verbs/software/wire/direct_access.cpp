@@ -148,12 +148,10 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
   }
 }
 
-bool direct_access::open(segment_side& mine, const segment_side& theirs, int socket) noexcept
+bool direct_access::open(segment_side& mine, const segment_side& theirs) noexcept
 {
   mine_ = &mine;
   theirs_ = &theirs;
-  peer_ = peer_process(socket);
-  socket_ = socket;
   touched_ = 0;
   wanted_.reset();
   try
@@ -254,9 +252,7 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     // tell.
     || (reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed)))
     return outcome::no;
-  // A reader needs no mark, except in this process, where the memory may be unmapped afterwards.
-  const bool marked =
-    right != IBV_ACCESS_REMOTE_READ || (a->area == nullptr && a->memory != nullptr);
+  const bool marked = right != IBV_ACCESS_REMOTE_READ;
   if (!enter(*a, marked))
     return forget(what.rkey);
   if (right == IBV_ACCESS_REMOTE_ATOMIC)
@@ -276,9 +272,8 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     moved += done;
     what.received += done;
   }
-  // The owner does not wait for readers. Bytes that were read before a grant ended are valid only
-  // if it has not ended yet: the fence orders the copy before the second look (as in a seqlock).
-  std::atomic_thread_fence(std::memory_order_acquire);
+  // The owner does not wait for readers. Bytes that were read are valid only if the grant has not
+  // ended yet (as in a seqlock): the fence in move() orders the copy before the second look.
   if (!marked && !holds(*a, std::memory_order_relaxed))
     return forget(what.rkey);
   return what.received == what.length ? outcome::done : outcome::part;
@@ -300,15 +295,13 @@ bool direct_access::move(
     return false;
   }
   const std::uint64_t offset = what.remote - a.by.address + what.received;
-  if (a.memory == nullptr)
-    return move_by_kernel(a, here.view(), a.by.place + offset, done, write);
   std::byte* there = a.memory + offset;
   for (std::size_t i = 0; i != here.count(); ++i)
   {
     const iovec& v = here.view()[i];
     auto* const mine = static_cast<std::byte*>(v.iov_base);
     // Memory that was made to be shared is there; of the program's own, one cannot know.
-    const bool sure = here.is_shared(i) && a.area != nullptr;
+    const bool sure = here.is_shared(i);
     unordered_access::local_end(mine, v.iov_len, !write);
     const unordered_access overlooked;
     if (!sure && v.iov_len > checked_copy_by_hand_max)
@@ -327,33 +320,16 @@ bool direct_access::move(
     there += v.iov_len;
   }
   // Reads of one queue pair take effect in order (IBA 9.5): ARM could load the bytes of the next
-  // one first, e.g. data before the flag that announces it.
+  // one first, e.g. data before the flag that announces it. Also for the second look of run().
   if (!write)
     std::atomic_thread_fence(std::memory_order_acquire);
   return true;
 }
 
-bool direct_access::move_by_kernel(access& a, std::span<const iovec> here, std::uint64_t there,
-  std::uint64_t size, bool write) noexcept
-{
-  if (!is_connected(socket_))
-    return false; // the number of a process that is gone may be another's
-  const iovec remote{
-    reinterpret_cast<void*>(there), size}; // NOLINT(performance-no-int-to-ptr): of another process
-  const ssize_t n = write ? ::process_vm_writev(peer_, here.data(), here.size(), &remote, 1, 0)
-                          : ::process_vm_readv(peer_, here.data(), here.size(), &remote, 1, 0);
-  if (n == static_cast<ssize_t>(size))
-    return true;
-  if (n < 0)
-    a.by.rights = 0; // not permitted, or not mapped: the peer's own responder will tell
-  return false;
-}
-
 bool direct_access::atomic(const access& a, protocol::send_request& what) noexcept
 {
   const std::uint64_t offset = what.remote - a.by.address;
-  if (a.memory == nullptr || what.remote % 8 != 0
-    || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
+  if (what.remote % 8 != 0 || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
     return false;
   // The place for the answer first: an atomic is not undone.
   pinned_buffers here;
@@ -386,26 +362,13 @@ void direct_access::grant(const grant_message& what) noexcept
     return;
   access a;
   a.by = what;
-  const bool same_process = peer_ == ::getpid();
-  if (what.area != grant_message::no_area)
-  {
-    const auto found = areas_.find(what.area);
-    if (found == areas_.end())
-      return;
-    a.area = found->second;
-    a.memory = a.area->at(what.place, what.length);
-    if (a.memory == nullptr)
-      return;
-  }
-  else if (same_process)
-  {
-    a.memory =
-      reinterpret_cast<std::byte*>(what.place); // NOLINT(performance-no-int-to-ptr): our own word
-  }
-  else if (peer_ == 0)
-  {
-    return; // of another pid namespace
-  }
+  const auto found = areas_.find(what.area);
+  if (found == areas_.end())
+    return;
+  a.area = found->second;
+  a.memory = a.area->at(what.place, what.length);
+  if (a.memory == nullptr)
+    return;
   try
   {
     if (accesses_.size() == accesses_max)

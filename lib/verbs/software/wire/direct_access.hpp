@@ -22,8 +22,6 @@
 #include <unordered_map>
 #include <vector>
 
-#include <sys/types.h>
-
 namespace rdma::software::wire {
 
 /// What the owner of memory tells a peer that has shown a key to it.
@@ -35,11 +33,8 @@ struct grant_message
   std::uint32_t rights = 0;  ///< IBV_ACCESS_REMOTE_*
   std::uint64_t address = 0; ///< what the first byte is called by those who use the key
   std::uint64_t length = 0;
-  std::uint64_t area =
-    0; ///< the shared memory that it lies in, or no_area: memory of the process alone
-  std::uint64_t place = 0; ///< in the area; in no area, the address in the owner's process
-
-  static constexpr std::uint64_t no_area = ~std::uint64_t{0};
+  std::uint64_t area = 0;  ///< the shared memory that it lies in
+  std::uint64_t place = 0; ///< in the area
 };
 
 /// Somebody else's shared memory, mapped.
@@ -90,7 +85,7 @@ public:
   }
 
   /// False when memory is short.
-  bool open(segment_side& mine, const segment_side& theirs, int socket) noexcept;
+  bool open(segment_side& mine, const segment_side& theirs) noexcept;
   void close() noexcept;
 
   outcome run(protocol::send_request& what) noexcept override;
@@ -130,7 +125,7 @@ private:
   {
     grant_message by;
     std::shared_ptr<mapped_area> area;
-    std::byte* memory = nullptr; ///< null: of the peer's process only
+    std::byte* memory = nullptr;
   };
 
   bool has_room(std::size_t bytes) const noexcept;
@@ -141,14 +136,10 @@ private:
   bool atomic(const access& a, protocol::send_request& what) noexcept;
   bool move(
     access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;
-  bool move_by_kernel(access& a, std::span<const iovec> here, std::uint64_t there,
-    std::uint64_t size, bool write) noexcept;
 
   protocol::parameters& with_;
   segment_side* mine_ = nullptr;
   const segment_side* theirs_ = nullptr;
-  pid_t peer_ = 0;
-  int socket_ = -1;
   std::uint64_t moved_ = 0;
   std::uint32_t touched_ = 0;
   std::vector<access> accesses_;     // the one that was used last is in front

@@ -75,13 +75,6 @@ bool has_seals(const descriptor& fd, int wanted) noexcept
   return seals >= 0 && (seals & wanted) == wanted; // -1 would be all of them
 }
 
-pid_t peer_process(int socket) noexcept
-{
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 ? peer.pid : 0;
-}
-
 ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int with) noexcept
 {
   iovec what{const_cast<std::byte*>(bytes.data()), bytes.size()};

@@ -56,9 +56,6 @@ ssize_t receive_with_descriptor(
 /** False for a file that can have none, for which F_GET_SEALS fails. */
 bool has_seals(const descriptor& fd, int wanted) noexcept;
 
-/// The process at the other end, as this one names it; 0 when it cannot.
-pid_t peer_process(int socket) noexcept;
-
 } // namespace rdma::software::wire
 
 #endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_SOCKET_HPP

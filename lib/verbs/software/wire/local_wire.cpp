@@ -60,7 +60,7 @@ void local_wire::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   note_waits_ = false;
   wake_again_at_ = 0;
   open_page(with);
-  if (direct_.open(*mine_, *theirs_, socket))
+  if (direct_.open(*mine_, *theirs_))
     requester_.set_direct_path(&direct_); // else frames do
   segment_ = std::move(with);
 }
@@ -72,6 +72,7 @@ void local_wire::close() noexcept
   direct_.close();
   mine_->rights.store(0, std::memory_order_seq_cst);
   grants_.close(page_);
+  page_ = {};
   areas_sent_.clear();
   more_to_take_ = more_to_send_ = heard_ = false;
   wake_again_at_ = 0;

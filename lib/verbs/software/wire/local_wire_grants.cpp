@@ -121,7 +121,7 @@ local_wire::note_is local_wire::take_note(std::span<const std::byte> body) noexc
       return note_is::none;
     std::memcpy(&note, body.data(), sizeof note);
     // The memory that it names was sent before it.
-    if (note.what.area != grant_message::no_area && !direct_.has_area(note.what.area))
+    if (!direct_.has_area(note.what.area))
     {
       read_messages();
       if (messages_left_ == 0 && !direct_.has_area(note.what.area))
@@ -152,14 +152,14 @@ void local_wire::answer(std::uint32_t key) noexcept
   note.what.rights = pinned->access;
   note.what.address = pinned->address;
   note.what.length = pinned->length;
-  note.what.area = grant_message::no_area;
-  note.what.place = reinterpret_cast<std::uintptr_t>(pinned->memory);
-  if (const auto area = shared_memory::find(pinned->memory, pinned->length))
-  {
-    if (!send_area(*area, note.what.area))
-      return;
-    note.what.place = static_cast<std::uint64_t>(pinned->memory - area->base());
-  }
+  // Other memory of this process is accessed by this process only. A peer could be stopped between
+  // its check of a grant and a copy to an address, which may have another use when it continues.
+  // And a process that copies from or to a hostile peer's addresses may wait for that peer for
+  // ever, in a page fault (userfaultfd(2), FUSE).
+  const auto area = shared_memory::find(pinned->memory, pinned->length);
+  if (!area || !send_area(*area, note.what.area))
+    return;
+  note.what.place = static_cast<std::uint64_t>(pinned->memory - area->base());
   if (response_out_.pending && response_out_.frame.sent != 0)
     return; // its records follow each other; the key is shown again
   std::byte* const at = responses_out_.begin(sizeof note, false);
