@@ -44,7 +44,8 @@ struct lessor_options
   /// Rights that peers may request. Other rights are refused with error::remote_right_missing.
   access rights = remote_access;
 
-  /// Options of the memory_pool from which the lessor grants.
+  /// Options of the memory_pool from which the lessor grants. size_max limits the granted bytes of
+  /// all peers together.
   memory_pool_options pool;
 };
 
@@ -71,12 +72,14 @@ struct lessor_statistics
  * rdma::acceptor_options options;
  * options.queue_pair.grant_from(lessor);
  * @endcode
- * The memory comes from a pool of the lessor and is filled with zeros for each grant. Only the
- * queue pair that requested it can access it, through a type 2 memory window. If the device has no
- * memory windows, or defective ones as Soft-RoCE has, the lessor registers the memory instead. Any
- * queue pair of the protection domain that has the key of that registration could use it. A lease
- * ends when it is released, its lifetime ends, or the connection is closed or lost. The memory is
- * then made inaccessible before it is used again.
+ * The memory comes from a pool of the lessor and is filled with zeros for each grant. On the
+ * software device, each peer has a pool of its own, because a peer on this host keeps the memory
+ * mapped that it has leased: the memory is not granted to another peer before it has been returned
+ * to the system. Only the queue pair that requested it can access it, through a type 2 memory
+ * window. If the device has no memory windows, or defective ones as Soft-RoCE has, the lessor
+ * registers the memory instead. Any queue pair of the protection domain that has the key of that
+ * registration could use it. A lease ends when it is released, its lifetime ends, or the connection
+ * is closed or lost. The memory is then made inaccessible before it is used again.
  *
  * After the peer's agent has first contacted this side, a connection with a lessor keeps
  * io_context::run() from returning, as an outstanding receive does. Before that another operation
@@ -102,7 +105,9 @@ public:
   /// Returns a snapshot of the statistics.
   [[nodiscard]] lessor_statistics statistics() const;
 
-  /// Returns the pool of the granted memory. Programs may use it, too; its size_max limits both.
+  /// Returns the lessor's pool. Programs may use it, too; its size_max then limits both.
+  /** If the software device is the default device, peers' leases are in other pools, with the same
+   * options. */
   [[nodiscard]] memory_pool& pool() const noexcept;
 
   /// For the library itself: used by queue_pair_options::grant_from().

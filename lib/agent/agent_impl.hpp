@@ -128,6 +128,7 @@ private:
   void expose(std::uint64_t id, owned_lease lease, exposed_handler handler);
   void expose_by_window(std::uint64_t id, owned_lease lease, exposed_handler& handler);
   void expose_by_registration(std::uint64_t id, owned_lease lease, exposed_handler& handler);
+  [[nodiscard]] memory_pool& pool_of_leases();
   void on_allocate(lock_type& lock, const agent_message& message, std::uint32_t receive_index);
   [[nodiscard]] refusal_status obstacle_to(const agent_message& message) const;
   void on_granted(const agent_message& asked, std::uint64_t id, std::uint32_t receive_index,
@@ -187,6 +188,7 @@ private:
   std::deque<std::shared_ptr<held_lease>> lent_to_us_;
   waiting_list<remote_memory> waits_remote_;
 
+  std::unique_ptr<memory_pool> peer_pool_; // null: none yet, or the lessor's pool is used
   std::uint64_t last_lease_ = 0;
   owned_leases owned_;
   std::set<std::pair<clock::time_point, std::uint64_t>> lease_ends_;

@@ -99,25 +99,45 @@ refusal_status agent_impl::obstacle_to(const agent_message& message) const
   return refusal_status::none;
 }
 
+// Precondition: the mutex is held. Throws std::bad_alloc.
+memory_pool& agent_impl::pool_of_leases()
+{
+  if (!peer_pool_)
+    peer_pool_ = lessor_->make_peer_pool();
+  return peer_pool_ ? *peer_pool_ : lessor_->pool();
+}
+
 // Precondition: the mutex is held. Releases it.
 void agent_impl::on_allocate(
   lock_type& lock, const agent_message& message, std::uint32_t receive_index)
 {
   const std::uint64_t id = ++last_lease_;
-  lock.unlock();
   owned_lease lease;
   refusal_status why = obstacle_to(message);
+  memory_pool* pool = nullptr;
+  if (why == refusal_status::none)
+    try
+    {
+      pool = &pool_of_leases();
+    }
+    catch (const std::bad_alloc&)
+    {
+      why = refusal_status::pool_exhausted;
+    }
+  lock.unlock();
   if (why == refusal_status::none)
   {
     lease.charge = lessor_charge::take(lessor_, share_, message.memory.size());
     if (!lease.charge)
       why = refusal_status::quota_exceeded;
+    // The limit of all peers' pools together.
+    else if (lessor_->statistics().bytes > lessor_->options().pool.size_max)
+      why = refusal_status::pool_exhausted;
   }
   if (why == refusal_status::none)
   {
     error_code ec;
-    lease.block =
-      lessor_->pool().make_buffer(message.memory.size(), std::max(message.alignment, 64u), ec);
+    lease.block = pool->make_buffer(message.memory.size(), std::max(message.alignment, 64u), ec);
     if (ec)
       why = refusal_status::pool_exhausted;
   }

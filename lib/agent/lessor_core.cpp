@@ -8,9 +8,17 @@
 #include "agent/lessor_core.hpp"
 
 #include "agent/agent_impl.hpp"
+#include "resource/domain_impl.hpp"
+
+#include <algorithm>
 
 namespace rdma {
 namespace detail {
+namespace {
+
+constexpr std::size_t peer_arena_bytes = 65536;
+
+} // namespace
 
 lessor_core::lessor_core(const protection_domain& domain, const lessor_options& options)
   : options_(options)
@@ -22,6 +30,18 @@ lessor_core::lessor_core(const protection_domain& domain, const lessor_options& 
 std::shared_ptr<agent_attachment> lessor_core::make(const std::shared_ptr<queue_pair_core>& beside)
 {
   return std::make_shared<agent_impl>(beside, shared_from_this());
+}
+
+std::unique_ptr<memory_pool> lessor_core::make_peer_pool() const
+{
+  if (!domain_.impl()->default_device().traits().copies_shared_memory)
+    return nullptr;
+  // Most peers lease little, and each pool has few users.
+  memory_pool_options options = options_.pool;
+  options.arena_size = std::min(options.arena_size, peer_arena_bytes);
+  options.idle_bytes_high = options.idle_bytes_low = options.arena_size;
+  options.thread_cache_bytes_max = 0;
+  return std::make_unique<memory_pool>(domain_, options);
 }
 
 lessor_statistics lessor_core::statistics() const

@@ -33,6 +33,10 @@ public:
   [[nodiscard]] memory_pool& pool() noexcept { return pool_; }
   [[nodiscard]] lessor_statistics statistics() const;
 
+  // Makes the pool of one peer's leases, if peers map the memory that they lease: a peer keeps all
+  // of an arena mapped. Returns null if they all use pool(). Throws std::bad_alloc.
+  [[nodiscard]] std::unique_ptr<memory_pool> make_peer_pool() const;
+
   // Charges one more region of that size. Returns false if the quota does not allow it.
   [[nodiscard]] bool charge(std::size_t bytes) noexcept;
   void refund(std::size_t bytes) noexcept;

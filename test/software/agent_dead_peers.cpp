@@ -13,13 +13,17 @@
 
 #include <algorithm>
 #include <array>
+#include <cinttypes>
 #include <csignal>
+#include <cstdio>
+#include <fstream>
 #include <list>
 #include <memory>
 #include <string>
 
 #include <fcntl.h>
 #include <spawn.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -42,11 +46,12 @@ int rounds()
   return emulated() ? 2 : exhaustive() ? rounds_max : std::min(rounds_max, 40);
 }
 
-/// Runs test/programs/lease_holder in its own process.
-class lease_holder
+/// Runs a program of test/programs that leases memory, in its own process.
+class leasing_process
 {
 public:
-  lease_holder(asio::io_context& io, const tcp::endpoint& server)
+  leasing_process(asio::io_context& io, const tcp::endpoint& server, const std::string& name,
+    int connections = peers)
     : output_(io)
   {
     std::array<int, 2> ends{};
@@ -54,10 +59,10 @@ public:
     posix_spawn_file_actions_t actions;
     ::posix_spawn_file_actions_init(&actions);
     ::posix_spawn_file_actions_adddup2(&actions, ends[1], STDOUT_FILENO);
-    std::string program = BOOST_RDMA_TEST_PROGRAMS "/lease_holder";
+    std::string program = BOOST_RDMA_TEST_PROGRAMS "/" + name;
     std::string device = device_name();
     std::string port = std::to_string(server.port());
-    std::string count = std::to_string(peers);
+    std::string count = std::to_string(connections);
     std::array<char*, 5> arguments{
       program.data(), device.data(), port.data(), count.data(), nullptr};
     const int error =
@@ -73,12 +78,13 @@ public:
         ended_ = static_cast<bool>(ec);
       });
   }
-  ~lease_holder() { kill(); }
-  lease_holder(const lease_holder&) = delete;
-  lease_holder& operator=(const lease_holder&) = delete;
+  ~leasing_process() { kill(); }
+  leasing_process(const leasing_process&) = delete;
+  leasing_process& operator=(const leasing_process&) = delete;
 
   [[nodiscard]] bool is_ready() const { return ready_; }
   [[nodiscard]] bool has_ended() const { return ended_; }
+  [[nodiscard]] pid_t pid() const { return pid_; }
 
   void kill()
   {
@@ -96,6 +102,29 @@ private:
   bool ended_ = false;
   pid_t pid_ = 0;
 };
+
+/// Returns true if a process has mapped memory of the library that contains the text.
+bool maps(pid_t process, const std::string& text)
+{
+  std::ifstream maps("/proc/" + std::to_string(process) + "/maps");
+  REQUIRE(maps.good());
+  for (std::string line; std::getline(maps, line);)
+  {
+    std::uintptr_t begin = 0;
+    std::uintptr_t end = 0;
+    if (line.find("boost_rdma memory") == std::string::npos
+      || std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR, &begin, &end) != 2)
+      continue;
+    std::string content(end - begin, '\0');
+    const iovec here{content.data(), content.size()};
+    const iovec there{reinterpret_cast<void*>(begin), content.size()};
+    const ssize_t n = ::process_vm_readv(process, &here, 1, &there, 1, 0);
+    content.resize(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+    if (content.find(text) != std::string::npos)
+      return true;
+  }
+  return false;
+}
 
 /// The server's state of one peer.
 struct served
@@ -149,7 +178,7 @@ TEST_CASE("peers that are killed with leases leave no resources")
   int dead = 0;
   for (int round = 0; round != rounds(); ++round)
   {
-    lease_holder process(io, acceptor.local_endpoint());
+    leasing_process process(io, acceptor.local_endpoint(), "lease_holder");
     REQUIRE(run_until(io, [&] { return process.is_ready() || process.has_ended(); }));
     REQUIRE(process.is_ready());
     REQUIRE(all.size() == peers);
@@ -189,4 +218,21 @@ TEST_CASE("peers that are killed with leases leave no resources")
   CHECK(dead == rounds() * peers);
   acceptor.close();
   CHECK(run_out(io));
+}
+
+TEST_CASE("a peer does not map memory that is leased to another peer after its own lease")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  agent_fixture f;
+  connect_fixture::accepted accepted;
+  f.acceptor.async_accept(accepted.handler());
+  leasing_process former(f.io, f.acceptor.local_endpoint(), "former_tenant");
+  REQUIRE(run_until(f.io, [&] { return former.is_ready() || former.has_ended(); }));
+  REQUIRE(former.is_ready());
+  REQUIRE(f.all_back());
+  const std::string secret = "the next tenant's own text";
+  const rdma::remote_memory next = f.allocate(4096);
+  REQUIRE(f.write(f.client, secret, next) == error_code());
+  REQUIRE(f.read(next).starts_with(secret));
+  CHECK_FALSE(maps(former.pid(), secret));
 }
