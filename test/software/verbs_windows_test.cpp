@@ -228,6 +228,20 @@ TEST_CASE("a bind or invalidation without permission fails with MW_BIND_ERR")
   CHECK(far.holds(sent_byte, 0, 16));
 }
 
+TEST_CASE("a window can be bound with a local right, which has no effect")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  connected c;
+  memory far(c.far, 64);
+  memory from(c.near, 8);
+  from.fill(sent_byte);
+  window w(c.far);
+  w.bind(c.b, far, 0, 8, IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_LOCAL_WRITE);
+  REQUIRE(c.a.write(1, from.sge(), far.address(), w.get()->rkey) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(far.holds(sent_byte, 0, 8));
+}
+
 TEST_CASE("a send that invalidates a key of no window fails on both sides")
 {
   BOOST_RDMA_TEST_NEEDS(unbound_invalidation);
