@@ -210,6 +210,7 @@ TEST_CASE("the extended queries agree with the plain ones")
   REQUIRE(context.query_device_ex(device.context(), nullptr, &extended, sizeof extended) == 0);
   CHECK(std::memcmp(&plain, &extended.orig_attr, sizeof plain) == 0);
   CHECK(plain.max_ah > 0);
+  CHECK(plain.vendor_id != 0);
   CHECK(extended.completion_timestamp_mask == UINT64_MAX);
   CHECK(extended.hca_core_clock == 1'000'000);
   CHECK(extended.odp_caps.general_caps == 0);
@@ -234,6 +235,7 @@ TEST_CASE("the extended queries agree with the plain ones")
   CHECK(std::memcmp(entries[0].gid.raw, device.gid().raw, 16) == 0);
   CHECK(
     software::query_gid_table(device.context(), entries, 4, 1, sizeof entries[0]) == -EOPNOTSUPP);
+  CHECK(software::query_gid_table(device.context(), entries, 0, 0, sizeof entries[0]) == -EINVAL);
   int type = 0;
   CHECK(software::query_gid_type(device.context(), 1, 0, &type) == 0);
   CHECK(type == 1);

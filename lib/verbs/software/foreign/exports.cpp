@@ -139,7 +139,9 @@ ssize_t query_gid_table(ibv_context* context, ibv_gid_entry* to, std::size_t mos
 {
   if (flags != 0 || entry_size < sizeof(ibv_gid_entry))
     return flags != 0 ? -EOPNOTSUPP : -EINVAL;
-  const std::size_t count = std::min(most, device_context::of(context).gids.size());
+  const std::size_t count = device_context::of(context).gids.size();
+  if (count > most)
+    return -EINVAL; // as the kernel: not a part of the table
   for (std::size_t i = 0; i < count; ++i)
   {
     // The caller's entries may be larger than ibv_gid_entry here.

@@ -299,6 +299,7 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->node_guid = to->sys_image_guid = host_guid();
   to->max_mr_size = UINT64_MAX;
   to->page_size_cap = 4096;
+  to->vendor_id = 0x02'00'00; // of no company: a locally administered identifier (IEEE 802)
   to->max_qp = 1 << 20;
   to->max_qp_wr = static_cast<int>(s.max_work_requests);
   to->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_BAD_QKEY_CNTR
