@@ -141,7 +141,6 @@ struct holdings
 {
   std::ptrdiff_t descriptors;
   std::ptrdiff_t shared_mappings;
-  bool operator==(const holdings&) const = default;
 };
 
 holdings what_is_held()
@@ -251,12 +250,14 @@ TEST_CASE("peers that are killed at any moment do not affect other connections",
       before = what_is_held();
   }
   holdings after{};
+  // Links that no queue pair uses are released after two seconds at most; some were held before.
   CHECK(until(
-    [&] {
-      return (after = what_is_held()) == before;
-    })); // resources are released after a second at most
-  CHECK(after.descriptors == before.descriptors);
-  CHECK(after.shared_mappings == before.shared_mappings);
+    [&]
+    {
+      after = what_is_held();
+      return after.descriptors <= before.descriptors
+        && after.shared_mappings <= before.shared_mappings;
+    }));
   other.line().meet();
   CHECK(other.succeeded());
   for (const auto& each : killers)

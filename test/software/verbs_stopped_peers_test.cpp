@@ -29,11 +29,11 @@ namespace {
 
 constexpr std::size_t size = 64 * 1024;
 
-/// Sets the mark of an access by the peer's first grant, in all links of this process: as if it
+/// Sets the mark of an access by the peer's first grant, in all lanes of this process: as if it
 /// were in the middle of a copy.
 void leave_marks()
 {
-  using rdma::software::wire::segment_side;
+  using namespace rdma::software::wire;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
   {
@@ -41,9 +41,14 @@ void leave_marks()
     if (line.find("boost_rdma link") == std::string::npos
       || std::sscanf(line.c_str(), "%" SCNxPTR, &begin) != 1)
       continue;
-    auto* const sides = reinterpret_cast<segment_side*>(begin); // NOLINT(performance-no-int-to-ptr)
-    for (unsigned end = 0; end != 2; ++end)
-      sides[end].touching.store(1, std::memory_order_seq_cst);
+    for (unsigned lane = 0; lane != lanes_max; ++lane)
+    {
+      // NOLINTNEXTLINE(performance-no-int-to-ptr)
+      auto* const sides =
+        reinterpret_cast<lane_side*>(begin + segment::lanes_at + lane * segment::lane_size);
+      for (unsigned end = 0; end != 2; ++end)
+        sides[end].touching.store(1, std::memory_order_seq_cst);
+    }
   }
 }
 

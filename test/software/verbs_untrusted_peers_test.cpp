@@ -10,6 +10,7 @@
 #include "software/raw_peer.hpp"
 
 #include "verbs/software/wire/direct_access.hpp"
+#include "verbs/software/wire/local_link.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/segment.hpp"
@@ -19,6 +20,9 @@
 #include <cstddef>
 #include <cstring>
 
+#include <fcntl.h>
+#include <sys/mman.h>
+
 using namespace test;
 
 namespace {
@@ -27,34 +31,37 @@ namespace wire = rdma::software::wire;
 
 // As in local_wire_grants.cpp.
 constexpr std::uint8_t key_kind = 0xc0;
-constexpr std::uint8_t grant_kind = 0xc1;
-constexpr std::size_t grant_offset = 8;
 
 /// The connecting end of a local link, whose records the test writes.
 class local_raw_peer
 {
 public:
   explicit local_raw_peer(const target_endpoint& v)
-    : socket_(wire::make_local_socket())
-    , mine_(segment_->side(0))
-    , requests_(segment_->requests_of(1), wire::segment::request_ring_size, mine_.requests_taken)
-    , responses_(segment_->responses_of(0), wire::segment::response_ring_size,
-        segment_->side(1).responses_taken, 0)
+    : link_(connect(v), segment_, 0, std::move(fd_))
   {
-    const wire::address at = wire::to_local_address(v.device.gid(), v.port());
-    must(::connect(socket_.get(), at.get(), at.size) == 0, "connect");
+    const auto taken = link_.take(5);
+    must(taken.has_value(), "a lane");
+    lane_ = *taken;
+    mine_ = &segment_->side(lane_.lane, 0);
+    requests_ = wire::ring::reader(segment_->requests_of(lane_.lane, 1),
+      wire::segment::request_ring_size, mine_->requests_taken);
     protocol::hello_bytes bytes;
     const protocol::hello mine = v.hello();
     encode(mine, bytes);
-    must(wire::send_with_descriptor(socket_.get(), bytes, fd_.get()) == sizeof bytes, "hello");
-    must(until([&] { return ::recv(socket_.get(), bytes.data(), bytes.size(), MSG_DONTWAIT) > 0; }),
+    must(link_.send(lane_, bytes), "hello");
+    must(until(
+           [&]
+           {
+             wire::attach_message hello;
+             link_.hear(hello);
+             return link_.take_message(lane_, bytes);
+           }),
       "an answer");
     const auto answer = protocol::decode_hello(bytes);
     must(answer.has_value(), "a hello");
-    bytes = protocol::confirmation({}, mine.nonce, answer->nonce);
-    must(::send(socket_.get(), bytes.data(), bytes.size(), 0) == sizeof bytes, "confirm");
-    mine_.read_depth = 16;
-    mine_.rights = all_access;
+    must(link_.send(lane_, protocol::confirmation({}, mine.nonce, answer->nonce)), "confirm");
+    mine_->read_depth = 16;
+    mine_->rights = all_access;
   }
 
   /// Returns the next record of the target's requests, or nothing.
@@ -67,32 +74,34 @@ public:
     return record;
   }
 
-  void grant(const wire::grant_message& what)
+  void grant(const wire::grant_message& what, const wire::descriptor& memory)
   {
-    mine_.grants[what.index] = what.generation;
-    std::array<std::byte, 120> note{};
-    note[0] = std::byte{grant_kind};
-    std::memcpy(note.data() + grant_offset, &what, sizeof what);
-    std::byte* const at = responses_.begin(note.size(), true);
-    must(at != nullptr, "room");
-    std::memcpy(at, note.data(), note.size());
-    responses_.end(note.size());
+    mine_->grants[what.index] = what.generation;
+    must(link_.send(lane_, what, memory.get()), "grant");
   }
 
   void acknowledge(std::uint32_t psn)
   {
-    mine_.acknowledged = psn | wire::segment_side::acknowledged_bit;
-    constexpr char wake = 0;
-    (void)::send(socket_.get(), &wake, 1, MSG_NOSIGNAL);
+    mine_->acknowledged = psn | wire::lane_side::acknowledged_bit;
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    link_.ring(lane_.lane);
   }
 
 private:
-  wire::descriptor socket_;
+  static wire::descriptor connect(const target_endpoint& v)
+  {
+    wire::descriptor socket = wire::make_local_socket();
+    const wire::address at = wire::to_local_address(v.device.gid(), v.port());
+    must(::connect(socket.get(), at.get(), at.size) == 0, "connect");
+    return socket;
+  }
+
   wire::descriptor fd_;
   std::shared_ptr<wire::segment> segment_ = wire::segment::create(fd_);
-  wire::segment_side& mine_;
+  wire::local_link link_;
+  wire::lane_use lane_;
+  wire::lane_side* mine_ = nullptr;
   wire::ring::reader requests_;
-  wire::ring::writer responses_;
 };
 
 } // namespace
@@ -132,9 +141,11 @@ TEST_CASE("direct access uses no address that a peer claims to have in this proc
   grant.rights = all_access;
   grant.address = address;
   grant.length = victim.size();
-  grant.area = ~std::uint64_t{0}; // no memory that the peer has sent
   grant.place = reinterpret_cast<std::uintptr_t>(victim.data());
-  attacker.grant(grant);
+  const wire::descriptor memory(::memfd_create("untrusted", MFD_CLOEXEC | MFD_ALLOW_SEALING));
+  REQUIRE(::ftruncate(memory.get(), 4096) == 0);
+  REQUIRE(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  attacker.grant(grant, memory);
   attacker.acknowledge(endpoint::first_psn);
   REQUIRE(v.e.sent().next().status == IBV_WC_SUCCESS); // and it has seen the grant before
   access(2);

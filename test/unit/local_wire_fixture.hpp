@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -41,14 +42,7 @@ struct key_note
   std::uint32_t key = 0;
 };
 
-/// A record that grants.
-struct grant_note
-{
-  std::uint8_t kind = 0xc1;
-  grant_message what;
-};
-
-/// End 1 of a segment is the wire under test; the test has end 0.
+/// End 1 of a link is the wire under test; the test has end 0.
 struct wire_and_peer : registered_memory
 {
   wire_and_peer()
@@ -59,23 +53,28 @@ struct wire_and_peer : registered_memory
     REQUIRE(shared != nullptr);
     constexpr std::size_t requests_size = wire::segment::request_ring_size;
     constexpr std::size_t responses_size = wire::segment::response_ring_size;
-    segment_side& mine = shared->side(0);
-    const segment_side& theirs = shared->side(1);
-    requests_out = ring::writer(shared->requests_of(0), requests_size, theirs.requests_taken, 0);
+    shared->begin(lane.lane);
+    lane_side& mine = shared->side(lane.lane, 0);
+    const lane_side& theirs = shared->side(lane.lane, 1);
+    requests_out =
+      ring::writer(shared->requests_of(lane.lane, 0), requests_size, theirs.requests_taken, 0);
     responses_out =
-      ring::writer(shared->responses_of(0), responses_size, theirs.responses_taken, 0);
-    requests_in = ring::reader(shared->requests_of(1), requests_size, mine.requests_taken);
-    responses_in = ring::reader(shared->responses_of(1), responses_size, mine.responses_taken);
+      ring::writer(shared->responses_of(lane.lane, 0), responses_size, theirs.responses_taken, 0);
+    requests_in =
+      ring::reader(shared->requests_of(lane.lane, 1), requests_size, mine.requests_taken);
+    responses_in =
+      ring::reader(shared->responses_of(lane.lane, 1), responses_size, mine.responses_taken);
+    link.emplace(descriptor(sockets[1]), shared, 1);
+    REQUIRE(link->adopt(lane, with.qp));
     with.segment = 4096;
     requests.start();
     answers.start();
-    under_test.open(shared, 1, sockets[1]);
+    under_test.open(*link, lane);
   }
   ~wire_and_peer()
   {
     under_test.close();
     ::close(sockets[0]);
-    ::close(sockets[1]);
   }
   wire_and_peer(const wire_and_peer&) = delete;
   wire_and_peer& operator=(const wire_and_peer&) = delete;
@@ -121,34 +120,42 @@ struct wire_and_peer : registered_memory
     return ask(frame.data(), frame.size());
   }
 
-  /// Returns true if the wire has granted something in its answers, which are read.
-  bool has_granted()
+  /// Returns true if the wire has granted something. Reads what it has sent through the socket.
+  bool has_granted() const
   {
     bool granted = false;
-    for (auto body = responses_in.front(); !body.empty(); body = responses_in.front())
-    {
-      granted = granted || static_cast<std::uint8_t>(body.front()) == grant_note().kind;
-      responses_in.pop();
-    }
+    std::array<std::byte, 256> bytes;
+    for (ssize_t n = 0; (n = ::recv(sockets[0], bytes.data(), bytes.size(), MSG_DONTWAIT)) > 0;)
+      granted = granted || n == sizeof(grant_answer);
     return granted;
+  }
+
+  /// Lets the link read all messages of its socket. Returns false at its end.
+  bool hear()
+  {
+    for (;;)
+    {
+      attach_message hello;
+      switch (link->hear(hello))
+      {
+      case local_link::heard::nothing:
+        return true;
+      case local_link::heard::end:
+        return false;
+      default:
+        break;
+      }
+    }
   }
 
   /// Receives, then transmits.
   bool run() { return under_test.receive(0, false) && under_test.transmit(true); }
 
-  /// Reads the messages that the wire has left in its socket. Returns their number.
-  unsigned read_rest() const
-  {
-    unsigned count = 0;
-    for (std::array<std::byte, 64> bytes;
-         ::recv(sockets[1], bytes.data(), bytes.size(), MSG_DONTWAIT) > 0;)
-      ++count;
-    return count;
-  }
-
   std::array<int, 2> sockets{};
   std::uint32_t psn = 0; ///< of the next request
   std::shared_ptr<wire::segment> shared;
+  static constexpr lane_use lane{3, 1};
+  std::optional<local_link> link;
   ring::writer requests_out;
   ring::writer responses_out;
   ring::reader requests_in;

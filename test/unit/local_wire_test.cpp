@@ -23,12 +23,6 @@ using namespace local_wire_test;
 
 namespace {
 
-/// Through the socket, with the descriptor of the memory.
-struct area_note
-{
-  std::uint64_t name = 0;
-};
-
 /// Returns a memfd of this size with these seals.
 descriptor sealed(const char* name, off_t size, int seals = F_SEAL_SHRINK | F_SEAL_GROW)
 {
@@ -81,29 +75,30 @@ void make_it_ask(wire_and_peer& w)
   r.elements = 1;
   r.elements_begin()[0] = {w.begin(), 8, w.key};
   w.queue.posted.store(1);
-  w.shared->side(0).rights.store(registered_memory::remote);
+  w.shared->side(w.lane.lane, 0).rights.store(registered_memory::remote);
   REQUIRE(w.run());
 }
 
 } // namespace
 
-TEST_CASE("one call of local_wire::receive reads few messages of the socket for many grants")
+TEST_CASE("a link keeps a bounded number of descriptors that its queue pairs have not taken")
 {
   wire_and_peer w;
-  constexpr unsigned messages = 100;
-  for (unsigned i = 0; i != messages; ++i)
-    REQUIRE(w.send("x", 1));
-  // Each grant names memory whose descriptor has not arrived.
-  grant_note granted;
-  for (unsigned i = 0; i != messages; ++i)
-    REQUIRE(w.respond(&granted, sizeof granted));
-  REQUIRE(w.under_test.receive(0, false));
-  CHECK(w.under_test.unfinished());
-  CHECK(w.read_rest() >= messages - 16);
-  // Without further messages the grants are dropped.
-  REQUIRE(w.under_test.receive(0, false));
-  w.under_test.take_heard();
-  CHECK_FALSE(w.under_test.unfinished());
+  make_it_ask(w);
+  const std::size_t before = open_descriptors();
+  {
+    const descriptor memory = sealed("offered", 4096);
+    const int fd = memory.get();
+    const grant_answer offer{w.lane, {}};
+    for (unsigned i = 0; i != 100; ++i)
+    {
+      REQUIRE(w.send(&offer, sizeof offer, std::span(&fd, 1)));
+      REQUIRE(w.hear());
+    }
+  }
+  CHECK(open_descriptors() <= before + 64);
+  CHECK(w.under_test.receive(0, false));
+  CHECK(open_descriptors() == before);
 }
 
 TEST_CASE("the local wire grants a key only after a permitted request with this key")
@@ -170,7 +165,7 @@ TEST_CASE("the local wire grants a key only after a permitted request with this 
 TEST_CASE("a wake-up that the socket refuses is sent later")
 {
   wire_and_peer w;
-  while (::send(w.sockets[1], "x", 1, MSG_DONTWAIT) == 1)
+  while (::send(w.link->socket(), "x", 1, MSG_DONTWAIT) == 1)
   {
   }
   header h;
@@ -178,9 +173,7 @@ TEST_CASE("a wake-up that the socket refuses is sent later")
   h.key = w.key;
   h.length = h.payload = 8;
   REQUIRE(w.ask(h));
-  REQUIRE(w.shared->side(0).asleep.load() == 1);
   REQUIRE(w.run()); // acknowledges
-  CHECK(w.shared->side(0).asleep.load() == 1);
   CHECK(w.under_test.wake_again_at() != 0);
   for (char c = 0; ::recv(w.sockets[0], &c, 1, MSG_DONTWAIT) == 1;)
   {
@@ -188,8 +181,121 @@ TEST_CASE("a wake-up that the socket refuses is sent later")
   REQUIRE(w.run());
   char c = 0;
   CHECK(::recv(w.sockets[0], &c, 1, MSG_DONTWAIT) == 1);
-  CHECK(w.shared->side(0).asleep.load() == 0);
   CHECK(w.under_test.wake_again_at() == 0);
+}
+
+TEST_CASE("an end that does not poll a lane gets a bell for each lane and a wake-up for each sleep")
+{
+  wire_and_peer w;
+  link_side& peer = w.shared->side(0);
+  const auto count_wake_ups = [&]
+  {
+    unsigned count = 0;
+    for (char c = 0; ::recv(w.sockets[0], &c, 1, MSG_DONTWAIT) == 1;)
+      ++count;
+    return count;
+  };
+  CHECK(w.link->ring(3));
+  CHECK(w.link->ring(3));
+  CHECK(w.link->ring(70));
+  CHECK(peer.bells[0].load() == 1u << 3);
+  CHECK(peer.bells[1].load() == 1u << (70 - 64));
+  CHECK(count_wake_ups() == 1);
+  peer.epoch = 3; // it has slept again
+  CHECK(w.link->ring(3));
+  CHECK(count_wake_ups() == 1);
+  peer.epoch = 4; // it polls
+  CHECK(w.link->ring(5));
+  CHECK(count_wake_ups() == 0);
+  CHECK(peer.bells[0].load() == (1u << 3 | 1u << 5));
+}
+
+TEST_CASE("a link reports each rung lane once")
+{
+  wire_and_peer w;
+  link_side& mine = w.shared->side(1);
+  CHECK_FALSE(w.link->has_bells());
+  mine.bells[0] = 1u << 3 | 1;
+  mine.bells[3] = std::uint64_t{1} << 63;
+  CHECK(w.link->has_bells());
+  std::vector<unsigned> lanes;
+  const auto visit = [&](unsigned lane) { lanes.push_back(lane); };
+  w.link->take_bells(visit);
+  w.link->take_bells(visit);
+  CHECK(lanes == std::vector<unsigned>{0, 3, 255});
+  CHECK_FALSE(w.link->has_bells());
+}
+
+TEST_CASE("a sleep of a link has a number of its own")
+{
+  wire_and_peer w;
+  const auto& epoch = w.shared->side(1).epoch;
+  const std::uint32_t first = epoch;
+  CHECK(first % 2 == 1); // nobody polls
+  w.link->rearm();
+  CHECK(epoch == first + 2);
+  w.link->look(true);
+  CHECK(epoch == first + 3);
+  w.link->look(true);
+  w.link->rearm(); // not asleep
+  CHECK(epoch == first + 3);
+  w.link->look(false);
+  CHECK(epoch == first + 4);
+}
+
+TEST_CASE("a lane is free again when both ends have detached")
+{
+  std::array<int, 2> sockets{};
+  REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) == 0);
+  descriptor fd;
+  const auto memory = wire::segment::create(fd);
+  REQUIRE(memory);
+  local_link maker(descriptor{sockets[0]}, memory, 0);
+  local_link other(descriptor{sockets[1]}, memory, 1);
+  std::vector<lane_use> all;
+  for (unsigned i = 0; i != lanes_max; ++i)
+  {
+    const auto taken = maker.take(100 + i);
+    REQUIRE(taken);
+    all.push_back(*taken);
+  }
+  CHECK_FALSE(maker.take(1)); // the link is full
+  const lane_use lane = all[7];
+  CHECK(maker.user_of(lane.lane) == 107);
+  REQUIRE(other.adopt(lane, 5));
+  CHECK_FALSE(other.adopt(lane, 6)); // it is in use
+  CHECK_FALSE(maker.is_over(lane));
+  SECTION("the maker first")
+  {
+    CHECK(maker.release(lane));
+    CHECK(other.is_over(lane));
+    CHECK_FALSE(maker.take(1));
+    CHECK(other.release(lane));
+  }
+  SECTION("the other end first")
+  {
+    CHECK(other.release(lane));
+    CHECK(maker.is_over(lane));
+    CHECK_FALSE(maker.take(1));
+    CHECK(maker.release(lane));
+  }
+  const auto again = maker.take(2);
+  REQUIRE(again);
+  CHECK(again->lane == lane.lane);
+  CHECK(again->number != lane.number);
+  CHECK_FALSE(maker.is_over(*again));
+  CHECK(maker.release(lane)); // of the earlier use: nothing happens
+  CHECK(maker.user_of(lane.lane) == 2);
+  // A lane that the peer refuses is free without the peer.
+  rdma::software::protocol::hello_bytes message{};
+  REQUIRE(other.send(*again, rdma::software::protocol::not_ready()));
+  attach_message hello;
+  while (maker.hear(hello) != local_link::heard::nothing)
+  {
+  }
+  CHECK(maker.take_message(*again, message));
+  CHECK(maker.release(*again));
+  CHECK(maker.take(3));
 }
 
 TEST_CASE("the local wire closes descriptors that a message must not have and ends the connection")
@@ -201,7 +307,7 @@ TEST_CASE("the local wire closes descriptors that a message must not have and en
     const descriptor memory = sealed("unwanted", 4096);
     const std::array<int, 2> twice{memory.get(), memory.get()};
     const std::span one = std::span(twice).first(1);
-    const area_note note{1};
+    const grant_answer note{w.lane, {}};
     SECTION("a wake-up with a descriptor")
     {
       REQUIRE(w.send("x", 1, one));
@@ -219,35 +325,51 @@ TEST_CASE("the local wire closes descriptors that a message must not have and en
       REQUIRE(w.send("xyz", 3));
     }
   }
-  CHECK(w.under_test.hear());
-  CHECK_FALSE(w.under_test.receive(0, false));
+  CHECK_FALSE(w.hear());
+  CHECK(w.link->ended());
   CHECK(mapped_as("unwanted").count == 0);
   CHECK(open_descriptors() == before);
 }
 
-TEST_CASE("the local wire maps a bounded part of what its peer offers")
+TEST_CASE("a link maps a bounded part of what its peer offers")
 {
-  wire_and_peer w;
-  make_it_ask(w);
+  peer_areas areas;
   const std::uint64_t host = static_cast<std::uint64_t>(::sysconf(_SC_PHYS_PAGES))
     * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
-  const auto offer = [&w](const descriptor& what, std::uint64_t name)
-  {
-    const area_note note{name};
-    const int fd = what.get();
-    REQUIRE(w.send(&note, sizeof note, std::span(&fd, 1)));
-    REQUIRE(w.under_test.hear());
-    CHECK(w.under_test.receive(0, false)); // an offer is no error
-  };
-  for (unsigned i = 1; i != 600; ++i)
-    offer(sealed("many", 4096), i);
-  CHECK(mapped_as("many").count > 0);
-  CHECK(mapped_as("many").count <= 256);
+  std::vector<std::shared_ptr<mapped_area>> used;
+  const auto offer = [&](const descriptor& what) { used.push_back(areas.map(what)); };
+  const descriptor first = sealed("many", 4096);
+  for (unsigned i = 0; i != 600; ++i)
+    offer(first);
+  CHECK(mapped_as("many").count == 1); // the same memory
+  for (unsigned i = 0; i != 600; ++i)
+    offer(sealed("many", 4096));
+  CHECK(mapped_as("many").count == 256);
+  used.clear();
+  CHECK(mapped_as("many").count == 0);
   for (unsigned i = 0; i != 5; ++i)
-    offer(sealed("large", static_cast<off_t>(host / 2 / 4096 * 4096)), 1000 + i);
+    offer(sealed("large", static_cast<off_t>(host / 2 / 4096 * 4096)));
+  CHECK(mapped_as("large").count != 0);
   CHECK(mapped_as("large").bytes <= host);
-  offer(sealed("huge", static_cast<off_t>((host / 4096 + 1) * 4096)), 2000);
+  offer(sealed("huge", static_cast<off_t>((host / 4096 + 1) * 4096)));
   CHECK(mapped_as("huge").count == 0);
-  offer(sealed("open", 4096, F_SEAL_GROW), 2001);
+  offer(sealed("open", 4096, F_SEAL_GROW));
   CHECK(mapped_as("open").count == 0);
+}
+
+TEST_CASE("the local wire maps only memory that it has asked for")
+{
+  wire_and_peer w;
+  const descriptor memory = sealed("asked", 4096);
+  const int fd = memory.get();
+  grant_answer offer{w.lane, {}};
+  offer.what.key = 77;
+  offer.what.length = 8;
+  const bool asks = GENERATE(true, false);
+  if (asks)
+    make_it_ask(w);
+  REQUIRE(w.send(&offer, sizeof offer, std::span(&fd, 1)));
+  REQUIRE(w.hear());
+  CHECK(w.under_test.receive(0, false));
+  CHECK(mapped_as("asked").count == (asks ? 1 : 0));
 }

@@ -12,6 +12,7 @@
 #include "verbs/software/protocol/responder.hpp"
 
 #include "common/catch.hpp"
+#include "common/shared_bytes.hpp"
 
 #include <cstddef>
 #include <cstdint>
@@ -105,7 +106,7 @@ struct registered_memory
   std::uint32_t key = 0;
   key_slot* slot = nullptr;
   key_slot* window = nullptr;
-  std::vector<std::byte> bytes = std::vector<std::byte>(16384);
+  test::shared_bytes bytes{16384}; // a peer on this host may be granted it
   parameters with;
   recording_host told;
 };

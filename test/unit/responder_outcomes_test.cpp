@@ -358,7 +358,7 @@ TEST_CASE("the responder places each split of a message and completes it once")
           first += h.payload;
         }
         for (std::uint32_t i = 0; i != length; ++i)
-          if (t.bytes[i] != static_cast<std::byte>(i))
+          if (t.bytes.data()[i] != static_cast<std::byte>(i))
             FAIL("byte " << i << " is wrong");
         const bool send = has(each.only, trait_send);
         const bool immediate = has(each.only, trait_immediate);

@@ -108,8 +108,13 @@ public:
   void connect(end& peer, std::shared_ptr<wire::segment> by, unsigned which, int socket)
   {
     peer_ = &peer;
-    socket_ = socket;
-    link.open(std::move(by), which, socket);
+    lane_ = {0, 1};
+    link_.emplace(wire::descriptor(socket), std::move(by), which);
+    if (which == 0)
+      REQUIRE(link_->take(with_.qp));
+    else
+      REQUIRE(link_->adopt(lane_, with_.qp));
+    link.open(*link_, lane_);
   }
 
   // --- the program ---
@@ -179,8 +184,16 @@ public:
 
   void receive(bool wait_is_over)
   {
-    if (!over_ && !link.receive(wait_is_over && link.held() ? link.held_until() : 0, false))
-      fail("the link calls the peer's frames malformed");
+    if (over_ || !has_news())
+      return;
+    // Before the rings are read, as in connection::read_local().
+    const bool ended = link_->is_over(lane_);
+    if (ended
+        ? !link.receive_the_rest(0)
+        : !link.receive(wait_is_over && link.held() ? link.held_until() : 0, polls_ == polls::lane))
+      fail("the peer's frames are malformed");
+    if (ended)
+      lose();
     look();
   }
 
@@ -216,37 +229,46 @@ public:
     transmit(true); // the thread that posts a request does this
     if (over_)
       return;
-    link.arm();
-    asleep_ = !link.ready() && !link.unfinished() && !requests.unfinished() && !requests.waiting()
-      && !link.held();
+    polls_ = polls::nothing;
+    link.want_bell(true);
+    link_->look(false);
+    rung_ = rung_ || link_->has_bells() || link.ready(); // as engine::look_away()
+    asleep_ =
+      !rung_ && !link.unfinished() && !requests.unfinished() && !requests.waiting() && !link.held();
   }
   bool asleep() const { return asleep_; }
 
-  /// Reads the socket. Returns false if there is nothing.
+  /// Reads the socket. Returns false if there is nothing. An end that was asleep polls for a while:
+  /// its lane, or the bells, by turns.
   bool wake()
   {
-    pollfd p{socket_, POLLIN, 0};
+    pollfd p{link_ ? link_->socket() : -1, POLLIN, 0};
     if (over_ || ::poll(&p, 1, 0) != 1)
       return false;
+    wire::attach_message hello;
+    wire::local_link::heard what;
+    do
+      what = link_->hear(hello);
+    while (what == wire::local_link::heard::message);
+    link_->rearm();
+    rung_ = rung_ || what == wire::local_link::heard::end;
+    take_bells();
     asleep_ = false;
-    if (link.hear())
-      return true;
-    if (!link.receive_the_rest(0))
-      fail("the peer's last frames are malformed");
-    lose();
+    polls_ = ++wakes_ % 3 == 0 ? polls::nothing : wakes_ % 3 == 1 ? polls::lane : polls::bells;
+    link.want_bell(polls_ != polls::lane);
+    link_->look(polls_ != polls::nothing);
+    if (polls_ != polls::nothing)
+      rung_ = true; // the thread that begins to poll looks once
     return true;
   }
 
   /// The process is killed.
   void close()
   {
-    if (socket_ < 0)
-      return;
     over_ = true;
     if (link.is_open())
       link.close();
-    ::close(socket_);
-    socket_ = -1;
+    link_.reset();
   }
 
   bool idle() const { return over_ || !requests.outstanding(); }
@@ -408,6 +430,18 @@ private:
         fail("a write's bytes are not there");
   }
 
+  // As served_link::work(): without a bell nobody looks at a lane that is not polled.
+  bool has_news()
+  {
+    take_bells();
+    return std::exchange(rung_, false) || polls_ == polls::lane || link.held() || link.unfinished();
+  }
+
+  void take_bells()
+  {
+    link_->take_bells([this](unsigned lane) { rung_ = rung_ || lane == lane_.lane; });
+  }
+
   // As queue_pair::look_for_the_end().
   void look()
   {
@@ -428,8 +462,7 @@ private:
     requests.halt();
     link.say_the_last();
     link.close();
-    ::close(socket_);
-    socket_ = -1;
+    link_->release(lane_);
     requests.flush();
     responses.flush();
   }
@@ -445,7 +478,16 @@ private:
   std::uint32_t target_key_ = 0;
   parameters with_;
   end* peer_ = nullptr;
-  int socket_ = -1;
+  std::optional<wire::local_link> link_;
+  wire::lane_use lane_;
+  enum class polls
+  {
+    nothing,
+    lane,
+    bells,
+  } polls_ = polls::nothing;
+  bool rung_ = false;
+  unsigned wakes_ = 0;
 
   std::deque<posted> outstanding_;
   std::deque<std::size_t> receives_;

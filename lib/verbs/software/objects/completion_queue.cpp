@@ -95,8 +95,8 @@ completion_queue* completion_channel::take() noexcept
   return found;
 }
 
-bool completion_queue::push(
-  const ibv_wc& wc, queue_pair_base* owner, bool sent, std::uint64_t next, bool solicited)
+bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_base* owner,
+  bool sent, std::uint64_t next, bool solicited)
 {
   bool tell = false;
   {
@@ -119,7 +119,7 @@ bool completion_queue::push(
     if (stamps != nullptr)
       stamps[end] = wire::now();
     held.store(count + 1, std::memory_order_release);
-    hint.store(wc.qp_num, std::memory_order_relaxed);
+    hint.store(carrier, std::memory_order_relaxed);
     // An unsuccessful completion counts as solicited (ibv_req_notify_cq(3)).
     if (armed == arming::any
       || (armed == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))

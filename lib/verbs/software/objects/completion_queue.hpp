@@ -61,8 +61,9 @@ struct completion_queue : extensible_completion_queue
   };
 
   /// Adds a completion. Returns false when there is no room, which breaks the queue (IBA 10.8.3.1).
-  bool push(
-    const ibv_wc& wc, queue_pair_base* owner, bool sent, std::uint64_t next, bool solicited);
+  /** `carrier`: the progress target that brings more of this queue pair. */
+  bool push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_base* owner, bool sent,
+    std::uint64_t next, bool solicited);
 
   /// Removes the completions of a queue pair, on reset or destruction (IBA 10.3.1).
   void clean(const queue_pair_base& owner) noexcept;
@@ -90,7 +91,7 @@ struct completion_queue : extensible_completion_queue
   } armed = arming::off;
   bool overrun = false;
 
-  std::atomic<std::uint32_t> hint{0};  ///< the queue pair that completed something last
+  std::atomic<std::uint32_t> hint{0};  ///< the carrier of the last completion
   std::atomic<std::uint32_t> turn{0};  ///< counts polls
   std::atomic<std::uint32_t> spins{0}; ///< empty polls since it was armed; see poll()
   std::atomic<std::uint32_t> users{0}; ///< queue pairs

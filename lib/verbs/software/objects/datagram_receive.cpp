@@ -95,7 +95,7 @@ void datagram_queue_pair::complete_receive(ibv_wc& wc, bool solicited)
   has_receive_ = false;
   wc.wr_id = receive_.id;
   wc.qp_num = qp_num;
-  if (static_cast<completion_queue*>(recv_cq)->push(wc, this, false, 0, solicited)
+  if (static_cast<completion_queue*>(recv_cq)->push(wc, qp_num, this, false, 0, solicited)
     || current() == IBV_QPS_ERR)
     return;
   enter_error(true);

@@ -176,7 +176,7 @@ void datagram_queue_pair::complete(
   wc.opcode = IBV_WC_SEND;
   wc.byte_len = static_cast<std::uint32_t>(r.length);
   wc.qp_num = qp_num;
-  if (static_cast<completion_queue*>(send_cq)->push(wc, this, true, next_, false)
+  if (static_cast<completion_queue*>(send_cq)->push(wc, qp_num, this, true, next_, false)
     || current() == IBV_QPS_ERR)
     return;
   enter_error(true);

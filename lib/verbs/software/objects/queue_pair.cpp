@@ -25,7 +25,7 @@ queue_pair::queue_pair(device_context& owner, const ibv_qp_init_attr& with)
   : queue_pair_base(owner, with)
   , requester(sends, with_, *this)
   , responder(with_, *this, shared != nullptr ? shared->elements_max : with.cap.max_recv_sge)
-  , link(owner.engine, with_, requester, responder, owner.grants)
+  , connection(owner.engine, with_, requester, responder, owner.grants)
 {
   flushing.storage = std::make_unique<ibv_sge[]>(std::max(with.cap.max_recv_sge, 1u));
   with_.kind = with.qp_type == IBV_QPT_UC ? protocol::service_uc : protocol::service_rc;
@@ -61,7 +61,7 @@ void queue_pair::changed_from(ibv_qp_state before)
 {
   // A connection that has just begun has nothing to read yet, or the socket reports it.
   const bool connecting = before != current() && (before == IBV_QPS_INIT || before == IBV_QPS_RTR);
-  move(connecting ? wire::mover::poster : wire::mover::engine, false, false);
+  move(connecting ? wire::mover::poster : wire::mover::engine, false);
 }
 
 int queue_pair::enter_ready_to_receive()
@@ -94,8 +94,8 @@ int queue_pair::enter_ready_to_receive()
     return ENOMEM;
   }
   responder.announce(true);
-  link.choose_route({attributes.ah_attr.grh.traffic_class, attributes.ah_attr.grh.hop_limit});
-  link.open(hello, secret,
+  connection.choose_route({attributes.ah_attr.grh.traffic_class, attributes.ah_attr.grh.hop_limit});
+  connection.open(hello, secret,
     end_of_wire == wire_end::connects
       || (end_of_wire == wire_end::by_name && hello.from < hello.to),
     wire::now());
@@ -107,7 +107,7 @@ void queue_pair::enter_ready_to_send()
   with_.sq_psn = attributes.sq_psn;
   with_.rnr_retry = attributes.rnr_retry;
   responder.announce(false);
-  link.tell_first_psn(attributes.sq_psn);
+  connection.tell_first_psn(attributes.sq_psn);
   requester.start();
 }
 
@@ -132,8 +132,8 @@ void queue_pair::enter_error(bool fatal)
     raise(IBV_EVENT_QP_FATAL);
   requester.halt();
   // The last answers first, so that the peer receives the reason.
-  link.transmit(true);
-  link.close();
+  connection.transmit(true);
+  connection.close();
   flush();
   if (shared != nullptr)
     raise(IBV_EVENT_QP_LAST_WQE_REACHED);
@@ -141,7 +141,7 @@ void queue_pair::enter_error(bool fatal)
 
 void queue_pair::stop() noexcept
 {
-  link.close();
+  connection.close();
   requester.reset();
   responder.reset();
   publish_progress();
@@ -158,7 +158,7 @@ void queue_pair::withdraw()
 {
   context_of.engine.remove(*this);
   const std::lock_guard lock(progress);
-  link.close();
+  connection.close();
 }
 
 namespace {

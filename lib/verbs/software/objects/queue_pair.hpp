@@ -13,7 +13,7 @@
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/software.hpp"
-#include "verbs/software/wire/link.hpp"
+#include "verbs/software/wire/connection.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -22,7 +22,8 @@
 
 namespace rdma::software {
 
-/// A queue pair with a connection, reliable (RC) or not (UC): its two state machines and its link.
+/// A queue pair with a connection, reliable (RC) or not (UC): its two state machines and its
+/// connection.
 struct queue_pair final
   : queue_pair_base
   , protocol::host
@@ -32,9 +33,9 @@ struct queue_pair final
   // wire::progress_target
   void serve(wire::mover by, std::uint32_t ready_for = 0) override;
   void come_due(std::int64_t now) override;
-  bool is_local() const noexcept override { return link.is_local(); }
-  bool ready() const noexcept override { return link.ready(); }
-  void look(bool on) noexcept override { link.look(on); }
+  bool is_local() const noexcept override { return connection.is_local(); }
+  bool ready() const noexcept override { return connection.ready(); }
+  void look(bool on) noexcept override { connection.look(on); }
   void meet() override;
 
   // protocol::host; with `progress` held
@@ -43,8 +44,8 @@ struct queue_pair final
   void raise(ibv_event_type type) override { queue_pair_base::raise(type); }
   bool take_receive(protocol::receive_work& to) override { return take_posted(to); }
 
-  const char* wire_name() const noexcept { return link.wire_name(); }
-  const char* why_not_local() const noexcept { return link.why_not_local(); }
+  const char* wire_name() const noexcept { return connection.wire_name(); }
+  const char* why_not_local() const noexcept { return connection.why_not_local(); }
   bool receiver_not_ready() const noexcept { return requester.receiver_not_ready(); }
 
   connection_secret secret{};
@@ -64,8 +65,14 @@ private:
   void enter_ready_to_send();
   void enter_send_error();
 
-  void move(wire::mover by, bool writable, bool readable);
-  void receive(std::int64_t now, bool writable, bool readable);
+  /// Returns the target that a poller looks at for messages of this queue pair.
+  std::uint32_t carrier() const noexcept
+  {
+    const std::uint32_t link = connection.link_number();
+    return link != 0 ? link : qp_num;
+  }
+  void move(wire::mover by, bool writable);
+  void receive(std::int64_t now, bool writable);
   void transmit(wire::mover by, std::uint32_t received, std::int64_t now);
   bool needs_the_clock() const noexcept;
   bool taken_over() const noexcept;
@@ -79,7 +86,6 @@ private:
   void flush();
 
   std::atomic<bool> room{false};               ///< with `called`: the socket has room again
-  std::atomic<bool> told{false};               ///< with `called`: the socket is readable
   std::atomic<bool> pressed{false};            ///< with `called`: by the engine
   std::atomic<bool> wanted{false};             ///< with `called`: to receive, not only to send
   std::atomic<bool> indebted{false};           ///< the engine will serve what this owes
@@ -90,7 +96,7 @@ private:
   protocol::parameters with_;
   protocol::requester requester;
   protocol::responder responder;
-  wire::link link;
+  wire::connection connection;
 
   // Guarded by `progress`.
   bool broken = false;            ///< a completion queue had no room
@@ -101,9 +107,9 @@ private:
   std::int64_t lost_until = 0;    ///< the connection is gone; from here on requests fail
   std::atomic<std::int64_t> alarm_at{0}; ///< written with `progress` held
   std::int64_t give_up_at = 0; ///< unreliable: requests that wait for a connection are lost then
-  std::uint32_t announced = 0; ///< the link's number of the message that is held
+  std::uint32_t announced = 0; ///< the connection's number of the message that is held
   std::uint32_t heard = 0;     ///< the requester's progress at the last look
-  std::uint64_t moved = 0;     ///< the link's count of moves at the last look
+  std::uint64_t moved = 0;     ///< the connection's count of moves at the last look
   protocol::receive_work flushing;
 };
 

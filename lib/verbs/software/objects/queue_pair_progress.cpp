@@ -51,7 +51,6 @@ bool take(std::atomic<bool>& flag)
 void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
 {
   bool writable = (ready_for & EPOLLOUT) != 0;
-  bool readable = (ready_for & ~static_cast<std::uint32_t>(EPOLLOUT)) != 0;
   const bool is_engine = by == wire::mover::engine;
   bool locked = is_engine ? progress.try_lock() : progress.try_lock_soon();
   for (;;)
@@ -61,8 +60,6 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
       // The reason, published by `called`.
       if (writable)
         room.store(true, std::memory_order_relaxed);
-      if (readable)
-        told.store(true, std::memory_order_relaxed);
       if (by == wire::mover::engine)
         pressed.store(true, std::memory_order_relaxed);
       if (by != wire::mover::poster)
@@ -78,15 +75,14 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
     {
       called.exchange(false, std::memory_order_seq_cst); // an exchange reads, so it acquires
       writable = take(room) || writable;
-      readable = take(told) || readable;
       const bool receives_too = take(wanted);
       if (take(pressed))
         by = wire::mover::engine;
       else if (receives_too && by == wire::mover::poster)
         by = wire::mover::poller;
     }
-    move(by, writable, readable);
-    writable = readable = false;
+    move(by, writable);
+    writable = false;
     progress.unlock();
     if (!called.load(std::memory_order_seq_cst) || (is_engine && taken_over()))
       return;
@@ -129,7 +125,7 @@ bool queue_pair::gathers(std::uint64_t posted, std::uint64_t bytes) const noexce
   const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
   const std::uint64_t through = through_below.load(std::memory_order_relaxed);
   return bytes <= bytes_max && static_cast<std::int64_t>(begun - through) >= under_way_min
-    && posted - begun <= messages_max && !link.is_local() && context_of.engine.is_awake();
+    && posted - begun <= messages_max && !connection.is_local() && context_of.engine.is_awake();
 }
 
 void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
@@ -142,13 +138,13 @@ void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
 
 void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
 {
-  if (!static_cast<completion_queue*>(send_cq)->push(wc, this, true, next, false))
+  if (!static_cast<completion_queue*>(send_cq)->push(wc, carrier(), this, true, next, false))
     broken = true;
 }
 
 void queue_pair::receive_completed(const ibv_wc& wc, bool solicited)
 {
-  if (!static_cast<completion_queue*>(recv_cq)->push(wc, this, false, 0, solicited))
+  if (!static_cast<completion_queue*>(recv_cq)->push(wc, carrier(), this, false, 0, solicited))
     broken = true;
 }
 
@@ -165,7 +161,7 @@ void queue_pair::publish_progress() noexcept
   through_below.store(requester.through_below(), std::memory_order_relaxed);
 }
 
-void queue_pair::move(wire::mover by, bool writable, bool readable)
+void queue_pair::move(wire::mover by, bool writable)
 {
   const ibv_qp_state now_state = current();
   if (now_state == IBV_QPS_RESET || now_state == IBV_QPS_INIT)
@@ -174,13 +170,13 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
     return flush();
   // Messages on the local wire are carried without reading the clock and without checking what is
   // due, as long as nothing but the alarm can be due, for which the engine comes.
-  bool calm = by != wire::mover::engine && with_.kind == protocol::service_rc && link.is_local()
-    && !link.held() && resume_at == 0;
+  bool calm = by != wire::mover::engine && with_.kind == protocol::service_rc
+    && connection.is_local() && !connection.held() && resume_at == 0;
   std::int64_t now = 0;
   if (!calm)
   {
     now = wire::now();
-    link.timer(now);
+    connection.timer(now);
   }
   if (resume_at != 0 && now >= resume_at)
   {
@@ -189,7 +185,7 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
   }
   const std::uint32_t receives_before = responder.receives();
   if (by != wire::mover::poster)
-    receive(now, writable, readable);
+    receive(now, writable);
   const bool owed = owing;
   transmit(by, responder.receives() - receives_before, now);
   if (calm && needs_the_clock())
@@ -205,30 +201,30 @@ void queue_pair::move(wire::mover by, bool writable, bool readable)
     keep_time(now);
   }
   publish_progress();
-  const bool unfinished = requester.unfinished() || link.unfinished();
+  const bool unfinished = requester.unfinished() || connection.unfinished();
   if (const bool now_owes = owing || unfinished; owes.load(std::memory_order_relaxed) != now_owes)
     owes.store(now_owes, std::memory_order_seq_cst);
-  const bool owes_more = owing && !owed && !link.is_looked_at();
+  const bool owes_more = owing && !owed && !connection.is_looked_at();
   if (owes_more || unfinished)
     owe();
 }
 
-void queue_pair::receive(std::int64_t now, bool writable, bool readable)
+void queue_pair::receive(std::int64_t now, bool writable)
 {
   if (writable)
-    link.writable();
-  link.receive(now, readable);
+    connection.writable();
+  connection.receive(now);
   // Each message that is held is announced, because the shared receive queue forgets a holder that
   // it has served.
-  while (link.held()
-    && (!held.exchange(true, std::memory_order_seq_cst) || announced != link.hold_number()))
+  while (connection.held()
+    && (!held.exchange(true, std::memory_order_seq_cst) || announced != connection.hold_number()))
   {
-    announced = link.hold_number();
+    announced = connection.hold_number();
     if (shared != nullptr)
       shared->holder.store(qp_num, std::memory_order_seq_cst);
-    link.receive(now, false);
+    connection.receive(now);
   }
-  if (!link.held())
+  if (!connection.held())
     held.store(false, std::memory_order_relaxed);
 }
 
@@ -239,18 +235,19 @@ void queue_pair::receive(std::int64_t now, bool writable, bool readable)
 void queue_pair::transmit(wire::mover by, std::uint32_t received, std::int64_t now)
 {
   const bool waits = by == wire::mover::poller && !owing
-    && (link.is_local() ? received == 1 && link.is_looked_at() : received != 0);
-  link.transmit(by == wire::mover::engine || (by == wire::mover::poller && !waits));
-  if (link.deaf())
-    link.receive(now, true);
+    && (connection.is_local() ? received == 1 && connection.is_looked_at() : received != 0);
+  connection.transmit(by == wire::mover::engine || (by == wire::mover::poller && !waits));
+  if (connection.deaf())
+    connection.receive(now);
   owing = responder.acknowledgement_wanted();
 }
 
 // Returns true after a call without the clock that left something to time or to end.
 bool queue_pair::needs_the_clock() const noexcept
 {
-  return !link.is_local() || link.held() || link.wakes_again() || link.malformed() || broken
-    || draining || requester.failed() || requester.waiting() || responder.failed()
+  return !connection.is_local() || connection.held() || connection.wakes_again()
+    || connection.malformed() || broken || draining || requester.failed() || requester.waiting()
+    || responder.failed()
     || (alarm_at.load(std::memory_order_relaxed) == 0 && requester.expecting());
 }
 
@@ -258,14 +255,15 @@ void queue_pair::look_for_the_end(std::int64_t now)
 {
   if (with_.kind != protocol::service_rc) [[unlikely]]
     return look_for_the_end_unreliable();
-  if (link.lost() && lost_until == 0)
+  if (connection.lost() && lost_until == 0)
     lost_until = now + patience_with_the_lost(attributes);
-  if (lost_until != 0 && now >= lost_until && !link.malformed() && requester.expecting()
+  if (lost_until != 0 && now >= lost_until && !connection.malformed() && requester.expecting()
     && !requester.failed())
     requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_connection_lost);
-  const bool fatal = link.malformed() || broken;
+  const bool fatal = connection.malformed() || broken;
   // A refusal that the connection can no longer carry ends this side all the same.
-  if (requester.failed() || responder.failed() || (link.lost() && responder.refusing()) || fatal)
+  if (requester.failed() || responder.failed() || (connection.lost() && responder.refusing())
+    || fatal)
     enter_error(fatal);
   else
     report_drained();
@@ -280,15 +278,15 @@ void queue_pair::look_for_the_end_unreliable()
     return;
   }
   const std::int64_t now = wire::now();
-  if (link.lost())
+  if (connection.lost())
   {
     // The peer may come back under the same name. Until then messages are lost, as on a network.
     responder.lose_message();
     requester.vanish();
-    link.reopen(now);
+    connection.reopen(now);
     give_up_at = now;
   }
-  if (link.established())
+  if (connection.established())
   {
     give_up_at = 0;
   }
@@ -330,9 +328,9 @@ void queue_pair::keep_time(std::int64_t now)
   const bool expecting = current() != IBV_QPS_RTR && requester.expecting();
   // Only progress of this end's requests restarts the time: messages that answer nothing must not
   // keep a request waiting. A large message may take longer than the timer, so bytes count.
-  const bool sign = heard != requester.progress() || moved != link.moved() || resume_at != 0;
+  const bool sign = heard != requester.progress() || moved != connection.moved() || resume_at != 0;
   heard = requester.progress();
-  moved = link.moved();
+  moved = connection.moved();
   std::int64_t silent_until = 0;
   if (!expecting)
     waiting_since = 0;
@@ -355,7 +353,7 @@ void queue_pair::keep_time(std::int64_t now)
   std::int64_t next = 0;
   const std::int64_t gone_at = expecting ? lost_until : 0;
   for (const std::int64_t at :
-    {silent_until, resume_at, gone_at, link.retry_at(), give_up_at > now ? give_up_at : 0})
+    {silent_until, resume_at, gone_at, connection.retry_at(), give_up_at > now ? give_up_at : 0})
     if (at != 0 && (next == 0 || at < next))
       next = at;
   // An earlier alarm suffices: it checks the times again.
@@ -371,8 +369,8 @@ void queue_pair::meet()
   progress.lock();
   if (current() != IBV_QPS_RESET && current() != IBV_QPS_INIT)
   {
-    link.meet();
-    move(wire::mover::poster, false, false); // the answer to our hello comes later
+    connection.meet();
+    move(wire::mover::poster, false); // the answer to our hello comes later
   }
   let_go();
 }

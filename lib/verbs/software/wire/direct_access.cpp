@@ -9,22 +9,15 @@
 
 #include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/wire/checked_copy.hpp"
-#include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
 #include <atomic>
 #include <cstring>
-#include <map>
-#include <mutex>
 #include <new>
 #include <utility>
 
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 namespace rdma::software::wire {
 namespace {
@@ -32,36 +25,6 @@ namespace {
 constexpr std::size_t accesses_max = 64;
 constexpr std::size_t accesses_usual = 4;
 constexpr std::size_t shown_max = 256;
-constexpr std::size_t areas_max = segment_side::grants_max; // each is named by a grant
-
-// Returns the bytes that one peer may have mapped here: shared memory cannot exceed the host's for
-// long, and a peer must not use up the address space.
-std::uint64_t area_bytes_max() noexcept
-{
-  static const std::uint64_t bytes = []
-  {
-    const long pages = ::sysconf(_SC_PHYS_PAGES);
-    const long page = ::sysconf(_SC_PAGESIZE);
-    constexpr std::uint64_t unknown = std::uint64_t{1} << 40;
-    return pages > 0 && page > 0
-      ? static_cast<std::uint64_t>(pages) * static_cast<std::uint64_t>(page)
-      : unknown;
-  }();
-  return bytes;
-}
-
-struct area_registry
-{
-  std::mutex mutex;
-  std::map<std::pair<dev_t, ino_t>, std::weak_ptr<mapped_area>> mapped;
-
-  static area_registry& of_process()
-  {
-    static area_registry& one = *new area_registry; // also used by threads that outlive main()
-    return one;
-  }
-};
-
 unsigned right_of(const protocol::send_request& what) noexcept
 {
   return what.opcode == IBV_WR_RDMA_WRITE ? IBV_ACCESS_REMOTE_WRITE
@@ -86,69 +49,7 @@ void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexc
 
 } // namespace
 
-namespace {
-
-// Returns null if memory is short; then it is unmapped.
-std::shared_ptr<mapped_area> own(std::byte* memory, std::size_t size) noexcept
-{
-  fork_record* noted = nullptr;
-  try
-  {
-    noted = &fork_record::take();
-    return std::make_shared<mapped_area>(memory, size, *noted);
-  }
-  catch (const std::bad_alloc&)
-  {
-    if (noted != nullptr)
-      noted->give_back();
-    ::munmap(memory, size);
-    return nullptr;
-  }
-}
-
-} // namespace
-
-mapped_area::~mapped_area()
-{
-  noted_.give_back();
-  ::munmap(memory_, size_);
-}
-
-std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
-{
-  constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW;
-  struct stat status
-  {
-  };
-  // The seals first: the peer can truncate a file whose size is read before they are seen to be
-  // set.
-  if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0
-    || !S_ISREG(status.st_mode) || status.st_size <= 0
-    || static_cast<std::uint64_t>(status.st_size) > area_bytes_max())
-    return nullptr;
-  area_registry& all = area_registry::of_process();
-  const std::lock_guard lock(all.mutex);
-  try
-  {
-    std::erase_if(all.mapped, [](const auto& each) { return each.second.expired(); });
-    std::weak_ptr<mapped_area>& place = all.mapped[{status.st_dev, status.st_ino}];
-    if (std::shared_ptr<mapped_area> there = place.lock())
-      return there;
-    const auto size = static_cast<std::size_t>(status.st_size);
-    void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
-    if (at == MAP_FAILED)
-      return nullptr;
-    std::shared_ptr<mapped_area> made = own(static_cast<std::byte*>(at), size);
-    place = made;
-    return made;
-  }
-  catch (const std::bad_alloc&)
-  {
-    return nullptr;
-  }
-}
-
-bool direct_access::open(segment_side& mine, const segment_side& theirs) noexcept
+bool direct_access::open(lane_side& mine, const lane_side& theirs) noexcept
 {
   mine_ = &mine;
   theirs_ = &theirs;
@@ -171,7 +72,6 @@ void direct_access::close() noexcept
   let_go();
   accesses_.clear();
   shown_.clear();
-  areas_.clear();
   wanted_.reset();
 }
 
@@ -353,20 +253,18 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
   return true;
 }
 
-void direct_access::grant(const grant_message& what) noexcept
+void direct_access::grant(
+  const grant_message& what, const descriptor& memory, peer_areas& by) noexcept
 {
   // Only what was asked for, and only within what is there.
   if (std::find(shown_.begin(), shown_.end(), what.key) == shown_.end()
-    || what.index >= segment_side::grants_max || what.length > protocol::max_message * 1024 * 1024
+    || what.index >= lane_side::grants_max || what.length > protocol::max_message * 1024 * 1024
     || what.address + what.length < what.address)
     return;
   access a;
   a.by = what;
-  const auto found = areas_.find(what.area);
-  if (found == areas_.end())
-    return;
-  a.area = found->second;
-  a.memory = a.area->at(what.place, what.length);
+  a.area = by.map(memory);
+  a.memory = a.area != nullptr ? a.area->at(what.place, what.length) : nullptr;
   if (a.memory == nullptr)
     return;
   try
@@ -377,36 +275,6 @@ void direct_access::grant(const grant_message& what) noexcept
       accesses_.pop_back();
     }
     accesses_.insert(accesses_.begin(), std::move(a));
-  }
-  catch (const std::bad_alloc&)
-  {
-    return; // frames, then
-  }
-}
-
-// Returns true if one more area of this size keeps the limits.
-bool direct_access::has_room(std::size_t bytes) const noexcept
-{
-  std::uint64_t sum = bytes;
-  for (const auto& [name, area] : areas_)
-    sum += area->size();
-  return areas_.size() < areas_max && sum <= area_bytes_max();
-}
-
-void direct_access::add_area(std::uint64_t name, const descriptor& fd) noexcept
-{
-  try
-  {
-    if (shown_.empty() || areas_.contains(name))
-      return;
-    std::shared_ptr<mapped_area> mapped = mapped_area::map(fd);
-    if (mapped == nullptr)
-      return;
-    // At a limit, areas without a key in use make room, e.g. those that the peer has freed.
-    if (!has_room(mapped->size()))
-      std::erase_if(areas_, [](const auto& each) { return each.second.use_count() == 1; });
-    if (has_room(mapped->size()))
-      areas_[name] = std::move(mapped);
   }
   catch (const std::bad_alloc&)
   {

@@ -8,18 +8,16 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
 
-#include "verbs/software/memory/fork_record.hpp"
 #include "verbs/software/protocol/direct_path.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
+#include "verbs/software/wire/mapped_area.hpp"
 #include "verbs/software/wire/segment.hpp"
-#include "verbs/software/wire/socket.hpp"
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
-#include <unordered_map>
 #include <vector>
 
 namespace rdma::software::wire {
@@ -28,48 +26,15 @@ namespace rdma::software::wire {
 struct grant_message
 {
   std::uint32_t key = 0;
-  std::uint32_t index = 0; ///< of segment_side::grants
+  std::uint32_t index = 0; ///< of lane_side::grants
   std::uint32_t generation = 0;
   std::uint32_t rights = 0;  ///< IBV_ACCESS_REMOTE_*
   std::uint64_t address = 0; ///< what the first byte is called by those who use the key
   std::uint64_t length = 0;
-  std::uint64_t area = 0;  ///< the shared memory that it lies in
-  std::uint64_t place = 0; ///< in the area
+  std::uint64_t place = 0; ///< in the shared memory that comes with this message
 };
 
-/// Somebody else's shared memory, mapped.
-class mapped_area
-{
-public:
-  mapped_area(std::byte* memory, std::size_t size, fork_record& noted) noexcept
-    : memory_(memory)
-    , size_(size)
-    , noted_(noted)
-  {
-    noted_.begin(memory_, size_, -1);
-  }
-  ~mapped_area();
-  mapped_area(const mapped_area&) = delete;
-  mapped_area& operator=(const mapped_area&) = delete;
-
-  /// Maps the memory of a peer, once in this process for all links. Returns null if the descriptor
-  /// is not of memory with a fixed size, or of more than the host has.
-  static std::shared_ptr<mapped_area> map(const descriptor& fd) noexcept;
-
-  std::size_t size() const noexcept { return size_; }
-
-  std::byte* at(std::uint64_t place, std::uint64_t length) const noexcept
-  {
-    return place <= size_ && length <= size_ - place ? memory_ + place : nullptr;
-  }
-
-private:
-  std::byte* const memory_;
-  const std::size_t size_;
-  fork_record& noted_;
-};
-
-/// Writes, reads and atomics of one link, in the peer's memory by this end's own thread.
+/// Writes, reads and atomics of one queue pair, in the peer's memory by this end's own thread.
 /**
  * Behind the first request with a key the peer is asked once for a grant. Until the peer has
  * answered, requests with this key travel as frames. A grant that does not hold any more, or was
@@ -85,7 +50,7 @@ public:
   }
 
   /// False when memory is short.
-  bool open(segment_side& mine, const segment_side& theirs) noexcept;
+  bool open(lane_side& mine, const lane_side& theirs) noexcept;
   void close() noexcept;
 
   outcome run(protocol::send_request& what) noexcept override;
@@ -102,20 +67,14 @@ public:
   /// Changes whenever bytes move.
   std::uint64_t moved() const noexcept { return moved_; }
 
-  /// A call of the link's begins.
+  /// A call of the wire's begins.
   void begin() noexcept { budget_ = bytes_max; }
 
   /// A key that the peer has not been shown, once.
   std::optional<std::uint32_t> take_wanted() noexcept;
 
-  /// The peer's answer: its word, checked here.
-  void grant(const grant_message& what) noexcept;
-
-  /// Returns true if the peer's shared memory of this name is mapped.
-  bool has_area(std::uint64_t name) const noexcept { return areas_.contains(name); }
-
-  /// Maps the peer's shared memory of this name, unless it was not asked for or exceeds the limits.
-  void add_area(std::uint64_t name, const descriptor& fd) noexcept;
+  /// Takes the peer's answer, and the memory that came with it. Both are checked here.
+  void grant(const grant_message& what, const descriptor& memory, peer_areas& by) noexcept;
 
 private:
   // Of one call: who posts is not kept for longer, and who takes memory back waits for no more.
@@ -128,7 +87,6 @@ private:
     std::byte* memory = nullptr;
   };
 
-  bool has_room(std::size_t bytes) const noexcept;
   access* find(std::uint32_t key) noexcept;
   bool enter(const access& a, bool marked) noexcept;
   bool holds(const access& a, std::memory_order order) const noexcept;
@@ -138,15 +96,14 @@ private:
     access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;
 
   protocol::parameters& with_;
-  segment_side* mine_ = nullptr;
-  const segment_side* theirs_ = nullptr;
+  lane_side* mine_ = nullptr;
+  const lane_side* theirs_ = nullptr;
   std::uint64_t moved_ = 0;
   std::uint32_t touched_ = 0;
   std::vector<access> accesses_;     // the one that was used last is in front
   std::vector<std::uint32_t> shown_; // keys that the peer has been asked for
   std::optional<std::uint32_t> wanted_;
-  std::unordered_map<std::uint64_t, std::shared_ptr<mapped_area>> areas_;
-  std::uint64_t budget_ = 0; ///< bytes that this call of the link's may still move
+  std::uint64_t budget_ = 0; ///< bytes that this call of the wire's may still move
 };
 
 } // namespace rdma::software::wire

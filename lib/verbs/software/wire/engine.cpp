@@ -8,6 +8,7 @@
 #include "verbs/software/wire/engine.hpp"
 
 #include "verbs/software/queue_pair_number.hpp"
+#include "verbs/software/wire/served_link.hpp"
 #include "verbs/software/wire/staging.hpp"
 
 #include <algorithm>
@@ -58,6 +59,8 @@ engine::~engine()
     wake();
     thread_.join();
   }
+  for (const auto& each : links_)
+    end(*each);
 }
 
 progress_target* engine::pin(std::uint32_t qp) noexcept
@@ -138,7 +141,7 @@ void engine::remove(progress_target& s) noexcept
         --claim->used;
   }
   while (auto pending_hello = room_.take(s.number_))
-    refuse(pending_hello->fd);
+    refuse(*pending_hello);
   // A use is a few system calls that do not block. acquire: what the last user did comes before.
   const auto wait_for_users = [&s]
   {
@@ -162,7 +165,8 @@ bool engine::serve(std::uint32_t qp, mover by, std::uint32_t events) noexcept
   return true;
 }
 
-int engine::serve_sockets(mover by) noexcept
+// `spins`: the thread looks all the time, so it looks at the links that have woken it from now on.
+int engine::serve_sockets(mover by, bool spins) noexcept
 {
   if (watched_.load(std::memory_order_relaxed) == 0)
     return 0;
@@ -171,7 +175,10 @@ int engine::serve_sockets(mover by) noexcept
   for (int i = 0; i < n; ++i)
   {
     const epoll_event& e = ready[static_cast<std::size_t>(i)];
-    serve(static_cast<std::uint32_t>(e.data.u64), by, e.events);
+    const auto number = static_cast<std::uint32_t>(e.data.u64);
+    serve(number, by, e.events);
+    if (spins && number >= numbers_end)
+      look_at(number);
   }
   return std::max(n, 0);
 }
@@ -267,7 +274,7 @@ void engine::serve_due() noexcept
     {
       const std::lock_guard lock(due_mutex_);
       if (timer_heap_.next() == 0)
-        return;
+        break;
       at = now();
       count = timer_heap_.take(at, due);
     }
@@ -280,6 +287,7 @@ void engine::serve_due() noexcept
       unpin(*s);
     }
   }
+  end_unused_links(); // come_due() reports them
 }
 
 std::int64_t engine::next_wait() noexcept

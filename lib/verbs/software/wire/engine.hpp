@@ -13,6 +13,7 @@
 #include "verbs/software/short_lock.hpp"
 #include "verbs/software/wire/pending_hellos.hpp"
 #include "verbs/software/wire/port_claim.hpp"
+#include "verbs/software/wire/progress_target.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/timer_heap.hpp"
 
@@ -28,49 +29,6 @@
 #include <vector>
 
 namespace rdma::software::wire {
-
-/// Who makes a queue pair move.
-enum class mover
-{
-  poster, ///< has posted to it: sends
-  poller, ///< looks for completions: sends and receives, and may soon answer what it finds
-  engine, ///< does what nobody else has done
-};
-
-/// A queue pair as the engine sees it.
-class progress_target
-{
-public:
-  /// Moves what can be moved now. Any thread. `events`: what epoll(7) says of its socket.
-  virtual void serve(mover by, std::uint32_t events = 0) = 0;
-
-  /// An alarm or a debt is due: as serve() by the engine, unless somebody has seen to it meanwhile.
-  virtual void come_due(std::int64_t) { serve(mover::engine); }
-
-  /// Whether its link is of the local wire: something to look at without a system call.
-  virtual bool is_local() const noexcept { return false; }
-
-  /// Local: whether serve() would find something. Any thread, between look(true) and look(false).
-  virtual bool ready() const noexcept { return false; }
-
-  /// Local: somebody looks all the time from now on, or not any more; look once more then.
-  virtual void look(bool) noexcept {}
-
-  /// Somebody in the waiting room has asked for this; who is not ready yet looks there when it is.
-  virtual void meet() = 0;
-
-  /// The device is closed: a queue pair goes to RESET, where nothing moves.
-  virtual void leave() {}
-
-protected:
-  ~progress_target() = default;
-
-private:
-  friend class engine;
-  std::atomic<unsigned> users_{0};
-  std::uint32_t number_ = 0;
-  timer_heap::entry due_; // under the engine's due_mutex_
-};
 
 /// The sockets of one opened device, and the thread that makes progress when nobody polls.
 /**
@@ -142,12 +100,21 @@ public:
    */
   bool poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept;
 
-  /// Nobody looks at the memory of local links all the time any more: their peers are to tell when
-  /// there is something.
+  /// Nobody looks at shared memory all the time any more: peers are to tell when there is
+  /// something.
   void look_away() noexcept;
 
-  /// The same for the link of one queue pair, which is about to go.
-  void look_away(std::uint32_t qp) noexcept;
+  /// The same for one queue pair or link, which is about to go.
+  void look_away(std::uint32_t number) noexcept;
+
+  /// Looks at the rings of one queue pair as well, besides the bells of its link, if few are looked
+  /// at and somebody looks at all.
+  void look_at_queue_pair(std::uint32_t qp) noexcept
+  {
+    if (looks_.load(std::memory_order_relaxed)
+      && queue_pairs_looked_at_.load(std::memory_order_relaxed) != queue_pairs_looked_at_max)
+      look_at(qp);
+  }
 
   /// Makes this queue pair move, if there (still) is one.
   bool serve(std::uint32_t qp, mover by, std::uint32_t events = 0) noexcept;
@@ -168,8 +135,19 @@ public:
   /// Connections that have said hello.
   pending_hellos& room() noexcept { return room_; }
 
-  /// Says "not ready" to one of them, and closes it.
-  static void refuse(descriptor& fd) noexcept;
+  /// Lets the queue pair that a hello is for meet it. Without such a queue pair, refuses it.
+  void introduce(pending_hello who) noexcept;
+
+  /// Answers "not ready", and closes a TCP connection.
+  static void refuse(pending_hello& who) noexcept;
+
+  /// Reserves a lane for a queue pair in a link to its peer's context, which is made if there is
+  /// none. Null with errno set if there is none on this host.
+  std::shared_ptr<served_link> attach(
+    std::uint32_t qp, const ibv_gid& peer, std::uint32_t peer_qp, lane_use& lane) noexcept;
+
+  /// There may be a link that no queue pair uses.
+  void end_unused_links_soon() noexcept { links_are_due_.store(true, std::memory_order_relaxed); }
 
   bool watch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
   bool rewatch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
@@ -192,7 +170,6 @@ private:
     ibv_gid from{};
     std::int64_t until = 0; // 0: it has just come
     bool is_local = false;
-    descriptor memory; // what came along
     std::size_t size = 0;
     protocol::hello_bytes bytes{};
   };
@@ -226,9 +203,12 @@ private:
   {
     s.users_.fetch_sub(1, std::memory_order_release);
   }
-  int serve_sockets(mover by) noexcept;
+  int serve_sockets(mover by, bool spins = false) noexcept;
   bool serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept;
-  void look_at(std::uint32_t qp) noexcept;
+  void look_at(std::uint32_t number) noexcept;
+  bool add(const std::shared_ptr<served_link>& made);
+  void end(served_link& which) noexcept;
+  void end_unused_links() noexcept;
   int listen_locally(port_claim& at, const ibv_gid& gid);
   int find_claim(port_claim*& found);
   int bind(std::vector<ibv_gid>& gids, bool all);
@@ -248,6 +228,7 @@ private:
   void rest(int listener, bool is_local) noexcept;
   void greet(int fd);
   bool hear(accepted_socket& g);
+  bool hear_locally(accepted_socket& g);
   void introduce(accepted_socket& g);
   void expire(std::int64_t at) noexcept;
   bool leave(closing_socket& l) noexcept;
@@ -272,13 +253,19 @@ private:
 
   pending_hellos room_;
 
-  // Local links whose memory somebody looks at all the time, the one that had something last at the
-  // end.
-  static constexpr std::size_t looked_at_max = 16;
+  std::mutex links_mutex_; // locked before targets_mutex_
+  std::vector<std::shared_ptr<served_link>> links_;
+  std::atomic<bool> links_are_due_{false};
+
+  // The shared memory that somebody looks at all the time: the bells of links, and the rings of a
+  // few queue pairs. Other links are woken through their sockets.
+  static constexpr std::size_t links_looked_at_max = 64;
+  static constexpr std::size_t queue_pairs_looked_at_max = 8;
   short_lock look_mutex_;
-  std::array<progress_target*, looked_at_max> looked_at_{};
-  std::size_t looked_at_count_ = 0; // under the mutex
-  std::atomic<bool> looks_{false};  // a hint: there are some
+  std::array<progress_target*, links_looked_at_max + queue_pairs_looked_at_max> looked_at_{};
+  std::size_t looked_at_count_ = 0;                   // under the mutex
+  std::atomic<std::size_t> queue_pairs_looked_at_{0}; // written under the mutex
+  std::atomic<bool> looks_{false};                    // a hint: there are some
 
   std::mutex targets_mutex_;
   std::unordered_map<std::uint32_t, progress_target*> targets_;

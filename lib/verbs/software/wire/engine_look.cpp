@@ -5,13 +5,15 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "verbs/software/queue_pair_number.hpp"
 #include "verbs/software/wire/engine.hpp"
+#include "verbs/software/wire/served_link.hpp"
 
 #include <algorithm>
 #include <array>
 #include <mutex>
 
-// Looking for work: at the memory of local links without a system call, and at the sockets of all.
+// Looking for work: at shared memory without a system call, and at the sockets of all.
 
 namespace rdma::software::wire {
 namespace {
@@ -30,23 +32,23 @@ bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
     if ((served || hint_is_there) && turn % look_at_sockets_every != 0)
       return false;
     if (served)
-      return serve_sockets(mover::poller)
+      return serve_sockets(mover::poller, spins)
         > 1; // links that always have something are not all that there is
     if (hint_is_there)
-      return serve_sockets(mover::poller) > 1;
+      return serve_sockets(mover::poller, spins) > 1;
   }
   if (hint != 0 && turn % look_everywhere_every != 0 && serve(hint, mover::poller))
     return false;
   if (spins && hint != 0)
     look_at(hint);
-  return serve_sockets(mover::poller) > 1;
+  return serve_sockets(mover::poller, spins) > 1;
 }
 
 // What those who look at memory all the time do instead of a system call. Whether there was
 // something.
 bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept
 {
-  std::array<progress_target*, looked_at_max> found;
+  decltype(looked_at_) found;
   std::size_t count = 0;
   {
     const std::unique_lock lock(look_mutex_, std::try_to_lock);
@@ -70,43 +72,34 @@ bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) 
   return count != 0;
 }
 
-// The one that is looked at for longest makes room.
-void engine::look_at(std::uint32_t qp) noexcept
+void engine::look_at(std::uint32_t number) noexcept
 {
-  progress_target* const s = pin(qp);
+  progress_target* const s = pin(number);
   if (s == nullptr)
     return;
-  progress_target* dropped = nullptr;
   bool first = false;
   if (s->is_local())
   {
+    const bool is_queue_pair = number < numbers_end;
     const std::lock_guard lock(look_mutex_);
     const auto begin = looked_at_.begin();
     const auto end = begin + static_cast<std::ptrdiff_t>(looked_at_count_);
-    // Once more, as it may have lost its link meanwhile: end_local() says so before it asks for
-    // this mutex.
-    if (s->is_local() && std::find(begin, end, s) == end)
+    const std::size_t queue_pairs = queue_pairs_looked_at_.load(std::memory_order_relaxed);
+    const bool has_room = is_queue_pair ? queue_pairs != queue_pairs_looked_at_max
+                                        : looked_at_count_ - queue_pairs != links_looked_at_max;
+    // Once more, as it may have lost its link meanwhile: connection::end_wires() says so before it
+    // asks for this mutex.
+    if (has_room && s->is_local() && std::find(begin, end, s) == end)
     {
       first = looked_at_count_ == 0;
-      if (looked_at_count_ == looked_at_max)
-      {
-        dropped = looked_at_.front();
-        dropped->users_.fetch_add(1, std::memory_order_relaxed);
-        dropped->look(false);
-        std::move(begin + 1, end, begin);
-        --looked_at_count_;
-      }
       looked_at_[looked_at_count_++] = s;
+      queue_pairs_looked_at_.store(
+        queue_pairs + (is_queue_pair ? 1 : 0), std::memory_order_relaxed);
       s->look(true);
       looks_.store(true, std::memory_order_seq_cst);
     }
   }
   unpin(*s);
-  if (dropped != nullptr)
-  {
-    dropped->serve(mover::poller);
-    unpin(*dropped);
-  }
   // The thread must not sleep while peers believe that somebody looks. seq_cst: see run().
   if (first && !awake_.load(std::memory_order_seq_cst))
     wake();
@@ -116,7 +109,7 @@ void engine::look_away() noexcept
 {
   if (!looks_.load(std::memory_order_seq_cst)) // as awake_: see run()
     return;
-  std::array<progress_target*, looked_at_max> left;
+  decltype(looked_at_) left;
   std::size_t count = 0;
   {
     const std::lock_guard lock(look_mutex_);
@@ -130,6 +123,7 @@ void engine::look_away() noexcept
       left[count++] = &s;
     }
     looked_at_count_ = 0;
+    queue_pairs_looked_at_.store(0, std::memory_order_relaxed);
     looks_.store(false, std::memory_order_relaxed);
   }
   for (std::size_t i = 0; i != count; ++i)
@@ -139,17 +133,19 @@ void engine::look_away() noexcept
   }
 }
 
-void engine::look_away(std::uint32_t qp) noexcept
+void engine::look_away(std::uint32_t number) noexcept
 {
   const std::lock_guard lock(look_mutex_);
   const auto begin = looked_at_.begin();
   const auto end = begin + static_cast<std::ptrdiff_t>(looked_at_count_);
   const auto found =
-    std::find_if(begin, end, [qp](const progress_target* s) { return s->number_ == qp; });
+    std::find_if(begin, end, [number](const progress_target* s) { return s->number_ == number; });
   if (found == end)
     return;
   (*found)->look(false);
   std::move(found + 1, end, found);
+  if (number < numbers_end)
+    queue_pairs_looked_at_.fetch_sub(1, std::memory_order_relaxed);
   if (--looked_at_count_ == 0)
     looks_.store(false, std::memory_order_relaxed);
 }

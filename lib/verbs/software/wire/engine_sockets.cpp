@@ -8,6 +8,7 @@
 #include "verbs/software/wire/engine.hpp"
 
 #include "verbs/software/wire/local_socket.hpp"
+#include "verbs/software/wire/served_link.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -95,12 +96,10 @@ void engine::greet(int fd)
 // Reads a hello. Returns true if it is complete, or will never be.
 bool engine::hear(accepted_socket& g)
 {
+  if (g.is_local)
+    return hear_locally(g);
   const std::span left = std::span(g.bytes).subspan(g.size);
-  attached count = attached::none;
-  const ssize_t n = g.is_local ? receive_with_descriptor(g.fd.get(), left, g.memory, count)
-                               : ::recv(g.fd.get(), left.data(), left.size(), MSG_DONTWAIT);
-  if (count == attached::several)
-    return true;
+  const ssize_t n = ::recv(g.fd.get(), left.data(), left.size(), MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return false;
   if (n <= 0)
@@ -128,31 +127,44 @@ void engine::introduce(accepted_socket& g)
   if (g.until != 0)
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
   const auto theirs = protocol::decode_hello(g.bytes);
-  // Who says that it is at this address must come from there.
-  // (Within the host nothing but the secret would keep it from that: the user's own processes are
-  // believed.)
-  const bool admitted = theirs
-    && (g.is_local || std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw));
-  progress_target* const s = admitted ? pin(theirs->to.qp) : nullptr;
+  pending_hello who;
+  who.fd = std::move(g.fd);
+  // A peer that names an address must come from there. (On the host nothing but the secret would
+  // keep a process from another address: the user's own processes are believed.)
+  if (!theirs || !std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw))
+    return refuse(who);
+  who.theirs = *theirs;
+  introduce(std::move(who));
+}
+
+void engine::introduce(pending_hello who) noexcept
+{
+  progress_target* const s = pin(who.theirs.to.qp);
   if (s == nullptr)
-    return refuse(g.fd);
+    return refuse(who);
+  who.until = now() + greeting_time;
   // It may get ready at any moment. Either it finds the pending_hello then, or is ready when it is
   // told here.
-  if (auto oldest = room_.add(
-        {std::move(g.fd), *theirs, now() + greeting_time, g.is_local, std::move(g.memory)}))
-    refuse(oldest->fd);
+  if (auto oldest = room_.add(std::move(who)))
+    refuse(*oldest);
   s->meet();
   unpin(*s);
 }
 
-void engine::refuse(descriptor& fd) noexcept
+void engine::refuse(pending_hello& who) noexcept
 {
   const protocol::hello_bytes answer = protocol::not_ready();
+  if (who.link)
+  {
+    who.link->link().send(
+      who.lane, answer); // if it is full, the peer's own time limit ends the wait
+    return;
+  }
   // A fresh socket has room for it; a peer that is gone does not need it.
   [[maybe_unused]] const ssize_t sent =
-    ::send(fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  ::shutdown(fd.get(), SHUT_RDWR); // as in hang_up()
-  fd.reset();
+    ::send(who.fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::shutdown(who.fd.get(), SHUT_RDWR); // as in hang_up()
+  who.fd.reset();
 }
 
 void engine::expire(std::int64_t at) noexcept
@@ -166,7 +178,7 @@ void engine::expire(std::int64_t at) noexcept
       return true;
     });
   while (auto late = room_.take_late(at))
-    refuse(late->fd);
+    refuse(*late);
   std::erase_if(closing_sockets_,
     [&](closing_socket& l)
     {

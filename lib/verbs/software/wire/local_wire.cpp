@@ -11,11 +11,8 @@
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
-#include <cerrno>
 #include <cstring>
 #include <utility>
-
-#include <sys/socket.h>
 
 namespace rdma::software::wire {
 
@@ -33,20 +30,22 @@ constexpr unsigned records_max = 256;
 
 } // namespace
 
-void local_wire::open(std::shared_ptr<segment> with, unsigned end, int socket) noexcept
+void local_wire::open(local_link& link, lane_use lane) noexcept
 {
-  segment& s = *with;
-  mine_ = &s.side(end);
-  theirs_ = &s.side(1 - end);
-  socket_ = socket;
+  segment& s = *link.memory();
+  const unsigned end = link.end();
+  const unsigned peer = 1 - end;
+  lane_ = lane;
+  mine_ = &s.side(lane.lane, end);
+  theirs_ = &s.side(lane.lane, peer);
   requests_in_ =
-    ring::reader(s.requests_of(1 - end), segment::request_ring_size, mine_->requests_taken);
-  responses_in_ =
-    ring::reader(s.responses_of(1 - end), segment::response_ring_size, mine_->responses_taken);
-  requests_out_ =
-    ring::writer(s.requests_of(end), segment::request_ring_size, theirs_->requests_taken, 0);
-  responses_out_ = ring::writer(
-    s.responses_of(end), segment::response_ring_size, theirs_->responses_taken, response_reserve);
+    ring::reader(s.requests_of(lane.lane, peer), segment::request_ring_size, mine_->requests_taken);
+  responses_in_ = ring::reader(
+    s.responses_of(lane.lane, peer), segment::response_ring_size, mine_->responses_taken);
+  requests_out_ = ring::writer(
+    s.requests_of(lane.lane, end), segment::request_ring_size, theirs_->requests_taken, 0);
+  responses_out_ = ring::writer(s.responses_of(lane.lane, end), segment::response_ring_size,
+    theirs_->responses_taken, response_reserve);
   request_in_ = response_in_ = {};
   request_out_.pending = response_out_.pending = false;
   acknowledged_seen_.store(0, std::memory_order_relaxed);
@@ -56,13 +55,13 @@ void local_wire::open(std::shared_ptr<segment> with, unsigned end, int socket) n
   blocked_.store(false, std::memory_order_relaxed);
   requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
   unfinished_.store(false, std::memory_order_relaxed);
-  news_ = took_ = heard_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
+  news_ = took_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
   note_waits_ = false;
   wake_again_at_ = 0;
-  open_page(with);
+  link_ = &link;
+  open_page();
   if (direct_.open(*mine_, *theirs_))
     requester_.set_direct_path(&direct_); // else frames do
-  segment_ = std::move(with);
 }
 
 void local_wire::close() noexcept
@@ -73,10 +72,9 @@ void local_wire::close() noexcept
   mine_->rights.store(0, std::memory_order_seq_cst);
   grants_.close(page_);
   page_ = {};
-  areas_sent_.clear();
-  more_to_take_ = more_to_send_ = heard_ = false;
+  more_to_take_ = more_to_send_ = false;
   wake_again_at_ = 0;
-  segment_.reset();
+  link_ = nullptr;
 }
 
 // --- receiving ---
@@ -86,7 +84,7 @@ bool local_wire::receive(std::int64_t now, bool looked_at)
   one_at_a_time_ = looked_at && idle_.load(std::memory_order_relaxed);
   idle_.store(false, std::memory_order_relaxed);
   note_waits_ = false;
-  messages_left_ = messages_max;
+  take_grants();
   // Read before the responses: those that came before an acknowledgement are there when it is.
   const std::uint32_t word = theirs_->acknowledged.load(std::memory_order_acquire);
   const bool all_responses = take_responses();
@@ -106,7 +104,7 @@ void local_wire::take_acknowledgement(std::uint32_t word)
   h.op = protocol::opcode::acknowledge;
   h.syndrome = protocol::syndrome_ack;
   h.psn = word & protocol::psn_mask;
-  if ((word & segment_side::acknowledged_bit) == 0
+  if ((word & lane_side::acknowledged_bit) == 0
     || requester_.receive(h) == protocol::verdict::malformed)
     malformed_ = true;
   ++taken_;
@@ -460,7 +458,7 @@ std::uint32_t local_wire::next_acknowledgement() noexcept
   if (response_out_.pending)
     return 0;
   const std::optional<std::uint32_t> psn = responder_.take_acknowledgement();
-  return psn ? *psn | segment_side::acknowledged_bit : 0;
+  return psn ? *psn | lane_side::acknowledged_bit : 0;
 }
 
 void local_wire::acknowledge() noexcept
@@ -483,29 +481,22 @@ void local_wire::say_the_last() noexcept
   acknowledge();
 }
 
-// Wakes the peer if it sleeps and there is news for it. A wake-up that the socket refuses is
-// repeated.
+// Rings the bell if there is news for a peer that does not poll this lane. A wake-up that the
+// socket refuses is repeated.
 void local_wire::notify() noexcept
 {
   if (!news_ && !took_)
     return;
-  // seq_cst, here, in arm() and in room(): either the other end sees the news or we see that it
-  // does not look.
+  // seq_cst, here, in want_bell(), in room() and in local_link::take_bells(): either the other end
+  // sees the news or we see that it does not look.
   std::atomic_thread_fence(std::memory_order_seq_cst);
   const bool told = news_ || theirs_->blocked.load(std::memory_order_relaxed) != 0;
   news_ = took_ = false;
   wake_again_at_ = 0;
-  if (!told || theirs_->asleep.load(std::memory_order_relaxed) == 0
-    || theirs_->asleep.exchange(0, std::memory_order_relaxed) == 0)
+  if (!told || theirs_->wants_bell.load(std::memory_order_relaxed) == 0 || link_->ring(lane_.lane))
     return;
-  const std::byte poke{};
-  if (::send(socket_, &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof poke)
-    return;
-  if (errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN)
-    return; // reading reports the end
   // Not at once: a peer that reads nothing must not keep the engine busy.
   constexpr std::int64_t pause = 10'000'000;
-  theirs_->asleep.store(1, std::memory_order_relaxed);
   news_ = true;
   wake_again_at_ = now() + pause;
 }

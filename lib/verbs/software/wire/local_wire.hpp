@@ -12,6 +12,7 @@
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
 #include "verbs/software/wire/direct_access.hpp"
+#include "verbs/software/wire/local_link.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/segment.hpp"
 
@@ -21,12 +22,6 @@
 #include <memory>
 #include <optional>
 #include <span>
-#include <utility>
-#include <vector>
-
-namespace rdma::software {
-class shared_memory;
-}
 
 namespace rdma::software::wire {
 
@@ -37,8 +32,8 @@ namespace rdma::software::wire {
  * follows its headers in one record or several. What the other end writes is checked before it is
  * believed, and copied out of the shared memory before it is checked.
  *
- * One thread at a time, but for ready(), arm() and disarm(). An end that is not looking has said so
- * in `asleep`, and is told by a byte through the socket, whose end is also the end of the peer.
+ * One thread at a time, but for ready() and want_bell(). Unless a thread of the other end polls the
+ * lane, its link's bell is rung, see local_link.
  */
 class local_wire
 {
@@ -53,10 +48,10 @@ public:
   {
   }
 
-  /// Begins with a segment, as its maker (0) or as the other end. The socket stays the caller's.
-  void open(std::shared_ptr<segment> with, unsigned end, int socket) noexcept;
+  /// Begins in a lane of a link, which the caller keeps until close().
+  void open(local_link& link, lane_use lane) noexcept;
 
-  bool is_open() const noexcept { return segment_ != nullptr; }
+  bool is_open() const noexcept { return link_ != nullptr; }
 
   /// Says what is to be said at the end: answers to what was carried out. They stay readable.
   void say_the_last() noexcept;
@@ -72,6 +67,7 @@ public:
       || owes_.load(std::memory_order_relaxed)
       || theirs_->acknowledged.load(std::memory_order_relaxed)
         != acknowledged_seen_.load(std::memory_order_relaxed)
+      || theirs_->detached.load(std::memory_order_relaxed) != 0
       || blocked_.load(std::memory_order_relaxed) || unfinished_.load(std::memory_order_relaxed);
     if (!found && !idle_.load(std::memory_order_relaxed))
       idle_.store(
@@ -79,16 +75,14 @@ public:
     return found;
   }
 
-  /// From now on the other end is to tell by the socket. Look once more afterwards.
-  void arm() noexcept
+  /// `wanted`: the other end is to ring the link's bell from now on. Look once more afterwards.
+  /** Otherwise a thread polls ready(). */
+  void want_bell(bool wanted) noexcept
   {
-    mine_->asleep.store(1, std::memory_order_relaxed);
-    std::atomic_thread_fence(
-      std::memory_order_seq_cst); // before the look at what has come meanwhile: see notify()
+    mine_->wants_bell.store(wanted ? 1 : 0, std::memory_order_relaxed);
+    // Before the look at what has come meanwhile: see notify().
+    std::atomic_thread_fence(std::memory_order_seq_cst);
   }
-
-  /// Somebody looks all the time.
-  void disarm() noexcept { mine_->asleep.store(0, std::memory_order_relaxed); }
 
   // --- carrying ---
 
@@ -111,15 +105,6 @@ public:
    */
   bool transmit(bool acknowledge);
 
-  /// Reads a bounded number of messages from the socket. Returns false at the end of the
-  /// connection.
-  bool hear() noexcept;
-
-  /// Whether something was heard since this was asked last: the other end does not tell again
-  /// before arm().
-  bool take_heard() noexcept { return std::exchange(heard_, false); }
-  bool has_heard() const noexcept { return heard_; }
-
   /// Returns true if a call has ended at its bound, so that there may be more to do.
   bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
 
@@ -130,9 +115,6 @@ public:
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
 
 private:
-  // Messages that one call reads from the socket. An honest peer sends one wake-up per sleep flag.
-  static constexpr unsigned messages_max = 16;
-
   // A frame that is arriving in several records, or leaving.
   struct arrival
   {
@@ -151,7 +133,7 @@ private:
   enum class note_is
   {
     taken,
-    early, ///< a message of the socket precedes it: take it with the next call
+    early, ///< its answer cannot leave yet: take it with the next call
     none,  ///< not a note
   };
 
@@ -169,13 +151,12 @@ private:
     protocol::detail& why);
   void acknowledge() noexcept;
   std::uint32_t next_acknowledgement() noexcept;
-  void open_page(const std::shared_ptr<segment>& with) noexcept;
+  void open_page() noexcept;
   void publish_rights() noexcept;
   bool show_key() noexcept;
   note_is take_note(std::span<const std::byte> body) noexcept;
-  bool read_messages() noexcept;
-  void answer(std::uint32_t key) noexcept;
-  bool send_area(const shared_memory& what, std::uint64_t& name) noexcept;
+  bool answer(std::uint32_t key) noexcept;
+  void take_grants() noexcept;
   void notify() noexcept;
 
   protocol::parameters& with_;
@@ -184,12 +165,11 @@ private:
   grant_table& grants_;
   direct_access direct_;
   grant_table::page page_;
-  std::vector<std::uint64_t> areas_sent_;
 
-  std::shared_ptr<segment> segment_;
-  segment_side* mine_ = nullptr;
-  segment_side* theirs_ = nullptr;
-  int socket_ = -1;
+  local_link* link_ = nullptr;
+  lane_use lane_;
+  lane_side* mine_ = nullptr;
+  lane_side* theirs_ = nullptr;
 
   ring::reader requests_in_;
   ring::reader responses_in_;
@@ -214,9 +194,7 @@ private:
   bool took_ = false;            // there is room that it has not been told of
   bool more_to_take_ = false;
   bool more_to_send_ = false;
-  bool heard_ = false;
-  bool note_waits_ = false;    ///< for messages of the socket that this call does not read
-  unsigned messages_left_ = 0; ///< of the socket, for this call
+  bool note_waits_ = false; ///< its answer cannot leave yet
   bool malformed_ = false;
   bool ending_ = false;
   std::uint64_t moved_ = 0;

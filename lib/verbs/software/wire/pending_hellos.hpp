@@ -9,11 +9,13 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_PENDING_HELLOS_HPP
 
 #include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/wire/local_link.hpp"
 #include "verbs/software/wire/socket.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <optional>
 #include <utility>
@@ -21,14 +23,17 @@
 
 namespace rdma::software::wire {
 
-/// A connection that has said hello.
+class served_link;
+
+/// The hello of a queue pair that wants to connect, and where the answer goes: to a TCP connection,
+/// or to a lane of a local link.
 struct pending_hello
 {
   descriptor fd;
+  std::shared_ptr<served_link> link;
+  lane_use lane;
   protocol::hello theirs;
   std::int64_t until = 0;
-  bool is_local = false; ///< came by the local wire's socket, of a process of the same user
-  descriptor memory;     ///< what came along
 };
 
 /// Visitors whose queue pair has not met them yet: of two that connect, one is ready first. Any

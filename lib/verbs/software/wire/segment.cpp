@@ -21,11 +21,8 @@
 namespace rdma::software::wire {
 namespace {
 
-constexpr std::size_t sides_at = 0;
-constexpr std::size_t rings_at = 4096;
-constexpr std::size_t end_size = segment::request_ring_size + segment::response_ring_size;
-constexpr std::size_t segment_size = rings_at + 2 * end_size;
-static_assert(2 * sizeof(segment_side) <= rings_at - sides_at);
+static_assert(2 * sizeof(link_side) <= segment::lanes_at);
+static_assert(2 * sizeof(lane_side) <= segment::rings_at);
 
 // Its size cannot change any more: memory that is cut off would be a fault for who reads it.
 constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
@@ -46,7 +43,7 @@ struct registry
 
 std::byte* map_memory(const descriptor& fd) noexcept
 {
-  void* const at = ::mmap(nullptr, segment_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+  void* const at = ::mmap(nullptr, segment::size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
   return at != MAP_FAILED ? static_cast<std::byte*>(at) : nullptr;
 }
 
@@ -64,7 +61,7 @@ std::shared_ptr<segment> own(std::byte* memory)
   {
     if (noted != nullptr)
       noted->give_back();
-    ::munmap(memory, segment_size);
+    ::munmap(memory, segment::size);
     errno = ENOMEM;
     return nullptr;
   }
@@ -78,14 +75,14 @@ std::shared_ptr<segment> segment::create(descriptor& fd) noexcept
   struct stat status
   {
   };
-  if (!fd || ::ftruncate(fd.get(), segment_size) != 0
+  if (!fd || ::ftruncate(fd.get(), segment::size) != 0
     || ::fcntl(fd.get(), F_ADD_SEALS, fixed_size) != 0 || ::fstat(fd.get(), &status) != 0)
     return nullptr;
   std::shared_ptr<segment> made = own(map_memory(fd));
   if (!made)
     return nullptr;
   for (unsigned end = 0; end != 2; ++end)
-    new (made->memory_ + sides_at + end * sizeof(segment_side)) segment_side;
+    new (made->memory_ + end * sizeof(link_side)) link_side;
   registry& all = registry::of_process();
   try
   {
@@ -108,7 +105,7 @@ std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
   };
   // The seals first: the peer can change a size that is read before they are seen to be set.
   if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0
-    || status.st_size != static_cast<off_t>(segment_size))
+    || status.st_size != static_cast<off_t>(segment::size))
   {
     errno = EPROTO;
     return nullptr;
@@ -127,29 +124,44 @@ segment::segment(std::byte* memory, fork_record& noted) noexcept
   : memory_(memory)
   , noted_(noted)
 {
-  noted_.begin(memory_, segment_size, -1);
+  noted_.begin(memory_, segment::size, -1);
 }
 
 segment::~segment()
 {
   noted_.give_back();
-  ::munmap(memory_, segment_size);
+  ::munmap(memory_, segment::size);
 }
 
-segment_side& segment::side(unsigned end) noexcept
+link_side& segment::side(unsigned end) noexcept
+{
+  return *std::launder(reinterpret_cast<link_side*>(memory_ + end * sizeof(link_side)));
+}
+
+void segment::begin(unsigned lane) noexcept
+{
+  for (unsigned end = 0; end != 2; ++end)
+  {
+    new (memory_ + lanes_at + lane * lane_size + end * sizeof(lane_side)) lane_side;
+    for (std::byte* const first : {requests_of(lane, end), responses_of(lane, end)})
+      ring::word_at(first).store(0, std::memory_order_relaxed);
+  }
+}
+
+lane_side& segment::side(unsigned lane, unsigned end) noexcept
 {
   return *std::launder(
-    reinterpret_cast<segment_side*>(memory_ + sides_at + end * sizeof(segment_side)));
+    reinterpret_cast<lane_side*>(memory_ + lanes_at + lane * lane_size + end * sizeof(lane_side)));
 }
 
-std::byte* segment::requests_of(unsigned end) noexcept
+std::byte* segment::requests_of(unsigned lane, unsigned end) noexcept
 {
-  return memory_ + rings_at + end * end_size;
+  return memory_ + lanes_at + lane * lane_size + rings_at + end * end_size;
 }
 
-std::byte* segment::responses_of(unsigned end) noexcept
+std::byte* segment::responses_of(unsigned lane, unsigned end) noexcept
 {
-  return requests_of(end) + request_ring_size;
+  return requests_of(lane, end) + request_ring_size;
 }
 
 } // namespace rdma::software::wire

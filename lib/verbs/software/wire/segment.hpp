@@ -21,21 +21,37 @@
 
 namespace rdma::software::wire {
 
-/// What one end of a local link tells the other, besides records. Written by that end, unless it
-/// says otherwise.
-struct segment_side
+/// The queue pairs that one local link can carry.
+inline constexpr unsigned lanes_max = 256;
+
+/// The state of one end of a local link. Written by that end, unless it says otherwise.
+struct link_side
+{
+  /// Odd while no thread of this end polls `bells`: one byte through the socket wakes it. Each
+  /// sleep has a number of its own, so that a late wake-up cannot hide the next one.
+  alignas(ring::line) std::atomic<std::uint32_t> epoch{1};
+
+  /// One bit for each lane with news for this end. The other end sets bits, this one clears them.
+  using bell_words = std::array<std::atomic<std::uint64_t>, lanes_max / 64>;
+  alignas(ring::line) bell_words bells{};
+};
+
+/// The state of one end of a lane, besides records. Written by that end.
+struct lane_side
 {
   /// Everything up to this PSN has been carried out; no acknowledgement until `acknowledged_bit` is
   /// set. What rides along with a request's record says the same, of a later moment perhaps.
   alignas(ring::line) std::atomic<std::uint32_t> acknowledged{0};
 
+  /// This end has detached. It uses the lane no more.
+  std::atomic<std::uint32_t> detached{0};
+
   /// How far this end has read the other one's rings.
   alignas(ring::line) ring::progress requests_taken{0};
   ring::progress responses_taken{0};
 
-  /// This end is not looking: tell it by the socket. Taken back by the other end when it does, so
-  /// that it does once.
-  alignas(ring::line) std::atomic<std::uint32_t> asleep{1};
+  /// No thread of this end polls the lane's rings: set its bit in link_side::bells.
+  alignas(ring::line) std::atomic<std::uint32_t> wants_bell{1};
 
   /// This end waits for room in a ring of its own.
   std::atomic<std::uint32_t> blocked{0};
@@ -56,11 +72,24 @@ struct segment_side
 
 /// The memory that the two ends of a local link share. It stays mapped for as long as either end
 /// wants it.
+/**
+ * It is a file without a name (memfd_create(2)). The kernel provides pages when they are first
+ * used, so a lane that no queue pair has used costs address space only.
+ */
 class segment
 {
 public:
   static constexpr std::size_t request_ring_size = 128 * 1024;
   static constexpr std::size_t response_ring_size = 64 * 1024;
+
+  // The layout: the sides of the link, then the lanes. Of each the sides, then the rings of either
+  // end.
+  static constexpr std::size_t page = 4096;
+  static constexpr std::size_t lanes_at = page;
+  static constexpr std::size_t rings_at = page;
+  static constexpr std::size_t end_size = request_ring_size + response_ring_size;
+  static constexpr std::size_t lane_size = rings_at + 2 * end_size;
+  static constexpr std::size_t size = lanes_at + lanes_max * lane_size;
 
   /// New shared memory, with the descriptor that lets another process map it; null with errno set.
   static std::shared_ptr<segment> create(descriptor& fd) noexcept;
@@ -75,9 +104,13 @@ public:
   segment& operator=(const segment&) = delete;
 
   /// End 0 has made it.
-  segment_side& side(unsigned end) noexcept;
-  std::byte* requests_of(unsigned end) noexcept;
-  std::byte* responses_of(unsigned end) noexcept;
+  link_side& side(unsigned end) noexcept;
+
+  /// Puts a lane that neither end uses into its first state. For end 0.
+  void begin(unsigned lane) noexcept;
+  lane_side& side(unsigned lane, unsigned end) noexcept;
+  std::byte* requests_of(unsigned lane, unsigned end) noexcept;
+  std::byte* responses_of(unsigned lane, unsigned end) noexcept;
 
 private:
   std::byte* const memory_;

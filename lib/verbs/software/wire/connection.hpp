@@ -5,12 +5,13 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
-#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_CONNECTION_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_CONNECTION_HPP
 
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
+#include "verbs/software/wire/local_link.hpp"
 #include "verbs/software/wire/local_wire.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
@@ -23,21 +24,22 @@
 namespace rdma::software::wire {
 
 class engine;
+class served_link;
 struct pending_hello;
 
 /// The connection of one queue pair to its peer: connects, greets, and selects the wire.
 /**
- * Both wires begin with a socket and a hello each way. A hello that brings shared memory selects
- * the local wire, every other the TCP wire. One thread at a time: the queue pair's progress lock is
- * held for every call.
+ * Both wires begin with a hello each way. It travels over a TCP connection of the queue pair's own,
+ * or over the link that its context shares with the peer's on this host, in which the queue pair
+ * has a lane. One thread at a time: the queue pair's progress lock is held for every call.
  */
-class link
+class connection
 {
 public:
   /// Payload of a full frame: large, because TCP cuts it; small enough to share a connection.
   static constexpr std::uint32_t segment_bytes = 256 * 1024;
 
-  link(engine& by, protocol::parameters& with, protocol::requester& requests,
+  connection(engine& by, protocol::parameters& with, protocol::requester& requests,
     protocol::responder& responses, grant_table& grants) noexcept
     : engine_(by)
     , with_(with)
@@ -46,7 +48,7 @@ public:
     , tcp_(by, with, requests, responses)
   {
   }
-  ~link();
+  ~connection();
 
   // --- connecting ---
 
@@ -82,9 +84,8 @@ public:
 
   // --- carrying ---
 
-  /// Reads what has arrived and passes it to requester and responder. `told`: the socket is
-  /// readable.
-  void receive(std::int64_t now, bool told);
+  /// Reads what has arrived and passes it to requester and responder.
+  void receive(std::int64_t now);
 
   /// A message waits for a receive to be posted. Call receive() after posting one.
   bool held() const noexcept { return tcp_.held() || local_.held(); }
@@ -102,7 +103,7 @@ public:
   bool wakes_again() const noexcept { return local_.wake_again_at() != 0; }
 
   /// A call has ended at its bound, and no event will report the rest.
-  bool unfinished() const noexcept { return local_.unfinished() || local_.has_heard(); }
+  bool unfinished() const noexcept { return local_.unfinished(); }
 
   bool established() const noexcept { return state_ == state::established; }
 
@@ -127,6 +128,12 @@ public:
   /// Returns true while the local wire is in use.
   bool is_local() const noexcept { return local_established_.load(std::memory_order_acquire); }
 
+  /// Returns the engine's number of the link that this queue pair is attached to; 0: none.
+  std::uint32_t link_number() const noexcept
+  {
+    return link_number_.load(std::memory_order_relaxed);
+  }
+
   /// Local: returns true if receive() or transmit() would find something to do.
   bool ready() const noexcept { return local_.ready(); }
 
@@ -140,10 +147,7 @@ public:
   void look(bool on) noexcept
   {
     looked_at_.store(on, std::memory_order_seq_cst);
-    if (on)
-      local_.disarm();
-    else
-      local_.arm();
+    local_.want_bell(!on);
   }
 
   // --- ending ---
@@ -180,7 +184,7 @@ private:
   void hang_up() noexcept;
   void establish();
   void end_wires() noexcept;
-  void read_local(std::int64_t now, bool told);
+  void read_local(std::int64_t now);
   void settle(tcp_wire::condition after) noexcept;
   void lose() noexcept;
   void abandon_malformed() noexcept;
@@ -195,8 +199,9 @@ private:
   std::atomic<bool> local_established_{false};
   std::atomic<bool> looked_at_{false};
   std::atomic<const char*> wire_name_{""};
-  std::shared_ptr<segment> segment_; // for the local wire, until it is established
-  descriptor segment_fd_;
+  std::shared_ptr<served_link> link_; // local; else fd_
+  std::atomic<std::uint32_t> link_number_{0};
+  lane_use lane_;
   std::atomic<bool> peer_is_here_{false}; // on this host
   bool connects_ = false;
   unsigned attempts_ = 0;
@@ -216,4 +221,4 @@ private:
 
 } // namespace rdma::software::wire
 
-#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_CONNECTION_HPP

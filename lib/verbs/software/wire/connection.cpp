@@ -5,11 +5,12 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/software/wire/link.hpp"
+#include "verbs/software/wire/connection.hpp"
 
 #include "verbs/software/queue_pair_number.hpp"
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/local_socket.hpp"
+#include "verbs/software/wire/served_link.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -40,16 +41,20 @@ ibv_gid gid_of(const protocol::endpoint_name& name)
 
 } // namespace
 
-link::~link()
+connection::~connection()
 {
   hang_up();
 }
 
 // Closing alone is not enough: a child of fork() may have the socket, too. The child only closes
-// it.
-void link::hang_up() noexcept
+// it, and leaves the lane to its parent.
+void connection::hang_up() noexcept
 {
   end_wires();
+  if (link_ && !inherited())
+    link_->release(lane_);
+  link_.reset();
+  link_number_.store(0, std::memory_order_relaxed);
   if (inherited())
     fd_.reset();
   if (!fd_)
@@ -59,7 +64,7 @@ void link::hang_up() noexcept
   fd_.reset();
 }
 
-void link::open(
+void connection::open(
   const protocol::hello& mine, const connection_secret& secret, bool connects, std::int64_t now)
 {
   secret_ = secret;
@@ -84,16 +89,16 @@ void link::open(
   }
 }
 
-void link::meet()
+void connection::meet()
 {
   while (auto pending_hello = engine_.room().take(with_.qp))
   {
     if (!adopt(*pending_hello))
-      engine::refuse(pending_hello->fd);
+      engine::refuse(*pending_hello);
   }
 }
 
-void link::connect(std::int64_t now)
+void connection::connect(std::int64_t now)
 {
   retry_at_ = 0;
   state_ = state::connecting;
@@ -126,32 +131,22 @@ void link::connect(std::int64_t now)
   say_hello(now, false); // within a host the connection is there already
 }
 
-// Returns false if no listener on this host may be the peer's. The hello brings the memory.
-bool link::connect_locally(std::int64_t now)
+// Returns false if the peer's context is not on this host.
+bool connection::connect_locally(std::int64_t now)
 {
   // Now and then the other wire: whatever is in the way of this one, the two may still reach each
   // other.
   constexpr unsigned other_wire_every = 8;
   if (!peer_is_here_ || (attempts_ % other_wire_every == 0 && engine_.has_tcp_wire()))
     return false;
-  const address remote = to_local_address(gid_of(mine_.to), port_of(mine_.to.qp));
-  fd_ = make_local_socket();
-  if (!fd_ || ::connect(fd_.get(), remote.get(), remote.size) != 0 || !is_same_user(fd_.get()))
-  {
-    fd_.reset();
+  link_ = engine_.attach(with_.qp, gid_of(mine_.to), mine_.to.qp, lane_);
+  if (!link_)
     return false;
-  }
-  segment_ = segment::create(segment_fd_);
-  if (!segment_)
-  {
-    fd_.reset();
-    return false;
-  }
   say_hello(now, false);
   return true;
 }
 
-void link::retry(std::int64_t now) noexcept
+void connection::retry(std::int64_t now) noexcept
 {
   hang_up();
   state_ = state::connecting;
@@ -159,7 +154,7 @@ void link::retry(std::int64_t now) noexcept
   backoff_ = std::min(backoff_ * 2, backoff_max);
 }
 
-void link::timer(std::int64_t now)
+void connection::timer(std::int64_t now)
 {
   if (retry_at_ == 0 || now < retry_at_ || inherited())
     return;
@@ -168,22 +163,22 @@ void link::timer(std::int64_t now)
     read_greeting(now);
   if (state_ != state::connecting && state_ != state::greeting)
     return;
-  if (fd_)
+  if (fd_ || link_)
     retry(now); // neither accepted nor answered in time
   else if (now >= retry_at_)
     connect(now);
 }
 
 // Sending the hello shows if there is a connection.
-void link::say_hello(std::int64_t now, bool watched)
+void connection::say_hello(std::int64_t now, bool watched)
 {
-  if (!fd_)
+  if (!fd_ && !link_)
     return;
   protocol::sign(mine_, secret_, 0);
   protocol::hello_bytes mine;
   encode(mine_, mine);
   const bool said = say(mine);
-  if (!said && errno != EAGAIN)
+  if (!said && (link_ || errno != EAGAIN))
   {
     retry(now);
     return;
@@ -191,31 +186,35 @@ void link::say_hello(std::int64_t now, bool watched)
   state_ = said ? state::greeting : state::connecting;
   heard_size_ = 0;
   retry_at_ = now + greeting_wait;
+  if (link_)
+    return; // which reports the answer
   const std::uint32_t events = said ? EPOLLIN : EPOLLOUT;
   if (watched ? said && !engine_.rewatch(fd_.get(), with_.qp, events)
               : !engine_.watch(fd_.get(), with_.qp, events))
     retry(now);
 }
 
-bool link::say(const protocol::hello_bytes& bytes, bool more_follows) noexcept
+bool connection::say(const protocol::hello_bytes& bytes, bool more_follows) noexcept
 {
+  if (link_)
+    return link_->link().send(lane_, bytes);
   // A fresh socket has room for this.
-  ssize_t n = 0;
-  if (segment_fd_)
-  {
-    n = send_with_descriptor(fd_.get(), bytes, segment_fd_.get());
-    segment_fd_.reset();
-  }
-  else
-    n = ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0));
+  const ssize_t n =
+    ::send(fd_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL | (more_follows ? MSG_MORE : 0));
   if (n >= 0 && n != static_cast<ssize_t>(bytes.size()))
     errno = ENOBUFS;
   return n == static_cast<ssize_t>(bytes.size());
 }
 
 // Returns true if a whole message or the end has arrived.
-bool link::hear() noexcept
+bool connection::hear() noexcept
 {
+  if (link_)
+  {
+    if (link_->link().take_message(lane_, heard_))
+      heard_size_ = heard_.size();
+    return heard_size_ == heard_.size() || link_->link().is_over(lane_);
+  }
   const ssize_t n =
     ::recv(fd_.get(), heard_.data() + heard_size_, heard_.size() - heard_size_, MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -225,12 +224,12 @@ bool link::hear() noexcept
   return n <= 0 || heard_size_ == heard_.size();
 }
 
-void link::read_greeting(std::int64_t now)
+void connection::read_greeting(std::int64_t now)
 {
   if (!hear())
     return;
   const auto theirs = heard_size_ == heard_.size() ? protocol::decode_hello(heard_) : std::nullopt;
-  const bool more_follows = !segment_ && requester_.outstanding();
+  const bool more_follows = !link_ && requester_.outstanding();
   if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from
     || !protocol::is_signed(*theirs, secret_, mine_.nonce) || theirs->segment < segment_min
     || theirs->segment > mine_.segment || !protocol::agree_on_psns(mine_, *theirs)
@@ -252,13 +251,13 @@ void link::read_greeting(std::int64_t now)
 }
 
 // Sends the bytes that MSG_MORE held back (tcp(7), TCP_NODELAY).
-void link::push() noexcept
+void connection::push() noexcept
 {
   constexpr int on = 1;
   ::setsockopt(fd_.get(), IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-void link::read_confirmation()
+void connection::read_confirmation()
 {
   if (!hear())
     return;
@@ -273,7 +272,7 @@ void link::read_confirmation()
   establish();
 }
 
-bool link::adopt(pending_hello& who)
+bool connection::adopt(pending_hello& who)
 {
   const protocol::hello& theirs = who.theirs;
   if (state_ == state::confirming)
@@ -283,16 +282,16 @@ bool link::adopt(pending_hello& who)
     || theirs.to != mine_.from || !protocol::is_signed(theirs, secret_, 0)
     || theirs.segment < segment_min || !protocol::agree_on_psns(mine_, theirs))
     return false;
-  std::shared_ptr<segment> memory;
-  if (who.is_local && (!peer_is_here_ || (memory = segment::map(who.memory)) == nullptr))
+  if (who.link && (!peer_is_here_ || !who.link->link().adopt(who.lane, with_.qp)))
     return false;
   hang_up(); // of an attempt that the peer has given up
   fd_ = std::move(who.fd);
-  if (!memory && (peer_is_here_ || mine_.from.gid == mine_.to.gid))
+  link_ = std::move(who.link);
+  lane_ = who.lane;
+  if (fd_ && (peer_is_here_ || mine_.from.gid == mine_.to.gid))
     set_no_pacing(fd_.get());
-  if (!memory)
+  if (fd_)
     set_route(fd_.get(), route_);
-  segment_ = std::move(memory);
   mine_.segment = std::min(mine_.segment, theirs.segment);
   with_.segment = mine_.segment;
   heard_size_ = 0;
@@ -302,7 +301,7 @@ bool link::adopt(pending_hello& who)
   encode(mine_, mine);
   // Watched before the hello leaves: the peer uses a connection from its arrival on, and tries
   // another one if this one ends before.
-  if (!engine_.watch(fd_.get(), with_.qp, EPOLLIN) || !say(mine))
+  if ((fd_ && !engine_.watch(fd_.get(), with_.qp, EPOLLIN)) || !say(mine))
   {
     hang_up();
     state_ = state::waiting;
@@ -314,19 +313,19 @@ bool link::adopt(pending_hello& who)
   return true;
 }
 
-void link::establish()
+void connection::establish()
 {
   retry_at_ = 0;
   state_ = state::established;
-  wire_name_.store(segment_ ? "local" : "tcp", std::memory_order_relaxed);
-  if (!segment_)
+  wire_name_.store(link_ ? "local" : "tcp", std::memory_order_relaxed);
+  if (!link_)
     return tcp_.open(fd_.get());
-  local_.open(std::move(segment_), connects_ ? 0 : 1, fd_.get());
-  segment_.reset();
+  local_.open(link_->link(), lane_);
+  link_number_.store(link_->number(), std::memory_order_relaxed);
   local_established_.store(true, std::memory_order_release);
 }
 
-const char* link::why_not_local() const noexcept
+const char* connection::why_not_local() const noexcept
 {
   if (std::string_view(wire_name()) == "local")
     return "";
@@ -338,11 +337,9 @@ const char* link::why_not_local() const noexcept
 }
 
 // No thread polls the local wire's memory any more when this returns.
-void link::end_wires() noexcept
+void connection::end_wires() noexcept
 {
   tcp_.close();
-  segment_.reset();
-  segment_fd_.reset();
   if (!local_established_.load(std::memory_order_relaxed))
     return;
   local_established_.store(false, std::memory_order_release);
@@ -350,7 +347,7 @@ void link::end_wires() noexcept
   local_.close();
 }
 
-void link::receive(std::int64_t now, bool told)
+void connection::receive(std::int64_t now)
 {
   if (inherited()) [[unlikely]]
     return;
@@ -365,11 +362,11 @@ void link::receive(std::int64_t now, bool told)
   case state::confirming:
     read_confirmation();
     if (state_ == state::established)
-      receive(now, told);
+      receive(now);
     break;
   case state::established:
     if (local_.is_open())
-      read_local(now, told);
+      read_local(now);
     else
       settle(tcp_.receive(now));
     break;
@@ -378,31 +375,19 @@ void link::receive(std::int64_t now, bool told)
   }
 }
 
-// Receives from the local wire. `told`: the socket is readable.
-void link::read_local(std::int64_t now, bool told)
+void connection::read_local(std::int64_t now)
 {
-  const bool ended = told && !local_.hear();
-  bool good = true;
-  // A grant reads the socket as well and may take a wake-up, so the memory is read once more. The
-  // peer must not prolong this call: after the second time unfinished() reports the rest.
-  constexpr unsigned rounds_max = 2;
-  for (unsigned round = 0; round != rounds_max; ++round)
-  {
-    // Armed before the memory is read: the peer reports what comes later.
-    if (local_.take_heard() && !looked_at_.load(std::memory_order_seq_cst))
-      local_.arm();
-    good = ended ? local_.receive_the_rest(now)
-                 : local_.receive(now, looked_at_.load(std::memory_order_seq_cst));
-    if (!good || ended || !local_.has_heard())
-      break;
-  }
+  // Before the rings are read: what the peer wrote last is there.
+  const bool ended = link_->link().is_over(lane_);
+  const bool good = ended ? local_.receive_the_rest(now)
+                          : local_.receive(now, looked_at_.load(std::memory_order_seq_cst));
   if (!good)
     abandon_malformed();
   else if (ended)
     lose();
 }
 
-void link::transmit(bool acknowledge)
+void connection::transmit(bool acknowledge)
 {
   if (state_ != state::established || inherited())
     return;
@@ -412,7 +397,7 @@ void link::transmit(bool acknowledge)
     lose();
 }
 
-void link::settle(tcp_wire::condition after) noexcept
+void connection::settle(tcp_wire::condition after) noexcept
 {
   if (after == tcp_wire::condition::malformed)
     abandon_malformed();
@@ -420,27 +405,25 @@ void link::settle(tcp_wire::condition after) noexcept
     lose();
 }
 
-void link::lose() noexcept
+void connection::lose() noexcept
 {
   state_ = state::lost;
   retry_at_ = 0;
   hang_up();
 }
 
-void link::abandon_malformed() noexcept
+void connection::abandon_malformed() noexcept
 {
   malformed_ = true;
   lose();
 }
 
-void link::close() noexcept
+void connection::close() noexcept
 {
   const bool established = state_ == state::established && !inherited();
   state_ = state::closed;
   retry_at_ = 0;
-  if (!fd_)
-    return;
-  if (established && !local_.is_open())
+  if (established && fd_)
   {
     engine_.unwatch(fd_.get());
     try
@@ -456,7 +439,7 @@ void link::close() noexcept
   }
   else if (established)
   {
-    local_.say_the_last(); // the peer finds it in the memory when it finds the socket closed
+    local_.say_the_last(); // the peer finds it in the memory when it finds this end detached
   }
   hang_up();
 }

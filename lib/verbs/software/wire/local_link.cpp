@@ -1,0 +1,298 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/local_link.hpp"
+
+#include "verbs/software/wire/local_socket.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <mutex>
+#include <new>
+#include <span>
+#include <utility>
+
+#include <sys/socket.h>
+
+namespace rdma::software::wire {
+namespace {
+
+// Grants that have come and were not taken. Without a grant requests travel as frames.
+constexpr std::size_t grants_waiting_max = 64;
+
+} // namespace
+
+local_link::local_link(
+  descriptor socket, std::shared_ptr<segment> memory, unsigned end, descriptor segment_fd) noexcept
+  : socket_(std::move(socket))
+  , memory_(std::move(memory))
+  , end_(end)
+  , segment_fd_(std::move(segment_fd))
+{
+}
+
+// Closing alone is not enough: a child of fork() may have the socket, too.
+local_link::~local_link()
+{
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+// --- lanes ---
+
+std::optional<lane_use> local_link::take(std::uint32_t qp) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  for (std::uint32_t i = 0; i != lanes_max; ++i)
+  {
+    lane& l = lanes_[i];
+    // acquire: the peer's last use of the lane comes before its next state
+    if (l.qp.load(std::memory_order_relaxed) != 0
+      || (l.detaching && memory_->side(i, 1).detached.load(std::memory_order_acquire) == 0))
+      continue;
+    lane_use use;
+    use.lane = i;
+    use.number = l.number + 1;
+    l.number = use.number; // 24 bits
+    l.detaching = l.refused = l.heard = false;
+    memory_->begin(i);
+    l.qp.store(qp, std::memory_order_release);
+    used_.fetch_add(1, std::memory_order_relaxed);
+    return use;
+  }
+  return std::nullopt;
+}
+
+bool local_link::adopt(lane_use which, std::uint32_t qp) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  lane& l = lanes_[which.lane];
+  if (end_ != 1 || l.qp.load(std::memory_order_relaxed) != 0)
+    return false;
+  l.number = which.number;
+  l.heard = false;
+  l.qp.store(qp, std::memory_order_release);
+  used_.fetch_add(1, std::memory_order_relaxed);
+  return true;
+}
+
+bool local_link::release(lane_use which) noexcept
+{
+  {
+    const std::lock_guard lock(mutex_);
+    lane& l = lanes_[which.lane];
+    if (!is_current(which) || l.qp.load(std::memory_order_relaxed) == 0)
+      return true;
+    l.qp.store(0, std::memory_order_release);
+    l.detaching = end_ == 0 && !l.refused;
+    std::erase_if(
+      grants_, [which](const pending_grant& each) { return each.lane.lane == which.lane; });
+    grant_count_.store(grants_.size(), std::memory_order_relaxed);
+    used_.fetch_sub(1, std::memory_order_relaxed);
+    // release: all that this end did in the lane
+    memory_->side(which.lane, end_).detached.store(1, std::memory_order_release);
+  }
+  std::atomic_thread_fence(std::memory_order_seq_cst); // see ring()
+  return ring(which.lane);
+}
+
+bool local_link::is_over(lane_use which) const noexcept
+{
+  return ended()
+    || memory_->side(which.lane, 1 - end_).detached.load(std::memory_order_acquire) != 0;
+}
+
+// --- the socket ---
+
+bool local_link::send(lane_use to, const protocol::hello_bytes& bytes) noexcept
+{
+  const attach_message message{to, bytes};
+  const auto all = std::as_bytes(std::span(&message, 1));
+  {
+    // The segment comes first, so others wait for this one.
+    const std::lock_guard lock(mutex_);
+    if (segment_fd_)
+    {
+      const ssize_t n = send_with_descriptor(socket_.get(), all, segment_fd_.get());
+      if (n == sizeof message)
+        segment_fd_.reset();
+      return n == sizeof message;
+    }
+  }
+  return ::send(socket_.get(), all.data(), all.size(), MSG_DONTWAIT | MSG_NOSIGNAL)
+    == sizeof message;
+}
+
+bool local_link::send(lane_use to, const grant_message& what, int memory) noexcept
+{
+  grant_answer message;
+  message.lane = to;
+  message.what = what;
+  return send_with_descriptor(socket_.get(), std::as_bytes(std::span(&message, 1)), memory)
+    == sizeof message;
+}
+
+local_link::heard local_link::end_link() noexcept
+{
+  ended_.store(true, std::memory_order_release);
+  return heard::end;
+}
+
+local_link::heard local_link::hear(attach_message& hello) noexcept
+{
+  // The kinds differ in size. One byte more shows that a message is too long.
+  static_assert(sizeof(attach_message) != sizeof(grant_answer));
+  std::array<std::byte, std::max(sizeof(attach_message), sizeof(grant_answer)) + 1> bytes;
+  descriptor with;
+  attached count = attached::none;
+  const ssize_t n = receive_with_descriptor(socket_.get(), bytes, with, count);
+  if (n < 0 && (errno == EAGAIN || errno == EINTR))
+    return heard::nothing;
+  if (n == 1 && count == attached::none)
+    return heard::message;
+  if (n == sizeof(attach_message) && count == attached::none)
+  {
+    std::memcpy(&hello, bytes.data(), sizeof hello);
+    return receive(hello);
+  }
+  if (n == sizeof(grant_answer) && (count == attached::one || count == attached::lost))
+  {
+    grant_answer grant;
+    std::memcpy(&grant, bytes.data(), sizeof grant);
+    return receive(grant, std::move(with));
+  }
+  return end_link(); // closed, or not this protocol
+}
+
+local_link::heard local_link::receive(const attach_message& what) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  lane& l = lanes_[what.lane.lane];
+  const bool used = l.qp.load(std::memory_order_relaxed) != 0;
+  if (end_ == 1 && !(used && is_current(what.lane)))
+    return heard::hello;
+  if (!is_current(what.lane))
+    return heard::message; // of a use that is over
+  if (end_ == 0 && protocol::is_not_ready(what.bytes))
+  {
+    l.refused = true;
+    l.detaching = false;
+  }
+  if (!used)
+    return heard::message;
+  l.message = what.bytes;
+  l.heard = true;
+  ring_here(what.lane.lane);
+  return heard::message;
+}
+
+local_link::heard local_link::receive(const grant_answer& what, descriptor memory) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  if (!is_current(what.lane) || lanes_[what.lane.lane].qp.load(std::memory_order_relaxed) == 0
+    || !memory || grants_.size() == grants_waiting_max)
+    return heard::message;
+  try
+  {
+    grants_.push_back({what.lane, what.what, std::move(memory)});
+    grant_count_.store(grants_.size(), std::memory_order_relaxed);
+    ring_here(what.lane.lane);
+  }
+  catch (const std::bad_alloc&)
+  {
+    // Frames, then.
+  }
+  return heard::message;
+}
+
+bool local_link::take_message(lane_use from, protocol::hello_bytes& to) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  lane& l = lanes_[from.lane];
+  if (!is_current(from) || !std::exchange(l.heard, false))
+    return false;
+  to = l.message;
+  return true;
+}
+
+std::optional<grant_message> local_link::take_grant(lane_use from, descriptor& memory) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  const auto found = std::find_if(grants_.begin(), grants_.end(),
+    [from](const pending_grant& each) { return each.lane.lane == from.lane; });
+  if (found == grants_.end())
+    return std::nullopt;
+  const grant_message what = found->what;
+  memory = std::move(found->memory);
+  grants_.erase(found);
+  grant_count_.store(grants_.size(), std::memory_order_relaxed);
+  return what;
+}
+
+// --- bells ---
+
+bool local_link::ring(unsigned lane) noexcept
+{
+  std::atomic<std::uint64_t>& word = memory_->side(1 - end_).bells[lane / 64];
+  const std::uint64_t bit = std::uint64_t{1} << lane % 64;
+  // A bit that is set is cleared later, and the peer looks at the lane after that.
+  if ((word.load(std::memory_order_relaxed) & bit) == 0)
+    word.fetch_or(bit, std::memory_order_seq_cst);
+  return wake();
+}
+
+bool local_link::wake() noexcept
+{
+  // seq_cst: the peer sees the bell before it sleeps, or this end sees its sleep.
+  const std::uint32_t epoch = memory_->side(1 - end_).epoch.load(std::memory_order_seq_cst);
+  if ((epoch & 1) == 0 || woken_.load(std::memory_order_relaxed) == epoch
+    || woken_.exchange(epoch, std::memory_order_relaxed) == epoch)
+    return true;
+  const std::byte poke{};
+  if (::send(socket_.get(), &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof poke
+    || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) // reading reports the end
+    return true;
+  woken_.store(0, std::memory_order_relaxed);
+  return false;
+}
+
+void local_link::ring_here(unsigned lane) noexcept
+{
+  memory_->side(end_).bells[lane / 64].fetch_or(
+    std::uint64_t{1} << lane % 64, std::memory_order_seq_cst);
+}
+
+bool local_link::has_bells() const noexcept
+{
+  const link_side::bell_words& words = memory_->side(end_).bells;
+  return std::any_of(words.begin(), words.end(),
+    [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
+}
+
+// With the mutex held.
+void local_link::set_epoch(std::uint32_t to) noexcept
+{
+  epoch_ = to;
+  memory_->side(end_).epoch.store(to, std::memory_order_seq_cst);
+  std::atomic_thread_fence(std::memory_order_seq_cst); // before the look at the bells: see wake()
+}
+
+void local_link::look(bool on) noexcept
+{
+  const std::lock_guard lock(mutex_);
+  if (((epoch_ & 1) == 0) != on)
+    set_epoch(epoch_ + 1);
+}
+
+void local_link::rearm() noexcept
+{
+  const std::lock_guard lock(mutex_);
+  if ((epoch_ & 1) != 0)
+    set_epoch(epoch_ + 2);
+}
+
+} // namespace rdma::software::wire

@@ -1,0 +1,203 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
+
+#include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/short_lock.hpp"
+#include "verbs/software/wire/direct_access.hpp"
+#include "verbs/software/wire/mapped_area.hpp"
+#include "verbs/software/wire/segment.hpp"
+#include "verbs/software/wire/socket.hpp"
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace rdma::software::wire {
+
+/// Names one use of a lane, so that a late message does not reach the next user.
+struct lane_use
+{
+  std::uint32_t lane : 8 = 0;
+  std::uint32_t number : 24 = 0;
+};
+static_assert(lanes_max <= 1u << 8);
+
+/// A message of the handshake of one queue pair.
+struct attach_message
+{
+  lane_use lane;
+  protocol::hello_bytes bytes{};
+};
+
+/// The answer to a request for a grant. The descriptor of the memory comes with it.
+struct grant_answer
+{
+  lane_use lane;
+  grant_message what;
+};
+
+/// The link between two contexts of one host: a socket, a segment, and a lane for each queue pair
+/// that is attached to it.
+/**
+ * The connecting context makes the segment and gives out the lanes; it has end 0. A lane is free
+ * again when both ends have detached. Any thread.
+ */
+class local_link
+{
+public:
+  /// What has come through the socket.
+  enum class heard
+  {
+    nothing, ///< more comes later
+    message, ///< a wake-up, or something for a lane, whose bell rings
+    hello,   ///< a peer's queue pair wants to attach
+    end,     ///< of the link
+  };
+
+  /// `segment_fd`: what the first message of the connecting end brings.
+  local_link(descriptor socket, std::shared_ptr<segment> memory, unsigned end,
+    descriptor segment_fd = {}) noexcept;
+  ~local_link();
+  local_link(const local_link&) = delete;
+  local_link& operator=(const local_link&) = delete;
+
+  int socket() const noexcept { return socket_.get(); }
+  const std::shared_ptr<segment>& memory() const noexcept { return memory_; }
+  unsigned end() const noexcept { return end_; }
+
+  // --- lanes ---
+
+  /// End 0: reserves a lane for a queue pair. Nothing if all are in use.
+  std::optional<lane_use> take(std::uint32_t qp) noexcept;
+
+  /// End 1: attaches a queue pair to the lane that the peer has chosen. False if it is in use.
+  bool adopt(lane_use which, std::uint32_t qp) noexcept;
+
+  /// The queue pair uses its lane no more. Returns false as ring() does.
+  bool release(lane_use which) noexcept;
+
+  /// Returns the queue pair that is attached to a lane; 0: none.
+  std::uint32_t user_of(unsigned lane) const noexcept
+  {
+    return lanes_[lane].qp.load(std::memory_order_acquire);
+  }
+
+  bool is_unused() const noexcept { return used_.load(std::memory_order_relaxed) == 0; }
+
+  /// Returns true if the peer has detached from the lane, or the link has ended.
+  bool is_over(lane_use which) const noexcept;
+
+  /// The socket has ended.
+  bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+
+  // --- the socket ---
+
+  /// Sends a message of the handshake. Returns false with errno set if it cannot leave now.
+  bool send(lane_use to, const protocol::hello_bytes& bytes) noexcept;
+
+  /// Sends a grant with the descriptor of its memory; likewise.
+  bool send(lane_use to, const grant_message& what, int memory) noexcept;
+
+  /// Reads one message. One thread at a time.
+  heard hear(attach_message& hello) noexcept;
+
+  /// Takes the last message of the handshake, or the oldest grant, that has come for a lane.
+  bool take_message(lane_use from, protocol::hello_bytes& to) noexcept;
+  std::optional<grant_message> take_grant(lane_use from, descriptor& memory) noexcept;
+  bool has_grants() const noexcept { return grant_count_.load(std::memory_order_relaxed) != 0; }
+
+  peer_areas& areas() noexcept { return areas_; }
+
+  // --- bells ---
+
+  /// Reports news in a lane to the peer. The caller has stored the news, then made a sequentially
+  /// consistent fence. Returns false if the socket refuses the wake-up: ring again later.
+  bool ring(unsigned lane) noexcept;
+
+  /// Wakes the peer if it sleeps. Returns false if the socket refuses that.
+  bool wake() noexcept;
+
+  /// Rings this end's own bell.
+  void ring_here(unsigned lane) noexcept;
+
+  bool has_bells() const noexcept;
+
+  /// Calls visit(lane) for each lane whose bell was rung, after clearing it.
+  template <class Visit>
+  void take_bells(Visit visit)
+  {
+    link_side::bell_words& words = memory_->side(end_).bells;
+    std::array<std::uint64_t, std::tuple_size_v<link_side::bell_words>> rung{};
+    for (std::size_t i = 0; i != words.size(); ++i)
+      if (words[i].load(std::memory_order_relaxed) != 0)
+        rung[i] = words[i].exchange(0, std::memory_order_seq_cst);
+    // Before the lanes are looked at: the peer sees a bit cleared, or this end its news.
+    std::atomic_thread_fence(std::memory_order_seq_cst);
+    for (std::size_t i = 0; i != rung.size(); ++i)
+      for (; rung[i] != 0; rung[i] &= rung[i] - 1)
+        visit(static_cast<unsigned>(i * 64) + static_cast<unsigned>(__builtin_ctzll(rung[i])));
+  }
+
+  /// A thread polls the bells from now on, or no longer; look once more then.
+  void look(bool on) noexcept;
+
+  /// A wake-up has come: the next one is a new one. Look at the bells afterwards.
+  void rearm() noexcept;
+
+private:
+  struct pending_grant
+  {
+    lane_use lane;
+    grant_message what;
+    descriptor memory;
+  };
+
+  struct lane
+  {
+    std::atomic<std::uint32_t> qp{0};
+    std::uint32_t number = 0; ///< lane_use::number of this use
+    bool detaching = false;   ///< end 0: until the peer has detached as well
+    bool refused = false;     ///< the peer has not attached to it
+    bool heard = false;       ///< `message` has not been taken
+    protocol::hello_bytes message{};
+  };
+
+  bool is_current(lane_use which) const noexcept
+  {
+    return lanes_[which.lane].number == which.number;
+  }
+  heard receive(const attach_message& what) noexcept;
+  heard receive(const grant_answer& what, descriptor memory) noexcept;
+  heard end_link() noexcept;
+  void set_epoch(std::uint32_t to) noexcept;
+
+  const descriptor socket_;
+  const std::shared_ptr<segment> memory_;
+  const unsigned end_;
+  peer_areas areas_;
+  std::atomic<bool> ended_{false};
+  std::atomic<std::uint32_t> woken_{0};     ///< the peer's sleep that this end has ended
+  std::atomic<unsigned> used_{0};           ///< lanes with a queue pair
+  std::atomic<std::size_t> grant_count_{0}; ///< grants_.size(); its lane's bell orders it
+
+  short_lock mutex_; // guards the following
+  descriptor segment_fd_;
+  std::array<lane, lanes_max> lanes_;
+  std::uint32_t epoch_ = 1; ///< link_side::epoch, which the peer can overwrite
+  std::vector<pending_grant> grants_;
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LOCAL_LINK_HPP
