@@ -46,6 +46,9 @@ public:
 
   [[nodiscard]] bool in_child() const { return child_ == 0; }
 
+  /// In the parent: the child's process number.
+  [[nodiscard]] pid_t child() const { return child_; }
+
   /// This process's end; the caller closes it.
   [[nodiscard]] int descriptor() const { return descriptor_; }
 
