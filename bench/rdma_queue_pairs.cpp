@@ -253,7 +253,7 @@ void print_text(
       "");
     for (const char* text : condition_texts)
       std::printf(" %28s", text);
-    std::printf(" %8s\n", "ratio");
+    std::printf(" %13s\n", "hostile/alone");
     for (const figure& shown : crowd_figures)
     {
       std::printf("%-24s", shown.text);
@@ -264,7 +264,7 @@ void print_text(
           value.least, shown.digits, value.most);
       }
       const bool has_ratio = &shown < crowd_figures.data() + percentiles;
-      has_ratio ? std::printf(" %8.2f\n", each.ratio(beside_hostile, shown.value))
+      has_ratio ? std::printf(" %13.2f\n", each.ratio(beside_hostile, shown.value))
                 : std::printf("\n");
     }
     std::printf("%-24s", "acts per second");

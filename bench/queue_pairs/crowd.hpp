@@ -28,6 +28,7 @@
 #include <cstring>
 #include <deque>
 #include <list>
+#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -265,13 +266,18 @@ inline double percentile(const std::vector<std::uint32_t>& sorted, double percen
   return sorted[std::min(index, sorted.size() - 1)] / 1e3;
 }
 
-// Waits until each kind of process has begun. The measurement goes on without a kind that fails.
+// Waits until each kind of process has begun.
 inline void wait_for_acts(const std::vector<act>& all, const counters& count)
 {
-  const clock::time_point end = clock::now() + std::chrono::seconds(5);
+  const clock::time_point end = clock::now() + std::chrono::seconds(30);
   for (const act each : all)
-    while (count[static_cast<std::size_t>(each)] == 0 && clock::now() < end)
+    while (count[static_cast<std::size_t>(each)] == 0)
+    {
+      if (clock::now() >= end)
+        throw std::runtime_error(std::string("no client has succeeded in its act: ")
+          + act_names[static_cast<std::size_t>(each)]);
       std::this_thread::sleep_for(milliseconds(1));
+    }
 }
 
 /// Measures once, in new processes. `count` is in memory that child processes share.

@@ -96,8 +96,7 @@ public:
       }
       catch (const std::exception&)
       {
-        // The server may end the connection at any time. A failing connect must not become a loop
-        // without system calls.
+        // The server may end the connection at any time.
         std::this_thread::sleep_for(milliseconds(1));
       }
   }
