@@ -7,6 +7,7 @@
 
 // Tests the functions of an extended context: ibv_create_cq_ex, the newer queries and regions.
 
+#include "software/shared_region.hpp"
 #include "software/verbs_failure.hpp"
 
 #include "verbs/software/foreign/exports.hpp"
@@ -281,4 +282,44 @@ TEST_CASE("a region can have its own addresses and can be reregistered")
   REQUIRE(c.a.write(3, near.sge(0, 8), reinterpret_cast<std::uintptr_t>(mr->addr), before) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR); // the old key is invalid
   CHECK(c.far.api().dereg_mr(mr) == 0);
+}
+
+TEST_CASE("a region keeps its keys when its memory stays the same")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  constexpr int read_only = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+  connected c;
+  memory near(c.near, 64);
+  const shared_region far(c.far, 4096);
+  const std::uint32_t key = far.mr()->rkey;
+  REQUIRE(c.a.write(1, near.sge(), far.address(), key) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+
+  REQUIRE(
+    software::rereg_mr(far.mr(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, all_access) == 0);
+  CHECK(far.mr()->rkey == key);
+  CHECK(far.mr()->lkey == key);
+  near.fill(sent_byte);
+  REQUIRE(c.a.write(2, near.sge(), far.address(), key) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(far.data()[63] == std::byte{sent_byte});
+
+  ibv_pd* const other = software::alloc_pd(c.far.context());
+  REQUIRE(other != nullptr);
+  REQUIRE(software::rereg_mr(far.mr(), IBV_REREG_MR_CHANGE_PD, other, nullptr, 0, 0) == 0);
+  CHECK(far.mr()->rkey == key);
+  CHECK(software::dealloc_pd(other) == EBUSY);
+  REQUIRE(software::rereg_mr(far.mr(), IBV_REREG_MR_CHANGE_PD, c.far.pd(), nullptr, 0, 0) == 0);
+  CHECK(software::dealloc_pd(other) == 0);
+
+  REQUIRE(
+    software::rereg_mr(far.mr(), IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, read_only) == 0);
+  near.fill(kept_byte);
+  REQUIRE(c.a.read(3, near.sge(), far.address(), key) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(near.holds(sent_byte));
+  near.fill(kept_byte);
+  REQUIRE(c.a.write(4, near.sge(), far.address(), key) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(far.data()[63] == std::byte{sent_byte});
 }

@@ -131,8 +131,9 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
     || new_pd->context != mr->context
     || !may_be_registered(new_address, new_length, iova, new_access))
     return refuse(EINVAL, IBV_REREG_MR_ERR_INPUT);
-  std::uint32_t key = 0;
-  key_slot* const slot = keys.allocate(key);
+  // Only a move changes the keys: their holders have not agreed to the new memory.
+  std::uint32_t key = mr->rkey;
+  key_slot* const slot = moves ? keys.allocate(key) : &old;
   if (slot == nullptr)
     return refuse(ENOMEM, IBV_REREG_MR_ERR_INPUT);
   {
@@ -142,20 +143,21 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
       key_table::revoke(old);
     else
     {
-      keys.release(*slot);
+      if (moves)
+        keys.release(*slot);
       return refuse(EBUSY, IBV_REREG_MR_ERR_INPUT);
     }
   }
   late_writers::wait(old.memory, old.length, late_writers::patience);
   set_up(*slot, new_pd, new_address, new_length, iova, new_access);
-  keys.release(old);
+  if (moves)
+    keys.release(old);
   region->slot = slot;
   static_cast<protection_domain*>(new_pd)->users.fetch_add(1, std::memory_order_relaxed);
   static_cast<protection_domain*>(mr->pd)->users.fetch_sub(1, std::memory_order_release);
   mr->pd = new_pd;
   mr->addr = new_address;
   mr->length = new_length;
-  // New keys: holders of the old ones have not agreed to the new memory.
   mr->lkey = mr->rkey = key;
   key_table::publish(*slot, key);
   return 0;

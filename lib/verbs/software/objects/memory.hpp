@@ -39,7 +39,7 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access);
 ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access);
 ibv_mr* reg_mr_iova2(
   ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access);
-/// The keys change.
+/// The keys change if the translation changes.
 int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
 int dereg_mr(ibv_mr* mr);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
