@@ -120,6 +120,38 @@ TEST_CASE("an armed completion queue raises one event and an unarmed one raises 
   CHECK(w.a.sent().next().wr_id == 2);
 }
 
+TEST_CASE("an event of one of many channels does not wait for the engine's delay")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  rdma::software::device_settings patient;
+  patient.engine_delay = std::chrono::hours(1);
+  verbs_device near;
+  verbs_device far(patient);
+  std::vector<std::unique_ptr<channel>> channels;
+  for (unsigned i = 0; i != 40; ++i)
+    channels.push_back(std::make_unique<channel>(far));
+  const channel& last = *channels.back();
+  endpoint a(near);
+  endpoint b(far, with_events(last));
+  connect(a, b);
+  memory m(near, 8);
+  memory into(far, 8);
+  const completions other(far);
+  for (unsigned i = 0; i != 3; ++i)
+  {
+    REQUIRE(b.receive(i, into.sge()) == 0);
+    arm(b.received());
+    // A program has polled a moment ago, and waits for its channel from now on.
+    CHECK_FALSE(other.poll());
+    REQUIRE(a.send(i, m.sge()) == 0);
+    pollfd readable{last.get()->fd, POLLIN, 0};
+    REQUIRE(
+      ::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(patience).count())) == 1);
+    CHECK(last.take() == b.received().get());
+    CHECK(b.received().next().wr_id == i);
+  }
+}
+
 TEST_CASE("a completion queue armed for solicited events waits for one or for an error")
 {
   watched_pair w;

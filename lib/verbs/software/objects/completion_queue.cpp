@@ -253,8 +253,14 @@ ibv_comp_channel* create_comp_channel(ibv_context* context)
   event.events = EPOLLIN;
   if (::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, made->signal.get(), &event) != 0)
     return nullptr;
-  if (owner.channels_on_sockets.fetch_add(1, std::memory_order_relaxed) < channels_on_sockets_max
-    && ::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, owner.engine.sockets(), &event) != 0)
+  made->on_sockets =
+    owner.channels_on_sockets.fetch_add(1, std::memory_order_relaxed) < channels_on_sockets_max;
+  if (!made->on_sockets)
+  {
+    owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
+    owner.engine.depend(1);
+  }
+  else if (::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, owner.engine.sockets(), &event) != 0)
   {
     owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
     return nullptr;
@@ -275,7 +281,10 @@ int destroy_comp_channel(ibv_comp_channel* channel)
       return EBUSY;
   }
   device_context& owner = device_context::of(channel->context);
-  owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
+  if (gone->on_sockets)
+    owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
+  else
+    owner.engine.depend(-1);
   owner.children.fetch_sub(1, std::memory_order_release);
   delete gone;
   return 0;

@@ -30,7 +30,8 @@ struct queue_pair_base;
 /// A completion channel. Its descriptor is an epoll set of the device's connections and an eventfd.
 /**
  * So an arriving message wakes a thread that waits for the channel directly, without the engine's
- * thread. get_cq_event() then makes progress itself and may find that there is no event yet.
+ * thread. get_cq_event() then makes progress itself and may find that there is no event yet. The
+ * sets of many channels contain only the eventfd: for those the engine's thread makes progress.
  */
 struct completion_channel : ibv_comp_channel
 {
@@ -41,6 +42,7 @@ struct completion_channel : ibv_comp_channel
   completion_queue* first = nullptr; ///< the queues with an event, each once
   completion_queue* last = nullptr;
 
+  bool on_sockets = false;       ///< `set` contains the device's connections
   bool raised = false;           ///< `signal` is readable
   std::atomic<bool> some{false}; ///< a hint: there is a first one
 

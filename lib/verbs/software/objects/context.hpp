@@ -51,11 +51,10 @@ struct device_context : verbs_context
   std::vector<std::uint32_t> interfaces;  ///< of the GIDs; 0: unknown
   std::atomic<bool> removed{false};       ///< as a NIC that was pulled: see remove_device()
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
-  std::atomic<std::uint32_t> channels_on_sockets{
-    0}; ///< completion channels; those beyond a number are not
-  std::atomic<std::uint32_t> key_violations{0}; ///< datagrams with a wrong Q_Key
-  wire::udp_ports datagrams;                    ///< one for each of gids
-  wire::engine engine;                          ///< last: its thread serves what the others hold
+  std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion_channel::on_sockets
+  std::atomic<std::uint32_t> key_violations{0};      ///< datagrams with a wrong Q_Key
+  wire::udp_ports datagrams;                         ///< one for each of gids
+  wire::engine engine; ///< last: its thread serves what the others hold
 };
 
 /// Adds the verbs that only other programs call. Defined in foreign/, which this folder must not

@@ -409,8 +409,9 @@ void engine::run()
     const bool sockets = round(wait);
     awake_.store(true, std::memory_order_seq_cst);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
-    if (now_seen == seen_)
+    if (now_seen == seen_ || dependents_.load(std::memory_order_relaxed) != 0)
     {
+      seen_ = now_seen;
       serve_due();
       if (sockets)
         serve_sockets(mover::engine);

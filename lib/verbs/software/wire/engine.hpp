@@ -129,6 +129,10 @@ public:
     attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
+  /// One more (1) or less (-1) waits for the engine's thread alone, which then leaves no work to
+  /// threads that poll.
+  void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_relaxed); }
+
   /// Somebody polls, or has until a moment ago: debts are seen to within a millisecond.
   bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
 
@@ -248,6 +252,7 @@ private:
   descriptor wake_;
   std::atomic<std::uint64_t> attention_{0};
   std::atomic<std::uint32_t> watched_{0};
+  std::atomic<int> dependents_{0};
   std::atomic<bool> awake_{false};
   std::atomic<bool> stop_{false};
 
