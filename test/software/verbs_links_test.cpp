@@ -1,0 +1,179 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Tests links on the local wire, which carry all queue pairs between two contexts.
+
+#include "software/verbs_fixture.hpp"
+
+#include <cstddef>
+#include <deque>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string>
+
+using namespace test;
+
+namespace {
+
+rdma::software::device_settings on_local_wire()
+{
+  rdma::software::device_settings result;
+  result.wires = {"local"};
+  return result;
+}
+
+std::ptrdiff_t count_descriptors()
+{
+  return std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
+}
+
+/// Returns the number of segments that this process has mapped: one for each link.
+std::size_t count_links()
+{
+  std::size_t count = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:boost_rdma link") != std::string::npos ? 1 : 0;
+  return count;
+}
+
+struct pair
+{
+  pair(const verbs_device& near, const verbs_device& far, const pair_options& with)
+    : a(near, with)
+    , b(far, with)
+  {
+    connect(a, b);
+  }
+
+  endpoint a;
+  endpoint b;
+};
+
+/// Two contexts with queue pairs between them.
+struct linked_contexts
+{
+  pair& add()
+  {
+    pairs.emplace_back(near, far, options);
+    return pairs.back();
+  }
+
+  /// Sends a message each way.
+  void exchange(const pair& with)
+  {
+    for (const auto& [from, to, source, target] :
+      {std::tuple{&with.a, &with.b, &m, &into}, std::tuple{&with.b, &with.a, &into, &m}})
+    {
+      REQUIRE(to->receive(1, target->sge()) == 0);
+      REQUIRE(from->send(2, source->sge()) == 0);
+      CHECK(from->sent().next().status == IBV_WC_SUCCESS);
+      CHECK(to->received().next().status == IBV_WC_SUCCESS);
+    }
+  }
+
+  pair_options options{.depth = 4};
+  verbs_device near{on_local_wire()};
+  verbs_device far{on_local_wire()};
+  memory m{near, 64};
+  memory into{far, 64};
+  std::deque<pair> pairs;
+};
+
+} // namespace
+
+TEST_CASE("a further queue pair between two contexts needs no descriptor and no mapping")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  c.exchange(c.add());
+  REQUIRE(count_links() == 1);
+  const auto descriptors = count_descriptors();
+  for (unsigned i = 0; i != 20; ++i)
+    c.exchange(c.add());
+  CHECK(count_descriptors() == descriptors);
+  CHECK(count_links() == 1);
+}
+
+TEST_CASE("a link ends when its last queue pair has ended")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  const auto before = count_descriptors();
+  c.exchange(c.add());
+  c.exchange(c.add());
+  c.exchange(c.pairs.front());
+  c.pairs.pop_front();
+  c.exchange(c.pairs.front());
+  CHECK(count_links() == 1);
+  c.pairs.clear();
+  CHECK(until([] { return count_links() == 0; }));
+  // The listeners of both contexts remain, one for each wire that they permit.
+  CHECK(until([&] { return count_descriptors() <= before + 2; }));
+  c.exchange(c.add());
+}
+
+TEST_CASE("a lane of a link is used again and again")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  c.exchange(c.add()); // keeps the link
+  for (unsigned i = 0; i != 600; ++i)
+  {
+    c.exchange(c.add());
+    c.pairs.pop_back();
+  }
+  CHECK(count_links() == 1);
+  c.exchange(c.pairs.front());
+}
+
+TEST_CASE("more queue pairs than a link has lanes use a further link")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  for (unsigned i = 0; i != 260; ++i)
+    c.add();
+  CHECK(count_links() == 2);
+  for (const pair& each : c.pairs)
+    c.exchange(each);
+}
+
+TEST_CASE("a queue pair without a receive does not delay other queue pairs of its link")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  const pair& stuck = c.add();
+  const pair& other = c.add();
+  c.exchange(other);
+  for (unsigned i = 0; i != 4; ++i)
+    REQUIRE(stuck.a.send(i, c.m.sge()) == 0);
+  for (unsigned i = 0; i != 50; ++i)
+    c.exchange(other);
+  CHECK_FALSE(stuck.a.sent().poll());
+  for (unsigned i = 0; i != 4; ++i)
+    REQUIRE(stuck.b.receive(i, c.into.sge()) == 0);
+  for (unsigned i = 0; i != 4; ++i)
+    CHECK(stuck.a.sent().next().status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("a queue pair that fails leaves the other queue pairs of its link connected")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  const pair& other = c.add();
+  c.exchange(other);
+  for (unsigned i = 0; i != 20; ++i)
+  {
+    const pair& failing = c.add();
+    REQUIRE(failing.a.write(1, c.m.sge(), 0x1000, 0xbad) == 0); // a wrong key
+    CHECK(failing.a.sent().next().status == IBV_WC_REM_ACCESS_ERR);
+    c.exchange(other);
+    c.pairs.pop_back();
+  }
+  CHECK(count_links() == 1);
+}
