@@ -138,12 +138,9 @@ bool late_writers::find(const void* at, std::size_t size) noexcept
       [at, size](const late_writer& each) { return each.concerns(at, size); });
 }
 
-void late_writers::wait_for_those(
-  const void* at, std::size_t size, std::chrono::milliseconds limit) noexcept
+void late_writers::wait_for_those(const void* at, std::size_t size) noexcept
 {
   using clock = std::chrono::steady_clock;
-  constexpr std::chrono::milliseconds spinning{1};
-  constexpr std::chrono::microseconds pause{200};
   const clock::time_point begin = clock::now();
   late_writer_list& list = late_writer_list::of_process();
   for (;;)
@@ -157,16 +154,13 @@ void late_writers::wait_for_those(
       {
         if (!each.concerns(at, size))
           continue;
-        each.by->overdue = each.by->overdue || waited >= limit;
+        each.by->overdue = each.by->overdue || waited >= copy_time;
         waits = waits || !each.by->overdue;
       }
     }
     if (!waits)
       return;
-    if (waited < spinning)
-      std::this_thread::yield();
-    else
-      std::this_thread::sleep_for(pause);
+    std::this_thread::yield();
   }
 }
 

@@ -36,11 +36,8 @@ struct memory_peer
 class late_writers
 {
 public:
-  /// Longest wait of ibv_dereg_mr.
-  static constexpr std::chrono::milliseconds patience{1000};
-
-  /// Longest wait of other calls, which threads make that must not wait for a peer: the time that a
-  /// peer that runs needs to finish its copy.
+  /// Longest wait: the time that a peer that runs needs to finish its copy. Threads that run an
+  /// io_context must not wait longer for a peer.
   static constexpr std::chrono::milliseconds copy_time{1};
 
   /// The peer's mark names a grant of [at, at + size) that has ended. `socket` leads to the peer.
@@ -56,18 +53,17 @@ public:
     return any() && find(at, size);
   }
 
-  /// Waits until nobody writes to [at, at + size), or the time is over. Does not wait for a peer
+  /// Waits until nobody writes to [at, at + size), or copy_time is over. Does not wait for a peer
   /// that was waited for in vain before. Precondition: the caller holds no lock that others need.
-  static void wait(const void* at, std::size_t size, std::chrono::milliseconds limit) noexcept
+  static void wait(const void* at, std::size_t size) noexcept
   {
     if (any())
-      wait_for_those(at, size, limit);
+      wait_for_those(at, size);
   }
 
 private:
   static bool find(const void* at, std::size_t size) noexcept;
-  static void wait_for_those(
-    const void* at, std::size_t size, std::chrono::milliseconds limit) noexcept;
+  static void wait_for_those(const void* at, std::size_t size) noexcept;
 
   // relaxed: it concerns memory whose grants this thread has ended, or learned the end of
   static inline std::atomic<std::size_t> count_{0};

@@ -30,7 +30,7 @@ class writers_gone
 {
 public:
   writers_gone() = default;
-  ~writers_gone() { late_writers::wait(memory_, length_, late_writers::copy_time); }
+  ~writers_gone() { late_writers::wait(memory_, length_); }
   writers_gone(const writers_gone&) = delete;
   writers_gone& operator=(const writers_gone&) = delete;
 

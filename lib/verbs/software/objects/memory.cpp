@@ -148,7 +148,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
       return refuse(EBUSY, IBV_REREG_MR_ERR_INPUT);
     }
   }
-  late_writers::wait(old.memory, old.length, late_writers::patience);
+  late_writers::wait(old.memory, old.length);
   set_up(*slot, new_pd, new_address, new_length, iova, new_access);
   if (moves)
     keys.release(old);
@@ -173,7 +173,7 @@ int dereg_mr(ibv_mr* mr)
       return EBUSY; // ibv_dereg_mr(3)
     key_table::revoke(*region->slot);
   }
-  late_writers::wait(region->addr, region->length, late_writers::patience);
+  late_writers::wait(region->addr, region->length);
   device_context::of(mr->context).keys.release(*region->slot);
   static_cast<protection_domain*>(mr->pd)->users.fetch_sub(1, std::memory_order_release);
   delete region;
