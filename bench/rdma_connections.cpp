@@ -13,8 +13,7 @@
 //
 // Every round starts two new processes for each kind, one kind after the other. Memory is the
 // growth of Private_Dirty in /proc/self/smaps_rollup. It does not include the kernel's memory for
-// sockets, which belongs to no process: a queue pair has two sockets on each side, plain TCP has
-// one.
+// sockets, which belongs to no process, and the shared memory of links.
 
 #include "connection_sides.hpp"
 #include "measure/host.hpp"
