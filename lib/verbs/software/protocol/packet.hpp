@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_PACKET_HPP
 
 #include <array>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -137,7 +138,8 @@ std::optional<header> decode(std::span<const std::byte> from) noexcept;
 
 // --- packet sequence numbers: 24 bits, compared modulo 2^24 (IBA 9.7.1) ---
 
-inline constexpr std::uint32_t psn_mask = 0xffffff;
+inline constexpr unsigned psn_bits = 24;
+inline constexpr std::uint32_t psn_mask = (1u << psn_bits) - 1;
 
 constexpr std::uint32_t psn_add(std::uint32_t psn, std::uint32_t n) noexcept
 {
@@ -152,7 +154,7 @@ constexpr std::int32_t psn_distance(std::uint32_t a, std::uint32_t b) noexcept
 
 // --- AETH syndromes (IBA 9.7.5.1) ---
 
-inline constexpr std::uint8_t syndrome_ack = 0x1f; ///< "no end-to-end credits"
+inline constexpr std::uint8_t syndrome_ack = 0x1f; ///< low five bits: the credit code
 inline constexpr std::uint8_t syndrome_rnr = 0x20; ///< low five bits: the timer
 inline constexpr std::uint8_t nak_sequence = 0x60;
 inline constexpr std::uint8_t nak_invalid_request = 0x61;
@@ -167,6 +169,28 @@ constexpr bool is_ack(std::uint8_t syndrome) noexcept
 constexpr bool is_rnr(std::uint8_t syndrome) noexcept
 {
   return (syndrome & 0xe0) == syndrome_rnr;
+}
+
+// --- credit codes of acknowledgements (IBA table 44) ---
+
+inline constexpr std::uint8_t credit_mask = 0x1f;
+inline constexpr std::uint8_t no_credits = 0x1f; ///< no flow control: a shared receive queue
+
+/// Returns the number of posted receives that a code below no_credits announces: 0 to 4, and from
+/// there on 2^n and 3 * 2^n.
+constexpr std::uint32_t credits_of(std::uint8_t code) noexcept
+{
+  return code < 2 ? code : (2u | (code & 1u)) << (code / 2 - 1);
+}
+
+/// Returns the code of the largest number that is not above the given one.
+constexpr std::uint8_t credit_code(std::uint64_t receives) noexcept
+{
+  if (receives < 2)
+    return static_cast<std::uint8_t>(receives);
+  const int log = std::bit_width(receives) - 1;
+  const std::uint64_t code = 2 * static_cast<unsigned>(log) + (receives >> (log - 1) & 1);
+  return static_cast<std::uint8_t>(code < no_credits ? code : no_credits - 1);
 }
 
 /// Returns the wait of an RNR timer code (IBA table 45), in nanoseconds.
