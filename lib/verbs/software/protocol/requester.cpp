@@ -47,11 +47,6 @@ opcode write_opcode(const send_request& r, bool first, bool last)
   return first ? opcode::write_only : opcode::write_last;
 }
 
-bool is_write(const send_request& r)
-{
-  return r.opcode == IBV_WR_RDMA_WRITE || r.opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-}
-
 } // namespace
 
 void requester::start() noexcept
@@ -70,7 +65,9 @@ void requester::reset() noexcept
   reads_ = 0;
   direct_ = nullptr;
   unfinished_ = false;
-  running_ = draining_ = waiting_ = failed_ = failure_due_ = stopped_ = false;
+  running_ = draining_ = failed_ = failure_due_ = stopped_ = limited_ = probing_ = false;
+  receives_claimed_ = receives_used_;
+  rnr_ = rnr::none;
   receiver_not_ready_.store(false, std::memory_order_relaxed);
   wait_ = 0;
   ++generation_;
@@ -212,6 +209,12 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
     last = frame_ + 1 == r.frames;
     to.offset = std::uint64_t{frame_} * with_.segment;
     describe_message(r, to.offset, h);
+    if (r.is_write() ? last && r.uses_receive() : frame_ == 0)
+    {
+      probing_ = limited_ && !has_credit(receives_claimed_);
+      h.ack_request = h.ack_request || probing_;
+      ++receives_claimed_;
+    }
     if (h.payload != 0)
       to.source = frame::origin::request;
   }
@@ -252,8 +255,8 @@ void requester::describe_message(
   const bool last = frame_ + 1 == r.frames;
   h.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment, r.length - offset));
   h.op = of_service(
-    is_write(r) ? write_opcode(r, first, last) : send_opcode(r, first, last), with_.kind);
-  if (is_write(r))
+    r.is_write() ? write_opcode(r, first, last) : send_opcode(r, first, last), with_.kind);
+  if (r.is_write())
   {
     h.address = r.remote;
     h.key = r.rkey;
@@ -320,6 +323,8 @@ void requester::complete(send_request& r, ibv_wc_status status, detail why) noex
   ++acked_;
   if (r.is_read_or_atomic() && reads_ != 0 && status == IBV_WC_SUCCESS)
     --reads_;
+  if (r.uses_receive())
+    ++receives_used_;
   if (status == IBV_WC_SUCCESS && !with_.signal_all && (r.flags & IBV_SEND_SIGNALED) == 0)
     return;
   ibv_wc wc{};
@@ -375,7 +380,7 @@ void requester::fail(ibv_wc_status status, detail why) noexcept
 void requester::flush() noexcept
 {
   running_ = unfinished_ = false;
-  waiting_ = false;
+  rnr_ = rnr::none;
   frame_ = 0;
   if (std::exchange(failure_due_, false))
     complete(queue_[acked_], failure_status_, failure_detail_);

@@ -46,7 +46,7 @@ public:
   /// fence.
   bool has_next() const noexcept
   {
-    return running_ && !waiting_ && !stopped_ && !failed_
+    return running_ && rnr_ != rnr::waiting && !probing_ && !stopped_ && !failed_
       && sending_ != queue_.posted.load(std::memory_order_acquire);
   }
 
@@ -131,11 +131,11 @@ public:
     return wait;
   }
 
-  /// Returns true from an RNR NAK until resume().
-  bool waiting() const noexcept { return waiting_; }
+  /// Returns true from an RNR NAK until resume(), or until the request has been carried out.
+  bool waiting() const noexcept { return rnr_ != rnr::none; }
 
   /// The time of take_wait() is over: sends again.
-  void resume() noexcept { waiting_ = false; }
+  void resume() noexcept { rnr_ = rnr::none; }
 
   /// Returns true if the peer had no receive for the oldest request and has acknowledged nothing
   /// since. Any thread may call this.
@@ -170,6 +170,14 @@ public:
   void flush() noexcept;
 
 private:
+  /// The wait for the RNR timer of the request that was refused.
+  enum class rnr : std::uint8_t
+  {
+    none,
+    waiting,
+    early, ///< credit came first: sends again, and another refusal continues the wait
+  };
+
   enum class beginning
   {
     send,  ///< send its frames
@@ -187,6 +195,11 @@ private:
   void advance() noexcept;
   void complete(send_request& r, ibv_wc_status status, detail why) noexcept;
   bool acknowledged_up_to(std::uint32_t psn) noexcept;
+  void take_credits(const header& h) noexcept;
+  bool has_credit(std::uint32_t message) const noexcept
+  {
+    return static_cast<std::int32_t>(receives_limit_ - message) > 0;
+  }
   verdict refused(const header& h) noexcept;
   verdict not_ready(const header& h) noexcept;
   verdict response(const header& h) noexcept;
@@ -208,9 +221,17 @@ private:
   std::uint32_t generation_ = 0;
   std::uint32_t progress_ = 0;
   std::uint8_t rnr_left_ = 0;
+  rnr rnr_ = rnr::none;
   bool running_ = false;
   bool draining_ = false;
-  bool waiting_ = false;
+
+  // Credits (IBA 9.7.7.2): numbers of messages that use a receive, modulo 2^32.
+  bool limited_ = false; // the peer announces its receives; unknown before the first answer
+  bool probing_ = false; // a frame was sent without credit; nothing follows it before its answer
+  std::uint32_t receives_limit_ = 0;   // so many may be sent
+  std::uint32_t receives_claimed_ = 0; // so many have been sent
+  std::uint32_t receives_used_ = 0;    // so many have been carried out
+
   std::atomic<bool> receiver_not_ready_{false}; // relaxed: a hint, other data does not depend on it
   bool failed_ = false;
   bool unfinished_ = false;

@@ -33,7 +33,12 @@ verdict requester::receive(const header& h) noexcept
   if (h.op != opcode::acknowledge)
     return response(h);
   if (is_ack(h.syndrome))
-    return acknowledged_up_to(h.psn) ? verdict::discard : bad_response();
+  {
+    if (!acknowledged_up_to(h.psn))
+      return bad_response();
+    take_credits(h);
+    return verdict::discard;
+  }
   return is_rnr(h.syndrome) ? not_ready(h) : refused(h);
 }
 
@@ -44,6 +49,7 @@ bool requester::acknowledged_up_to(std::uint32_t psn) noexcept
   acked_psn_ = psn;
   ++progress_;
   rnr_left_ = with_.rnr_retry;
+  rnr_ = rnr::none;
   if (receiver_not_ready())
     receiver_not_ready_.store(false, std::memory_order_relaxed);
   advance();
@@ -53,6 +59,24 @@ bool requester::acknowledged_up_to(std::uint32_t psn) noexcept
     return true;
   const send_request& r = queue_[acked_];
   return !r.is_read_or_atomic() || psn_distance(acked_psn_, r.first_psn) < 0;
+}
+
+// The limit never falls: at one PSN, credits become more only. An acknowledgement that another one
+// has overtaken counts from an older message.
+void requester::take_credits(const header& h) noexcept
+{
+  if (h.psn != acked_psn_)
+    return;
+  const std::uint8_t code = h.syndrome & credit_mask;
+  const std::uint32_t before = limited_ ? receives_limit_ : receives_used_;
+  limited_ = code != no_credits;
+  receives_limit_ = receives_used_ + credits_of(code);
+  if (limited_ && !has_credit(before))
+    receives_limit_ = before;
+  probing_ = probing_ && limited_ && receives_claimed_ != receives_used_
+    && !has_credit(receives_claimed_ - 1);
+  if (rnr_ == rnr::waiting && (!limited_ || has_credit(receives_used_)))
+    rnr_ = rnr::early;
 }
 
 verdict requester::refused(const header& h) noexcept
@@ -82,14 +106,15 @@ verdict requester::not_ready(const header& h) noexcept
 {
   if (psn_distance(h.psn, acked_psn_) <= 0 || !acknowledged_up_to(psn_add(h.psn, psn_mask)))
     return bad_response();
-  if (failed_ || waiting_)
+  if (failed_ || rnr_ == rnr::waiting)
     return verdict::discard;
   send_request& r = queue_[acked_];
   const std::int32_t frame = psn_distance(h.psn, r.first_psn);
   if (r.is_read_or_atomic() || r.is_local() || frame < 0
     || frame >= static_cast<std::int32_t>(r.frames))
     return bad_response();
-  if (with_.rnr_retry != 7) // 7: for ever (IBA 9.7.5.2.8)
+  const bool is_early = rnr_ == rnr::early;
+  if (with_.rnr_retry != 7 && !is_early) // 7: for ever (IBA 9.7.5.2.8)
   {
     if (rnr_left_ == 0)
     {
@@ -104,11 +129,13 @@ verdict requester::not_ready(const header& h) noexcept
   next_psn_ = frame_ == 0 ? r.first_psn : psn_add(r.first_psn, r.frames);
   sent_psn_ = begun_psn_ = psn_add(h.psn, psn_mask);
   reads_ = 0;
-  stopped_ = false;
+  receives_claimed_ = receives_used_ + (frame != 0 && !r.is_write() ? 1 : 0);
+  probing_ = stopped_ = false;
   ++generation_;
-  waiting_ = true;
+  rnr_ = rnr::waiting;
   receiver_not_ready_.store(true, std::memory_order_relaxed);
-  wait_ = rnr_wait(h.syndrome & 0x1f);
+  if (!is_early)
+    wait_ = rnr_wait(h.syndrome & 0x1f);
   return verdict::discard;
 }
 
@@ -185,6 +212,7 @@ verdict requester::finish() noexcept
   {
     r.done = true;
     acknowledged_up_to(psn_add(r.first_psn, r.frames - 1));
+    take_credits(arriving_);
   }
   return verdict::accept;
 }

@@ -53,6 +53,15 @@ struct send_request
     return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP
       || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
+  bool is_write() const noexcept
+  {
+    return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
+  bool uses_receive() const noexcept
+  {
+    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_SEND_WITH_INV
+      || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+  }
   bool is_local() const noexcept { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
 
   std::byte* inline_bytes() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
@@ -192,15 +201,23 @@ struct receive_queue : request_ring<receive_request>
   using request_ring::request_ring;
 
   short_lock mutex;
-  std::uint64_t posted = 0; ///< under the mutex
-  std::uint64_t taken = 0;  ///< under the mutex
+  std::atomic<std::uint64_t> posted{0}; ///< written under the mutex
+  std::uint64_t taken = 0;              ///< under the mutex
+
+  /// The queue was found empty, and who posts is to serve the queue pair. Set under the mutex, so
+  /// that a thread which posts later sees it.
+  std::atomic<bool> awaited{false};
+
+  /// Exact with the mutex held, or in the only thread that takes; other threads may post meanwhile.
+  std::uint64_t size() const noexcept { return posted.load(std::memory_order_relaxed) - taken; }
 
   /// With the mutex held.
   void reset() noexcept
   {
-    for (; taken != posted; ++taken)
+    for (; size() != 0; ++taken)
       leave(taken);
-    posted = taken = 0;
+    posted.store(taken = 0, std::memory_order_relaxed);
+    awaited.store(false, std::memory_order_relaxed);
   }
 };
 
