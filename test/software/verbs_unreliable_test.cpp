@@ -159,7 +159,6 @@ TEST_CASE("an unreliable message is lost when it finds no receive")
   ibv_wc wc = s.c.a.sent().next();
   CHECK(wc.wr_id == 1);
   CHECK(wc.status == IBV_WC_SUCCESS);
-  // The device holds it for a moment, and later messages wait.
   request late(IBV_WR_RDMA_WRITE, {s.near.sge(0, 8)}, 2);
   REQUIRE(s.c.a.post(late.remote(s.far.address(1'000'000), s.far.key()).wr) == 0);
   REQUIRE(until(

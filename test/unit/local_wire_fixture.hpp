@@ -149,7 +149,7 @@ struct wire_and_peer : registered_memory
   }
 
   /// Receives, then transmits.
-  bool run() { return under_test.receive(0, false) && under_test.transmit(true); }
+  bool run() { return under_test.receive(false) && under_test.transmit(true); }
 
   std::array<int, 2> sockets{};
   std::uint32_t psn = 0; ///< of the next request

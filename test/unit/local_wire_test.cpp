@@ -97,7 +97,7 @@ TEST_CASE("a link keeps a bounded number of descriptors that its queue pairs hav
     }
   }
   CHECK(open_descriptors() <= before + 64);
-  CHECK(w.under_test.receive(0, false));
+  CHECK(w.under_test.receive(false));
   CHECK(open_descriptors() == before);
 }
 
@@ -370,6 +370,19 @@ TEST_CASE("the local wire maps only memory that it has asked for")
     make_it_ask(w);
   REQUIRE(w.send(&offer, sizeof offer, std::span(&fd, 1)));
   REQUIRE(w.hear());
-  CHECK(w.under_test.receive(0, false));
+  CHECK(w.under_test.receive(false));
   CHECK(mapped_as("asked").count == (asks ? 1 : 0));
+}
+
+TEST_CASE("the local wire takes an acknowledgement with credits and none with unused bits")
+{
+  wire_and_peer w;
+  constexpr std::uint32_t before = psn_mask;
+  constexpr std::uint32_t valid = wire::lane_side::acknowledged_bit;
+  const std::uint32_t good = GENERATE(0u, 1u << psn_bits, std::uint32_t{no_credits} << psn_bits);
+  w.shared->side(w.lane.lane, 0).acknowledged.store(valid | before | good);
+  CHECK(w.run());
+  CHECK_FALSE(w.requests.failed());
+  w.shared->side(w.lane.lane, 0).acknowledged.store(valid | before | GENERATE(1u << 29, 1u << 30));
+  CHECK_FALSE(w.run());
 }

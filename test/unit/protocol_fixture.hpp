@@ -17,6 +17,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
+#include <optional>
 #include <vector>
 
 // A requester and a responder without a wire: tests pass frames and answers by hand.
@@ -52,7 +53,12 @@ struct recording_host final : host
     receives.pop_front();
     return true;
   }
+  std::optional<std::uint64_t> posted_receives() noexcept override
+  {
+    return shares ? std::nullopt : std::optional<std::uint64_t>(receives.size());
+  }
 
+  bool shares = false; // the receive queue, with other queue pairs
   std::vector<ibv_wc> sent;
   std::vector<ibv_wc> received;
   bool solicited = false;

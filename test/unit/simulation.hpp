@@ -19,6 +19,7 @@
 #include <cstdint>
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <random>
 #include <span>
 #include <vector>
@@ -76,8 +77,10 @@ struct message_log
 class end final : public host
 {
 public:
-  end(std::uint32_t number, std::uint32_t peer, std::uint32_t segment)
-    : memory_(counter_at + 64)
+  /// `shares`: it announces no credits, as with a shared receive queue.
+  end(std::uint32_t number, std::uint32_t peer, std::uint32_t segment, bool shares)
+    : shares_(shares)
+    , memory_(counter_at + 64)
     , sources_(depth * place_size)
     , targets_(places * place_size)
   {
@@ -167,7 +170,14 @@ public:
   }
 
   bool may_post_receive() const { return !over_ && receives_.size() < places; }
-  void post_receive() { receives_.push_back(next_receive_++ % places); }
+  void post_receive()
+  {
+    receives_.push_back(next_receive_++ % places);
+    if (!responses.awaits_receive())
+      return;
+    responses.receive_posted();
+    transmit(true); // the thread that posts does this
+  }
 
   /// Withdraws the memory that the peer uses. It must not change any more.
   void deregister()
@@ -182,15 +192,13 @@ public:
 
   // --- progress ---
 
-  void receive(bool wait_is_over)
+  void receive()
   {
     if (over_ || !has_news())
       return;
     // Before the rings are read, as in connection::read_local().
     const bool ended = link_->is_over(lane_);
-    if (ended
-        ? !link.receive_the_rest(0)
-        : !link.receive(wait_is_over && link.held() ? link.held_until() : 0, polls_ == polls::lane))
+    if (ended ? !link.receive_the_rest() : !link.receive(polls_ == polls::lane))
       fail("the peer's frames are malformed");
     if (ended)
       lose();
@@ -214,12 +222,10 @@ public:
     requests.resume();
   }
 
-  /// Does all that can be done now.
+  /// Does all that can be done now. No wait is over: an acknowledgement must end it.
   void work()
   {
-    if (requests.waiting())
-      resume();
-    receive(true);
+    receive();
     transmit(true);
   }
 
@@ -233,8 +239,7 @@ public:
     link.want_bell(true);
     link_->look(false);
     rung_ = rung_ || link_->has_bells() || link.ready(); // as engine::look_away()
-    asleep_ =
-      !rung_ && !link.unfinished() && !requests.unfinished() && !requests.waiting() && !link.held();
+    asleep_ = !rung_ && !link.unfinished() && !requests.unfinished();
   }
   bool asleep() const { return asleep_; }
 
@@ -379,6 +384,11 @@ public:
     return true;
   }
 
+  std::optional<std::uint64_t> posted_receives() noexcept override
+  {
+    return shares_ ? std::nullopt : std::optional<std::uint64_t>(receives_.size());
+  }
+
   message_log log{{posted{}}}; // message 0 is what memory contains at first
   std::uint32_t exposed_key = 0;
   unsigned waits = 0; // after RNR NAKs
@@ -434,7 +444,7 @@ private:
   bool has_news()
   {
     take_bells();
-    return std::exchange(rung_, false) || polls_ == polls::lane || link.held() || link.unfinished();
+    return std::exchange(rung_, false) || polls_ == polls::lane || link.unfinished();
   }
 
   void take_bells()
@@ -467,6 +477,7 @@ private:
     responses.flush();
   }
 
+  const bool shares_;
   key_table keys_;
   ibv_pd pd_{};
   test::shared_bytes memory_;      // which the peer may access, directly as well

@@ -29,7 +29,7 @@ struct world
     static constexpr std::uint32_t segments[] = {1024, 20000, 65536};
     const std::uint32_t segment = segments[random() % std::size(segments)];
     for (unsigned i = 0; i != 2; ++i)
-      ends.emplace_back(i + 1, 2 - i, segment);
+      ends.emplace_back(i + 1, 2 - i, segment, random() % 2 == 0);
     std::array<int, 2> sockets{};
     REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) == 0);
     wire::descriptor fd;
@@ -76,7 +76,7 @@ struct world
       who.transmit(random() % 2 == 0);
       break;
     default:
-      who.receive(random() % 8 == 0);
+      who.receive();
       break;
     }
   }

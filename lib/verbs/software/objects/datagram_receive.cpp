@@ -64,7 +64,7 @@ void datagram_queue_pair::arrive(const wire::datagram& what)
 
 bool datagram_queue_pair::have_receive()
 {
-  has_receive_ = has_receive_ || take_posted(receive_);
+  has_receive_ = has_receive_ || take_posted(receive_, false);
   return has_receive_;
 }
 

@@ -19,6 +19,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <optional>
 
 namespace rdma::software {
 
@@ -42,7 +43,14 @@ struct queue_pair final
   void send_completed(const ibv_wc& wc, std::uint64_t next) override;
   void receive_completed(const ibv_wc& wc, bool solicited) override;
   void raise(ibv_event_type type) override { queue_pair_base::raise(type); }
-  bool take_receive(protocol::receive_work& to) override { return take_posted(to); }
+  bool take_receive(protocol::receive_work& to) override
+  {
+    return take_posted(to, with_.kind == protocol::service_rc);
+  }
+  std::optional<std::uint64_t> posted_receives() noexcept override
+  {
+    return shared == nullptr ? std::optional(receives.size()) : std::nullopt;
+  }
 
   const char* wire_name() const noexcept { return connection.wire_name(); }
   const char* why_not_local() const noexcept { return connection.why_not_local(); }
@@ -72,6 +80,7 @@ private:
     return link != 0 ? link : qp_num;
   }
   void move(wire::mover by, bool writable);
+  void announce_receive();
   void receive(std::int64_t now, bool writable);
   void transmit(wire::mover by, std::uint32_t received, std::int64_t now);
   bool needs_the_clock() const noexcept;
@@ -107,7 +116,6 @@ private:
   std::int64_t lost_until = 0;    ///< the connection is gone; from here on requests fail
   std::atomic<std::int64_t> alarm_at{0}; ///< written with `progress` held
   std::int64_t give_up_at = 0; ///< unreliable: requests that wait for a connection are lost then
-  std::uint32_t announced = 0; ///< the connection's number of the message that is held
   std::uint32_t heard = 0;     ///< the requester's progress at the last look
   std::uint64_t moved = 0;     ///< the connection's count of moves at the last look
   protocol::receive_work flushing;

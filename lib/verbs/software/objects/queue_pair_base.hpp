@@ -97,16 +97,15 @@ protected:
 
   void set_state(ibv_qp_state to) noexcept { state_now.store(to, std::memory_order_release); }
   void raise(ibv_event_type type) noexcept;
-  /// Takes the oldest receive from the queue, its own or the shared one; false when it is empty.
-  bool take_posted(protocol::receive_work& to) noexcept;
+  /// Takes the oldest receive from the queue, its own or the shared one; false when it is empty. If
+  /// `await`, the thread that posts the next one then serves this queue pair.
+  bool take_posted(protocol::receive_work& to, bool await) noexcept;
   /// Unlocks `progress`, and serves the calls that other threads left meanwhile.
   void let_go();
 
   std::mutex modifying;
   progress_lock progress;
   std::atomic<bool> called{false};
-  std::atomic<bool> held{
-    false}; ///< a message waits for a receive; set before the last look for one
   std::atomic<ibv_qp_state> state_now{IBV_QPS_RESET};
   ibv_qp_attr attributes{}; ///< written with `modifying` and `progress` held
 

@@ -182,19 +182,20 @@ int queue_pair_base::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
     return shared == nullptr && cap.max_recv_wr == 0 ? ENOMEM : EINVAL;
   }
   const int error = fill(receives, cap.max_recv_sge, wr, bad);
-  // seq_cst, here and in queue_pair::move(): either the holder of the message sees the receive or
-  // this thread sees that a message is held.
-  if (held.load(std::memory_order_seq_cst) || current() == IBV_QPS_ERR)
-    serve(wire::mover::poller); // delivers the message, or flushes the receive
+  if (receives.awaited.load(std::memory_order_relaxed) || current() == IBV_QPS_ERR)
+    serve(wire::mover::poller); // announces the receive, or flushes it
   return error;
 }
 
-bool queue_pair_base::take_posted(protocol::receive_work& to) noexcept
+bool queue_pair_base::take_posted(protocol::receive_work& to, bool await) noexcept
 {
   if (shared != nullptr)
-    return shared->take(to);
+    return shared->take(to, await ? qp_num : 0);
   const std::lock_guard lock(receives.mutex);
-  return take_oldest(receives, to);
+  const bool found = take_oldest(receives, to);
+  if (await && receives.awaited.load(std::memory_order_relaxed) == found)
+    receives.awaited.store(!found, std::memory_order_relaxed);
+  return found;
 }
 
 int post_send(ibv_qp* qp, ibv_send_wr* wr, ibv_send_wr** bad)

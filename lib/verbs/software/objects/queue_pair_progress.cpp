@@ -171,7 +171,7 @@ void queue_pair::move(wire::mover by, bool writable)
   // Messages on the local wire are carried without reading the clock and without checking what is
   // due, as long as nothing but the alarm can be due, for which the engine comes.
   bool calm = by != wire::mover::engine && with_.kind == protocol::service_rc
-    && connection.is_local() && !connection.held() && resume_at == 0;
+    && connection.is_local() && resume_at == 0;
   std::int64_t now = 0;
   if (!calm)
   {
@@ -183,6 +183,8 @@ void queue_pair::move(wire::mover by, bool writable)
     resume_at = 0;
     requester.resume();
   }
+  if (responder.awaits_receive())
+    announce_receive();
   const std::uint32_t receives_before = responder.receives();
   if (by != wire::mover::poster)
     receive(now, writable);
@@ -209,23 +211,27 @@ void queue_pair::move(wire::mover by, bool writable)
     owe();
 }
 
+// A message was refused because it found no receive. Tells the requester when there is one.
+void queue_pair::announce_receive()
+{
+  protocol::receive_queue& queue = shared != nullptr ? shared->queue : receives;
+  const std::lock_guard lock(queue.mutex);
+  if (queue.size() != 0)
+  {
+    queue.awaited.store(false, std::memory_order_relaxed);
+    responder.receive_posted();
+  }
+  else if (shared != nullptr)
+  {
+    shared->await(qp_num); // another queue pair took it
+  }
+}
+
 void queue_pair::receive(std::int64_t now, bool writable)
 {
   if (writable)
     connection.writable();
   connection.receive(now);
-  // Each message that is held is announced, because the shared receive queue forgets a holder that
-  // it has served.
-  while (connection.held()
-    && (!held.exchange(true, std::memory_order_seq_cst) || announced != connection.hold_number()))
-  {
-    announced = connection.hold_number();
-    if (shared != nullptr)
-      shared->holder.store(qp_num, std::memory_order_seq_cst);
-    connection.receive(now);
-  }
-  if (!connection.held())
-    held.store(false, std::memory_order_relaxed);
 }
 
 // A poller that finds a message may answer it at once, and the answer includes the acknowledgement.
@@ -245,9 +251,8 @@ void queue_pair::transmit(wire::mover by, std::uint32_t received, std::int64_t n
 // Returns true after a call without the clock that left something to time or to end.
 bool queue_pair::needs_the_clock() const noexcept
 {
-  return !connection.is_local() || connection.held() || connection.wakes_again()
-    || connection.malformed() || broken || draining || requester.failed() || requester.waiting()
-    || responder.failed()
+  return !connection.is_local() || connection.wakes_again() || connection.malformed() || broken
+    || draining || requester.failed() || requester.waiting() || responder.failed()
     || (alarm_at.load(std::memory_order_relaxed) == 0 && requester.expecting());
 }
 
@@ -325,6 +330,8 @@ void queue_pair::keep_time(std::int64_t now)
 {
   if (const std::int64_t wait = requester.take_wait(); wait != 0)
     resume_at = wire::now() + wait;
+  else if (!requester.waiting())
+    resume_at = 0;
   const bool expecting = current() != IBV_QPS_RTR && requester.expecting();
   // Only progress of this end's requests restarts the time: messages that answer nothing must not
   // keep a request waiting. A large message may take longer than the timer, so bytes count.

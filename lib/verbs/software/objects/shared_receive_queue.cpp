@@ -25,9 +25,10 @@ int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr
     int error = 0;
     if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > elements_max)
       error = EINVAL;
-    else if (queue.posted - queue.taken == queue.depth())
+    else if (queue.size() == queue.depth())
       error = ENOMEM;
-    protocol::receive_request* const place = error == 0 ? queue.enter(queue.posted) : nullptr;
+    const std::uint64_t index = queue.posted.load(std::memory_order_relaxed);
+    protocol::receive_request* const place = error == 0 ? queue.enter(index) : nullptr;
     if (error == 0 && place == nullptr)
       error = ENOMEM;
     if (error != 0)
@@ -42,14 +43,14 @@ int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr
     std::copy_n(wr->sg_list, r.elements, r.elements_begin());
     for (const ibv_sge& e : r.list())
       r.length += e.length;
-    ++queue.posted;
+    queue.posted.store(index + 1, std::memory_order_relaxed);
   }
   return 0;
 }
 
 bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept
 {
-  if (queue.taken == queue.posted)
+  if (queue.size() == 0)
     return false;
   protocol::receive_request& r = queue[queue.taken];
   to.id = r.id;
@@ -60,15 +61,19 @@ bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noe
   return true;
 }
 
-bool shared_receive_queue::take(protocol::receive_work& to) noexcept
+bool shared_receive_queue::take(protocol::receive_work& to, std::uint32_t waiter) noexcept
 {
   bool low = false;
   {
     const std::lock_guard lock(queue.mutex);
     if (!take_oldest(queue, to))
+    {
+      if (waiter != 0)
+        await(waiter);
       return false;
+    }
     // Once, until it is armed again (IBA 10.2.9.1).
-    low = limit != 0 && queue.posted - queue.taken < limit;
+    low = limit != 0 && queue.size() < limit;
     if (low)
       limit = 0;
   }
@@ -80,6 +85,31 @@ bool shared_receive_queue::take(protocol::receive_work& to) noexcept
     device_context::of(context).events.raise(event);
   }
   return true;
+}
+
+void shared_receive_queue::await(std::uint32_t waiter) noexcept
+{
+  const std::uint32_t count = waiting.load(std::memory_order_relaxed);
+  auto* const end = waiters.begin() + count;
+  if (count == waiters.size() || std::find(waiters.begin(), end, waiter) != end)
+    return;
+  *end = waiter;
+  waiting.store(count + 1, std::memory_order_relaxed);
+}
+
+// Relaxed: a waiter that found no receive had the mutex before the thread that posted one.
+std::uint32_t shared_receive_queue::take_waiter() noexcept
+{
+  if (waiting.load(std::memory_order_relaxed) == 0)
+    return 0;
+  const std::lock_guard lock(queue.mutex);
+  const std::uint32_t count = waiting.load(std::memory_order_relaxed);
+  if (count == 0)
+    return 0;
+  const std::uint32_t first = waiters.front();
+  std::copy(waiters.begin() + 1, waiters.begin() + count, waiters.begin());
+  waiting.store(count - 1, std::memory_order_relaxed);
+  return first;
 }
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
@@ -148,8 +178,14 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad)
 {
   auto* queue = static_cast<shared_receive_queue*>(srq);
   const int error = fill(queue->queue, queue->elements_max, wr, bad);
-  if (queue->holder.load(std::memory_order_seq_cst) != 0)
-    device_context::of(srq->context).engine.serve(queue->holder.exchange(0), wire::mover::poller);
+  // One queue pair for each receive. Each then tells its requester to repeat.
+  for (const ibv_recv_wr* const end = error != 0 ? *bad : nullptr; wr != end; wr = wr->next)
+  {
+    const std::uint32_t waiter = queue->take_waiter();
+    if (waiter == 0)
+      break;
+    device_context::of(srq->context).engine.serve(waiter, wire::mover::poller);
+  }
   return error;
 }
 

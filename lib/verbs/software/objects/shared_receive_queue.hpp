@@ -14,6 +14,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 
@@ -28,14 +29,23 @@ struct shared_receive_queue : ibv_srq
   {
   }
 
-  bool take(protocol::receive_work& to) noexcept;
+  /// Takes the oldest receive; false when there is none. Then the queue pair `waiter` waits, unless
+  /// it is 0.
+  bool take(protocol::receive_work& to, std::uint32_t waiter) noexcept;
+
+  /// The thread that posts a receive serves this queue pair, unless too many wait: their requesters
+  /// repeat by themselves. The mutex of `queue` is held.
+  void await(std::uint32_t waiter) noexcept;
+
+  /// Returns the queue pair that has waited longest and forgets it; 0: none.
+  std::uint32_t take_waiter() noexcept;
 
   protocol::receive_queue queue;
   const std::uint32_t elements_max;
   std::uint32_t limit = 0; ///< an event when fewer receives are left; under queue.mutex
   std::atomic<std::uint32_t> users{0};
-  /// A queue pair that holds a message without a receive; further ones try again by themselves.
-  std::atomic<std::uint32_t> holder{0};
+  std::array<std::uint32_t, 16> waiters{}; ///< under queue.mutex
+  std::atomic<std::uint32_t> waiting{0};   ///< number of waiters; written under queue.mutex
   event_count events;
 };
 

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <span>
 
 namespace rdma::software::protocol {
@@ -64,7 +65,11 @@ public:
   virtual void raise(ibv_event_type type) = 0;
 
   /// Takes the next receive from the receive queue or the shared one; false when there is none.
+  /// Then responder::receive_posted() is called after the next one has been posted.
   virtual bool take_receive(receive_work& to) = 0;
+
+  /// Returns the number of receives in the queue; nothing if the queue is shared.
+  virtual std::optional<std::uint64_t> posted_receives() noexcept = 0;
 
 protected:
   ~host() = default;
@@ -94,7 +99,6 @@ enum class verdict
 {
   accept,    ///< place its payload, then finish it
   discard,   ///< skip its payload
-  hold,      ///< come again with the same frame: a receive may be posted in a moment
   malformed, ///< give up the connection
 };
 

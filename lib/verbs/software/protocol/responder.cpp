@@ -24,8 +24,8 @@ void responder::start()
 
 void responder::reset() noexcept
 {
-  running_ = announce_ = has_receive_ = ack_due_ = ack_wanted_ = false;
-  patient_ = true;
+  running_ = announce_ = has_receive_ = ack_due_ = ack_wanted_ = announced_none_ = false;
+  missing_ = missing::none;
   message_ = message::none;
   job_first_ = job_count_ = 0;
   refusal_ = refusal::none;
@@ -37,6 +37,7 @@ verdict responder::refuse(std::uint8_t syndrome) noexcept
   if (with_.kind != service_rc)
     return drop();
   refusal_ = refusal::final_due;
+  missing_ = missing::none;
   accepted_key_ = 0;
   refusal_syndrome_ = syndrome;
   refusal_psn_ = expected_psn_;
@@ -54,23 +55,15 @@ bool responder::have_receive() noexcept
 {
   has_receive_ = has_receive_ || host_.take_receive(receive_);
   if (has_receive_)
-    patient_ = true;
+    missing_ = missing::none;
   return has_receive_;
-}
-
-std::int64_t responder::patience() const noexcept
-{
-  constexpr std::int64_t longest = 1'000'000;
-  return std::min(rnr_wait(with_.min_rnr_timer & 0x1f), longest);
 }
 
 verdict responder::not_ready() noexcept
 {
-  if (patient_)
-    return verdict::hold;
-  patient_ = true;
   if (with_.kind != service_rc)
     return drop();
+  missing_ = missing::receive;
   refusal_ = refusal::not_ready;
   refusal_syndrome_ = static_cast<std::uint8_t>(syndrome_rnr | (with_.min_rnr_timer & 0x1f));
   refusal_psn_ = expected_psn_;
@@ -341,6 +334,7 @@ void responder::flush() noexcept
   running_ = false;
   job_count_ = 0;
   ack_due_ = ack_wanted_ = false;
+  missing_ = missing::none;
   message_ = message::none;
   if (has_receive_)
     complete_receive(IBV_WC_WR_FLUSH_ERR, detail_flushed, nullptr);

@@ -40,17 +40,6 @@ public:
   void start();
   void reset() noexcept;
 
-  /// Returns the time in ns for which the caller holds a message without a posted receive before it
-  /// calls lose_patience().
-  /**
-   * The message may have arrived together with the completion of a send after which the program
-   * posts the receive. An immediate refusal (RNR) would delay the message by the RNR timer.
-   */
-  std::int64_t patience() const noexcept;
-
-  /// The next message without a posted receive, or the held one, is refused and not held.
-  void lose_patience() noexcept { patient_ = false; }
-
   /// Sets if the next message raises IBV_EVENT_COMM_EST: true in RTR, false from RTS on.
   void announce(bool on) noexcept { announce_ = on; }
 
@@ -71,6 +60,14 @@ public:
   /// that the message uses, if any.
   verdict finish() noexcept;
 
+  /// Returns true if a message was refused because it found no receive. Call receive_posted() when
+  /// there is one.
+  bool awaits_receive() const noexcept { return missing_ == missing::receive; }
+
+  /// A receive was posted after a message had been refused: next() tells the requester to repeat
+  /// the message.
+  void receive_posted() noexcept { missing_ = missing::announcement; }
+
   /// For an unreliable connection: drops the message whose remaining frames are lost.
   void lose_message() noexcept { message_ = message::none; }
 
@@ -79,21 +76,26 @@ public:
   /// Returns true if next() has something.
   bool has_next() const noexcept
   {
-    return job_count_ != 0 || refusal_ == refusal::not_ready || refusal_ == refusal::final_due;
+    return job_count_ != 0 || refusal_ == refusal::not_ready || refusal_ == refusal::final_due
+      || missing_ == missing::announcement;
   }
 
-  /// Sets `to` to the next read response, atomic response or refusal; false when there is none.
+  /// Sets `to` to the next read response, atomic response, refusal, or acknowledgement after a
+  /// refusal; false when there is none.
   bool next(frame& to) noexcept;
 
   /// Sets `to` to an acknowledgement of all requests that have been carried out. Returns false if
   /// none is due.
   /**
    * With `wanted`, one is due if the peer requested it; otherwise if a request has not been
-   * acknowledged yet.
+   * acknowledged yet, or if receives were posted after the peer was told that there were none. The
+   * latter is worth no message of its own: without credits the peer may send the first frame of a
+   * message, and the answer brings credits.
    */
   bool next_acknowledgement(frame& to, bool wanted) noexcept;
 
-  /// As next_acknowledgement() without `wanted`, but returns only the PSN to acknowledge.
+  /// As next_acknowledgement() without `wanted`, but returns only the PSN to acknowledge, with the
+  /// credit code in the five bits above it.
   std::optional<std::uint32_t> take_acknowledgement() noexcept;
 
   /// Returns true if the peer requested an acknowledgement and no answer precedes it.
@@ -163,6 +165,14 @@ private:
     final_sent, ///< next() has returned it
   };
 
+  /// The receive that a refused message did not find.
+  enum class missing : std::uint8_t
+  {
+    none,
+    receive,
+    announcement, ///< it was posted since; next() announces it
+  };
+
   /// The answer to a read or to an atomic.
   struct job
   {
@@ -184,6 +194,8 @@ private:
   verdict take_atomic(const header& h) noexcept;
   bool have_receive() noexcept;
   void complete_receive(ibv_wc_status status, detail why, const header* h) noexcept;
+  std::uint8_t credits() noexcept;
+  bool acknowledgement_due() noexcept;
   verdict refuse(std::uint8_t syndrome) noexcept;
   verdict refuse(std::uint8_t syndrome, ibv_event_type event) noexcept;
   void push(const job& j) noexcept;
@@ -197,7 +209,6 @@ private:
   std::uint32_t msn_ = 0;
   bool running_ = false;
   bool announce_ = false;
-  bool patient_ = true;
   message message_ = message::none;
   header arriving_{};
 
@@ -215,6 +226,8 @@ private:
   std::uint32_t job_count_ = 0;
   bool ack_due_ = false;
   bool ack_wanted_ = false;
+  bool announced_none_ = false; // the last acknowledgement announced no receives
+  missing missing_ = missing::none;
   refusal refusal_ = refusal::none;
   std::uint8_t refusal_syndrome_ = 0;
   std::uint32_t refusal_psn_ = 0;

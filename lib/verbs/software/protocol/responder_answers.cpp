@@ -31,7 +31,6 @@ bool responder::next(frame& to) noexcept
   header h;
   h.dest_qp = with_.peer_qp;
   h.msn = msn_;
-  h.syndrome = syndrome_ack;
   if (job_count_ != 0)
   {
     job& j = jobs_[job_first_];
@@ -46,6 +45,8 @@ bool responder::next(frame& to) noexcept
         static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment, j.length - offset));
       h.op = first ? (last ? opcode::read_response_only : opcode::read_response_first)
                    : (last ? opcode::read_response_last : opcode::read_response_middle);
+      if (first || last)
+        h.syndrome = credits();
       encode_answer(h, to);
       to.source = h.payload != 0 ? frame::origin::response : frame::origin::none;
       to.key = j.key;
@@ -56,6 +57,7 @@ bool responder::next(frame& to) noexcept
     else
     {
       h.op = opcode::atomic_acknowledge;
+      h.syndrome = credits();
       h.swap_add = j.address;
       encode_answer(h, to);
     }
@@ -67,23 +69,46 @@ bool responder::next(frame& to) noexcept
     return true;
   }
   h.op = opcode::acknowledge;
-  h.syndrome = refusal_syndrome_;
-  h.psn = refusal_psn_;
+  if (refusal_ == refusal::none)
+  {
+    h.syndrome = credits();
+    h.psn = psn_add(expected_psn_, psn_mask);
+    missing_ = missing::none;
+  }
+  else
+  {
+    h.syndrome = refusal_syndrome_;
+    h.psn = refusal_psn_;
+    refusal_ = refusal_ == refusal::not_ready ? refusal::none : refusal::final_sent;
+  }
   encode_answer(h, to);
-  refusal_ = refusal_ == refusal::not_ready ? refusal::none : refusal::final_sent;
   ack_due_ = ack_wanted_ = false;
   return true;
 }
 
+// Of a message that has begun, the receive is counted until the requester counts the message.
+std::uint8_t responder::credits() noexcept
+{
+  const std::optional<std::uint64_t> posted = host_.posted_receives();
+  const std::uint8_t code = posted ? credit_code(*posted + (has_receive_ ? 1 : 0)) : no_credits;
+  announced_none_ = code == 0;
+  return code;
+}
+
+bool responder::acknowledgement_due() noexcept
+{
+  return ack_due_ || (announced_none_ && host_.posted_receives().value_or(0) != 0);
+}
+
 bool responder::next_acknowledgement(frame& to, bool wanted) noexcept
 {
-  if (has_next() || !(wanted ? ack_wanted_ : ack_due_))
+  if (has_next() || !(wanted ? ack_wanted_ : acknowledgement_due()))
     return false;
   header h;
   h.op = opcode::acknowledge;
   h.dest_qp = with_.peer_qp;
   h.msn = msn_;
-  h.syndrome = syndrome_ack;
+  h.syndrome = credits();
   h.psn = psn_add(expected_psn_, psn_mask);
   encode_answer(h, to);
   ack_due_ = ack_wanted_ = false;
@@ -92,10 +117,11 @@ bool responder::next_acknowledgement(frame& to, bool wanted) noexcept
 
 std::optional<std::uint32_t> responder::take_acknowledgement() noexcept
 {
-  if (has_next() || !ack_due_) // what a refusal that is to come names has not been carried out
+  // What a refusal that is to come names has not been carried out.
+  if (has_next() || !acknowledgement_due())
     return std::nullopt;
   ack_due_ = ack_wanted_ = false;
-  return psn_add(expected_psn_, psn_mask);
+  return psn_add(expected_psn_, psn_mask) | std::uint32_t{credits()} << psn_bits;
 }
 
 bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size,

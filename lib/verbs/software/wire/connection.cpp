@@ -366,21 +366,21 @@ void connection::receive(std::int64_t now)
     break;
   case state::established:
     if (local_.is_open())
-      read_local(now);
+      read_local();
     else
-      settle(tcp_.receive(now));
+      settle(tcp_.receive());
     break;
   default:
     break;
   }
 }
 
-void connection::read_local(std::int64_t now)
+void connection::read_local()
 {
   // Before the rings are read: what the peer wrote last is there.
   const bool ended = link_->link().is_over(lane_);
-  const bool good = ended ? local_.receive_the_rest(now)
-                          : local_.receive(now, looked_at_.load(std::memory_order_seq_cst));
+  const bool good =
+    ended ? local_.receive_the_rest() : local_.receive(looked_at_.load(std::memory_order_seq_cst));
   if (!good)
     abandon_malformed();
   else if (ended)

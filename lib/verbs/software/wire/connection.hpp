@@ -75,10 +75,7 @@ public:
   /// Returns the time for the next timer() and receive(); 0: none.
   std::int64_t retry_at() const noexcept
   {
-    return tcp_.held() ? tcp_.held_until()
-      : local_.held()  ? local_.held_until()
-      : wakes_again()  ? local_.wake_again_at()
-                       : retry_at_;
+    return wakes_again() ? local_.wake_again_at() : retry_at_;
   }
   void timer(std::int64_t now);
 
@@ -86,12 +83,6 @@ public:
 
   /// Reads what has arrived and passes it to requester and responder.
   void receive(std::int64_t now);
-
-  /// A message waits for a receive to be posted. Call receive() after posting one.
-  bool held() const noexcept { return tcp_.held() || local_.held(); }
-
-  /// Changes with each message that is held.
-  std::uint32_t hold_number() const noexcept { return tcp_.hold_number() + local_.hold_number(); }
 
   /// Sends what requester and responder have; a pure acknowledgement only when `acknowledge`.
   void transmit(bool acknowledge);
@@ -184,7 +175,7 @@ private:
   void hang_up() noexcept;
   void establish();
   void end_wires() noexcept;
-  void read_local(std::int64_t now);
+  void read_local();
   void settle(tcp_wire::condition after) noexcept;
   void lose() noexcept;
   void abandon_malformed() noexcept;

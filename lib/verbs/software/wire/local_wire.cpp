@@ -55,7 +55,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   blocked_.store(false, std::memory_order_relaxed);
   requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
   unfinished_.store(false, std::memory_order_relaxed);
-  news_ = took_ = malformed_ = responses_first_ = ending_ = held_ = hold_again_ = false;
+  news_ = took_ = malformed_ = responses_first_ = ending_ = false;
   note_waits_ = false;
   wake_again_at_ = 0;
   link_ = &link;
@@ -66,7 +66,6 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
 
 void local_wire::close() noexcept
 {
-  held_ = false;
   requester_.set_direct_path(nullptr);
   direct_.close();
   mine_->rights.store(0, std::memory_order_seq_cst);
@@ -79,7 +78,7 @@ void local_wire::close() noexcept
 
 // --- receiving ---
 
-bool local_wire::receive(std::int64_t now, bool looked_at)
+bool local_wire::receive(bool looked_at)
 {
   one_at_a_time_ = looked_at && idle_.load(std::memory_order_relaxed);
   idle_.store(false, std::memory_order_relaxed);
@@ -93,7 +92,7 @@ bool local_wire::receive(std::int64_t now, bool looked_at)
     acknowledged_seen_.store(word, std::memory_order_relaxed);
     take_acknowledgement(word);
   }
-  const bool all_requests = take_requests(now);
+  const bool all_requests = take_requests();
   more_to_take_ = !malformed_ && (!all_responses || !all_requests || note_waits_);
   return !malformed_;
 }
@@ -102,9 +101,9 @@ void local_wire::take_acknowledgement(std::uint32_t word)
 {
   protocol::header h;
   h.op = protocol::opcode::acknowledge;
-  h.syndrome = protocol::syndrome_ack;
+  h.syndrome = (word >> protocol::psn_bits) & protocol::credit_mask;
   h.psn = word & protocol::psn_mask;
-  if ((word & lane_side::acknowledged_bit) == 0
+  if ((word & lane_side::acknowledged_unused) != lane_side::acknowledged_bit
     || requester_.receive(h) == protocol::verdict::malformed)
     malformed_ = true;
   ++taken_;
@@ -126,7 +125,7 @@ bool local_wire::take_piggybacked_ack(std::uint32_t piggybacked_ack)
   return !malformed_;
 }
 
-bool local_wire::receive_the_rest(std::int64_t now)
+bool local_wire::receive_the_rest()
 {
   ending_ = true;
   std::uint64_t before = ~taken_;
@@ -136,8 +135,7 @@ bool local_wire::receive_the_rest(std::int64_t now)
   for (unsigned round = 0; round != rounds_max && taken_ != before; ++round)
   {
     before = taken_;
-    responder_.lose_patience();
-    if (!receive(now, false))
+    if (!receive(false))
       return false;
   }
   more_to_take_ = false;
@@ -155,45 +153,22 @@ bool local_wire::take_responses()
   return false;
 }
 
-bool local_wire::take_requests(std::int64_t now)
+bool local_wire::take_requests()
 {
   const std::uint32_t before = responder_.receives();
-  if (held_)
-  {
-    if (now >= held_until_)
-      responder_.lose_patience();
-    held_ = false;
-    hold_again_ = true;
-  }
   for (unsigned i = 0; i != records_max; ++i)
   {
     if (take_record(requests_in_, request_in_, true))
     {
-      hold_again_ = false;
       // Whoever looks again soon does not look for a next one now: that word is still on the
       // writer's processor, and fetching it costs as much as all that was done for the message.
       if (one_at_a_time_ && responder_.receives() != before)
         return true;
       continue;
     }
-    if (held_)
-    {
-      hold();
-      // Answers are not to wait for a receive: who is to post it may be waiting for them.
-      take_piggybacked_ack(requests_in_.last_piggybacked_ack());
-    }
-    hold_again_ = false;
     return !std::exchange(responses_first_, false);
   }
   return false;
-}
-
-void local_wire::hold() noexcept
-{
-  if (hold_again_)
-    return;
-  ++hold_number_;
-  held_until_ = now() + responder_.patience();
 }
 
 // Whether a record was taken.
@@ -264,11 +239,6 @@ bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool
     return false;
   }
   const protocol::verdict what = request ? responder_.receive(*h) : requester_.receive(*h);
-  if (what == protocol::verdict::hold)
-  {
-    held_ = true;
-    return false;
-  }
   if (what == protocol::verdict::malformed)
   {
     malformed_ = true;

@@ -88,15 +88,10 @@ public:
 
   /// Takes what has arrived. False when the other end does not keep to the protocol. `looked_at`:
   /// if there is more, ready() is asked soon.
-  bool receive(std::int64_t now, bool looked_at);
+  bool receive(bool looked_at);
 
   /// Takes the rest, of a peer that is gone.
-  bool receive_the_rest(std::int64_t now);
-
-  /// A message waits for a receive to be posted.
-  bool held() const noexcept { return held_; }
-  std::int64_t held_until() const noexcept { return held_until_; }
-  std::uint32_t hold_number() const noexcept { return hold_number_; }
+  bool receive_the_rest();
 
   /// Sends what there is to send. False when a frame had begun whose payload cannot follow.
   /**
@@ -140,11 +135,10 @@ private:
   bool take_responses();
   void take_acknowledgement(std::uint32_t word);
   bool take_piggybacked_ack(std::uint32_t piggybacked_ack);
-  bool take_requests(std::int64_t now);
+  bool take_requests();
   bool begin_frame(std::span<const std::byte>& body, arrival& of, bool request);
   bool take_record(ring::reader& from, arrival& of, bool request);
   void place(std::span<const std::byte> bytes, arrival& of, bool request);
-  void hold() noexcept;
   bool send_record(ring::writer& to, departure& what, bool request, bool& good);
   std::byte* room(ring::writer& to, std::size_t body, bool urgent, bool request) noexcept;
   bool gather(std::byte* to, const protocol::frame& from, std::uint32_t offset, std::uint32_t size,
@@ -200,10 +194,6 @@ private:
   std::uint64_t moved_ = 0;
   std::uint64_t taken_ = 0; // records and acknowledgements, ever
 
-  bool held_ = false;
-  bool hold_again_ = false; // of the same message: its time does not begin anew
-  std::int64_t held_until_ = 0;
-  std::uint32_t hold_number_ = 0;
   std::int64_t wake_again_at_ = 0;
 };
 

@@ -198,28 +198,6 @@ public:
     return piggybacked_ack;
   }
 
-  /// What rides along with the last record that is there and has some. It stays there, as those
-  /// before it.
-  std::uint32_t last_piggybacked_ack() const noexcept
-  {
-    std::uint32_t last = 0;
-    std::size_t offset = place();
-    for (std::size_t seen = 0; seen < size_;)
-    {
-      const std::uint32_t word = word_at(memory_ + offset).load(std::memory_order_acquire);
-      const std::uint32_t record = word & ~skip_bit;
-      if (record == 0 || record % line != 0 || record > size_ - offset)
-        break; // the end; what is no ring is found when it is read
-      std::uint32_t piggybacked_ack;
-      std::memcpy(&piggybacked_ack, memory_ + offset + sizeof word, sizeof piggybacked_ack);
-      if ((word & skip_bit) == 0 && piggybacked_ack != 0)
-        last = piggybacked_ack;
-      seen += record;
-      offset = (offset + record) & (size_ - 1);
-    }
-    return last;
-  }
-
   /// Gives back the place of the record that front() has told.
   void pop() noexcept { advance(record_); }
 

@@ -39,8 +39,9 @@ struct link_side
 /// The state of one end of a lane, besides records. Written by that end.
 struct lane_side
 {
-  /// Everything up to this PSN has been carried out; no acknowledgement until `acknowledged_bit` is
-  /// set. What rides along with a request's record says the same, of a later moment perhaps.
+  /// Everything up to this PSN has been carried out, with the credit code above it; no
+  /// acknowledgement until `acknowledged_bit` is set. What rides along with a request's record says
+  /// the same, of a later moment perhaps.
   alignas(ring::line) std::atomic<std::uint32_t> acknowledged{0};
 
   /// This end has detached. It uses the lane no more.
@@ -68,6 +69,7 @@ struct lane_side
   std::array<std::atomic<std::uint32_t>, grants_max> grants{};
 
   static constexpr std::uint32_t acknowledged_bit = 1u << 31;
+  static constexpr std::uint32_t acknowledged_unused = 7u << 29; ///< but for that bit
 };
 
 /// The memory that the two ends of a local link share. It stays mapped for as long as either end

@@ -18,7 +18,7 @@
 namespace rdma::software::wire {
 
 /// Where bytes lie between a socket and their places. Links have one while they read, and while a
-/// message is held or a header is incomplete: an idle link has none.
+/// header is incomplete: an idle link has none.
 using staging = std::unique_ptr<std::byte[]>;
 
 /// A size that takes many small messages at once.
@@ -39,7 +39,8 @@ public:
   staging_pool(const staging_pool&) = delete;
   staging_pool& operator=(const staging_pool&) = delete;
 
-  /// For one more device: as many as its thread and held messages usually need are made; or false.
+  /// For one more device: as many as its thread and incomplete headers usually need are made; or
+  /// false.
   bool fill() noexcept
   {
     constexpr int usual = 4;
@@ -106,7 +107,7 @@ private:
   }
 
   std::array<std::atomic<std::byte*>, 16>
-    spares_{}; // held messages bring them from one thread to another
+    spares_{}; // incomplete headers bring them from one thread to another
 };
 
 } // namespace rdma::software::wire

@@ -31,8 +31,7 @@ void tcp_wire::open(int socket) noexcept
 {
   socket_ = socket;
   condition_ = condition::open;
-  deaf_ = blocked_ = in_frame_ = held_ = unwatched_ = false;
-  held_frame_ = UINT64_MAX;
+  deaf_ = blocked_ = in_frame_ = false;
   begin_ = end_ = 0;
   outbox_count_ = 0;
   payload_left_ = 0;
@@ -47,11 +46,10 @@ void tcp_wire::close() noexcept
 void tcp_wire::end(condition with) noexcept
 {
   condition_ = with;
-  held_ = false;
   outbox_count_ = 0;
 }
 
-tcp_wire::condition tcp_wire::receive(std::int64_t now)
+tcp_wire::condition tcp_wire::receive()
 {
   if (!staging_)
     staging_ = staging_pool::of_process().take();
@@ -60,8 +58,7 @@ tcp_wire::condition tcp_wire::receive(std::int64_t now)
     end(condition::ended);
     return condition_;
   }
-  if (!still_held(now))
-    read_frames();
+  read_frames();
   if (begin_ == end_ || !is_open())
   {
     begin_ = end_ = 0;
@@ -127,7 +124,7 @@ bool tcp_wire::read_some()
     end(condition::ended);
     return false;
   }
-  if (!take(n, placed) || held_)
+  if (!take(n, placed))
     return false;
   // Less than there was room for: nothing is left. (More may have come since; the socket is
   // level-triggered.)
@@ -159,7 +156,7 @@ bool tcp_wire::take(ssize_t n, std::size_t placed)
 
 void tcp_wire::parse()
 {
-  while (begin_ != end_ && is_open() && !held_)
+  while (begin_ != end_ && is_open())
   {
     if (!in_frame_)
     {
@@ -181,9 +178,7 @@ void tcp_wire::parse()
   }
   if (!is_open())
     return;
-  if (held_)
-    take_answers_behind_held();
-  // The rest is the beginning of a header, or the message that is held.
+  // The rest is the beginning of a header.
   if (begin_ != 0)
   {
     std::memmove(staging_.get(), staging_.get() + begin_, end_ - begin_);
@@ -212,13 +207,7 @@ bool tcp_wire::begin_frame()
   }
   request_ = (protocol::traits_of(h->op) & protocol::trait_request) != 0;
   const protocol::verdict what = request_ ? responder_.receive(*h) : requester_.receive(*h);
-  if (what == protocol::verdict::hold)
-  {
-    hold();
-    return false;
-  }
   begin_ += size;
-  ++frames_;
   if (what == protocol::verdict::malformed)
   {
     end(condition::malformed);
@@ -231,108 +220,6 @@ bool tcp_wire::begin_frame()
   if (payload_left_ == 0)
     end_frame();
   return true;
-}
-
-void tcp_wire::hold() noexcept
-{
-  held_ = true;
-  if (held_frame_ == frames_)
-    return; // the same message: its time does not begin anew
-  held_frame_ = frames_;
-  ++hold_number_;
-  held_until_ = now() + responder_.patience();
-}
-
-bool tcp_wire::still_held(std::int64_t now)
-{
-  if (!held_)
-    return false;
-  if (now >= held_until_)
-    responder_.lose_patience();
-  held_ = false;
-  parse();
-  if (!held_)
-  {
-    if (std::exchange(unwatched_, false) && is_open())
-      rewatch();
-    return false;
-  }
-  read_behind_held();
-  return true;
-}
-
-// Reads the bytes behind the held message, so that they cause no further events and answers are
-// found.
-void tcp_wire::read_behind_held()
-{
-  if (end_ == staging_size)
-  {
-    if (!std::exchange(unwatched_, true))
-      rewatch();
-    return;
-  }
-  const ssize_t n = ::recv(socket_, staging_.get() + end_, staging_size - end_, MSG_DONTWAIT);
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
-    return;
-  if (n <= 0)
-  {
-    // Nothing more comes, but answers may have come: the message is given up, they are not.
-    responder_.lose_patience();
-    held_ = false;
-    parse();
-    if (is_open())
-      end(condition::ended);
-    return;
-  }
-  end_ += static_cast<std::size_t>(n);
-  take_answers_behind_held();
-}
-
-// The program may post the receive when its own send completes, and the answer that completes it
-// may be behind the message. Requests and answers do not depend on each other: only each kind keeps
-// its order.
-void tcp_wire::take_answers_behind_held()
-{
-  std::size_t at = begin_;
-  std::size_t kept = begin_; // the bytes up to here stay; each byte is moved once
-  while (at != end_ && is_open())
-  {
-    const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(staging_[at]));
-    if (size == 0 || end_ - at < size)
-      break; // parse() reports what is wrong with it
-    const auto h = protocol::decode({staging_.get() + at, size});
-    if (!h || h->dest_qp != with_.qp || h->payload > with_.segment)
-      break;
-    const std::size_t whole = size + h->payload;
-    if ((protocol::traits_of(h->op) & protocol::trait_request) != 0)
-    {
-      if (end_ - at < whole)
-        break;
-      if (kept != at)
-        std::memmove(staging_.get() + kept, staging_.get() + at, whole);
-      kept += whole;
-      at += whole;
-      continue;
-    }
-    if (h->payload != 0)
-      break; // a read's data goes to its place in its turn, and so do the answers behind it
-    switch (requester_.receive(*h))
-    {
-    case protocol::verdict::malformed:
-      end(condition::malformed);
-      return;
-    case protocol::verdict::accept:
-      requester_.finish();
-      break;
-    default:
-      break;
-    }
-    at += whole;
-  }
-  if (kept == at)
-    return;
-  std::memmove(staging_.get() + kept, staging_.get() + at, end_ - at);
-  end_ -= at - kept;
 }
 
 void tcp_wire::end_frame()

@@ -27,12 +27,11 @@ constexpr unsigned batches_max = 16; // of one call, see reads_max
 
 } // namespace
 
-// Requests the events that are awaited: room for what is blocked, and bytes unless there is no
-// place for them.
+// Requests the events that are awaited: bytes, and room for what is blocked.
 void tcp_wire::rewatch() noexcept
 {
-  engine_.rewatch(socket_, with_.qp,
-    (unwatched_ ? 0u : std::uint32_t{EPOLLIN}) | (blocked_ ? std::uint32_t{EPOLLOUT} : 0u));
+  engine_.rewatch(
+    socket_, with_.qp, std::uint32_t{EPOLLIN} | (blocked_ ? std::uint32_t{EPOLLOUT} : 0u));
 }
 
 void tcp_wire::writable() noexcept

@@ -54,7 +54,7 @@ public:
   void close() noexcept;
 
   /// Reads what has arrived and passes it to requester and responder.
-  condition receive(std::int64_t now);
+  condition receive();
 
   /// Sends what requester and responder have; a pure acknowledgement only when `acknowledge`.
   condition transmit(bool acknowledge);
@@ -68,11 +68,6 @@ public:
   /// Returns the bytes to send before the connection is closed: answers to what was carried out,
   /// and the rest of a frame that has begun. Nothing if they cannot be had.
   std::optional<std::vector<std::byte>> take_rest() noexcept;
-
-  /// A message waits for a receive to be posted, until held_until().
-  bool held() const noexcept { return held_; }
-  std::int64_t held_until() const noexcept { return held_until_; }
-  std::uint32_t hold_number() const noexcept { return hold_number_; }
 
   /// Sending has failed: read what the peer sent before it ended.
   bool deaf() const noexcept { return deaf_; }
@@ -95,10 +90,6 @@ private:
   bool read_some();
   bool take(ssize_t n, std::size_t placed);
   void parse();
-  void hold() noexcept;
-  bool still_held(std::int64_t now);
-  void read_behind_held();
-  void take_answers_behind_held();
   bool begin_frame();
   void end_frame();
   bool place_staged(std::uint32_t size);
@@ -125,14 +116,6 @@ private:
   condition condition_ = condition::closed;
   bool deaf_ = false;
   std::uint64_t moved_ = 0;
-
-  // A message that met no posted receive is at the beginning of the staging buffer.
-  bool held_ = false;
-  bool unwatched_ = false; // the staging buffer is full: the rest stays in the socket
-  std::int64_t held_until_ = 0;
-  std::uint64_t frames_ = 0;              // begun, ever
-  std::uint64_t held_frame_ = UINT64_MAX; // frames_ when it was held first
-  std::uint32_t hold_number_ = 0;
 
   // Receiving. Staged bytes are [begin_, end_); where there are none, there is no buffer.
   staging staging_;
