@@ -418,7 +418,8 @@ void engine::run()
       continue;
     }
     seen_ = now_seen;
-    wait_wake(std::chrono::nanoseconds(settings_.engine_delay).count());
+    if (!stop_.load(std::memory_order_relaxed)) // round() may have taken its wake-up
+      wait_wake(std::chrono::nanoseconds(settings_.engine_delay).count());
     serve_due();
     if (attention_.load(std::memory_order_relaxed) == seen_)
       serve_sockets(mover::engine);
