@@ -81,6 +81,19 @@ void make_it_ask(wire_and_peer& w)
 
 } // namespace
 
+TEST_CASE("one call of local_link::hear_some reads few messages")
+{
+  wire_and_peer w;
+  constexpr unsigned messages = 100;
+  for (unsigned i = 0; i != messages; ++i)
+    REQUIRE(w.send("x", 1));
+  w.link->hear_some([](const attach_message&) { FAIL("there is no hello"); });
+  unsigned left = 0;
+  for (char c = 0; ::recv(w.link->socket(), &c, 1, MSG_DONTWAIT) == 1;)
+    ++left;
+  CHECK(left == messages - 16);
+}
+
 TEST_CASE("a link keeps a bounded number of descriptors that its queue pairs have not taken")
 {
   wire_and_peer w;

@@ -112,6 +112,26 @@ public:
   /// Reads one message. One thread at a time.
   heard hear(attach_message& hello) noexcept;
 
+  /// Reads a bounded number of messages; an honest peer sends one wake-up for each sleep. Calls
+  /// visit(const attach_message&) for each hello.
+  template <class Visit>
+  void hear_some(Visit visit)
+  {
+    bool woken = false;
+    for (unsigned i = 0; i != messages_max; ++i)
+    {
+      attach_message hello;
+      const heard what = hear(hello);
+      if (what == heard::nothing || what == heard::end)
+        break;
+      woken = true;
+      if (what == heard::hello)
+        visit(hello);
+    }
+    if (woken)
+      rearm();
+  }
+
   /// Takes the last message of the handshake, or the oldest grant, that has come for a lane.
   bool take_message(lane_use from, protocol::hello_bytes& to) noexcept;
   std::optional<grant_message> take_grant(lane_use from, descriptor& memory) noexcept;
@@ -156,6 +176,8 @@ public:
   void rearm() noexcept;
 
 private:
+  static constexpr unsigned messages_max = 16; // of one call
+
   struct pending_grant
   {
     lane_use lane;

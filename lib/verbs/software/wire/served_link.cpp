@@ -22,9 +22,6 @@ constexpr std::int64_t unused_time = 1'000'000'000;
 // Not at once: a peer that reads nothing must not keep the engine busy.
 constexpr std::int64_t wake_again_time = 10'000'000;
 
-// An honest peer sends one wake-up for each sleep. The rest of a call's bound is left to the next.
-constexpr unsigned messages_max = 16;
-
 // Other threads call for more while this one serves.
 constexpr unsigned rounds_max = 8;
 
@@ -91,7 +88,7 @@ void served_link::work(mover by)
 {
   if (readable_.load(std::memory_order_relaxed)
     && readable_.exchange(false, std::memory_order_relaxed))
-    read_socket();
+    link_.hear_some([this](const attach_message& hello) { introduce(hello); });
   std::uint32_t last = 0;
   unsigned count = 0;
   link_.take_bells(
@@ -114,23 +111,6 @@ void served_link::work(mover by)
       engine_.serve(qp, by);
   if (link_.is_unused())
     engine_.alarm(*this, now());
-}
-
-void served_link::read_socket()
-{
-  bool woken = false;
-  for (unsigned i = 0; i != messages_max; ++i)
-  {
-    attach_message hello;
-    const local_link::heard what = link_.hear(hello);
-    if (what == local_link::heard::nothing || what == local_link::heard::end)
-      break;
-    woken = true;
-    if (what == local_link::heard::hello)
-      introduce(hello);
-  }
-  if (woken)
-    link_.rearm();
 }
 
 } // namespace rdma::software::wire

@@ -68,7 +68,6 @@ public:
 
 private:
   void work(mover by);
-  void read_socket();
 
   engine& engine_;
   local_link link_;
