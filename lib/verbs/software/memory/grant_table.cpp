@@ -7,6 +7,7 @@
 
 #include "verbs/software/memory/grant_table.hpp"
 
+#include "verbs/software/memory/grant_word.hpp"
 #include "verbs/software/memory/key_table.hpp"
 
 #include <algorithm>
@@ -47,9 +48,8 @@ void grant_table::clear(const entry& which) noexcept
 {
   page& of = *which.where;
   const std::uint32_t mark = which.index + 1;
-  of.words[which.index].store(0, std::memory_order_seq_cst);
   of.used[which.index] = false;
-  if (of.peer->mark->load(std::memory_order_seq_cst) == mark)
+  if (withdraw_grant(of.words[which.index], *of.peer->mark, mark))
     late_writers::add(which.what->memory, which.what->length, of.peer, mark, of.socket);
 }
 

@@ -7,6 +7,8 @@
 
 #include "verbs/software/memory/late_writers.hpp"
 
+#include "verbs/software/memory/grant_word.hpp"
+
 #include <algorithm>
 #include <mutex>
 #include <new>
@@ -42,7 +44,7 @@ struct late_writer
 
   bool is_over() const noexcept
   {
-    if (by->mark->load(std::memory_order_seq_cst) != mark)
+    if (!grant_is_marked(*by->mark, mark))
     {
       by->overdue = false;
       return true;

@@ -53,7 +53,7 @@ bool direct_access::open(lane_side& mine, const lane_side& theirs) noexcept
 {
   mine_ = &mine;
   theirs_ = &theirs;
-  touched_ = 0;
+  mark_ = {};
   wanted_.reset();
   try
   {
@@ -105,7 +105,7 @@ direct_access::access* direct_access::find(std::uint32_t key) noexcept
 
 bool direct_access::holds(const access& a, std::memory_order order) const noexcept
 {
-  return theirs_->grants[a.by.index].load(order) == a.by.generation;
+  return grant_holds(theirs_->grants[a.by.index], a.by.generation, order);
 }
 
 // Returns true if the grant holds. If `marked`, the peer sees the access from now on, until
@@ -114,12 +114,7 @@ bool direct_access::enter(const access& a, bool marked) noexcept
 {
   if (!marked)
     return holds(a, std::memory_order_acquire);
-  if (touched_ != a.by.index + 1)
-  {
-    touched_ = a.by.index + 1;
-    mine_->touching.store(touched_, std::memory_order_seq_cst); // before the look: see grant_table
-  }
-  return holds(a, std::memory_order_seq_cst);
+  return mark_.enter(mine_->touching, a.by.index + 1, theirs_->grants[a.by.index], a.by.generation);
 }
 
 // The grant has ended. The key may be given to something else.
@@ -219,10 +214,8 @@ bool direct_access::move(
     }
     there += v.iov_len;
   }
-  // Reads of one queue pair take effect in order (IBA 9.5): ARM could load the bytes of the next
-  // one first, e.g. data before the flag that announces it. Also for the second look of run().
   if (!write)
-    std::atomic_thread_fence(std::memory_order_acquire);
+    end_granted_read<atomics>();
   return true;
 }
 

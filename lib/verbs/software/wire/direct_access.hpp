@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
 
+#include "verbs/software/memory/grant_word.hpp"
 #include "verbs/software/protocol/direct_path.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
 #include "verbs/software/wire/mapped_area.hpp"
@@ -55,12 +56,7 @@ public:
 
   outcome run(protocol::send_request& what) noexcept override;
 
-  void let_go() noexcept override
-  {
-    if (touched_ != 0)
-      mine_->touching.store(
-        touched_ = 0, std::memory_order_release); // what was copied was copied before
-  }
+  void let_go() noexcept override { mark_.leave(mine_->touching); }
 
   bool wants() const noexcept { return wanted_.has_value(); }
 
@@ -99,7 +95,7 @@ private:
   lane_side* mine_ = nullptr;
   const lane_side* theirs_ = nullptr;
   std::uint64_t moved_ = 0;
-  std::uint32_t touched_ = 0;
+  grant_mark mark_;
   std::vector<access> accesses_;     // the one that was used last is in front
   std::vector<std::uint32_t> shown_; // keys that the peer has been asked for
   std::optional<std::uint32_t> wanted_;

@@ -237,27 +237,19 @@ std::optional<grant_message> local_link::take_grant(lane_use from, descriptor& m
 
 bool local_link::ring(unsigned lane) noexcept
 {
-  std::atomic<std::uint64_t>& word = memory_->side(1 - end_).bells[lane / 64];
-  const std::uint64_t bit = std::uint64_t{1} << lane % 64;
-  // A bit that is set is cleared later, and the peer looks at the lane after that.
-  if ((word.load(std::memory_order_relaxed) & bit) == 0)
-    word.fetch_or(bit, std::memory_order_seq_cst);
+  memory_->side(1 - end_).ring(lane);
   return wake();
 }
 
 bool local_link::wake() noexcept
 {
-  // seq_cst: the peer sees the bell before it sleeps, or this end sees its sleep.
-  const std::uint32_t epoch = memory_->side(1 - end_).epoch.load(std::memory_order_seq_cst);
-  if ((epoch & 1) == 0 || woken_.load(std::memory_order_relaxed) == epoch
-    || woken_.exchange(epoch, std::memory_order_relaxed) == epoch)
-    return true;
-  const std::byte poke{};
-  if (::send(socket_.get(), &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof poke
-    || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN) // reading reports the end
-    return true;
-  woken_.store(0, std::memory_order_relaxed);
-  return false;
+  return wake_ups_.wake(memory_->side(1 - end_),
+    [this]
+    {
+      const std::byte poke{};
+      return ::send(socket_.get(), &poke, sizeof poke, MSG_DONTWAIT | MSG_NOSIGNAL) == sizeof poke
+        || errno == EPIPE || errno == ECONNRESET || errno == ENOTCONN; // reading reports the end
+    });
 }
 
 void local_link::ring_here(unsigned lane) noexcept
@@ -266,33 +258,16 @@ void local_link::ring_here(unsigned lane) noexcept
     std::uint64_t{1} << lane % 64, std::memory_order_seq_cst);
 }
 
-bool local_link::has_bells() const noexcept
-{
-  const link_side::bell_words& words = memory_->side(end_).bells;
-  return std::any_of(words.begin(), words.end(),
-    [](const auto& word) { return word.load(std::memory_order_relaxed) != 0; });
-}
-
-// With the mutex held.
-void local_link::set_epoch(std::uint32_t to) noexcept
-{
-  epoch_ = to;
-  memory_->side(end_).epoch.store(to, std::memory_order_seq_cst);
-  std::atomic_thread_fence(std::memory_order_seq_cst); // before the look at the bells: see wake()
-}
-
 void local_link::look(bool on) noexcept
 {
   const std::lock_guard lock(mutex_);
-  if (((epoch_ & 1) == 0) != on)
-    set_epoch(epoch_ + 1);
+  sleeps_.look(memory_->side(end_), on);
 }
 
 void local_link::rearm() noexcept
 {
   const std::lock_guard lock(mutex_);
-  if ((epoch_ & 1) != 0)
-    set_epoch(epoch_ + 2);
+  sleeps_.rearm(memory_->side(end_));
 }
 
 } // namespace rdma::software::wire

@@ -151,22 +151,13 @@ public:
   /// Rings this end's own bell.
   void ring_here(unsigned lane) noexcept;
 
-  bool has_bells() const noexcept;
+  bool has_bells() const noexcept { return memory_->side(end_).has_bells(); }
 
   /// Calls visit(lane) for each lane whose bell was rung, after clearing it.
   template <class Visit>
   void take_bells(Visit visit)
   {
-    link_side::bell_words& words = memory_->side(end_).bells;
-    std::array<std::uint64_t, std::tuple_size_v<link_side::bell_words>> rung{};
-    for (std::size_t i = 0; i != words.size(); ++i)
-      if (words[i].load(std::memory_order_relaxed) != 0)
-        rung[i] = words[i].exchange(0, std::memory_order_seq_cst);
-    // Before the lanes are looked at: the peer sees a bit cleared, or this end its news.
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    for (std::size_t i = 0; i != rung.size(); ++i)
-      for (; rung[i] != 0; rung[i] &= rung[i] - 1)
-        visit(static_cast<unsigned>(i * 64) + static_cast<unsigned>(__builtin_ctzll(rung[i])));
+    memory_->side(end_).take_bells(visit);
   }
 
   /// A thread polls the bells from now on, or no longer; look once more then.
@@ -202,21 +193,20 @@ private:
   heard receive(const attach_message& what) noexcept;
   heard receive(const grant_answer& what, descriptor memory) noexcept;
   heard end_link() noexcept;
-  void set_epoch(std::uint32_t to) noexcept;
 
   const descriptor socket_;
   const std::shared_ptr<segment> memory_;
   const unsigned end_;
   peer_areas areas_;
   std::atomic<bool> ended_{false};
-  std::atomic<std::uint32_t> woken_{0};     ///< the peer's sleep that this end has ended
+  basic_wake_ups<atomics> wake_ups_;
   std::atomic<unsigned> used_{0};           ///< lanes with a queue pair
   std::atomic<std::size_t> grant_count_{0}; ///< grants_.size(); its lane's bell orders it
 
   short_lock mutex_; // guards the following
   descriptor segment_fd_;
   std::array<lane, lanes_max> lanes_;
-  std::uint32_t epoch_ = 1; ///< link_side::epoch, which the peer can overwrite
+  sleep_count sleeps_;
   std::vector<pending_grant> grants_;
 };
 

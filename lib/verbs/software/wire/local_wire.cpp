@@ -371,13 +371,7 @@ std::byte* local_wire::room(ring::writer& to, std::size_t body, bool urgent, boo
 {
   std::byte* at = to.begin(body, urgent);
   if (at == nullptr && !ending_)
-  {
-    // seq_cst, here and in notify(): either we see the room or the other end sees that we wait for
-    // it.
-    mine_->blocked.store(1, std::memory_order_seq_cst);
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-    at = to.begin(body, urgent);
-  }
+    at = mine_->waits.begin_blocked([&] { return to.begin(body, urgent); });
   malformed_ = malformed_ || to.broken();
   (request ? requests_blocked_ : responses_blocked_) = at == nullptr;
   const bool blocked = requests_blocked_ || responses_blocked_;
@@ -385,7 +379,7 @@ std::byte* local_wire::room(ring::writer& to, std::size_t body, bool urgent, boo
   {
     blocked_.store(blocked, std::memory_order_relaxed);
     if (!blocked)
-      mine_->blocked.store(0, std::memory_order_relaxed);
+      mine_->waits.blocked.store(0, std::memory_order_relaxed);
   }
   return at;
 }
@@ -457,13 +451,10 @@ void local_wire::notify() noexcept
 {
   if (!news_ && !took_)
     return;
-  // seq_cst, here, in want_bell(), in room() and in local_link::take_bells(): either the other end
-  // sees the news or we see that it does not look.
-  std::atomic_thread_fence(std::memory_order_seq_cst);
-  const bool told = news_ || theirs_->blocked.load(std::memory_order_relaxed) != 0;
+  const bool rings = theirs_->waits.is_to_ring(news_);
   news_ = took_ = false;
   wake_again_at_ = 0;
-  if (!told || theirs_->wants_bell.load(std::memory_order_relaxed) == 0 || link_->ring(lane_.lane))
+  if (!rings || link_->ring(lane_.lane))
     return;
   // Not at once: a peer that reads nothing must not keep the engine busy.
   constexpr std::int64_t pause = 10'000'000;

@@ -77,12 +77,7 @@ public:
 
   /// `wanted`: the other end is to ring the link's bell from now on. Look once more afterwards.
   /** Otherwise a thread polls ready(). */
-  void want_bell(bool wanted) noexcept
-  {
-    mine_->wants_bell.store(wanted ? 1 : 0, std::memory_order_relaxed);
-    // Before the look at what has come meanwhile: see notify().
-    std::atomic_thread_fence(std::memory_order_seq_cst);
-  }
+  void want_bell(bool wanted) noexcept { mine_->waits.want_bell(wanted); }
 
   // --- carrying ---
 

@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_RING_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_RING_HPP
 
+#include "verbs/software/atomics.hpp"
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -47,16 +49,44 @@ inline std::atomic<std::uint32_t>& word_at(std::byte* at) noexcept
   return *std::launder(reinterpret_cast<std::atomic<std::uint32_t>*>(at));
 }
 
-/// How far the reader has come, which it alone writes.
-using progress = std::atomic<std::uint64_t>;
+/// The accesses of a ring's two ends to the memory that they share.
+struct shared_bytes : atomics
+{
+  static auto& word_at(std::byte* at) noexcept { return ring::word_at(at); }
 
-class writer
+  static void put(std::byte* at, std::uint32_t value) noexcept
+  {
+    std::memcpy(at, &value, sizeof value);
+  }
+  static std::uint32_t get(const std::byte* at) noexcept
+  {
+    std::uint32_t value;
+    std::memcpy(&value, at, sizeof value);
+    return value;
+  }
+
+  /// Returns a word's value while others may be writing there, so that ThreadSanitizer is told not
+  /// to mind.
+  [[gnu::no_sanitize_thread]] static std::uint32_t glance(const std::byte* at) noexcept
+  {
+    return *reinterpret_cast<const volatile std::uint32_t*>(at);
+  }
+};
+
+/// How far the reader has come, which it alone writes.
+template <class Memory>
+using basic_progress = typename Memory::template atomic<std::uint64_t>;
+
+template <class Memory>
+class basic_writer
 {
 public:
-  writer() = default;
+  using progress = basic_progress<Memory>;
+
+  basic_writer() = default;
 
   /// `size` is a power of two; `reserve` bytes are left to records that are urgent.
-  writer(
+  basic_writer(
     std::byte* memory, std::size_t size, const progress& consumed, std::size_t reserve) noexcept
     : memory_(memory)
     , size_(size)
@@ -76,9 +106,9 @@ public:
       return nullptr;
     if (skipped != 0)
     {
-      word_at(memory_).store(0, std::memory_order_relaxed);
+      Memory::word_at(memory_).store(0, std::memory_order_relaxed);
       // release: the reader finds the ring's first word cleared
-      word_at(memory_ + offset)
+      Memory::word_at(memory_ + offset)
         .store(static_cast<std::uint32_t>(skipped) | skip_bit, std::memory_order_release);
       at_ += skipped;
     }
@@ -91,10 +121,10 @@ public:
     const std::size_t record = record_size(body);
     std::byte* const at = memory_ + place();
     at_ += record;
-    std::memcpy(at + sizeof(std::uint32_t), &piggybacked_ack, sizeof piggybacked_ack);
-    word_at(memory_ + place()).store(0, std::memory_order_relaxed);
+    Memory::put(at + sizeof(std::uint32_t), piggybacked_ack);
+    Memory::word_at(memory_ + place()).store(0, std::memory_order_relaxed);
     // release: the body, and the cleared word behind it
-    word_at(at).store(static_cast<std::uint32_t>(record), std::memory_order_release);
+    Memory::word_at(at).store(static_cast<std::uint32_t>(record), std::memory_order_release);
   }
 
   /// The reader says that it has come further than the writer, or back.
@@ -127,18 +157,21 @@ private:
   bool broken_ = false;
 };
 
-class reader
+template <class Memory>
+class basic_reader
 {
 public:
-  reader() = default;
-  reader(std::byte* memory, std::size_t size, progress& consumed) noexcept
+  using progress = basic_progress<Memory>;
+
+  basic_reader() = default;
+  basic_reader(std::byte* memory, std::size_t size, progress& consumed) noexcept
     : memory_(memory)
     , size_(size)
     , consumed_(&consumed)
     , next_(memory)
   {
   }
-  reader& operator=(const reader& other) noexcept
+  basic_reader& operator=(const basic_reader& other) noexcept
   {
     memory_ = other.memory_;
     size_ = other.size_;
@@ -150,13 +183,10 @@ public:
   }
 
   /// Whether something is there. Also while another thread reads: then it is a hint about where
-  /// that one was, and a writer that goes on may be writing there, so that ThreadSanitizer is told
-  /// not to mind.
+  /// that one was, and a writer that goes on may be writing there.
   [[gnu::no_sanitize_thread]] bool ready() const noexcept
   {
-    const auto* const word =
-      reinterpret_cast<const volatile std::uint32_t*>(next_.load(std::memory_order_relaxed));
-    return *word != 0;
+    return Memory::glance(next_.load(std::memory_order_relaxed)) != 0;
   }
 
   /// The oldest record's body, with up to a line more behind it; empty when there is none.
@@ -165,7 +195,7 @@ public:
     for (;;)
     {
       const std::size_t offset = place();
-      const std::uint32_t word = word_at(memory_ + offset).load(std::memory_order_acquire);
+      const std::uint32_t word = Memory::word_at(memory_ + offset).load(std::memory_order_acquire);
       if (word == 0)
         return {};
       const std::uint32_t record = word & ~skip_bit;
@@ -192,10 +222,7 @@ public:
   /// What rides along with the record that front() has told.
   std::uint32_t piggybacked_ack() const noexcept
   {
-    std::uint32_t piggybacked_ack;
-    std::memcpy(
-      &piggybacked_ack, memory_ + place() + sizeof(std::uint32_t), sizeof piggybacked_ack);
-    return piggybacked_ack;
+    return Memory::get(memory_ + place() + sizeof(std::uint32_t));
   }
 
   /// Gives back the place of the record that front() has told.
@@ -220,8 +247,12 @@ private:
   std::uint64_t at_ = 0;
   std::uint32_t record_ = 0;
   bool broken_ = false;
-  std::atomic<std::byte*> next_{nullptr}; // where the next record's word is
+  typename Memory::template atomic<std::byte*> next_{nullptr}; // where the next record's word is
 };
+
+using progress = basic_progress<shared_bytes>;
+using writer = basic_writer<shared_bytes>;
+using reader = basic_reader<shared_bytes>;
 
 } // namespace ring
 

@@ -10,6 +10,7 @@
 
 #include "verbs/software/memory/fork_record.hpp"
 #include "verbs/software/memory/grant_table.hpp"
+#include "verbs/software/wire/bells.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/socket.hpp"
 
@@ -25,16 +26,7 @@ namespace rdma::software::wire {
 inline constexpr unsigned lanes_max = 256;
 
 /// The state of one end of a local link. Written by that end, unless it says otherwise.
-struct link_side
-{
-  /// Odd while no thread of this end polls `bells`: one byte through the socket wakes it. Each
-  /// sleep has a number of its own, so that a late wake-up cannot hide the next one.
-  alignas(ring::line) std::atomic<std::uint32_t> epoch{1};
-
-  /// One bit for each lane with news for this end. The other end sets bits, this one clears them.
-  using bell_words = std::array<std::atomic<std::uint64_t>, lanes_max / 64>;
-  alignas(ring::line) bell_words bells{};
-};
+using link_side = basic_link_side<atomics, lanes_max>;
 
 /// The state of one end of a lane, besides records. Written by that end.
 struct lane_side
@@ -51,11 +43,7 @@ struct lane_side
   alignas(ring::line) ring::progress requests_taken{0};
   ring::progress responses_taken{0};
 
-  /// No thread of this end polls the lane's rings: set its bit in link_side::bells.
-  alignas(ring::line) std::atomic<std::uint32_t> wants_bell{1};
-
-  /// This end waits for room in a ring of its own.
-  std::atomic<std::uint32_t> blocked{0};
+  alignas(ring::line) basic_lane_waits<atomics> waits;
 
   /// The place in the other end's `grants` that this end is copying to or from, and one; zero when
   /// it is not.
