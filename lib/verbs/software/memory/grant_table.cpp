@@ -7,6 +7,7 @@
 
 #include "verbs/software/memory/grant_table.hpp"
 
+#include "verbs/software/atomics.hpp"
 #include "verbs/software/memory/grant_word.hpp"
 #include "verbs/software/memory/key_table.hpp"
 
@@ -49,7 +50,7 @@ void grant_table::clear(const entry& which) noexcept
   page& of = *which.where;
   const std::uint32_t mark = which.index + 1;
   of.used[which.index] = false;
-  if (withdraw_grant(of.words[which.index], *of.peer->mark, mark))
+  if (withdraw_grant<atomics>(of.words[which.index], *of.peer->mark, mark))
     late_writers::add(which.what->memory, which.what->length, of.peer, mark, of.socket);
 }
 

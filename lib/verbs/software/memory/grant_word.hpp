@@ -67,11 +67,14 @@ bool grant_is_marked(const Word& mark, std::uint32_t value) noexcept
 }
 
 /// Owner: ends a grant. Returns as grant_is_marked().
-template <class Word>
+template <class Atomics, class Word>
 bool withdraw_grant(Word& word, const Word& mark, std::uint32_t value) noexcept
 {
   // seq_cst: the peer sees the word cleared, or this end sees its mark.
   word.store(0, std::memory_order_seq_cst);
+  // A peer that reads what this end writes to the memory from now on finds the word cleared, see
+  // end_granted_read().
+  Atomics::fence(std::memory_order_release);
   return grant_is_marked(mark, value);
 }
 
