@@ -159,15 +159,15 @@ struct poller : link_suite<poller, 1>
 
 TEST_CASE("no wake-up is lost")
 {
-  checker::check_interleavings<sleeper>(20'000, 2);
+  checker::check_interleavings<sleeper>(200'000, 3);
 }
 
 TEST_CASE("no wake-up is lost when two queue pairs share a link")
 {
-  checker::check_interleavings<shared_link>(20'000, 0);
+  checker::check_interleavings<shared_link>(200'000, 0);
 }
 
 TEST_CASE("no wake-up is lost by a thread that polls a while, then sleeps")
 {
-  checker::check_interleavings<poller>(20'000, 2);
+  checker::check_interleavings<poller>(200'000, 3);
 }

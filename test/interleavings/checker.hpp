@@ -8,9 +8,15 @@
 #ifndef BOOST_RDMA_TEST_INTERLEAVINGS_CHECKER_HPP
 #define BOOST_RDMA_TEST_INTERLEAVINGS_CHECKER_HPP
 
-// Runs the library's protocols in Relacy: it chooses which thread continues at each atomic
+// Runs the library's protocols in Relacy. It chooses which thread continues at each atomic
 // operation and which of the permitted values a load returns. It finds data races of plain memory,
 // deadlocks and failed checks.
+//
+// Its memory model differs from that of C++:
+// - A load returns the newest value or one of the two before it.
+// - A load never returns a value that is stored later (no load buffering).
+// - Sequentially consistent fences synchronise with each other, as on today's processors.
+// - Sequentially consistent stores precede such fences only with order_before_fences().
 
 #include "common/catch.hpp"
 
@@ -26,10 +32,10 @@
 #include <string>
 
 // Relacy replaces these by inline functions: all of them or none must be in the program.
-[[gnu::used, gnu::noipa]] void* operator new(std::size_t size);
-[[gnu::used, gnu::noipa]] void* operator new[](std::size_t size);
-[[gnu::used, gnu::noipa]] void operator delete(void* at) noexcept;
-[[gnu::used, gnu::noipa]] void operator delete[](void* at) noexcept;
+[[gnu::used]] void* operator new(std::size_t size);
+[[gnu::used]] void* operator new[](std::size_t size);
+[[gnu::used]] void operator delete(void* at) noexcept;
+[[gnu::used]] void operator delete[](void* at) noexcept;
 
 #include <relacy/relacy.hpp>
 
@@ -234,7 +240,6 @@ void check_interleavings(rl::iteration_t random, unsigned interruptions)
     with.context_bound = interruptions;
     with.output_stream = with.progress_stream = &output;
     const bool good = rl::simulate<Suite>(with);
-    if (std::getenv("BOOST_RDMA_SHOW")) std::fprintf(stderr, "%s %llu\n", rl::format(how), (unsigned long long)with.stop_iteration);
     INFO(rl::format(how) << ", iteration " << with.stop_iteration << "\n" << what->text());
     CHECK(good);
   }

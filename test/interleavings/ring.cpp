@@ -209,10 +209,10 @@ struct full_ring : rl::test_suite<full_ring, 2>
 
 TEST_CASE("a reader never takes a record that is not complete")
 {
-  checker::check_interleavings<polled_ring>(20'000, 2);
+  checker::check_interleavings<polled_ring>(100'000, 1);
 }
 
 TEST_CASE("a writer that waits for room is woken")
 {
-  checker::check_interleavings<full_ring>(20'000, 2);
+  checker::check_interleavings<full_ring>(100'000, 2);
 }
