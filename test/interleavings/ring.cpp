@@ -67,8 +67,8 @@ struct memory : checker::atomics
 using writer = ring::basic_writer<memory>;
 using reader = ring::basic_reader<memory>;
 
-// Bodies of one, two and one lines: records end at the ring's end, and skip it.
-constexpr std::array<std::size_t, 5> bodies{8, 100, 8, 100, 100};
+// Records of one or two lines. Two of them skip the ring's end.
+constexpr std::array<std::size_t, 5> bodies{8, 100, 100, 8, 100};
 
 /// Writes the record that was begun.
 void write(writer& to, std::byte* at, std::uint32_t id)
