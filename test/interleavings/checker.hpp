@@ -222,14 +222,17 @@ private:
   std::array<char, 500'000> text_{};
 };
 
+inline constexpr unsigned unlimited = ~0u;
+
 /// Runs a suite with random choices, and then with all choices that interrupt threads at most
 /// `interruptions` times.
 template <class Suite>
 void check_interleavings(rl::iteration_t random, unsigned interruptions)
 {
-  for (const auto how : {rl::sched_random, rl::sched_bound})
+  for (const auto how :
+    {rl::sched_random, interruptions == unlimited ? rl::sched_full : rl::sched_bound})
   {
-    if (how == rl::sched_bound && interruptions == 0)
+    if (how != rl::sched_random && interruptions == 0)
       continue;
     const auto what = std::make_unique<report>();
     std::ostream output(what.get());

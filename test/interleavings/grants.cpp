@@ -79,10 +79,10 @@ struct reads : rl::test_suite<reads, 2>
 
 TEST_CASE("no write follows a revocation that found no mark")
 {
-  checker::check_interleavings<writes>(200'000, 3);
+  checker::check_interleavings<writes>(200'000, checker::unlimited);
 }
 
 TEST_CASE("a read across a revocation is discarded")
 {
-  checker::check_interleavings<reads>(200'000, 3);
+  checker::check_interleavings<reads>(200'000, checker::unlimited);
 }
