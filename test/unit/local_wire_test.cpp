@@ -308,7 +308,17 @@ TEST_CASE("a lane is free again when both ends have detached")
   }
   CHECK(maker.take_message(*again, message));
   CHECK(maker.release(*again));
-  CHECK(maker.take(3));
+  const auto last = maker.take(3);
+  REQUIRE(last);
+  // No queue pair attaches to a link that has ended.
+  other.shut_down();
+  CHECK_FALSE(other.adopt(*last, 7));
+  local_link::heard heard = local_link::heard::nothing;
+  do
+    heard = maker.hear(hello);
+  while (heard == local_link::heard::message);
+  CHECK(heard == local_link::heard::end);
+  CHECK(maker.is_over(*last));
 }
 
 TEST_CASE("the local wire closes descriptors that a message must not have and ends the connection")

@@ -110,7 +110,9 @@ bool engine::hear_locally(accepted_socket& g)
   std::shared_ptr<served_link> oldest;
   {
     const std::lock_guard lock(links_mutex_);
-    const auto unused = [](const auto& each) { return each->link().is_unused(); };
+    // A hello that waits for its queue pair keeps its link.
+    const auto unused = [](const auto& each)
+    { return each->link().is_unused() && each.use_count() == 1; };
     if (std::count_if(links_.begin(), links_.end(), unused) >= unused_max)
     {
       const auto found = std::find_if(links_.begin(), links_.end(), unused);
@@ -129,8 +131,8 @@ bool engine::hear_locally(accepted_socket& g)
 
 void engine::end(served_link& which) noexcept
 {
-  if (!which.link().ended())
-    unwatch(which.link().socket());
+  unwatch(which.link().socket());
+  which.link().shut_down(); // a hello that waits for its queue pair may keep it
   remove(which);
 }
 

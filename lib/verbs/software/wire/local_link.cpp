@@ -36,10 +36,18 @@ local_link::local_link(
 {
 }
 
-// Closing alone is not enough: a child of fork() may have the socket, too.
 local_link::~local_link()
 {
-  ::shutdown(socket_.get(), SHUT_RDWR);
+  shut_down();
+}
+
+// Closing alone is not enough: a child of fork() may have the socket, too. The child leaves it to
+// its parent.
+void local_link::shut_down() noexcept
+{
+  ended_.store(true, std::memory_order_release);
+  if (forks.load(std::memory_order_relaxed) == forks_)
+    ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 // --- lanes ---
@@ -71,7 +79,7 @@ bool local_link::adopt(lane_use which, std::uint32_t qp) noexcept
 {
   const std::lock_guard lock(mutex_);
   lane& l = lanes_[which.lane];
-  if (end_ != 1 || l.qp.load(std::memory_order_relaxed) != 0)
+  if (end_ != 1 || ended() || l.qp.load(std::memory_order_relaxed) != 0)
     return false;
   l.number = which.number;
   l.heard = false;

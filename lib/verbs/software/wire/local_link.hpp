@@ -98,6 +98,9 @@ public:
   /// Returns true if the peer has detached from the lane, or the link has ended.
   bool is_over(lane_use which) const noexcept;
 
+  /// Ends the link: the peer finds its socket closed, and no queue pair attaches any more.
+  void shut_down() noexcept;
+
   /// The socket has ended.
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
@@ -194,6 +197,7 @@ private:
   heard receive(const grant_answer& what, descriptor memory) noexcept;
   heard end_link() noexcept;
 
+  const unsigned forks_ = forks.load(std::memory_order_relaxed);
   const descriptor socket_;
   const std::shared_ptr<segment> memory_;
   const unsigned end_;
