@@ -94,6 +94,36 @@ TEST_CASE("one call of local_link::hear_some reads few messages")
   CHECK(left == messages - 16);
 }
 
+TEST_CASE("a request for a grant waits while the socket is full")
+{
+  wire_and_peer w;
+  while (::send(w.link->socket(), "x", 1, MSG_DONTWAIT) == 1)
+  {
+  }
+  key_note asked;
+  asked.key = w.key;
+  header h;
+  h.op = opcode::write_only;
+  h.key = w.key;
+  h.length = h.payload = 8;
+  REQUIRE(w.ask(h));
+  REQUIRE(w.ask(&asked, sizeof asked));
+  REQUIRE(w.run());
+  CHECK(w.under_test.wake_again_at() != 0);
+  CHECK_FALSE(w.under_test.unfinished()); // the engine does not try again at once
+  CHECK_FALSE(w.has_granted());
+  REQUIRE(w.run());
+  CHECK(w.has_granted());
+}
+
+TEST_CASE("an unreliable queue pair takes no acknowledgement")
+{
+  wire_and_peer w;
+  w.with.kind = rdma::software::protocol::service_uc;
+  w.shared->side(w.lane.lane, 0).acknowledged = lane_side::acknowledged_bit | 1;
+  CHECK_FALSE(w.under_test.receive(false));
+}
+
 TEST_CASE("a link keeps a bounded number of descriptors that its queue pairs have not taken")
 {
   wire_and_peer w;

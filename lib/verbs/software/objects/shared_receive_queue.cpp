@@ -181,10 +181,14 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad)
   // One queue pair for each receive. Each then tells its requester to repeat.
   for (const ibv_recv_wr* const end = error != 0 ? *bad : nullptr; wr != end; wr = wr->next)
   {
-    const std::uint32_t waiter = queue->take_waiter();
+    // A queue pair that has been destroyed meanwhile does not count.
+    std::uint32_t waiter = 0;
+    do
+      waiter = queue->take_waiter();
+    while (
+      waiter != 0 && !device_context::of(srq->context).engine.serve(waiter, wire::mover::poller));
     if (waiter == 0)
       break;
-    device_context::of(srq->context).engine.serve(waiter, wire::mover::poller);
   }
   return error;
 }

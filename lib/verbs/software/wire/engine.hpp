@@ -232,7 +232,7 @@ private:
   void rest(int listener, bool is_local) noexcept;
   void greet(int fd);
   bool hear(accepted_socket& g);
-  bool hear_locally(accepted_socket& g);
+  bool hear_locally(accepted_socket& g) noexcept;
   void introduce(accepted_socket& g);
   void expire(std::int64_t at) noexcept;
   bool leave(closing_socket& l) noexcept;

@@ -14,7 +14,6 @@
 #include <array>
 #include <cerrno>
 #include <cstring>
-#include <iterator>
 #include <memory>
 #include <mutex>
 #include <new>
@@ -78,18 +77,27 @@ std::shared_ptr<served_link> engine::attach(
 bool engine::add(const std::shared_ptr<served_link>& made)
 {
   links_.reserve(links_.size() + 1);
-  const std::uint32_t number = add_socket(*made);
-  if (!watch(made->link().socket(), number, EPOLLIN))
-  {
-    remove(*made);
+  const int socket = made->link().socket();
+  const std::lock_guard lock(targets_mutex_);
+  const std::uint32_t number = numbers_end + sockets_added_++;
+  if (!watch(socket, number, EPOLLIN))
     return false;
+  try
+  {
+    insert(*made, number);
+  }
+  catch (const std::bad_alloc&)
+  {
+    unwatch(socket);
+    throw;
   }
   links_.push_back(made);
   return true;
 }
 
 // Reads the first message of a peer that makes a link. Returns true if it has come, or never will.
-bool engine::hear_locally(accepted_socket& g)
+bool engine::hear_locally(accepted_socket& g) noexcept
+try
 {
   attach_message hello;
   std::array<std::byte, sizeof hello + 1> bytes; // one more shows that a message is too long
@@ -110,23 +118,31 @@ bool engine::hear_locally(accepted_socket& g)
   std::shared_ptr<served_link> oldest;
   {
     const std::lock_guard lock(links_mutex_);
-    // A hello that waits for its queue pair keeps its link.
-    const auto unused = [](const auto& each)
-    { return each->link().is_unused() && each.use_count() == 1; };
-    if (std::count_if(links_.begin(), links_.end(), unused) >= unused_max)
-    {
-      const auto found = std::find_if(links_.begin(), links_.end(), unused);
-      oldest = std::move(*found);
-      links_.erase(found);
-    }
     if (!add(made))
       return true;
+    // A hello that waits for its queue pair keeps its link.
+    const auto unused = [&made](const auto& each)
+    { return each != made && each->link().is_unused() && each.use_count() == 1; };
+    if (std::count_if(links_.begin(), links_.end(), unused) >= unused_max)
+    {
+      const auto found = std::find_if(links_.begin(), links_.end(),
+        [&unused](const auto& each) { return unused(each) && each->link().retire(); });
+      if (found != links_.end())
+      {
+        oldest = std::move(*found);
+        links_.erase(found);
+      }
+    }
   }
   if (oldest)
     end(*oldest);
   alarm(*made, now() + unused_time);
   made->introduce(hello);
   return true;
+}
+catch (const std::bad_alloc&)
+{
+  return true; // the peer tries again
 }
 
 void engine::end(served_link& which) noexcept
@@ -144,17 +160,22 @@ void engine::end_unused_links() noexcept
   std::vector<std::shared_ptr<served_link>> gone;
   {
     const std::lock_guard lock(links_mutex_);
-    const auto first = std::stable_partition(links_.begin(), links_.end(),
-      [](const auto& each) { return !each->link().is_unused() || each.use_count() != 1; });
     try
     {
-      gone.assign(std::make_move_iterator(first), std::make_move_iterator(links_.end()));
+      gone.reserve(links_.size());
     }
     catch (const std::bad_alloc&)
     {
       return; // with the next one
     }
-    links_.erase(first, links_.end());
+    std::erase_if(links_,
+      [&gone](std::shared_ptr<served_link>& each)
+      {
+        const bool ends = each.use_count() == 1 && each->link().retire();
+        if (ends)
+          gone.push_back(std::move(each));
+        return ends;
+      });
     // Somebody is looking at it, or a hello waits for its queue pair.
     for (const auto& each : links_)
       if (each->link().is_unused())

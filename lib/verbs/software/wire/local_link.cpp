@@ -46,15 +46,26 @@ local_link::~local_link()
 void local_link::shut_down() noexcept
 {
   ended_.store(true, std::memory_order_release);
-  if (forks.load(std::memory_order_relaxed) == forks_)
+  if (!inherited())
     ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 // --- lanes ---
 
+bool local_link::retire() noexcept
+{
+  const std::lock_guard lock(mutex_);
+  if (!is_unused())
+    return false;
+  ended_.store(true, std::memory_order_release);
+  return true;
+}
+
 std::optional<lane_use> local_link::take(std::uint32_t qp) noexcept
 {
   const std::lock_guard lock(mutex_);
+  if (ended())
+    return std::nullopt;
   for (std::uint32_t i = 0; i != lanes_max; ++i)
   {
     lane& l = lanes_[i];
@@ -90,6 +101,7 @@ bool local_link::adopt(lane_use which, std::uint32_t qp) noexcept
 
 bool local_link::release(lane_use which) noexcept
 {
+  bool is_known = true; // to the peer
   {
     const std::lock_guard lock(mutex_);
     lane& l = lanes_[which.lane];
@@ -97,13 +109,16 @@ bool local_link::release(lane_use which) noexcept
       return true;
     l.qp.store(0, std::memory_order_release);
     l.detaching = end_ == 0 && !l.refused;
-    std::erase_if(
-      grants_, [which](const pending_grant& each) { return each.lane.lane == which.lane; });
-    grant_count_.store(grants_.size(), std::memory_order_relaxed);
     used_.fetch_sub(1, std::memory_order_relaxed);
     // release: all that this end did in the lane
     memory_->side(which.lane, end_).detached.store(1, std::memory_order_release);
+    is_known = !segment_fd_;
   }
+  // Without the lock, because closing a descriptor may take a while.
+  for (descriptor memory; take_grant(which, memory);)
+    memory.reset();
+  if (!is_known)
+    return true;
   std::atomic_thread_fence(std::memory_order_seq_cst); // see ring()
   return ring(which.lane);
 }
@@ -146,7 +161,7 @@ bool local_link::send(lane_use to, const grant_message& what, int memory) noexce
 
 local_link::heard local_link::end_link() noexcept
 {
-  ended_.store(true, std::memory_order_release);
+  shut_down();
   return heard::end;
 }
 
@@ -231,7 +246,8 @@ std::optional<grant_message> local_link::take_grant(lane_use from, descriptor& m
 {
   const std::lock_guard lock(mutex_);
   const auto found = std::find_if(grants_.begin(), grants_.end(),
-    [from](const pending_grant& each) { return each.lane.lane == from.lane; });
+    [from](const pending_grant& each)
+    { return each.lane.lane == from.lane && each.lane.number == from.number; });
   if (found == grants_.end())
     return std::nullopt;
   const grant_message what = found->what;

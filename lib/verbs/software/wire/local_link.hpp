@@ -98,8 +98,14 @@ public:
   /// Returns true if the peer has detached from the lane, or the link has ended.
   bool is_over(lane_use which) const noexcept;
 
+  /// Lets no queue pair attach any more. Returns false if one is attached.
+  bool retire() noexcept;
+
   /// Ends the link: the peer finds its socket closed, and no queue pair attaches any more.
   void shut_down() noexcept;
+
+  /// Returns true in a child of fork(): the link is the parent's.
+  bool inherited() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
 
   /// The socket has ended.
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }

@@ -25,6 +25,10 @@ constexpr std::size_t body_max = 16 * 1024 - ring::head_size;
 // What is left to answers without payload: a refusal must get through although nobody reads.
 constexpr std::size_t response_reserve = 4 * ring::line;
 
+// What a full socket refuses is repeated after this time: a peer that reads nothing must not keep
+// the engine busy.
+constexpr std::int64_t again_time = 10'000'000;
+
 // A bound on one call, so that one busy link does not keep a poller from the others.
 constexpr unsigned records_max = 256;
 
@@ -56,8 +60,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
   unfinished_.store(false, std::memory_order_relaxed);
   news_ = took_ = malformed_ = responses_first_ = ending_ = false;
-  note_waits_ = false;
-  wake_again_at_ = 0;
+  wake_again_at_ = note_again_at_ = 0;
   link_ = &link;
   open_page();
   if (direct_.open(*mine_, *theirs_))
@@ -72,7 +75,7 @@ void local_wire::close() noexcept
   grants_.close(page_);
   page_ = {};
   more_to_take_ = more_to_send_ = false;
-  wake_again_at_ = 0;
+  wake_again_at_ = note_again_at_ = 0;
   link_ = nullptr;
 }
 
@@ -82,7 +85,7 @@ bool local_wire::receive(bool looked_at)
 {
   one_at_a_time_ = looked_at && idle_.load(std::memory_order_relaxed);
   idle_.store(false, std::memory_order_relaxed);
-  note_waits_ = false;
+  note_again_at_ = 0;
   take_grants();
   // Read before the responses: those that came before an acknowledgement are there when it is.
   const std::uint32_t word = theirs_->acknowledged.load(std::memory_order_acquire);
@@ -93,7 +96,7 @@ bool local_wire::receive(bool looked_at)
     take_acknowledgement(word);
   }
   const bool all_requests = take_requests();
-  more_to_take_ = !malformed_ && (!all_responses || !all_requests || note_waits_);
+  more_to_take_ = !malformed_ && (!all_responses || !all_requests);
   return !malformed_;
 }
 
@@ -103,7 +106,8 @@ void local_wire::take_acknowledgement(std::uint32_t word)
   h.op = protocol::opcode::acknowledge;
   h.syndrome = (word >> protocol::psn_bits) & protocol::credit_mask;
   h.psn = word & protocol::psn_mask;
-  if ((word & lane_side::acknowledged_unused) != lane_side::acknowledged_bit
+  if (with_.kind != protocol::service_rc
+    || (word & lane_side::acknowledged_unused) != lane_side::acknowledged_bit
     || requester_.receive(h) == protocol::verdict::malformed)
     malformed_ = true;
   ++taken_;
@@ -149,7 +153,7 @@ bool local_wire::take_responses()
     return true;
   for (unsigned i = 0; i != records_max; ++i)
     if (!take_record(responses_in_, response_in_, false))
-      return !malformed_ && !note_waits_;
+      return !malformed_;
   return false;
 }
 
@@ -185,7 +189,7 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   const note_is note = of.in_frame ? note_is::none : take_note(body);
   if (note == note_is::early)
   {
-    note_waits_ = true;
+    note_again_at_ = now() + again_time;
     return false;
   }
   if (note == note_is::taken)
@@ -456,10 +460,8 @@ void local_wire::notify() noexcept
   wake_again_at_ = 0;
   if (!rings || link_->ring(lane_.lane))
     return;
-  // Not at once: a peer that reads nothing must not keep the engine busy.
-  constexpr std::int64_t pause = 10'000'000;
   news_ = true;
-  wake_again_at_ = now() + pause;
+  wake_again_at_ = now() + again_time;
 }
 
 } // namespace rdma::software::wire

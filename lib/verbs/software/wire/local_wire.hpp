@@ -98,8 +98,12 @@ public:
   /// Returns true if a call has ended at its bound, so that there may be more to do.
   bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
 
-  /// Returns the time to call transmit() again because the socket refused a wake-up; 0: none.
-  std::int64_t wake_again_at() const noexcept { return wake_again_at_; }
+  /// Returns the time to call receive() and transmit() again because the socket refused a message;
+  /// 0: none.
+  std::int64_t wake_again_at() const noexcept
+  {
+    return note_again_at_ != 0 ? note_again_at_ : wake_again_at_;
+  }
 
   /// Changes when bytes of this end's requests, or of answers to them, move.
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
@@ -183,13 +187,13 @@ private:
   bool took_ = false;            // there is room that it has not been told of
   bool more_to_take_ = false;
   bool more_to_send_ = false;
-  bool note_waits_ = false; ///< its answer cannot leave yet
   bool malformed_ = false;
   bool ending_ = false;
   std::uint64_t moved_ = 0;
   std::uint64_t taken_ = 0; // records and acknowledgements, ever
 
   std::int64_t wake_again_at_ = 0;
+  std::int64_t note_again_at_ = 0; ///< the answer to a note could not leave: take it again
 };
 
 } // namespace rdma::software::wire

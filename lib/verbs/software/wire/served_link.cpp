@@ -32,7 +32,7 @@ constexpr unsigned few_lanes = 2;
 
 bool served_link::leads_to(const ibv_gid& gid, std::uint16_t port) const noexcept
 {
-  return port_ == port && port != 0 && !link_.ended()
+  return port_ == port && port != 0 && !link_.ended() && !link_.inherited()
     && std::memcmp(to_.raw, gid.raw, sizeof gid.raw) == 0;
 }
 
@@ -60,6 +60,8 @@ void served_link::introduce(const attach_message& what) noexcept
 // Another thread that serves is told to do this call's work as well.
 void served_link::serve(mover by, std::uint32_t events)
 {
+  if (link_.inherited()) [[unlikely]]
+    return; // what is in the socket is for the parent
   if (events != 0)
     readable_.store(true, std::memory_order_relaxed);
   if (calls_.fetch_add(1, std::memory_order_seq_cst) != 0)
