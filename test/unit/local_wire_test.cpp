@@ -291,7 +291,7 @@ TEST_CASE("a lane is free again when both ends have detached")
   std::array<int, 2> sockets{};
   REQUIRE(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, sockets.data()) == 0);
   descriptor fd;
-  const auto memory = wire::segment::create(fd);
+  const auto memory = rdma::software::wire::segment::create(fd);
   REQUIRE(memory);
   local_link maker(descriptor{sockets[0]}, memory, 0);
   local_link other(descriptor{sockets[1]}, memory, 1);
@@ -431,7 +431,7 @@ TEST_CASE("the local wire takes an acknowledgement with credits and none with un
 {
   wire_and_peer w;
   constexpr std::uint32_t before = psn_mask;
-  constexpr std::uint32_t valid = wire::lane_side::acknowledged_bit;
+  constexpr std::uint32_t valid = lane_side::acknowledged_bit;
   const std::uint32_t good = GENERATE(0u, 1u << psn_bits, std::uint32_t{no_credits} << psn_bits);
   w.shared->side(w.lane.lane, 0).acknowledged.store(valid | before | good);
   CHECK(w.run());
