@@ -17,6 +17,7 @@
 #include <cstring>
 #include <memory>
 #include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -68,13 +69,13 @@ void check_message(const endpoint& from, const endpoint& to)
   CHECK(received.holds(sent_byte));
 }
 
-// Another program's listeners at ports of the software device.
+// Another program's listeners at ports of the software device. Tests run concurrently, so each has
+// an address of its own: 127.0.0.`host`.
 class occupied_ports
 {
 public:
-  static constexpr const char* address = "127.0.0.77"; // of no other test
-
-  explicit occupied_ports(unsigned every)
+  occupied_ports(unsigned every, std::uint8_t host)
+    : host_(host)
   {
     for (unsigned i = 0; i < software::index_count; i += every)
       if (const int fd = listen(static_cast<std::uint16_t>(software::first_port + i)); fd >= 0)
@@ -88,7 +89,9 @@ public:
   occupied_ports(const occupied_ports&) = delete;
   occupied_ports& operator=(const occupied_ports&) = delete;
 
-  static int listen(std::uint16_t port)
+  std::string address() const { return "127.0.0." + std::to_string(host_); }
+
+  int listen(std::uint16_t port) const
   {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int on = 1;
@@ -96,7 +99,7 @@ public:
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
-    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + 77);
+    at.sin_addr.s_addr = htonl(INADDR_LOOPBACK - 1 + host_);
     if (::bind(fd, reinterpret_cast<sockaddr*>(&at), sizeof at) == 0 && ::listen(fd, 1) == 0)
       return fd;
     ::close(fd);
@@ -104,6 +107,7 @@ public:
   }
 
 private:
+  const std::uint8_t host_;
   std::vector<int> fds_;
 };
 
@@ -352,11 +356,11 @@ TEST_CASE("a context with more queue pairs than an index has numbers takes one m
 TEST_CASE("a device takes a port that no other program uses")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  const occupied_ports others(2);
+  const occupied_ports others(2, 77);
   std::vector<std::unique_ptr<verbs_device>> devices;
   for (unsigned i = 0; i < 16; ++i)
   {
-    devices.push_back(std::make_unique<verbs_device>(only_at(occupied_ports::address)));
+    devices.push_back(std::make_unique<verbs_device>(only_at(others.address())));
     const endpoint e(*devices.back());
     CHECK(software::index_of(e.qp()->qp_num) % 2 == 1);
   }
@@ -369,14 +373,16 @@ TEST_CASE("opening the device fails with ENOSPC when other programs use all port
   REQUIRE(::getrlimit(RLIMIT_NOFILE, &before) == 0);
   const rlimit more{std::min<rlim_t>(before.rlim_max, 4096), before.rlim_max};
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &more) == 0);
+  std::string address;
   {
-    const occupied_ports others(1);
+    const occupied_ports others(1, 78);
+    address = others.address();
     errno = 0;
-    CHECK(software::open_device(only_at(occupied_ports::address)) == nullptr);
+    CHECK(software::open_device(only_at(address)) == nullptr);
     CHECK(errno == ENOSPC);
   }
   REQUIRE(::setrlimit(RLIMIT_NOFILE, &before) == 0);
-  const verbs_device free(only_at(occupied_ports::address));
+  const verbs_device free(only_at(address));
 }
 
 TEST_CASE("a connection over TCP has the traffic class and hop limit of its address")

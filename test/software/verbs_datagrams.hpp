@@ -134,7 +134,7 @@ private:
   ibv_ah* ah_;
 };
 
-inline rdma::software::device_settings only_at(const char* address)
+inline rdma::software::device_settings only_at(const std::string& address)
 {
   rdma::software::device_settings s;
   s.addresses = {address};
