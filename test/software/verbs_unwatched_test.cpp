@@ -10,6 +10,8 @@
 
 #include <atomic>
 #include <cerrno>
+#include <fstream>
+#include <string>
 
 #include <sys/epoll.h>
 #include <sys/syscall.h>
@@ -22,6 +24,16 @@
 namespace {
 
 std::atomic<int> additions_until_failure{-1}; // -1: none fails
+
+/// Returns the number of links of the local wire in this process.
+unsigned count_links()
+{
+  unsigned count = 0;
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);)
+    count += line.find("memfd:boost_rdma link") != std::string::npos ? 1 : 0;
+  return count;
+}
 
 } // namespace
 
@@ -55,10 +67,13 @@ TEST_CASE("a connection whose socket cannot be watched is replaced by another on
     CHECK(by.sent().next().status == IBV_WC_SUCCESS);
     CHECK(to.holds(sent_byte));
   };
-  endpoint first_near(near);
-  endpoint first_far(far);
-  connect(first_near, first_far); // both devices listen
-  write(first_near);
+  {
+    endpoint first_near(near);
+    endpoint first_far(far);
+    connect(first_near, first_far); // both devices listen
+    write(first_near);
+  }
+  REQUIRE(until([] { return count_links() == 0; })); // the next connection makes a link
   endpoint a(near);
   endpoint b(far);
   additions_until_failure = which;
