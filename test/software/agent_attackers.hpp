@@ -215,6 +215,8 @@ public:
   void on_agent_channel(agent_channel_event word, const std::string& text) override
   {
     const std::lock_guard lock(mutex_);
+    if (over_)
+      return; // the peer's own offer may come after its refusal
     offer_ = text; // or why it ended
     over_ = word == agent_channel_event::over;
     asio::post(f_.io, [] {}); // wakes up run_until()
