@@ -84,20 +84,16 @@ public:
     ::close(fds[1]);
     line_ = std::make_unique<out_of_band>(fds[0]);
   }
-  ~child()
-  {
-    if (pid_ > 0)
-    {
-      ::kill(pid_, SIGKILL);
-      ::waitpid(pid_, nullptr, 0);
-    }
-  }
+  ~child() { kill(); }
   child(const child&) = delete;
   child& operator=(const child&) = delete;
 
   const out_of_band& line() const noexcept { return *line_; }
+  /// The child may have been killed before.
   void kill()
   {
+    if (pid_ <= 0)
+      return; // kill(2) would signal the processes of this group
     ::kill(pid_, SIGKILL);
     ::waitpid(std::exchange(pid_, 0), nullptr, 0);
   }
