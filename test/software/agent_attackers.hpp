@@ -216,7 +216,7 @@ public:
   {
     const std::lock_guard lock(mutex_);
     if (over_)
-      return; // the peer's own offer may come after its refusal
+      return;      // the peer's own offer may come after its refusal
     offer_ = text; // or why it ended
     over_ = word == agent_channel_event::over;
     asio::post(f_.io, [] {}); // wakes up run_until()
