@@ -86,7 +86,7 @@ bool responder::next(frame& to) noexcept
   return true;
 }
 
-// Of a message that has begun, the receive is counted until the requester counts the message.
+// The receive of a message that has begun is counted until the requester counts the message.
 std::uint8_t responder::credits() noexcept
 {
   const std::optional<std::uint64_t> posted = host_.posted_receives();
@@ -117,7 +117,7 @@ bool responder::next_acknowledgement(frame& to, bool wanted) noexcept
 
 std::optional<std::uint32_t> responder::take_acknowledgement() noexcept
 {
-  // What a refusal that is to come names has not been carried out.
+  // A refusal that is to come names a request that has not been carried out.
   if (has_next() || !acknowledgement_due())
     return std::nullopt;
   ack_due_ = ack_wanted_ = false;

@@ -124,7 +124,7 @@ private:
   typename Atomics::template atomic<std::uint32_t> woken_{0};
 };
 
-/// What one end of a lane waits for, in memory that both ends share.
+/// The waits of one end of a lane, in memory that both ends share.
 template <class Atomics>
 struct basic_lane_waits
 {

@@ -56,7 +56,7 @@ struct grant_answer
 class local_link
 {
 public:
-  /// What has come through the socket.
+  /// The kinds of messages that come through the socket.
   enum class heard
   {
     nothing, ///< more comes later

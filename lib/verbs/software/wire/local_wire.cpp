@@ -25,8 +25,8 @@ constexpr std::size_t body_max = 16 * 1024 - ring::head_size;
 // What is left to answers without payload: a refusal must get through although nobody reads.
 constexpr std::size_t response_reserve = 4 * ring::line;
 
-// What a full socket refuses is repeated after this time: a peer that reads nothing must not keep
-// the engine busy.
+// The time after which a message is repeated that a full socket has refused: a peer that reads
+// nothing must not keep the engine busy.
 constexpr std::int64_t again_time = 10'000'000;
 
 // A bound on one call, so that one busy link does not keep a poller from the others.
