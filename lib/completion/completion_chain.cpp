@@ -157,8 +157,10 @@ bool completion_queue_impl::poll_in_turn()
 bool completion_queue_impl::poll_and_arm()
 {
   if (forked())
-    return true;   // the channel's events belong to the parent
-  drain_channel(); // earlier events would wake this thread once more
+    return true; // the channel's events belong to the parent
+  if (armed_)
+    drain_channel(); // an event of before would wake this thread once more
+  armed_ = true;
   if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
     return false; // continues polling
   const round polled = poll(true);
@@ -229,6 +231,8 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
     state_.store(chain_state::running, std::memory_order_seq_cst);
   }
   last_activity_.store(clock::now(), std::memory_order_relaxed);
+  if (!forked())
+    drain_channel(); // the software device reads its sockets here, without a signal to this thread
   run_chain();
 }
 
@@ -241,8 +245,10 @@ void completion_queue_impl::drain_channel()
   unsigned events = 0;
   while (device().api().get_cq_event(channel_, &which, &unused) == 0)
     ++events;
-  if (events != 0)
-    device().api().ack_cq_events(native_, events);
+  if (events == 0)
+    return;
+  armed_ = false;
+  device().api().ack_cq_events(native_, events);
 }
 
 void completion_queue_impl::shutdown() noexcept

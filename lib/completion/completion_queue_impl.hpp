@@ -178,6 +178,7 @@ private:
   std::atomic<bool> shut_down_{false};
   std::mutex chain_mutex_; // state_ on its slow paths, descriptor_, wait_pending_
   bool wait_pending_ = false;
+  bool armed_ = false;      // since the last event; for the chain
   handler_slot chain_slot_; // the chain's handler, when it is queued
   handler_slot wait_slot_;  // the wait for the channel
   std::atomic<clock::time_point> last_activity_{};

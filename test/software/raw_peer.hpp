@@ -13,11 +13,13 @@
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/protocol/packet.hpp"
 #include "verbs/software/queue_pair_number.hpp"
+#include "verbs/software/wire/tcp_link.hpp"
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -75,6 +77,27 @@ public:
     return bytes;
   }
 
+  /// Returns true when the device has detached its queue pair, or ended the connection.
+  bool is_left() const
+  {
+    for (;;)
+    {
+      auto bytes = receive(rdma::software::wire::tcp_message_size);
+      if (bytes.size() != rdma::software::wire::tcp_message_size
+        || bytes[0] == rdma::software::wire::tcp_detach)
+        return true;
+      // An acknowledgement comes before.
+      const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(bytes[0]));
+      if (size == 0)
+        return false;
+      const auto rest = receive(size - bytes.size());
+      bytes.insert(bytes.end(), rest.begin(), rest.end());
+      const auto header = protocol::decode(bytes);
+      if (!header || receive(header->payload).size() != header->payload)
+        return false;
+    }
+  }
+
 private:
   int fd_;
   bool connected_ = false;
@@ -117,26 +140,37 @@ struct target_endpoint
     return h;
   }
 
-  std::vector<std::byte> send_hello(const raw_peer& s, const protocol::hello& h) const
+  /// Sends a message of the handshake.
+  static void say(const raw_peer& s, const protocol::hello_bytes& what)
   {
-    protocol::hello_bytes bytes;
-    encode(h, bytes);
+    rdma::software::wire::tcp_attach_bytes bytes;
+    encode(rdma::software::wire::attach_message{{.lane = 0, .number = 1}, what}, bytes);
     s.send(bytes.data(), bytes.size());
-    return s.receive(bytes.size());
+  }
+
+  /// Returns the answer, if one comes.
+  std::optional<protocol::hello_bytes> send_hello(const raw_peer& s, const protocol::hello& h) const
+  {
+    protocol::hello_bytes hello;
+    encode(h, hello);
+    say(s, hello);
+    const auto bytes = s.receive(rdma::software::wire::tcp_attach_size);
+    if (bytes.size() != rdma::software::wire::tcp_attach_size)
+      return std::nullopt;
+    const auto answer = rdma::software::wire::decode_attach(
+      std::span<const std::byte, rdma::software::wire::tcp_attach_size>(
+        bytes.data(), bytes.size()));
+    return answer ? std::optional(answer->bytes) : std::nullopt;
   }
 
   bool handshake(const raw_peer& s, const protocol::hello& h,
     const rdma::software::connection_secret& secret = {}) const
   {
     const auto bytes = send_hello(s, h);
-    if (bytes.size() != protocol::hello_size)
-      return false;
-    const auto answer = protocol::decode_hello(
-      std::span<const std::byte, protocol::hello_size>(bytes.data(), protocol::hello_size));
+    const auto answer = bytes ? protocol::decode_hello(*bytes) : std::nullopt;
     if (!answer || !protocol::is_signed(*answer, secret, h.nonce))
       return false;
-    const protocol::hello_bytes confirmed = protocol::confirmation(secret, h.nonce, answer->nonce);
-    s.send(confirmed.data(), confirmed.size());
+    say(s, protocol::confirmation(secret, h.nonce, answer->nonce));
     return true;
   }
 

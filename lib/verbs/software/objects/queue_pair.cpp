@@ -61,7 +61,7 @@ void queue_pair::changed_from(ibv_qp_state before)
 {
   // A connection that has just begun has nothing to read yet, or the socket reports it.
   const bool connecting = before != current() && (before == IBV_QPS_INIT || before == IBV_QPS_RTR);
-  move(connecting ? wire::mover::poster : wire::mover::engine, false);
+  move(connecting ? wire::mover::poster : wire::mover::engine);
 }
 
 int queue_pair::enter_ready_to_receive()

@@ -33,7 +33,8 @@ struct queue_pair final
 
   // wire::progress_target
   void serve(wire::mover by, std::uint32_t ready_for = 0) override;
-  void come_due(std::int64_t now) override;
+  void deliver(wire::tcp_link& from, wire::mover by) override;
+  bool come_due(std::int64_t now) override;
   bool is_local() const noexcept override { return connection.is_local(); }
   bool ready() const noexcept override { return connection.ready(); }
   void look(bool on) noexcept override { connection.look(on); }
@@ -79,13 +80,12 @@ private:
     const std::uint32_t link = connection.link_number();
     return link != 0 ? link : qp_num;
   }
-  void move(wire::mover by, bool writable);
+  void move(wire::mover by, wire::tcp_link* from = nullptr);
   void announce_receive();
-  void receive(std::int64_t now, bool writable);
-  void transmit(wire::mover by, std::uint32_t received, std::int64_t now);
+  void transmit(wire::mover by, std::uint32_t received);
   bool needs_the_clock() const noexcept;
   bool taken_over() const noexcept;
-  bool gathers(std::uint64_t posted, std::uint64_t bytes) const noexcept;
+  bool gathers(std::uint64_t posted) const noexcept;
   void owe() noexcept;
   void publish_progress() noexcept;
   void keep_time(std::int64_t now);
@@ -94,7 +94,6 @@ private:
   void report_drained();
   void flush();
 
-  std::atomic<bool> room{false};               ///< with `called`: the socket has room again
   std::atomic<bool> pressed{false};            ///< with `called`: by the engine
   std::atomic<bool> wanted{false};             ///< with `called`: to receive, not only to send
   std::atomic<bool> indebted{false};           ///< the engine will serve what this owes

@@ -11,8 +11,6 @@
 
 #include <algorithm>
 
-#include <sys/epoll.h>
-
 // The progress of a queue pair with a connection: the thread that has `progress` receives,
 // transmits and checks the time limits.
 
@@ -48,9 +46,8 @@ bool take(std::atomic<bool>& flag)
 
 } // namespace
 
-void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
+void queue_pair::serve(wire::mover by, std::uint32_t)
 {
-  bool writable = (ready_for & EPOLLOUT) != 0;
   const bool is_engine = by == wire::mover::engine;
   bool locked = is_engine ? progress.try_lock() : progress.try_lock_soon();
   for (;;)
@@ -58,8 +55,6 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
     if (!locked)
     {
       // The reason, published by `called`.
-      if (writable)
-        room.store(true, std::memory_order_relaxed);
       if (by == wire::mover::engine)
         pressed.store(true, std::memory_order_relaxed);
       if (by != wire::mover::poster)
@@ -74,15 +69,13 @@ void queue_pair::serve(wire::mover by, std::uint32_t ready_for)
     if (called.load(std::memory_order_relaxed))
     {
       called.exchange(false, std::memory_order_seq_cst); // an exchange reads, so it acquires
-      writable = take(room) || writable;
       const bool receives_too = take(wanted);
       if (take(pressed))
         by = wire::mover::engine;
       else if (receives_too && by == wire::mover::poster)
         by = wire::mover::poller;
     }
-    move(by, writable);
-    writable = false;
+    move(by);
     progress.unlock();
     if (!called.load(std::memory_order_seq_cst) || (is_engine && taken_over()))
       return;
@@ -103,37 +96,53 @@ bool queue_pair::taken_over() const noexcept
   return false;
 }
 
-void queue_pair::come_due(std::int64_t now)
+bool queue_pair::come_due(std::int64_t now)
 {
   // Cleared before the check, so that a later debt is reported again.
   indebted.exchange(false, std::memory_order_seq_cst);
   const std::int64_t alarm = alarm_at.load(std::memory_order_relaxed);
   if (owes.load(std::memory_order_seq_cst) || (alarm != 0 && now >= alarm)
     || sends.posted.load(std::memory_order_acquire) != begun_below.load(std::memory_order_relaxed))
+  {
     serve(wire::mover::engine);
+    return true;
+  }
+  return false;
 }
 
-// Small messages behind many that are under way wait for the next poll, so that several leave with
-// one system call: a program with so many under way polls for their completions. The engine sends
-// them if nobody polls. If it would have to be woken for that, nothing waits.
-bool queue_pair::gathers(std::uint64_t posted, std::uint64_t bytes) const noexcept
+void queue_pair::deliver(wire::tcp_link& from, wire::mover by)
+{
+  progress.lock();
+  move(by, &from);
+  let_go();
+}
+
+// Small messages on the TCP wire wait for the next poll, so that several leave with one system
+// call, if many are under way or several have come together: a program with so many polls for their
+// completions. The engine sends them if nobody polls.
+bool queue_pair::gathers(std::uint64_t posted) const noexcept
 {
   constexpr std::int64_t under_way_min = 8;
   constexpr std::uint64_t messages_max = 16;
-  constexpr std::uint64_t bytes_max = 1024;
   // Neither needs to be exact.
   const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
   const std::uint64_t through = through_below.load(std::memory_order_relaxed);
-  return bytes <= bytes_max && static_cast<std::int64_t>(begun - through) >= under_way_min
-    && posted - begun <= messages_max && !connection.is_local() && context_of.engine.is_awake();
+  return connection.is_tcp() && posted - begun <= messages_max
+    && (static_cast<std::int64_t>(begun - through) >= under_way_min || connection.expects_more());
 }
 
 void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
 {
-  if (gathers(end, bytes))
-    owe();
+  constexpr std::uint64_t bytes_max = 1024;
+  // If the engine would have to be woken, nothing waits.
+  if (bytes > bytes_max || !connection.is_tcp() || !context_of.engine.is_awake()
+    || !progress.try_lock())
+    return serve(wire::mover::poster);
+  if (gathers(end))
+    connection.defer();
   else
-    serve(wire::mover::poster);
+    move(wire::mover::poster);
+  let_go();
 }
 
 void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
@@ -161,7 +170,7 @@ void queue_pair::publish_progress() noexcept
   through_below.store(requester.through_below(), std::memory_order_relaxed);
 }
 
-void queue_pair::move(wire::mover by, bool writable)
+void queue_pair::move(wire::mover by, wire::tcp_link* from)
 {
   const ibv_qp_state now_state = current();
   if (now_state == IBV_QPS_RESET || now_state == IBV_QPS_INIT)
@@ -187,9 +196,9 @@ void queue_pair::move(wire::mover by, bool writable)
     announce_receive();
   const std::uint32_t receives_before = responder.receives();
   if (by != wire::mover::poster)
-    receive(now, writable);
+    connection.receive(now, from);
   const bool owed = owing;
-  transmit(by, responder.receives() - receives_before, now);
+  transmit(by, responder.receives() - receives_before);
   if (calm && needs_the_clock())
   {
     calm = false;
@@ -207,7 +216,9 @@ void queue_pair::move(wire::mover by, bool writable)
   if (const bool now_owes = owing || unfinished; owes.load(std::memory_order_relaxed) != now_owes)
     owes.store(now_owes, std::memory_order_seq_cst);
   const bool owes_more = owing && !owed && !connection.is_looked_at();
-  if (owes_more || unfinished)
+  if (owes_more && connection.is_tcp())
+    connection.defer();
+  else if (owes_more || unfinished)
     owe();
 }
 
@@ -227,24 +238,15 @@ void queue_pair::announce_receive()
   }
 }
 
-void queue_pair::receive(std::int64_t now, bool writable)
-{
-  if (writable)
-    connection.writable();
-  connection.receive(now);
-}
-
 // A poller that finds a message may answer it at once, and the answer includes the acknowledgement.
 // So the acknowledgement waits for one more call, but only one. On the local wire an
 // acknowledgement is cheap: there it waits only after a single message, and only for a program that
 // polls.
-void queue_pair::transmit(wire::mover by, std::uint32_t received, std::int64_t now)
+void queue_pair::transmit(wire::mover by, std::uint32_t received)
 {
   const bool waits = by == wire::mover::poller && !owing
     && (connection.is_local() ? received == 1 && connection.is_looked_at() : received != 0);
   connection.transmit(by == wire::mover::engine || (by == wire::mover::poller && !waits));
-  if (connection.deaf())
-    connection.receive(now);
   owing = responder.acknowledgement_wanted();
 }
 
@@ -377,7 +379,7 @@ void queue_pair::meet()
   if (current() != IBV_QPS_RESET && current() != IBV_QPS_INIT)
   {
     connection.meet();
-    move(wire::mover::poster, false); // the answer to our hello comes later
+    move(wire::mover::poster); // the answer to our hello comes later
   }
   let_go();
 }

@@ -11,7 +11,8 @@
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/protocol/requester.hpp"
 #include "verbs/software/protocol/responder.hpp"
-#include "verbs/software/wire/local_link.hpp"
+#include "verbs/software/wire/lanes.hpp"
+#include "verbs/software/wire/link.hpp"
 #include "verbs/software/wire/local_wire.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
@@ -24,14 +25,13 @@
 namespace rdma::software::wire {
 
 class engine;
-class served_link;
 struct pending_hello;
 
 /// The connection of one queue pair to its peer: connects, greets, and selects the wire.
 /**
- * Both wires begin with a hello each way. It travels over a TCP connection of the queue pair's own,
- * or over the link that its context shares with the peer's on this host, in which the queue pair
- * has a lane. One thread at a time: the queue pair's progress lock is held for every call.
+ * Both wires begin with a hello each way. It travels over the link that the context shares with the
+ * peer's, in which the queue pair has a lane. One thread at a time: the queue pair's progress lock
+ * is held for every call.
  */
 class connection
 {
@@ -45,7 +45,7 @@ public:
     , with_(with)
     , requester_(requests)
     , local_(with, requests, responses, grants)
-    , tcp_(by, with, requests, responses)
+    , tcp_(with, requests, responses)
   {
   }
   ~connection();
@@ -81,14 +81,12 @@ public:
 
   // --- carrying ---
 
-  /// Reads what has arrived and passes it to requester and responder.
-  void receive(std::int64_t now);
+  /// Reads what has arrived and passes it to requester and responder. `from`: a link whose stream
+  /// is lent to this queue pair.
+  void receive(std::int64_t now, tcp_link* from = nullptr);
 
   /// Sends what requester and responder have; a pure acknowledgement only when `acknowledge`.
   void transmit(bool acknowledge);
-
-  /// The socket has room again.
-  void writable() noexcept { tcp_.writable(); }
 
   /// A wake-up of the peer has failed: call transmit() at retry_at().
   bool wakes_again() const noexcept { return local_.wake_again_at() != 0; }
@@ -104,8 +102,14 @@ public:
   /// The peer has violated the protocol.
   bool malformed() const noexcept { return malformed_; }
 
-  /// Sending has failed: read what the peer sent before it ended.
-  bool deaf() const noexcept { return established() && tcp_.deaf(); }
+  /// Returns true while the TCP wire is in use.
+  bool is_tcp() const noexcept { return tcp_established_.load(std::memory_order_acquire); }
+
+  /// TCP: lets the next poll call transmit().
+  void defer() noexcept { tcp_.defer(); }
+
+  /// TCP: returns true if the program is likely to post more to the link before it polls.
+  bool expects_more() const noexcept { return tcp_.expects_more(); }
 
   /// Changes when bytes of this end's requests, or of answers to them, move.
   std::uint64_t moved() const noexcept { return tcp_.moved() + local_.moved(); }
@@ -154,7 +158,7 @@ private:
   enum class state
   {
     closed,
-    connecting, ///< connect() is under way, or the next attempt waits for retry_at_
+    connecting, ///< the next attempt waits for retry_at_
     greeting,   ///< hello sent, waiting for the answer
     waiting,    ///< for the peer to connect
     confirming, ///< the peer has connected; waiting for it to confirm our hello
@@ -163,19 +167,17 @@ private:
   };
 
   void connect(std::int64_t now);
-  bool connect_locally(std::int64_t now);
+  std::shared_ptr<link> attach(bool locally) noexcept;
   void retry(std::int64_t now) noexcept;
-  void say_hello(std::int64_t now, bool watched);
   bool adopt(pending_hello& who);
   bool hear() noexcept;
   void read_greeting(std::int64_t now);
   void read_confirmation();
-  bool say(const protocol::hello_bytes& bytes, bool more_follows = false) noexcept;
-  void push() noexcept;
   void hang_up() noexcept;
   void establish();
   void end_wires() noexcept;
   void read_local();
+  void read_tcp(tcp_link* from);
   void settle(tcp_wire::condition after) noexcept;
   void lose() noexcept;
   void abandon_malformed() noexcept;
@@ -188,9 +190,10 @@ private:
   tcp_wire tcp_;
 
   std::atomic<bool> local_established_{false};
+  std::atomic<bool> tcp_established_{false};
   std::atomic<bool> looked_at_{false};
   std::atomic<const char*> wire_name_{""};
-  std::shared_ptr<served_link> link_; // local; else fd_
+  std::shared_ptr<link> link_;
   std::atomic<std::uint32_t> link_number_{0};
   lane_use lane_;
   std::atomic<bool> peer_is_here_{false}; // on this host
@@ -199,14 +202,13 @@ private:
   route route_;
 
   state state_ = state::closed;
-  descriptor fd_;
   protocol::hello mine_;
   connection_secret secret_{};
   std::uint64_t peers_nonce_ = 0;
   std::int64_t retry_at_ = 0;
   std::int64_t backoff_ = 0;
-  protocol::hello_bytes heard_{}; // of the peer's hello or confirmation
-  std::size_t heard_size_ = 0;
+  protocol::hello_bytes heard_{}; // the peer's hello or confirmation
+  bool has_heard_ = false;
   bool malformed_ = false;
 };
 

@@ -17,6 +17,7 @@
 #include <ctime>
 #include <memory>
 #include <span>
+#include <utility>
 
 #include <poll.h>
 #include <sys/epoll.h>
@@ -29,6 +30,7 @@ namespace {
 
 constexpr std::int64_t millisecond = 1'000'000;
 constexpr std::int64_t tick = millisecond;
+constexpr std::int64_t tick_max = 8 * tick;
 constexpr unsigned quiet_ticks_max = 2;
 
 // epoll_pwait2 came with Linux 5.11, and not with every sandbox (some say EPERM to what they do not
@@ -53,14 +55,14 @@ int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexce
 
 engine::~engine()
 {
+  end_links(); // what they have not sent yet is for the thread
   if (thread_.joinable())
   {
     stop_.store(true, std::memory_order_relaxed);
     wake();
     thread_.join();
   }
-  for (const auto& each : links_)
-    end(*each);
+  end_links();
 }
 
 progress_target* engine::pin(std::uint32_t qp) noexcept
@@ -165,6 +167,40 @@ bool engine::serve(std::uint32_t qp, mover by, std::uint32_t events) noexcept
   return true;
 }
 
+void engine::deliver(std::uint32_t qp, tcp_link& from, mover by) noexcept
+{
+  progress_target* s = pin(qp);
+  if (s == nullptr)
+    return;
+  s->deliver(from, by);
+  unpin(*s);
+}
+
+void engine::defer(progress_target& which) noexcept
+{
+  {
+    const std::lock_guard lock(deferred_mutex_);
+    if (deferred_count_ != deferred_.size())
+      deferred_[deferred_count_++] = which.number();
+    has_deferred_.store(true, std::memory_order_relaxed);
+  }
+  owe(which);
+}
+
+void engine::serve_deferred() noexcept
+{
+  decltype(deferred_) some;
+  std::size_t count = 0;
+  {
+    const std::lock_guard lock(deferred_mutex_);
+    count = std::exchange(deferred_count_, 0);
+    std::copy_n(deferred_.begin(), count, some.begin());
+    has_deferred_.store(false, std::memory_order_relaxed);
+  }
+  for (std::size_t i = 0; i != count; ++i)
+    serve(some[i], mover::poster);
+}
+
 // `spins`: the thread looks all the time, so it looks at the links that have woken it from now on.
 int engine::serve_sockets(mover by, bool spins) noexcept
 {
@@ -260,12 +296,14 @@ void engine::alarm(progress_target& s, std::int64_t at) noexcept
     }); // also later than before: what was due then, the caller has seen to
 }
 
-// Serves queue pairs whose time has come. next_wait() returns 0 if some are left.
-void engine::serve_due() noexcept
+// Serves queue pairs whose time has come. next_wait() returns 0 if some are left. Returns true if
+// pollers had left something to do.
+bool engine::serve_due() noexcept
 {
   // Queue pairs whose peers keep them busy are due again at once. The sockets of others come
   // between.
   constexpr unsigned rounds_max = 64;
+  bool found = false;
   std::array<std::uint32_t, 64> due;
   std::size_t count = due.size();
   for (unsigned round = 0; round != rounds_max && count == due.size(); ++round)
@@ -283,14 +321,15 @@ void engine::serve_due() noexcept
       progress_target* const s = pin(due[i]);
       if (s == nullptr)
         continue;
-      s->come_due(at);
+      found = s->come_due(at) || found;
       unpin(*s);
     }
   }
   end_unused_links(); // come_due() reports them
+  return found;
 }
 
-std::int64_t engine::next_wait() noexcept
+std::int64_t engine::next_wait(bool with_debts) noexcept
 {
   std::int64_t until = 0;
   auto earlier = [&](std::int64_t at)
@@ -302,7 +341,8 @@ std::int64_t engine::next_wait() noexcept
     const std::lock_guard lock(due_mutex_);
     if (!arriving_closing_sockets_.empty())
       return 0;
-    if (const std::int64_t due = timer_heap_.next(); due != 0)
+    if (const std::int64_t due = with_debts ? timer_heap_.next() : timer_heap_.next_alarm();
+        due != 0)
       earlier(due);
   }
   for (const accepted_socket& g : accepted_sockets_)
@@ -367,17 +407,20 @@ bool engine::round(std::int64_t wait) noexcept
 void engine::ticks() noexcept
 {
   unsigned quiet = 0;
+  std::int64_t pause = tick;
   while (quiet < quiet_ticks_max && !stop_.load(std::memory_order_relaxed))
   {
-    const std::int64_t wait = next_wait();
-    wait_wake(wait < 0 ? tick : std::min(wait, tick));
+    const std::int64_t wait = next_wait(false);
+    wait_wake(wait < 0 ? pause : std::min(wait, pause));
     round(0);
-    serve_due();
+    // Programs that leave nothing are looked after less often.
+    pause = serve_due() ? tick : std::min(2 * pause, tick_max);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
     // Whoever polls has all sockets in hand; otherwise what they have is left to us.
     if (now_seen == seen_)
     {
       ++quiet;
+      pause = tick;
       bool hint_is_there = false;
       serve_looked_at(mover::engine, 0, hint_is_there);
       serve_sockets(mover::engine);
@@ -404,8 +447,8 @@ void engine::run()
         return;
     }
     awake_.store(false, std::memory_order_seq_cst);
-    look_away();                           // after awake_: who begins to look from here on wakes us
-    const std::int64_t wait = next_wait(); // after awake_: sees debts of those who saw it true
+    look_away(); // after awake_: who begins to look from here on wakes us
+    const std::int64_t wait = next_wait(true); // after awake_: sees debts of those who saw it true
     const bool sockets = round(wait);
     awake_.store(true, std::memory_order_seq_cst);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);

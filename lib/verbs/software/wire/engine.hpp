@@ -11,10 +11,12 @@
 #include "boost_rdma/software/device.hpp"
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/short_lock.hpp"
+#include "verbs/software/wire/link.hpp"
 #include "verbs/software/wire/pending_hellos.hpp"
 #include "verbs/software/wire/port_claim.hpp"
 #include "verbs/software/wire/progress_target.hpp"
 #include "verbs/software/wire/socket.hpp"
+#include "verbs/software/wire/tcp_link.hpp"
 #include "verbs/software/wire/timer_heap.hpp"
 
 #include <array>
@@ -34,8 +36,8 @@ namespace rdma::software::wire {
 /**
  * Whoever polls makes progress, by poll(). The thread sleeps until a socket has something; when
  * programs have been polling of late (attend()) it leaves the work to them for a moment, looks
- * every millisecond whether something is left, and goes back to sleep when they have been quiet for
- * a while.
+ * after a millisecond, and after longer if nothing was left, whether something is left, and goes
+ * back to sleep when they have been quiet for a while.
  */
 class engine
 {
@@ -119,6 +121,12 @@ public:
   /// Makes this queue pair move, if there (still) is one.
   bool serve(std::uint32_t qp, mover by, std::uint32_t events = 0) noexcept;
 
+  /// Lets a queue pair take what comes next in a link's stream, if there (still) is one.
+  void deliver(std::uint32_t qp, tcp_link& from, mover by) noexcept;
+
+  /// Serves a link at the beginning of the next poll. The engine does it if nobody polls.
+  void defer(progress_target& which) noexcept;
+
   /// A user's thread looks at all connections. Whether any of them had something.
   bool scan() noexcept { return serve_sockets(mover::poller) != 0; }
 
@@ -142,13 +150,12 @@ public:
   /// Lets the queue pair that a hello is for meet it. Without such a queue pair, refuses it.
   void introduce(pending_hello who) noexcept;
 
-  /// Answers "not ready", and closes a TCP connection.
+  /// Answers "not ready".
   static void refuse(pending_hello& who) noexcept;
 
   /// Reserves a lane for a queue pair in a link to its peer's context, which is made if there is
-  /// none. Null with errno set if there is none on this host.
-  std::shared_ptr<served_link> attach(
-    std::uint32_t qp, const ibv_gid& peer, std::uint32_t peer_qp, lane_use& lane) noexcept;
+  /// none. Null if that fails.
+  std::shared_ptr<link> attach(std::uint32_t qp, const path& to, lane_use& lane) noexcept;
 
   /// There may be a link that no queue pair uses.
   void end_unused_links_soon() noexcept { links_are_due_.store(true, std::memory_order_relaxed); }
@@ -175,7 +182,7 @@ private:
     std::int64_t until = 0; // 0: it has just come
     bool is_local = false;
     std::size_t size = 0;
-    protocol::hello_bytes bytes{};
+    tcp_attach_bytes bytes{};
   };
 
   struct closing_socket
@@ -210,8 +217,12 @@ private:
   int serve_sockets(mover by, bool spins = false) noexcept;
   bool serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept;
   void look_at(std::uint32_t number) noexcept;
-  bool add(const std::shared_ptr<served_link>& made);
-  void end(served_link& which) noexcept;
+  std::shared_ptr<link> make_link(const path& to);
+  std::shared_ptr<link> connect_link(const path& to);
+  bool add(const std::shared_ptr<link>& made);
+  void adopt(const std::shared_ptr<link>& made, const attach_message& hello);
+  void end(link& which) noexcept;
+  void end_links() noexcept;
   void end_unused_links() noexcept;
   int listen_locally(port_claim& at, const ibv_gid& gid);
   int find_claim(port_claim*& found);
@@ -226,14 +237,14 @@ private:
   void run();
   bool round(std::int64_t wait) noexcept;
   void ticks() noexcept;
-  void serve_due() noexcept;
-  std::int64_t next_wait() noexcept;
+  bool serve_due() noexcept;
+  std::int64_t next_wait(bool with_debts) noexcept;
   void accept_from(int listener, bool is_local);
   void rest(int listener, bool is_local) noexcept;
   void greet(int fd);
   bool hear(accepted_socket& g);
   bool hear_locally(accepted_socket& g) noexcept;
-  void introduce(accepted_socket& g);
+  void adopt(accepted_socket& g) noexcept;
   void expire(std::int64_t at) noexcept;
   bool leave(closing_socket& l) noexcept;
   void see_off(int fd) noexcept;
@@ -259,7 +270,7 @@ private:
   pending_hellos room_;
 
   std::mutex links_mutex_; // locked before targets_mutex_
-  std::vector<std::shared_ptr<served_link>> links_;
+  std::vector<std::shared_ptr<link>> links_;
   std::atomic<bool> links_are_due_{false};
 
   // The shared memory that somebody looks at all the time: the bells of links, and the rings of a
@@ -271,6 +282,13 @@ private:
   std::size_t looked_at_count_ = 0;                   // under the mutex
   std::atomic<std::size_t> queue_pairs_looked_at_{0}; // written under the mutex
   std::atomic<bool> looks_{false};                    // a hint: there are some
+
+  // Links that the next poll serves first. What finds no room waits for the engine.
+  void serve_deferred() noexcept;
+  short_lock deferred_mutex_;
+  std::array<std::uint32_t, 64> deferred_{};
+  std::size_t deferred_count_ = 0;        // under the mutex
+  std::atomic<bool> has_deferred_{false}; // written under the mutex
 
   std::mutex targets_mutex_;
   std::unordered_map<std::uint32_t, progress_target*> targets_;

@@ -20,9 +20,11 @@
 #include <utility>
 #include <vector>
 
+#include <netinet/in.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 
-// The engine's links to other contexts on this host: made, accepted and ended.
+// The engine's links to other contexts: made, accepted and ended.
 
 namespace rdma::software::wire {
 namespace {
@@ -33,35 +35,23 @@ constexpr std::int64_t unused_time = 2'000'000'000;
 
 } // namespace
 
-std::shared_ptr<served_link> engine::attach(
-  std::uint32_t qp, const ibv_gid& peer, std::uint32_t peer_qp, lane_use& lane) noexcept
+std::shared_ptr<link> engine::attach(std::uint32_t qp, const path& to, lane_use& lane) noexcept
 {
-  const std::uint16_t port = port_of(peer_qp);
   try
   {
     const std::lock_guard lock(links_mutex_);
     for (const auto& each : links_)
     {
-      if (!each->leads_to(peer, port))
+      if (!each->leads_to(to))
         continue;
-      if (const auto taken = each->link().take(qp))
+      if (const auto taken = each->take(qp))
       {
         lane = *taken;
         return each;
       }
     }
-    const address remote = to_local_address(peer, port);
-    descriptor socket = make_local_socket();
-    if (!socket || ::connect(socket.get(), remote.get(), remote.size) != 0
-      || !is_same_user(socket.get()))
-      return nullptr;
-    descriptor fd;
-    std::shared_ptr<segment> memory = segment::create(fd);
-    if (!memory)
-      return nullptr;
-    const auto made = std::make_shared<served_link>(
-      *this, std::move(socket), std::move(memory), peer, port, std::move(fd));
-    const auto taken = made->link().take(qp);
+    const std::shared_ptr<link> made = to.is_local ? make_link(to) : connect_link(to);
+    const auto taken = made ? made->take(qp) : std::nullopt;
     if (!taken || !add(made))
       return nullptr;
     lane = *taken;
@@ -73,14 +63,50 @@ std::shared_ptr<served_link> engine::attach(
   }
 }
 
-// Serves a new link from now on. With links_mutex_ held. May throw std::bad_alloc.
-bool engine::add(const std::shared_ptr<served_link>& made)
+// Null if the peer's context is not on this host. May throw std::bad_alloc, as all below.
+std::shared_ptr<link> engine::make_link(const path& to)
+{
+  const address remote = to_local_address(to_gid(to.to), to.port);
+  descriptor socket = make_local_socket();
+  if (!socket || ::connect(socket.get(), remote.get(), remote.size) != 0
+    || !is_same_user(socket.get()))
+    return nullptr;
+  descriptor fd;
+  std::shared_ptr<segment> memory = segment::create(fd);
+  if (!memory)
+    return nullptr;
+  return std::make_shared<served_link>(
+    *this, std::move(socket), std::move(memory), to, std::move(fd));
+}
+
+// Begins to connect.
+std::shared_ptr<link> engine::connect_link(const path& to)
+{
+  const address local = to_address(to_gid(to.from), 0);
+  const address remote = to_address(to_gid(to.to), to.port);
+  descriptor socket = make_socket(remote.storage.ss_family);
+  if (!socket)
+    return nullptr;
+  const int on = 1;
+  ::setsockopt(socket.get(), IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, &on, sizeof on);
+  if (is_of_this_host(to_gid(to.to)))
+    set_no_pacing(socket.get());
+  set_route(socket.get(), to.by);
+  // From the address that the GID names: the peer admits no other.
+  if (local.storage.ss_family != remote.storage.ss_family
+    || ::bind(socket.get(), local.get(), local.size) != 0
+    || (::connect(socket.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS))
+    return nullptr;
+  return std::make_shared<tcp_link>(*this, std::move(socket), to);
+}
+
+// Serves a new link from now on. With links_mutex_ held.
+bool engine::add(const std::shared_ptr<link>& made)
 {
   links_.reserve(links_.size() + 1);
-  const int socket = made->link().socket();
   const std::lock_guard lock(targets_mutex_);
   const std::uint32_t number = numbers_end + sockets_added_++;
-  if (!watch(socket, number, EPOLLIN))
+  if (!watch(made->socket(), number, EPOLLIN))
     return false;
   try
   {
@@ -88,7 +114,7 @@ bool engine::add(const std::shared_ptr<served_link>& made)
   }
   catch (const std::bad_alloc&)
   {
-    unwatch(socket);
+    unwatch(made->socket());
     throw;
   }
   links_.push_back(made);
@@ -114,19 +140,47 @@ try
     return true;
   if (g.until != 0)
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
-  const auto made = std::make_shared<served_link>(*this, std::move(g.fd), std::move(memory));
-  std::shared_ptr<served_link> oldest;
+  adopt(std::make_shared<served_link>(*this, std::move(g.fd), std::move(memory)), hello);
+  return true;
+}
+catch (const std::bad_alloc&)
+{
+  return true; // the peer tries again
+}
+
+// The same over TCP, for a message that has come.
+void engine::adopt(accepted_socket& g) noexcept
+try
+{
+  const auto hello = decode_attach(g.bytes);
+  if (!hello || !protocol::decode_hello(hello->bytes))
+    return;
+  if (g.until != 0)
+    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
+  if (is_of_this_host(g.from))
+    set_no_pacing(g.fd.get());
+  adopt(std::make_shared<tcp_link>(*this, std::move(g.fd), g.from), *hello);
+}
+catch (const std::bad_alloc&)
+{
+  // The peer tries again.
+}
+
+// Serves a link that a peer has made, and introduces its first queue pair.
+void engine::adopt(const std::shared_ptr<link>& made, const attach_message& hello)
+{
+  std::shared_ptr<link> oldest;
   {
     const std::lock_guard lock(links_mutex_);
     if (!add(made))
-      return true;
+      return;
     // A hello that waits for its queue pair keeps its link.
     const auto unused = [&made](const auto& each)
-    { return each != made && each->link().is_unused() && each.use_count() == 1; };
+    { return each != made && each->is_unused() && each.use_count() == 1; };
     if (std::count_if(links_.begin(), links_.end(), unused) >= unused_max)
     {
       const auto found = std::find_if(links_.begin(), links_.end(),
-        [&unused](const auto& each) { return unused(each) && each->link().retire(); });
+        [&unused](const auto& each) { return unused(each) && each->retire(); });
       if (found != links_.end())
       {
         oldest = std::move(*found);
@@ -136,20 +190,26 @@ try
   }
   if (oldest)
     end(*oldest);
-  alarm(*made, now() + unused_time);
+  made->expect_use(unused_time);
   made->introduce(hello);
-  return true;
-}
-catch (const std::bad_alloc&)
-{
-  return true; // the peer tries again
 }
 
-void engine::end(served_link& which) noexcept
+void engine::end(link& which) noexcept
 {
-  unwatch(which.link().socket());
-  which.link().shut_down(); // a hello that waits for its queue pair may keep it
+  unwatch(which.socket());
   remove(which);
+  which.end(); // a hello that waits for its queue pair may keep it
+}
+
+void engine::end_links() noexcept
+{
+  std::vector<std::shared_ptr<link>> all;
+  {
+    const std::lock_guard lock(links_mutex_);
+    all.swap(links_);
+  }
+  for (const auto& each : all)
+    end(*each);
 }
 
 // For the engine's thread: it serves no link at this time.
@@ -157,7 +217,8 @@ void engine::end_unused_links() noexcept
 {
   if (!links_are_due_.exchange(false, std::memory_order_relaxed))
     return;
-  std::vector<std::shared_ptr<served_link>> gone;
+  const std::int64_t at = now();
+  std::vector<std::shared_ptr<link>> gone;
   {
     const std::lock_guard lock(links_mutex_);
     try
@@ -169,17 +230,17 @@ void engine::end_unused_links() noexcept
       return; // with the next one
     }
     std::erase_if(links_,
-      [&gone](std::shared_ptr<served_link>& each)
+      [&gone, at](std::shared_ptr<link>& each)
       {
-        const bool ends = each.use_count() == 1 && each->link().retire();
+        const bool ends = each->has_expired(at) && each.use_count() == 1 && each->retire();
         if (ends)
           gone.push_back(std::move(each));
         return ends;
       });
     // Somebody is looking at it, or a hello waits for its queue pair.
     for (const auto& each : links_)
-      if (each->link().is_unused())
-        alarm(*each, now() + unused_time);
+      if (each->has_expired(at))
+        each->expect_use(unused_time);
   }
   for (const auto& each : gone)
     end(*each);

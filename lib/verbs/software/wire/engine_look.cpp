@@ -25,6 +25,8 @@ constexpr std::uint32_t look_at_sockets_every = 64; // where there is memory to 
 
 bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
 {
+  if (has_deferred_.load(std::memory_order_relaxed))
+    serve_deferred();
   if (looks_.load(std::memory_order_relaxed))
   {
     bool hint_is_there = false;

@@ -107,7 +107,7 @@ bool engine::hear(accepted_socket& g)
   g.size += static_cast<std::size_t>(n);
   if (g.size < g.bytes.size())
     return false;
-  introduce(g);
+  adopt(g);
   return true;
 }
 
@@ -120,21 +120,6 @@ void engine::hang_up(descriptor& fd) noexcept
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, fd.get(), nullptr);
   ::shutdown(fd.get(), SHUT_RDWR);
   fd.reset();
-}
-
-void engine::introduce(accepted_socket& g)
-{
-  if (g.until != 0)
-    ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
-  const auto theirs = protocol::decode_hello(g.bytes);
-  pending_hello who;
-  who.fd = std::move(g.fd);
-  // A peer that names an address must come from there. (On the host nothing but the secret would
-  // keep a process from another address: the user's own processes are believed.)
-  if (!theirs || !std::equal(theirs->from.gid.begin(), theirs->from.gid.end(), g.from.raw))
-    return refuse(who);
-  who.theirs = *theirs;
-  introduce(std::move(who));
 }
 
 void engine::introduce(pending_hello who) noexcept
@@ -153,18 +138,8 @@ void engine::introduce(pending_hello who) noexcept
 
 void engine::refuse(pending_hello& who) noexcept
 {
-  const protocol::hello_bytes answer = protocol::not_ready();
-  if (who.link)
-  {
-    who.link->link().send(
-      who.lane, answer); // if it is full, the peer's own time limit ends the wait
-    return;
-  }
-  // A fresh socket has room for it; a peer that is gone does not need it.
-  [[maybe_unused]] const ssize_t sent =
-    ::send(who.fd.get(), answer.data(), answer.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
-  ::shutdown(who.fd.get(), SHUT_RDWR); // as in hang_up()
-  who.fd.reset();
+  // If it cannot leave, the peer's own time limit ends its wait.
+  who.link->send(who.lane, protocol::not_ready());
 }
 
 void engine::expire(std::int64_t at) noexcept

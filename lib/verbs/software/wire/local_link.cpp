@@ -32,6 +32,7 @@ local_link::local_link(
   : socket_(std::move(socket))
   , memory_(std::move(memory))
   , end_(end)
+  , lanes_(end)
   , segment_fd_(std::move(segment_fd))
 {
 }
@@ -45,73 +46,33 @@ local_link::~local_link()
 // its parent.
 void local_link::shut_down() noexcept
 {
-  ended_.store(true, std::memory_order_release);
+  lanes_.end();
   if (!inherited())
     ::shutdown(socket_.get(), SHUT_RDWR);
 }
 
 // --- lanes ---
 
-bool local_link::retire() noexcept
-{
-  const std::lock_guard lock(mutex_);
-  if (!is_unused())
-    return false;
-  ended_.store(true, std::memory_order_release);
-  return true;
-}
-
 std::optional<lane_use> local_link::take(std::uint32_t qp) noexcept
 {
-  const std::lock_guard lock(mutex_);
-  if (ended())
-    return std::nullopt;
-  for (std::uint32_t i = 0; i != lanes_max; ++i)
-  {
-    lane& l = lanes_[i];
-    // acquire: the peer's last use of the lane comes before its next state
-    if (l.qp.load(std::memory_order_relaxed) != 0
-      || (l.detaching && memory_->side(i, 1).detached.load(std::memory_order_acquire) == 0))
-      continue;
-    lane_use use;
-    use.lane = i;
-    use.number = l.number + 1;
-    l.number = use.number; // 24 bits
-    l.detaching = l.refused = l.heard = false;
-    memory_->begin(i);
-    l.qp.store(qp, std::memory_order_release);
-    used_.fetch_add(1, std::memory_order_relaxed);
-    return use;
-  }
-  return std::nullopt;
-}
-
-bool local_link::adopt(lane_use which, std::uint32_t qp) noexcept
-{
-  const std::lock_guard lock(mutex_);
-  lane& l = lanes_[which.lane];
-  if (end_ != 1 || ended() || l.qp.load(std::memory_order_relaxed) != 0)
-    return false;
-  l.number = which.number;
-  l.heard = false;
-  l.qp.store(qp, std::memory_order_release);
-  used_.fetch_add(1, std::memory_order_relaxed);
-  return true;
+  // acquire: the peer's last use of the lane comes before its next state
+  return lanes_.take(
+    qp,
+    [this](unsigned lane)
+    { return memory_->side(lane, 1).detached.load(std::memory_order_acquire) != 0; },
+    [this](unsigned lane) { memory_->begin(lane); });
 }
 
 bool local_link::release(lane_use which) noexcept
 {
+  // release: all that this end did in the lane
+  if (!lanes_.release(which,
+        [this](unsigned lane)
+        { memory_->side(lane, end_).detached.store(1, std::memory_order_release); }))
+    return true;
   bool is_known = true; // to the peer
   {
     const std::lock_guard lock(mutex_);
-    lane& l = lanes_[which.lane];
-    if (!is_current(which) || l.qp.load(std::memory_order_relaxed) == 0)
-      return true;
-    l.qp.store(0, std::memory_order_release);
-    l.detaching = end_ == 0 && !l.refused;
-    used_.fetch_sub(1, std::memory_order_relaxed);
-    // release: all that this end did in the lane
-    memory_->side(which.lane, end_).detached.store(1, std::memory_order_release);
     is_known = !segment_fd_;
   }
   // Without the lock, because closing a descriptor may take a while.
@@ -192,32 +153,29 @@ local_link::heard local_link::hear(attach_message& hello) noexcept
 }
 
 local_link::heard local_link::receive(const attach_message& what) noexcept
+try
 {
-  const std::lock_guard lock(mutex_);
-  lane& l = lanes_[what.lane.lane];
-  const bool used = l.qp.load(std::memory_order_relaxed) != 0;
-  if (end_ == 1 && !(used && is_current(what.lane)))
-    return heard::hello;
-  if (!is_current(what.lane))
-    return heard::message; // of a use that is over
-  if (end_ == 0 && protocol::is_not_ready(what.bytes))
+  switch (lanes_.receive(what))
   {
-    l.refused = true;
-    l.detaching = false;
+  case lane_table::purpose::hello:
+    return heard::hello;
+  case lane_table::purpose::user:
+    ring_here(what.lane.lane);
+    break;
+  case lane_table::purpose::none:
+    break;
   }
-  if (!used)
-    return heard::message;
-  l.message = what.bytes;
-  l.heard = true;
-  ring_here(what.lane.lane);
   return heard::message;
+}
+catch (const std::bad_alloc&)
+{
+  return heard::message; // the handshake has a time limit
 }
 
 local_link::heard local_link::receive(const grant_answer& what, descriptor memory) noexcept
 {
   const std::lock_guard lock(mutex_);
-  if (!is_current(what.lane) || lanes_[what.lane.lane].qp.load(std::memory_order_relaxed) == 0
-    || !memory || grants_.size() == grants_waiting_max)
+  if (!lanes_.is_attached(what.lane) || !memory || grants_.size() == grants_waiting_max)
     return heard::message;
   try
   {
@@ -230,16 +188,6 @@ local_link::heard local_link::receive(const grant_answer& what, descriptor memor
     // Frames, then.
   }
   return heard::message;
-}
-
-bool local_link::take_message(lane_use from, protocol::hello_bytes& to) noexcept
-{
-  const std::lock_guard lock(mutex_);
-  lane& l = lanes_[from.lane];
-  if (!is_current(from) || !std::exchange(l.heard, false))
-    return false;
-  to = l.message;
-  return true;
 }
 
 std::optional<grant_message> local_link::take_grant(lane_use from, descriptor& memory) noexcept

@@ -11,6 +11,7 @@
 #include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/short_lock.hpp"
 #include "verbs/software/wire/direct_access.hpp"
+#include "verbs/software/wire/lanes.hpp"
 #include "verbs/software/wire/mapped_area.hpp"
 #include "verbs/software/wire/segment.hpp"
 #include "verbs/software/wire/socket.hpp"
@@ -24,21 +25,6 @@
 #include <vector>
 
 namespace rdma::software::wire {
-
-/// Names one use of a lane, so that a late message does not reach the next user.
-struct lane_use
-{
-  std::uint32_t lane : 8 = 0;
-  std::uint32_t number : 24 = 0;
-};
-static_assert(lanes_max <= 1u << 8);
-
-/// A message of the handshake of one queue pair.
-struct attach_message
-{
-  lane_use lane;
-  protocol::hello_bytes bytes{};
-};
 
 /// The answer to a request for a grant. The descriptor of the memory comes with it.
 struct grant_answer
@@ -82,24 +68,21 @@ public:
   std::optional<lane_use> take(std::uint32_t qp) noexcept;
 
   /// End 1: attaches a queue pair to the lane that the peer has chosen. False if it is in use.
-  bool adopt(lane_use which, std::uint32_t qp) noexcept;
+  bool adopt(lane_use which, std::uint32_t qp) noexcept { return lanes_.adopt(which, qp); }
 
   /// The queue pair uses its lane no more. Returns false as ring() does.
   bool release(lane_use which) noexcept;
 
   /// Returns the queue pair that is attached to a lane; 0: none.
-  std::uint32_t user_of(unsigned lane) const noexcept
-  {
-    return lanes_[lane].qp.load(std::memory_order_acquire);
-  }
+  std::uint32_t user_of(unsigned lane) const noexcept { return lanes_.user_of(lane); }
 
-  bool is_unused() const noexcept { return used_.load(std::memory_order_relaxed) == 0; }
+  bool is_unused() const noexcept { return lanes_.is_unused(); }
 
   /// Returns true if the peer has detached from the lane, or the link has ended.
   bool is_over(lane_use which) const noexcept;
 
   /// Lets no queue pair attach any more. Returns false if one is attached.
-  bool retire() noexcept;
+  bool retire() noexcept { return lanes_.retire(); }
 
   /// Ends the link: the peer finds its socket closed, and no queue pair attaches any more.
   void shut_down() noexcept;
@@ -108,7 +91,7 @@ public:
   bool inherited() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
 
   /// The socket has ended.
-  bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
+  bool ended() const noexcept { return lanes_.ended(); }
 
   // --- the socket ---
 
@@ -142,7 +125,10 @@ public:
   }
 
   /// Takes the last message of the handshake, or the oldest grant, that has come for a lane.
-  bool take_message(lane_use from, protocol::hello_bytes& to) noexcept;
+  bool take_message(lane_use from, protocol::hello_bytes& to) noexcept
+  {
+    return lanes_.take_message(from, to);
+  }
   std::optional<grant_message> take_grant(lane_use from, descriptor& memory) noexcept;
   bool has_grants() const noexcept { return grant_count_.load(std::memory_order_relaxed) != 0; }
 
@@ -185,20 +171,6 @@ private:
     descriptor memory;
   };
 
-  struct lane
-  {
-    std::atomic<std::uint32_t> qp{0};
-    std::uint32_t number = 0; ///< lane_use::number of this use
-    bool detaching = false;   ///< end 0: until the peer has detached as well
-    bool refused = false;     ///< the peer has not attached to it
-    bool heard = false;       ///< `message` has not been taken
-    protocol::hello_bytes message{};
-  };
-
-  bool is_current(lane_use which) const noexcept
-  {
-    return lanes_[which.lane].number == which.number;
-  }
   heard receive(const attach_message& what) noexcept;
   heard receive(const grant_answer& what, descriptor memory) noexcept;
   heard end_link() noexcept;
@@ -207,15 +179,13 @@ private:
   const descriptor socket_;
   const std::shared_ptr<segment> memory_;
   const unsigned end_;
+  lane_table lanes_;
   peer_areas areas_;
-  std::atomic<bool> ended_{false};
   basic_wake_ups<atomics> wake_ups_;
-  std::atomic<unsigned> used_{0};           ///< lanes with a queue pair
   std::atomic<std::size_t> grant_count_{0}; ///< grants_.size(); its lane's bell orders it
 
   short_lock mutex_; // guards the following
   descriptor segment_fd_;
-  std::array<lane, lanes_max> lanes_;
   sleep_count sleeps_;
   std::vector<pending_grant> grants_;
 };

@@ -9,8 +9,7 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_PENDING_HELLOS_HPP
 
 #include "verbs/software/protocol/hello.hpp"
-#include "verbs/software/wire/local_link.hpp"
-#include "verbs/software/wire/socket.hpp"
+#include "verbs/software/wire/lanes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -23,14 +22,13 @@
 
 namespace rdma::software::wire {
 
-class served_link;
+class link;
 
 /// The hello of a queue pair that wants to connect, and where the answer goes: to a TCP connection,
 /// or to a lane of a local link.
 struct pending_hello
 {
-  descriptor fd;
-  std::shared_ptr<served_link> link;
+  std::shared_ptr<wire::link> link;
   lane_use lane;
   protocol::hello theirs;
   std::int64_t until = 0;

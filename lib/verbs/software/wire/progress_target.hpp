@@ -15,6 +15,8 @@
 
 namespace rdma::software::wire {
 
+class tcp_link;
+
 /// Who makes a queue pair move.
 enum class mover
 {
@@ -30,8 +32,17 @@ public:
   /// Moves what can be moved now. Any thread. `events`: what epoll(7) says of its socket.
   virtual void serve(mover by, std::uint32_t events = 0) = 0;
 
+  /// Takes the frames that come next in a link's stream, if they are for it. Waits for a thread
+  /// that is moving it.
+  virtual void deliver(tcp_link& /*from*/, mover /*by*/) {}
+
   /// An alarm or a debt is due: as serve() by the engine, unless somebody has seen to it meanwhile.
-  virtual void come_due(std::int64_t) { serve(mover::engine); }
+  /// Returns false in that case.
+  virtual bool come_due(std::int64_t)
+  {
+    serve(mover::engine);
+    return true;
+  }
 
   /// Whether it is of the local wire: something to look at without a system call.
   virtual bool is_local() const noexcept { return false; }

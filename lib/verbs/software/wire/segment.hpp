@@ -11,6 +11,7 @@
 #include "verbs/software/memory/fork_record.hpp"
 #include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/wire/bells.hpp"
+#include "verbs/software/wire/lanes.hpp"
 #include "verbs/software/wire/ring.hpp"
 #include "verbs/software/wire/socket.hpp"
 
@@ -21,9 +22,6 @@
 #include <memory>
 
 namespace rdma::software::wire {
-
-/// The queue pairs that one local link can carry.
-inline constexpr unsigned lanes_max = 256;
 
 /// The state of one end of a local link. Written by that end, unless it says otherwise.
 using link_side = basic_link_side<atomics, lanes_max>;

@@ -12,6 +12,8 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdint>
 
 #include <sys/socket.h>
@@ -36,6 +38,13 @@ address to_address(const ibv_gid& gid, std::uint16_t port) noexcept;
 /// The GID that stands for an address.
 ibv_gid to_gid(const address& from) noexcept;
 
+inline ibv_gid to_gid(const std::array<std::uint8_t, 16>& from) noexcept
+{
+  ibv_gid gid;
+  std::copy(from.begin(), from.end(), gid.raw);
+  return gid;
+}
+
 /// A stream socket that does not block and is closed by exec, without Nagle's delay; or none, with
 /// errno set.
 descriptor make_socket(int family) noexcept;
@@ -51,6 +60,8 @@ struct route
 {
   std::uint8_t traffic_class = 0;
   std::uint8_t hop_limit = 0;
+
+  bool operator==(const route&) const = default;
 };
 
 /// Sets them for what a socket sends.

@@ -7,224 +7,155 @@
 
 // The receiving half of the TCP wire: bytes from the socket to their places.
 
-#include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <utility>
 
 #include <sys/socket.h>
 
 namespace rdma::software::wire {
 
-namespace {
-
-// A bound on one call, so that one busy connection does not keep a poller from the others.
-constexpr unsigned reads_max = 32;
-
-} // namespace
-
-void tcp_wire::open(int socket) noexcept
+void tcp_wire::open(tcp_link& by, unsigned lane) noexcept
 {
-  socket_ = socket;
+  link_ = &by;
+  lane_ = lane;
   condition_ = condition::open;
-  deaf_ = blocked_ = in_frame_ = false;
-  begin_ = end_ = 0;
+  placing_ = false;
   outbox_count_ = 0;
-  payload_left_ = 0;
 }
 
 void tcp_wire::close() noexcept
 {
   end(condition::closed);
-  socket_ = -1;
+  link_ = nullptr;
 }
 
 void tcp_wire::end(condition with) noexcept
 {
   condition_ = with;
+  placing_ = false;
   outbox_count_ = 0;
 }
 
 tcp_wire::condition tcp_wire::receive()
 {
-  if (!staging_)
-    staging_ = staging_pool::of_process().take();
-  if (!staging_)
-  {
-    end(condition::ended);
+  if (!is_open())
     return condition_;
-  }
-  read_frames();
-  if (begin_ == end_ || !is_open())
+  frame_stream& in = link_->stream();
+  if (in.left() != 0 && !placing_)
+    return condition_; // a frame of an earlier use of this number
+  link_->claim();
+  const std::uint32_t before = responder_.receives();
+  while (is_open() && (in.left() != 0 ? read_payload(in) : begin_frame(in)))
   {
-    begin_ = end_ = 0;
-    staging_pool::of_process().give_back(std::move(staging_));
   }
+  link_->expect_answers(responder_.receives() - before);
   return condition_;
 }
 
-void tcp_wire::read_frames()
+// Returns false if there is nothing to read for now.
+bool tcp_wire::read_payload(frame_stream& in)
 {
-  for (unsigned i = 0; i < reads_max && is_open(); ++i)
+  if (in.skips())
+    return false;
+  if (const auto staged = in.staged(); !staged.empty())
   {
-    if (!read_some())
-      break;
-  }
-}
-
-bool tcp_wire::read_some()
-{
-  ssize_t n = 0;
-  std::size_t asked = 0;
-  std::size_t placed = 0;
-  if (payload_left_ != 0 && placing_)
-  {
-    // Here the staging buffer is empty: parse() has used it up.
-    pinned_buffers to;
-    std::uint64_t done = 0;
-    const bool ok = request_ ? responder_.place(payload_done_, payload_left_, to, done)
-                             : requester_.place(payload_done_, payload_left_, to, done);
-    if (!ok)
+    const auto part = std::min<std::size_t>(staged.size(), in.left());
+    if (!place_staged(staged.first(part)))
     {
-      to.clear();
-      unplaceable(protocol::detail_local_key);
+      unplaceable(in, protocol::detail_local_key);
       return true;
     }
-    placed = asked = done;
-    if (done == payload_left_ && to.room() != 0)
-    {
-      to.add(staging_.get(), lookahead);
-      asked += lookahead;
-    }
-    msghdr message{};
-    message.msg_iov = to.data();
-    message.msg_iovlen = to.count();
-    const unordered_access overlooked(to.unordered());
-    n = ::recvmsg(socket_, &message, MSG_DONTWAIT);
-    if (n < 0 && errno == EFAULT)
-    {
-      to.clear();
-      unplaceable(protocol::detail_local_fault);
-      return true;
-    }
+    in.use(part);
+    use_payload(in, static_cast<std::uint32_t>(part));
+    return true;
   }
-  else
+  if (in.dry())
+    return false;
+  pinned_buffers to;
+  std::uint64_t direct = 0;
+  const bool ok = request_ ? responder_.place(payload_done_, in.left(), to, direct)
+                           : requester_.place(payload_done_, in.left(), to, direct);
+  if (!ok)
   {
-    asked = staging_size - end_;
-    n = ::recv(socket_, staging_.get() + end_, asked, MSG_DONTWAIT);
+    to.clear();
+    unplaceable(in, protocol::detail_local_key);
+    return true;
   }
-  if (n < 0 && (errno == EAGAIN || errno == EINTR))
-    return false;
-  if (n <= 0)
+  std::size_t asked = direct;
+  if (direct == in.left() && to.room() != 0)
   {
-    end(condition::ended);
-    return false;
+    to.add(in.behind(), lookahead);
+    asked += lookahead;
   }
-  if (!take(n, placed))
+  msghdr message{};
+  message.msg_iov = to.data();
+  message.msg_iovlen = to.count();
+  const unordered_access overlooked(to.unordered());
+  const ssize_t n = ::recvmsg(in.socket(), &message, MSG_DONTWAIT);
+  if (n < 0 && errno == EFAULT)
+  {
+    to.clear();
+    unplaceable(in, protocol::detail_local_fault);
+    return true;
+  }
+  if (!in.take(n, asked, direct))
     return false;
-  // Less than there was room for: nothing is left. (More may have come since; the socket is
-  // level-triggered.)
-  return static_cast<std::size_t>(n) == asked;
+  use_payload(
+    in, static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(n), direct)));
+  return true;
 }
 
-bool tcp_wire::take(ssize_t n, std::size_t placed)
+void tcp_wire::use_payload(frame_stream& in, std::uint32_t size)
 {
-  const auto size = static_cast<std::size_t>(n);
-  const std::size_t direct = std::min(size, placed);
-  payload_done_ += static_cast<std::uint32_t>(direct);
-  payload_left_ -= static_cast<std::uint32_t>(direct);
+  in.use_payload(size);
+  payload_done_ += size;
   if (!request_)
-    moved_ += direct;
-  if (placed != 0)
-  {
-    begin_ = 0;
-    end_ = size - direct;
-    if (payload_left_ == 0)
-      end_frame();
-  }
-  else
-  {
-    end_ += size;
-  }
-  parse();
-  return is_open();
+    moved_ += size;
+  if (in.left() == 0)
+    end_frame();
 }
 
-void tcp_wire::parse()
+// Returns false if the next frame has not come, or is another queue pair's.
+bool tcp_wire::begin_frame(frame_stream& in)
 {
-  while (begin_ != end_ && is_open())
-  {
-    if (!in_frame_)
-    {
-      if (!begin_frame())
-        break;
-      continue;
-    }
-    const auto part =
-      static_cast<std::uint32_t>(std::min<std::size_t>(end_ - begin_, payload_left_));
-    if (placing_ && !place_staged(part))
-      unplaceable(protocol::detail_local_key);
-    if (placing_ && !request_)
-      moved_ += part;
-    begin_ += part;
-    payload_done_ += part;
-    payload_left_ -= part;
-    if (payload_left_ == 0)
-      end_frame();
-  }
-  if (!is_open())
-    return;
-  // The rest is the beginning of a header.
-  if (begin_ != 0)
-  {
-    std::memmove(staging_.get(), staging_.get() + begin_, end_ - begin_);
-    end_ -= begin_;
-    begin_ = 0;
-  }
-}
-
-bool tcp_wire::begin_frame()
-{
-  const std::byte* at = staging_.get() + begin_;
-  const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(*at));
-  if (size == 0)
-  {
-    end(condition::malformed);
+  const auto staged = in.staged();
+  if (staged.empty())
     return false;
-  }
-  if (end_ - begin_ < size)
+  const auto op = static_cast<std::uint8_t>(staged.front());
+  const std::size_t size = protocol::header_size(op);
+  if (size == 0 || staged.size() < size)
     return false;
-  const auto h = protocol::decode({at, size});
-  if (!h || h->dest_qp != with_.qp || h->payload > with_.segment
-    || protocol::service_of(static_cast<std::uint8_t>(*at)) != with_.kind)
+  const auto h = protocol::decode(staged.first(size));
+  if (!h || h->dest_qp != with_.qp)
+    return false;
+  in.use(size);
+  in.begin_payload(with_.qp, h->payload, true);
+  if (h->payload > with_.segment || protocol::service_of(op) != with_.kind)
   {
     end(condition::malformed);
     return false;
   }
   request_ = (protocol::traits_of(h->op) & protocol::trait_request) != 0;
   const protocol::verdict what = request_ ? responder_.receive(*h) : requester_.receive(*h);
-  begin_ += size;
   if (what == protocol::verdict::malformed)
   {
     end(condition::malformed);
     return false;
   }
-  in_frame_ = true;
   placing_ = what == protocol::verdict::accept;
   payload_done_ = 0;
-  payload_left_ = h->payload;
-  if (payload_left_ == 0)
+  in.begin_payload(with_.qp, h->payload, !placing_);
+  if (h->payload == 0)
     end_frame();
   return true;
 }
 
 void tcp_wire::end_frame()
 {
-  in_frame_ = false;
   if (!placing_)
     return;
   placing_ = false;
@@ -234,8 +165,9 @@ void tcp_wire::end_frame()
     requester_.finish();
 }
 
-bool tcp_wire::place_staged(std::uint32_t size)
+bool tcp_wire::place_staged(std::span<const std::byte> bytes)
 {
+  const auto size = static_cast<std::uint32_t>(bytes.size());
   std::uint32_t copied = 0;
   while (copied != size)
   {
@@ -246,7 +178,7 @@ bool tcp_wire::place_staged(std::uint32_t size)
     if (!ok || done == 0)
       return false;
     const unordered_access overlooked(to.unordered());
-    const std::byte* from = staging_.get() + begin_ + copied;
+    const std::byte* from = bytes.data() + copied;
     for (const iovec& v : to.view())
     {
       std::memcpy(v.iov_base, from, v.iov_len);
@@ -257,9 +189,11 @@ bool tcp_wire::place_staged(std::uint32_t size)
   return true;
 }
 
-void tcp_wire::unplaceable(protocol::detail why)
+// The rest of the frame is skipped.
+void tcp_wire::unplaceable(frame_stream& in, protocol::detail why)
 {
   placing_ = false;
+  in.skip();
   if (request_)
     responder_.unplaceable(why);
   else

@@ -7,15 +7,13 @@
 
 // The sending half of the TCP wire: frames to the socket, payload straight from registered memory.
 
-#include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
-#include <new>
-
-#include <sys/epoll.h>
+#include <span>
 
 namespace rdma::software::wire {
 
@@ -23,38 +21,22 @@ using protocol::frame;
 
 namespace {
 
-constexpr unsigned batches_max = 16; // of one call, see reads_max
+constexpr unsigned batches_max = 16; // of one call, see frame_stream::reads_max
 
 } // namespace
-
-// Requests the events that are awaited: bytes, and room for what is blocked.
-void tcp_wire::rewatch() noexcept
-{
-  engine_.rewatch(
-    socket_, with_.qp, std::uint32_t{EPOLLIN} | (blocked_ ? std::uint32_t{EPOLLOUT} : 0u));
-}
-
-void tcp_wire::writable() noexcept
-{
-  if (!is_open() || !blocked_)
-    return;
-  blocked_ = false;
-  rewatch();
-}
 
 tcp_wire::condition tcp_wire::transmit(bool acknowledge)
 {
   for (unsigned i = 0; i < batches_max; ++i)
   {
-    if (!is_open() || blocked_ || deaf_)
+    if (!is_open() || link_->is_waiting(lane_))
       return condition_;
     drop_superseded();
-    if (!fill(acknowledge) || !send_batch())
+    if (!fill(acknowledge) || !send_batch(outbox_count_))
       return condition_;
   }
   // The engine or the next poller sends the rest, after an event of the socket.
-  blocked_ = true;
-  rewatch();
+  link_->wait_for_room(lane_);
   return condition_;
 }
 
@@ -73,7 +55,7 @@ bool tcp_wire::fill(bool acknowledge)
 {
   std::size_t bytes = 0;
   for (std::size_t i = 0; i < outbox_count_; ++i)
-    bytes += box(i).size() - box(i).sent;
+    bytes += box(i).size();
   // The last place is reserved for an acknowledgement.
   while (outbox_count_ + 1 < outbox_size && bytes < batch_bytes && fill_one())
     bytes += box(outbox_count_ - 1).size();
@@ -90,7 +72,7 @@ void tcp_wire::drop_superseded() noexcept
   for (std::size_t i = 0; i < outbox_count_; ++i)
   {
     frame& f = box(i);
-    if (!f.response && f.sent == 0 && f.generation != requester_.generation())
+    if (!f.response && f.generation != requester_.generation())
       continue;
     if (kept != i)
       box(kept) = f;
@@ -99,138 +81,82 @@ void tcp_wire::drop_superseded() noexcept
   outbox_count_ = kept;
 }
 
-std::size_t tcp_wire::gather_batch(pinned_buffers& to, std::size_t limit, bool& blocked_by_key)
+// Returns the number of frames that have been gathered whole, and where each of them ends.
+std::size_t tcp_wire::gather_batch(
+  pinned_buffers& to, std::span<std::size_t> ends, bool& blocked_by_key) noexcept
 {
   std::size_t total = 0;
-  blocked_by_key = false;
-  for (std::size_t i = 0; i < limit && to.room() >= 2; ++i)
+  for (std::size_t i = 0; i < ends.size(); ++i)
   {
+    if (to.room() < 2)
+      return i;
     frame& f = box(i);
-    const std::size_t before = total;
-    if (f.sent < f.header_size)
-    {
-      to.add(f.bytes.data() + f.sent, f.header_size - f.sent);
-      total += f.header_size - f.sent;
-    }
-    if (f.source == frame::origin::none)
-      continue;
-    const std::uint32_t offset = f.sent > f.header_size ? f.sent - f.header_size : 0;
-    const std::uint32_t wanted = f.payload - offset;
-    std::uint64_t done = 0;
-    const bool ok = f.response ? responder_.gather(f, offset, wanted, to, done)
-                               : requester_.gather(f, offset, wanted, to, done);
-    if (!ok)
-    {
-      // Nothing of this frame, so that its headers do not leave alone.
-      blocked_by_key = true;
-      return before;
-    }
-    total += done;
-    if (done != wanted)
-      break;
+    to.add(f.bytes.data(), f.header_size);
+    std::uint64_t done = f.payload;
+    if (f.source != frame::origin::none)
+      blocked_by_key = !(f.response ? responder_.gather(f, 0, f.payload, to, done)
+                                    : requester_.gather(f, 0, f.payload, to, done));
+    if (blocked_by_key || done != f.payload)
+      return i;
+    total += f.size();
+    ends[i] = total;
   }
-  return total;
+  return ends.size();
 }
 
-bool tcp_wire::send_batch()
+// Sends up to `limit` frames. Returns false when the rest must wait.
+bool tcp_wire::send_batch(std::size_t limit)
 {
-  std::size_t total = 0;
-  ssize_t n = 0;
+  std::ptrdiff_t n = 0;
   bool blocked_by_key = false;
+  std::array<std::size_t, outbox_size> ends{};
+  std::size_t count = 0;
   {
     pinned_buffers from;
-    total = gather_batch(from, outbox_count_, blocked_by_key);
-    if (total != 0)
+    count = gather_batch(from, std::span(ends).first(limit), blocked_by_key);
+    if (count != 0)
     {
-      // gather_batch() may have added buffers of a frame that must not leave, so count bytes.
+      // There may be buffers of a frame that is not whole.
       std::size_t vectors = 0;
-      for (std::size_t bytes = 0; bytes < total; ++vectors)
+      for (std::size_t bytes = 0; bytes < ends[count - 1]; ++vectors)
         bytes += from.view()[vectors].iov_len;
-      msghdr message{};
-      message.msg_iov = from.data();
-      message.msg_iovlen = vectors;
-      const unordered_access overlooked(from.unordered());
-      n = ::sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+      n = link_->send(
+        lane_, from.view().first(vectors), std::span(ends).first(count), from.unordered());
     }
   }
-  if (total == 0 && blocked_by_key)
+  if (count == 0)
   {
     unreadable(protocol::detail_local_key);
     return true;
   }
-  if (n < 0 && errno == EINTR)
+  if (n < 0 && errno == EFAULT && count == 1)
+  {
+    unreadable(protocol::detail_local_fault);
     return true;
+  }
   if (n < 0 && errno == EFAULT)
-    return find_fault();
-  if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
+    return send_batch(1); // the frame whose memory is registered but not mapped is found
+  if (n < 0)
+    return false; // when there is room, this is called again; reading finds the end
+  for (std::size_t i = 0; i != count; ++i)
   {
-    // The peer may have sent something before it ended; receive() notices the end.
-    deaf_ = true;
-    return false;
-  }
-  const std::size_t went = n > 0 ? static_cast<std::size_t>(n) : 0;
-  consume(went);
-  if (went == total)
-    return true;
-  blocked_ = true;
-  rewatch();
-  return false;
-}
-
-void tcp_wire::consume(std::size_t n) noexcept
-{
-  while (n != 0)
-  {
-    frame& f = box(0);
-    const std::size_t part = std::min<std::size_t>(n, f.size() - f.sent);
-    f.sent += static_cast<std::uint32_t>(part);
-    n -= part;
-    if (!f.response)
-      moved_ += part;
-    if (!f.response && f.sent >= f.header_size)
+    if (ends[i] > static_cast<std::size_t>(n))
+      return false;
+    if (const frame& f = box(0); !f.response)
+    {
+      moved_ += f.size();
       requester_.begun(f);
-    if (f.sent != f.size())
-      break;
-    if (!f.response)
       requester_.sent(f);
-    outbox_first_ = (outbox_first_ + 1) % outbox_size;
-    --outbox_count_;
-  }
-}
-
-bool tcp_wire::find_fault()
-{
-  // Memory that is registered but not mapped. Sending frame by frame finds the frame that it
-  // belongs to.
-  while (outbox_count_ != 0)
-  {
-    pinned_buffers from;
-    bool blocked_by_key = false;
-    const std::size_t total = gather_batch(from, 1, blocked_by_key);
-    if (blocked_by_key)
-    {
-      from.clear();
-      unreadable(protocol::detail_local_key);
-      return true;
     }
-    msghdr message{};
-    message.msg_iov = from.data();
-    message.msg_iovlen = from.count();
-    const unordered_access overlooked(from.unordered());
-    const ssize_t n = ::sendmsg(socket_, &message, MSG_DONTWAIT | MSG_NOSIGNAL);
-    from.clear();
-    if (n < 0 && errno == EFAULT)
-    {
-      unreadable(protocol::detail_local_fault);
-      return true;
-    }
-    if (n < 0)
-      return true; // full or ended: the next batch finds out
-    consume(static_cast<std::size_t>(n));
-    if (static_cast<std::size_t>(n) != total)
-      return true;
+    pop();
   }
   return true;
+}
+
+void tcp_wire::pop() noexcept
+{
+  outbox_first_ = (outbox_first_ + 1) % outbox_size;
+  --outbox_count_;
 }
 
 void tcp_wire::unreadable(protocol::detail why)
@@ -240,12 +166,6 @@ void tcp_wire::unreadable(protocol::detail why)
     responder_.unreadable(bad, why);
   else
     requester_.unreadable(bad, why);
-  if (bad.sent != 0)
-  {
-    // Its headers have left and its payload cannot follow, so the connection is of no further use.
-    end(condition::ended);
-    return;
-  }
   // Nothing behind it leaves either, of the same kind: a refusal follows, or the end.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < outbox_count_; ++i)
@@ -259,47 +179,23 @@ void tcp_wire::unreadable(protocol::detail why)
   outbox_count_ = kept;
 }
 
-std::optional<std::vector<std::byte>> tcp_wire::take_rest() noexcept
+// A peer that reads nothing has these in the link's memory, at most `outbox_size`.
+void tcp_wire::finish() noexcept
 {
-  try
+  if (is_open() && responder_.next_acknowledgement(box(outbox_count_), false))
+    ++outbox_count_;
+  for (; outbox_count_ != 0; pop())
   {
-    std::vector<std::byte> bytes;
-    for (std::size_t i = 0; i < outbox_count_; ++i)
-      if ((box(i).response || box(i).sent != 0) && !append(box(i), bytes))
-        return std::nullopt;
-    if (frame extra; responder_.next_acknowledgement(extra, false))
-      append(extra, bytes);
-    return bytes;
+    if (!box(0).response)
+      continue;
+    pinned_buffers from;
+    bool blocked_by_key = false;
+    std::size_t end = 0;
+    if (gather_batch(from, {&end, 1}, blocked_by_key) == 0)
+      break;
+    link_->send_last(from.view());
   }
-  catch (const std::bad_alloc&)
-  {
-    return std::nullopt;
-  }
-}
-
-// Returns false when a key does not permit it.
-bool tcp_wire::append(frame& from, std::vector<std::byte>& to)
-{
-  if (from.sent < from.header_size)
-    to.insert(to.end(), from.bytes.begin() + from.sent, from.bytes.begin() + from.header_size);
-  std::uint32_t offset = from.sent > from.header_size ? from.sent - from.header_size : 0;
-  while (offset < from.payload && from.source != frame::origin::none)
-  {
-    pinned_buffers some;
-    std::uint64_t done = 0;
-    const bool ok = from.response
-      ? responder_.gather(from, offset, from.payload - offset, some, done)
-      : requester_.gather(from, offset, from.payload - offset, some, done);
-    if (!ok || done == 0)
-      return false;
-    for (const iovec& v : some.view())
-    {
-      const auto* at = static_cast<const std::byte*>(v.iov_base);
-      to.insert(to.end(), at, at + v.iov_len);
-    }
-    offset += static_cast<std::uint32_t>(done);
-  }
-  return true;
+  close();
 }
 
 } // namespace rdma::software::wire

@@ -78,10 +78,10 @@ public:
   }
 
   /// When to look again: 1 for at once, 0 for never.
-  std::int64_t next() const noexcept
-  {
-    return first_ != nullptr ? 1 : heap_.empty() ? 0 : heap_.front()->due_;
-  }
+  std::int64_t next() const noexcept { return first_ != nullptr ? 1 : next_alarm(); }
+
+  /// The same without those that are owed.
+  std::int64_t next_alarm() const noexcept { return heap_.empty() ? 0 : heap_.front()->due_; }
 
   /// Takes the names of those who are to be served, as many as there is room for.
   std::size_t take(std::int64_t now, std::span<std::uint32_t> names) noexcept

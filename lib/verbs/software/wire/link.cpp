@@ -1,0 +1,93 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/link.hpp"
+
+#include "verbs/software/wire/engine.hpp"
+
+#include <utility>
+
+#include <sys/epoll.h>
+
+namespace rdma::software::wire {
+namespace {
+
+// Programs that connect one after the other do not make a link each time.
+constexpr std::int64_t unused_time = 1'000'000'000;
+
+// Other threads call for more while this one serves.
+constexpr unsigned rounds_max = 8;
+
+} // namespace
+
+void link::introduce(const attach_message& what) noexcept
+{
+  const auto theirs = protocol::decode_hello(what.bytes);
+  pending_hello who;
+  who.link = weak_from_this().lock();
+  who.lane = what.lane;
+  if (!who.link)
+    return;
+  if (!theirs || !may_name(theirs->from))
+    return engine::refuse(who);
+  who.theirs = *theirs;
+  engine_.introduce(std::move(who));
+}
+
+// Another thread that serves is told to do this call's work as well.
+void link::serve(mover by, std::uint32_t events)
+{
+  if (inherited()) [[unlikely]]
+    return; // what is in the socket is for the parent
+  if ((events & ~std::uint32_t{EPOLLOUT}) != 0)
+    readable_.store(true, std::memory_order_relaxed);
+  if ((events & EPOLLOUT) != 0)
+    writable_.store(true, std::memory_order_relaxed);
+  if (calls_.fetch_add(1, std::memory_order_seq_cst) != 0)
+    return;
+  std::uint32_t seen = 1;
+  for (unsigned round = 0; round != rounds_max; ++round)
+  {
+    work(by);
+    if (calls_.compare_exchange_strong(seen, 0, std::memory_order_seq_cst))
+      return;
+  }
+  calls_.store(0, std::memory_order_seq_cst);
+  engine_.owe(*this);
+}
+
+void link::report_end(mover by) noexcept
+{
+  if (!ended() || std::exchange(end_is_known_, true))
+    return;
+  engine_.unwatch(socket());
+  for (unsigned lane = 0; lane != lanes_max; ++lane)
+    if (const std::uint32_t qp = user_of(lane); qp != 0)
+      engine_.serve(qp, by);
+  released();
+}
+
+void link::expect_use(std::int64_t time) noexcept
+{
+  const std::int64_t until = now() + time;
+  unused_until_.store(until, std::memory_order_relaxed);
+  engine_.alarm(*this, until);
+}
+
+void link::released() noexcept
+{
+  if (is_unused())
+    expect_use(ended() ? 0 : unused_time);
+}
+
+void link::end_if_unused(std::int64_t now) noexcept
+{
+  if (has_expired(now))
+    engine_.end_unused_links_soon();
+}
+
+} // namespace rdma::software::wire

@@ -1,0 +1,147 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP
+
+#include "verbs/software/memory/fork_record.hpp"
+#include "verbs/software/protocol/hello.hpp"
+#include "verbs/software/wire/lanes.hpp"
+#include "verbs/software/wire/progress_target.hpp"
+#include "verbs/software/wire/socket.hpp"
+
+#include <infiniband/verbs.h>
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <optional>
+
+namespace rdma::software::wire {
+
+class engine;
+
+/// Leads from one context to another. Two queue pairs with the same path share a link.
+struct path
+{
+  bool is_local = false;
+  std::uint16_t port = 0; ///< of the peer's context
+  std::array<std::uint8_t, 16> to{};
+  std::array<std::uint8_t, 16> from{}; ///< tcp
+  route by;                            ///< tcp
+
+  bool operator==(const path&) const = default;
+};
+
+/// A link to another context in an engine, over either wire.
+/**
+ * The engine owns it and ends it a second after its last queue pair has detached. Only the end that
+ * has made it attaches queue pairs; the other end adopts them. Any thread.
+ */
+class link
+  : public progress_target
+  , public std::enable_shared_from_this<link>
+{
+public:
+  link(engine& by, const path& to, bool made_here) noexcept
+    : engine_(by)
+    , path_(to)
+    , made_here_(made_here)
+  {
+  }
+  virtual ~link() = default;
+  link(const link&) = delete;
+  link& operator=(const link&) = delete;
+
+  /// Returns true if a queue pair that looks for this peer may attach.
+  bool leads_to(const path& there) const noexcept
+  {
+    return made_here_ && path_ == there && !ended() && !inherited();
+  }
+
+  virtual int socket() const noexcept = 0;
+
+  /// Reserves a lane for a queue pair that attaches. Nothing if all are in use.
+  virtual std::optional<lane_use> take(std::uint32_t qp) noexcept = 0;
+
+  /// Attaches a queue pair to the lane that the peer has chosen. False if it is in use.
+  virtual bool adopt(lane_use which, std::uint32_t qp, const route& by) noexcept = 0;
+
+  /// A queue pair uses its lane no more.
+  virtual void release(lane_use which) noexcept = 0;
+
+  /// Sends a message of the handshake. Returns false if it cannot leave now.
+  virtual bool send(lane_use to, const protocol::hello_bytes& bytes) noexcept = 0;
+
+  /// Takes the last message of the handshake that has come for a lane.
+  virtual bool take_message(lane_use from, protocol::hello_bytes& to) noexcept = 0;
+
+  /// Returns true if the peer has detached from the lane, or the link has ended.
+  virtual bool is_over(lane_use which) const noexcept = 0;
+
+  /// Returns the queue pair that is attached to a lane; 0: none.
+  virtual std::uint32_t user_of(unsigned lane) const noexcept = 0;
+
+  virtual bool is_unused() const noexcept = 0;
+
+  /// Lets no queue pair attach any more. Returns false if one is attached.
+  virtual bool retire() noexcept = 0;
+
+  /// Ends the link. No thread serves it any more.
+  virtual void end() noexcept = 0;
+  virtual bool ended() const noexcept = 0;
+
+  /// Returns true in a child of fork(): the link is the parent's.
+  bool inherited() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
+
+  /// Lets the link end if no queue pair attaches in this time, in nanoseconds.
+  void expect_use(std::int64_t time) noexcept;
+  bool has_expired(std::int64_t now) const noexcept
+  {
+    return is_unused() && now >= unused_until_.load(std::memory_order_relaxed);
+  }
+
+  /// A queue pair of the peer wants to attach.
+  void introduce(const attach_message& what) noexcept;
+
+  // progress_target
+  void serve(mover by, std::uint32_t events = 0) override;
+  void meet() override {}
+
+protected:
+  /// For the thread that serves: does what there is, for all that have called.
+  virtual void work(mover by) = 0;
+
+  /// Returns true if the peer may speak for this address.
+  virtual bool may_name(const protocol::endpoint_name&) const noexcept { return true; }
+
+  /// A queue pair has detached: sets the alarm that ends the link.
+  void released() noexcept;
+
+  /// The alarm may be due.
+  void end_if_unused(std::int64_t now) noexcept;
+
+  /// For the thread that serves: if the link has ended, tells the attached queue pairs.
+  void report_end(mover by) noexcept;
+
+  engine& engine_;
+  const path path_;
+  std::atomic<bool> readable_{false}; ///< the socket has something
+  std::atomic<bool> writable_{false}; ///< the socket has room again
+
+private:
+  const unsigned forks_ = forks.load(std::memory_order_relaxed);
+  const bool made_here_;
+  bool end_is_known_ = false; ///< to the queue pairs; for the thread that serves
+  std::atomic<std::int64_t> unused_until_{0};
+  std::atomic<std::uint32_t> calls_{0}; ///< of serve(); the first one does the work of all
+};
+
+} // namespace rdma::software::wire
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_LINK_HPP

@@ -1,0 +1,327 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/wire/tcp_link.hpp"
+
+#include "verbs/software/protocol/bytes.hpp"
+#include "verbs/software/protocol/packet.hpp"
+#include "verbs/software/wire/engine.hpp"
+
+#include <algorithm>
+#include <new>
+#include <utility>
+
+// The receiving half of a link over TCP, and its lanes. tcp_link_send.cpp has the sending half.
+
+namespace rdma::software::wire {
+namespace {
+
+// Larger than what several queue pairs send at a time, small enough for thousands of links.
+constexpr std::size_t out_reserved = 16 * 1024;
+
+constexpr std::uint8_t op_attach = 0xc0;
+constexpr auto op_detach = static_cast<std::uint8_t>(tcp_detach);
+
+// Opcode 1, lane 1, zero 2, number 4.
+void put_head(protocol::byte_writer& out, std::uint8_t op, lane_use lane) noexcept
+{
+  out.put(op, 1);
+  out.put(lane.lane, 1);
+  out.put(0, 2);
+  out.put(lane.number, 4);
+}
+
+std::optional<lane_use> get_head(protocol::byte_reader& in, std::uint8_t op) noexcept
+{
+  constexpr std::uint32_t number_max = (1u << 24) - 1;
+  const bool matches = in.get(1) == op;
+  lane_use lane;
+  lane.lane = in.get32(1) & (lanes_max - 1);
+  const bool zero = in.get(2) == 0;
+  const std::uint32_t number = in.get32();
+  lane.number = number & number_max;
+  return matches && zero && number <= number_max ? std::optional(lane) : std::nullopt;
+}
+
+path path_from(const ibv_gid& peer) noexcept
+{
+  path from;
+  std::copy(std::begin(peer.raw), std::end(peer.raw), from.to.begin());
+  return from;
+}
+
+} // namespace
+
+void encode(const attach_message& from, tcp_attach_bytes& to) noexcept
+{
+  protocol::byte_writer out(to.data());
+  put_head(out, op_attach, from.lane);
+  std::copy(from.bytes.begin(), from.bytes.end(), to.begin() + tcp_message_size);
+}
+
+std::optional<attach_message> decode_attach(
+  std::span<const std::byte, tcp_attach_size> from) noexcept
+{
+  protocol::byte_reader in(from.data());
+  const auto lane = get_head(in, op_attach);
+  if (!lane)
+    return std::nullopt;
+  attach_message message;
+  message.lane = *lane;
+  std::copy(from.begin() + tcp_message_size, from.end(), message.bytes.begin());
+  return message;
+}
+
+tcp_link::tcp_link(engine& by, descriptor socket, const path& to)
+  : link(by, to, true)
+  , socket_(std::move(socket))
+  , lanes_(0)
+  , stream_(socket_.get())
+{
+  out_.reserve(out_reserved);
+}
+
+tcp_link::tcp_link(engine& by, descriptor socket, const ibv_gid& from)
+  : link(by, path_from(from), false)
+  , socket_(std::move(socket))
+  , lanes_(1)
+  , stream_(socket_.get())
+{
+  out_.reserve(out_reserved);
+}
+
+// A peer that names an address must come from there. (On the host nothing but the secret would keep
+// a process from another address: the user's own processes are believed.)
+bool tcp_link::may_name(const protocol::endpoint_name& who) const noexcept
+{
+  return who.gid == path_.to;
+}
+
+// --- lanes ---
+
+std::optional<lane_use> tcp_link::take(std::uint32_t qp) noexcept
+{
+  return lanes_.take(
+    qp, [this](unsigned lane) { return lanes_.has_left(lane); }, [](unsigned) {});
+}
+
+bool tcp_link::adopt(lane_use which, std::uint32_t qp, const route& by) noexcept
+{
+  if (!lanes_.adopt(which, qp))
+    return false;
+  set_route(socket_.get(), by); // of the last one, where they differ
+  return true;
+}
+
+void tcp_link::release(lane_use which) noexcept
+{
+  std::array<std::byte, tcp_message_size> detach;
+  protocol::byte_writer out(detach.data());
+  put_head(out, op_detach, which);
+  // A peer that has refused the queue pair knows nothing of the lane, and ignores this.
+  if (lanes_.release(which, [](unsigned) {}))
+    put(detach);
+  released();
+}
+
+bool tcp_link::send(lane_use to, const protocol::hello_bytes& bytes) noexcept
+{
+  tcp_attach_bytes message;
+  encode({to, bytes}, message);
+  return put(message);
+}
+
+// --- serving ---
+
+void tcp_link::serve(mover by, std::uint32_t events)
+{
+  if (by != mover::poster)
+    readable_.store(true, std::memory_order_relaxed);
+  link::serve(by, events);
+}
+
+bool tcp_link::come_due(std::int64_t now)
+{
+  end_if_unused(now);
+  const std::uint32_t serial = deferrals_.load(std::memory_order_relaxed);
+  const bool is_left = deferred_.load(std::memory_order_relaxed);
+  // What has just been deferred is left to a poller for one more tick.
+  const bool is_new = is_left && std::exchange(seen_, serial) != serial;
+  if (is_new)
+    engine_.owe(*this);
+  else if (is_left || readable_.load(std::memory_order_relaxed))
+    serve(mover::engine);
+  else
+    return false;
+  return true;
+}
+
+template <class Visit>
+void tcp_link::take_bits(lane_bits& from, Visit visit)
+{
+  for (std::size_t i = 0; i != from.size(); ++i)
+  {
+    if (from[i].load(std::memory_order_relaxed) == 0)
+      continue;
+    for (std::uint64_t bits = from[i].exchange(0, std::memory_order_seq_cst); bits != 0;
+         bits &= bits - 1)
+      visit(static_cast<unsigned>(i * 64) + static_cast<unsigned>(__builtin_ctzll(bits)));
+  }
+}
+
+void tcp_link::defer(unsigned lane) noexcept
+{
+  deferring_[lane / 64].fetch_or(std::uint64_t{1} << lane % 64, std::memory_order_seq_cst);
+  if (deferred_.exchange(true, std::memory_order_seq_cst))
+    return;
+  deferrals_.fetch_add(1, std::memory_order_relaxed);
+  engine_.defer(*this);
+}
+
+// A call for a poster may do the work of others, who want to receive.
+void tcp_link::work(mover caller)
+{
+  const mover by = caller == mover::engine ? caller : mover::poller;
+  {
+    const std::lock_guard lock(out_mutex_);
+    working_ = true;
+  }
+  if (writable_.load(std::memory_order_relaxed)
+    && writable_.exchange(false, std::memory_order_relaxed))
+    use_room(by);
+  // First: acknowledgements of what is read now wait for the answers.
+  if (deferred_.load(std::memory_order_relaxed)
+    && deferred_.exchange(false, std::memory_order_seq_cst))
+    take_bits(deferring_,
+      [&](unsigned lane)
+      {
+        if (const std::uint32_t qp = lanes_.user_of(lane); qp != 0)
+          engine_.serve(qp, by);
+      });
+  if (readable_.load(std::memory_order_relaxed)
+    && readable_.exchange(false, std::memory_order_relaxed))
+    read(by);
+  {
+    const std::lock_guard lock(out_mutex_);
+    working_ = false;
+    flush();
+  }
+  report_end(by);
+}
+
+void tcp_link::read(mover by)
+{
+  if (ended())
+    return;
+  received_ = 0;
+  if (!stream_.begin())
+    break_off(false); // memory is short
+  while (take_next(by) || stream_.read())
+  {
+  }
+  stream_.end();
+  if (stream_.ended())
+    lanes_.end();
+  // Two or more: the answers to them leave together.
+  expected_.store(by == mover::poller && received_ >= 2 ? static_cast<int>(received_) : 0,
+    std::memory_order_relaxed);
+}
+
+// Takes a message or a frame, or as much of its payload as there is. Returns false if more bytes
+// are needed.
+bool tcp_link::take_next(mover by)
+{
+  const auto staged = stream_.staged();
+  if (stream_.left() != 0 && !stream_.skips())
+    return take_frame(by, stream_.qp());
+  if (stream_.left() != 0)
+  {
+    const auto part =
+      static_cast<std::uint32_t>(std::min<std::size_t>(staged.size(), stream_.left()));
+    stream_.use(part);
+    stream_.use_payload(part);
+    return part != 0;
+  }
+  if (staged.empty() || ended())
+    return false;
+  const auto op = static_cast<std::uint8_t>(staged.front());
+  if (op == op_attach || op == op_detach)
+    return take_message(by);
+  const std::size_t size = protocol::header_size(op);
+  if (size != 0 && staged.size() < size)
+    return false;
+  const auto header = size != 0 ? protocol::decode(staged.first(size)) : std::nullopt;
+  if (!header)
+  {
+    break_off(true);
+    return false;
+  }
+  return take_frame(by, header->dest_qp);
+}
+
+// Lends the stream to a queue pair.
+bool tcp_link::take_frame(mover by, std::uint32_t qp)
+{
+  const std::uint64_t before = stream_.used();
+  claimed_ = false;
+  engine_.deliver(qp, *this, by);
+  if (claimed_)
+    return stream_.used() != before;
+  if (stream_.left() != 0)
+  {
+    stream_.skip();
+    return true;
+  }
+  // Frames may still come for a queue pair that has detached; for no other.
+  if (!lanes_.expects(qp))
+  {
+    break_off(true);
+    return false;
+  }
+  const auto header = protocol::decode(stream_.staged());
+  stream_.use(protocol::header_size(static_cast<std::uint8_t>(stream_.staged().front())));
+  stream_.begin_payload(qp, header ? header->payload : 0, true);
+  return true;
+}
+
+bool tcp_link::take_message(mover by)
+{
+  const auto staged = stream_.staged();
+  const bool attaches = static_cast<std::uint8_t>(staged.front()) == op_attach;
+  const std::size_t size = attaches ? tcp_attach_size : tcp_message_size;
+  if (staged.size() < size)
+    return false;
+  protocol::byte_reader in(staged.data());
+  const auto message = attaches ? decode_attach(staged.first<tcp_attach_size>()) : std::nullopt;
+  const auto lane = attaches ? std::nullopt : get_head(in, op_detach);
+  if (!message && !lane)
+  {
+    break_off(true);
+    return false;
+  }
+  stream_.use(size);
+  auto purpose = lane_table::purpose::user;
+  try
+  {
+    if (message)
+      purpose = lanes_.receive(*message);
+    else
+      lanes_.leave(*lane);
+  }
+  catch (const std::bad_alloc&)
+  {
+    return true; // the handshake has a time limit
+  }
+  if (purpose == lane_table::purpose::hello)
+    introduce(*message);
+  else if (const std::uint32_t qp = lanes_.user_of(message ? message->lane.lane : lane->lane);
+           qp != 0 && purpose == lane_table::purpose::user)
+    engine_.serve(qp, by);
+  return true;
+}
+
+} // namespace rdma::software::wire

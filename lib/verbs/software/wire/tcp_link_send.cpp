@@ -1,0 +1,249 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "verbs/software/memory/pinned_buffers.hpp"
+#include "verbs/software/wire/checked_copy.hpp"
+#include "verbs/software/wire/engine.hpp"
+#include "verbs/software/wire/tcp_link.hpp"
+#include "verbs/software/wire/unordered_access.hpp"
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <new>
+#include <utility>
+
+#include <sys/epoll.h>
+#include <sys/socket.h>
+
+// The sending half of a link over TCP.
+
+namespace rdma::software::wire {
+namespace {
+
+// Frames of this size together are copied: the copy costs less than a system call of their own.
+constexpr std::size_t copied_max = 8 * 1024;
+
+// Queue pairs wait when so much has been appended and has not left.
+constexpr std::size_t out_max = 64 * 1024;
+
+// Messages of the handshake and the last answers of queue pairs may exceed it.
+constexpr std::size_t out_broken = 16 * 1024 * 1024;
+
+} // namespace
+
+void tcp_link::break_off(bool malformed) noexcept
+{
+  if (malformed)
+    malformed_.store(true, std::memory_order_release);
+  const std::lock_guard lock(out_mutex_);
+  abandon();
+  lanes_.end();
+}
+
+void tcp_link::end() noexcept
+{
+  std::vector<std::byte> rest;
+  {
+    const std::lock_guard lock(out_mutex_);
+    if (!broken_)
+    {
+      compact();
+      rest = std::move(out_);
+    }
+    broken_ = true;
+  }
+  lanes_.end();
+  if (inherited())
+    return;
+  try
+  {
+    engine_.linger(std::move(socket_), std::move(rest));
+  }
+  catch (const std::bad_alloc&)
+  {
+    // The peer finds the connection gone, as if this host had crashed.
+  }
+}
+
+// With out_mutex_ held, as those that follow. Reading finds the end.
+void tcp_link::abandon() noexcept
+{
+  broken_ = true;
+  ::shutdown(socket_.get(), SHUT_RDWR);
+}
+
+void tcp_link::rewatch(bool blocked) noexcept
+{
+  if (std::exchange(blocked_, blocked) != blocked && socket_)
+    engine_.rewatch(
+      socket_.get(), number(), std::uint32_t{EPOLLIN} | (blocked ? std::uint32_t{EPOLLOUT} : 0u));
+}
+
+// Sends what was appended.
+void tcp_link::flush() noexcept
+{
+  while (!blocked_ && !broken_ && out_begin_ != out_.size())
+  {
+    const ssize_t n = ::send(socket_.get(), out_.data() + out_begin_, out_.size() - out_begin_,
+      MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (n < 0 && errno == EINTR)
+      continue;
+    if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
+      broken_ = true; // the peer may have sent something before it ended; reading finds the end
+    else
+      sent(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
+  }
+}
+
+// So much of what was appended has left; the rest found no room.
+void tcp_link::sent(std::size_t size) noexcept
+{
+  out_begin_ += size;
+  if (out_begin_ > out_max)
+    compact();
+  if (out_begin_ != out_.size())
+    return rewatch(true);
+  out_begin_ = 0;
+  out_.clear();
+  if (out_.capacity() > out_max)
+    std::vector<std::byte>().swap(out_); // after the rest of a large frame
+}
+
+void tcp_link::compact() noexcept
+{
+  out_.erase(out_.begin(), out_.begin() + static_cast<std::ptrdiff_t>(out_begin_));
+  out_begin_ = 0;
+}
+
+// Appends [begin, end) of these bytes. Returns false if they cannot be read or memory is short.
+bool tcp_link::append(std::span<const iovec> what, std::size_t begin, std::size_t end) noexcept
+try
+{
+  std::size_t place = out_.size();
+  out_.resize(place + end - begin);
+  std::size_t at = 0; // of the buffer
+  for (const iovec& each : what)
+  {
+    const std::size_t first = std::clamp(begin, at, at + each.iov_len) - at;
+    const std::size_t last = std::clamp(end, at, at + each.iov_len) - at;
+    if (!checked_copy(
+          out_.data() + place, static_cast<const std::byte*>(each.iov_base) + first, last - first))
+      return false;
+    place += last - first;
+    at += each.iov_len;
+  }
+  return true;
+}
+catch (const std::bad_alloc&)
+{
+  return false;
+}
+
+std::ptrdiff_t tcp_link::send(unsigned lane, std::span<const iovec> what,
+  std::span<const std::size_t> ends, bool unordered) noexcept
+{
+  const unordered_access overlooked(unordered);
+  const std::lock_guard lock(out_mutex_);
+  const std::size_t size = ends.back();
+  const std::size_t before = out_.size() - out_begin_;
+  if (broken_)
+  {
+    errno = EPIPE;
+    return -1;
+  }
+  if ((working_ || blocked_) && size <= copied_max && before + size <= out_max
+    && append(what, 0, size))
+    return static_cast<std::ptrdiff_t>(size);
+  if (blocked_)
+    return refuse(lane);
+  std::array<iovec, pinned_buffers::capacity + 1> all;
+  std::size_t count = 0;
+  if (before != 0)
+    all[count++] = {out_.data() + out_begin_, before};
+  for (const iovec& each : what)
+    all[count++] = each;
+  msghdr message{};
+  message.msg_iov = all.data();
+  message.msg_iovlen = count;
+  ssize_t n = 0;
+  do
+    n = ::sendmsg(socket_.get(), &message, MSG_DONTWAIT | MSG_NOSIGNAL);
+  while (n < 0 && errno == EINTR);
+  if (n < 0 && errno == EFAULT)
+    return -1;
+  if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
+  {
+    broken_ = true;
+    errno = EPIPE;
+    return -1;
+  }
+  const auto went = static_cast<std::size_t>(std::max<ssize_t>(n, 0));
+  if (before != 0)
+    sent(std::min(went, before));
+  const std::size_t taken = went - std::min(went, before);
+  if (taken == size)
+    return static_cast<std::ptrdiff_t>(size);
+  refuse(lane);
+  if (taken == 0)
+    return -1;
+  // The rest of a frame that has begun leaves next, whatever becomes of its queue pair.
+  const std::size_t end = *std::lower_bound(ends.begin(), ends.end(), taken);
+  if (!append(what, taken, end))
+    abandon(); // memory that is registered but not mapped
+  return static_cast<std::ptrdiff_t>(end);
+}
+
+// The lane is served again when there is room.
+std::ptrdiff_t tcp_link::refuse(unsigned lane) noexcept
+{
+  waiting_[lane / 64].fetch_or(std::uint64_t{1} << lane % 64, std::memory_order_relaxed);
+  rewatch(true);
+  errno = EAGAIN;
+  return -1;
+}
+
+void tcp_link::wait_for_room(unsigned lane) noexcept
+{
+  const std::lock_guard lock(out_mutex_);
+  refuse(lane);
+}
+
+bool tcp_link::put(std::span<const iovec> what) noexcept
+{
+  std::size_t size = 0;
+  for (const iovec& each : what)
+    size += each.iov_len;
+  const std::lock_guard lock(out_mutex_);
+  if (broken_)
+    return false;
+  if (out_.size() - out_begin_ > out_broken || !append(what, 0, size))
+  {
+    abandon(); // the peer reads nothing, and would not learn of the end of a lane
+    return false;
+  }
+  if (!working_)
+    flush();
+  return true;
+}
+
+void tcp_link::use_room(mover by)
+{
+  {
+    const std::lock_guard lock(out_mutex_);
+    rewatch(false);
+    flush();
+  }
+  take_bits(waiting_,
+    [&](unsigned lane)
+    {
+      if (const std::uint32_t qp = lanes_.user_of(lane); qp != 0)
+        engine_.serve(qp, by);
+    });
+}
+
+} // namespace rdma::software::wire
