@@ -15,6 +15,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string_view>
 #include <vector>
 
 using namespace test;
@@ -44,6 +45,13 @@ TEST_CASE("a device listens only when a queue pair waits and accepts only its pe
   CHECK(refused([](protocol::hello& h) { h.proof[3] = std::byte{1}; }));
   const raw_peer s(v.port());
   CHECK(v.handshake(s, v.hello()));
+  // Until the confirmation is read, another hello of the peer says that it has given this one up.
+  REQUIRE(until(
+    [&]
+    {
+      (void)v.e.received().poll();
+      return std::string_view(rdma::software::wire_name(v.e.qp())) == "tcp";
+    }));
   const raw_peer second(v.port());
   CHECK_FALSE(v.handshake(second, v.hello())); // the queue pair is connected
 }

@@ -94,6 +94,38 @@ TEST_CASE("messages gather and scatter element lists and skip empty elements")
   CHECK(from.bytes() == into.bytes());
 }
 
+TEST_CASE("a message can have more elements than one system call takes")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  constexpr std::size_t elements = 1024;
+  rdma::software::device_settings with;
+  with.max_sge = elements;
+  verbs_device near(with);
+  verbs_device far(with);
+  pair_options o;
+  o.elements = elements;
+  endpoint a(near, o);
+  endpoint b(far, o);
+  connect(a, b);
+  memory from(near, 3 * elements);
+  memory to(far, 3 * elements);
+  for (std::size_t i = 0; i < from.bytes().size(); ++i)
+    from.bytes()[i] = static_cast<std::uint8_t>(i * 7);
+  std::vector<ibv_sge> reversed;
+  std::vector<ibv_sge> scattered;
+  for (std::size_t i = 0; i < elements; ++i)
+  {
+    reversed.push_back(from.sge(3 * (elements - 1 - i), 3));
+    scattered.push_back(to.sge(3 * (elements - 1 - i), 3));
+  }
+  REQUIRE(b.receive(1, scattered) == 0);
+  request r(IBV_WR_SEND, reversed);
+  REQUIRE(a.post(r.wr) == 0);
+  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(b.received().next().byte_len == from.bytes().size());
+  CHECK(std::equal(from.bytes().begin(), from.bytes().end(), to.bytes().begin()));
+}
+
 TEST_CASE("inline data is copied when it is posted")
 {
   connected c;

@@ -124,11 +124,13 @@ bool tcp_wire::send_batch(std::size_t limit)
         lane_, from.view().first(vectors), std::span(ends).first(count), from.unordered());
     }
   }
-  if (count == 0)
+  if (count == 0 && blocked_by_key)
   {
     unreadable(protocol::detail_local_key);
     return true;
   }
+  if (count == 0)
+    return send_copied();
   if (n < 0 && errno == EFAULT && count == 1)
   {
     unreadable(protocol::detail_local_fault);
@@ -142,15 +144,57 @@ bool tcp_wire::send_batch(std::size_t limit)
   {
     if (ends[i] > static_cast<std::size_t>(n))
       return false;
-    if (const frame& f = box(0); !f.response)
-    {
-      moved_ += f.size();
-      requester_.begun(f);
-      requester_.sent(f);
-    }
-    pop();
+    leave();
   }
   return true;
+}
+
+// Sends the first frame, which has more buffers than one call takes.
+bool tcp_wire::send_copied() noexcept
+try
+{
+  const frame& f = box(0);
+  std::vector<std::byte> whole(f.bytes.begin(), f.bytes.begin() + f.header_size);
+  for (std::uint32_t offset = 0; offset != f.payload;)
+  {
+    pinned_buffers some;
+    std::uint64_t done = 0;
+    if (!requester_.gather(f, offset, f.payload - offset, some, done) || done == 0)
+    {
+      some.clear();
+      unreadable(protocol::detail_local_key);
+      return true;
+    }
+    for (const iovec& v : some.view())
+    {
+      const auto* at = static_cast<const std::byte*>(v.iov_base);
+      whole.insert(whole.end(), at, at + v.iov_len);
+    }
+    offset += static_cast<std::uint32_t>(done);
+  }
+  const iovec all{whole.data(), whole.size()};
+  const std::size_t end = whole.size();
+  if (link_->send(lane_, {&all, 1}, {&end, 1}, false) < 0)
+    return false;
+  leave();
+  return true;
+}
+catch (const std::bad_alloc&)
+{
+  link_->wait_for_room(lane_);
+  return false;
+}
+
+// The first frame has left.
+void tcp_wire::leave() noexcept
+{
+  if (const frame& f = box(0); !f.response)
+  {
+    moved_ += f.size();
+    requester_.begun(f);
+    requester_.sent(f);
+  }
+  pop();
 }
 
 void tcp_wire::pop() noexcept

@@ -91,6 +91,8 @@ private:
   bool send_batch(std::size_t limit);
   std::size_t gather_batch(
     pinned_buffers& to, std::span<std::size_t> ends, bool& blocked_by_key) noexcept;
+  bool send_copied() noexcept;
+  void leave() noexcept;
   void pop() noexcept;
   void unreadable(protocol::detail why);
   protocol::frame& box(std::size_t i) noexcept
