@@ -43,7 +43,6 @@ public:
     protocol::responder& responses, grant_table& grants) noexcept
     : engine_(by)
     , with_(with)
-    , requester_(requests)
     , local_(with, requests, responses, grants)
     , tcp_(with, requests, responses)
   {
@@ -185,7 +184,6 @@ private:
   const unsigned forks_ = forks.load(std::memory_order_relaxed);
   engine& engine_;
   protocol::parameters& with_;
-  protocol::requester& requester_;
   local_wire local_;
   tcp_wire tcp_;
 
