@@ -236,19 +236,17 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
   run_chain();
 }
 
-// Takes all events of the channel. Asio registers descriptors edge-triggered: a remaining event
-// would not cause another wake-up.
+// Takes an event of the channel. There is no second one, because the queue is armed once for each.
+// If it was armed again just as an event came, two may remain: the next wait ends at once for the
+// other, because each start of a wait asks Asio's epoll set again.
 void completion_queue_impl::drain_channel()
 {
   ibv_cq* which = nullptr;
   void* unused = nullptr;
-  unsigned events = 0;
-  while (device().api().get_cq_event(channel_, &which, &unused) == 0)
-    ++events;
-  if (events == 0)
+  if (device().api().get_cq_event(channel_, &which, &unused) != 0)
     return;
   armed_ = false;
-  device().api().ack_cq_events(native_, events);
+  device().api().ack_cq_events(native_, 1);
 }
 
 void completion_queue_impl::shutdown() noexcept

@@ -127,8 +127,11 @@ endpoint_offer make_offer(const device_impl& device, const queue_pair_options& o
   own.queue_pair_number = identity.queue_pair_number;
   own.packet_sequence_number = identity.packet_sequence_number;
   own.nonce = identity.nonce;
-  own.path_mtu = std::min({bytes_of(port->active_mtu), bytes_of(mtu_of(options.path_mtu_max)),
-    interface_path_mtu(gid->interface_index)});
+  own.path_mtu =
+    std::min(bytes_of(port->active_mtu), bytes_of(mtu_of(options.path_mtu_max)));
+  // The software device cuts no frames by it.
+  if (own.kind == device_kind::nic)
+    own.path_mtu = std::min(own.path_mtu, interface_path_mtu(gid->interface_index));
   own.read_atomic_depth = options.read_atomic_depth;
   own.wire = device.wire_by(*gid);
   own.timeout = options.timeout;

@@ -160,19 +160,6 @@ bool tcp_link::come_due(std::int64_t now)
   return true;
 }
 
-template <class Visit>
-void tcp_link::take_bits(lane_bits& from, Visit visit)
-{
-  for (std::size_t i = 0; i != from.size(); ++i)
-  {
-    if (from[i].load(std::memory_order_relaxed) == 0)
-      continue;
-    for (std::uint64_t bits = from[i].exchange(0, std::memory_order_seq_cst); bits != 0;
-         bits &= bits - 1)
-      visit(static_cast<unsigned>(i * 64) + static_cast<unsigned>(__builtin_ctzll(bits)));
-  }
-}
-
 void tcp_link::defer(unsigned lane) noexcept
 {
   deferring_[lane / 64].fetch_or(std::uint64_t{1} << lane % 64, std::memory_order_seq_cst);

@@ -151,8 +151,20 @@ private:
   void compact() noexcept;
   std::ptrdiff_t refuse(unsigned lane) noexcept;
   void rewatch(bool blocked) noexcept;
+
+  /// Calls visit(lane) for each bit, after clearing it.
   template <class Visit>
-  static void take_bits(lane_bits& from, Visit visit);
+  static void take_bits(lane_bits& from, Visit visit)
+  {
+    for (std::size_t i = 0; i != from.size(); ++i)
+    {
+      if (from[i].load(std::memory_order_relaxed) == 0)
+        continue;
+      for (std::uint64_t bits = from[i].exchange(0, std::memory_order_seq_cst); bits != 0;
+           bits &= bits - 1)
+        visit(static_cast<unsigned>(i * 64) + static_cast<unsigned>(__builtin_ctzll(bits)));
+    }
+  }
 
   descriptor socket_;
   lane_table lanes_;
