@@ -113,7 +113,9 @@ bool completion_queue_impl::poll_in_turn()
     const round polled = poll(true);
     if (shut_down_.load(std::memory_order_relaxed))
       return false;
-    if (outstanding_.load(std::memory_order_relaxed) == 0 && go_idle())
+    // After a quiet poll: the software device acknowledges at the poll after a message.
+    if ((polled.quiet || polled.busy) && outstanding_.load(std::memory_order_relaxed) == 0
+      && go_idle())
       return false;
     if (!polled.busy && !polled.quiet)
     {

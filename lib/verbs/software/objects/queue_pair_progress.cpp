@@ -117,29 +117,29 @@ void queue_pair::deliver(wire::tcp_link& from, wire::mover by)
   let_go();
 }
 
-// Small messages on the TCP wire wait for the next poll, so that several leave with one system
-// call, if many are under way or several have come together: a program with so many polls for their
-// completions. The engine sends them if nobody polls.
-bool queue_pair::gathers(std::uint64_t posted) const noexcept
+bool queue_pair::has_many_under_way(std::uint64_t posted) const noexcept
 {
   constexpr std::int64_t under_way_min = 8;
   constexpr std::uint64_t messages_max = 16;
   // Neither needs to be exact.
   const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
   const std::uint64_t through = through_below.load(std::memory_order_relaxed);
-  return connection.is_tcp() && posted - begun <= messages_max
-    && (static_cast<std::int64_t>(begun - through) >= under_way_min || connection.expects_more());
+  return static_cast<std::int64_t>(begun - through) >= under_way_min
+    && posted - begun <= messages_max;
 }
 
+// Small messages on the TCP wire wait for the next poll, so that several leave with one system
+// call, if several have come together or many are under way: a program with so many polls for their
+// completions. The engine sends them if nobody polls. If it would have to be woken, nothing waits.
 void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
 {
   constexpr std::uint64_t bytes_max = 1024;
-  // If the engine would have to be woken, nothing waits.
   if (bytes > bytes_max || !connection.is_tcp() || !context_of.engine.is_awake()
     || !progress.try_lock())
     return serve(wire::mover::poster);
-  if (gathers(end))
-    connection.defer();
+  const bool answers = connection.is_tcp() && connection.expects_more();
+  if (connection.is_tcp() && (answers || has_many_under_way(end)))
+    connection.defer(answers);
   else
     move(wire::mover::poster);
   let_go();
@@ -217,7 +217,7 @@ void queue_pair::move(wire::mover by, wire::tcp_link* from)
     owes.store(now_owes, std::memory_order_seq_cst);
   const bool owes_more = owing && !owed && !connection.is_looked_at();
   if (owes_more && connection.is_tcp())
-    connection.defer();
+    connection.defer(true);
   else if (owes_more || unfinished)
     owe();
 }

@@ -105,7 +105,7 @@ public:
   bool is_tcp() const noexcept { return tcp_established_.load(std::memory_order_acquire); }
 
   /// TCP: lets the next poll call transmit().
-  void defer() noexcept { tcp_.defer(); }
+  void defer(bool poll_is_near) noexcept { tcp_.defer(poll_is_near); }
 
   /// TCP: returns true if the program is likely to post more to the link before it polls.
   bool expects_more() const noexcept { return tcp_.expects_more(); }

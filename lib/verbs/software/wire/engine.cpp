@@ -176,7 +176,7 @@ void engine::deliver(std::uint32_t qp, tcp_link& from, mover by) noexcept
   unpin(*s);
 }
 
-void engine::defer(progress_target& which) noexcept
+void engine::defer(progress_target& which, bool poll_is_near) noexcept
 {
   {
     const std::lock_guard lock(deferred_mutex_);
@@ -184,7 +184,7 @@ void engine::defer(progress_target& which) noexcept
       deferred_[deferred_count_++] = which.number();
     has_deferred_.store(true, std::memory_order_relaxed);
   }
-  owe(which);
+  remind([&] { timer_heap_.owe(which.due_); }, poll_is_near);
 }
 
 void engine::serve_deferred() noexcept
@@ -268,7 +268,7 @@ void engine::drain_wake() noexcept
 }
 
 template <class Change>
-void engine::remind(Change change) noexcept
+void engine::remind(Change change, bool has_time) noexcept
 {
   bool earlier = false;
   {
@@ -277,8 +277,11 @@ void engine::remind(Change change) noexcept
     change();
     earlier = before == 0 || timer_heap_.next() < before;
   }
-  // seq_cst, here and in run(): either the thread sees it or we see that it is to be woken.
-  if (earlier && !awake_.load(std::memory_order_seq_cst))
+  // seq_cst, here, in run() and in ticks(): either the thread sees it or we see that it is to be
+  // woken.
+  if (earlier
+    && (!awake_.load(std::memory_order_seq_cst)
+      || (!has_time && pauses_.load(std::memory_order_seq_cst))))
     wake();
 }
 
@@ -410,7 +413,9 @@ void engine::ticks() noexcept
   std::int64_t pause = tick;
   while (quiet < quiet_ticks_max && !stop_.load(std::memory_order_relaxed))
   {
-    const std::int64_t wait = next_wait(false);
+    pauses_.store(pause > tick, std::memory_order_seq_cst);
+    const std::int64_t wait =
+      next_wait(false); // after pauses_: sees alarms of those who saw it false
     wait_wake(wait < 0 ? pause : std::min(wait, pause));
     round(0);
     // Programs that leave nothing are looked after less often.
@@ -431,6 +436,7 @@ void engine::ticks() noexcept
       quiet = 0;
     }
   }
+  pauses_.store(false, std::memory_order_relaxed);
 }
 
 void engine::run()

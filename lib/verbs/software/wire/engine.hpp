@@ -124,8 +124,9 @@ public:
   /// Lets a queue pair take what comes next in a link's stream, if there (still) is one.
   void deliver(std::uint32_t qp, tcp_link& from, mover by) noexcept;
 
-  /// Serves a link at the beginning of the next poll. The engine does it if nobody polls.
-  void defer(progress_target& which) noexcept;
+  /// Serves a link at the beginning of the next poll. The engine does it if nobody polls: within a
+  /// tick, or also after a longer pause if `poll_is_near`.
+  void defer(progress_target& which, bool poll_is_near) noexcept;
 
   /// A user's thread looks at all connections. Whether any of them had something.
   bool scan() noexcept { return serve_sockets(mover::poller) != 0; }
@@ -230,7 +231,7 @@ private:
   void insert(progress_target& s, std::uint32_t number);
   bool watch_listener(int fd, bool is_local) noexcept;
   template <class Change>
-  void remind(Change change) noexcept;
+  void remind(Change change, bool has_time = false) noexcept;
   void wake() noexcept;
   bool wait_wake(std::int64_t ns) noexcept;
   void drain_wake() noexcept;
@@ -265,6 +266,7 @@ private:
   std::atomic<std::uint32_t> watched_{0};
   std::atomic<int> dependents_{0};
   std::atomic<bool> awake_{false};
+  std::atomic<bool> pauses_{false}; ///< awake, but for longer than a tick
   std::atomic<bool> stop_{false};
 
   pending_hellos room_;

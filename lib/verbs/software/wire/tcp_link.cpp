@@ -160,13 +160,13 @@ bool tcp_link::come_due(std::int64_t now)
   return true;
 }
 
-void tcp_link::defer(unsigned lane) noexcept
+void tcp_link::defer(unsigned lane, bool poll_is_near) noexcept
 {
   deferring_[lane / 64].fetch_or(std::uint64_t{1} << lane % 64, std::memory_order_seq_cst);
   if (deferred_.exchange(true, std::memory_order_seq_cst))
     return;
   deferrals_.fetch_add(1, std::memory_order_relaxed);
-  engine_.defer(*this);
+  engine_.defer(*this, poll_is_near);
 }
 
 // A call for a poster may do the work of others, who want to receive.

@@ -116,8 +116,8 @@ public:
   // --- gathering ---
 
   /// Lets the next poll serve a queue pair, so that what many of them have leaves together. The
-  /// engine does it if nobody polls.
-  void defer(unsigned lane) noexcept;
+  /// engine does it if nobody polls. `poll_is_near`: see engine::defer().
+  void defer(unsigned lane, bool poll_is_near) noexcept;
 
   /// Returns true if the program is likely to post more before it polls: one of several messages
   /// that have come together has been answered.

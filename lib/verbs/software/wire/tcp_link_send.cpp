@@ -31,6 +31,9 @@ constexpr std::size_t copied_max = 8 * 1024;
 // Queue pairs wait when so much has been appended and has not left.
 constexpr std::size_t out_max = 64 * 1024;
 
+// Room for these and the rest of a frame.
+constexpr std::size_t out_kept = 512 * 1024;
+
 // Messages of the handshake and the last answers of queue pairs may exceed it.
 constexpr std::size_t out_broken = 16 * 1024 * 1024;
 
@@ -110,7 +113,7 @@ void tcp_link::sent(std::size_t size) noexcept
     return rewatch(true);
   out_begin_ = 0;
   out_.clear();
-  if (out_.capacity() > out_max)
+  if (out_.capacity() > out_kept)
     std::vector<std::byte>().swap(out_); // after the rest of a large frame
 }
 

@@ -59,7 +59,7 @@ public:
   condition transmit(bool acknowledge);
 
   /// Lets the next poll call transmit().
-  void defer() noexcept { link_->defer(lane_); }
+  void defer(bool poll_is_near) noexcept { link_->defer(lane_, poll_is_near); }
 
   /// Returns true while there is a link.
   bool is_open() const noexcept { return condition_ == condition::open; }
