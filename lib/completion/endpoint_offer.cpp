@@ -127,8 +127,7 @@ endpoint_offer make_offer(const device_impl& device, const queue_pair_options& o
   own.queue_pair_number = identity.queue_pair_number;
   own.packet_sequence_number = identity.packet_sequence_number;
   own.nonce = identity.nonce;
-  own.path_mtu =
-    std::min(bytes_of(port->active_mtu), bytes_of(mtu_of(options.path_mtu_max)));
+  own.path_mtu = std::min(bytes_of(port->active_mtu), bytes_of(mtu_of(options.path_mtu_max)));
   // The software device cuts no frames by it.
   if (own.kind == device_kind::nic)
     own.path_mtu = std::min(own.path_mtu, interface_path_mtu(gid->interface_index));
