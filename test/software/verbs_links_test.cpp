@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Tests links on the local wire, which carry all queue pairs between two contexts.
+// Tests links, which carry all queue pairs between two contexts, on both wires.
 
 #include "software/verbs_fixture.hpp"
 
@@ -15,15 +15,18 @@
 #include <fstream>
 #include <iterator>
 #include <string>
+#include <tuple>
+
+#include <sys/socket.h>
 
 using namespace test;
 
 namespace {
 
-rdma::software::device_settings on_local_wire()
+rdma::software::device_settings on_wire(const std::string& name)
 {
   rdma::software::device_settings result;
-  result.wires = {"local"};
+  result.wires = {name};
   return result;
 }
 
@@ -33,13 +36,28 @@ std::ptrdiff_t count_descriptors()
 }
 
 /// Returns the number of segments that this process has mapped: one for each link.
-std::size_t count_links()
+std::size_t count_segments()
 {
   std::size_t count = 0;
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
     count += line.find("memfd:boost_rdma link") != std::string::npos ? 1 : 0;
   return count;
+}
+
+/// Returns the number of TCP connections of which this process has both ends.
+std::size_t count_connections()
+{
+  std::size_t ends = 0;
+  for (const auto& each : std::filesystem::directory_iterator("/proc/self/fd"))
+  {
+    const int fd = std::stoi(each.path().filename());
+    sockaddr_storage peer{};
+    socklen_t size = sizeof peer;
+    const bool connected = ::getpeername(fd, reinterpret_cast<sockaddr*>(&peer), &size) == 0;
+    ends += connected && peer.ss_family != AF_UNIX ? 1 : 0;
+  }
+  return ends / 2;
 }
 
 struct pair
@@ -77,9 +95,15 @@ struct linked_contexts
     }
   }
 
+  std::size_t count_links() const
+  {
+    return wire == "local" ? count_segments() : count_connections();
+  }
+
+  const std::string wire = GENERATE(as<std::string>(), "local", "tcp");
   pair_options options{.depth = 4};
-  verbs_device near{on_local_wire()};
-  verbs_device far{on_local_wire()};
+  verbs_device near{on_wire(wire)};
+  verbs_device far{on_wire(wire)};
   memory m{near, 64};
   memory into{far, 64};
   std::deque<pair> pairs;
@@ -92,12 +116,12 @@ TEST_CASE("a further queue pair between two contexts needs no descriptor and no 
   BOOST_RDMA_TEST_NEEDS(software_device);
   linked_contexts c;
   c.exchange(c.add());
-  REQUIRE(count_links() == 1);
+  REQUIRE(c.count_links() == 1);
   const auto descriptors = count_descriptors();
   for (unsigned i = 0; i != 20; ++i)
     c.exchange(c.add());
   CHECK(count_descriptors() == descriptors);
-  CHECK(count_links() == 1);
+  CHECK(c.count_links() == 1);
 }
 
 TEST_CASE("a link ends when its last queue pair has ended")
@@ -110,9 +134,9 @@ TEST_CASE("a link ends when its last queue pair has ended")
   c.exchange(c.pairs.front());
   c.pairs.pop_front();
   c.exchange(c.pairs.front());
-  CHECK(count_links() == 1);
+  CHECK(c.count_links() == 1);
   c.pairs.clear();
-  CHECK(until([] { return count_links() == 0; }));
+  CHECK(until([&] { return c.count_links() == 0; }));
   // The listeners of both contexts remain, one for each wire that they permit.
   CHECK(until([&] { return count_descriptors() <= before + 2; }));
   c.exchange(c.add());
@@ -128,7 +152,7 @@ TEST_CASE("a lane of a link is used again and again")
     c.exchange(c.add());
     c.pairs.pop_back();
   }
-  CHECK(count_links() == 1);
+  CHECK(c.count_links() == 1);
   c.exchange(c.pairs.front());
 }
 
@@ -138,7 +162,7 @@ TEST_CASE("more queue pairs than a link has lanes use a further link")
   linked_contexts c;
   for (unsigned i = 0; i != 260; ++i)
     c.add();
-  CHECK(count_links() == 2);
+  CHECK(c.count_links() == 2);
   for (const pair& each : c.pairs)
     c.exchange(each);
 }
@@ -175,5 +199,29 @@ TEST_CASE("a queue pair that fails leaves the other queue pairs of its link conn
     c.exchange(other);
     c.pairs.pop_back();
   }
-  CHECK(count_links() == 1);
+  CHECK(c.count_links() == 1);
+}
+
+TEST_CASE("a queue pair that ends in the middle of large messages does not disturb its link")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  constexpr std::size_t size = 3'000'000;
+  memory from(c.near, size);
+  memory to(c.far, size);
+  const pair& other = c.add();
+  c.exchange(other);
+  for (unsigned i = 0; i != 10; ++i)
+  {
+    const pair& cut = c.add();
+    for (unsigned j = 0; j != 4; ++j)
+      REQUIRE((j % 2 == 0 ? cut.a.write(j, from.sge(), to.address(), to.key())
+                          : cut.b.read(j, to.sge(), from.address(), from.key()))
+        == 0);
+    c.exchange(other); // through the socket that the large ones fill
+    c.pairs.pop_back();
+    for (unsigned j = 0; j != 3; ++j)
+      c.exchange(other);
+  }
+  CHECK(c.count_links() == 1);
 }
