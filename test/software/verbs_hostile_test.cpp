@@ -11,6 +11,7 @@
 #include "software/verbs_failure.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <memory>
 #include <optional>
@@ -167,6 +168,52 @@ TEST_CASE("an invalid frame ends the connection and the queue pair")
   CHECK(s.is_left());
   CHECK_FALSE(v.device.has_event());
   CHECK(v.m.holds(0x5a));
+}
+
+TEST_CASE("a link does not reach the queue pairs of another link")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  namespace wire = rdma::software::wire;
+  target_endpoint v;
+  const raw_peer attached(v.port());
+  REQUIRE(v.handshake(attached, v.hello()));
+  const raw_peer other(v.port());
+  protocol::hello unknown = v.hello();
+  unknown.to.qp ^= 1;
+  const auto answer = v.send_hello(other, unknown);
+  REQUIRE(answer.has_value());
+  CHECK(protocol::is_not_ready(*answer));
+  protocol::header h;
+  h.op = protocol::opcode::send_only;
+  h.ack_request = true;
+  h.dest_qp = v.e.qp()->qp_num;
+  h.psn = endpoint::first_psn;
+  protocol::header_bytes bytes;
+  const std::size_t size = encode(h, bytes);
+  SECTION("by a frame")
+  {
+    other.send(bytes.data(), size);
+  }
+  SECTION("by the end of its lane, and by hellos for lanes that are in use")
+  {
+    for (unsigned i = 0; i != 1000; ++i)
+    {
+      std::array<std::byte, wire::tcp_message_size> detach{wire::tcp_detach};
+      detach[1] = static_cast<std::byte>(i);
+      detach[7] = std::byte{1};
+      other.send(detach.data(), detach.size());
+    }
+    protocol::hello_bytes hello;
+    encode(v.hello(), hello);
+    v.say(other, hello);
+    const std::byte end{0xff};
+    other.send(&end, 1);
+  }
+  CHECK(other.is_left());
+  attached.send(bytes.data(), size);
+  CHECK(v.e.received().next().status == IBV_WC_SUCCESS);
+  CHECK(v.e.state() == IBV_QPS_RTS);
+  CHECK_FALSE(v.device.has_event());
 }
 
 TEST_CASE("an answer without a request ends the queue pair")
