@@ -9,14 +9,18 @@
 
 #include "software/verbs_fixture.hpp"
 
+#include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <string>
 #include <tuple>
+#include <vector>
 
+#include <sys/mman.h>
 #include <sys/socket.h>
 
 using namespace test;
@@ -162,9 +166,9 @@ TEST_CASE("more queue pairs than a link has lanes use a further link")
   linked_contexts c;
   for (unsigned i = 0; i != 260; ++i)
     c.add();
-  CHECK(c.count_links() == 2);
   for (const pair& each : c.pairs)
     c.exchange(each);
+  CHECK(c.count_links() == 2);
 }
 
 TEST_CASE("a queue pair without a receive does not delay other queue pairs of its link")
@@ -224,4 +228,60 @@ TEST_CASE("a queue pair that ends in the middle of large messages does not distu
       c.exchange(other);
   }
   CHECK(c.count_links() == 1);
+}
+
+TEST_CASE("queue pairs of a link that are always busy share it")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  c.options.depth = 16;
+  constexpr std::size_t size = 1 << 20;
+  memory from(c.near, size);
+  memory to(c.far, size);
+  std::vector<const pair*> busy;
+  std::vector<unsigned> done(3);
+  for (unsigned i = 0; i != done.size(); ++i)
+    busy.push_back(&c.add());
+  const auto write = [&](unsigned i)
+  { REQUIRE(busy[i]->a.write(i, from.sge(), to.address(), to.key()) == 0); };
+  for (unsigned i = 0; i != done.size(); ++i)
+    for (unsigned j = 0; j != c.options.depth; ++j)
+      write(i);
+  // Each of them goes on until all have completed this many.
+  CHECK(until(
+    [&]
+    {
+      for (unsigned i = 0; i != done.size(); ++i)
+        if (const auto wc = busy[i]->a.sent().poll())
+        {
+          REQUIRE(wc->status == IBV_WC_SUCCESS);
+          ++done[i];
+          write(i);
+        }
+      return *std::min_element(done.begin(), done.end()) >= 100;
+    }));
+}
+
+TEST_CASE("memory that is unmapped in part ends only the queue pair that sends it")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  linked_contexts c;
+  constexpr std::size_t size = 1 << 20;
+  const pair& other = c.add();
+  const pair& failing = c.add();
+  c.exchange(other);
+  void* const at =
+    ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(at != MAP_FAILED);
+  ibv_mr* const region = c.near.api().reg_mr(c.near.pd(), at, size, IBV_ACCESS_LOCAL_WRITE);
+  REQUIRE(region != nullptr);
+  REQUIRE(::munmap(static_cast<char*>(at) + size / 16, size - size / 16) == 0);
+  memory to(c.far, size);
+  const ibv_sge all{reinterpret_cast<std::uintptr_t>(at), size, region->lkey};
+  REQUIRE(failing.a.write(1, all, to.address(), to.key()) == 0);
+  CHECK(failing.a.sent().next().status == IBV_WC_LOC_PROT_ERR);
+  c.exchange(other);
+  CHECK(c.count_links() == 1);
+  CHECK(c.near.api().dereg_mr(region) == 0);
+  CHECK(::munmap(at, size / 16) == 0);
 }

@@ -11,6 +11,8 @@
 #include <atomic>
 #include <thread>
 
+#include <time.h>
+
 namespace rdma::software {
 
 /// Held by the thread that makes progress on a queue pair.
@@ -53,11 +55,20 @@ public:
 
   static constexpr unsigned looks_max = 32;
 
-  /// For rare calls that need the lock. Holders make no blocking system calls.
+  /// For calls that need the lock. Holders make no blocking system calls.
   void lock() noexcept
   {
-    while (!try_lock())
-      std::this_thread::yield();
+    constexpr unsigned yields_max = 20;
+    for (unsigned i = 0; !try_lock(); ++i)
+    {
+      if (i < yields_max)
+      {
+        std::this_thread::yield();
+        continue;
+      }
+      constexpr timespec moment{0, 20'000}; // as short_lock
+      ::nanosleep(&moment, nullptr);
+    }
   }
 
   void unlock() noexcept { held_.store(false, std::memory_order_seq_cst); }

@@ -146,7 +146,7 @@ void queue_pair::stop() noexcept
   responder.reset();
   publish_progress();
   broken = owing = draining = false;
-  resume_at = waiting_since = lost_until = give_up_at = 0;
+  resume_at = waiting_since = last_look = lost_until = give_up_at = 0;
 }
 
 bool queue_pair::is_draining() const noexcept

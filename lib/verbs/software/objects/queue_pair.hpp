@@ -112,6 +112,7 @@ private:
   bool draining = false;          ///< SQD, and its event has not been raised
   std::int64_t resume_at = 0;     ///< end of an RNR wait
   std::int64_t waiting_since = 0; ///< the peer has not answered since
+  std::int64_t last_look = 0;     ///< end of the time to read an answer that has come
   std::int64_t lost_until = 0;    ///< the connection is gone; from here on requests fail
   std::atomic<std::int64_t> alarm_at{0}; ///< written with `progress` held
   std::int64_t give_up_at = 0; ///< unreliable: requests that wait for a connection are lost then

@@ -38,6 +38,9 @@ std::int64_t patience_with_the_lost(const ibv_qp_attr& attributes)
   return attributes.timeout != 0 && tries < most ? tries : most;
 }
 
+// The engine reads the sockets in this time, where a process runs at all.
+constexpr std::int64_t last_look_time = 50'000'000;
+
 // An exchange that is cheap when there is nothing to take.
 bool take(std::atomic<bool>& flag)
 {
@@ -349,6 +352,13 @@ void queue_pair::keep_time(std::int64_t now)
       waiting_since = now;
     const std::int64_t most = silence_max(attributes, context_of.settings.retry_time_min);
     silent_until = most != 0 ? waiting_since + most : 0;
+    // It may have been this process that did not run: what has come meanwhile is read first.
+    if (silent_until == 0 || now < silent_until)
+      last_look = 0;
+    else if (last_look == 0)
+      last_look = now + last_look_time;
+    if (last_look != 0)
+      silent_until = last_look;
     if (silent_until != 0 && now >= silent_until)
     {
       requester.fail(IBV_WC_RETRY_EXC_ERR, protocol::detail_no_answer);

@@ -22,7 +22,7 @@ namespace {
 
 constexpr std::int64_t backoff_min = 1'000'000;
 constexpr std::int64_t backoff_max = 100'000'000;
-constexpr std::int64_t greeting_wait = 2'000'000'000;
+constexpr std::int64_t greeting_wait = 3'000'000'000; // a refusal comes after 2 s
 constexpr std::uint32_t segment_min = 1024;
 
 } // namespace
@@ -132,7 +132,11 @@ void connection::timer(std::int64_t now)
   if (state_ == state::greeting)
     read_greeting(now);
   if (state_ == state::greeting && now >= retry_at_)
-    retry(now); // not answered in time
+  {
+    // Not even refused, as a queue pair that is not ready is.
+    link_->avoid();
+    retry(now);
+  }
   else if (state_ == state::connecting && now >= retry_at_)
     connect(now);
 }

@@ -66,7 +66,7 @@ public:
   std::optional<lane_use> take(std::uint32_t qp, IsLeft is_left, Begin begin) noexcept
   {
     const std::lock_guard lock(mutex_);
-    if (ended())
+    if (ended_.load(std::memory_order_relaxed))
       return std::nullopt;
     for (std::uint32_t i = 0; i != lanes_max; ++i)
     {
@@ -88,7 +88,8 @@ public:
   {
     const std::lock_guard lock(mutex_);
     lane& l = lanes_[which.lane];
-    if (end_ != 1 || ended() || l.qp.load(std::memory_order_relaxed) != 0)
+    if (end_ != 1 || ended_.load(std::memory_order_relaxed)
+      || l.qp.load(std::memory_order_relaxed) != 0)
       return false;
     const bool left = is_current(which) && l.left.load(std::memory_order_relaxed);
     start(l, which, qp);
@@ -127,23 +128,32 @@ public:
     const std::lock_guard lock(mutex_);
     if (!is_unused())
       return false;
-    end();
+    ended_.store(true, std::memory_order_release);
     return true;
   }
 
-  /// The link has ended.
-  void end() noexcept { ended_.store(true, std::memory_order_release); }
+  /// The link has ended: no queue pair attaches any more when this returns.
+  void end() noexcept
+  {
+    const std::lock_guard lock(mutex_);
+    ended_.store(true, std::memory_order_release);
+  }
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
-  /// The peer has said that it uses a lane no more.
-  void leave(lane_use which) noexcept
+  /// The peer has said that it uses a lane no more. Returns the queue pair that is attached to it;
+  /// 0: none.
+  std::uint32_t leave(lane_use which) noexcept
   {
     const std::lock_guard lock(mutex_);
     lane& l = lanes_[which.lane];
-    if (!is_current(which) && (end_ == 0 || l.qp.load(std::memory_order_relaxed) != 0))
-      return;
-    l.number = which.number; // its hello may still wait
-    l.left.store(true, std::memory_order_release);
+    const std::uint32_t qp = l.qp.load(std::memory_order_relaxed);
+    // At end 1 the hello of this use may still wait. What is late by half of the numbers is old.
+    constexpr std::uint32_t half = 1u << 23;
+    const bool is_newer = ((which.number - l.number) & (2 * half - 1)) < half;
+    if (!is_current(which) && (end_ == 0 || qp != 0 || !is_newer))
+      return 0;
+    l.number = which.number;
+    return l.left.exchange(true, std::memory_order_acq_rel) ? 0 : qp;
   }
   bool has_left(unsigned lane) const noexcept
   {

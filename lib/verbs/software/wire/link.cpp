@@ -88,6 +88,8 @@ void link::end_if_unused(std::int64_t now) noexcept
 {
   if (has_expired(now))
     engine_.end_unused_links_soon();
+  else if (is_unused())
+    engine_.alarm(*this, unused_until_.load(std::memory_order_relaxed));
 }
 
 } // namespace rdma::software::wire

@@ -61,8 +61,12 @@ public:
   /// Returns true if a queue pair that looks for this peer may attach.
   bool leads_to(const path& there) const noexcept
   {
-    return made_here_ && path_ == there && !ended() && !inherited();
+    return made_here_ && path_ == there && !ended() && !inherited()
+      && !silent_.load(std::memory_order_relaxed);
   }
+
+  /// The peer does not answer through this link: others may be better.
+  void avoid() noexcept { silent_.store(true, std::memory_order_relaxed); }
 
   virtual int socket() const noexcept = 0;
 
@@ -137,6 +141,7 @@ protected:
 private:
   const unsigned forks_ = forks.load(std::memory_order_relaxed);
   const bool made_here_;
+  std::atomic<bool> silent_{false};
   bool end_is_known_ = false; ///< to the queue pairs; for the thread that serves
   std::atomic<std::int64_t> unused_until_{0};
   std::atomic<std::uint32_t> calls_{0}; ///< of serve(); the first one does the work of all

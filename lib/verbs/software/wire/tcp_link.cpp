@@ -124,7 +124,7 @@ void tcp_link::release(lane_use which) noexcept
   put_head(out, op_detach, which);
   // A peer that has refused the queue pair knows nothing of the lane, and ignores this.
   if (lanes_.release(which, [](unsigned) {}))
-    put(detach);
+    put(detach, out_broken);
   released();
 }
 
@@ -132,7 +132,8 @@ bool tcp_link::send(lane_use to, const protocol::hello_bytes& bytes) noexcept
 {
   tcp_attach_bytes message;
   encode({to, bytes}, message);
-  return put(message);
+  // A peer that reads nothing gets no refusal.
+  return put(message, protocol::is_not_ready(bytes) ? out_max : out_broken);
 }
 
 // --- serving ---
@@ -206,7 +207,7 @@ void tcp_link::read(mover by)
     return;
   received_ = 0;
   if (!stream_.begin())
-    break_off(false); // memory is short
+    return break_off(false); // memory is short
   while (take_next(by) || stream_.read())
   {
   }
@@ -291,23 +292,25 @@ bool tcp_link::take_message(mover by)
     return false;
   }
   stream_.use(size);
-  auto purpose = lane_table::purpose::user;
+  if (lane)
+  {
+    if (const std::uint32_t qp = lanes_.leave(*lane); qp != 0)
+      engine_.serve(qp, by);
+    return true;
+  }
   try
   {
-    if (message)
-      purpose = lanes_.receive(*message);
-    else
-      lanes_.leave(*lane);
+    const auto purpose = lanes_.receive(*message);
+    if (purpose == lane_table::purpose::hello)
+      introduce(*message);
+    else if (const std::uint32_t qp = lanes_.user_of(message->lane.lane);
+             qp != 0 && purpose == lane_table::purpose::user)
+      engine_.serve(qp, by);
   }
   catch (const std::bad_alloc&)
   {
-    return true; // the handshake has a time limit
+    // The handshake has a time limit.
   }
-  if (purpose == lane_table::purpose::hello)
-    introduce(*message);
-  else if (const std::uint32_t qp = lanes_.user_of(message ? message->lane.lane : lane->lane);
-           qp != 0 && purpose == lane_table::purpose::user)
-    engine_.serve(qp, by);
   return true;
 }
 

@@ -103,11 +103,15 @@ public:
   std::ptrdiff_t send(unsigned lane, std::span<const iovec> what, std::span<const std::size_t> ends,
     bool unordered) noexcept;
 
-  /// Sends a frame of a queue pair that is about to detach. It is copied if there is no room.
-  void send_last(std::span<const iovec> what) noexcept { put(what); }
+  /// Sends a frame of a queue pair that is about to detach. It is copied if there is no room, and
+  /// dropped if the peer has not read much that was copied before.
+  void send_last(std::span<const iovec> what) noexcept { put(what, out_last_max); }
 
-  /// A queue pair has more to send than one call may: it is served again.
-  void wait_for_room(unsigned lane) noexcept;
+  /// A queue pair has more to send than it may in this turn: it is served again.
+  void wait_for_turn(unsigned lane) noexcept;
+
+  /// Returns true if other queue pairs wait for room: then a turn is short.
+  bool has_others_waiting(unsigned lane) const noexcept;
   bool is_waiting(unsigned lane) const noexcept
   {
     return (waiting_[lane / 64].load(std::memory_order_relaxed) >> lane % 64 & 1) != 0;
@@ -130,6 +134,16 @@ public:
 private:
   using lane_bits = std::array<std::atomic<std::uint64_t>, lanes_max / 64>;
 
+  // Queue pairs wait when so much has been appended and has not left: many small frames, and the
+  // rest of a large one.
+  static constexpr std::size_t out_max = 320 * 1024;
+
+  // The last answers of queue pairs that end may exceed it up to here.
+  static constexpr std::size_t out_last_max = 1024 * 1024;
+
+  // The peer reads nothing, and would not learn of the end of a lane.
+  static constexpr std::size_t out_broken = 2 * 1024 * 1024;
+
   void work(mover by) override;
   bool may_name(const protocol::endpoint_name& who) const noexcept override;
   void read(mover by);
@@ -138,11 +152,11 @@ private:
   bool take_message(mover by);
   void break_off(bool malformed) noexcept;
   void use_room(mover by);
-  bool put(std::span<const iovec> what) noexcept;
-  bool put(std::span<const std::byte> bytes) noexcept
+  bool put(std::span<const iovec> what, std::size_t most) noexcept;
+  bool put(std::span<const std::byte> bytes, std::size_t most) noexcept
   {
     const iovec all{const_cast<std::byte*>(bytes.data()), bytes.size()};
-    return put({&all, 1});
+    return put({&all, 1}, most);
   }
   bool append(std::span<const iovec> what, std::size_t begin, std::size_t end) noexcept;
   void flush() noexcept;
@@ -173,6 +187,7 @@ private:
   frame_stream stream_;
   bool claimed_ = false;
   std::uint32_t received_ = 0; ///< in this call
+  unsigned next_turn_ = 0;     ///< where use_room() begins
 
   std::atomic<bool> malformed_{false};
   std::atomic<int> expected_{0};
@@ -188,6 +203,7 @@ private:
   bool blocked_ = false;      ///< until the socket has room
   bool broken_ = false;       ///< nothing can be sent any more
   bool working_ = false;      ///< a thread serves, which sends what is appended
+  bool makes_room_ = false;   ///< a thread is in use_room()
 };
 
 } // namespace rdma::software::wire

@@ -28,14 +28,8 @@ namespace {
 // Frames of this size together are copied: the copy costs less than a system call of their own.
 constexpr std::size_t copied_max = 8 * 1024;
 
-// Queue pairs wait when so much has been appended and has not left.
-constexpr std::size_t out_max = 64 * 1024;
-
-// Room for these and the rest of a frame.
+// What is kept of the buffer when it is empty.
 constexpr std::size_t out_kept = 512 * 1024;
-
-// Messages of the handshake and the last answers of queue pairs may exceed it.
-constexpr std::size_t out_broken = 16 * 1024 * 1024;
 
 } // namespace
 
@@ -50,6 +44,9 @@ void tcp_link::break_off(bool malformed) noexcept
 
 void tcp_link::end() noexcept
 {
+  lanes_.end();
+  if (inherited())
+    return;
   std::vector<std::byte> rest;
   {
     const std::lock_guard lock(out_mutex_);
@@ -60,9 +57,6 @@ void tcp_link::end() noexcept
     }
     broken_ = true;
   }
-  lanes_.end();
-  if (inherited())
-    return;
   try
   {
     engine_.linger(std::move(socket_), std::move(rest));
@@ -127,7 +121,8 @@ void tcp_link::compact() noexcept
 bool tcp_link::append(std::span<const iovec> what, std::size_t begin, std::size_t end) noexcept
 try
 {
-  std::size_t place = out_.size();
+  const std::size_t before = out_.size();
+  std::size_t place = before;
   out_.resize(place + end - begin);
   std::size_t at = 0; // of the buffer
   for (const iovec& each : what)
@@ -136,7 +131,10 @@ try
     const std::size_t last = std::clamp(end, at, at + each.iov_len) - at;
     if (!checked_copy(
           out_.data() + place, static_cast<const std::byte*>(each.iov_base) + first, last - first))
+    {
+      out_.resize(before);
       return false;
+    }
     place += last - first;
     at += each.iov_len;
   }
@@ -210,23 +208,40 @@ std::ptrdiff_t tcp_link::refuse(unsigned lane) noexcept
   return -1;
 }
 
-void tcp_link::wait_for_room(unsigned lane) noexcept
+void tcp_link::wait_for_turn(unsigned lane) noexcept
 {
   const std::lock_guard lock(out_mutex_);
-  refuse(lane);
+  waiting_[lane / 64].fetch_or(std::uint64_t{1} << lane % 64, std::memory_order_relaxed);
+  if (!makes_room_)
+    rewatch(true);
 }
 
-bool tcp_link::put(std::span<const iovec> what) noexcept
+bool tcp_link::has_others_waiting(unsigned lane) const noexcept
 {
+  for (std::size_t i = 0; i != waiting_.size(); ++i)
+  {
+    const std::uint64_t own = i == lane / 64 ? std::uint64_t{1} << lane % 64 : 0;
+    if ((waiting_[i].load(std::memory_order_relaxed) & ~own) != 0)
+      return true;
+  }
+  return false;
+}
+
+// Appends this, unless more than `most` has not left before.
+bool tcp_link::put(std::span<const iovec> what, std::size_t most) noexcept
+{
+  if (inherited())
+    return false;
   std::size_t size = 0;
   for (const iovec& each : what)
     size += each.iov_len;
   const std::lock_guard lock(out_mutex_);
   if (broken_)
     return false;
-  if (out_.size() - out_begin_ > out_broken || !append(what, 0, size))
+  if (out_.size() - out_begin_ > most || !append(what, 0, size))
   {
-    abandon(); // the peer reads nothing, and would not learn of the end of a lane
+    if (most == out_broken)
+      abandon();
     return false;
   }
   if (!working_)
@@ -234,19 +249,39 @@ bool tcp_link::put(std::span<const iovec> what) noexcept
   return true;
 }
 
+// The socket has room: what was appended, then the queue pairs that wait, by turns.
 void tcp_link::use_room(mover by)
 {
   {
     const std::lock_guard lock(out_mutex_);
     rewatch(false);
     flush();
+    makes_room_ = true;
   }
-  take_bits(waiting_,
-    [&](unsigned lane)
+  const unsigned first = next_turn_;
+  for (unsigned i = 0; i != lanes_max; ++i)
+  {
+    const unsigned lane = (first + i) % lanes_max;
+    const std::uint64_t bit = std::uint64_t{1} << lane % 64;
+    if (!is_waiting(lane))
+      continue;
     {
-      if (const std::uint32_t qp = lanes_.user_of(lane); qp != 0)
-        engine_.serve(qp, by);
-    });
+      const std::lock_guard lock(out_mutex_);
+      if (blocked_)
+      {
+        next_turn_ = lane;
+        break;
+      }
+    }
+    waiting_[lane / 64].fetch_and(~bit, std::memory_order_relaxed);
+    if (const std::uint32_t qp = lanes_.user_of(lane); qp != 0)
+      engine_.serve(qp, by);
+    next_turn_ = lane + 1;
+  }
+  const std::lock_guard lock(out_mutex_);
+  makes_room_ = false;
+  if (has_others_waiting(lanes_max))
+    rewatch(true);
 }
 
 } // namespace rdma::software::wire

@@ -7,13 +7,19 @@
 
 // The sending half of the TCP wire: frames to the socket, payload straight from registered memory.
 
+#include "verbs/software/wire/checked_copy.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
-#include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstdint>
+#include <new>
 #include <span>
+#include <vector>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 namespace rdma::software::wire {
 
@@ -22,6 +28,31 @@ using protocol::frame;
 namespace {
 
 constexpr unsigned batches_max = 16; // of one call, see frame_stream::reads_max
+
+// Returns false if a large buffer of the program's own memory is registered but not mapped.
+bool is_mapped(const pinned_buffers& of, std::size_t count) noexcept
+{
+  static const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  constexpr std::size_t pages_max = 128;
+  std::array<unsigned char, pages_max> unused;
+  for (std::size_t i = 0; i != count; ++i)
+  {
+    const iovec& buffer = of.view()[i];
+    if (buffer.iov_len <= checked_copy_by_hand_max || of.is_shared(i))
+      continue;
+    const auto end = reinterpret_cast<std::uintptr_t>(buffer.iov_base) + buffer.iov_len;
+    for (auto at = (end - buffer.iov_len) & ~(page - 1); at < end; at += pages_max * page)
+    {
+      // Other errors are those of a sandbox.
+      if (::mincore(
+            reinterpret_cast<void*>(at), std::min(end - at, pages_max * page), unused.data())
+          != 0
+        && errno == ENOMEM)
+        return false;
+    }
+  }
+  return true;
+}
 
 } // namespace
 
@@ -34,9 +65,11 @@ tcp_wire::condition tcp_wire::transmit(bool acknowledge)
     drop_superseded();
     if (!fill(acknowledge) || !send_batch(outbox_count_))
       return condition_;
+    if (link_->has_others_waiting(lane_))
+      break;
   }
   // The engine or the next poller sends the rest, after an event of the socket.
-  link_->wait_for_room(lane_);
+  link_->wait_for_turn(lane_);
   return condition_;
 }
 
@@ -120,8 +153,17 @@ bool tcp_wire::send_batch(std::size_t limit)
       std::size_t vectors = 0;
       for (std::size_t bytes = 0; bytes < ends[count - 1]; ++vectors)
         bytes += from.view()[vectors].iov_len;
-      n = link_->send(
-        lane_, from.view().first(vectors), std::span(ends).first(count), from.unordered());
+      // What is sent in part must be readable later, too.
+      if (is_mapped(from, vectors))
+      {
+        n = link_->send(
+          lane_, from.view().first(vectors), std::span(ends).first(count), from.unordered());
+      }
+      else
+      {
+        n = -1;
+        errno = EFAULT;
+      }
     }
   }
   if (count == 0 && blocked_by_key)
@@ -167,8 +209,13 @@ try
     }
     for (const iovec& v : some.view())
     {
-      const auto* at = static_cast<const std::byte*>(v.iov_base);
-      whole.insert(whole.end(), at, at + v.iov_len);
+      whole.resize(whole.size() + v.iov_len);
+      if (!checked_copy(whole.data() + whole.size() - v.iov_len, v.iov_base, v.iov_len))
+      {
+        some.clear();
+        unreadable(protocol::detail_local_fault);
+        return true;
+      }
     }
     offset += static_cast<std::uint32_t>(done);
   }
@@ -181,7 +228,7 @@ try
 }
 catch (const std::bad_alloc&)
 {
-  link_->wait_for_room(lane_);
+  link_->wait_for_turn(lane_);
   return false;
 }
 
@@ -223,11 +270,8 @@ void tcp_wire::unreadable(protocol::detail why)
   outbox_count_ = kept;
 }
 
-// A peer that reads nothing has these in the link's memory, at most `outbox_size`.
 void tcp_wire::finish() noexcept
 {
-  if (is_open() && responder_.next_acknowledgement(box(outbox_count_), false))
-    ++outbox_count_;
   for (; outbox_count_ != 0; pop())
   {
     if (!box(0).response)
@@ -238,6 +282,11 @@ void tcp_wire::finish() noexcept
     if (gather_batch(from, {&end, 1}, blocked_by_key) == 0)
       break;
     link_->send_last(from.view());
+  }
+  if (frame last; is_open() && responder_.next_acknowledgement(last, false))
+  {
+    const iovec all{last.bytes.data(), last.header_size};
+    link_->send_last({&all, 1});
   }
   close();
 }
