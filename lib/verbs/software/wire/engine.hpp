@@ -142,7 +142,7 @@ public:
   /// threads that poll.
   void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_relaxed); }
 
-  /// Somebody polls, or has until a moment ago: debts are seen to within a millisecond.
+  /// Somebody polls, or has until a moment ago: debts are seen to at the next tick.
   bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
 
   /// Connections that have said hello.
@@ -217,6 +217,7 @@ private:
   }
   int serve_sockets(mover by, bool spins = false) noexcept;
   bool serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept;
+  void serve_deferred() noexcept;
   void look_at(std::uint32_t number) noexcept;
   std::shared_ptr<link> make_link(const path& to);
   std::shared_ptr<link> connect_link(const path& to);
@@ -286,7 +287,6 @@ private:
   std::atomic<bool> looks_{false};                    // a hint: there are some
 
   // Links that the next poll serves first. What finds no room waits for the engine.
-  void serve_deferred() noexcept;
   short_lock deferred_mutex_;
   std::array<std::uint32_t, 64> deferred_{};
   std::size_t deferred_count_ = 0;        // under the mutex
