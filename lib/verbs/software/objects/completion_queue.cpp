@@ -172,7 +172,7 @@ int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
   {
     // A program whose requests all complete directly, in the memory of a peer on this host, must
     // also detect the peer's end.
-    owner.engine.poll(0, 0, false);
+    owner.engine.poll_although_busy();
   }
   return take(count, to, stamp);
 }

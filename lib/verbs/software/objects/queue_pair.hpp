@@ -85,7 +85,7 @@ private:
   void transmit(wire::mover by, std::uint32_t received);
   bool needs_the_clock() const noexcept;
   bool taken_over() const noexcept;
-  bool has_many_under_way(std::uint64_t posted) const noexcept;
+  bool has_many_under_way() const noexcept;
   void owe() noexcept;
   void publish_progress() noexcept;
   void keep_time(std::int64_t now);

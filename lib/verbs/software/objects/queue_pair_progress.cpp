@@ -120,15 +120,13 @@ void queue_pair::deliver(wire::tcp_link& from, wire::mover by)
   let_go();
 }
 
-bool queue_pair::has_many_under_way(std::uint64_t posted) const noexcept
+bool queue_pair::has_many_under_way() const noexcept
 {
   constexpr std::int64_t under_way_min = 8;
-  constexpr std::uint64_t messages_max = 16;
   // Neither needs to be exact.
   const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
   const std::uint64_t through = through_below.load(std::memory_order_relaxed);
-  return static_cast<std::int64_t>(begun - through) >= under_way_min
-    && posted - begun <= messages_max;
+  return static_cast<std::int64_t>(begun - through) >= under_way_min;
 }
 
 // Small messages on the TCP wire wait for the next poll, so that several leave with one system
@@ -137,11 +135,14 @@ bool queue_pair::has_many_under_way(std::uint64_t posted) const noexcept
 void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
 {
   constexpr std::uint64_t bytes_max = 1024;
+  constexpr std::uint64_t messages_max = 16;
   if (bytes > bytes_max || !connection.is_tcp() || !context_of.engine.is_awake()
     || !progress.try_lock())
     return serve(wire::mover::poster);
   const bool answers = connection.is_tcp() && connection.expects_more();
-  if (connection.is_tcp() && (answers || has_many_under_way(end)))
+  const bool waits = connection.is_tcp() && (answers || has_many_under_way())
+    && end - begun_below.load(std::memory_order_relaxed) <= messages_max;
+  if (waits)
     connection.defer(answers);
   else
     move(wire::mover::poster);

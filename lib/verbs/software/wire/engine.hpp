@@ -102,6 +102,9 @@ public:
    */
   bool poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept;
 
+  /// The same for a thread that has completions to handle, so that what it has deferred waits.
+  void poll_although_busy() noexcept;
+
   /// Nobody looks at shared memory all the time any more: peers are to tell when there is
   /// something.
   void look_away() noexcept;

@@ -46,6 +46,14 @@ bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
   return serve_sockets(mover::poller, spins) > 1;
 }
 
+void engine::poll_although_busy() noexcept
+{
+  bool unused = false;
+  if (looks_.load(std::memory_order_relaxed))
+    serve_looked_at(mover::poller, 0, unused);
+  serve_sockets(mover::poller);
+}
+
 // What those who look at memory all the time do instead of a system call. Whether there was
 // something.
 bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept

@@ -170,10 +170,12 @@ void tcp_link::defer(unsigned lane, bool poll_is_near) noexcept
   engine_.defer(*this, poll_is_near);
 }
 
-// A call for a poster may do the work of others, who want to receive.
+// A call for a poster, by engine::serve_deferred(), may do the work of others, who want to receive.
 void tcp_link::work(mover caller)
 {
   const mover by = caller == mover::engine ? caller : mover::poller;
+  if (caller == mover::poster) // a poll that has found no completion: all has been answered
+    expected_.store(0, std::memory_order_relaxed);
   {
     const std::lock_guard lock(out_mutex_);
     working_ = true;
@@ -215,8 +217,9 @@ void tcp_link::read(mover by)
   if (stream_.ended())
     lanes_.end();
   // Two or more: the answers to them leave together.
-  expected_.store(by == mover::poller && received_ >= 2 ? static_cast<int>(received_) : 0,
-    std::memory_order_relaxed);
+  const int left = expected_.load(std::memory_order_relaxed);
+  if (by == mover::poller && (received_ >= 2 || left > 0))
+    expected_.store(std::max(left, 0) + static_cast<int>(received_), std::memory_order_relaxed);
 }
 
 // Takes a message or a frame, or as much of its payload as there is. Returns false if more bytes
