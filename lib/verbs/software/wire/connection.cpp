@@ -273,8 +273,8 @@ void connection::read_tcp(tcp_link* from)
   const auto& by = static_cast<const tcp_link&>(*link_);
   // Before the stream is read: what the peer sent last comes before its end.
   const bool ended = by.is_over(lane_);
-  if (from == &by)
-    settle(tcp_.receive());
+  if (from == &by && !tcp_.receive())
+    abandon_malformed();
   if (ended && established())
     by.malformed() ? abandon_malformed() : lose();
 }
@@ -296,16 +296,8 @@ void connection::transmit(bool acknowledge)
   if (state_ != state::established || inherited())
     return;
   if (!local_.is_open())
-    settle(tcp_.transmit(acknowledge));
+    tcp_.transmit(acknowledge);
   else if (!local_.transmit(acknowledge))
-    lose();
-}
-
-void connection::settle(tcp_wire::condition after) noexcept
-{
-  if (after == tcp_wire::condition::malformed)
-    abandon_malformed();
-  else if (after == tcp_wire::condition::ended)
     lose();
 }
 

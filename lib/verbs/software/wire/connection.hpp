@@ -177,7 +177,6 @@ private:
   void end_wires() noexcept;
   void read_local();
   void read_tcp(tcp_link* from);
-  void settle(tcp_wire::condition after) noexcept;
   void lose() noexcept;
   void abandon_malformed() noexcept;
 

@@ -46,7 +46,7 @@ struct attach_message
 class lane_table
 {
 public:
-  /// What a message of the handshake is for.
+  /// The receivers that a message of the handshake can have.
   enum class purpose
   {
     none, ///< a use of a lane that is over

@@ -150,7 +150,7 @@ bool tcp_link::come_due(std::int64_t now)
   end_if_unused(now);
   const std::uint32_t serial = deferrals_.load(std::memory_order_relaxed);
   const bool is_left = deferred_.load(std::memory_order_relaxed);
-  // What has just been deferred is left to a poller for one more tick.
+  // A new deferral is left to a poller for one more tick.
   const bool is_new = is_left && std::exchange(seen_, serial) != serial;
   if (is_new)
     engine_.owe(*this);

@@ -28,7 +28,7 @@ namespace {
 // Frames of this size together are copied: the copy costs less than a system call of their own.
 constexpr std::size_t copied_max = 8 * 1024;
 
-// What is kept of the buffer when it is empty.
+// The empty buffer keeps at most this capacity.
 constexpr std::size_t out_kept = 512 * 1024;
 
 } // namespace

@@ -22,38 +22,31 @@ void tcp_wire::open(tcp_link& by, unsigned lane) noexcept
 {
   link_ = &by;
   lane_ = lane;
-  condition_ = condition::open;
-  placing_ = false;
+  malformed_ = placing_ = false;
   outbox_count_ = 0;
 }
 
 void tcp_wire::close() noexcept
 {
-  end(condition::closed);
   link_ = nullptr;
-}
-
-void tcp_wire::end(condition with) noexcept
-{
-  condition_ = with;
   placing_ = false;
   outbox_count_ = 0;
 }
 
-tcp_wire::condition tcp_wire::receive()
+bool tcp_wire::receive()
 {
   if (!is_open())
-    return condition_;
+    return true;
   frame_stream& in = link_->stream();
   if (in.left() != 0 && !placing_)
-    return condition_; // a frame of an earlier use of this number
+    return true; // a frame of an earlier use of this number
   link_->claim();
   const std::uint32_t before = responder_.receives();
-  while (is_open() && (in.left() != 0 ? read_payload(in) : begin_frame(in)))
+  while (in.left() != 0 ? read_payload(in) : begin_frame(in))
   {
   }
   link_->expect_answers(responder_.receives() - before);
-  return condition_;
+  return !malformed_;
 }
 
 // Returns false if there is nothing to read for now.
@@ -136,14 +129,14 @@ bool tcp_wire::begin_frame(frame_stream& in)
   in.begin_payload(with_.qp, h->payload, true);
   if (h->payload > with_.segment || protocol::service_of(op) != with_.kind)
   {
-    end(condition::malformed);
+    malformed_ = true;
     return false;
   }
   request_ = (protocol::traits_of(h->op) & protocol::trait_request) != 0;
   const protocol::verdict what = request_ ? responder_.receive(*h) : requester_.receive(*h);
   if (what == protocol::verdict::malformed)
   {
-    end(condition::malformed);
+    malformed_ = true;
     return false;
   }
   placing_ = what == protocol::verdict::accept;

@@ -56,21 +56,20 @@ bool is_mapped(const pinned_buffers& of, std::size_t count) noexcept
 
 } // namespace
 
-tcp_wire::condition tcp_wire::transmit(bool acknowledge)
+void tcp_wire::transmit(bool acknowledge)
 {
   for (unsigned i = 0; i < batches_max; ++i)
   {
     if (!is_open() || link_->is_waiting(lane_))
-      return condition_;
+      return;
     drop_superseded();
     if (!fill(acknowledge) || !send_batch(outbox_count_))
-      return condition_;
+      return;
     if (link_->has_others_waiting(lane_))
       break;
   }
   // The engine or the next poller sends the rest, after an event of the socket.
   link_->wait_for_turn(lane_);
-  return condition_;
 }
 
 bool tcp_wire::fill_one()
@@ -153,7 +152,7 @@ bool tcp_wire::send_batch(std::size_t limit)
       std::size_t vectors = 0;
       for (std::size_t bytes = 0; bytes < ends[count - 1]; ++vectors)
         bytes += from.view()[vectors].iov_len;
-      // What is sent in part must be readable later, too.
+      // If the socket takes only a part of a frame, the rest must be readable, too.
       if (is_mapped(from, vectors))
       {
         n = link_->send(

@@ -26,14 +26,6 @@ namespace rdma::software::wire {
 class tcp_wire
 {
 public:
-  enum class condition : std::uint8_t
-  {
-    closed,
-    open,
-    ended,     ///< the connection is gone
-    malformed, ///< the peer has violated the protocol
-  };
-
   tcp_wire(protocol::parameters& with, protocol::requester& requests,
     protocol::responder& responses) noexcept
     : with_(with)
@@ -52,17 +44,17 @@ public:
   void finish() noexcept;
 
   /// Takes this queue pair's frames from the link's stream, and passes them to requester and
-  /// responder.
-  condition receive();
+  /// responder. Returns false if the peer has violated the protocol.
+  bool receive();
 
   /// Sends what requester and responder have; a pure acknowledgement only when `acknowledge`.
-  condition transmit(bool acknowledge);
+  void transmit(bool acknowledge);
 
   /// Lets the next poll call transmit().
   void defer(bool poll_is_near) noexcept { link_->defer(lane_, poll_is_near); }
 
   /// Returns true while there is a link.
-  bool is_open() const noexcept { return condition_ == condition::open; }
+  bool is_open() const noexcept { return link_ != nullptr; }
 
   /// Returns true if the program is likely to post more before it polls.
   bool expects_more() const noexcept { return link_->expects_more(); }
@@ -77,7 +69,6 @@ private:
   static constexpr std::size_t outbox_size = 32;
   static constexpr std::size_t batch_bytes = 1024 * 1024;
 
-  void end(condition with) noexcept;
   bool read_payload(frame_stream& in);
   bool begin_frame(frame_stream& in);
   void use_payload(frame_stream& in, std::uint32_t size);
@@ -104,8 +95,8 @@ private:
   protocol::requester& requester_;
   protocol::responder& responder_;
   tcp_link* link_ = nullptr;
+  bool malformed_ = false; // the peer has violated the protocol
   unsigned lane_ = 0;
-  condition condition_ = condition::closed;
   std::uint64_t moved_ = 0;
 
   // Receiving.
