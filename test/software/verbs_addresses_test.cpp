@@ -56,6 +56,15 @@ void connect_with_lid(const endpoint& a, const endpoint& b, std::uint16_t lid)
   REQUIRE(b.to_ready_to_send() == 0);
 }
 
+// RoCE v2 frames have no LID, and untagged ones no priority. Partition 0 is the only one.
+void check_link_fields(const ibv_wc& wc)
+{
+  CHECK(wc.slid == 0);
+  CHECK(wc.dlid_path_bits == 0);
+  CHECK(wc.sl == 0);
+  CHECK(wc.pkey_index == 0);
+}
+
 void check_message(const endpoint& from, const endpoint& to)
 {
   memory sent(from.device(), 64);
@@ -65,7 +74,9 @@ void check_message(const endpoint& from, const endpoint& to)
   REQUIRE(to.receive(1, received.sge()) == 0);
   REQUIRE(from.send(2, sent.sge()) == 0);
   CHECK(from.sent().next().status == IBV_WC_SUCCESS);
-  CHECK(to.received().next().status == IBV_WC_SUCCESS);
+  const ibv_wc wc = to.received().next();
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  check_link_fields(wc);
   CHECK(received.holds(sent_byte));
 }
 
@@ -198,12 +209,41 @@ TEST_CASE("a datagram goes to the queue pair number of its request with any LID"
   const ibv_wc first = s.b.received().next();
   CHECK(first.wr_id == 1);
   CHECK(first.byte_len == route + 8);
-  CHECK(first.slid == 0);
-  CHECK(first.sl == 0);
+  check_link_fields(first);
   CHECK(first.src_qp == s.a.qp()->qp_num);
   const ibv_wc second = third.received().next();
   CHECK(second.wr_id == 2);
   CHECK(second.byte_len == route + 9);
+}
+
+TEST_CASE("a received datagram has no LID or service level of its sender")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const bool v6 = GENERATE(false, true);
+  CAPTURE(v6);
+  datagram_scene s(v6 ? "::1" : "127.0.0.1");
+  ibv_ah_attr attr = to_device(s.near, s.far);
+  attr.dlid = 4711;
+  attr.sl = 5;
+  attr.src_path_bits = 3;
+  attr.grh.traffic_class = 0x68;
+  attr.grh.hop_limit = 33;
+  const handle to(software::create_ah(s.near.pd(), &attr));
+  REQUIRE(s.b.receive(1, s.into.sge(0, 256)) == 0);
+  REQUIRE(s.a.send(2, to.get(), s.b.qp()->qp_num, s.from.sge(0, 8)) == 0);
+  ibv_wc wc = s.b.received().next();
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  check_link_fields(wc);
+  ibv_grh grh;
+  std::memcpy(&grh, s.into.bytes().data(), sizeof grh);
+  ibv_ah_attr answer{};
+  REQUIRE(software::init_ah_from_wc(s.far.context(), 1, &wc, &grh, &answer) == 0);
+  CHECK(answer.dlid == 0);
+  CHECK(answer.sl == 0);
+  CHECK(answer.src_path_bits == 0);
+  CHECK(answer.grh.traffic_class == 0x68);
+  const std::size_t hops = v6 ? 7 : 20 + 8; // in the header (RFC 8200, RFC 791)
+  CHECK(s.into[hops] == 33);
 }
 
 TEST_CASE("datagrams of two processes are answered by their route header")
