@@ -29,6 +29,8 @@ void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
     "latency_by_size, "
     "bandwidth_by_size, large, "
     "small, overhead, idle");
+  app.add_option("--case", to.only_case,
+    "measure only the cases whose name contains this text, as \"local, send, event\"");
   app
     .add_option("--sizes", to.sizes, "message sizes of the sweeps in bytes, as \"64,4096,1048576\"")
     ->delimiter(',')

@@ -28,9 +28,10 @@
 namespace perf {
 namespace {
 
+// Returns true if a group without cases is to be measured.
 bool wanted(const settings& how, const std::string& key)
 {
-  return key.find(how.only) != std::string::npos;
+  return how.only_case.empty() && key.find(how.only) != std::string::npos;
 }
 
 // Returns the cost of one clock reading, which each latency includes.
@@ -139,8 +140,9 @@ int measure_all(bench::control_channel& control, const command_line& how)
     steps += runner::steps(each, measured);
   steps += (with_overhead ? overhead_steps(measured) : 0) + (with_idle ? runner::idle_steps() : 0);
   if (steps == 0)
-    throw std::runtime_error(
-      "no group name contains \"" + measured.only + "\". See --help for the names.");
+    throw std::runtime_error("no group or case has a name that contains \"" + measured.only
+      + "\" and \"" + measured.only_case
+      + "\". See --help for the groups; the cases are the rows of their tables.");
   {
     progress shown(steps);
     runner run(control, measured, shown);

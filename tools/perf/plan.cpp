@@ -302,8 +302,13 @@ std::vector<group> plan(const settings& how)
   std::vector<group> all{make.send_latency(), make.operations(), make.latency_by_size(),
     make.bandwidth_by_size(), make.large_blocks(), make.small_blocks(),
     planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
-  std::erase_if(
-    all, [&how](const group& each) { return each.key.find(how.only) == std::string::npos; });
+  for (group& each : all)
+    std::erase_if(each.cases,
+      [&how](const test_case& what)
+      { return name_of(what).find(how.only_case) == std::string::npos; });
+  std::erase_if(all,
+    [&how](const group& each)
+    { return each.cases.empty() || each.key.find(how.only) == std::string::npos; });
   return all;
 }
 

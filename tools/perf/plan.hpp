@@ -24,6 +24,7 @@ struct settings
   std::chrono::milliseconds duration{100}; ///< of each case in each round
   std::vector<std::string> wires;          ///< empty: all available
   std::string only;                        ///< text in the keys of the groups; empty: all
+  std::string only_case;                   ///< text in the names of the cases; empty: all
   std::vector<unsigned> processors;        ///< client's, server's; empty: the scheduler's choice
   std::vector<std::uint32_t> sizes;
   bool instructions = false;
