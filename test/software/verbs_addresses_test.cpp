@@ -56,12 +56,16 @@ void connect_with_lid(const endpoint& a, const endpoint& b, std::uint16_t lid)
   REQUIRE(b.to_ready_to_send() == 0);
 }
 
-// RoCE v2 frames have no LID, and untagged ones no priority. Partition 0 is the only one.
-void check_link_fields(const ibv_wc& wc)
+// A datagram reports the kind of its packet in `sl`.
+constexpr std::uint8_t in_ipv6 = 9;
+constexpr std::uint8_t in_ipv4 = 10;
+
+// RoCE v2 frames have no LID. Partition 0 is the only one.
+void check_link_fields(const ibv_wc& wc, std::uint8_t sl)
 {
   CHECK(wc.slid == 0);
   CHECK(wc.dlid_path_bits == 0);
-  CHECK(wc.sl == 0);
+  CHECK(wc.sl == sl);
   CHECK(wc.pkey_index == 0);
 }
 
@@ -76,7 +80,7 @@ void check_message(const endpoint& from, const endpoint& to)
   CHECK(from.sent().next().status == IBV_WC_SUCCESS);
   const ibv_wc wc = to.received().next();
   CHECK(wc.status == IBV_WC_SUCCESS);
-  check_link_fields(wc);
+  check_link_fields(wc, 0);
   CHECK(received.holds(sent_byte));
 }
 
@@ -209,14 +213,14 @@ TEST_CASE("a datagram goes to the queue pair number of its request with any LID"
   const ibv_wc first = s.b.received().next();
   CHECK(first.wr_id == 1);
   CHECK(first.byte_len == route + 8);
-  check_link_fields(first);
+  check_link_fields(first, in_ipv4);
   CHECK(first.src_qp == s.a.qp()->qp_num);
   const ibv_wc second = third.received().next();
   CHECK(second.wr_id == 2);
   CHECK(second.byte_len == route + 9);
 }
 
-TEST_CASE("a received datagram has no LID or service level of its sender")
+TEST_CASE("a received datagram reports neither LID nor service level of its sender")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   const bool v6 = GENERATE(false, true);
@@ -233,13 +237,13 @@ TEST_CASE("a received datagram has no LID or service level of its sender")
   REQUIRE(s.a.send(2, to.get(), s.b.qp()->qp_num, s.from.sge(0, 8)) == 0);
   ibv_wc wc = s.b.received().next();
   CHECK(wc.status == IBV_WC_SUCCESS);
-  check_link_fields(wc);
+  check_link_fields(wc, v6 ? in_ipv6 : in_ipv4);
   ibv_grh grh;
   std::memcpy(&grh, s.into.bytes().data(), sizeof grh);
   ibv_ah_attr answer{};
   REQUIRE(software::init_ah_from_wc(s.far.context(), 1, &wc, &grh, &answer) == 0);
   CHECK(answer.dlid == 0);
-  CHECK(answer.sl == 0);
+  CHECK(answer.sl == wc.sl);
   CHECK(answer.src_path_bits == 0);
   CHECK(answer.grh.traffic_class == 0x68);
   const std::size_t hops = v6 ? 7 : 20 + 8; // in the header (RFC 8200, RFC 791)

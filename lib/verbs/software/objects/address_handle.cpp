@@ -24,11 +24,6 @@ constexpr std::size_t ipv4_offset = 20; // of the last 20 bytes of 40
 constexpr std::uint8_t mapped_prefix[12] = {0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 constexpr std::uint8_t next_is_udp = 17;
 
-bool is_ipv4(const ibv_gid& gid) noexcept
-{
-  return std::memcmp(gid.raw, mapped_prefix, sizeof mapped_prefix) == 0;
-}
-
 // RFC 1071. The result is zero for a header that contains its checksum.
 std::uint16_t checksum(const std::byte* header) noexcept
 {
@@ -49,6 +44,11 @@ ibv_gid mapped(const std::byte* address) noexcept
 }
 
 } // namespace
+
+bool is_ipv4(const ibv_gid& gid) noexcept
+{
+  return std::memcmp(gid.raw, mapped_prefix, sizeof mapped_prefix) == 0;
+}
 
 void write_route_header(const ibv_gid& from, const ibv_gid& to, const wire::route& by,
   std::uint16_t payload, std::byte (&header)[route_header_size]) noexcept

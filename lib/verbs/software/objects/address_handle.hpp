@@ -29,6 +29,9 @@ struct address_handle : ibv_ah
 /// Bytes in front of a datagram in its receive buffer (IBA 11.4.1.2).
 inline constexpr std::size_t route_header_size = 40;
 
+/// Returns true for an IPv4 address mapped to IPv6 (RFC 4291, 2.5.5.2).
+bool is_ipv4(const ibv_gid& gid) noexcept;
+
 /// Writes the header in front of a datagram's payload in its receive buffer (IBA 11.4.1.2, RoCEv2:
 /// Annex A17.4.5.2).
 /** The global route header, or for IPv4 20 zero bytes and an IPv4 header. `payload`: bytes behind

@@ -11,11 +11,20 @@
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
 
+#include <cstdint>
 #include <cstring>
 
 // The receiving half of a datagram queue pair.
 
 namespace rdma::software {
+namespace {
+
+// The kind of packet in the place of the service level, as mlx5 and hns report it: UCX before 1.18
+// learns from it where the addresses are.
+constexpr std::uint8_t roce_v2_in_ipv6 = 9;
+constexpr std::uint8_t roce_v2_in_ipv4 = 10;
+
+} // namespace
 
 // IBA 9.8.3.2, 9.9.3 classes A and D: a datagram that does not fit this queue pair is dropped, and
 // the receive stays for the next one. Only an error of the receive itself ends it, and the queue
@@ -45,6 +54,7 @@ void datagram_queue_pair::arrive(const wire::datagram& what)
   wc.byte_len = static_cast<std::uint32_t>(size);
   wc.src_qp = what.headers.source_qp;
   wc.wc_flags = IBV_WC_GRH;
+  wc.sl = is_ipv4(what.from) ? roce_v2_in_ipv4 : roce_v2_in_ipv6;
   if ((protocol::traits_of(what.headers.op) & protocol::trait_immediate) != 0)
   {
     wc.wc_flags |= IBV_WC_WITH_IMM;
