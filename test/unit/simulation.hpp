@@ -254,7 +254,7 @@ public:
     wire::local_link::heard what;
     do
       what = link_->hear(hello);
-    while (what == wire::local_link::heard::message);
+    while (what == wire::local_link::heard::message || what == wire::local_link::heard::wake);
     link_->rearm();
     rung_ = rung_ || what == wire::local_link::heard::end;
     take_bells();

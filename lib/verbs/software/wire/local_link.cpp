@@ -137,7 +137,7 @@ local_link::heard local_link::hear(attach_message& hello) noexcept
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
     return heard::nothing;
   if (n == 1 && count == attached::none)
-    return heard::message;
+    return heard::wake;
   if (n == sizeof(attach_message) && count == attached::none)
   {
     std::memcpy(&hello, bytes.data(), sizeof hello);

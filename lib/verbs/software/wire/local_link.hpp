@@ -46,7 +46,8 @@ public:
   enum class heard
   {
     nothing, ///< more comes later
-    message, ///< a wake-up, or something for a lane, whose bell rings
+    wake,    ///< the last one, most of the time
+    message, ///< for a lane, whose bell rings
     hello,   ///< a peer's queue pair wants to attach
     end,     ///< of the link
   };
@@ -117,6 +118,8 @@ public:
       if (what == heard::nothing || what == heard::end)
         break;
       woken = true;
+      if (what == heard::wake)
+        break; // epoll reports what is behind it
       if (what == heard::hello)
         visit(hello);
     }
