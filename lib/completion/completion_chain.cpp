@@ -66,6 +66,9 @@ void completion_queue_impl::start_chain()
 
 bool completion_queue_impl::must_spin(clock::time_point now) const
 {
+  // About the time of a sleep and a wake-up, so that polling costs at most as much as it can save
+  // (Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", 1990).
+  constexpr clock::duration sleep_time = std::chrono::microseconds(10);
   switch (mode())
   {
   case completion_mode::busy_poll:
@@ -73,6 +76,7 @@ bool completion_queue_impl::must_spin(clock::time_point now) const
   case completion_mode::adaptive:
     return now - last_activity_.load(std::memory_order_relaxed) < spin_time_;
   case completion_mode::event:
+    return now - last_activity_.load(std::memory_order_relaxed) < sleep_time;
   case completion_mode::manual:
     return false;
   }
