@@ -122,7 +122,7 @@ void queue_pair::deliver(wire::tcp_link& from, wire::mover by)
 
 bool queue_pair::has_many_under_way() const noexcept
 {
-  constexpr std::int64_t under_way_min = 8;
+  constexpr std::int64_t under_way_min = 4;
   // Neither needs to be exact.
   const std::uint64_t begun = begun_below.load(std::memory_order_relaxed);
   const std::uint64_t through = through_below.load(std::memory_order_relaxed);
