@@ -77,6 +77,14 @@ struct memory_pool_options
 
   /// Kind of pages that arenas request.
   huge_pages huge = huge_pages::transparent;
+
+  /// Peers get rights to read the memory, but none to write it.
+  /** This concerns peers on this host that use the software device. They map whole arenas: for
+   * reading and writing by default, and for reading only if this is set (F_SEAL_FUTURE_WRITE).
+   * Peers without the right to do what an arena permits do not map it. They have the access that
+   * their keys permit, but each request travels through a queue in shared memory. The system gets
+   * back an arena that is for reading only when no peer has it mapped any more. */
+  bool peers_only_read = false;
 };
 
 /// Current state of a pool, and counters since its construction.

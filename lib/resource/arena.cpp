@@ -43,8 +43,10 @@ std::byte* reserve(std::size_t bytes) noexcept
 
 } // namespace
 
-mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, error_code& ec)
+mapped_memory::mapped_memory(
+  std::size_t bytes, const memory_pool_options& options, bool shared, error_code& ec)
 {
+  const huge_pages huge = options.huge;
   ec = {};
   const std::size_t reserved = round_up(bytes, huge_page_bytes);
   std::byte* const data = reserve(reserved);
@@ -57,7 +59,7 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, er
   reserved_ = reserved;
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
   std::size_t done = 0;
-  if (shared && share(bytes, huge))
+  if (shared && share(bytes, options))
     return; // otherwise private memory is used: memfd_create(2) may be refused here
   if (huge == huge_pages::reserved && whole != 0
     && ::mmap(data, whole, PROT_READ | PROT_WRITE,
@@ -78,18 +80,21 @@ mapped_memory::mapped_memory(std::size_t bytes, huge_pages huge, bool shared, er
   huge_bytes_requested_ = done;
 }
 
-bool mapped_memory::share(std::size_t bytes, huge_pages huge)
+bool mapped_memory::share(std::size_t bytes, const memory_pool_options& options)
 {
+  const huge_pages huge = options.huge;
+  const software::writers who =
+    options.peers_only_read ? software::writers::owner : software::writers::all;
   if (huge == huge_pages::reserved && bytes % huge_page_bytes == 0)
   {
-    shared_ = software::shared_memory::map_over(data_, bytes, MFD_HUGETLB | (21u << 26));
+    shared_ = software::shared_memory::map_over(data_, bytes, MFD_HUGETLB | (21u << 26), who);
     if (shared_)
     {
       huge_bytes_requested_ = bytes;
       return true;
     }
   }
-  shared_ = software::shared_memory::map_over(data_, bytes, 0);
+  shared_ = software::shared_memory::map_over(data_, bytes, 0, who);
   if (!shared_)
     return false;
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
@@ -124,14 +129,15 @@ mapped_memory& mapped_memory::operator=(mapped_memory&& other) noexcept
   return *this;
 }
 
-void arena::open(const domain_impl& where, std::size_t bytes, huge_pages huge, error_code& ec)
+void arena::open(
+  const domain_impl& where, std::size_t bytes, const memory_pool_options& options, error_code& ec)
 {
   // All calls that may throw come before the memory is mapped and registered.
   pages.emplace(bytes / page_bytes);
   slabs.assign(bytes / page_bytes, nullptr);
   // Private memory can have larger pages.
   const bool shared = where.default_device().traits().copies_shared_memory;
-  mapped_memory mapped(bytes, huge, shared, ec);
+  mapped_memory mapped(bytes, options, shared, ec);
   if (ec)
     return;
   range.emplace();

@@ -29,7 +29,7 @@ public:
   mapped_memory() = default;
   // With `shared`, peers on this host can map the memory if they have a key for it. Otherwise it is
   // private to this process.
-  mapped_memory(std::size_t bytes, huge_pages huge, bool shared, error_code& ec);
+  mapped_memory(std::size_t bytes, const memory_pool_options& options, bool shared, error_code& ec);
   ~mapped_memory();
   mapped_memory(mapped_memory&& other) noexcept;
   mapped_memory& operator=(mapped_memory&& other) noexcept;
@@ -38,7 +38,7 @@ public:
   [[nodiscard]] std::size_t huge_bytes_requested() const noexcept { return huge_bytes_requested_; }
 
 private:
-  bool share(std::size_t bytes, huge_pages huge);
+  bool share(std::size_t bytes, const memory_pool_options& options);
 
   std::byte* data_ = nullptr;
   std::shared_ptr<software::shared_memory> shared_; // all of the memory if it is shared, else null
@@ -54,7 +54,8 @@ private:
 struct arena : registration
 {
   // Maps and registers. If ec is not set afterwards, the reference count is one.
-  void open(const domain_impl& where, std::size_t bytes, huge_pages huge, error_code& ec);
+  void open(const domain_impl& where, std::size_t bytes, const memory_pool_options& options,
+    error_code& ec);
   // Deregisters and unmaps. Precondition: no reference is left.
   void close() noexcept;
 

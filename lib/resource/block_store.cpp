@@ -78,7 +78,7 @@ arena* block_store::open_arena(std::size_t bytes, error_code& ec)
     made->references.store(0, std::memory_order_relaxed); // try_retain() fails until it is open
     made->owner = owner_;
     made->destroy = destroy_;
-    made->open(domain_, bytes, options_.huge, ec);
+    made->open(domain_, bytes, options_, ec);
     if (ec)
       return nullptr;
     try

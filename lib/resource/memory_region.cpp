@@ -63,8 +63,13 @@ registration* make_region(
       return nullptr;
     }
     made->mapped = data = mapped;
+    // Windows on it may have more rights.
+    constexpr access others_write =
+      access::remote_write | access::remote_atomic | access::window_bind;
+    const bool peers_only_read = (rights & others_write) == access::local_read;
     if (domain.impl()->default_device().traits().copies_shared_memory)
-      made->shared = software::shared_memory::map_over(mapped, size, 0);
+      made->shared = software::shared_memory::map_over(
+        mapped, size, 0, peers_only_read ? software::writers::owner : software::writers::all);
   }
   made->range->open(*domain.impl(), data, size, rights, ec);
   if (ec)

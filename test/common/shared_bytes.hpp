@@ -24,10 +24,12 @@ namespace test {
 class shared_bytes
 {
 public:
-  explicit shared_bytes(std::size_t size)
+  explicit shared_bytes(
+    std::size_t size, rdma::software::writers who = rdma::software::writers::all)
     : size_(size)
     , at_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
-    , shared_(at_ != MAP_FAILED ? rdma::software::shared_memory::map_over(at_, size, 0) : nullptr)
+    , shared_(
+        at_ != MAP_FAILED ? rdma::software::shared_memory::map_over(at_, size, 0, who) : nullptr)
   {
     if (shared_ == nullptr)
       throw std::bad_alloc();
@@ -42,6 +44,7 @@ public:
 
   std::byte* data() const noexcept { return static_cast<std::byte*>(at_); }
   std::size_t size() const noexcept { return size_; }
+  int fd() const noexcept { return shared_->fd(); }
   operator std::span<std::byte>() const noexcept { return {data(), size_}; }
   operator std::span<const std::byte>() const noexcept { return {data(), size_}; }
 

@@ -41,7 +41,7 @@ asio::awaitable<void> lease_and_release(
   co_await peer.async_connect(server, asio::use_awaitable);
   rdma::agent agent = peer.agent();
   rdma::allocation_options options;
-  options.rights = rdma::access::remote_read;
+  options.rights = rdma::access::remote_read | rdma::access::remote_write;
   rdma::remote_memory leased = co_await agent.async_allocate(4096, options, asio::use_awaitable);
   const rdma::registered_buffer into = context.allocate(4096);
   // The second read needs no answer of the server: its memory is mapped here.

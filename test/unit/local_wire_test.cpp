@@ -210,6 +210,67 @@ TEST_CASE("the local wire grants a key only after a permitted request with this 
   }
 }
 
+TEST_CASE("the local wire grants reading only of memory that peers cannot write to")
+{
+  wire_and_peer w;
+  const bool reads = GENERATE(true, false);
+  const auto who = GENERATE(rdma::software::writers::owner, rdma::software::writers::all);
+  CAPTURE(reads, static_cast<int>(who));
+  const test::shared_bytes memory(4096, who);
+  w.slot->memory = memory.data();
+  w.slot->length = memory.size();
+  w.slot->access =
+    IBV_ACCESS_LOCAL_WRITE | (reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
+  header h;
+  h.op = reads ? opcode::read_request : opcode::write_only;
+  h.key = w.key;
+  h.length = 8;
+  h.payload = reads ? 0 : 8;
+  key_note asked;
+  asked.key = w.key;
+  REQUIRE(w.ask(h));
+  REQUIRE(w.ask(&asked, sizeof asked));
+  CHECK(w.run());
+  CHECK_FALSE(w.answers.failed());
+  CHECK(w.has_granted() == (reads == (who == rdma::software::writers::owner)));
+}
+
+TEST_CASE("the local wire writes by frames to memory that the peer has sealed")
+{
+  wire_and_peer w;
+  const bool is_sealed = GENERATE(true, false);
+  const descriptor memory =
+    sealed("offered", 4096, F_SEAL_SHRINK | F_SEAL_GROW | (is_sealed ? F_SEAL_FUTURE_WRITE : 0));
+  make_it_ask(w);
+  lane_side& peer = w.shared->side(w.lane.lane, 0);
+  grant_answer offer{w.lane, {}};
+  offer.what.key = 77;
+  offer.what.generation = 1;
+  offer.what.rights = registered_memory::remote; // as if the memory could be written to
+  offer.what.address = 0x10000;
+  offer.what.length = 4096;
+  peer.grants[0].store(1);
+  const int fd = memory.get();
+  REQUIRE(w.send(&offer, sizeof offer, std::span(&fd, 1)));
+  REQUIRE(w.hear());
+  REQUIRE(w.run());
+  peer.acknowledged.store(lane_side::acknowledged_bit | std::uint32_t{no_credits} << psn_bits);
+  REQUIRE(w.run());
+  w.bytes.data()[0] = std::byte{1};
+  send_request& next = *w.queue.enter(1);
+  next.opcode = IBV_WR_RDMA_WRITE;
+  next.rkey = 77;
+  next.remote = 0x10000;
+  next.length = 8;
+  next.elements = 1;
+  next.elements_begin()[0] = {w.begin(), 8, w.key};
+  w.queue.posted.store(2);
+  REQUIRE(w.run());
+  char first = 0;
+  REQUIRE(::pread(fd, &first, 1, 0) == 1);
+  CHECK(first == (is_sealed ? 0 : 1));
+}
+
 TEST_CASE("a wake-up that the socket refuses is sent later")
 {
   wire_and_peer w;

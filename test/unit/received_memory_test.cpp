@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "common/shared_bytes.hpp"
 #include "verbs/software/wire/direct_access.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/segment.hpp"
@@ -72,6 +73,26 @@ descriptor memory_file(off_t size, int seals)
 }
 
 } // namespace
+
+TEST_CASE(
+  "memory with one writer can be mapped for reading only, also if its descriptor is reopened")
+{
+  const test::shared_bytes memory(4096, rdma::software::writers::owner);
+  memory.data()[0] = std::byte{7}; // the owner writes through the mapping that it has
+  const std::string again = "/proc/self/fd/" + std::to_string(memory.fd());
+  const descriptor reopened(::open(again.c_str(), O_RDWR | O_CLOEXEC));
+  REQUIRE(reopened);
+  for (const int fd : {memory.fd(), reopened.get()})
+  {
+    CHECK(::mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0) == MAP_FAILED);
+    CHECK(::pwrite(fd, "x", 1, 0) == -1);
+    void* const at = ::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, fd, 0);
+    REQUIRE(at != MAP_FAILED);
+    CHECK(::mprotect(at, 4096, PROT_READ | PROT_WRITE) == -1);
+    CHECK(*static_cast<const std::byte*>(at) == std::byte{7});
+    ::munmap(at, 4096);
+  }
+}
 
 TEST_CASE("a link maps no segment that the peer can truncate")
 {

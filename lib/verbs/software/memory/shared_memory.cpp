@@ -52,7 +52,7 @@ struct registry
 } // namespace
 
 std::shared_ptr<shared_memory> shared_memory::map_over(
-  void* at, std::size_t size, unsigned flags) noexcept
+  void* at, std::size_t size, unsigned flags, writers who) noexcept
 {
   const int fd = ::memfd_create("boost_rdma memory", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (fd < 0)
@@ -76,9 +76,10 @@ std::shared_ptr<shared_memory> shared_memory::map_over(
     // The size is sealed, so that neither this process nor a peer can truncate memory that the
     // other has mapped.
     if (::ftruncate(fd, static_cast<off_t>(size)) != 0
-      || ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) != 0
+      || ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0
       || ::mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
       return nullptr;
+    made->seal(who);
     found_as = made;
     noted.begin(at, size, fd);
   }
@@ -90,6 +91,14 @@ std::shared_ptr<shared_memory> shared_memory::map_over(
     return nullptr;
   }
   return made;
+}
+
+// After it is mapped here: the seal permits no further mapping to write to.
+void shared_memory::seal(writers who) noexcept
+{
+  if (who == writers::owner && ::fcntl(fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0)
+    writers_ = writers::owner;
+  ::fcntl(fd_, F_ADD_SEALS, F_SEAL_SEAL); // peers must not add a seal
 }
 
 std::shared_ptr<shared_memory> shared_memory::find(const void* at, std::size_t size) noexcept
@@ -119,8 +128,8 @@ void shared_memory::withdraw() noexcept
     if (found != all->by_base.end() && found->second.lock().get() == this) // not a child's own
       all->by_base.erase(found);
   }
-  // Peers may keep it mapped until their links end, so the pages are freed here. A child of fork()
-  // has the same file and must not free the parent's pages.
+  // Peers may keep it mapped until their links end, so the pages are freed here, unless a seal
+  // forbids it. A child of fork() has the same file and must not free the parent's pages.
   if (owner_ == ::getpid())
     ::fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, 0, static_cast<off_t>(size_));
 }

@@ -17,6 +17,13 @@
 
 namespace rdma::software {
 
+/// Those who may write to shared_memory.
+enum class writers
+{
+  all,  ///< this process, and peers that may access all of it
+  owner ///< this process
+};
+
 /// Memory of this process that a peer with a key can map, to use it without this process or the
 /// kernel.
 /** Until then it is private, also from children of fork(): they see the contents at the time of
@@ -28,8 +35,11 @@ public:
   /// Maps new memory over [at, at + size), which the caller has reserved. `flags`: further flags of
   /// memfd_create(2), such as MFD_HUGETLB. Returns null with errno set on failure; then the range
   /// is unchanged.
+  /** With writers::owner, peers can map it for reading only (F_SEAL_FUTURE_WRITE). A kernel that
+   * does not have this seal makes it memory for writers::all, which peers that may only read do not
+   * map. */
   static std::shared_ptr<shared_memory> map_over(
-    void* at, std::size_t size, unsigned flags) noexcept;
+    void* at, std::size_t size, unsigned flags, writers who) noexcept;
 
   /// Returns the object that contains [at, at + size), or null.
   static std::shared_ptr<shared_memory> find(const void* at, std::size_t size) noexcept;
@@ -49,17 +59,22 @@ public:
   shared_memory& operator=(const shared_memory&) = delete;
 
   /// Removes it from find(). Peers that have it mapped keep it, but their writes are no longer
-  /// read.
+  /// read. They keep the contents as well if this process is the only writer, because the kernel
+  /// frees no pages of a sealed file.
   void withdraw() noexcept;
 
   std::byte* base() const noexcept { return base_; }
   std::size_t size() const noexcept { return size_; }
   int fd() const noexcept { return fd_; }
+  writers who_writes() const noexcept { return writers_; }
 
 private:
+  void seal(writers who) noexcept;
+
   std::byte* const base_;
   const std::size_t size_;
   const int fd_;
+  writers writers_ = writers::all; // set before it is found
   const pid_t owner_;
   fork_record& noted_;
 };

@@ -260,6 +260,11 @@ void direct_access::grant(
   a.memory = a.area != nullptr ? a.area->at(what.place, what.length) : nullptr;
   if (a.memory == nullptr)
     return;
+  if (!a.area->is_writable())
+    a.by.rights &= IBV_ACCESS_REMOTE_READ;
+  // Memory that its owner cannot free while it is mapped here.
+  std::erase_if(
+    accesses_, [this](const access& each) { return !holds(each, std::memory_order_acquire); });
   try
   {
     if (accesses_.size() == accesses_max)

@@ -111,6 +111,10 @@ bool local_wire::answer(std::uint32_t key) noexcept
   const auto area = shared_memory::find(pinned->memory, pinned->length);
   if (!area)
     return true;
+  // A peer that may only read must not be able to write, and the seal is on all of the memory.
+  const bool writes = (pinned->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
+  if (writes != (area->who_writes() == writers::all))
+    return true;
   const auto given = grants_.give(page_, *pinned.slot());
   if (!given)
     return true;

@@ -52,13 +52,13 @@ struct area_registry
 };
 
 // Returns null if memory is short; then it is unmapped.
-std::shared_ptr<mapped_area> own(std::byte* memory, std::size_t size) noexcept
+std::shared_ptr<mapped_area> own(std::byte* memory, std::size_t size, bool writable) noexcept
 {
   fork_record* noted = nullptr;
   try
   {
     noted = &fork_record::take();
-    return std::make_shared<mapped_area>(memory, size, *noted);
+    return std::make_shared<mapped_area>(memory, size, writable, *noted);
   }
   catch (const std::bad_alloc&)
   {
@@ -98,10 +98,12 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
     if (std::shared_ptr<mapped_area> there = place.lock())
       return there;
     const auto size = static_cast<std::size_t>(status.st_size);
-    void* const at = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd.get(), 0);
+    const bool writable = !has_seals(fd, F_SEAL_FUTURE_WRITE);
+    const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
+    void* const at = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
     if (at == MAP_FAILED)
       return nullptr;
-    std::shared_ptr<mapped_area> made = own(static_cast<std::byte*>(at), size);
+    std::shared_ptr<mapped_area> made = own(static_cast<std::byte*>(at), size, writable);
     place = made;
     return made;
   }

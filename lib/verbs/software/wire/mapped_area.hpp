@@ -23,9 +23,10 @@ namespace rdma::software::wire {
 class mapped_area
 {
 public:
-  mapped_area(std::byte* memory, std::size_t size, fork_record& noted) noexcept
+  mapped_area(std::byte* memory, std::size_t size, bool writable, fork_record& noted) noexcept
     : memory_(memory)
     , size_(size)
+    , writable_(writable)
     , noted_(noted)
   {
     noted_.begin(memory_, size_, -1);
@@ -40,6 +41,9 @@ public:
 
   std::size_t size() const noexcept { return size_; }
 
+  /// Returns false if it is mapped for reading only, because its owner has sealed it.
+  bool is_writable() const noexcept { return writable_; }
+
   std::byte* at(std::uint64_t place, std::uint64_t length) const noexcept
   {
     return place <= size_ && length <= size_ - place ? memory_ + place : nullptr;
@@ -48,6 +52,7 @@ public:
 private:
   std::byte* const memory_;
   const std::size_t size_;
+  const bool writable_;
   fork_record& noted_;
 };
 
