@@ -16,14 +16,18 @@
 #include "verbs/software/wire/tcp_link.hpp"
 
 #include <algorithm>
+#include <cerrno>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <vector>
 
 #include <arpa/inet.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 #include <unistd.h>
@@ -38,9 +42,14 @@ namespace protocol = rdma::software::protocol;
 class raw_peer
 {
 public:
-  explicit raw_peer(std::uint16_t port)
+  /// `receive_buffer`: bytes that the kernel stores while the test reads nothing; 0: the default.
+  explicit raw_peer(std::uint16_t port, int receive_buffer = 0)
     : fd_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0))
   {
+    const int on = 1;
+    ::setsockopt(fd_, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (receive_buffer != 0)
+      ::setsockopt(fd_, SOL_SOCKET, SO_RCVBUF, &receive_buffer, sizeof receive_buffer);
     sockaddr_in at{};
     at.sin_family = AF_INET;
     at.sin_port = htons(port);
@@ -69,6 +78,7 @@ public:
     while (got != size)
     {
       const ssize_t n = ::recv(fd_, bytes.data() + got, size - got, 0);
+      must(n >= 0 || errno != EAGAIN, "bytes or the end of the connection in time");
       if (n <= 0)
         break;
       got += static_cast<std::size_t>(n);
@@ -77,25 +87,60 @@ public:
     return bytes;
   }
 
+  /// What the device has sent: a frame, or the end of a lane.
+  struct item
+  {
+    enum class kind
+    {
+      frame,
+      detach,
+      end, ///< of the connection
+      invalid
+    };
+    kind is = kind::invalid;
+    unsigned lane = 0;      ///< of a detached queue pair
+    protocol::header frame; ///< and its payload
+    std::vector<std::byte> payload;
+  };
+
+  item next() const
+  {
+    namespace wire = rdma::software::wire;
+    item result;
+    auto bytes = receive(wire::tcp_message_size);
+    if (bytes.size() != wire::tcp_message_size)
+    {
+      result.is = item::kind::end;
+      return result;
+    }
+    if (bytes[0] == wire::tcp_detach)
+    {
+      result.is = item::kind::detach;
+      result.lane = std::to_integer<unsigned>(bytes[1]);
+      return result;
+    }
+    const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(bytes[0]));
+    if (size == 0)
+      return result;
+    const auto rest = receive(size - bytes.size());
+    bytes.insert(bytes.end(), rest.begin(), rest.end());
+    const auto header = protocol::decode(bytes);
+    if (!header)
+      return result;
+    result.frame = *header;
+    result.payload = receive(header->payload);
+    if (result.payload.size() == header->payload)
+      result.is = item::kind::frame;
+    return result;
+  }
+
   /// Returns true when the device has detached its queue pair, or ended the connection.
   bool is_left() const
   {
-    for (;;)
-    {
-      auto bytes = receive(rdma::software::wire::tcp_message_size);
-      if (bytes.size() != rdma::software::wire::tcp_message_size
-        || bytes[0] == rdma::software::wire::tcp_detach)
-        return true;
-      // An acknowledgement comes before.
-      const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(bytes[0]));
-      if (size == 0)
-        return false;
-      const auto rest = receive(size - bytes.size());
-      bytes.insert(bytes.end(), rest.begin(), rest.end());
-      const auto header = protocol::decode(bytes);
-      if (!header || receive(header->payload).size() != header->payload)
-        return false;
-    }
+    auto what = next();
+    while (what.is == item::kind::frame)
+      what = next(); // an acknowledgement comes before
+    return what.is != item::kind::invalid;
   }
 
 private:
@@ -109,19 +154,14 @@ struct target_endpoint
 {
   explicit target_endpoint(
     const rdma::software::connection_secret* secret = nullptr, unsigned receives = 8)
-    : m(device, 4096)
-    , e(device)
+    : target_endpoint(nullptr, 0, {}, secret, receives)
   {
-    std::fill(m.bytes().begin(), m.bytes().end(), std::uint8_t{0x5a});
-    if (secret != nullptr)
-      must(rdma::software::set_connection_secret(e.qp(), *secret) == 0, "set_connection_secret");
-    must(e.to_init() == 0, "to_init");
-    for (std::uint64_t i = 0; i < receives; ++i)
-      must(e.receive(i, m.sge(1024, 512)) == 0, "receive");
-    end_name peer = e.name();
-    peer.qp = 5;
-    must(e.to_ready_to_receive(peer) == 0, "to_ready_to_receive");
-    must(e.to_ready_to_send() == 0, "to_ready_to_send");
+  }
+
+  /// One of several queue pairs of a device, each of which has its own lane of the peer's link.
+  target_endpoint(const verbs_device& on, unsigned in_lane, const pair_options& with)
+    : target_endpoint(&on, in_lane, with, nullptr, 8)
+  {
   }
 
   std::uint16_t port() const { return rdma::software::port_of(e.qp()->qp_num); }
@@ -132,7 +172,7 @@ struct target_endpoint
     const ibv_gid gid = device.gid();
     std::memcpy(h.from.gid.data(), gid.raw, 16);
     h.to.gid = h.from.gid;
-    h.from.qp = 5;
+    h.from.qp = peer_number();
     h.to.qp = e.qp()->qp_num;
     h.expected_psn = endpoint::first_psn;
     h.first_psn = endpoint::first_psn;
@@ -140,11 +180,14 @@ struct target_endpoint
     return h;
   }
 
+  /// The number of the test's queue pair.
+  std::uint32_t peer_number() const noexcept { return 5 + lane; }
+
   /// Sends a message of the handshake.
-  static void say(const raw_peer& s, const protocol::hello_bytes& what)
+  void say(const raw_peer& s, const protocol::hello_bytes& what) const
   {
     rdma::software::wire::tcp_attach_bytes bytes;
-    encode(rdma::software::wire::attach_message{{.lane = 0, .number = 1}, what}, bytes);
+    encode(rdma::software::wire::attach_message{{.lane = lane & 0xff, .number = 1}, what}, bytes);
     s.send(bytes.data(), bytes.size());
   }
 
@@ -174,7 +217,32 @@ struct target_endpoint
     return true;
   }
 
-  verbs_device device;
+private:
+  target_endpoint(const verbs_device* on, unsigned in_lane, const pair_options& with,
+    const rdma::software::connection_secret* secret, unsigned receives)
+    : own_(on == nullptr ? std::make_unique<const verbs_device>() : nullptr)
+    , device(on == nullptr ? *own_ : *on)
+    , lane(in_lane)
+    , m(device, 4096)
+    , e(device, with)
+  {
+    std::fill(m.bytes().begin(), m.bytes().end(), std::uint8_t{0x5a});
+    if (secret != nullptr)
+      must(rdma::software::set_connection_secret(e.qp(), *secret) == 0, "set_connection_secret");
+    must(e.to_init() == 0, "to_init");
+    for (std::uint64_t i = 0; i < receives; ++i)
+      must(e.receive(i, m.sge(1024, 512)) == 0, "receive");
+    end_name peer = e.name();
+    peer.qp = peer_number();
+    must(e.to_ready_to_receive(peer) == 0, "to_ready_to_receive");
+    must(e.to_ready_to_send() == 0, "to_ready_to_send");
+  }
+
+  const std::unique_ptr<const verbs_device> own_;
+
+public:
+  const verbs_device& device;
+  const unsigned lane;
   memory m;
   endpoint e;
 };

@@ -1,0 +1,207 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Tests the end of queue pairs whose link is full, because the peer reads nothing.
+
+#include "software/raw_peer.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <vector>
+
+using namespace test;
+
+namespace {
+
+constexpr std::uint32_t mebibyte = 1024 * 1024;
+
+/// A queue pair that answers the peer's requests.
+struct answering
+{
+  answering(const verbs_device& on, unsigned lane, const pair_options& with)
+    : target(on, lane, with)
+  {
+  }
+
+  target_endpoint target;
+  std::uint32_t psn = endpoint::first_psn; ///< of the next request
+};
+
+/// A device, and a peer that attaches queue pairs to one link and fills it.
+struct full_link
+{
+  full_link() { m.fill(sent_byte); }
+
+  answering& add()
+  {
+    pair_options with;
+    with.max_peer_read_atomic = 32;
+    const auto lane = static_cast<unsigned>(all.size());
+    answering& made = all.emplace_back(device, lane, with);
+    if (!peer)
+      peer = std::make_unique<raw_peer>(made.target.port(), 256 * 1024);
+    REQUIRE(made.target.handshake(*peer, made.target.hello()));
+    return made;
+  }
+
+  /// Fills the link with the answer to a request, when all queue pairs are attached.
+  void fill() { read(filler, m.bytes().size()); }
+
+  void request(answering& of, protocol::header h, std::uint32_t frames = 1)
+  {
+    h.dest_qp = of.target.e.qp()->qp_num;
+    h.psn = of.psn;
+    h.ack_request = true;
+    protocol::header_bytes bytes;
+    const std::size_t size = encode(h, bytes);
+    requests.insert(requests.end(), bytes.begin(), bytes.begin() + size);
+    requests.resize(requests.size() + h.payload);
+    of.psn = protocol::psn_add(of.psn, frames);
+  }
+
+  void read(answering& of, std::size_t size)
+  {
+    protocol::header h;
+    h.op = protocol::opcode::read_request;
+    h.address = m.address();
+    h.key = m.key();
+    h.length = static_cast<std::uint32_t>(size);
+    request(of, h, protocol::frame_count(size, segment));
+  }
+
+  void write(answering& of)
+  {
+    protocol::header h;
+    h.op = protocol::opcode::write_only;
+    h.address = of.target.m.address();
+    h.key = of.target.m.key();
+    h.length = h.payload = 8;
+    request(of, h);
+  }
+
+  void send(answering& of)
+  {
+    protocol::header h;
+    h.op = protocol::opcode::send_only;
+    h.payload = 8;
+    request(of, h);
+  }
+
+  /// Sends the requests. The device reads all of them with one call.
+  void post()
+  {
+    peer->send(requests.data(), requests.size());
+    requests.clear();
+  }
+
+  /// Waits for the message that was sent last: what was requested before is carried out as well.
+  static void await_message(const answering& of)
+  {
+    CHECK(of.target.e.received().next().status == IBV_WC_SUCCESS);
+  }
+
+  /// Reads from the link. Frames are whole and have the bytes of `m`.
+  raw_peer::item next() const
+  {
+    raw_peer::item what = peer->next();
+    REQUIRE((what.is == raw_peer::item::kind::frame || what.is == raw_peer::item::kind::detach));
+    REQUIRE(std::all_of(what.payload.begin(), what.payload.end(),
+      [](std::byte b) { return b == std::byte{sent_byte}; }));
+    return what;
+  }
+
+  static constexpr std::uint32_t segment = 256 * 1024; // as in target_endpoint::hello()
+
+  verbs_device device;
+  memory m{device, 32 * mebibyte}; // more than a socket stores
+  std::deque<answering> all;
+  std::unique_ptr<raw_peer> peer;
+  std::vector<std::byte> requests;
+  answering& filler = add();
+};
+
+} // namespace
+
+TEST_CASE("the last answers of a queue pair arrive when it is destroyed while its link is full")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  full_link link;
+  answering& last = link.add();
+  link.fill();
+  // As many frames as a queue pair prepares at a time: answers, and an acknowledgement.
+  constexpr unsigned reads = 31;
+  link.write(last);
+  for (unsigned i = 0; i != reads; ++i)
+    link.read(last, 16 * 1024);
+  link.write(link.filler); // the frames before it are served together
+  link.send(last);
+  link.post();
+  link.await_message(last);
+  last.target.e.destroy();
+
+  unsigned answers = 0;
+  std::uint32_t acknowledged = 0;
+  raw_peer::item what = link.next();
+  for (; what.is == raw_peer::item::kind::frame; what = link.next())
+  {
+    if (what.frame.dest_qp != last.target.peer_number())
+      continue;
+    answers += what.frame.op == protocol::opcode::read_response_only ? 1 : 0;
+    acknowledged = what.frame.psn;
+  }
+  CHECK(what.lane == last.target.lane);
+  CHECK(answers == reads);
+  CHECK(protocol::psn_add(acknowledged, 1) == last.psn);
+}
+
+TEST_CASE("queue pairs keep their link when others are destroyed while the peer reads nothing")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  full_link link;
+  answering& kept = link.add();
+  // Their last answers are more than the link stores.
+  constexpr unsigned destroyed = 20;
+  for (unsigned i = 0; i != destroyed; ++i)
+    link.add();
+  link.fill();
+  for (answering& each : link.all)
+  {
+    if (&each != &link.filler)
+      link.read(each, mebibyte);
+    link.send(each);
+  }
+  link.post();
+  for (const answering& each : link.all)
+    link.await_message(each);
+  // Also the one whose frame has left in part.
+  for (answering& each : link.all)
+    if (&each != &kept)
+      each.target.e.destroy();
+
+  link.send(kept);
+  link.post();
+  unsigned detached = 0;
+  std::uint32_t read_bytes = 0;
+  std::uint32_t acknowledged = 0;
+  while (detached != destroyed + 1 || protocol::psn_add(acknowledged, 1) != kept.psn)
+  {
+    const raw_peer::item what = link.next();
+    if (what.is == raw_peer::item::kind::detach)
+      ++detached;
+    else if (what.frame.dest_qp == kept.target.peer_number())
+    {
+      read_bytes += what.frame.payload;
+      acknowledged = what.frame.psn;
+    }
+  }
+  CHECK(read_bytes == mebibyte);
+  link.await_message(kept);
+  CHECK(kept.target.e.state() == IBV_QPS_RTS);
+}
