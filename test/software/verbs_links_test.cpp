@@ -7,7 +7,7 @@
 
 // Tests links, which carry all queue pairs between two contexts, on both wires.
 
-#include "software/verbs_fixture.hpp"
+#include "software/verbs_processes.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -284,4 +284,47 @@ TEST_CASE("memory that is unmapped in part ends only the queue pair that sends i
   CHECK(c.count_links() == 1);
   CHECK(c.near.api().dereg_mr(region) == 0);
   CHECK(::munmap(at, size / 16) == 0);
+}
+
+TEST_CASE("a queue pair that is destroyed while its peer is stopped does not disturb its link")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  constexpr std::size_t size = 32 << 20; // more than a socket stores
+  const std::string wire = GENERATE("local", "tcp");
+  const auto settings = [&]
+  {
+    auto result = on_wire(wire);
+    result.retry_time_min = patience;
+    return result;
+  };
+  child other(
+    [&](const out_of_band& line)
+    {
+      verbs_device d(settings());
+      memory m(d, size);
+      const endpoint ends[2]{endpoint(d), endpoint(d)};
+      for (const endpoint& each : ends)
+        connect_to(each, line.exchange(each.name(m)));
+      line.meet();
+      line.meet(); // until this process is killed
+      return true;
+    });
+  verbs_device d(settings());
+  memory m(d, size);
+  endpoint ends[2]{endpoint(d), endpoint(d)};
+  end_name peer;
+  for (endpoint& each : ends)
+  {
+    peer = other.line().exchange(each.name());
+    connect_to(each, peer);
+  }
+  other.line().meet();
+  for (const endpoint& each : ends)
+    CHECK(until([&] { return wire == rdma::software::wire_name(each.qp()); }));
+  other.stop();
+  for (const endpoint& each : ends)
+    REQUIRE(each.write(1, m.sge(), peer.address, peer.key) == 0);
+  ends[0].destroy();
+  other.resume();
+  CHECK(ends[1].sent().next().status == IBV_WC_SUCCESS);
 }

@@ -6,6 +6,23 @@
 //
 
 #include "software/verbs_failure.hpp"
+#include "software/verbs_processes.hpp"
+
+#include "verbs/software/queue_pair_number.hpp"
+#include "verbs/software/wire/local_socket.hpp"
+#include "verbs/software/wire/port_claim.hpp"
+#include "verbs/software/wire/socket.hpp"
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <poll.h>
+#include <sys/socket.h>
 
 // Tests requests to peers that do not answer or have vanished.
 
@@ -135,4 +152,153 @@ TEST_CASE("data for other queue pairs is readable before requests to a vanished 
   REQUIRE(received.has_value());
   CHECK(received->wr_id == 101);
   CHECK(received->status == IBV_WC_SUCCESS);
+}
+
+namespace {
+
+constexpr std::chrono::milliseconds short_retry_time{500};
+
+rdma::software::device_settings on_one_wire(
+  const std::string& name, std::chrono::milliseconds retry_time_min)
+{
+  rdma::software::device_settings settings;
+  settings.wires = {name};
+  settings.retry_time_min = retry_time_min;
+  return settings;
+}
+
+/// Receives a message and writes it to the peer's memory.
+bool write_back(const out_of_band& line, const std::string& wire)
+{
+  verbs_device d(on_one_wire(wire, 2 * patience));
+  endpoint e(d);
+  memory m(d, 8);
+  must(rdma::software::set_wire_end(e.qp(), rdma::software::wire_end::connects) == 0, "connects");
+  must(e.to_init() == 0, "to_init");
+  must(e.receive(0, m.sge()) == 0, "receive");
+  const end_name peer = line.exchange(e.name());
+  connect_to(e, peer);
+  must(e.received().next().status == IBV_WC_SUCCESS, "receive a message");
+  must(e.write(1, m.sge(), peer.address, peer.key) == 0, "write");
+  line.meet();
+  line.meet(); // until this process is killed
+  return true;
+}
+
+/// Sends a message and stops. Returns true if the message is answered when it runs again.
+bool send_and_stop(const out_of_band& line, const out_of_band& to_peer, const std::string& wire)
+{
+  verbs_device d(on_one_wire(wire, short_retry_time));
+  pair_options o;
+  o.timeout = 1; // so that the device's minimum applies
+  endpoint e(d, o);
+  memory from(d, 8);
+  memory into(d, 8);
+  from.fill(sent_byte);
+  must(rdma::software::set_wire_end(e.qp(), rdma::software::wire_end::waits) == 0, "waits");
+  connect_to(e, to_peer.exchange(e.name(into)));
+  must(until([&] { return wire == rdma::software::wire_name(e.qp()); }), "a connection");
+  line.meet();
+  line.meet(); // the peer is stopped
+  must(e.send(1, from.sge()) == 0, "send");
+  must(::raise(SIGSTOP) == 0, "stop");
+  // Only the engine reads the answer: a poll could read it before the engine looks at its timers.
+  const volatile std::uint8_t& written = into[0];
+  must(until([&] { return written == sent_byte || e.state() == IBV_QPS_ERR; }), "an outcome");
+  return e.sent().next().status == IBV_WC_SUCCESS;
+}
+
+} // namespace
+
+TEST_CASE(
+  "an answered request succeeds when its process was stopped for longer than the retry time")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const std::string wire = GENERATE("local", "tcp");
+  child server([&](const out_of_band& line) { return write_back(line, wire); });
+  child client([&](const out_of_band& line) { return send_and_stop(line, server.line(), wire); });
+  client.line().meet();
+  server.stop();
+  client.line().meet();
+  REQUIRE(client.stopped_itself());
+  const auto stopped_at = std::chrono::steady_clock::now();
+  server.resume();
+  server.line().meet(); // it has answered
+  REQUIRE(until([&] { return std::chrono::steady_clock::now() - stopped_at > short_retry_time; }));
+  client.resume();
+  CHECK(client.succeeded());
+}
+
+namespace {
+
+namespace wire = rdma::software::wire;
+
+/// A context that accepts links and answers nothing.
+class silent_context
+{
+public:
+  silent_context(const ibv_gid& gid, const std::string& wire)
+  {
+    must(wire::claim_port({&gid, 1}, claim_) == 0, "claim_port");
+    number_ = claim_->next_number();
+    listener_ = std::move(claim_->bound.front());
+    if (wire == "local")
+    {
+      const wire::address name = wire::to_local_address(gid, rdma::software::port_of(number_));
+      listener_ = wire::make_local_socket();
+      must(::bind(listener_.get(), name.get(), name.size) == 0, "bind");
+    }
+    must(::listen(listener_.get(), 1) == 0, "listen");
+  }
+
+  std::uint32_t queue_pair() const noexcept { return number_; }
+
+  /// Returns false if the peer makes no link in time.
+  bool accept()
+  {
+    pollfd p{listener_.get(), POLLIN, 0};
+    constexpr std::chrono::milliseconds limit = patience;
+    if (::poll(&p, 1, static_cast<int>(limit.count())) != 1)
+      return false;
+    links_.emplace_back(::accept(listener_.get(), nullptr, nullptr));
+    return static_cast<bool>(links_.back());
+  }
+
+private:
+  std::unique_ptr<wire::port_claim> claim_;
+  std::uint32_t number_ = 0;
+  wire::descriptor listener_;
+  std::vector<wire::descriptor> links_;
+};
+
+struct silent_attempt
+{
+  explicit silent_attempt(const std::string& wire)
+    : d(on_one_wire(wire, patience))
+    , e(d)
+    , peer(d.gid(), wire)
+  {
+    must(rdma::software::set_wire_end(e.qp(), rdma::software::wire_end::connects) == 0, "connects");
+    end_name name = e.name();
+    name.qp = peer.queue_pair();
+    connect_to(e, name);
+  }
+
+  verbs_device d;
+  endpoint e;
+  silent_context peer;
+};
+
+} // namespace
+
+TEST_CASE("a queue pair attaches to a further link when the peer answers nothing through the first")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  // At the same time: an attempt ends after three seconds.
+  silent_attempt local("local");
+  silent_attempt tcp("tcp");
+  for (silent_attempt* each : {&local, &tcp})
+    REQUIRE(each->peer.accept());
+  for (silent_attempt* each : {&local, &tcp})
+    CHECK(each->peer.accept());
 }

@@ -103,6 +103,16 @@ public:
     ::kill(pid_, SIGSTOP);
     ::waitpid(pid_, nullptr, WUNTRACED);
   }
+  /// Waits until the child has stopped itself. Returns false if it has ended.
+  [[nodiscard]] bool stopped_itself()
+  {
+    int status = 0;
+    ::waitpid(pid_, &status, WUNTRACED);
+    if (!WIFSTOPPED(status))
+      pid_ = 0;
+    return WIFSTOPPED(status);
+  }
+  void resume() { ::kill(pid_, SIGCONT); }
   bool succeeded()
   {
     int status = 0;
