@@ -87,13 +87,14 @@ public:
     return bytes;
   }
 
-  /// What the device has sent: a frame, or the end of a lane.
+  /// What the device has sent: a frame or a message of the link.
   struct item
   {
     enum class kind
     {
       frame,
       detach,
+      handshake,
       end, ///< of the connection
       invalid
     };
@@ -121,7 +122,14 @@ public:
     }
     const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(bytes[0]));
     if (size == 0)
+    {
+      const auto rest = receive(wire::tcp_attach_size - bytes.size());
+      bytes.insert(bytes.end(), rest.begin(), rest.end());
+      if (bytes.size() == wire::tcp_attach_size
+        && wire::decode_attach(std::span<const std::byte, wire::tcp_attach_size>(bytes)))
+        result.is = item::kind::handshake;
       return result;
+    }
     const auto rest = receive(size - bytes.size());
     bytes.insert(bytes.end(), rest.begin(), rest.end());
     const auto header = protocol::decode(bytes);
@@ -138,8 +146,9 @@ public:
   bool is_left() const
   {
     auto what = next();
-    while (what.is == item::kind::frame)
-      what = next(); // an acknowledgement comes before
+    // An acknowledgement or a refusal comes before.
+    while (what.is == item::kind::frame || what.is == item::kind::handshake)
+      what = next();
     return what.is != item::kind::invalid;
   }
 
