@@ -17,53 +17,113 @@
 #include <algorithm>
 #include <atomic>
 #include <cinttypes>
+#include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
 
+#include <fcntl.h>
+#include <unistd.h>
+
 using namespace test;
+using rdma::software::wire::lane_side;
 
 namespace {
 
 constexpr std::size_t size = 64 * 1024;
 
-/// Sets the mark of an access by the peer's first grant, in all lanes of this process: as if it
-/// were in the middle of a copy.
-void leave_marks()
+/// Calls visit(memory, address) for both ends of all lanes of this process: the descriptor of its
+/// memory, and the address of the lane_side. The engine may unmap a link meanwhile.
+template <class Visit>
+void visit_sides(Visit visit)
 {
   using namespace rdma::software::wire;
+  const descriptor memory(::open("/proc/self/mem", O_RDWR | O_CLOEXEC));
+  must(static_cast<bool>(memory), "open /proc/self/mem");
   std::ifstream maps("/proc/self/maps");
   for (std::string line; std::getline(maps, line);)
   {
-    std::uintptr_t begin = 0;
+    std::uint64_t begin = 0;
     if (line.find("boost_rdma link") == std::string::npos
-      || std::sscanf(line.c_str(), "%" SCNxPTR, &begin) != 1)
+      || std::sscanf(line.c_str(), "%" SCNx64, &begin) != 1)
       continue;
     for (unsigned lane = 0; lane != lanes_max; ++lane)
-    {
-      // NOLINTNEXTLINE(performance-no-int-to-ptr)
-      auto* const sides =
-        reinterpret_cast<lane_side*>(begin + segment::lanes_at + lane * segment::lane_size);
       for (unsigned end = 0; end != 2; ++end)
-        sides[end].touching.store(1, std::memory_order_seq_cst);
-    }
+        visit(memory.get(),
+          static_cast<off_t>(
+            begin + segment::lanes_at + lane * segment::lane_size + end * sizeof(lane_side)));
   }
+}
+
+/// Sets the mark of an access by the first grant, in all lanes of this process: as if the peer,
+/// which does nothing now, were in the middle of a copy.
+void leave_marks()
+{
+  unsigned left = 0;
+  visit_sides(
+    [&](int memory, off_t side)
+    {
+      const std::uint32_t mark = 1;
+      const auto at = side + static_cast<off_t>(offsetof(lane_side, touching));
+      left += ::pwrite(memory, &mark, sizeof mark, at) == sizeof mark ? 1 : 0;
+    });
+  must(left != 0, "leave a mark");
+}
+
+/// Returns true if there is a first grant.
+bool has_grant()
+{
+  bool found = false;
+  visit_sides(
+    [&](int memory, off_t side)
+    {
+      std::uint32_t generation = 0;
+      const auto at = side + static_cast<off_t>(offsetof(lane_side, grants));
+      found = found
+        || (::pread(memory, &generation, sizeof generation, at) == sizeof generation
+          && generation != 0);
+    });
+  return found;
+}
+
+void write_once(const endpoint& e, const memory& m, const end_name& peer)
+{
+  must(e.write(1, m.sge(), peer.address, peer.key) == 0, "write");
+  must(e.sent().next().status == IBV_WC_SUCCESS, "complete a write");
 }
 
 /// Writes to the peer's memory. If this process can map it, only the first write needs the peer.
 void write_twice(const endpoint& e, const memory& m, const end_name& peer)
 {
   for (unsigned i = 0; i != 2; ++i)
-  {
-    must(e.write(i, m.sge(), peer.address, peer.key) == 0, "write");
-    must(e.sent().next().status == IBV_WC_SUCCESS, "complete a write");
-  }
+    write_once(e, m, peer);
 }
 
-/// Connects, writes, and then claims to be in the middle of a copy.
-bool claim_to_copy(const out_of_band& line)
+/// Writes to memory that this process can map.
+bool write_directly(const out_of_band& line)
+{
+  verbs_device d;
+  endpoint e(d);
+  memory m(d, size);
+  const end_name peer = line.exchange(e.name(m));
+  connect_to(e, peer);
+  must(until(
+         [&]
+         {
+           write_once(e, m, peer);
+           return has_grant();
+         }),
+    "be granted access");
+  line.meet();
+  line.meet(); // until this process is killed
+  return true;
+}
+
+/// Writes to memory that only its owner accesses.
+bool write_by_frames(const out_of_band& line)
 {
   verbs_device d;
   endpoint e(d);
@@ -71,7 +131,6 @@ bool claim_to_copy(const out_of_band& line)
   const end_name peer = line.exchange(e.name(m));
   connect_to(e, peer);
   write_twice(e, m, peer);
-  leave_marks();
   line.meet();
   line.meet(); // until this process is killed
   return true;
@@ -134,28 +193,21 @@ void serve_until_met(const endpoint& e, const out_of_band& line)
 TEST_CASE("a region can be deregistered while a peer is stopped in the middle of a write to it")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  child other(&claim_to_copy);
+  child other(&write_directly);
   verbs_device d;
   endpoint e(d);
-  SECTION("memory that the peer maps")
+  SECTION("the end of the region")
   {
     shared_region m(d, size);
     connect_to(e, other.line().exchange(m.named(e.name())));
     serve_until_met(e, other.line());
     other.stop();
+    leave_marks();
     CHECK(returns([&] { m.deregister(); }, [&] { other.kill(); }));
     // The pool does not reuse such memory until the process is gone.
     CHECK(rdma::software::late_writers::may_write(m.data(), size));
     other.kill();
     CHECK(until([&] { return !rdma::software::late_writers::may_write(m.data(), size); }));
-  }
-  SECTION("the program's own memory")
-  {
-    auto m = std::make_unique<memory>(d, size);
-    connect_to(e, other.line().exchange(e.name(*m)));
-    serve_until_met(e, other.line());
-    other.stop();
-    CHECK(returns([&] { m.reset(); }, [&] { other.kill(); }));
   }
   SECTION("the end of the queue pair")
   {
@@ -163,14 +215,29 @@ TEST_CASE("a region can be deregistered while a peer is stopped in the middle of
     connect_to(e, other.line().exchange(m.named(e.name())));
     serve_until_met(e, other.line());
     other.stop();
+    leave_marks();
     CHECK(returns([&] { must(e.to(IBV_QPS_RESET) == 0, "reset"); }, [&] { other.kill(); }));
   }
+}
+
+TEST_CASE(
+  "a region of the program's memory can be deregistered while a peer that has written is stopped")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  child other(&write_by_frames);
+  verbs_device d;
+  endpoint e(d);
+  auto m = std::make_unique<memory>(d, size);
+  connect_to(e, other.line().exchange(e.name(*m)));
+  serve_until_met(e, other.line());
+  other.stop();
+  CHECK(returns([&] { m.reset(); }, [&] { other.kill(); }));
 }
 
 TEST_CASE("a peer that claims to copy for ever does not delay others")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  child hostile(&claim_to_copy);
+  child hostile(&write_directly);
   child honest(&write_to_two);
   verbs_device d;
   endpoint to_hostile(d);
@@ -180,6 +247,7 @@ TEST_CASE("a peer that claims to copy for ever does not delay others")
   shared_region second(d, size);
   connect_to(to_hostile, hostile.line().exchange(claimed.named(to_hostile.name())));
   serve_until_met(to_hostile, hostile.line());
+  leave_marks();
   connect_to(to_honest, honest.line().exchange(first.named(to_honest.name())));
   std::thread deregisters([&] { claimed.deregister(); });
   // The honest peer is served meanwhile, and its access ends.

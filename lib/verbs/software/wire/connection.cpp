@@ -25,6 +25,10 @@ constexpr std::int64_t backoff_max = 100'000'000;
 constexpr std::int64_t greeting_wait = 3'000'000'000; // a refusal comes after 2 s
 constexpr std::uint32_t segment_min = 1024;
 
+// Now and then the other wire: whatever is in the way of this one, the two may still reach each
+// other.
+constexpr unsigned other_wire_every = 8;
+
 } // namespace
 
 connection::~connection()
@@ -80,14 +84,16 @@ void connection::connect(std::int64_t now)
 {
   retry_at_ = 0;
   state_ = state::connecting;
-  // Now and then the other wire: whatever is in the way of this one, the two may still reach each
-  // other.
-  constexpr unsigned other_wire_every = 8;
   const bool locally =
     peer_is_here_ && !(++attempts_ % other_wire_every == 0 && engine_.has_tcp_wire());
   link_ = locally ? attach(true) : nullptr;
   if (!link_ && engine_.has_tcp_wire())
     link_ = attach(false);
+  greet(now);
+}
+
+void connection::greet(std::int64_t now)
+{
   protocol::sign(mine_, secret_, 0);
   protocol::hello_bytes mine;
   encode(mine_, mine);
@@ -120,7 +126,9 @@ void connection::retry(std::int64_t now) noexcept
 {
   hang_up();
   state_ = state::connecting;
-  retry_at_ = now + backoff_;
+  // The other wire at once, so that a peer that becomes ready meanwhile is rarely met there.
+  const bool other_wire = peer_is_here_ && (attempts_ + 1) % other_wire_every == 0;
+  retry_at_ = other_wire ? now : now + backoff_;
   backoff_ = std::min(backoff_ * 2, backoff_max);
 }
 
@@ -148,9 +156,29 @@ bool connection::hear() noexcept
   return has_heard_ || link_->is_over(lane_);
 }
 
+// A peer that has begun to listen after an attempt on the local wire has met this end on the other
+// one: it listens on the local wire first. Returns true if this end goes on there.
+bool connection::returns_to_local_wire(std::int64_t now)
+{
+  if (!peer_is_here_ || link_->is_local() || attempts_ % other_wire_every == 0)
+    return false;
+  const lane_use before = lane_;
+  std::shared_ptr<link> local = attach(true);
+  const lane_use after = std::exchange(lane_, before);
+  if (!local)
+    return false;
+  hang_up();
+  link_ = std::move(local);
+  lane_ = after;
+  greet(now);
+  return true;
+}
+
 void connection::read_greeting(std::int64_t now)
 {
   if (!hear())
+    return;
+  if (has_heard_ && returns_to_local_wire(now))
     return;
   const auto theirs = has_heard_ ? protocol::decode_hello(heard_) : std::nullopt;
   if (!theirs || theirs->from != mine_.to || theirs->to != mine_.from

@@ -166,6 +166,8 @@ private:
   };
 
   void connect(std::int64_t now);
+  void greet(std::int64_t now);
+  bool returns_to_local_wire(std::int64_t now);
   std::shared_ptr<link> attach(bool locally) noexcept;
   void retry(std::int64_t now) noexcept;
   bool adopt(pending_hello& who);
