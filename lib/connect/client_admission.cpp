@@ -181,18 +181,23 @@ private:
   std::weak_ptr<question> to_;
 };
 
-// Wakes the coroutine when the connection is stopped.
-class woken_by_stop
+// Withdraws the question and wakes the coroutine before the stream is closed: a client that sees
+// the end must not be asked about any more.
+class withdrawn_by_close
 {
 public:
-  woken_by_stop(connection& link, asio::steady_timer& timer)
+  withdrawn_by_close(connection& link, asio::steady_timer& timer, std::atomic<bool>& wanted)
     : link_(link)
   {
-    link_.woken_by_stop = &timer;
+    link_.on_close = [&timer, &wanted]
+    {
+      wanted.store(false);
+      timer.cancel();
+    };
   }
-  ~woken_by_stop() { link_.woken_by_stop = nullptr; }
-  woken_by_stop(const woken_by_stop&) = delete;
-  woken_by_stop& operator=(const woken_by_stop&) = delete;
+  ~withdrawn_by_close() { link_.on_close = nullptr; }
+  withdrawn_by_close(const withdrawn_by_close&) = delete;
+  withdrawn_by_close& operator=(const withdrawn_by_close&) = delete;
 
 private:
   connection& link_;
@@ -263,7 +268,7 @@ asio::awaitable<authorisation> client_admission::ask(connection& link, client_re
       if (!by->process.foreign() && by->open.load() && wanted->load())
         by->call(std::move(request), std::move(answer));
     });
-  const woken_by_stop waker(link, asked->decided);
+  const withdrawn_by_close withdrawal(link, asked->decided, *wanted);
   while (!asked->answer && !link.stopped())
   {
     error_code ignored;

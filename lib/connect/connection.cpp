@@ -274,8 +274,8 @@ void connection::write_rest(std::size_t written)
 void connection::close()
 {
   timer_.cancel();
-  if (woken_by_stop != nullptr)
-    woken_by_stop->cancel();
+  if (on_close)
+    on_close();
   stream_->close();
 }
 

@@ -24,6 +24,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -102,7 +103,7 @@ public:
 
   boost::beast::flat_buffer buffer; // bytes that follow the last message
   stage progress = stage::unproven;
-  boost::asio::steady_timer* woken_by_stop = nullptr; // cancelled when the stream is closed
+  std::function<void()> on_close; // called before the stream is closed
 
   [[nodiscard]] control_stream& stream() const noexcept { return *stream_; }
   [[nodiscard]] control_stream_ref reference() { return {*stream_, io_.get_executor()}; }
