@@ -8,7 +8,9 @@
 #include "software/verbs_failure.hpp"
 #include "software/verbs_processes.hpp"
 
+#include "verbs/software/protocol/hello.hpp"
 #include "verbs/software/queue_pair_number.hpp"
+#include "verbs/software/wire/lanes.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/port_claim.hpp"
 #include "verbs/software/wire/socket.hpp"
@@ -264,6 +266,27 @@ public:
     return static_cast<bool>(links_.back());
   }
 
+  /// Local wire: returns the next message of a handshake through the last link.
+  wire::attach_message receive() const
+  {
+    wire::attach_message next;
+    ssize_t n = 0;
+    must(until(
+           [&]
+           {
+             n = ::recv(links_.back().get(), &next, sizeof next, MSG_DONTWAIT);
+             return n == sizeof next || n == 0; // one byte is a wake-up
+           })
+        && n != 0,
+      "receive a message");
+    return next;
+  }
+
+  void send(const wire::attach_message& what) const
+  {
+    must(::send(links_.back().get(), &what, sizeof what, MSG_NOSIGNAL) == sizeof what, "send");
+  }
+
 private:
   std::unique_ptr<wire::port_claim> claim_;
   std::uint32_t number_ = 0;
@@ -301,4 +324,38 @@ TEST_CASE("a queue pair attaches to a further link when the peer answers nothing
     REQUIRE(each->peer.accept());
   for (silent_attempt* each : {&local, &tcp})
     CHECK(each->peer.accept());
+}
+
+TEST_CASE("a connecting queue pair refuses an answer that does not prove the secret")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  namespace protocol = rdma::software::protocol;
+  const bool proves = GENERATE(true, false);
+  verbs_device d(on_one_wire("local", patience));
+  endpoint e(d);
+  silent_context peer(d.gid(), "local");
+  rdma::software::connection_secret secret;
+  secret.fill(std::byte{1});
+  REQUIRE(rdma::software::set_connection_secret(e.qp(), secret) == 0);
+  REQUIRE(rdma::software::set_wire_end(e.qp(), rdma::software::wire_end::connects) == 0);
+  end_name name = e.name();
+  name.qp = peer.queue_pair();
+  connect_to(e, name);
+  REQUIRE(peer.accept());
+  wire::attach_message message = peer.receive();
+  const auto asked = protocol::decode_hello(message.bytes);
+  REQUIRE(asked);
+  protocol::hello answer = *asked;
+  std::swap(answer.from, answer.to);
+  answer.first_psn = asked->expected_psn;
+  answer.expected_psn = asked->first_psn.value_or(test::endpoint::first_psn);
+  if (!proves)
+    secret[0] = std::byte{2};
+  protocol::sign(answer, secret, asked->nonce);
+  encode(answer, message.bytes);
+  peer.send(message);
+  // Otherwise it begins again.
+  const wire::attach_message next = peer.receive();
+  CHECK(protocol::is_confirmation(next.bytes, secret, asked->nonce, answer.nonce) == proves);
+  CHECK(protocol::decode_hello(next.bytes).has_value() == !proves);
 }
