@@ -458,7 +458,7 @@ void engine::run()
     const bool sockets = round(wait);
     awake_.store(true, std::memory_order_seq_cst);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
-    if (now_seen == seen_)
+    if (now_seen == seen_ || dependents_.load(std::memory_order_relaxed) != 0)
     {
       seen_ = now_seen;
       serve_due();
@@ -467,15 +467,12 @@ void engine::run()
       continue;
     }
     seen_ = now_seen;
-    // Some of what those who poll leave may be for a channel that waits for this thread.
-    const bool has_dependents = dependents_.load(std::memory_order_relaxed) != 0;
     if (!stop_.load(std::memory_order_relaxed)) // round() may have taken its wake-up
       wait_wake(std::chrono::nanoseconds(settings_.engine_delay).count());
     serve_due();
-    if (has_dependents || attention_.load(std::memory_order_relaxed) == seen_)
+    if (attention_.load(std::memory_order_relaxed) == seen_)
       serve_sockets(mover::engine);
-    if (!has_dependents)
-      ticks();
+    ticks();
   }
 }
 
