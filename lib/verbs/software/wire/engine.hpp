@@ -141,8 +141,8 @@ public:
     attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// One more (1) or less (-1) waits for the engine's thread alone, which then leaves the sockets
-  /// to threads that poll for engine_delay only.
+  /// One more (1) or less (-1) waits for the engine's thread alone, which then leaves no work to
+  /// threads that poll.
   void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_relaxed); }
 
   /// Somebody polls, or has until a moment ago: debts are seen to at the next tick.
