@@ -36,7 +36,7 @@ struct completion_queue_options
   /// channel.
   std::chrono::microseconds spin_time{50};
 
-  /// busy_poll and adaptive: polling time before other handlers of the io_context run.
+  /// All modes except manual: polling time before other handlers of the io_context run.
   std::chrono::microseconds spin_slice{8};
 
   /// Initial number of completions that the queue can hold. It grows with the queue pairs that use

@@ -68,7 +68,7 @@ bool completion_queue_impl::must_spin(clock::time_point now) const
 {
   // About the time of a sleep and a wake-up, so that polling costs at most as much as it can save
   // (Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", 1990).
-  constexpr clock::duration sleep_time = std::chrono::microseconds(10);
+  constexpr clock::duration sleep_time = std::chrono::microseconds(20);
   switch (mode())
   {
   case completion_mode::busy_poll:
@@ -117,10 +117,18 @@ bool completion_queue_impl::poll_in_turn()
     const round polled = poll(true);
     if (shut_down_.load(std::memory_order_relaxed))
       return false;
-    // After a quiet poll: the software device acknowledges at the poll after a message.
-    if ((polled.quiet || polled.busy) && outstanding_.load(std::memory_order_relaxed) == 0
-      && go_idle())
-      return false;
+    if (outstanding_.load(std::memory_order_relaxed) == 0)
+    {
+      // The software device acknowledges at the poll after a message, so there is one more. The
+      // program may answer before it, and the answer contains the acknowledgement.
+      if (!polled.quiet && !polled.busy)
+      {
+        last_activity_.store(clock::now(), std::memory_order_relaxed);
+        return true;
+      }
+      if (go_idle())
+        return false;
+    }
     if (!polled.busy && !polled.quiet)
     {
       handled += std::max<std::size_t>(polled.handlers, 1);
