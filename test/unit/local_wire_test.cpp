@@ -64,19 +64,66 @@ std::size_t open_descriptors()
   return static_cast<std::size_t>(std::distance(begin(all), end(all)));
 }
 
-/// Makes the wire ask for a grant: memory that is sent unasked is not mapped.
-void make_it_ask(wire_and_peer& w)
+constexpr std::uint32_t peers_key = 77;
+constexpr std::uint64_t peers_address = 0x10000;
+
+/// Lets the wire write 8 bytes to the peer's memory.
+void post_write(wire_and_peer& w, std::uint64_t index, std::uint32_t key = peers_key)
 {
-  send_request& r = *w.queue.enter(0);
+  send_request& r = *w.queue.enter(index);
   r.opcode = IBV_WR_RDMA_WRITE;
-  r.rkey = 77;
-  r.remote = 0x10000;
+  r.rkey = key;
+  r.remote = peers_address;
   r.length = 8;
   r.elements = 1;
   r.elements_begin()[0] = {w.begin(), 8, w.key};
-  w.queue.posted.store(1);
-  w.shared->side(w.lane.lane, 0).rights.store(registered_memory::remote);
+  w.queue.posted.store(index + 1);
   REQUIRE(w.run());
+}
+
+/// Makes the wire ask for a grant: memory that is sent unasked is not mapped.
+void make_it_ask(wire_and_peer& w)
+{
+  w.shared->side(w.lane.lane, 0).rights.store(registered_memory::remote);
+  post_write(w, 0);
+}
+
+/// Acknowledges the first writes up to this one.
+void acknowledge(wire_and_peer& w, std::uint32_t psn)
+{
+  w.shared->side(w.lane.lane, 0)
+    .acknowledged.store(lane_side::acknowledged_bit | std::uint32_t{no_credits} << psn_bits | psn);
+  REQUIRE(w.run());
+}
+
+/// Grants all rights to this memory.
+void grant(wire_and_peer& w, int memory, std::uint32_t key, std::uint32_t index)
+{
+  grant_answer offer{w.lane, {}};
+  offer.what.key = key;
+  offer.what.index = index;
+  offer.what.generation = 1;
+  offer.what.rights = registered_memory::remote;
+  offer.what.address = peers_address;
+  offer.what.length = 4096;
+  w.shared->side(w.lane.lane, 0).grants[index].store(1);
+  REQUIRE(w.send(&offer, sizeof offer, std::span(&memory, 1)));
+  REQUIRE(w.hear());
+  REQUIRE(w.run());
+}
+
+/// Returns true if the wire has asked for a grant with this key. Takes what it has sent.
+bool has_asked(wire_and_peer& w, std::uint32_t key)
+{
+  bool found = false;
+  for (auto record = w.requests_in.front(); !record.empty(); record = w.requests_in.front())
+  {
+    key_note note;
+    std::memcpy(&note, record.data(), sizeof note);
+    found = found || (note.kind == key_note().kind && note.key == key);
+    w.requests_in.pop();
+  }
+  return found;
 }
 
 } // namespace
@@ -242,33 +289,35 @@ TEST_CASE("the local wire writes by frames to memory that the peer has sealed")
   const descriptor memory =
     sealed("offered", 4096, F_SEAL_SHRINK | F_SEAL_GROW | (is_sealed ? F_SEAL_FUTURE_WRITE : 0));
   make_it_ask(w);
-  lane_side& peer = w.shared->side(w.lane.lane, 0);
-  grant_answer offer{w.lane, {}};
-  offer.what.key = 77;
-  offer.what.generation = 1;
-  offer.what.rights = registered_memory::remote; // as if the memory could be written to
-  offer.what.address = 0x10000;
-  offer.what.length = 4096;
-  peer.grants[0].store(1);
-  const int fd = memory.get();
-  REQUIRE(w.send(&offer, sizeof offer, std::span(&fd, 1)));
-  REQUIRE(w.hear());
-  REQUIRE(w.run());
-  peer.acknowledged.store(lane_side::acknowledged_bit | std::uint32_t{no_credits} << psn_bits);
-  REQUIRE(w.run());
+  grant(w, memory.get(), peers_key, 0);
+  acknowledge(w, 0);
   w.bytes.data()[0] = std::byte{1};
-  send_request& next = *w.queue.enter(1);
-  next.opcode = IBV_WR_RDMA_WRITE;
-  next.rkey = 77;
-  next.remote = 0x10000;
-  next.length = 8;
-  next.elements = 1;
-  next.elements_begin()[0] = {w.begin(), 8, w.key};
-  w.queue.posted.store(2);
-  REQUIRE(w.run());
+  post_write(w, 1);
   char first = 0;
-  REQUIRE(::pread(fd, &first, 1, 0) == 1);
+  REQUIRE(::pread(memory.get(), &first, 1, 0) == 1);
   CHECK(first == (is_sealed ? 0 : 1));
+}
+
+TEST_CASE("the local wire unmaps an ended grant with the next one and asks for its key again")
+{
+  wire_and_peer w;
+  const descriptor first = sealed("first", 4096);
+  const descriptor second = sealed("second", 4096);
+  make_it_ask(w);
+  CHECK(has_asked(w, peers_key));
+  grant(w, first.get(), peers_key, 0);
+  acknowledge(w, 0);
+  CHECK(mapped_as("first").count == 1);
+  w.shared->side(w.lane.lane, 0).grants[0].store(0);
+  constexpr std::uint32_t other_key = peers_key + 1;
+  post_write(w, 1, other_key);
+  CHECK(has_asked(w, other_key));
+  grant(w, second.get(), other_key, 1);
+  acknowledge(w, 1);
+  CHECK(mapped_as("first").count == 0);
+  CHECK(mapped_as("second").count == 1);
+  post_write(w, 2);
+  CHECK(has_asked(w, peers_key));
 }
 
 TEST_CASE("a wake-up that the socket refuses is sent later")

@@ -262,9 +262,15 @@ void direct_access::grant(
     return;
   if (!a.area->is_writable())
     a.by.rights &= IBV_ACCESS_REMOTE_READ;
-  // Memory that its owner cannot free while it is mapped here.
-  std::erase_if(
-    accesses_, [this](const access& each) { return !holds(each, std::memory_order_acquire); });
+  // The owner cannot free sealed memory while it is mapped here, so grants that have ended go.
+  std::erase_if(accesses_,
+    [this](const access& each)
+    {
+      if (holds(each, std::memory_order_acquire))
+        return false;
+      std::erase(shown_, each.by.key);
+      return true;
+    });
   try
   {
     if (accesses_.size() == accesses_max)
