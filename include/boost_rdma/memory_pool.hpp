@@ -78,12 +78,12 @@ struct memory_pool_options
   /// Kind of pages that arenas request.
   huge_pages huge = huge_pages::transparent;
 
-  /// Peers get rights to read the memory, but none to write it.
-  /** This concerns peers on this host that use the software device. They map whole arenas: for
-   * reading and writing by default, and for reading only if this is set (F_SEAL_FUTURE_WRITE).
-   * Peers without the right to do what an arena permits do not map it. They have the access that
-   * their keys permit, but each request travels through a queue in shared memory. The system gets
-   * back an arena that is for reading only when no peer has it mapped any more. */
+  /// If set, peers that use the software device on this host map the memory for reading only
+  /// (F_SEAL_FUTURE_WRITE). Set it if peers read the memory and do not write it.
+  /** By default they map it for reading and writing, and a peer that may only read does not map it.
+   * Requests to memory that a peer does not map are permitted as their keys say, but are slower:
+   * reads if this is not set, writes and atomic operations if it is. Memory that peers map for
+   * reading only returns to the system when no peer has it mapped any more. */
   bool peers_only_read = false;
 };
 

@@ -63,7 +63,7 @@ registration* make_region(
       return nullptr;
     }
     made->mapped = data = mapped;
-    // Windows on it may have more rights.
+    // A window may have more rights than its region.
     constexpr access others_write =
       access::remote_write | access::remote_atomic | access::window_bind;
     const bool peers_only_read = (rights & others_write) == access::local_read;

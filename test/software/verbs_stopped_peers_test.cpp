@@ -102,8 +102,8 @@ void write_twice(const endpoint& e, const memory& m, const end_name& peer)
     write_once(e, m, peer);
 }
 
-/// Writes to memory that this process can map.
-bool write_directly(const out_of_band& line)
+/// Connects, and writes until there is enough().
+bool write_until(const out_of_band& line, bool (*enough)())
 {
   verbs_device d;
   endpoint e(d);
@@ -114,26 +114,24 @@ bool write_directly(const out_of_band& line)
          [&]
          {
            write_once(e, m, peer);
-           return has_grant();
+           return enough();
          }),
-    "be granted access");
+    "write enough");
   line.meet();
   line.meet(); // until this process is killed
   return true;
 }
 
+/// Writes to memory that this process can map.
+bool write_directly(const out_of_band& line)
+{
+  return write_until(line, &has_grant);
+}
+
 /// Writes to memory that only its owner accesses.
 bool write_by_frames(const out_of_band& line)
 {
-  verbs_device d;
-  endpoint e(d);
-  memory m(d, size);
-  const end_name peer = line.exchange(e.name(m));
-  connect_to(e, peer);
-  write_twice(e, m, peer);
-  line.meet();
-  line.meet(); // until this process is killed
-  return true;
+  return write_until(line, [] { return true; });
 }
 
 /// Connects, and writes to each of two regions.

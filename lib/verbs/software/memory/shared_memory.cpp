@@ -93,7 +93,7 @@ std::shared_ptr<shared_memory> shared_memory::map_over(
   return made;
 }
 
-// After it is mapped here: the seal permits no further mapping to write to.
+// Called when it is mapped here, because F_SEAL_FUTURE_WRITE forbids further writable mappings.
 void shared_memory::seal(writers who) noexcept
 {
   if (who == writers::owner && ::fcntl(fd_, F_ADD_SEALS, F_SEAL_FUTURE_WRITE) == 0)

@@ -17,11 +17,11 @@
 
 namespace rdma::software {
 
-/// Those who may write to shared_memory.
+/// Processes that can write to shared_memory.
 enum class writers
 {
-  all,  ///< this process, and peers that may access all of it
-  owner ///< this process
+  all,  ///< this process, and each peer that maps it
+  owner ///< this process alone
 };
 
 /// Memory of this process that a peer with a key can map, to use it without this process or the
@@ -35,9 +35,8 @@ public:
   /// Maps new memory over [at, at + size), which the caller has reserved. `flags`: further flags of
   /// memfd_create(2), such as MFD_HUGETLB. Returns null with errno set on failure; then the range
   /// is unchanged.
-  /** With writers::owner, peers can map it for reading only (F_SEAL_FUTURE_WRITE). A kernel that
-   * does not have this seal makes it memory for writers::all, which peers that may only read do not
-   * map. */
+  /** With writers::owner, peers can map it for reading only (F_SEAL_FUTURE_WRITE, Linux 5.1).
+   * Without this seal the result has writers::all, see who_writes(). */
   static std::shared_ptr<shared_memory> map_over(
     void* at, std::size_t size, unsigned flags, writers who) noexcept;
 
@@ -59,8 +58,7 @@ public:
   shared_memory& operator=(const shared_memory&) = delete;
 
   /// Removes it from find(). Peers that have it mapped keep it, but their writes are no longer
-  /// read. They keep the contents as well if this process is the only writer, because the kernel
-  /// frees no pages of a sealed file.
+  /// read. With writers::owner they also keep the pages: the kernel frees none of a sealed file.
   void withdraw() noexcept;
 
   std::byte* base() const noexcept { return base_; }

@@ -19,8 +19,8 @@
 namespace rdma::software {
 namespace {
 
-// The kind of packet in the place of the service level, as mlx5 and hns report it: UCX before 1.18
-// learns from it where the addresses are.
+// The kind of packet, which mlx5 and hns report instead of the service level. UCX before 1.18 finds
+// the addresses by it.
 constexpr std::uint8_t roce_v2_in_ipv6 = 9;
 constexpr std::uint8_t roce_v2_in_ipv4 = 10;
 

@@ -126,9 +126,11 @@ void connection::retry(std::int64_t now) noexcept
 {
   hang_up();
   state_ = state::connecting;
-  // The other wire at once, so that a peer that becomes ready meanwhile is rarely met there.
-  const bool other_wire = peer_is_here_ && (attempts_ + 1) % other_wire_every == 0;
-  retry_at_ = other_wire ? now : now + backoff_;
+  // An attempt on the other wire follows at once. So a peer that becomes ready later is met on the
+  // local one.
+  const bool other_wire_is_next =
+    peer_is_here_ && engine_.has_tcp_wire() && (attempts_ + 1) % other_wire_every == 0;
+  retry_at_ = other_wire_is_next ? now : now + backoff_;
   backoff_ = std::min(backoff_ * 2, backoff_max);
 }
 
@@ -156,8 +158,9 @@ bool connection::hear() noexcept
   return has_heard_ || link_->is_over(lane_);
 }
 
-// A peer that has begun to listen after an attempt on the local wire has met this end on the other
-// one: it listens on the local wire first. Returns true if this end goes on there.
+// A peer listens on the local wire before it listens on TCP. If it answers over TCP although the
+// attempt on the local wire has failed, it has begun to listen in between. Returns true if this end
+// has begun again on the local wire.
 bool connection::returns_to_local_wire(std::int64_t now)
 {
   if (!peer_is_here_ || link_->is_local() || attempts_ % other_wire_every == 0)

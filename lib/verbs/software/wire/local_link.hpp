@@ -46,7 +46,7 @@ public:
   enum class heard
   {
     nothing, ///< more comes later
-    wake,    ///< the last one, most of the time
+    wake,    ///< a wake-up, usually the last message
     message, ///< for a lane, whose bell rings
     hello,   ///< a peer's queue pair wants to attach
     end,     ///< of the link
@@ -119,7 +119,7 @@ public:
         break;
       woken = true;
       if (what == heard::wake)
-        break; // epoll reports what is behind it
+        break; // epoll reports a message behind it
       if (what == heard::hello)
         visit(hello);
     }

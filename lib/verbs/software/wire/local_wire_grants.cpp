@@ -111,7 +111,8 @@ bool local_wire::answer(std::uint32_t key) noexcept
   const auto area = shared_memory::find(pinned->memory, pinned->length);
   if (!area)
     return true;
-  // A peer that may only read must not be able to write, and the seal is on all of the memory.
+  // A peer that may only read must not map memory that it could write to. One that may write could
+  // not do so in sealed memory.
   const bool writes = (pinned->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (writes != (area->who_writes() == writers::all))
     return true;
