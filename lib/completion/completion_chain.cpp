@@ -7,6 +7,9 @@
 
 #include "completion/completion_queue_impl.hpp"
 
+#include "resource/device_impl.hpp"
+#include "verbs/software/software.hpp"
+
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/post.hpp>
@@ -199,6 +202,8 @@ bool completion_queue_impl::go_idle()
   }
   if (wait_pending_)
     descriptor_->cancel(); // otherwise it would keep the io_context running
+  if (device().kind() == device_kind::software && !forked())
+    software::rest(native_);
   return true;
 }
 
@@ -244,23 +249,25 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
     }
     state_.store(chain_state::running, std::memory_order_seq_cst);
   }
-  last_activity_.store(clock::now(), std::memory_order_relaxed);
-  if (!forked())
-    drain_channel(); // the software device reads its sockets here, without a signal to this thread
+  // The software device reads its sockets here, without a signal to this thread. What it finds may
+  // be another queue's.
+  if (!forked() && drain_channel())
+    last_activity_.store(clock::now(), std::memory_order_relaxed);
   run_chain();
 }
 
-// Takes an event of the channel. There is no second one, because the queue is armed once for each.
-// If it was armed again just as an event came, two may remain: the next wait ends at once for the
-// other, because each start of a wait asks Asio's epoll set again.
-void completion_queue_impl::drain_channel()
+// Takes an event of the channel, if there is one. There is no second one, because the queue is
+// armed once for each. If it was armed again just as an event came, two may remain: the next wait
+// ends at once for the other, because each start of a wait asks Asio's epoll set again.
+bool completion_queue_impl::drain_channel()
 {
   ibv_cq* which = nullptr;
   void* unused = nullptr;
   if (device().api().get_cq_event(channel_, &which, &unused) != 0)
-    return;
+    return false;
   armed_ = false;
   device().api().ack_cq_events(native_, 1);
+  return true;
 }
 
 void completion_queue_impl::shutdown() noexcept

@@ -150,7 +150,7 @@ private:
   bool go_waiting();
   void start_wait();
   void on_channel_ready(const error_code& ec);
-  void drain_channel();
+  bool drain_channel();
   bool collect();
   int take_completions(ibv_wc* to, int count);
   int take_rescued(ibv_wc* to, int count);

@@ -11,9 +11,12 @@
 
 #include "common/allocations.hpp"
 
+#include <array>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <thread>
@@ -95,6 +98,60 @@ struct watched_pair
   memory into;
 };
 
+/// Two connected queue pairs. Of the far one's context there are so many channels that the sockets
+/// wake nobody who waits for the last.
+struct many_channels
+{
+  many_channels() { connect(a, b); }
+
+  const channel& first() const { return channels.front(); }
+  const channel& last() const { return channels.back(); }
+
+  void receive_armed(unsigned id)
+  {
+    REQUIRE(b.receive(id, into.sge()) == 0);
+    arm(b.received());
+  }
+
+  /// Waits for an event of the last channel. `look`: what to do when there is one of the first.
+  void wait_for_event(unsigned id, const std::function<void()>& look = {}) const
+  {
+    std::array<pollfd, 2> readable{
+      pollfd{last().get()->fd, POLLIN, 0}, pollfd{first().get()->fd, POLLIN, 0}};
+    while (readable[0].revents == 0)
+    {
+      REQUIRE(::poll(readable.data(), look ? 2 : 1,
+                static_cast<int>(std::chrono::milliseconds(patience).count()))
+        > 0);
+      if (readable[0].revents == 0)
+        look();
+    }
+    CHECK(last().take() == b.received().get());
+    CHECK(b.received().next().wr_id == id);
+  }
+
+  static rdma::software::device_settings patient()
+  {
+    rdma::software::device_settings result;
+    result.engine_delay = std::chrono::hours(1);
+    return result;
+  }
+
+  verbs_device near;
+  verbs_device far{patient()};
+  std::deque<channel> channels = [this]
+  {
+    std::deque<channel> result;
+    for (unsigned i = 0; i != 40; ++i)
+      result.emplace_back(far);
+    return result;
+  }();
+  endpoint a{near};
+  endpoint b{far, with_events(channels.back())};
+  memory m{near, 8};
+  memory into{far, 8};
+};
+
 } // namespace
 
 TEST_CASE("an armed completion queue raises one event and an unarmed one raises none")
@@ -123,32 +180,48 @@ TEST_CASE("an armed completion queue raises one event and an unarmed one raises 
 TEST_CASE("an event of one of many channels does not wait for the engine's delay")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
-  rdma::software::device_settings patient;
-  patient.engine_delay = std::chrono::hours(1);
-  verbs_device near;
-  verbs_device far(patient);
-  std::vector<std::unique_ptr<channel>> channels;
-  for (unsigned i = 0; i != 40; ++i)
-    channels.push_back(std::make_unique<channel>(far));
-  const channel& last = *channels.back();
-  endpoint a(near);
-  endpoint b(far, with_events(last));
-  connect(a, b);
-  memory m(near, 8);
-  memory into(far, 8);
-  const completions other(far);
+  many_channels all;
+  const completions other(all.far);
   for (unsigned i = 0; i != 3; ++i)
   {
-    REQUIRE(b.receive(i, into.sge()) == 0);
-    arm(b.received());
+    all.receive_armed(i);
     // A program has polled a moment ago, and waits for its channel from now on.
     CHECK_FALSE(other.poll());
-    REQUIRE(a.send(i, m.sge()) == 0);
-    pollfd readable{last.get()->fd, POLLIN, 0};
-    REQUIRE(
-      ::poll(&readable, 1, static_cast<int>(std::chrono::milliseconds(patience).count())) == 1);
-    CHECK(last.take() == b.received().get());
-    CHECK(b.received().next().wr_id == i);
+    REQUIRE(all.a.send(i, all.m.sge()) == 0);
+    all.wait_for_event(i);
+  }
+}
+
+TEST_CASE("who waits for one of the first channels produces the events of the others")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  many_channels all;
+  all.first().unblock();
+  const completions standing_by(all.far, 16, all.first().get());
+  for (unsigned i = 0; i != 3; ++i)
+  {
+    arm(standing_by);
+    all.receive_armed(i);
+    CHECK_FALSE(standing_by.poll()); // so the engine leaves the work to this thread
+    REQUIRE(all.a.send(i, all.m.sge()) == 0);
+    all.wait_for_event(i, [&] { CHECK(all.first().take() == nullptr); });
+  }
+}
+
+TEST_CASE("an event of one of many channels does not wait for who waited for one of the first")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  many_channels all;
+  for (unsigned i = 0; i != 20; ++i)
+  {
+    std::optional<completions> standing_by(std::in_place, all.far, 16, all.first().get());
+    arm(*standing_by);
+    all.receive_armed(i);
+    CHECK_FALSE(standing_by->poll());
+    REQUIRE(all.a.send(i, all.m.sge()) == 0);
+    standing_by.reset();
+    arm(all.b.received());
+    all.wait_for_event(i);
   }
 }
 

@@ -63,6 +63,11 @@ void remove_device(ibv_context* context);
  */
 int abandon_device(ibv_context* context);
 
+/// Nobody polls this queue or waits for its channel before it is armed or polled again. It is not
+/// armed any more.
+/** Without this call, the device learns that only by and by, and peers wait for it. */
+void rest(ibv_cq* cq);
+
 /// Returns the wire to the queue pair's peer ("local", "tcp"); "" while there is no connection.
 const char* wire_name(const ibv_qp* qp);
 

@@ -156,7 +156,8 @@ int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
   device_context& owner = device_context::of(context);
   if (owner.removed.load(std::memory_order_relaxed)) // relaxed: sooner or later is soon enough
     return 0;
-  owner.engine.attend();
+  if (!is_dependent())
+    owner.engine.attend();
   // Neither count needs to be exact.
   const std::uint32_t look = turn.load(std::memory_order_relaxed);
   turn.store(look + 1, std::memory_order_relaxed);
@@ -202,16 +203,38 @@ int completion_queue::take(int count, ibv_wc* to, std::int64_t* stamp) noexcept
 
 int completion_queue::arm(bool solicited_only)
 {
+  wire::engine& engine = device_context::of(context).engine;
   {
     const std::lock_guard lock(guard);
     if (!solicited_only)
       armed = arming::any;
     else if (armed == arming::off)
       armed = arming::solicited;
+    if (!is_dependent() && channel != nullptr && !std::exchange(stands_by, true))
+      engine.stand_by(1);
   }
   spins.store(0, std::memory_order_relaxed);
-  device_context::of(context).engine.look_away(); // after it is armed: what it finds is an event
+  engine.look_away(); // after it is armed: what it finds is an event
+  if (is_dependent())
+    engine.take_over();
   return 0;
+}
+
+bool completion_queue::is_dependent() const noexcept
+{
+  return channel != nullptr && !static_cast<const completion_channel*>(channel)->on_sockets;
+}
+
+void completion_queue::rest() noexcept
+{
+  wire::engine& engine = device_context::of(context).engine;
+  {
+    const std::lock_guard lock(guard);
+    armed = arming::off;
+    if (std::exchange(stands_by, false))
+      engine.stand_by(-1);
+  }
+  engine.rest();
 }
 
 int completion_queue::resize(std::uint32_t wanted)
@@ -336,6 +359,7 @@ int destroy_cq(ibv_cq* cq)
   if (gone->users.load(std::memory_order_acquire) != 0)
     return EBUSY;
   device_context& owner = device_context::of(cq->context);
+  gone->rest();
   owner.events.forget(cq, gone->events);
   if (auto* channel = static_cast<completion_channel*>(cq->channel))
   {
@@ -373,6 +397,11 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* to)
   return static_cast<completion_queue*>(cq)->poll(count, to);
 }
 
+void rest(ibv_cq* cq)
+{
+  static_cast<completion_queue*>(cq)->rest();
+}
+
 int req_notify_cq(ibv_cq* cq, int solicited_only)
 {
   return static_cast<completion_queue*>(cq)->arm(solicited_only != 0);
@@ -388,7 +417,8 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
     if (found == nullptr)
     {
       // Reads all: an edge-triggered watch reports the descriptor only once.
-      engine.attend();
+      if (from->on_sockets)
+        engine.attend();
       looking_into = from;
       for (unsigned i = 0; i < scans_max && !from->some.load(std::memory_order_relaxed); ++i)
       {

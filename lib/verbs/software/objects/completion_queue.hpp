@@ -76,6 +76,10 @@ struct completion_queue : extensible_completion_queue
   /// has times.
   int take(int count, ibv_wc* to, std::int64_t* stamp) noexcept;
   int arm(bool solicited_only);
+  void rest() noexcept;
+
+  /// Returns true if only the engine's thread can wake who waits for the channel.
+  bool is_dependent() const noexcept;
   int resize(std::uint32_t depth);
 
   short_lock guard;
@@ -91,6 +95,7 @@ struct completion_queue : extensible_completion_queue
     solicited,
     any,
   } armed = arming::off;
+  bool stands_by = false; ///< since it was armed first: see engine::stand_by()
   bool overrun = false;
 
   std::atomic<std::uint32_t> hint{0};  ///< the carrier of the last completion

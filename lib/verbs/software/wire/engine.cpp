@@ -19,7 +19,6 @@
 #include <span>
 #include <utility>
 
-#include <poll.h>
 #include <sys/epoll.h>
 
 // The engine's thread, and the work that it shares with threads that poll. engine_start.cpp starts
@@ -359,23 +358,12 @@ std::int64_t engine::next_wait(bool with_debts) noexcept
   return until == 0 ? -1 : std::max<std::int64_t>(until - now(), 0);
 }
 
-// Waits for wake_ alone; the sockets are somebody else's for this time.
-bool engine::wait_wake(std::int64_t ns) noexcept
-{
-  pollfd p{wake_.get(), POLLIN, 0};
-  const timespec t{ns / 1'000'000'000, ns % 1'000'000'000};
-  const bool woken = ::ppoll(&p, 1, &t, nullptr) > 0;
-  if (woken)
-    drain_wake();
-  return woken;
-}
-
-// Waits, then does all that has come up except for the sockets; whether those have something.
-bool engine::round(std::int64_t wait) noexcept
+// Waits, then does all that has come up except for the sockets.
+engine::news engine::round(std::int64_t wait) noexcept
 {
   std::array<epoll_event, 32> ready;
   const int n = wait_events(events_.get(), ready, wait);
-  bool sockets = false;
+  news found;
   for (int i = 0; i < n; ++i)
   {
     const std::uint64_t data = ready[static_cast<std::size_t>(i)].data.u64;
@@ -383,9 +371,10 @@ bool engine::round(std::int64_t wait) noexcept
     switch (static_cast<subject>(data >> subject_shift))
     {
     case subject::sockets:
-      sockets = true;
+      found.sockets = true;
       break;
     case subject::wake:
+      found.woken = true;
       drain_wake();
       break;
     case subject::listener:
@@ -404,22 +393,42 @@ bool engine::round(std::int64_t wait) noexcept
   }
   take_closing_sockets();
   expire(now());
-  return sockets;
+  return found;
+}
+
+void engine::take_over() noexcept
+{
+  // seq_cst, here, in run() and in ticks(): either the thread sees that nobody stands by or we wake
+  // it.
+  if (standing_by_.load(std::memory_order_seq_cst) == 0 && awake_.load(std::memory_order_seq_cst))
+    wake();
+}
+
+void engine::rest() noexcept
+{
+  if (pauses_.load(std::memory_order_relaxed)) // a hint: otherwise it looks soon
+    wake();
+}
+
+// Those who stand by serve the dependents, too.
+bool engine::leaves_sockets() const noexcept
+{
+  return dependents_.load(std::memory_order_relaxed) == 0
+    || standing_by_.load(std::memory_order_seq_cst) != 0;
 }
 
 void engine::ticks() noexcept
 {
   unsigned quiet = 0;
   std::int64_t pause = tick;
-  while (quiet < quiet_ticks_max && !stop_.load(std::memory_order_relaxed))
+  while (quiet < quiet_ticks_max && leaves_sockets() && !stop_.load(std::memory_order_relaxed))
   {
     pauses_.store(pause > tick, std::memory_order_seq_cst);
     const std::int64_t wait =
       next_wait(false); // after pauses_: sees alarms of those who saw it false
-    wait_wake(wait < 0 ? pause : std::min(wait, pause));
-    round(0);
+    const bool woken = round(wait < 0 ? pause : std::min(wait, pause)).woken;
     // Programs that leave nothing are looked after less often.
-    pause = serve_due() ? tick : std::min(2 * pause, tick_max);
+    pause = serve_due() || woken ? tick : std::min(2 * pause, tick_max);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
     // Whoever polls has all sockets in hand; otherwise what they have is left to us.
     if (now_seen == seen_)
@@ -455,10 +464,10 @@ void engine::run()
     awake_.store(false, std::memory_order_seq_cst);
     look_away(); // after awake_: who begins to look from here on wakes us
     const std::int64_t wait = next_wait(true); // after awake_: sees debts of those who saw it true
-    const bool sockets = round(wait);
+    const bool sockets = round(wait).sockets;
     awake_.store(true, std::memory_order_seq_cst);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
-    if (now_seen == seen_ || dependents_.load(std::memory_order_relaxed) != 0)
+    if (now_seen == seen_ || !leaves_sockets())
     {
       seen_ = now_seen;
       serve_due();
@@ -467,12 +476,15 @@ void engine::run()
       continue;
     }
     seen_ = now_seen;
+    // The sockets are somebody else's for this time.
+    await(subject::sockets, sockets_.get(), 0, EPOLL_CTL_MOD);
     if (!stop_.load(std::memory_order_relaxed)) // round() may have taken its wake-up
-      wait_wake(std::chrono::nanoseconds(settings_.engine_delay).count());
+      round(std::chrono::nanoseconds(settings_.engine_delay).count());
     serve_due();
     if (attention_.load(std::memory_order_relaxed) == seen_)
       serve_sockets(mover::engine);
     ticks();
+    await(subject::sockets, sockets_.get(), EPOLLIN, EPOLL_CTL_MOD);
   }
 }
 

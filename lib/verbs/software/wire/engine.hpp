@@ -141,9 +141,18 @@ public:
     attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// One more (1) or less (-1) waits for the engine's thread alone, which then leaves no work to
-  /// threads that poll.
+  /// One more (1) or less (-1) can be woken by the engine's thread alone, which then leaves work to
+  /// threads that poll only while somebody stands by.
   void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_relaxed); }
+
+  /// One more (1) or less (-1) polls or is woken by the sockets itself, and serves all.
+  void stand_by(int change) noexcept { standing_by_.fetch_add(change, std::memory_order_seq_cst); }
+
+  /// A dependent waits from now on: the engine's thread waits for the sockets if nobody stands by.
+  void take_over() noexcept;
+
+  /// One who polled does so no more, nor does it wait.
+  void rest() noexcept;
 
   /// Somebody polls, or has until a moment ago: debts are seen to at the next tick.
   bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
@@ -237,10 +246,15 @@ private:
   template <class Change>
   void remind(Change change, bool has_time = false) noexcept;
   void wake() noexcept;
-  bool wait_wake(std::int64_t ns) noexcept;
   void drain_wake() noexcept;
   void run();
-  bool round(std::int64_t wait) noexcept;
+  struct news
+  {
+    bool sockets = false; ///< they have something
+    bool woken = false;
+  };
+  news round(std::int64_t wait) noexcept;
+  bool leaves_sockets() const noexcept;
   void ticks() noexcept;
   bool serve_due() noexcept;
   std::int64_t next_wait(bool with_debts) noexcept;
@@ -269,6 +283,7 @@ private:
   std::atomic<std::uint64_t> attention_{0};
   std::atomic<std::uint32_t> watched_{0};
   std::atomic<int> dependents_{0};
+  std::atomic<int> standing_by_{0};
   std::atomic<bool> awake_{false};
   std::atomic<bool> pauses_{false}; ///< awake, but for longer than a tick
   std::atomic<bool> stop_{false};
