@@ -246,6 +246,13 @@ std::string queue_pair_core::why_not_shared_memory() const
   return software::why_not_local(posting_.native());
 }
 
+bool queue_pair_core::is_linked() const
+{
+  const std::lock_guard lock(mutex_);
+  return device_->kind() == device_kind::software && posting_.native() != nullptr
+    && *software::linked_by(posting_.native()) != '\0';
+}
+
 transport_choice queue_pair_core::transport() const
 {
   const std::lock_guard lock(mutex_);

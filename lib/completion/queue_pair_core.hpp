@@ -133,6 +133,10 @@ public:
   using confirmation_handler = std::function<void(error_code)>;
   void confirm(confirmation_handler done);
 
+  // Returns true if messages are known to reach the peer's device: it had a link to this one before
+  // this queue pair connected.
+  [[nodiscard]] bool is_linked() const;
+
   // Polls for the completion of confirm()'s message, for the case that the threads of the queue
   // pair's io_context are busy.
   void look_for_confirmation();

@@ -47,6 +47,7 @@ path_action endpoint_choice_fsm::resume(const own_side& own, const path_outcome&
 
 path_action endpoint_choice_fsm::begin_offer(const own_side& own)
 {
+  parameters_.confirms = false; // if the server finds that it is linked
   if (own.on_nic)
     return describe(state::describing_nic, nic_wires[0]);
   declined_.add(any_nic, own.why_no_nic);
@@ -119,6 +120,7 @@ path_action endpoint_choice_fsm::on_connected(const own_side& own, const path_ou
   {
     transport_ = result.transport;
     parameters_.endpoints.push_back(result.endpoint);
+    parameters_.confirms = client_.confirms || !result.linked;
     return succeed(own);
   }
   declined_.add(result.transport, result.text);

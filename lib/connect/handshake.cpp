@@ -180,8 +180,12 @@ asio::awaitable<error_code> answer_request(connection& link, const server_settin
       self.data = std::move(client.answer);
       const std::string answer = text_of(make_upgrade_response(self));
       control_stream_ref stream = link.reference();
-      co_await asio::async_write(stream, asio::buffer(answer), into(ec));
+      // The client sends as soon as it has this answer if nobody confirms the path.
+      if (!self.confirms)
+        ec = co_await negotiation.negotiate(std::move(client.self));
       if (!ec)
+        co_await asio::async_write(stream, asio::buffer(answer), into(ec));
+      if (!ec && self.confirms)
         ec = co_await negotiation.negotiate(std::move(client.self));
       if (ec)
       {

@@ -74,6 +74,7 @@ bool read_parameters(std::string_view text, handshake_parameters& to)
   bool heartbeat = false;
   bool fall_back = false;
   bool next = false;
+  bool confirm = false;
   while (!text.empty())
   {
     const std::string_view part = text.substr(0, text.find(';'));
@@ -90,6 +91,8 @@ bool read_parameters(std::string_view text, handshake_parameters& to)
       good = !std::exchange(fall_back, true) && read_flag(value, to.falls_back);
     else if (key == "software-next")
       good = !std::exchange(next, true) && read_flag(value, to.software_next);
+    else if (key == "confirm")
+      good = !std::exchange(confirm, true) && read_flag(value, to.confirms);
     if (!good)
       return false;
   }
@@ -146,6 +149,7 @@ void write_handshake_parameters(const handshake_parameters& self, http::fields& 
   std::string parameters = "heartbeat=" + std::to_string(self.heartbeat_limit.count());
   parameters += self.falls_back ? ";fall-back=1" : "";
   parameters += self.software_next ? ";software-next=1" : "";
+  parameters += self.confirms ? "" : ";confirm=0";
   fields.insert(parameters_field, parameters);
   for (std::size_t i = 0; i < std::min(self.declined.size(), handshake_parameters::declined_max);
        ++i)

@@ -30,9 +30,10 @@ struct handshake_parameters
   static constexpr std::size_t declined_max = 8;
   static constexpr std::size_t declined_size_max = 240;
 
-  std::vector<endpoint_description> endpoints;  // best first; of a server the selected one
-  bool falls_back = false;                      // its queue pair can use the software device
-  bool software_next = false;                   // server: both sides must move to that device
+  std::vector<endpoint_description> endpoints; // best first; of a server the selected one
+  bool falls_back = false;                     // its queue pair can use the software device
+  bool software_next = false;                  // server: both sides must move to that device
+  bool confirms = true; // client: nobody may leave it out; server: both sides confirm the path
   std::chrono::milliseconds heartbeat_limit{0}; // of silence; 0 is unlimited
   std::vector<declined_transport> declined;     // better transports, and why they are not used
   std::string data;                             // of its program

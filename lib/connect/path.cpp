@@ -72,7 +72,10 @@ path_outcome path::perform(const path_action& what)
         own, what.remote, role_ == path_role::client ? side::last : side::first, result.ec);
     result.endpoint = std::move(own.description);
     if (!result.ec)
+    {
       by = core_->transport().wire; // the peer may not have named it
+      result.linked = core_->is_linked();
+    }
     break;
   case path_action_type::send:
     link_.send(what.frame, what.text);

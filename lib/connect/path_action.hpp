@@ -58,6 +58,7 @@ struct path_outcome
   std::string text{};              // reason of ec; payload of a received frame
   std::string transport{};         // of describe and connect, by name
   endpoint_description endpoint{}; // of describe and connect: this side's queue pair
+  bool linked = false;             // of connect: messages reach the peer's device
   frame_type frame{};              // of receive
 };
 

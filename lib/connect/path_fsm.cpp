@@ -15,6 +15,7 @@ path_fsm::path_fsm(path_role role, const handshake_parameters& chosen, handshake
   std::string transport, declined_transports declined)
   : role_(role)
   , software_next_(chosen.software_next || peer.software_next)
+  , confirms_(software_next_ || chosen.confirms || peer.confirms)
   , peer_(std::move(peer))
   , transport_(std::move(transport))
   , declined_(std::move(declined))
@@ -65,8 +66,10 @@ path_action path_fsm::begin(const own_side& own)
 {
   if (software_next_)
     return fall_back(own);
-  return role_ == path_role::client ? connect(peer_.endpoints.front())
-                                    : perform(state::awaiting_verdict, path_action_type::receive);
+  if (role_ == path_role::client)
+    return connect(peer_.endpoints.front());
+  return confirms_ ? perform(state::awaiting_verdict, path_action_type::receive)
+                   : perform(state::entering, path_action_type::enter);
 }
 
 // Both sides move to the software device and exchange new descriptions; the client sends first.
@@ -102,9 +105,12 @@ path_action path_fsm::on_endpoint(const path_outcome& result)
 path_action path_fsm::on_connected(const path_outcome& result)
 {
   transport_ = result.transport;
+  if (role_ == path_role::client && !result.ec)
+    // The link may have ended since the server looked.
+    return confirms_ || !result.linked ? perform(state::confirming, path_action_type::confirm)
+                                       : perform(state::entering, path_action_type::enter);
   if (role_ == path_role::client)
-    return result.ec ? report_failure(result.text, result.ec)
-                     : perform(state::confirming, path_action_type::confirm);
+    return report_failure(result.text, result.ec);
   return result.ec ? end(result.ec)
                    : send(state::answering_endpoint, frame_type::endpoint, result.endpoint.text());
 }
@@ -115,8 +121,9 @@ path_action path_fsm::on_confirmed(const path_outcome& result)
     return report_failure(result.text, error::path_not_confirmed);
   // The server's queue pair is connected before the client learns of it: what the client sends then
   // finds the server's receives.
-  return role_ == path_role::client ? send(state::reporting_success, frame_type::confirmed)
-                                    : perform(state::entering, path_action_type::enter);
+  return role_ == path_role::client && confirms_
+    ? send(state::reporting_success, frame_type::confirmed)
+    : perform(state::entering, path_action_type::enter);
 }
 
 path_action path_fsm::on_verdict(const own_side& own, const path_outcome& result)
@@ -135,8 +142,9 @@ path_action path_fsm::on_verdict(const own_side& own, const path_outcome& result
 
 path_action path_fsm::on_entered(const error_code& ec)
 {
-  return ec || role_ == path_role::client ? end(ec)
-                                          : send(state::reporting_success, frame_type::confirmed);
+  return ec || role_ == path_role::client || !confirms_
+    ? end(ec)
+    : send(state::reporting_success, frame_type::confirmed);
 }
 
 path_action path_fsm::report_failure(const std::string& reason, const error_code& failure)

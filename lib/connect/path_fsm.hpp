@@ -16,8 +16,9 @@
 namespace rdma::detail {
 
 // The state machine after the exchange of parameters (doc/upgrade_protocol.md, "The path"). Both
-// sides confirm the path between their queue pairs by an RDMA write each. If one fails, and both
-// sides can, they move to the software device. The actions are all of path_action_type.
+// sides confirm the path between their queue pairs by an RDMA write each, unless their devices are
+// linked. If one fails, and both sides can, they move to the software device. The actions are all
+// of path_action_type. A server that does not confirm ends before it sends its parameters.
 class path_fsm
 {
 public:
@@ -67,6 +68,7 @@ private:
 
   const path_role role_;
   const bool software_next_; // the server can use none of the client's endpoints
+  const bool confirms_;      // the path; false if the devices are linked
   const handshake_parameters peer_;
   state state_ = state::begin;
   std::string transport_;

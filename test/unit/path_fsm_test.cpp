@@ -150,6 +150,34 @@ std::vector<scenario<way>> client_paths()
       reported + std::vector{bye(peer_closed)}, {}},
     {"the queue pair was closed at the end", client_path(nic, server),
       reported + std::vector{confirmed("enter"), w::bad(failed)}, {}},
+    {"nobody confirms", linked_client_path(software, not_to_confirm()),
+      {w::begins("connect TCP"), w::linked("enter"), w::good("done")}, {}},
+    {"the server confirms although it need not",
+      linked_client_path(software, parameters({wire::tcp})),
+      {w::begins("connect TCP"), w::linked("confirm"), w::good("send confirmed"),
+        w::good("receive"), confirmed("enter"), w::good("done")},
+      {}},
+    {"the client alone has lost the link", linked_client_path(software, not_to_confirm()),
+      {w::begins("connect TCP"), w::good("confirm"), w::good("enter"), w::good("done")}, {}},
+    {"the client alone has lost the link, and its message, too",
+      linked_client_path(software, not_to_confirm()),
+      {w::begins("connect TCP"), w::good("confirm"), w::bad("send unconfirmed: no address"),
+        w::good(not_confirmed)},
+      {"TCP: no address"}},
+    {"nobody confirms, and connecting fails", linked_client_path(software, not_to_confirm()),
+      {w::begins("connect TCP"), w::bad("send unconfirmed: no address"), w::good(failed)},
+      {"TCP: no address"}},
+    {"a server that moves must confirm",
+      linked_client_path(software,
+        []
+        {
+          handshake_parameters next = software_next();
+          next.confirms = false;
+          return next;
+        }()),
+      {w::begins("describe TCP"), w::good("send endpoint"), w::good("receive"),
+        new_endpoint("connect TCP"), w::linked("confirm")},
+      {}},
   };
 }
 
@@ -195,6 +223,11 @@ std::vector<scenario<way>> server_paths()
       {}},
     {"the queue pair was closed at the end", server_path(nic, client, chosen),
       {w::begins("receive"), confirmed("confirm"), w::good("enter"), w::bad(failed)}, {}},
+    {"nobody confirms", server_path(software, not_to_confirm(), not_to_confirm()),
+      {w::begins("enter"), w::good("done")}, {}},
+    {"nobody confirms, and the queue pair was closed",
+      server_path(software, not_to_confirm(), not_to_confirm()),
+      {w::begins("enter"), w::bad(failed)}, {}},
   };
 }
 
@@ -243,7 +276,9 @@ TEST_CASE("the parameters for the peer state the chosen endpoints and the "
   fits.good();
   fits.bad();
   fits.good();
-  CHECK(fits.machine.parameters() == parameters({wire::infiniband, wire::roce_v1}));
+  handshake_parameters wanted = parameters({wire::infiniband, wire::roce_v1});
+  wanted.confirms = false;
+  CHECK(fits.machine.parameters() == wanted);
 
   choice fixed = client_choice(immovable);
   c::begins({}).event(fixed);
@@ -261,6 +296,18 @@ TEST_CASE("the parameters for the peer state the chosen endpoints and the "
   // The client is not told its own reasons.
   CHECK(server.machine.parameters().declined
     == std::vector<rdma::declined_transport>{{"RDMA NIC", "there is none"}});
+}
+
+TEST_CASE("a server leaves the confirmation out if its device is linked and the client permits it")
+{
+  for (const bool permits : {false, true})
+    for (const bool linked : {false, true})
+    {
+      choice server = server_choice(software, permits ? not_to_confirm() : parameters({wire::tcp}));
+      c::begins({}).event(server);
+      server.good(linked);
+      CHECK(server.machine.parameters().confirms != (permits && linked));
+    }
 }
 
 } // namespace test::paths

@@ -55,6 +55,13 @@ inline handshake_parameters parameters(const std::vector<wire>& wires, bool fall
   return result;
 }
 
+inline handshake_parameters not_to_confirm()
+{
+  handshake_parameters result = parameters({wire::tcp});
+  result.confirms = false;
+  return result;
+}
+
 inline handshake_parameters software_next()
 {
   handshake_parameters result = parameters({});
@@ -149,9 +156,10 @@ struct harness
     return text_of(last);
   }
 
-  std::string good()
+  std::string good(bool linked = false)
   {
     path_outcome result;
+    result.linked = linked;
     result.endpoint = endpoint(current_wire());
     result.transport = rdma::name_of(current_wire());
     return resume(result);
@@ -224,6 +232,12 @@ inline way client_path(const own_side& own, const handshake_parameters& server)
   return {"client", own, path_fsm(path_role::client, parameters({}), server, "", {})};
 }
 
+/// A client that permits that nobody confirms.
+inline way linked_client_path(const own_side& own, const handshake_parameters& server)
+{
+  return {"client", own, path_fsm(path_role::client, not_to_confirm(), server, "", {})};
+}
+
 inline way server_path(
   const own_side& own, const handshake_parameters& client, const handshake_parameters& chosen)
 {
@@ -244,6 +258,10 @@ struct steps_of
   static step<Harness> good(std::string action)
   {
     return {"success", [](Harness& h) { return h.good(); }, std::move(action)};
+  }
+  static step<Harness> linked(std::string action)
+  {
+    return {"linked", [](Harness& h) { return h.good(true); }, std::move(action)};
   }
   static step<Harness> bad(std::string action)
   {

@@ -71,7 +71,12 @@ void rest(ibv_cq* cq);
 /// Returns the wire to the queue pair's peer ("local", "tcp"); "" while there is no connection.
 const char* wire_name(const ibv_qp* qp);
 
-/// Returns the reason, as text, why the wire is not "local"; empty when it is.
+/// Returns the wire by which the device of the queue pair's peer was linked with this one before
+/// RTR: then messages reach it. "" if it was not.
+const char* linked_by(const ibv_qp* qp);
+
+/// Returns the reason, as text, why the wire is not "local"; empty when it is, or will be by an
+/// existing link.
 const char* why_not_local(const ibv_qp* qp);
 
 /// Returns true if the peer had no receive posted for the oldest send (RNR, IBA 9.7.5.2.8) and has

@@ -197,6 +197,11 @@ const char* wire_name(const ibv_qp* qp)
   return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->wire_name() : "";
 }
 
+const char* linked_by(const ibv_qp* qp)
+{
+  return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->linked_by() : "";
+}
+
 const char* why_not_local(const ibv_qp* qp)
 {
   return qp->qp_type != IBV_QPT_UD ? static_cast<const queue_pair*>(qp)->why_not_local()

@@ -55,6 +55,7 @@ struct queue_pair final
 
   const char* wire_name() const noexcept { return connection.wire_name(); }
   const char* why_not_local() const noexcept { return connection.why_not_local(); }
+  const char* linked_by() const noexcept { return connection.linked_by(); }
   bool receiver_not_ready() const noexcept { return requester.receiver_not_ready(); }
 
   connection_secret secret{};

@@ -7,7 +7,6 @@
 
 #include "verbs/software/wire/connection.hpp"
 
-#include "verbs/software/queue_pair_number.hpp"
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 #include "verbs/software/wire/served_link.hpp"
@@ -57,6 +56,7 @@ void connection::open(
   with_.segment = segment_bytes;
   malformed_ = false;
   peer_is_here_ = engine_.has_local_wire() && is_of_this_host(to_gid(mine_.to.gid));
+  linked_by_.store(engine_.linked_by(mine_.to), std::memory_order_relaxed);
   attempts_ = 0;
   if (connects)
   {
@@ -110,10 +110,7 @@ void connection::greet(std::int64_t now)
 // Attaches to a link to the peer's context. Null if there is none.
 std::shared_ptr<link> connection::attach(bool locally) noexcept
 {
-  path there;
-  there.is_local = locally;
-  there.to = mine_.to.gid;
-  there.port = port_of(mine_.to.qp);
+  path there = path_to(mine_.to, locally);
   if (!locally)
   {
     there.from = mine_.from.gid;
@@ -250,6 +247,7 @@ void connection::establish()
 {
   retry_at_ = 0;
   state_ = state::established;
+  link_->prove();
   const bool locally = link_->is_local();
   wire_name_.store(locally ? "local" : "tcp", std::memory_order_relaxed);
   if (locally)
@@ -262,7 +260,8 @@ void connection::establish()
 
 const char* connection::why_not_local() const noexcept
 {
-  if (std::string_view(wire_name()) == "local")
+  const std::string_view by = wire_name();
+  if (by == "local" || (by.empty() && linked_by() == std::string_view("local")))
     return "";
   if (!engine_.has_local_wire())
     return "device_settings::wires or BOOST_RDMA_WIRES leaves it out";

@@ -119,6 +119,9 @@ public:
   const char* wire_name() const noexcept { return wire_name_.load(std::memory_order_relaxed); }
   const char* why_not_local() const noexcept;
 
+  /// Returns the wire of the link that the context had to the peer's when open() was called.
+  const char* linked_by() const noexcept { return linked_by_.load(std::memory_order_relaxed); }
+
   /// Returns true while the local wire is in use.
   bool is_local() const noexcept { return local_established_.load(std::memory_order_acquire); }
 
@@ -192,6 +195,7 @@ private:
   std::atomic<bool> tcp_established_{false};
   std::atomic<bool> looked_at_{false};
   std::atomic<const char*> wire_name_{""};
+  std::atomic<const char*> linked_by_{""};
   std::shared_ptr<link> link_;
   std::atomic<std::uint32_t> link_number_{0};
   lane_use lane_;

@@ -170,6 +170,9 @@ public:
   /// none. Null if that fails.
   std::shared_ptr<link> attach(std::uint32_t qp, const path& to, lane_use& lane) noexcept;
 
+  /// Returns the wire of a link to this peer's context: "local" or "tcp"; "" if there is none.
+  const char* linked_by(const protocol::endpoint_name& peer) noexcept;
+
   /// There may be a link that no queue pair uses.
   void end_unused_links_soon() noexcept { links_are_due_.store(true, std::memory_order_relaxed); }
 

@@ -63,6 +63,19 @@ std::shared_ptr<link> engine::attach(std::uint32_t qp, const path& to, lane_use&
   }
 }
 
+const char* engine::linked_by(const protocol::endpoint_name& peer) noexcept
+{
+  const std::lock_guard lock(links_mutex_);
+  for (const bool locally : {true, false})
+  {
+    const auto connects = [there = path_to(peer, locally)](const auto& each)
+    { return each->connects(there); };
+    if (std::any_of(links_.begin(), links_.end(), connects))
+      return locally ? "local" : "tcp";
+  }
+  return "";
+}
+
 // Null if the peer's context is not on this host. May throw std::bad_alloc, as all below.
 std::shared_ptr<link> engine::make_link(const path& to)
 {
@@ -97,7 +110,7 @@ std::shared_ptr<link> engine::connect_link(const path& to)
     || ::bind(socket.get(), local.get(), local.size) != 0
     || (::connect(socket.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS))
     return nullptr;
-  return std::make_shared<tcp_link>(*this, std::move(socket), to);
+  return std::make_shared<tcp_link>(*this, std::move(socket), to, true);
 }
 
 // Serves a new link from now on. With links_mutex_ held.
@@ -135,12 +148,15 @@ try
   if (n != sizeof hello || count != attached::one)
     return true;
   std::memcpy(&hello, bytes.data(), sizeof hello);
-  std::shared_ptr<segment> memory = segment::map(fd);
+  const auto content = protocol::decode_hello(hello.bytes);
+  std::shared_ptr<segment> memory = content ? segment::map(fd) : nullptr;
   if (!memory)
     return true;
   if (g.until != 0)
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
-  adopt(std::make_shared<served_link>(*this, std::move(g.fd), std::move(memory)), hello);
+  adopt(std::make_shared<served_link>(
+          *this, std::move(g.fd), std::move(memory), path_to(content->from, true)),
+    hello);
   return true;
 }
 catch (const std::bad_alloc&)
@@ -153,13 +169,16 @@ void engine::adopt(accepted_socket& g) noexcept
 try
 {
   const auto hello = decode_attach(g.bytes);
-  if (!hello || !protocol::decode_hello(hello->bytes))
+  const auto content = hello ? protocol::decode_hello(hello->bytes) : std::nullopt;
+  if (!content)
     return;
   if (g.until != 0)
     ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, g.fd.get(), nullptr);
   if (is_of_this_host(g.from))
     set_no_pacing(g.fd.get());
-  adopt(std::make_shared<tcp_link>(*this, std::move(g.fd), g.from), *hello);
+  path from = path_to(content->from, false);
+  std::copy(std::begin(g.from.raw), std::end(g.from.raw), from.to.begin());
+  adopt(std::make_shared<tcp_link>(*this, std::move(g.fd), from, false), *hello);
 }
 catch (const std::bad_alloc&)
 {

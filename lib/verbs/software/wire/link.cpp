@@ -7,6 +7,7 @@
 
 #include "verbs/software/wire/link.hpp"
 
+#include "verbs/software/queue_pair_number.hpp"
 #include "verbs/software/wire/engine.hpp"
 
 #include <utility>
@@ -23,6 +24,15 @@ constexpr std::int64_t unused_time = 1'000'000'000;
 constexpr unsigned rounds_max = 8;
 
 } // namespace
+
+path path_to(const protocol::endpoint_name& peer, bool locally) noexcept
+{
+  path there;
+  there.is_local = locally;
+  there.to = peer.gid;
+  there.port = port_of(peer.qp);
+  return there;
+}
 
 void link::introduce(const attach_message& what) noexcept
 {

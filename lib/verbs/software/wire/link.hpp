@@ -32,11 +32,14 @@ struct path
   bool is_local = false;
   std::uint16_t port = 0; ///< of the peer's context
   std::array<std::uint8_t, 16> to{};
-  std::array<std::uint8_t, 16> from{}; ///< tcp
-  route by;                            ///< tcp
+  std::array<std::uint8_t, 16> from{}; ///< tcp, where this end has made the link
+  route by;                            ///< likewise
 
   bool operator==(const path&) const = default;
 };
+
+/// Returns the path to the context of this queue pair, over whatever addresses and routes.
+path path_to(const protocol::endpoint_name& peer, bool locally) noexcept;
 
 /// A link to another context in an engine, over either wire.
 /**
@@ -64,6 +67,17 @@ public:
     return made_here_ && path_ == there && !ended() && !inherited()
       && !silent_.load(std::memory_order_relaxed);
   }
+
+  /// Returns true if queue pairs of this context and of the path's have been connected through it.
+  bool connects(const path& there) const noexcept
+  {
+    return is_proven_.load(std::memory_order_relaxed) && path_.is_local == there.is_local
+      && path_.port == there.port && path_.to == there.to && !ended() && !inherited()
+      && !silent_.load(std::memory_order_relaxed);
+  }
+
+  /// A queue pair of each end is connected through it.
+  void prove() noexcept { is_proven_.store(true, std::memory_order_relaxed); }
 
   /// The peer does not answer through this link: others may be better.
   void avoid() noexcept { silent_.store(true, std::memory_order_relaxed); }
@@ -142,6 +156,7 @@ private:
   const unsigned forks_ = forks.load(std::memory_order_relaxed);
   const bool made_here_;
   std::atomic<bool> silent_{false};
+  std::atomic<bool> is_proven_{false};
   bool end_is_known_ = false; ///< to the queue pairs; for the thread that serves
   std::atomic<std::int64_t> unused_until_{0};
   std::atomic<std::uint32_t> calls_{0}; ///< of serve(); the first one does the work of all

@@ -140,9 +140,13 @@ link_side& segment::side(unsigned end) noexcept
 
 void segment::begin(unsigned lane) noexcept
 {
+  const bool is_new = !begun_.test(lane);
+  begun_.set(lane);
   for (unsigned end = 0; end != 2; ++end)
   {
     new (memory_ + lanes_at + lane * lane_size + end * sizeof(lane_side)) lane_side;
+    if (is_new)
+      continue; // the rings are zeros, and need no page before they are used
     for (std::byte* const first : {requests_of(lane, end), responses_of(lane, end)})
       ring::word_at(first).store(0, std::memory_order_relaxed);
   }

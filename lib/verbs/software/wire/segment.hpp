@@ -17,6 +17,7 @@
 
 #include <array>
 #include <atomic>
+#include <bitset>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -94,7 +95,7 @@ public:
   /// End 0 has made it.
   link_side& side(unsigned end) noexcept;
 
-  /// Puts a lane that neither end uses into its first state. For end 0.
+  /// Puts a lane that neither end uses into its first state. For end 0, one thread at a time.
   void begin(unsigned lane) noexcept;
   lane_side& side(unsigned lane, unsigned end) noexcept;
   std::byte* requests_of(unsigned lane, unsigned end) noexcept;
@@ -103,6 +104,7 @@ public:
 private:
   std::byte* const memory_;
   fork_record& noted_;
+  std::bitset<lanes_max> begun_; // end 0's
 };
 
 } // namespace rdma::software::wire

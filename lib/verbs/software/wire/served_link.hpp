@@ -32,8 +32,9 @@ public:
   {
   }
   /// A link that a peer has made.
-  served_link(engine& by, descriptor socket, std::shared_ptr<segment> memory) noexcept
-    : link(by, {}, false)
+  served_link(
+    engine& by, descriptor socket, std::shared_ptr<segment> memory, const path& from) noexcept
+    : link(by, from, false)
     , link_(std::move(socket), std::move(memory), 1)
   {
   }

@@ -47,13 +47,6 @@ std::optional<lane_use> get_head(protocol::byte_reader& in, std::uint8_t op) noe
   return matches && zero && number <= number_max ? std::optional(lane) : std::nullopt;
 }
 
-path path_from(const ibv_gid& peer) noexcept
-{
-  path from;
-  std::copy(std::begin(peer.raw), std::end(peer.raw), from.to.begin());
-  return from;
-}
-
 } // namespace
 
 void encode(const attach_message& from, tcp_attach_bytes& to) noexcept
@@ -76,19 +69,10 @@ std::optional<attach_message> decode_attach(
   return message;
 }
 
-tcp_link::tcp_link(engine& by, descriptor socket, const path& to)
-  : link(by, to, true)
+tcp_link::tcp_link(engine& by, descriptor socket, const path& to, bool made_here)
+  : link(by, to, made_here)
   , socket_(std::move(socket))
-  , lanes_(0)
-  , stream_(socket_.get())
-{
-  out_.reserve(out_reserved);
-}
-
-tcp_link::tcp_link(engine& by, descriptor socket, const ibv_gid& from)
-  : link(by, path_from(from), false)
-  , socket_(std::move(socket))
-  , lanes_(1)
+  , lanes_(made_here ? 0 : 1)
   , stream_(socket_.get())
 {
   out_.reserve(out_reserved);

@@ -51,11 +51,9 @@ std::optional<attach_message> decode_attach(
 class tcp_link final : public link
 {
 public:
-  /// A link that this end makes, with a socket that is connecting. May throw std::bad_alloc.
-  tcp_link(engine& by, descriptor socket, const path& to);
-
-  /// A link that a peer at this address has made. May throw std::bad_alloc.
-  tcp_link(engine& by, descriptor socket, const ibv_gid& from);
+  /// `made_here`: the socket is connecting; otherwise the peer has made the link. May throw
+  /// std::bad_alloc.
+  tcp_link(engine& by, descriptor socket, const path& to, bool made_here);
 
   // link
   int socket() const noexcept override { return socket_.get(); }
