@@ -14,7 +14,7 @@ namespace rdma {
 enum class completion_mode
 {
   /// Waits for the completion channel. Uses no processor time while idle. A wake-up takes 4 to 50
-  /// us, depending on machine and load, so the queue polls for 20 us after each activity.
+  /// us, depending on machine and load, so the queue polls for 30 us after each activity.
   event,
   /// Polls as long as operations are outstanding. Has the lowest latency and occupies a processor.
   busy_poll,

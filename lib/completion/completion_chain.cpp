@@ -70,8 +70,9 @@ void completion_queue_impl::start_chain()
 bool completion_queue_impl::must_spin(clock::time_point now) const
 {
   // About the time of a sleep and a wake-up, so that polling costs at most as much as it can save
-  // (Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", 1990).
-  constexpr clock::duration sleep_time = std::chrono::microseconds(20);
+  // (Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", 1990). A little
+  // more: of two ends that have slept, one finds the other's message before it sleeps again.
+  constexpr clock::duration sleep_time = std::chrono::microseconds(30);
   switch (mode())
   {
   case completion_mode::busy_poll:
@@ -249,9 +250,11 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
     }
     state_.store(chain_state::running, std::memory_order_seq_cst);
   }
-  // The software device reads its sockets here, without a signal to this thread. What it finds may
-  // be another queue's.
-  if (!forked() && drain_channel())
+  // The software device reads its sockets here, without a signal to this thread. Of all queues that
+  // wait, the one whose channel is read first finds what has come, and polls for more.
+  if (!forked()
+    && (drain_channel()
+      || (device().kind() == device_kind::software && software::found_work(channel_))))
     last_activity_.store(clock::now(), std::memory_order_relaxed);
   run_chain();
 }

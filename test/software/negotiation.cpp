@@ -65,7 +65,12 @@ TEST_CASE("both sides report the transport in use and why better ones are declin
   a.connect(f);
   REQUIRE(run_until(f.io, [&] { return a.connected.done() && a.server.calls != 0; }));
   REQUIRE(!a.connected.ec);
-  for (const rdma::transport_choice& choice : {a.client.transport(), a.server.peer->transport()})
+  attempt next(f);
+  next.connect(f);
+  REQUIRE(run_until(f.io, [&] { return next.connected.done() && next.server.calls != 0; }));
+  REQUIRE(!next.connected.ec);
+  for (const rdma::transport_choice& choice : {a.client.transport(), a.server.peer->transport(),
+         next.client.transport(), next.server.peer->transport()})
   {
     INFO(choice.text());
     CHECK(choice.device == device_name());
@@ -278,6 +283,50 @@ TEST_CASE("a failing authorise callback refuses only its client")
     CHECK(connected.ec == error::refused);
   }
   CHECK(f.serves_a_good_client(server));
+}
+
+TEST_CASE("a server whose device is linked with the client's needs no confirmation")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  connect_fixture f;
+  attempt first(f);
+  first.connect(f);
+  REQUIRE(run_until(f.io, [&] { return first.connected.done() && first.server.calls != 0; }));
+  rdma::queue_pair next(f.io, f.client_context);
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  // By the same address: there is a link for each pair of addresses.
+  handshake_parameters self =
+    handshake_parameters_of(next.local_endpoint(f.acceptor.local_endpoint().address()));
+  plain_peer peer = plain_peer::connect(f.io, f.acceptor.local_endpoint());
+  SECTION("if the client permits that")
+  {
+    self.confirms = false;
+    peer.send(request_of(self));
+    const std::string answer = peer.read_header();
+    CHECK(answer.find("confirm=0") != std::string::npos);
+    REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
+    connect_as_client(next, endpoint_in(answer));
+  }
+  SECTION("but requests one if it does not")
+  {
+    peer.send(request_of(self));
+    const std::string answer = peer.read_header();
+    CHECK(answer.find("confirm=") == std::string::npos);
+    REQUIRE(confirm_as_client(peer, next, answer));
+    REQUIRE(run_until(f.io, [&] { return server.calls != 0; }));
+  }
+  REQUIRE(!server.ec);
+  CHECK(server.peer->transport().wire == first.server.peer->transport().wire);
+  rdma::registered_buffer out = f.client_context.allocate(1);
+  rdma::registered_buffer in = f.server_context.allocate(1);
+  bytes_record received;
+  bytes_record sent;
+  server.peer->async_receive(in, received.handler());
+  next.async_send(out, sent.handler());
+  REQUIRE(run_until(f.io, [&] { return sent.done() && received.done(); }));
+  CHECK(!sent.ec);
+  CHECK(!received.ec);
 }
 
 TEST_CASE("a client with a NIC falls back to the software device when the server has none")

@@ -63,6 +63,10 @@ void remove_device(ibv_context* context);
  */
 int abandon_device(ibv_context* context);
 
+/// Returns true if the last get_cq_event() without an event found messages for other queues, or
+/// requests of peers.
+bool found_work(const ibv_comp_channel* channel);
+
 /// Nobody polls this queue or waits for its channel before it is armed or polled again. It is not
 /// armed any more.
 /** Without this call, the device learns that only by and by, and peers wait for it. */

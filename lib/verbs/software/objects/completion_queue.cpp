@@ -397,6 +397,11 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* to)
   return static_cast<completion_queue*>(cq)->poll(count, to);
 }
 
+bool found_work(const ibv_comp_channel* channel)
+{
+  return static_cast<const completion_channel*>(channel)->found.load(std::memory_order_relaxed);
+}
+
 void rest(ibv_cq* cq)
 {
   static_cast<completion_queue*>(cq)->rest();
@@ -420,12 +425,11 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
       if (from->on_sockets)
         engine.attend();
       looking_into = from;
-      for (unsigned i = 0; i < scans_max && !from->some.load(std::memory_order_relaxed); ++i)
-      {
-        if (!engine.scan())
-          break;
-      }
+      unsigned scans = 0;
+      while (scans != scans_max && !from->some.load(std::memory_order_relaxed) && engine.scan())
+        ++scans;
       looking_into = nullptr;
+      from->found.store(scans != 0, std::memory_order_relaxed);
       found = from->take();
     }
     if (found != nullptr)

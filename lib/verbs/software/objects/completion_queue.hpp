@@ -42,9 +42,10 @@ struct completion_channel : ibv_comp_channel
   completion_queue* first = nullptr; ///< the queues with an event, each once
   completion_queue* last = nullptr;
 
-  bool on_sockets = false;       ///< `set` contains the device's connections
-  bool raised = false;           ///< `signal` is readable
-  std::atomic<bool> some{false}; ///< a hint: there is a first one
+  bool on_sockets = false;        ///< `set` contains the device's connections
+  std::atomic<bool> found{false}; ///< see found_work()
+  bool raised = false;            ///< `signal` is readable
+  std::atomic<bool> some{false};  ///< a hint: there is a first one
 
   void raise() noexcept;
   void lower() noexcept;
