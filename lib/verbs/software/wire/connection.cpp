@@ -247,8 +247,8 @@ void connection::establish()
 {
   retry_at_ = 0;
   state_ = state::established;
-  link_->prove();
   const bool locally = link_->is_local();
+  link_->prove(path_to(mine_.to, locally));
   wire_name_.store(locally ? "local" : "tcp", std::memory_order_relaxed);
   if (locally)
     local_.open(static_cast<served_link&>(*link_).local(), lane_);

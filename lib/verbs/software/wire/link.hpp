@@ -71,13 +71,17 @@ public:
   /// Returns true if queue pairs of this context and of the path's have been connected through it.
   bool connects(const path& there) const noexcept
   {
-    return is_proven_.load(std::memory_order_relaxed) && path_.is_local == there.is_local
-      && path_.port == there.port && path_.to == there.to && !ended() && !inherited()
+    return is_proven_.load(std::memory_order_relaxed) && is_to(there) && !ended() && !inherited()
       && !silent_.load(std::memory_order_relaxed);
   }
 
-  /// A queue pair of each end is connected through it.
-  void prove() noexcept { is_proven_.store(true, std::memory_order_relaxed); }
+  /// A queue pair is connected through it to one of this path's context, which has proven the
+  /// secret. The name that a peer gave when it made the link was only its own word.
+  void prove(const path& there) noexcept
+  {
+    if (is_to(there))
+      is_proven_.store(true, std::memory_order_relaxed);
+  }
 
   /// The peer does not answer through this link: others may be better.
   void avoid() noexcept { silent_.store(true, std::memory_order_relaxed); }
@@ -153,6 +157,11 @@ protected:
   std::atomic<bool> writable_{false}; ///< the socket has room again
 
 private:
+  bool is_to(const path& there) const noexcept
+  {
+    return path_.is_local == there.is_local && path_.port == there.port && path_.to == there.to;
+  }
+
   const unsigned forks_ = forks.load(std::memory_order_relaxed);
   const bool made_here_;
   std::atomic<bool> silent_{false};
