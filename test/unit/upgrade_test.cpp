@@ -79,6 +79,7 @@ handshake_parameters introduce()
   self.endpoints[1].wire = rdma::wire::roce_v2;
   self.endpoints[1].device = "mlx5_0";
   self.falls_back = true;
+  self.confirms = false;
   self.heartbeat_limit = std::chrono::milliseconds(5'000);
   self.declined = {{"RoCE v1 on rxe0", "no such GID (the device's are 10.0.0.1)"}};
   self.data = std::string("any\0thing\xff", 10);
@@ -182,11 +183,11 @@ TEST_CASE("judge_upgrade refuses handshake parameters that are out of range or t
   CHECK(with(endpoint + endpoint + endpoint) == good);
   CHECK(with(endpoint + endpoint + endpoint + endpoint) == bad); // one too many
   for (const char* parameters : {"", "heartbeat=0", "heartbeat=100", "heartbeat=3600000;later=x",
-         "fall-back=1", "fall-back=0;heartbeat=5000"})
+         "fall-back=1", "fall-back=0;heartbeat=5000", "confirm=0", "confirm=1"})
     CHECK(with("Rdma-Parameters: " + std::string(parameters) + "\r\n") == good);
-  for (const char* parameters :
-    {"x", "heartbeat=", "heartbeat=99", "heartbeat=3600001", "heartbeat=-1", "heartbeat=1e3",
-      "heartbeat=500;heartbeat=500", "fall-back=2", "fall-back=1;fall-back=1"})
+  for (const char* parameters : {"x", "heartbeat=", "heartbeat=99", "heartbeat=3600001",
+         "heartbeat=-1", "heartbeat=1e3", "heartbeat=500;heartbeat=500", "fall-back=2",
+         "fall-back=1;fall-back=1", "confirm=2", "confirm=", "confirm=0;confirm=0"})
     CHECK(with("Rdma-Parameters: " + std::string(parameters) + "\r\n") == bad);
   CHECK(with("Rdma-Parameters: fall-back=1\r\nRdma-Parameters: fall-back=1\r\n") == bad);
   CHECK(with("Rdma-Parameters: " + std::string(600, ';') + "\r\n") == bad);
