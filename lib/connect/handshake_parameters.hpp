@@ -33,7 +33,7 @@ struct handshake_parameters
   std::vector<endpoint_description> endpoints; // best first; of a server the selected one
   bool falls_back = false;                     // its queue pair can use the software device
   bool software_next = false;                  // server: both sides must move to that device
-  bool confirms = true; // client: nobody may leave it out; server: both sides confirm the path
+  bool confirms = true; // the path; client: false permits the server to choose false
   std::chrono::milliseconds heartbeat_limit{0}; // of silence; 0 is unlimited
   std::vector<declined_transport> declined;     // better transports, and why they are not used
   std::string data;                             // of its program

@@ -105,14 +105,15 @@ path_action path_fsm::on_endpoint(const path_outcome& result)
 path_action path_fsm::on_connected(const path_outcome& result)
 {
   transport_ = result.transport;
-  if (role_ == path_role::client && !result.ec)
-    // The link may have ended since the server looked.
-    return confirms_ || !result.linked ? perform(state::confirming, path_action_type::confirm)
-                                       : perform(state::entering, path_action_type::enter);
-  if (role_ == path_role::client)
+  if (role_ == path_role::server)
+    return result.ec
+      ? end(result.ec)
+      : send(state::answering_endpoint, frame_type::endpoint, result.endpoint.text());
+  if (result.ec)
     return report_failure(result.text, result.ec);
-  return result.ec ? end(result.ec)
-                   : send(state::answering_endpoint, frame_type::endpoint, result.endpoint.text());
+  // The link may have ended since the server looked.
+  return confirms_ || !result.linked ? perform(state::confirming, path_action_type::confirm)
+                                     : perform(state::entering, path_action_type::enter);
 }
 
 path_action path_fsm::on_confirmed(const path_outcome& result)

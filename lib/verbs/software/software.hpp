@@ -67,9 +67,9 @@ int abandon_device(ibv_context* context);
 /// requests of peers.
 bool found_work(const ibv_comp_channel* channel);
 
-/// Nobody polls this queue or waits for its channel before it is armed or polled again. It is not
-/// armed any more.
-/** Without this call, the device learns that only by and by, and peers wait for it. */
+/// Disarms the queue. Until it is armed or polled again, nobody waits for its channel.
+/** The device serves peers itself from then on. Without this call it notices only after some
+ * milliseconds that nobody polls any more. */
 void rest(ibv_cq* cq);
 
 /// Returns the wire to the queue pair's peer ("local", "tcp"); "" while there is no connection.

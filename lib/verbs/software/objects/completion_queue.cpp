@@ -234,7 +234,7 @@ void completion_queue::rest() noexcept
     if (std::exchange(stands_by, false))
       engine.stand_by(-1);
   }
-  engine.rest();
+  engine.polling_ended();
 }
 
 int completion_queue::resize(std::uint32_t wanted)

@@ -404,13 +404,13 @@ void engine::take_over() noexcept
     wake();
 }
 
-void engine::rest() noexcept
+void engine::polling_ended() noexcept
 {
-  if (pauses_.load(std::memory_order_relaxed)) // a hint: otherwise it looks soon
+  if (pauses_.load(std::memory_order_relaxed)) // a hint: otherwise it looks after a tick
     wake();
 }
 
-// Those who stand by serve the dependents, too.
+// Returns true if the links can be left to threads that poll or stand by.
 bool engine::leaves_sockets() const noexcept
 {
   return dependents_.load(std::memory_order_relaxed) == 0

@@ -145,14 +145,15 @@ public:
   /// threads that poll only while somebody stands by.
   void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_relaxed); }
 
-  /// One more (1) or less (-1) polls or is woken by the sockets itself, and serves all.
+  /// One queue more (1) or less (-1) is in use whose thread is woken by the sockets. That thread
+  /// serves all links, also for dependents.
   void stand_by(int change) noexcept { standing_by_.fetch_add(change, std::memory_order_seq_cst); }
 
   /// A dependent waits from now on: the engine's thread waits for the sockets if nobody stands by.
   void take_over() noexcept;
 
-  /// One who polled does so no more, nor does it wait.
-  void rest() noexcept;
+  /// A thread has stopped polling, and does not wait either: the engine's thread looks soon.
+  void polling_ended() noexcept;
 
   /// Somebody polls, or has until a moment ago: debts are seen to at the next tick.
   bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
