@@ -17,12 +17,12 @@
 
 namespace rdma::software::wire {
 
-// How two ends of a link tell each other that there is something to do, without a system call
-// unless the other end sleeps. Each store is followed by a look at a word of the other end, with a
-// sequentially consistent fence between the two or sequentially consistent operations: one of the
-// ends sees the other one's store.
+// Notification between the two ends of a link. It needs no system call unless the other end sleeps.
+// Each end stores its own state, then loads a word of the other end, with a sequentially consistent
+// fence in between or with sequentially consistent operations: at least one of the ends sees the
+// other one's store.
 
-/// Bells and sleep of one end of a link, in memory that both ends share.
+/// Bells and sleep state of one end of a link, in memory that both ends share.
 template <class Atomics, std::size_t Lanes>
 struct basic_link_side
 {
@@ -30,18 +30,19 @@ struct basic_link_side
   using bell_words = std::array<word, Lanes / 64>;
 
   /// Odd while no thread of this end polls `bells`: one byte through the socket wakes it. Each
-  /// sleep has a number of its own, so that a late wake-up cannot hide the next one.
+  /// sleep has a number of its own, so that a late wake-up does not hide the next sleep.
   alignas(64) typename Atomics::template atomic<std::uint32_t> epoch{1};
 
-  /// One bit for each lane with news for this end. The other end sets bits, this one clears them.
+  /// One bit for each lane with new records or new room for this end. The other end sets bits, this
+  /// end clears them.
   alignas(64) bell_words bells{};
 
-  /// The other end: sets a lane's bit. It has stored the news, then made a sequentially consistent
-  /// fence. It wakes this end afterwards, see basic_wake_ups.
+  /// Sets a lane's bit; called by the other end. The caller has stored the records, then made a
+  /// sequentially consistent fence. It wakes this end afterwards, see basic_wake_ups.
   void ring(unsigned lane) noexcept
   {
     const std::uint64_t bit = std::uint64_t{1} << lane % 64;
-    // A bit that is set is cleared later, and this end looks at the lane after that.
+    // This end clears a set bit later, and looks at the lane after that.
     if ((bells[lane / 64].load(std::memory_order_relaxed) & bit) == 0)
       bells[lane / 64].fetch_or(bit, std::memory_order_seq_cst);
   }
@@ -62,27 +63,28 @@ struct basic_link_side
     for (std::size_t i = 0; i != bells.size(); ++i)
       if (bells[i].load(std::memory_order_relaxed) != 0)
         rung[i] = bells[i].exchange(0, std::memory_order_seq_cst);
-    // Before the lanes are looked at: the peer sees a bit cleared, or this end its news.
+    // Before visit() looks at the lanes: the peer sees the bit cleared, or this end sees the peer's
+    // records.
     Atomics::fence(std::memory_order_seq_cst);
     for (std::size_t i = 0; i != rung.size(); ++i)
       for (; rung[i] != 0; rung[i] &= rung[i] - 1)
         visit(static_cast<unsigned>(i * 64) + static_cast<unsigned>(__builtin_ctzll(rung[i])));
   }
 
-  /// Shows a new epoch. Look at the bells afterwards.
+  /// Publishes a new epoch. The caller looks at the bells afterwards.
   void show(std::uint32_t to) noexcept
   {
     epoch.store(to, std::memory_order_seq_cst);
-    // Before the look at the bells: see basic_wake_ups.
+    // Before the caller looks at the bells: see basic_wake_ups.
     Atomics::fence(std::memory_order_seq_cst);
   }
 };
 
-/// The sleeps of this end. Its user locks.
+/// Counts the sleeps of this end. Not thread-safe: the caller locks.
 class sleep_count
 {
 public:
-  /// A thread polls the bells from now on, or no longer.
+  /// Records whether a thread polls the bells. The caller looks at the bells afterwards.
   template <class Side>
   void look(Side& mine, bool on) noexcept
   {
@@ -90,7 +92,7 @@ public:
       mine.show(++epoch_);
   }
 
-  /// A wake-up has come: the next one is a new one.
+  /// Begins a new sleep after a wake-up has arrived, so that the peer sends the next one.
   template <class Side>
   void rearm(Side& mine) noexcept
   {
@@ -102,16 +104,17 @@ private:
   std::uint32_t epoch_ = 1; ///< basic_link_side::epoch, which the peer can overwrite
 };
 
-/// The sleeps of the other end that this end has ended. Any thread.
+/// Remembers the sleep of the other end that this end has ended last. Thread-safe.
 template <class Atomics>
 class basic_wake_ups
 {
 public:
-  /// Calls send() if the peer sleeps, once for each of its sleeps. Returns false if send() does.
+  /// Calls send() if the peer sleeps, once for each of its sleeps. Returns false if send() does;
+  /// the next call then repeats it.
   template <class Side, class Send>
   bool wake(const Side& theirs, Send send) noexcept
   {
-    // seq_cst: the peer sees the bell before it sleeps, or this end sees its sleep.
+    // seq_cst: the peer sees the bell before it sleeps, or this end sees that the peer sleeps.
     const std::uint32_t epoch = theirs.epoch.load(std::memory_order_seq_cst);
     if ((epoch & 1) == 0 || woken_.load(std::memory_order_relaxed) == epoch
       || woken_.exchange(epoch, std::memory_order_relaxed) == epoch || send())
@@ -124,43 +127,44 @@ private:
   typename Atomics::template atomic<std::uint32_t> woken_{0};
 };
 
-/// The waits of one end of a lane, in memory that both ends share.
+/// The conditions under which one end of a lane needs a bell, in memory that both ends share.
 template <class Atomics>
 struct basic_lane_waits
 {
   using word = typename Atomics::template atomic<std::uint32_t>;
 
-  /// No thread of this end polls the lane's rings: set its bit in basic_link_side::bells.
+  /// No thread of this end polls the lane's rings: the other end sets its bit in
+  /// basic_link_side::bells.
   word wants_bell{1};
 
-  /// This end waits for room in a ring of its own.
+  /// This end waits for room in one of its own rings.
   word blocked{0};
 
-  /// Look at the lane once more afterwards.
+  /// Sets `wants_bell`. The caller looks at the lane once more afterwards.
   void want_bell(bool wanted) noexcept
   {
     wants_bell.store(wanted ? 1 : 0, std::memory_order_relaxed);
-    // Before the look at what has come meanwhile: see is_to_ring().
+    // Before the caller looks for records that have arrived meanwhile: see is_to_ring().
     Atomics::fence(std::memory_order_seq_cst);
   }
 
-  /// Calls begin() once more after it has found no room.
+  /// Calls begin() once more after it has found no room, and sets `blocked` first.
   template <class Begin>
   std::byte* begin_blocked(Begin begin) noexcept
   {
-    // seq_cst, here and in is_to_ring(): either this end sees the room or the other end sees that
-    // it waits for it.
+    // seq_cst, here and in is_to_ring(): either this end sees the room, or the other end sees that
+    // this end waits for it.
     blocked.store(1, std::memory_order_seq_cst);
     Atomics::fence(std::memory_order_seq_cst);
     return begin();
   }
 
-  /// The other end: returns true if it is to ring the lane's bell. It has stored news or, if not
-  /// `news`, taken something from a ring.
+  /// Returns true if the lane's bell must be rung; called by the other end. The caller has stored a
+  /// record or an acknowledgement (`news`), or has taken something from a ring.
   bool is_to_ring(bool news) const noexcept
   {
-    // seq_cst, here, in want_bell(), begin_blocked() and take_bells(): either this end sees the
-    // news or the other end sees that it does not look.
+    // seq_cst, here and in want_bell(), begin_blocked() and take_bells(): either this end sees the
+    // new data, or the other end sees that this end does not poll.
     Atomics::fence(std::memory_order_seq_cst);
     return (news || blocked.load(std::memory_order_relaxed) != 0)
       && wants_bell.load(std::memory_order_relaxed) != 0;

@@ -17,7 +17,7 @@
 namespace rdma::software::wire {
 namespace {
 
-// Some sandboxes do without the call.
+// Some sandboxes refuse process_vm_readv(2).
 std::atomic<bool> refused{false};
 
 } // namespace

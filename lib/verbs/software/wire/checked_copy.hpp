@@ -12,15 +12,15 @@
 
 namespace rdma::software::wire {
 
-/// Up to here bytes are copied by hand.
+/// The largest size that is copied with memcpy().
 inline constexpr std::size_t checked_copy_by_hand_max = 8 * 1024;
 
-/// Copies from or to memory that the program has registered and may have unmapped since: false
-/// where it has.
+/// Copies from or to memory that the program has registered and may have unmapped since. Returns
+/// false if it has.
 /**
- * The kernel notices (process_vm_readv(2), on this very process). Small copies are made by hand,
- * for the system call would cost more than they do; there, memory that is gone is a fault of the
- * program's.
+ * The kernel detects unmapped memory: the copy is a process_vm_readv(2) call on this process. Small
+ * copies use memcpy(), because the system call would cost more than the copy. Unmapped memory is
+ * then a fault of the program.
  */
 bool checked_copy(void* to, const void* from, std::size_t size) noexcept;
 

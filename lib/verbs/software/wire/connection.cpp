@@ -24,8 +24,7 @@ constexpr std::int64_t backoff_max = 100'000'000;
 constexpr std::int64_t greeting_wait = 3'000'000'000; // a refusal comes after 2 s
 constexpr std::uint32_t segment_min = 1024;
 
-// Now and then the other wire: whatever is in the way of this one, the two may still reach each
-// other.
+// Every eighth attempt uses the other wire, in case only that one reaches the peer.
 constexpr unsigned other_wire_every = 8;
 
 } // namespace
@@ -35,7 +34,7 @@ connection::~connection()
   hang_up();
 }
 
-// A child of fork() leaves the lane to its parent.
+// A child of fork() does not release the lane, which remains owned by its parent.
 void connection::hang_up() noexcept
 {
   end_wires();
@@ -107,7 +106,7 @@ void connection::greet(std::int64_t now)
   retry_at_ = now + greeting_wait;
 }
 
-// Attaches to a link to the peer's context. Null if there is none.
+// Attaches to a link to the peer's context. Returns null if that fails.
 std::shared_ptr<link> connection::attach(bool locally) noexcept
 {
   path there = path_to(mine_.to, locally);
@@ -123,8 +122,8 @@ void connection::retry(std::int64_t now) noexcept
 {
   hang_up();
   state_ = state::connecting;
-  // An attempt on the other wire follows at once. So a peer that becomes ready later is met on the
-  // local one.
+  // No pause precedes an attempt on the other wire, so a peer that becomes ready later is found on
+  // the local one.
   const bool other_wire_is_next =
     peer_is_here_ && engine_.has_tcp_wire() && (attempts_ + 1) % other_wire_every == 0;
   retry_at_ = other_wire_is_next ? now : now + backoff_;
@@ -135,12 +134,12 @@ void connection::timer(std::int64_t now)
 {
   if (retry_at_ == 0 || now < retry_at_ || inherited())
     return;
-  // It may have been us who did not look in time.
+  // The answer may have arrived in time without having been read.
   if (state_ == state::greeting)
     read_greeting(now);
   if (state_ == state::greeting && now >= retry_at_)
   {
-    // Not even refused, as a queue pair that is not ready is.
+    // The peer has not even refused, as it does for a queue pair that is not ready.
     link_->avoid();
     retry(now);
   }
@@ -148,16 +147,16 @@ void connection::timer(std::int64_t now)
     connect(now);
 }
 
-// Returns true if a message or the end has arrived.
+// Returns true if a message has arrived or the lane has ended.
 bool connection::hear() noexcept
 {
   has_heard_ = link_->take_message(lane_, heard_);
   return has_heard_ || link_->is_over(lane_);
 }
 
-// A peer listens on the local wire before it listens on TCP. If it answers over TCP although the
-// attempt on the local wire has failed, it has begun to listen in between. Returns true if this end
-// has begun again on the local wire.
+// Begins again on the local wire if the peer answers over TCP although the attempt on the local
+// wire has failed. A peer listens on the local wire before it listens on TCP, so it has begun to
+// listen in between. Returns true if this end has begun again.
 bool connection::returns_to_local_wire(std::int64_t now)
 {
   if (!peer_is_here_ || link_->is_local() || attempts_ % other_wire_every == 0)
@@ -186,8 +185,9 @@ void connection::read_greeting(std::int64_t now)
     || theirs->segment > mine_.segment || !protocol::agree_on_psns(mine_, *theirs)
     || !link_->send(lane_, protocol::confirmation(secret_, mine_.nonce, theirs->nonce)))
   {
-    // Not ready yet, or not the one: the peer may be about to leave RESET, so go on trying. What is
-    // waiting for it is bounded by the retry timer of the queue pair.
+    // The peer is not ready, or is not the expected one. The attempts go on, because the peer may
+    // be about to leave RESET. The retry timer of the queue pair limits the wait of posted
+    // requests.
     retry(now);
     return;
   }
@@ -201,7 +201,7 @@ void connection::read_confirmation()
     return;
   if (!has_heard_ || !protocol::is_confirmation(heard_, secret_, peers_nonce_, mine_.nonce))
   {
-    // The peer gave this connection up, for we were slow to answer, and tries another.
+    // The peer has given up this connection because the answer was late, and makes another one.
     hang_up();
     state_ = state::waiting;
     return;
@@ -213,15 +213,15 @@ bool connection::adopt(pending_hello& who)
 {
   const protocol::hello& theirs = who.theirs;
   if (state_ == state::confirming)
-    read_confirmation(); // which may be there
-  // All that is known must agree; the PSNs are known to this end when it is in RTS.
+    read_confirmation(); // the confirmation may have arrived
+  // All known values must match. This end has its own first PSN from RTS on.
   if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to
     || theirs.to != mine_.from || !protocol::is_signed(theirs, secret_, 0)
     || theirs.segment < segment_min || !protocol::agree_on_psns(mine_, theirs))
     return false;
   if ((who.link->is_local() && !peer_is_here_) || !who.link->adopt(who.lane, with_.qp, route_))
     return false;
-  hang_up(); // of an attempt that the peer has given up
+  hang_up(); // ends an attempt that the peer has given up
   link_ = std::move(who.link);
   lane_ = who.lane;
   mine_.segment = std::min(mine_.segment, theirs.segment);
@@ -237,8 +237,8 @@ bool connection::adopt(pending_hello& who)
     state_ = state::waiting;
     return true;
   }
-  // It may have given this connection up already, for we were slow: nothing is sent before it is
-  // sure.
+  // The peer may have given up this connection because the answer was late. Nothing is sent before
+  // it confirms.
   state_ = state::confirming;
   return true;
 }
@@ -270,7 +270,7 @@ const char* connection::why_not_local() const noexcept
   return "the peer's device does not offer it, or its process is another user's";
 }
 
-// No thread polls the local wire's memory any more when this returns.
+// Ends the use of either wire. No thread polls the local wire's memory when this returns.
 void connection::end_wires() noexcept
 {
   tcp_established_.store(false, std::memory_order_relaxed);
@@ -301,7 +301,7 @@ void connection::receive(std::int64_t now, tcp_link* from)
 void connection::read_tcp(tcp_link* from)
 {
   const auto& by = static_cast<const tcp_link&>(*link_);
-  // Before the stream is read: what the peer sent last comes before its end.
+  // Before the stream is read, because the peer's last frames precede its end.
   const bool ended = by.is_over(lane_);
   if (from == &by && !tcp_.receive())
     abandon_malformed();
@@ -311,7 +311,7 @@ void connection::read_tcp(tcp_link* from)
 
 void connection::read_local()
 {
-  // Before the rings are read: what the peer wrote last is there.
+  // Before the rings are read, so that the peer's last records are found.
   const bool ended = link_->is_over(lane_);
   const bool good =
     ended ? local_.receive_the_rest() : local_.receive(looked_at_.load(std::memory_order_seq_cst));
@@ -349,9 +349,9 @@ void connection::close() noexcept
   const bool established = state_ == state::established && !inherited();
   state_ = state::closed;
   retry_at_ = 0;
-  // The peer has a right to the completion of what was carried out.
+  // The peer gets the completions of the requests that were carried out.
   if (established && local_.is_open())
-    local_.say_the_last(); // the peer finds it in the memory when it finds this end detached
+    local_.say_the_last(); // the peer reads the memory when it finds this end detached
   else if (established)
     tcp_.finish();
   hang_up();

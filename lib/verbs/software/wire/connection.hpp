@@ -27,16 +27,17 @@ namespace rdma::software::wire {
 class engine;
 struct pending_hello;
 
-/// The connection of one queue pair to its peer: connects, greets, and selects the wire.
+/// Connects one queue pair to its peer, exchanges the hellos, and selects the wire.
 /**
- * Both wires begin with a hello each way. It travels over the link that the context shares with the
- * peer's, in which the queue pair has a lane. One thread at a time: the queue pair's progress lock
- * is held for every call.
+ * On both wires the two ends exchange hellos through the link between their contexts, in which the
+ * queue pair has a lane. Not thread-safe: the caller holds the queue pair's progress lock in every
+ * call.
  */
 class connection
 {
 public:
-  /// Payload of a full frame: large, because TCP cuts it; small enough to share a connection.
+  /// Payload of a full frame. Large, because TCP segments it; small enough for queue pairs to share
+  /// a connection.
   static constexpr std::uint32_t segment_bytes = 256 * 1024;
 
   connection(engine& by, protocol::parameters& with, protocol::requester& requests,
@@ -54,18 +55,19 @@ public:
   /// Sets the route of later connections over TCP.
   void choose_route(const route& by) noexcept { route_ = by; }
 
-  /// RTR: begins to connect, or to wait for the peer. Of two ends exactly one connects.
-  /** A peer that does not prove the secret is refused; zero: there is none. */
+  /// Begins to connect, or to wait for the peer, on the transition to RTR. Exactly one of the two
+  /// ends connects.
+  /** A peer that does not prove the secret is refused. Zero: there is no secret. */
   void open(
     const protocol::hello& mine, const connection_secret& secret, bool connects, std::int64_t now);
 
-  /// Connects or waits again after the connection was lost, as it did before.
+  /// Connects or waits again after the connection was lost.
   void reopen(std::int64_t now)
   {
     open(protocol::hello(mine_), connection_secret(secret_), connects_, now);
   }
 
-  /// RTS: later hellos contain this PSN.
+  /// Sets the first PSN that later hellos contain, on the transition to RTS.
   void tell_first_psn(std::uint32_t psn) noexcept { mine_.first_psn = psn; }
 
   /// Takes the pending hellos for this queue pair: adopts the peer's and refuses others.
@@ -80,42 +82,43 @@ public:
 
   // --- carrying ---
 
-  /// Reads what has arrived and passes it to requester and responder. `from`: a link whose stream
-  /// is lent to this queue pair.
+  /// Reads the arrived frames and passes them to requester and responder. `from`: a link whose
+  /// stream this queue pair may read.
   void receive(std::int64_t now, tcp_link* from = nullptr);
 
-  /// Sends what requester and responder have; a pure acknowledgement only when `acknowledge`.
+  /// Sends the frames of requester and responder; an acknowledgement alone only if `acknowledge`.
   void transmit(bool acknowledge);
 
-  /// A wake-up of the peer has failed: call transmit() at retry_at().
+  /// Returns true if a wake-up of the peer has failed: the caller repeats transmit() at retry_at().
   bool wakes_again() const noexcept { return local_.wake_again_at() != 0; }
 
-  /// A call has ended at its bound, and no event will report the rest.
+  /// Returns true if a call has ended at its bound, and no event will report the rest.
   bool unfinished() const noexcept { return local_.unfinished(); }
 
   bool established() const noexcept { return state_ == state::established; }
 
-  /// The connection has ended for good.
+  /// Returns true if the connection has ended and is not established again.
   bool lost() const noexcept { return state_ == state::lost; }
 
-  /// The peer has violated the protocol.
+  /// Returns true if the peer has violated the protocol.
   bool malformed() const noexcept { return malformed_; }
 
   /// Returns true while the TCP wire is in use.
   bool is_tcp() const noexcept { return tcp_established_.load(std::memory_order_acquire); }
 
-  /// TCP: lets the next poll call transmit().
+  /// TCP: lets the next poll call transmit(). `poll_is_near`: see engine::defer().
   void defer(bool poll_is_near) noexcept { tcp_.defer(poll_is_near); }
 
   /// TCP: returns true if the program is likely to post more to the link before it polls.
   bool expects_more() const noexcept { return tcp_.expects_more(); }
 
-  /// Changes when bytes of this end's requests, or of answers to them, move.
+  /// Returns a value that changes when bytes of this end's requests, or of answers to them, are
+  /// transferred.
   std::uint64_t moved() const noexcept { return tcp_.moved() + local_.moved(); }
 
-  // --- polling the local wire's memory; any thread ---
+  // --- polling the local wire's memory; thread-safe ---
 
-  /// "local" or "tcp", or "" while there is no connection.
+  /// Returns "local" or "tcp", or "" while there is no connection.
   const char* wire_name() const noexcept { return wire_name_.load(std::memory_order_relaxed); }
   const char* why_not_local() const noexcept;
 
@@ -134,13 +137,13 @@ public:
   /// Local: returns true if receive() or transmit() would find something to do.
   bool ready() const noexcept { return local_.ready(); }
 
-  /// Returns true if a thread polls ready() all the time.
+  /// Returns true if a thread polls ready() continuously.
   bool is_looked_at() const noexcept
   {
     return is_local() && looked_at_.load(std::memory_order_seq_cst);
   }
 
-  /// A thread polls ready() all the time from now on, or no longer. The engine's lock is held.
+  /// Records whether a thread polls ready() continuously. The caller holds the engine's lock.
   void look(bool on) noexcept
   {
     looked_at_.store(on, std::memory_order_seq_cst);
@@ -149,21 +152,21 @@ public:
 
   // --- ending ---
 
-  /// Sends the answers to what was carried out, and ends the connection.
+  /// Sends the answers to the requests that were carried out, and ends the connection.
   void close() noexcept;
 
 private:
-  // Returns true in a child of fork(): the connection is the parent's. relaxed: a child begins with
-  // one thread.
+  // Returns true in a child of fork(), where the connection remains owned by the parent. relaxed: a
+  // child begins with one thread.
   bool inherited() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
 
   enum class state
   {
     closed,
     connecting, ///< the next attempt waits for retry_at_
-    greeting,   ///< hello sent, waiting for the answer
-    waiting,    ///< for the peer to connect
-    confirming, ///< the peer has connected; waiting for it to confirm our hello
+    greeting,   ///< hello sent; the answer is awaited
+    waiting,    ///< the peer is to connect
+    confirming, ///< hello received and answered; the confirmation is awaited
     established,
     lost,
   };
@@ -199,7 +202,7 @@ private:
   std::shared_ptr<link> link_;
   std::atomic<std::uint32_t> link_number_{0};
   lane_use lane_;
-  std::atomic<bool> peer_is_here_{false}; // on this host
+  std::atomic<bool> peer_is_here_{false}; // the peer's address is one of this host's
   bool connects_ = false;
   unsigned attempts_ = 0;
   route route_;

@@ -21,7 +21,7 @@
 
 #include <sys/epoll.h>
 
-// The engine's thread, and the work that it shares with threads that poll. engine_start.cpp starts
+// The engine's thread, and the work that it shares with polling threads. engine_start.cpp starts
 // it, engine_sockets.cpp accepts and closes connections.
 
 namespace rdma::software::wire {
@@ -32,8 +32,8 @@ constexpr std::int64_t tick = millisecond;
 constexpr std::int64_t tick_max = 8 * tick;
 constexpr unsigned quiet_ticks_max = 2;
 
-// epoll_pwait2 came with Linux 5.11, and not with every sandbox (some say EPERM to what they do not
-// know); milliseconds do there, rounded up.
+// epoll_pwait2() exists since Linux 5.11 and is missing in some sandboxes, of which some return
+// EPERM for unknown calls. The timeout is then rounded up to milliseconds.
 int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexcept
 {
   static std::atomic<bool> precise{true};
@@ -54,7 +54,7 @@ int wait_events(int epoll, std::span<epoll_event> ready, std::int64_t ns) noexce
 
 engine::~engine()
 {
-  end_links(); // what they have not sent yet is for the thread
+  end_links(); // leaves unsent bytes to the thread
   if (thread_.joinable())
   {
     stop_.store(true, std::memory_order_relaxed);
@@ -74,7 +74,7 @@ progress_target* engine::pin(std::uint32_t qp) noexcept
   return found->second;
 }
 
-// Adds it under a number that is free. With targets_mutex_ held. May throw std::bad_alloc.
+// Adds a target under a free number. The caller holds targets_mutex_. May throw std::bad_alloc.
 void engine::insert(progress_target& s, std::uint32_t number)
 {
   s.number_ = number;
@@ -91,7 +91,8 @@ void engine::insert(progress_target& s, std::uint32_t number)
   }
 }
 
-// Finds a port with a number left, or claims one more; 0 or an errno. With claims_mutex_ held.
+// Finds a port with a free number, or claims one more. Returns 0 or an errno. The caller holds
+// claims_mutex_.
 int engine::find_claim(port_claim*& found)
 {
   const auto free = std::find_if(
@@ -143,15 +144,16 @@ void engine::remove(progress_target& s) noexcept
   }
   while (auto pending_hello = room_.take(s.number_))
     refuse(*pending_hello);
-  // A use is a few system calls that do not block. acquire: what the last user did comes before.
+  // A use is a few system calls that do not block. acquire: the last user's accesses come before
+  // the removal.
   const auto wait_for_users = [&s]
   {
     while (s.users_.load(std::memory_order_acquire) != 0)
       std::this_thread::yield();
   };
-  wait_for_users(); // one of them may be about to have it looked at
+  wait_for_users(); // one of them may be about to call look_at()
   look_away(s.number_);
-  wait_for_users(); // who looked at it before that
+  wait_for_users(); // threads that found it in looked_at_ before that
   const std::lock_guard lock(due_mutex_);
   timer_heap_.remove(s.due_);
 }
@@ -200,7 +202,8 @@ void engine::serve_deferred() noexcept
     serve(some[i], mover::poster);
 }
 
-// `spins`: the thread looks all the time, so it looks at the links that have woken it from now on.
+// `spins`: the thread polls continuously, so it polls the memory of the links whose sockets were
+// ready.
 int engine::serve_sockets(mover by, bool spins) noexcept
 {
   if (watched_.load(std::memory_order_relaxed) == 0)
@@ -256,14 +259,14 @@ void engine::wake() noexcept
 {
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n =
-    ::write(wake_.get(), &one, sizeof one); // fails when it is full: awake
+    ::write(wake_.get(), &one, sizeof one); // fails if the counter is full: the thread is awake
 }
 
 void engine::drain_wake() noexcept
 {
   std::uint64_t count;
   [[maybe_unused]] const ssize_t n =
-    ::read(wake_.get(), &count, sizeof count); // empty: woken before
+    ::read(wake_.get(), &count, sizeof count); // fails if the counter is zero: already drained
 }
 
 template <class Change>
@@ -276,8 +279,8 @@ void engine::remind(Change change, bool has_time) noexcept
     change();
     earlier = before == 0 || timer_heap_.next() < before;
   }
-  // seq_cst, here, in run() and in ticks(): either the thread sees it or we see that it is to be
-  // woken.
+  // seq_cst, here and in run() and ticks(): either the thread sees the change, or this thread sees
+  // that it must wake it.
   if (earlier
     && (!awake_.load(std::memory_order_seq_cst)
       || (!has_time && pauses_.load(std::memory_order_seq_cst))))
@@ -295,15 +298,15 @@ void engine::alarm(progress_target& s, std::int64_t at) noexcept
     [&]
     {
       timer_heap_.set(s.due_, at);
-    }); // also later than before: what was due then, the caller has seen to
+    }); // may be later than before: the caller has served what was due then
 }
 
-// Serves queue pairs whose time has come. next_wait() returns 0 if some are left. Returns true if
-// pollers had left something to do.
+// Serves the queue pairs that are due. next_wait() returns 0 if some are left. Returns true if
+// polling threads had left work.
 bool engine::serve_due() noexcept
 {
-  // Queue pairs whose peers keep them busy are due again at once. The sockets of others come
-  // between.
+  // A queue pair with a busy peer is due again at once. The bound lets the sockets of others be
+  // served in between.
   constexpr unsigned rounds_max = 64;
   bool found = false;
   std::array<std::uint32_t, 64> due;
@@ -358,7 +361,7 @@ std::int64_t engine::next_wait(bool with_debts) noexcept
   return until == 0 ? -1 : std::max<std::int64_t>(until - now(), 0);
 }
 
-// Waits, then does all that has come up except for the sockets.
+// Waits, then handles all events except those of sockets_.
 engine::news engine::round(std::int64_t wait) noexcept
 {
   std::array<epoll_event, 32> ready;
@@ -398,19 +401,20 @@ engine::news engine::round(std::int64_t wait) noexcept
 
 void engine::take_over() noexcept
 {
-  // seq_cst, here, in run() and in ticks(): either the thread sees that nobody stands by or we wake
-  // it.
+  // seq_cst, here and in run() and ticks(): either the thread sees that stand_by() counts no queue,
+  // or this thread wakes it.
   if (standing_by_.load(std::memory_order_seq_cst) == 0 && awake_.load(std::memory_order_seq_cst))
     wake();
 }
 
 void engine::polling_ended() noexcept
 {
-  if (pauses_.load(std::memory_order_relaxed)) // a hint: otherwise it looks after a tick
+  if (pauses_.load(std::memory_order_relaxed)) // a hint: otherwise the thread looks after a tick
     wake();
 }
 
-// Returns true if the links can be left to threads that poll or stand by.
+// Returns true if the links can be left to polling threads, or to the queues that stand_by()
+// counts.
 bool engine::leaves_sockets() const noexcept
 {
   return dependents_.load(std::memory_order_relaxed) == 0
@@ -425,12 +429,12 @@ void engine::ticks() noexcept
   {
     pauses_.store(pause > tick, std::memory_order_seq_cst);
     const std::int64_t wait =
-      next_wait(false); // after pauses_: sees alarms of those who saw it false
+      next_wait(false); // after pauses_: includes alarms of threads that saw it false
     const bool woken = round(wait < 0 ? pause : std::min(wait, pause)).woken;
-    // Programs that leave nothing are looked after less often.
+    // The pause grows while programs leave no work.
     pause = serve_due() || woken ? tick : std::min(2 * pause, tick_max);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
-    // Whoever polls has all sockets in hand; otherwise what they have is left to us.
+    // A polling thread serves all sockets. Without one this thread must.
     if (now_seen == seen_)
     {
       ++quiet;
@@ -451,19 +455,20 @@ void engine::ticks() noexcept
 void engine::run()
 {
   staging_pool& stagings = staging_pool::of_process();
-  stagings.give_back(stagings.take()); // this thread's own: nothing is taken from the heap later on
+  stagings.give_back(stagings.take()); // cached by this thread: no allocation later on
   for (;;)
   {
     if (stop_.load(std::memory_order_relaxed))
     {
-      // What was carried out is still to be told to peers, and they have a second to hear it.
+      // Peers have a second to receive the answers to requests that were carried out.
       take_closing_sockets();
       if (closing_sockets_.empty())
         return;
     }
     awake_.store(false, std::memory_order_seq_cst);
-    look_away(); // after awake_: who begins to look from here on wakes us
-    const std::int64_t wait = next_wait(true); // after awake_: sees debts of those who saw it true
+    look_away(); // after awake_: a thread that begins to poll now wakes this one
+    const std::int64_t wait =
+      next_wait(true); // after awake_: includes debts of threads that saw it true
     const bool sockets = round(wait).sockets;
     awake_.store(true, std::memory_order_seq_cst);
     const std::uint64_t now_seen = attention_.load(std::memory_order_relaxed);
@@ -476,9 +481,9 @@ void engine::run()
       continue;
     }
     seen_ = now_seen;
-    // The sockets are somebody else's for this time.
+    // Polling threads serve the sockets during this time.
     await(subject::sockets, sockets_.get(), 0, EPOLL_CTL_MOD);
-    if (!stop_.load(std::memory_order_relaxed)) // round() may have taken its wake-up
+    if (!stop_.load(std::memory_order_relaxed)) // round() may have consumed the wake-up
       round(std::chrono::nanoseconds(settings_.engine_delay).count());
     serve_due();
     if (attention_.load(std::memory_order_relaxed) == seen_)

@@ -32,12 +32,13 @@
 
 namespace rdma::software::wire {
 
-/// The sockets of one opened device, and the thread that makes progress when nobody polls.
+/// The sockets of one opened device, and the engine thread, which makes progress when no program
+/// thread polls.
 /**
- * Whoever polls makes progress, by poll(). The thread sleeps until a socket has something; when
- * programs have been polling of late (attend()) it leaves the work to them for a moment, looks
- * after a millisecond, and after longer if nothing was left, whether something is left, and goes
- * back to sleep when they have been quiet for a while.
+ * A polling thread makes progress by poll(). The engine thread sleeps until a socket is ready. If
+ * program threads have polled recently (attend()), it leaves the work to them for
+ * settings.engine_delay. It then checks every millisecond, and less often if they leave nothing,
+ * whether they have left work. It sleeps again when they have not polled for a while.
  */
 class engine
 {
@@ -47,34 +48,36 @@ public:
   engine(const engine&) = delete;
   engine& operator=(const engine&) = delete;
 
-  /// Claims a port at all addresses and starts the thread; 0 or an errno.
-  /** With `all` unset, addresses that the host lists but cannot use (yet) are left out of `gids`.
+  /// Claims a port at all addresses and starts the thread. Returns 0 or an errno.
+  /**
+   * If `all` is false, addresses that the host lists but cannot use (yet) are removed from `gids`.
    */
   int start(std::vector<ibv_gid>& gids, bool all);
 
-  /// Readable whenever a connection has something; for epoll sets of others.
+  /// Returns an epoll descriptor that is readable while a connection is ready, to be nested in
+  /// other epoll sets.
   int sockets() const noexcept { return sockets_.get(); }
 
-  /// Accepts connections for this queue pair to this address from now on; 0 or an errno.
+  /// Accepts connections for this queue pair at this address. Returns 0 or an errno.
   int listen(std::uint32_t qp, const ibv_gid& gid, std::size_t gid_index);
 
-  /// The wires that the settings permit.
+  /// Return true if the settings permit the wire.
   bool has_local_wire() const noexcept { return has_local_wire_; }
   bool has_tcp_wire() const noexcept { return has_tcp_wire_; }
 
-  /// Adds a queue pair and chooses its number. Returns 0 or an errno, as claim_port(). May throw
-  /// std::bad_alloc.
+  /// Adds a queue pair and chooses its number. Returns 0 or an errno, as claim_port() does. May
+  /// throw std::bad_alloc.
   int add(progress_target& s, std::uint32_t& number);
 
-  /// Adds a socket that is no queue pair's, under a number that no queue pair can have. May throw
-  /// std::bad_alloc.
+  /// Adds a socket that belongs to no queue pair, under a number that no queue pair can have. May
+  /// throw std::bad_alloc.
   std::uint32_t add_socket(progress_target& s);
 
-  /// A queue pair or such a socket goes; nobody serves it any more when this returns.
+  /// Removes a queue pair or such a socket. No thread serves it when this returns.
   void remove(progress_target& s) noexcept;
 
-  /// Calls visit(progress_target&) for each queue pair that is there now. May throw std::bad_alloc,
-  /// before the first call.
+  /// Calls visit(progress_target&) for each existing queue pair. May throw std::bad_alloc, before
+  /// the first call.
   template <class Visit>
   void visit_all(Visit visit)
   {
@@ -95,25 +98,26 @@ public:
     }
   }
 
-  /// A user's thread looks for work: at the connection that had some last, now and then at all.
+  /// Looks for work in a program's thread: at the connection that had some last (`hint`), and at
+  /// intervals at all connections.
   /**
-   * `spins`: the thread does nothing but look, and says when it stops (look_away()). Whether
-   * several had some: then it is better to look at all again.
+   * `spins`: the thread polls continuously, and calls look_away() when it stops. Returns true if
+   * several connections had work, so that the next call should look at all of them.
    */
   bool poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept;
 
-  /// The same for a thread that has completions to handle, so that what it has deferred waits.
+  /// Does the same for a thread that has completions to handle. Its deferred frames are not sent
+  /// yet.
   void poll_although_busy() noexcept;
 
-  /// Nobody looks at shared memory all the time any more: peers are to tell when there is
-  /// something.
+  /// Ends the continuous polling of shared memory: peers then send wake-ups.
   void look_away() noexcept;
 
-  /// The same for one queue pair or link, which is about to go.
+  /// Does the same for one queue pair or link, which is about to be removed.
   void look_away(std::uint32_t number) noexcept;
 
-  /// Looks at the rings of one queue pair as well, besides the bells of its link, if few are looked
-  /// at and somebody looks at all.
+  /// Polls the rings of one queue pair besides the bells of its link, if few are polled and a
+  /// thread polls at all.
   void look_at_queue_pair(std::uint32_t qp) noexcept
   {
     if (looks_.load(std::memory_order_relaxed)
@@ -121,74 +125,78 @@ public:
       look_at(qp);
   }
 
-  /// Makes this queue pair move, if there (still) is one.
+  /// Makes progress on this queue pair. Returns false if it does not exist (any more).
   bool serve(std::uint32_t qp, mover by, std::uint32_t events = 0) noexcept;
 
-  /// Lets a queue pair take what comes next in a link's stream, if there (still) is one.
+  /// Lets a queue pair take its next frames from a link's stream, if it (still) exists.
   void deliver(std::uint32_t qp, tcp_link& from, mover by) noexcept;
 
-  /// Serves a link at the beginning of the next poll. The engine does it if nobody polls: within a
-  /// tick, or also after a longer pause if `poll_is_near`.
+  /// Serves a link at the beginning of the next poll. The engine does it if no thread polls: within
+  /// a tick, or after a longer pause if `poll_is_near`.
   void defer(progress_target& which, bool poll_is_near) noexcept;
 
-  /// A user's thread looks at all connections. Whether any of them had something.
+  /// Looks at all connections in a program's thread. Returns true if one of them had work.
   bool scan() noexcept { return serve_sockets(mover::poller) != 0; }
 
-  /// Somebody polls.
+  /// Reports that a thread polls.
   void attend() noexcept
   {
-    // A lost increment does not matter; only that the value changes.
+    // A lost increment does no harm, because only a change of the value matters.
     attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// One more (1) or less (-1) can be woken by the engine's thread alone, which then leaves work to
-  /// threads that poll only while somebody stands by.
+  /// Counts the waiters that only the engine's thread can wake: one more (1) or less (-1). While
+  /// there are any, the engine leaves work to polling threads only if stand_by() counts a queue as
+  /// well.
   void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_relaxed); }
 
-  /// One queue more (1) or less (-1) is in use whose thread is woken by the sockets. That thread
-  /// serves all links, also for dependents.
+  /// Counts the queues in use whose thread the sockets wake: one more (1) or less (-1). That thread
+  /// serves all links, also those of dependents.
   void stand_by(int change) noexcept { standing_by_.fetch_add(change, std::memory_order_seq_cst); }
 
-  /// A dependent waits from now on: the engine's thread waits for the sockets if nobody stands by.
+  /// Reports that a dependent begins to wait. The engine's thread then waits for the sockets,
+  /// unless stand_by() counts a queue.
   void take_over() noexcept;
 
-  /// A thread has stopped polling, and does not wait either: the engine's thread looks soon.
+  /// Reports that a thread has stopped polling and does not wait either. The engine's thread looks
+  /// for work soon.
   void polling_ended() noexcept;
 
-  /// Somebody polls, or has until a moment ago: debts are seen to at the next tick.
+  /// Returns true if a thread polls, or has polled a moment ago. Owed calls are then made at the
+  /// next tick.
   bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
 
-  /// Connections that have said hello.
+  /// Returns the hellos whose queue pair has not taken them yet.
   pending_hellos& room() noexcept { return room_; }
 
-  /// Lets the queue pair that a hello is for meet it. Without such a queue pair, refuses it.
+  /// Passes a hello to the queue pair that it names. Refuses it if there is no such queue pair.
   void introduce(pending_hello who) noexcept;
 
   /// Answers "not ready".
   static void refuse(pending_hello& who) noexcept;
 
-  /// Reserves a lane for a queue pair in a link to its peer's context, which is made if there is
-  /// none. Null if that fails.
+  /// Reserves a lane for a queue pair in a link to its peer's context. Makes the link if there is
+  /// none. Returns null if that fails.
   std::shared_ptr<link> attach(std::uint32_t qp, const path& to, lane_use& lane) noexcept;
 
   /// Returns the wire of a link to this peer's context: "local" or "tcp"; "" if there is none.
   const char* linked_by(const protocol::endpoint_name& peer) noexcept;
 
-  /// There may be a link that no queue pair uses.
+  /// Reports that a link may be unused.
   void end_unused_links_soon() noexcept { links_are_due_.store(true, std::memory_order_relaxed); }
 
   bool watch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
   bool rewatch(int fd, std::uint32_t qp, std::uint32_t events) noexcept;
   void unwatch(int fd) noexcept;
 
-  /// Serve this queue pair at this time (or earlier: it knows itself what is due) instead of an
-  /// earlier call's.
+  /// Serves this queue pair at this time, or earlier: it determines itself what is due. Replaces an
+  /// earlier call's time.
   void alarm(progress_target& s, std::int64_t at) noexcept;
 
-  /// Serve this queue pair soon, if nobody else does.
+  /// Serves this queue pair soon, if no other thread does.
   void owe(progress_target& s) noexcept;
 
-  /// Sends the rest, says that this was all, and waits for the peer to see it: at most a second.
+  /// Sends the rest, ends the stream, and waits for the peer to close it: at most a second.
   void linger(descriptor fd, std::vector<std::byte> bytes);
 
 private:
@@ -196,7 +204,7 @@ private:
   {
     descriptor fd;
     ibv_gid from{};
-    std::int64_t until = 0; // 0: it has just come
+    std::int64_t until = 0; // 0: accepted just now
     bool is_local = false;
     std::size_t size = 0;
     tcp_attach_bytes bytes{};
@@ -209,10 +217,10 @@ private:
     std::vector<std::byte> bytes;
     std::size_t sent = 0;
     bool ended = false;
-    bool unwatched = false; // it could not be watched
+    bool unwatched = false; // not in events_, because adding it has failed
   };
 
-  // The subject of an event of events_, in the upper half of its data; the lower half is the
+  // The subject of an event of events_, in the upper half of its data. The lower half is the
   // descriptor.
   enum class subject : std::uint64_t
   {
@@ -254,7 +262,7 @@ private:
   void run();
   struct news
   {
-    bool sockets = false; ///< they have something
+    bool sockets = false; ///< a socket of sockets_ is ready
     bool woken = false;
   };
   news round(std::int64_t wait) noexcept;
@@ -279,17 +287,17 @@ private:
   bool has_tcp_wire_ = true;
   std::vector<ibv_gid> gids_;
   std::mutex claims_mutex_;                         // locked after targets_mutex_
-  std::vector<std::unique_ptr<port_claim>> claims_; // more than one only for many queue pairs
+  std::vector<std::unique_ptr<port_claim>> claims_; // more than one only with many queue pairs
 
   descriptor sockets_; // the connections of queue pairs, by number
-  descriptor events_;  // all that the thread waits for, sockets_ among it
+  descriptor events_;  // all events that the thread waits for, sockets_ among them
   descriptor wake_;
   std::atomic<std::uint64_t> attention_{0};
   std::atomic<std::uint32_t> watched_{0};
   std::atomic<int> dependents_{0};
   std::atomic<int> standing_by_{0};
   std::atomic<bool> awake_{false};
-  std::atomic<bool> pauses_{false}; ///< awake, but for longer than a tick
+  std::atomic<bool> pauses_{false}; ///< awake, but in a pause longer than a tick
   std::atomic<bool> stop_{false};
 
   pending_hellos room_;
@@ -298,17 +306,17 @@ private:
   std::vector<std::shared_ptr<link>> links_;
   std::atomic<bool> links_are_due_{false};
 
-  // The shared memory that somebody looks at all the time: the bells of links, and the rings of a
-  // few queue pairs. Other links are woken through their sockets.
+  // The shared memory that a thread polls continuously: the bells of links, and the rings of a few
+  // queue pairs. Other links are woken through their sockets.
   static constexpr std::size_t links_looked_at_max = 64;
   static constexpr std::size_t queue_pairs_looked_at_max = 8;
   short_lock look_mutex_;
   std::array<progress_target*, links_looked_at_max + queue_pairs_looked_at_max> looked_at_{};
   std::size_t looked_at_count_ = 0;                   // under the mutex
   std::atomic<std::size_t> queue_pairs_looked_at_{0}; // written under the mutex
-  std::atomic<bool> looks_{false};                    // a hint: there are some
+  std::atomic<bool> looks_{false};                    // a hint: looked_at_ is not empty
 
-  // Links that the next poll serves first. What finds no room waits for the engine.
+  // Links that the next poll serves first. The engine serves those for which there is no room here.
   short_lock deferred_mutex_;
   std::array<std::uint32_t, 64> deferred_{};
   std::size_t deferred_count_ = 0;        // under the mutex
@@ -322,7 +330,7 @@ private:
   timer_heap timer_heap_;
   std::vector<closing_socket> arriving_closing_sockets_;
 
-  // The thread's own.
+  // Used by the engine's thread only.
   std::vector<accepted_socket> accepted_sockets_;
   std::vector<closing_socket> closing_sockets_;
   std::vector<std::pair<int, bool>>

@@ -24,12 +24,12 @@
 #include <sys/epoll.h>
 #include <sys/socket.h>
 
-// The engine's links to other contexts: made, accepted and ended.
+// Making, accepting and ending the engine's links to other contexts.
 
 namespace rdma::software::wire {
 namespace {
 
-// Links of peers that no queue pair has attached to yet.
+// The bound on links of peers to which no queue pair has attached yet.
 constexpr std::ptrdiff_t unused_max = 64;
 constexpr std::int64_t unused_time = 2'000'000'000;
 
@@ -76,7 +76,8 @@ const char* engine::linked_by(const protocol::endpoint_name& peer) noexcept
   return "";
 }
 
-// Null if the peer's context is not on this host. May throw std::bad_alloc, as all below.
+// Makes a local link. Returns null if the peer's context is not on this host. May throw
+// std::bad_alloc, as all functions below.
 std::shared_ptr<link> engine::make_link(const path& to)
 {
   const address remote = to_local_address(to_gid(to.to), to.port);
@@ -92,7 +93,7 @@ std::shared_ptr<link> engine::make_link(const path& to)
     *this, std::move(socket), std::move(memory), to, std::move(fd));
 }
 
-// Begins to connect.
+// Begins to connect a link over TCP.
 std::shared_ptr<link> engine::connect_link(const path& to)
 {
   const address local = to_address(to_gid(to.from), 0);
@@ -105,7 +106,7 @@ std::shared_ptr<link> engine::connect_link(const path& to)
   if (is_of_this_host(to_gid(to.to)))
     set_no_pacing(socket.get());
   set_route(socket.get(), to.by);
-  // From the address that the GID names: the peer admits no other.
+  // Bound to the address of the GID, because the peer admits no other.
   if (local.storage.ss_family != remote.storage.ss_family
     || ::bind(socket.get(), local.get(), local.size) != 0
     || (::connect(socket.get(), remote.get(), remote.size) != 0 && errno != EINPROGRESS))
@@ -113,7 +114,7 @@ std::shared_ptr<link> engine::connect_link(const path& to)
   return std::make_shared<tcp_link>(*this, std::move(socket), to, true);
 }
 
-// Serves a new link from now on. With links_mutex_ held.
+// Adds a new link to the engine. The caller holds links_mutex_.
 bool engine::add(const std::shared_ptr<link>& made)
 {
   links_.reserve(links_.size() + 1);
@@ -134,12 +135,13 @@ bool engine::add(const std::shared_ptr<link>& made)
   return true;
 }
 
-// Reads the first message of a peer that makes a link. Returns true if it has come, or never will.
+// Reads the first message of a peer that makes a link. Returns true if it has arrived, or cannot
+// arrive any more.
 bool engine::hear_locally(accepted_socket& g) noexcept
 try
 {
   attach_message hello;
-  std::array<std::byte, sizeof hello + 1> bytes; // one more shows that a message is too long
+  std::array<std::byte, sizeof hello + 1> bytes; // one byte more detects a message that is too long
   descriptor fd;
   attached count = attached::none;
   const ssize_t n = receive_with_descriptor(g.fd.get(), bytes, fd, count);
@@ -164,7 +166,7 @@ catch (const std::bad_alloc&)
   return true; // the peer tries again
 }
 
-// The same over TCP, for a message that has come.
+// Does the same over TCP, for a message that has arrived.
 void engine::adopt(accepted_socket& g) noexcept
 try
 {
@@ -185,7 +187,7 @@ catch (const std::bad_alloc&)
   // The peer tries again.
 }
 
-// Serves a link that a peer has made, and introduces its first queue pair.
+// Adds a link that a peer has made, and introduces its first queue pair.
 void engine::adopt(const std::shared_ptr<link>& made, const attach_message& hello)
 {
   std::shared_ptr<link> oldest;
@@ -193,7 +195,7 @@ void engine::adopt(const std::shared_ptr<link>& made, const attach_message& hell
     const std::lock_guard lock(links_mutex_);
     if (!add(made))
       return;
-    // A hello that waits for its queue pair keeps its link.
+    // A pending hello keeps its link.
     const auto unused = [&made](const auto& each)
     { return each != made && each->is_unused() && each.use_count() == 1; };
     if (std::count_if(links_.begin(), links_.end(), unused) >= unused_max)
@@ -217,7 +219,7 @@ void engine::end(link& which) noexcept
 {
   unwatch(which.socket());
   remove(which);
-  which.end(); // a hello that waits for its queue pair may keep it
+  which.end(); // a pending hello may keep the object
 }
 
 void engine::end_links() noexcept
@@ -231,7 +233,7 @@ void engine::end_links() noexcept
     end(*each);
 }
 
-// For the engine's thread: it serves no link at this time.
+// Called by the engine's thread while it serves no link.
 void engine::end_unused_links() noexcept
 {
   if (!links_are_due_.exchange(false, std::memory_order_relaxed))
@@ -246,7 +248,7 @@ void engine::end_unused_links() noexcept
     }
     catch (const std::bad_alloc&)
     {
-      return; // with the next one
+      return; // repeated with the next one
     }
     std::erase_if(links_,
       [&gone, at](std::shared_ptr<link>& each)
@@ -256,7 +258,7 @@ void engine::end_unused_links() noexcept
           gone.push_back(std::move(each));
         return ends;
       });
-    // Somebody is looking at it, or a hello waits for its queue pair.
+    // A thread is using it, or a hello is pending.
     for (const auto& each : links_)
       if (each->has_expired(at))
         each->expect_use(unused_time);

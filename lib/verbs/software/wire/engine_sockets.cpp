@@ -16,8 +16,8 @@
 
 #include <sys/epoll.h>
 
-// The engine's sockets that belong to no queue pair: those that have not said yet whom they want,
-// and those of queue pairs that are gone.
+// The engine's sockets without a queue pair: those without a hello yet, and those of links that
+// have ended.
 
 namespace rdma::software::wire {
 namespace {
@@ -36,7 +36,7 @@ void engine::accept_from(int listener, bool is_local)
   {
     address from;
     from.size = sizeof from.storage;
-    // Without Nagle's delay, as the listener is (make_socket(), tcp_create_openreq_child() in the
+    // TCP_NODELAY is inherited from the listener (make_socket(); tcp_create_openreq_child() in the
     // kernel).
     descriptor fd(::accept4(listener, from.get(), &from.size, SOCK_NONBLOCK | SOCK_CLOEXEC));
     if (!fd)
@@ -55,7 +55,7 @@ void engine::accept_from(int listener, bool is_local)
     else if (!is_same_user(g.fd.get()))
       continue;
     if (hear(g))
-      continue; // most hellos are there already
+      continue; // most hellos have already arrived
     g.until = now() + greeting_time;
     if (!await(subject::accepted, g.fd.get(), EPOLLIN, EPOLL_CTL_ADD))
       continue;
@@ -68,7 +68,7 @@ void engine::accept_from(int listener, bool is_local)
   }
 }
 
-// No descriptor is left. The listener stays readable, so it is not looked at for a while.
+// Stops watching a listener for a while when no descriptor is left, because it stays readable.
 void engine::rest(int listener, bool is_local) noexcept
 {
   try
@@ -89,11 +89,11 @@ void engine::greet(int fd)
     [fd](const accepted_socket& g) { return g.fd.get() == fd; });
   if (found == accepted_sockets_.end() || !hear(*found))
     return;
-  hang_up(found->fd); // unless it has become a pending_hello
+  hang_up(found->fd); // closes nothing if the socket has become a link's
   accepted_sockets_.erase(found);
 }
 
-// Reads a hello. Returns true if it is complete, or will never be.
+// Reads a hello. Returns true if it is complete, or cannot become complete any more.
 bool engine::hear(accepted_socket& g)
 {
   if (g.is_local)
@@ -111,8 +111,8 @@ bool engine::hear(accepted_socket& g)
   return true;
 }
 
-// Closing alone is not enough: a child of fork() may have the socket, too, so that it stays
-// connected and, out of our reach, in the epoll set.
+// Closing alone is not enough: a child of fork() may have the socket as well. It would stay
+// connected, and in the epoll set without a way to remove it.
 void engine::hang_up(descriptor& fd) noexcept
 {
   if (!fd)
@@ -128,8 +128,8 @@ void engine::introduce(pending_hello who) noexcept
   if (s == nullptr)
     return refuse(who);
   who.until = now() + greeting_time;
-  // It may get ready at any moment. Either it finds the pending_hello then, or is ready when it is
-  // told here.
+  // The queue pair may become ready at any moment. Either it finds the pending hello then, or it is
+  // ready for meet() here.
   if (auto oldest = room_.add(std::move(who)))
     refuse(*oldest);
   s->meet();
@@ -138,7 +138,7 @@ void engine::introduce(pending_hello who) noexcept
 
 void engine::refuse(pending_hello& who) noexcept
 {
-  // If it cannot leave, the peer's own time limit ends its wait.
+  // If the message cannot be sent, the peer's own time limit ends its wait.
   who.link->send(who.lane, protocol::not_ready());
 }
 
@@ -164,7 +164,8 @@ void engine::expire(std::int64_t at) noexcept
     });
   if (resting_.empty() || at < rest_until_)
     return;
-  // A listener that cannot be watched yet is tried again: nothing else would do it.
+  // A listener that still cannot be watched is tried again later, because no other event would
+  // trigger it.
   std::erase_if(
     resting_, [this](const auto& each) { return watch_listener(each.first, each.second); });
   rest_until_ = at + rest_time;
@@ -190,7 +191,7 @@ void engine::take_closing_sockets() noexcept
   const std::lock_guard lock(due_mutex_);
   for (closing_socket& l : arriving_closing_sockets_)
   {
-    // One that cannot be watched is served whenever something else happens, and at its end.
+    // A socket that cannot be watched is served at other events, and at its time limit.
     l.unwatched = !await(subject::closing, l.fd.get(),
       EPOLLIN | (l.ended ? 0u : std::uint32_t{EPOLLOUT}), EPOLL_CTL_ADD);
     try
@@ -199,7 +200,7 @@ void engine::take_closing_sockets() noexcept
     }
     catch (const std::bad_alloc&)
     {
-      break; // the rest is closed as it is
+      break; // the others are closed immediately
     }
   }
   arriving_closing_sockets_.clear();
@@ -216,8 +217,8 @@ void engine::see_off(int fd) noexcept
   closing_sockets_.pop_back();
 }
 
-// Whether it is over. Closing with unread bytes would reset the connection, and with it what the
-// peer has not read yet: so read to the end.
+// Returns true if the socket can be closed. Reads to the end first, because closing with unread
+// bytes would reset the connection and discard the bytes that the peer has not read yet.
 bool engine::leave(closing_socket& l) noexcept
 {
   while (l.sent < l.bytes.size())
@@ -227,14 +228,14 @@ bool engine::leave(closing_socket& l) noexcept
     if (n < 0 && errno != EAGAIN && errno != EINTR)
       return true;
     if (n < 0)
-      break; // the peer may be waiting for us to read
+      break; // the peer may first want its own bytes to be read
     l.sent += static_cast<std::size_t>(n);
   }
   if (!l.ended && l.sent == l.bytes.size())
   {
     l.ended = true;
     ::shutdown(l.fd.get(), SHUT_WR);
-    await(subject::closing, l.fd.get(), EPOLLIN, EPOLL_CTL_MOD); // if it is watched already
+    await(subject::closing, l.fd.get(), EPOLLIN, EPOLL_CTL_MOD); // fails if it is not watched yet
   }
   constexpr unsigned reads_max = 64;
   std::byte waste[4096];

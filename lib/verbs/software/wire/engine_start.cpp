@@ -24,7 +24,7 @@
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
-// The start of the engine: its port, its thread, and the addresses that it listens on.
+// The start of the engine: its port, its thread, and its listening sockets.
 
 namespace rdma::software::wire {
 namespace {
@@ -46,8 +46,8 @@ engine::engine(const device_settings& settings)
 {
 }
 
-// Claims the first port, and leaves out the addresses that cannot be used unless `all` of them
-// must.
+// Claims the first port. Removes the addresses that cannot be used, or fails if `all` of them are
+// required.
 int engine::bind(std::vector<ibv_gid>& gids, bool all)
 {
   std::unique_ptr<port_claim> claim;
@@ -81,7 +81,7 @@ int engine::start(std::vector<ibv_gid>& gids, bool all)
     return error;
   accepted_sockets_.reserve(64);
 
-  // Signals are delivered to the program's own threads.
+  // The engine thread blocks all signals, so the program's own threads receive them.
   sigset_t every;
   sigset_t before;
   ::sigfillset(&every);
@@ -110,10 +110,10 @@ int engine::listen(std::uint32_t qp, const ibv_gid& gid, std::size_t gid_index)
   if (at.listening[gid_index])
     return 0;
   if (!at.bound[gid_index])
-    return EADDRNOTAVAIL; // the address was gone when this port was claimed
+    return EADDRNOTAVAIL; // the address did not exist when this port was claimed
   if (has_local_wire_)
   {
-    // If another process has the name, the TCP wire remains.
+    // If another process has the name, only the TCP wire can be used.
     if (const int error = listen_locally(at, gid); error != 0 && !has_tcp_wire_)
       return error;
   }
@@ -137,7 +137,7 @@ int engine::listen_locally(port_claim& at, const ibv_gid& gid)
   if (watch_listener(at.local_listeners.back().get(), true))
     return 0;
   const int error = errno;
-  at.local_listeners.pop_back(); // without events nothing would be accepted
+  at.local_listeners.pop_back(); // without events no connection would be accepted
   return error;
 }
 

@@ -64,7 +64,7 @@ bool frame_stream::take(std::ptrdiff_t result, std::size_t asked, std::size_t di
     begin_ = end_ = 0;
   end_ += size - std::min(size, direct);
   const bool enough = direct != 0 ? ++payload_reads_ == payload_reads_max : ++reads_ == reads_max;
-  dry_ = enough || size < asked; // less than there was room for: nothing is left
+  dry_ = enough || size < asked; // a short read: nothing is left
   return true;
 }
 

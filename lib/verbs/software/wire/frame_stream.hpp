@@ -16,9 +16,12 @@
 
 namespace rdma::software::wire {
 
-/// The bytes that have come through the socket of a link, and how far they have been used.
-/** One thread at a time: the one that serves the link, which lends it to the queue pair whose frame
- * comes next. */
+/// The bytes that have arrived through the socket of a link, and the position up to which they have
+/// been used.
+/**
+ * Not thread-safe: the thread that serves the link passes it to the queue pair that the next frame
+ * names.
+ */
 class frame_stream
 {
 public:
@@ -29,16 +32,16 @@ public:
 
   int socket() const noexcept { return socket_; }
 
-  // Bounds on one call, so that one busy link does not keep a poller from the others.
+  // Bounds on one call, so that one busy link does not delay the others.
   static constexpr unsigned reads_max = 4;
   static constexpr unsigned payload_reads_max = 32;
 
-  /// Begins and ends a call. There is a staging buffer in between, and afterwards only while it has
-  /// bytes. False when memory is short.
+  /// Begin and end a call. A staging buffer exists during a call, and afterwards only while it
+  /// contains bytes. begin() returns false if memory is short.
   bool begin() noexcept;
   void end() noexcept;
 
-  /// The bytes that have been staged and not used.
+  /// Returns the bytes that have been staged and not used.
   std::span<const std::byte> staged() const noexcept
   {
     return {staging_.get() + begin_, end_ - begin_};
@@ -49,22 +52,22 @@ public:
     used_ += size;
   }
 
-  /// Reads behind the staged bytes. Returns false if there is nothing to read, or no more.
+  /// Reads behind the staged bytes. Returns false if nothing was read.
   bool read() noexcept;
 
-  /// The rest of the staging buffer, which is empty, for bytes behind a payload that is read
-  /// straight to its place.
+  /// Returns the staging buffer, which is empty, for the bytes behind a payload that is read
+  /// directly into its destination.
   std::byte* behind() const noexcept { return staging_.get(); }
 
-  /// Takes over the result of recv(2) or recvmsg(2): `asked` bytes were wanted. The first `direct`
-  /// of them are not staged. Returns false if nothing was read.
+  /// Processes the result of recv(2) or recvmsg(2) for `asked` bytes. The first `direct` of them
+  /// are not staged. Returns false if nothing was read.
   bool take(std::ptrdiff_t result, std::size_t asked, std::size_t direct) noexcept;
 
-  /// The socket has nothing more for this call, or the call has read enough. (The socket is
-  /// level-triggered.)
+  /// Returns true if the socket has no more bytes for this call, or the call has read enough. (The
+  /// socket is level-triggered.)
   bool dry() const noexcept { return dry_; }
 
-  /// The peer has ended the stream, or the connection has failed.
+  /// Returns true if the peer has ended the stream, or the connection has failed.
   bool ended() const noexcept { return ended_; }
 
   // --- the frame whose headers have been used ---
@@ -77,7 +80,7 @@ public:
   }
   std::uint32_t qp() const noexcept { return qp_; }
 
-  /// Bytes of its payload that are still to come.
+  /// Returns the number of payload bytes that are still to come.
   std::uint32_t left() const noexcept { return left_; }
   void use_payload(std::uint32_t size) noexcept
   {
@@ -85,10 +88,10 @@ public:
     used_ += size;
   }
 
-  /// Counts the bytes that have been used.
+  /// Returns the number of bytes that have been used.
   std::uint64_t used() const noexcept { return used_; }
 
-  /// Nobody wants the rest of the payload.
+  /// Returns true if the rest of the payload is discarded.
   bool skips() const noexcept { return skip_; }
   void skip() noexcept { skip_ = true; }
 
@@ -103,8 +106,8 @@ private:
   std::uint32_t qp_ = 0;
   std::uint32_t left_ = 0;
   std::uint64_t used_ = 0;
-  unsigned reads_ = 0;         ///< of this call
-  unsigned payload_reads_ = 0; ///< likewise
+  unsigned reads_ = 0;         ///< in this call
+  unsigned payload_reads_ = 0; ///< in this call
 };
 
 } // namespace rdma::software::wire

@@ -20,10 +20,10 @@
 
 namespace rdma::software::wire {
 
-/// The queue pairs that one link can carry.
+/// The maximum number of queue pairs of a link.
 inline constexpr unsigned lanes_max = 256;
 
-/// Names one use of a lane, so that a late message does not reach the next user.
+/// Identifies one use of a lane, so that a late message does not reach the next user.
 struct lane_use
 {
   std::uint32_t lane : 8 = 0;
@@ -31,27 +31,27 @@ struct lane_use
 };
 static_assert(lanes_max <= 1u << 8);
 
-/// A message of the handshake of one queue pair.
+/// A message of one queue pair's handshake.
 struct attach_message
 {
   lane_use lane;
   protocol::hello_bytes bytes{};
 };
 
-/// The lanes of one end of a link: a lane is the place of a queue pair that is attached to it.
+/// The lanes of one end of a link. A lane is the slot of an attached queue pair.
 /**
- * The end that has made the link has number 0 and gives out the lanes. A lane is free again when
- * both ends have detached. Any thread.
+ * The end that has made the link is end 0 and allocates the lanes. A lane is free again when both
+ * ends have detached. Thread-safe.
  */
 class lane_table
 {
 public:
-  /// The receivers that a message of the handshake can have.
+  /// The receivers of a handshake message.
   enum class purpose
   {
-    none, ///< a use of a lane that is over
-    user, ///< the queue pair of its lane: take_message()
-    hello ///< a peer's queue pair wants to attach
+    none, ///< none: that use of the lane is over
+    user, ///< the lane's queue pair, by take_message()
+    hello ///< the engine: a queue pair of the peer wants to attach
   };
 
   explicit lane_table(unsigned end) noexcept
@@ -59,8 +59,11 @@ public:
   {
   }
 
-  /// End 0: reserves a lane for a queue pair. Nothing if all are in use, or the link has ended.
-  /** `is_left(lane)` returns true if the peer has detached from a lane, `begin(lane)` prepares it.
+  /// End 0: reserves a lane for a queue pair. Returns nothing if all are in use, or the link has
+  /// ended.
+  /**
+   * `is_left(lane)` returns true if the peer has detached from a lane. `begin(lane)` prepares the
+   * lane.
    */
   template <class IsLeft, class Begin>
   std::optional<lane_use> take(std::uint32_t qp, IsLeft is_left, Begin begin) noexcept
@@ -83,7 +86,8 @@ public:
     return std::nullopt;
   }
 
-  /// End 1: attaches a queue pair to the lane that the peer has chosen. False if it is in use.
+  /// End 1: attaches a queue pair to the lane that the peer has chosen. Returns false if the lane
+  /// is in use.
   bool adopt(lane_use which, std::uint32_t qp) noexcept
   {
     const std::lock_guard lock(mutex_);
@@ -97,8 +101,8 @@ public:
     return true;
   }
 
-  /// The queue pair uses its lane no more. Returns false if it did not; else calls leave(lane),
-  /// which tells the peer, before the lane can be taken again.
+  /// Detaches a queue pair from its lane. Returns false if it was not attached. Otherwise calls
+  /// leave(lane), which notifies the peer, before the lane can be taken again.
   template <class Leave>
   bool release(lane_use which, Leave leave) noexcept
   {
@@ -122,7 +126,7 @@ public:
 
   bool is_unused() const noexcept { return used_.load(std::memory_order_relaxed) == 0; }
 
-  /// Lets no queue pair attach any more. Returns false if one is attached.
+  /// Prevents queue pairs from attaching. Returns false if one is attached.
   bool retire() noexcept
   {
     const std::lock_guard lock(mutex_);
@@ -132,7 +136,7 @@ public:
     return true;
   }
 
-  /// The link has ended: no queue pair attaches any more when this returns.
+  /// Ends the link. No queue pair attaches any more when this returns.
   void end() noexcept
   {
     const std::lock_guard lock(mutex_);
@@ -140,14 +144,15 @@ public:
   }
   bool ended() const noexcept { return ended_.load(std::memory_order_acquire); }
 
-  /// The peer has said that it uses a lane no more. Returns the queue pair that is attached to it;
-  /// 0: none.
+  /// Processes the peer's message that it has detached from a lane. Returns the queue pair that is
+  /// attached to the lane; 0: none.
   std::uint32_t leave(lane_use which) noexcept
   {
     const std::lock_guard lock(mutex_);
     lane& l = lanes_[which.lane];
     const std::uint32_t qp = l.qp.load(std::memory_order_relaxed);
-    // At end 1 the hello of this use may still wait. What is late by half of the numbers is old.
+    // At end 1, the hello of this use may still be pending. A number is newer if it is ahead by
+    // less than half of the range.
     constexpr std::uint32_t half = 1u << 23;
     const bool is_newer = ((which.number - l.number) & (2 * half - 1)) < half;
     if (!is_current(which) && (end_ == 0 || qp != 0 || !is_newer))
@@ -192,7 +197,7 @@ public:
     return purpose::user;
   }
 
-  /// Takes the last message of the handshake that has come for a lane.
+  /// Takes the last handshake message that has arrived for a lane.
   bool take_message(lane_use from, protocol::hello_bytes& to) noexcept
   {
     const std::lock_guard lock(mutex_);
@@ -204,7 +209,7 @@ public:
     return true;
   }
 
-  /// Returns true if a queue pair is attached by this use of a lane.
+  /// Returns true if a queue pair is attached with this use of a lane.
   bool is_attached(lane_use which) const noexcept
   {
     const std::lock_guard lock(mutex_);
@@ -215,10 +220,10 @@ private:
   struct lane
   {
     std::atomic<std::uint32_t> qp{0};
-    std::atomic<bool> left{false}; ///< by the peer, which has said so
-    bool detaching = false;        ///< until the peer has detached as well
-    bool refused = false;          ///< the peer has not attached to it
-    std::uint32_t number = 0;      ///< lane_use::number of this use
+    std::atomic<bool> left{false}; ///< the peer has detached
+    bool detaching = false;   ///< this end has detached; the lane is free when the peer has as well
+    bool refused = false;     ///< the peer has refused to attach
+    std::uint32_t number = 0; ///< lane_use::number of this use
     std::uint32_t last_qp = 0;
     std::unique_ptr<protocol::hello_bytes> message;
   };

@@ -17,10 +17,10 @@
 namespace rdma::software::wire {
 namespace {
 
-// Programs that connect one after the other do not make a link each time.
+// Long enough for a program that connects repeatedly to reuse the link.
 constexpr std::int64_t unused_time = 1'000'000'000;
 
-// Other threads call for more while this one serves.
+// Other threads can request more work while this one serves.
 constexpr unsigned rounds_max = 8;
 
 } // namespace
@@ -48,11 +48,11 @@ void link::introduce(const attach_message& what) noexcept
   engine_.introduce(std::move(who));
 }
 
-// Another thread that serves is told to do this call's work as well.
+// If another thread is serving, it does the work of this call as well.
 void link::serve(mover by, std::uint32_t events)
 {
   if (inherited()) [[unlikely]]
-    return; // what is in the socket is for the parent
+    return; // the parent reads the socket
   if ((events & ~std::uint32_t{EPOLLOUT}) != 0)
     readable_.store(true, std::memory_order_relaxed);
   if ((events & EPOLLOUT) != 0)

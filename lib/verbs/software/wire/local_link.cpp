@@ -22,7 +22,8 @@
 namespace rdma::software::wire {
 namespace {
 
-// Grants that have come and were not taken. Without a grant requests travel as frames.
+// The bound on grants that have arrived and were not taken. Without a grant, requests travel as
+// frames.
 constexpr std::size_t grants_waiting_max = 64;
 
 } // namespace
@@ -42,8 +43,8 @@ local_link::~local_link()
   shut_down();
 }
 
-// Closing alone is not enough: a child of fork() may have the socket, too. The child leaves it to
-// its parent.
+// Closing alone is not enough, because a child of fork() may have the socket as well. The child
+// does not shut it down.
 void local_link::shut_down() noexcept
 {
   lanes_.end();
@@ -55,7 +56,7 @@ void local_link::shut_down() noexcept
 
 std::optional<lane_use> local_link::take(std::uint32_t qp) noexcept
 {
-  // acquire: the peer's last use of the lane comes before its next state
+  // acquire: the peer's last accesses to the lane come before its reuse
   return lanes_.take(
     qp,
     [this](unsigned lane)
@@ -65,12 +66,12 @@ std::optional<lane_use> local_link::take(std::uint32_t qp) noexcept
 
 bool local_link::release(lane_use which) noexcept
 {
-  // release: all that this end did in the lane
+  // release: all accesses of this end to the lane come before
   if (!lanes_.release(which,
         [this](unsigned lane)
         { memory_->side(lane, end_).detached.store(1, std::memory_order_release); }))
     return true;
-  bool is_known = true; // to the peer
+  bool is_known = true; // the peer has received the segment
   {
     const std::lock_guard lock(mutex_);
     is_known = !segment_fd_;
@@ -97,7 +98,7 @@ bool local_link::send(lane_use to, const protocol::hello_bytes& bytes) noexcept
   const attach_message message{to, bytes};
   const auto all = std::as_bytes(std::span(&message, 1));
   {
-    // The segment comes first, so others wait for this one.
+    // The segment's descriptor goes first, so other messages wait for it.
     const std::lock_guard lock(mutex_);
     if (segment_fd_)
     {
@@ -128,7 +129,7 @@ local_link::heard local_link::end_link() noexcept
 
 local_link::heard local_link::hear(attach_message& hello) noexcept
 {
-  // The kinds differ in size. One byte more shows that a message is too long.
+  // The kinds differ in size. One byte more detects a message that is too long.
   static_assert(sizeof(attach_message) != sizeof(grant_answer));
   std::array<std::byte, std::max(sizeof(attach_message), sizeof(grant_answer)) + 1> bytes;
   descriptor with;
@@ -149,7 +150,7 @@ local_link::heard local_link::hear(attach_message& hello) noexcept
     std::memcpy(&grant, bytes.data(), sizeof grant);
     return receive(grant, std::move(with));
   }
-  return end_link(); // closed, or not this protocol
+  return end_link(); // closed by the peer, or a violation of the protocol
 }
 
 local_link::heard local_link::receive(const attach_message& what) noexcept
@@ -185,7 +186,7 @@ local_link::heard local_link::receive(const grant_answer& what, descriptor memor
   }
   catch (const std::bad_alloc&)
   {
-    // Frames, then.
+    // Without the grant, requests travel as frames.
   }
   return heard::message;
 }

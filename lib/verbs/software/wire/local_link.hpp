@@ -26,33 +26,33 @@
 
 namespace rdma::software::wire {
 
-/// The answer to a request for a grant. The descriptor of the memory comes with it.
+/// The answer to a request for a grant. The message also carries the descriptor of the memory.
 struct grant_answer
 {
   lane_use lane;
   grant_message what;
 };
 
-/// The link between two contexts of one host: a socket, a segment, and a lane for each queue pair
-/// that is attached to it.
+/// The link between two contexts of one host: a socket, a segment, and a lane for each attached
+/// queue pair.
 /**
- * The connecting context makes the segment and gives out the lanes; it has end 0. A lane is free
- * again when both ends have detached. Any thread.
+ * The connecting context is end 0: it makes the segment and allocates the lanes. A lane is free
+ * again when both ends have detached. Thread-safe.
  */
 class local_link
 {
 public:
-  /// The kinds of messages that come through the socket.
+  /// The kinds of messages that arrive through the socket.
   enum class heard
   {
-    nothing, ///< more comes later
+    nothing, ///< no message yet
     wake,    ///< a wake-up, usually the last message
-    message, ///< for a lane, whose bell rings
+    message, ///< a message for a lane, whose bell is rung
     hello,   ///< a peer's queue pair wants to attach
-    end,     ///< of the link
+    end,     ///< the end of the link
   };
 
-  /// `segment_fd`: what the first message of the connecting end brings.
+  /// `segment_fd`: at end 0, the descriptor that the first message carries.
   local_link(descriptor socket, std::shared_ptr<segment> memory, unsigned end,
     descriptor segment_fd = {}) noexcept;
   ~local_link();
@@ -65,13 +65,14 @@ public:
 
   // --- lanes ---
 
-  /// End 0: reserves a lane for a queue pair. Nothing if all are in use.
+  /// End 0: reserves a lane for a queue pair. Returns nothing if all are in use.
   std::optional<lane_use> take(std::uint32_t qp) noexcept;
 
-  /// End 1: attaches a queue pair to the lane that the peer has chosen. False if it is in use.
+  /// End 1: attaches a queue pair to the lane that the peer has chosen. Returns false if the lane
+  /// is in use.
   bool adopt(lane_use which, std::uint32_t qp) noexcept { return lanes_.adopt(which, qp); }
 
-  /// The queue pair uses its lane no more. Returns false as ring() does.
+  /// Detaches a queue pair from its lane. Returns false if ring() does.
   bool release(lane_use which) noexcept;
 
   /// Returns the queue pair that is attached to a lane; 0: none.
@@ -82,31 +83,32 @@ public:
   /// Returns true if the peer has detached from the lane, or the link has ended.
   bool is_over(lane_use which) const noexcept;
 
-  /// Lets no queue pair attach any more. Returns false if one is attached.
+  /// Prevents queue pairs from attaching. Returns false if one is attached.
   bool retire() noexcept { return lanes_.retire(); }
 
-  /// Ends the link: the peer finds its socket closed, and no queue pair attaches any more.
+  /// Ends the link: the socket is shut down, and no queue pair attaches any more.
   void shut_down() noexcept;
 
-  /// Returns true in a child of fork(): the link is the parent's.
+  /// Returns true in a child of fork(), where the link remains owned by the parent.
   bool inherited() const noexcept { return forks.load(std::memory_order_relaxed) != forks_; }
 
-  /// The socket has ended.
+  /// Returns true if the link has ended.
   bool ended() const noexcept { return lanes_.ended(); }
 
   // --- the socket ---
 
-  /// Sends a message of the handshake. Returns false with errno set if it cannot leave now.
+  /// Sends a handshake message. Returns false with errno set if it cannot be sent now.
   bool send(lane_use to, const protocol::hello_bytes& bytes) noexcept;
 
-  /// Sends a grant with the descriptor of its memory; likewise.
+  /// Sends a grant with the descriptor of its memory. Returns false with errno set if it cannot be
+  /// sent now.
   bool send(lane_use to, const grant_message& what, int memory) noexcept;
 
-  /// Reads one message. One thread at a time.
+  /// Reads one message. Not thread-safe.
   heard hear(attach_message& hello) noexcept;
 
   /// Reads a bounded number of messages; an honest peer sends one wake-up for each sleep. Calls
-  /// visit(const attach_message&) for each hello.
+  /// visit(const attach_message&) for each hello. Not thread-safe.
   template <class Visit>
   void hear_some(Visit visit)
   {
@@ -127,7 +129,7 @@ public:
       rearm();
   }
 
-  /// Takes the last message of the handshake, or the oldest grant, that has come for a lane.
+  /// Take the last handshake message, and the oldest grant, that has arrived for a lane.
   bool take_message(lane_use from, protocol::hello_bytes& to) noexcept
   {
     return lanes_.take_message(from, to);
@@ -139,14 +141,15 @@ public:
 
   // --- bells ---
 
-  /// Reports news in a lane to the peer. The caller has stored the news, then made a sequentially
-  /// consistent fence. Returns false if the socket refuses the wake-up: ring again later.
+  /// Rings the peer's bell of a lane. The caller has stored the records, then made a sequentially
+  /// consistent fence. Returns false if the socket refuses the wake-up: the caller rings again
+  /// later.
   bool ring(unsigned lane) noexcept;
 
-  /// Wakes the peer if it sleeps. Returns false if the socket refuses that.
+  /// Wakes the peer if it sleeps. Returns false if the socket refuses the wake-up.
   bool wake() noexcept;
 
-  /// Rings this end's own bell.
+  /// Rings this end's own bell of a lane.
   void ring_here(unsigned lane) noexcept;
 
   bool has_bells() const noexcept { return memory_->side(end_).has_bells(); }
@@ -158,14 +161,14 @@ public:
     memory_->side(end_).take_bells(visit);
   }
 
-  /// A thread polls the bells from now on, or no longer; look once more then.
+  /// Records whether a thread polls the bells. The caller looks at them once more afterwards.
   void look(bool on) noexcept;
 
-  /// A wake-up has come: the next one is a new one. Look at the bells afterwards.
+  /// Begins a new sleep after a wake-up has arrived. The caller looks at the bells afterwards.
   void rearm() noexcept;
 
 private:
-  static constexpr unsigned messages_max = 16; // of one call
+  static constexpr unsigned messages_max = 16; // in one call
 
   struct pending_grant
   {
@@ -185,7 +188,7 @@ private:
   lane_table lanes_;
   peer_areas areas_;
   basic_wake_ups<atomics> wake_ups_;
-  std::atomic<std::size_t> grant_count_{0}; ///< grants_.size(); its lane's bell orders it
+  std::atomic<std::size_t> grant_count_{0}; ///< grants_.size(); the lane's bell orders it
 
   short_lock mutex_; // guards the following
   descriptor segment_fd_;

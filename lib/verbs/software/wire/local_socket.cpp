@@ -24,7 +24,7 @@ bool is_of_this_host(const ibv_gid& gid) noexcept
   const address at = to_address(gid, 0);
   if (at.storage.ss_family == AF_INET && gid.raw[12] == 127)
     return true;
-  // Whether one may bind to it (ip(7)) tells without a list of all addresses.
+  // Binding succeeds only at addresses of this host (ip(7)), so no list of all addresses is needed.
   const descriptor probe(::socket(at.storage.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   return probe && ::bind(probe.get(), at.get(), at.size) == 0;
 }
@@ -66,13 +66,13 @@ bool is_same_user(int socket) noexcept
   ucred peer{};
   socklen_t size = sizeof peer;
   return ::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 && peer.uid == ::geteuid()
-    && peer.uid != overflow_uid; // of users that this user namespace has no name for
+    && peer.uid != overflow_uid; // users without a mapping in this user namespace
 }
 
 bool has_seals(const descriptor& fd, int wanted) noexcept
 {
   const int seals = ::fcntl(fd.get(), F_GET_SEALS);
-  return seals >= 0 && (seals & wanted) == wanted; // -1 would be all of them
+  return seals >= 0 && (seals & wanted) == wanted; // -1 has all bits set
 }
 
 ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int with) noexcept
@@ -96,7 +96,8 @@ ssize_t receive_with_descriptor(
   int socket, std::span<std::byte> bytes, descriptor& with, attached& count) noexcept
 {
   iovec where{bytes.data(), bytes.size()};
-  // Alignment leaves room for a second descriptor. The kernel closes those without room.
+  // Alignment leaves room for a second descriptor. The kernel closes descriptors for which there is
+  // no room.
   constexpr std::size_t room = 2;
   alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(room * sizeof(int))> control{};
   msghdr message{};

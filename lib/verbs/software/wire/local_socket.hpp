@@ -17,43 +17,46 @@
 
 namespace rdma::software::wire {
 
-/// Whether an address is one of this host's (of this network namespace's, to be exact).
+/// Returns true if an address belongs to this host (exactly: to this network namespace).
 bool is_of_this_host(const ibv_gid& gid) noexcept;
 
-/// The abstract name (unix(7)) "boost_rdma/" with this text, of at most 64 characters, behind it.
+/// Returns the abstract name (unix(7)) "boost_rdma/" followed by this text, of which 64 characters
+/// are used.
 address to_abstract_address(std::string_view text) noexcept;
 
-/// Where the device of this address and port takes connections from its own host.
-/** An abstract name (unix(7)): it belongs to the network namespace, as the port does, and leaves no
- * file behind. */
+/// Returns the name at which the device with this address and port accepts connections of its own
+/// host.
+/**
+ * An abstract name (unix(7)) belongs to the network namespace, as the port does, and leaves no file
+ * behind.
+ */
 address to_local_address(const ibv_gid& gid, std::uint16_t port) noexcept;
 
-/// A unix socket that keeps messages apart, does not block and is closed by exec; or none, with
-/// errno set.
+/// Returns a non-blocking close-on-exec SOCK_SEQPACKET socket; or none, with errno set.
 descriptor make_local_socket() noexcept;
 
-/// Whether the other end is a process of the same user: anyone may connect to an abstract name, or
-/// take it first.
+/// Returns true if the other end is a process of the same user. Required because any user can
+/// connect to an abstract name, or bind it first.
 bool is_same_user(int socket) noexcept;
 
-/// As send(2), with a descriptor.
+/// Does the same as send(2), with a descriptor.
 ssize_t send_with_descriptor(int socket, std::span<const std::byte> bytes, int with) noexcept;
 
-/// The descriptors that came with a message.
+/// The descriptors that arrived with a message.
 enum class attached
 {
   none,
   one,
-  several, ///< all are closed
-  lost,    ///< this process has no room for them
+  several, ///< all have been closed
+  lost,    ///< this process has no free descriptor
 };
 
-/// As recv(2), with the descriptor of the message.
+/// Does the same as recv(2), and stores the descriptor of the message.
 ssize_t receive_with_descriptor(
   int socket, std::span<std::byte> bytes, descriptor& with, attached& count) noexcept;
 
 /// Returns true if the memory behind the descriptor has all of these seals (F_SEAL_*).
-/** False for a file that can have none, for which F_GET_SEALS fails. */
+/** Returns false for a file that cannot have seals, for which F_GET_SEALS fails. */
 bool has_seals(const descriptor& fd, int wanted) noexcept;
 
 } // namespace rdma::software::wire

@@ -23,8 +23,8 @@ namespace {
 
 constexpr std::size_t areas_max = 256; // of one link
 
-// Returns the bytes that one peer may have mapped here: shared memory cannot exceed the host's for
-// long, and a peer must not use up the address space.
+// Returns the maximum number of bytes of one peer that are mapped. Shared memory cannot exceed the
+// host's memory for long, and a peer must not use up the address space.
 std::uint64_t area_bytes_max() noexcept
 {
   static const std::uint64_t bytes = []
@@ -51,7 +51,7 @@ struct area_registry
   }
 };
 
-// Returns null if memory is short; then it is unmapped.
+// Takes ownership of a mapping. Returns null, with the memory unmapped, if memory is short.
 std::shared_ptr<mapped_area> own(std::byte* memory, std::size_t size, bool writable) noexcept
 {
   fork_record* noted = nullptr;
@@ -83,8 +83,7 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
   struct stat status
   {
   };
-  // The seals first: the peer can truncate a file whose size is read before they are seen to be
-  // set.
+  // The seals are checked before the size, because until they are set the peer can change the size.
   if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0
     || !S_ISREG(status.st_mode) || status.st_size <= 0
     || static_cast<std::uint64_t>(status.st_size) > area_bytes_max())

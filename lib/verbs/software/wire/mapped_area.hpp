@@ -19,7 +19,7 @@
 
 namespace rdma::software::wire {
 
-/// Somebody else's shared memory, mapped.
+/// A mapping of shared memory that another process owns.
 class mapped_area
 {
 public:
@@ -35,13 +35,13 @@ public:
   mapped_area(const mapped_area&) = delete;
   mapped_area& operator=(const mapped_area&) = delete;
 
-  /// Maps the memory of a peer, once in this process for all links. Returns null if the descriptor
-  /// is not of memory with a fixed size, or of more than the host has.
+  /// Maps the memory of a peer, once in this process for all links. Returns null if the memory is
+  /// not sealed to a fixed size, or is larger than the host's.
   static std::shared_ptr<mapped_area> map(const descriptor& fd) noexcept;
 
   std::size_t size() const noexcept { return size_; }
 
-  /// Returns false if it is mapped for reading only, because its owner has sealed it.
+  /// Returns false if the memory is mapped read-only, because its owner has sealed it.
   bool is_writable() const noexcept { return writable_; }
 
   std::byte* at(std::uint64_t place, std::uint64_t length) const noexcept
@@ -56,12 +56,12 @@ private:
   fork_record& noted_;
 };
 
-/// The memory of one peer that is mapped for its queue pairs. Any thread.
+/// The memory of one peer that is mapped for its queue pairs. Thread-safe.
 class peer_areas
 {
 public:
-  /// As mapped_area::map(). Returns null also if the peer would exceed its share of the address
-  /// space.
+  /// Does the same as mapped_area::map(). Also returns null if the peer would exceed its share of
+  /// the address space.
   std::shared_ptr<mapped_area> map(const descriptor& fd) noexcept;
 
 private:

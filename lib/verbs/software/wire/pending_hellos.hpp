@@ -24,8 +24,7 @@ namespace rdma::software::wire {
 
 class link;
 
-/// The hello of a queue pair that wants to connect, and where the answer goes: to a TCP connection,
-/// or to a lane of a local link.
+/// The hello of a queue pair that wants to connect, with the link and lane for the answer.
 struct pending_hello
 {
   std::shared_ptr<wire::link> link;
@@ -34,8 +33,8 @@ struct pending_hello
   std::int64_t until = 0;
 };
 
-/// Visitors whose queue pair has not met them yet: of two that connect, one is ready first. Any
-/// thread.
+/// Hellos whose queue pair has not taken them yet: the two queue pairs of a connection become ready
+/// one after the other. Thread-safe.
 class pending_hellos
 {
 public:
@@ -43,7 +42,7 @@ public:
 
   pending_hellos() { pending_.reserve(pending_max); }
 
-  /// The oldest, when there was no room without it leaving.
+  /// Adds a hello. Returns the oldest one, removed, if there was no room left.
   std::optional<pending_hello> add(pending_hello v)
   {
     const std::lock_guard lock(mutex_);
@@ -54,24 +53,24 @@ public:
     return oldest;
   }
 
-  /// The next one for this queue pair.
+  /// Takes the oldest hello for this queue pair.
   std::optional<pending_hello> take(std::uint32_t qp)
   {
     return take_if([qp](const pending_hello& v) { return v.theirs.to.qp == qp; });
   }
 
-  /// One who has been here for too long.
+  /// Takes a hello whose time limit has passed.
   std::optional<pending_hello> take_late(std::int64_t now)
   {
     return take_if([now](const pending_hello& v) { return v.until <= now; });
   }
 
-  /// When the next one will have been; 0 when nobody is here.
+  /// Returns the time limit of the oldest hello; 0: there is none.
   std::int64_t until() const
   {
     const std::lock_guard lock(mutex_);
-    return pending_.empty() ? 0
-                            : pending_.front().until; // all stay as long, and leave in their order
+    // All have the same time limit, so they are in order.
+    return pending_.empty() ? 0 : pending_.front().until;
   }
 
 private:

@@ -19,7 +19,7 @@
 namespace rdma::software::wire {
 namespace {
 
-// Binds the TCP port at all addresses; 0 or an errno.
+// Binds the TCP port at all addresses. Returns 0 or an errno.
 int bind_all(std::span<const ibv_gid> gids, std::uint16_t port, std::vector<descriptor>& to)
 {
   to.clear();
@@ -27,13 +27,15 @@ int bind_all(std::span<const ibv_gid> gids, std::uint16_t port, std::vector<desc
   {
     const address at = to_address(gid, port);
     descriptor fd = make_socket(at.storage.ss_family);
-    // The port is the index's alone, but an earlier device's connections may still be ending there.
+    // Only one device has the port, but connections of an earlier device may still be closing
+    // there.
     const int on = 1;
     if (fd)
       ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!fd || ::bind(fd.get(), at.get(), at.size) != 0)
     {
-      // An IPv6 address that is not known to be unique yet, or a disabled address family.
+      // The IPv6 address is still tentative (duplicate address detection), or its address family is
+      // disabled.
       if (errno != EADDRNOTAVAIL && errno != EAFNOSUPPORT)
         return errno;
       fd.reset();

@@ -22,16 +22,16 @@ namespace rdma::software::wire {
 /// An index that no other device of the network namespace has, and its TCP port at some addresses.
 /**
  * An abstract Unix name (unix(7)) reserves the index: it belongs to the network namespace, as ports
- * do, and ends with the process.
+ * do, and disappears with the process.
  */
 struct port_claim
 {
   std::uint32_t index = 0;
-  std::uint32_t next = 0; ///< the part of a queue pair number that was given last
+  std::uint32_t next = 0; ///< the low bits of the last queue pair number that was allocated
   std::uint32_t used = 0; ///< queue pair numbers that are in use
 
   descriptor name;
-  std::vector<descriptor> bound;           ///< one for each address; none where it cannot be used
+  std::vector<descriptor> bound; ///< one for each address; empty where the address cannot be used
   std::vector<descriptor> local_listeners; ///< of the local wire
   std::vector<bool> listening;             ///< one for each address
 
@@ -41,11 +41,11 @@ struct port_claim
   bool is_full() const noexcept;
 };
 
-/// Claims an index, from a random one on, and binds its port at these addresses.
+/// Claims an index, beginning at a random one, and binds its port at these addresses.
 /**
- * Nothing listens yet: connections are refused. Addresses that the host lists but cannot use (yet)
- * get no socket. Returns 0 or an errno: ENOSPC if each index is taken by a device, or its port by
- * another program.
+ * The sockets do not listen yet, so connections are refused. Addresses that the host lists but
+ * cannot use (yet) get no socket. Returns 0 or an errno: ENOSPC if all indexes are taken by
+ * devices, or their ports by other programs.
  */
 int claim_port(std::span<const ibv_gid> gids, std::unique_ptr<port_claim>& to);
 

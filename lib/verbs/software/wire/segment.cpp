@@ -24,11 +24,11 @@ namespace {
 static_assert(2 * sizeof(link_side) <= segment::lanes_at);
 static_assert(2 * sizeof(lane_side) <= segment::rings_at);
 
-// Its size cannot change any more: memory that is cut off would be a fault for who reads it.
+// With these seals the size cannot change: reading memory that was truncated would be a fault.
 constexpr int fixed_size = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
-// The segments that this process has made, by inode: where the other end is here as well, the two
-// share one mapping.
+// The segments that this process has made, by inode. If the other end is in this process as well,
+// both use one mapping.
 struct registry
 {
   std::mutex mutex;
@@ -103,7 +103,7 @@ std::shared_ptr<segment> segment::map(const descriptor& fd) noexcept
   struct stat status
   {
   };
-  // The seals first: the peer can change a size that is read before they are seen to be set.
+  // The seals are checked before the size, because until they are set the peer can change the size.
   if (!fd || !has_seals(fd, fixed_size) || ::fstat(fd.get(), &status) != 0
     || status.st_size != static_cast<off_t>(segment::size))
   {
@@ -146,7 +146,7 @@ void segment::begin(unsigned lane) noexcept
   {
     new (memory_ + lanes_at + lane * lane_size + end * sizeof(lane_side)) lane_side;
     if (is_new)
-      continue; // the rings are zeros, and need no page before they are used
+      continue; // the rings are zeros; writing would allocate pages early
     for (std::byte* const first : {requests_of(lane, end), responses_of(lane, end)})
       ring::word_at(first).store(0, std::memory_order_relaxed);
   }

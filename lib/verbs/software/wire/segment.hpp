@@ -24,46 +24,45 @@
 
 namespace rdma::software::wire {
 
-/// The state of one end of a local link. Written by that end, unless it says otherwise.
+/// The state of one end of a local link. Written by that end, except where stated.
 using link_side = basic_link_side<atomics, lanes_max>;
 
-/// The state of one end of a lane, besides records. Written by that end.
+/// The state of one end of a lane, without records. Written by that end.
 struct lane_side
 {
-  /// Everything up to this PSN has been carried out, with the credit code above it; no
-  /// acknowledgement until `acknowledged_bit` is set. What rides along with a request's record says
-  /// the same, of a later moment perhaps.
+  /// Everything up to this PSN has been carried out, with the credit code above it. There is no
+  /// acknowledgement until `acknowledged_bit` is set. A piggybacked acknowledgement has the same
+  /// format and may be more recent.
   alignas(ring::line) std::atomic<std::uint32_t> acknowledged{0};
 
-  /// This end has detached. It uses the lane no more.
+  /// This end has detached and does not use the lane any more.
   std::atomic<std::uint32_t> detached{0};
 
-  /// How far this end has read the other one's rings.
+  /// The positions up to which this end has read the other end's rings.
   alignas(ring::line) ring::progress requests_taken{0};
   ring::progress responses_taken{0};
 
   alignas(ring::line) basic_lane_waits<atomics> waits;
 
-  /// The place in the other end's `grants` that this end is copying to or from, and one; zero when
-  /// it is not.
+  /// The index in the other end's `grants` that this end is copying to or from, plus one; 0: it is
+  /// not copying.
   alignas(ring::line) std::atomic<std::uint32_t> touching{0};
 
-  /// What the other end may do in this end's memory by itself (IBV_ACCESS_REMOTE_*), with which
-  /// grant to what, and how many reads and atomics it may have under way.
+  /// The operations that the other end may carry out in this end's memory (IBV_ACCESS_REMOTE_*),
+  /// the number of reads and atomics that it may have outstanding, and its grants.
   alignas(ring::line) std::atomic<std::uint32_t> rights{0};
   std::atomic<std::uint32_t> read_depth{0};
   static constexpr std::uint32_t grants_max = grant_table::grants_max;
   std::array<std::atomic<std::uint32_t>, grants_max> grants{};
 
   static constexpr std::uint32_t acknowledged_bit = 1u << 31;
-  static constexpr std::uint32_t acknowledged_unused = 7u << 29; ///< but for that bit
+  static constexpr std::uint32_t acknowledged_unused = 7u << 29; ///< zero but for that bit
 };
 
-/// The memory that the two ends of a local link share. It stays mapped for as long as either end
-/// wants it.
+/// The memory that the two ends of a local link share. It stays mapped while either end uses it.
 /**
- * It is a file without a name (memfd_create(2)). The kernel provides pages when they are first
- * used, so a lane that no queue pair has used costs address space only.
+ * It is a memfd_create(2) file. The kernel provides pages at their first use, so an unused lane
+ * costs only address space.
  */
 class segment
 {
@@ -71,8 +70,8 @@ public:
   static constexpr std::size_t request_ring_size = 128 * 1024;
   static constexpr std::size_t response_ring_size = 64 * 1024;
 
-  // The layout: the sides of the link, then the lanes. Of each the sides, then the rings of either
-  // end.
+  // The layout: the sides of the link, then the lanes. Each lane has its sides, then the rings of
+  // either end.
   static constexpr std::size_t page = 4096;
   static constexpr std::size_t lanes_at = page;
   static constexpr std::size_t rings_at = page;
@@ -80,11 +79,12 @@ public:
   static constexpr std::size_t lane_size = rings_at + 2 * end_size;
   static constexpr std::size_t size = lanes_at + lanes_max * lane_size;
 
-  /// New shared memory, with the descriptor that lets another process map it; null with errno set.
+  /// Makes shared memory, with the descriptor by which another process maps it. Returns null with
+  /// errno set on failure.
   static std::shared_ptr<segment> create(descriptor& fd) noexcept;
 
-  /// What another end has made; null unless it is exactly that, and of fixed size. Within a process
-  /// both ends have the same mapping.
+  /// Maps the memory of another end. Returns null unless it has exactly this size, and seals that
+  /// fix the size. If both ends are in this process, they get the same mapping.
   static std::shared_ptr<segment> map(const descriptor& fd) noexcept;
 
   segment(std::byte* memory, fork_record& noted) noexcept;
@@ -92,10 +92,10 @@ public:
   segment(const segment&) = delete;
   segment& operator=(const segment&) = delete;
 
-  /// End 0 has made it.
+  /// Returns the state of an end of the link. End 0 has made the segment.
   link_side& side(unsigned end) noexcept;
 
-  /// Puts a lane that neither end uses into its first state. For end 0, one thread at a time.
+  /// Initializes a lane that neither end uses. Called by end 0 only; not thread-safe.
   void begin(unsigned lane) noexcept;
   lane_side& side(unsigned lane, unsigned end) noexcept;
   std::byte* requests_of(unsigned lane, unsigned end) noexcept;
@@ -104,7 +104,7 @@ public:
 private:
   std::byte* const memory_;
   fork_record& noted_;
-  std::bitset<lanes_max> begun_; // end 0's
+  std::bitset<lanes_max> begun_; // used by end 0
 };
 
 } // namespace rdma::software::wire

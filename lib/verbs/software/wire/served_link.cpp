@@ -12,10 +12,11 @@
 namespace rdma::software::wire {
 namespace {
 
-// Not at once: a peer that reads nothing must not keep the engine busy.
+// The delay before a refused wake-up is repeated, so that a peer that does not read its socket
+// costs the engine little.
 constexpr std::int64_t wake_again_time = 10'000'000;
 
-// With so few active lanes, polling their rings is faster than polling the bells.
+// With few active lanes, polling their rings is faster than polling the bells.
 constexpr unsigned few_lanes = 2;
 
 } // namespace

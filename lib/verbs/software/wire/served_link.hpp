@@ -20,7 +20,7 @@
 
 namespace rdma::software::wire {
 
-/// A local link in an engine: its bells make the attached queue pairs move.
+/// A local link in an engine: serves the queue pairs whose bells are rung.
 class served_link final : public link
 {
 public:

@@ -85,13 +85,14 @@ void set_no_delay(int fd) noexcept
   ::setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
 }
 
-// BBR, where it is the host's choice, paces by timers and now and then lets a connection run dry to
-// see how long a round trip takes. Every kernel has Reno and lets everybody have it
+// BBR, if it is the host's default, paces by timers and regularly drains the connection to measure
+// the round trip time. Reno exists in every kernel, and every user may select it
 // (tcp_allowed_congestion_control).
 void set_no_pacing(int fd) noexcept
 {
   constexpr char name[] = "reno";
-  ::setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1); // or else it is slower
+  ::setsockopt(
+    fd, IPPROTO_TCP, TCP_CONGESTION, name, sizeof name - 1); // a failure costs only speed
 }
 
 void set_route(int fd, const route& to) noexcept

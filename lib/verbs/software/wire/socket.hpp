@@ -22,7 +22,7 @@ namespace rdma::software::wire {
 
 using rdma::detail::descriptor;
 
-/// A socket address of either family.
+/// A socket address, IPv4, IPv6 or unix.
 struct address
 {
   sockaddr_storage storage{};
@@ -32,10 +32,10 @@ struct address
   sockaddr* get() noexcept { return reinterpret_cast<sockaddr*>(&storage); }
 };
 
-/// The address that a GID stands for: IPv4 for an IPv4-mapped one.
+/// Returns the address of a GID: IPv4 for an IPv4-mapped one.
 address to_address(const ibv_gid& gid, std::uint16_t port) noexcept;
 
-/// The GID that stands for an address.
+/// Returns the GID of an address.
 ibv_gid to_gid(const address& from) noexcept;
 
 inline ibv_gid to_gid(const std::array<std::uint8_t, 16>& from) noexcept
@@ -45,17 +45,16 @@ inline ibv_gid to_gid(const std::array<std::uint8_t, 16>& from) noexcept
   return gid;
 }
 
-/// A stream socket that does not block and is closed by exec, without Nagle's delay; or none, with
-/// errno set.
+/// Returns a non-blocking close-on-exec TCP socket with TCP_NODELAY; or none, with errno set.
 descriptor make_socket(int family) noexcept;
 
 void set_no_delay(int fd) noexcept;
 
-/// For a connection within the host, where nothing gets congested: no pacing, no probing for
-/// bandwidth.
+/// Selects a congestion control without pacing or bandwidth probing, for a connection within the
+/// host.
 void set_no_pacing(int fd) noexcept;
 
-/// The values of a global route header that a program chooses (IBA 8.3); 0: the host's default.
+/// The fields of a global route header that a program chooses (IBA 8.3); 0: the host's default.
 struct route
 {
   std::uint8_t traffic_class = 0;
@@ -64,10 +63,10 @@ struct route
   bool operator==(const route&) const = default;
 };
 
-/// Sets them for what a socket sends.
+/// Sets the route of the packets that a socket sends.
 void set_route(int fd, const route& to) noexcept;
 
-/// Nanoseconds of the monotonic clock.
+/// Returns the time of the monotonic clock, in nanoseconds.
 std::int64_t now() noexcept;
 
 } // namespace rdma::software::wire

@@ -17,16 +17,18 @@
 
 namespace rdma::software::wire {
 
-/// Where bytes lie between a socket and their places. Links have one while they read, and while a
-/// header is incomplete: an idle link has none.
+/// A buffer for the bytes between a socket and their destinations. A link has one while it reads,
+/// and while a header is incomplete: an idle link has none.
 using staging = std::unique_ptr<std::byte[]>;
 
-/// A size that takes many small messages at once.
+/// Large enough to receive many small messages at once.
 inline constexpr std::size_t staging_size = 64 * 1024;
 
-/// The staging buffers that no link has, but for one that each thread keeps for itself. Any thread.
-/** One for the process: threads serve the links of several devices, and would carry buffers from
- * one to another. */
+/// The free staging buffers of the process. Each thread caches one in addition. Thread-safe.
+/**
+ * There is one pool for the process, because a thread serves the links of several devices and would
+ * carry buffers from one device's pool to another.
+ */
 class staging_pool
 {
 public:
@@ -39,8 +41,8 @@ public:
   staging_pool(const staging_pool&) = delete;
   staging_pool& operator=(const staging_pool&) = delete;
 
-  /// For one more device: as many as its thread and incomplete headers usually need are made; or
-  /// false.
+  /// Adds the buffers that one more device usually needs, for its thread and incomplete headers.
+  /// Returns false if memory is short.
   bool fill() noexcept
   {
     constexpr int usual = 4;
@@ -54,14 +56,14 @@ public:
     return true;
   }
 
-  /// Null when memory is short.
+  /// Returns null if memory is short.
   staging take() noexcept
   {
     if (mine())
       return std::move(mine());
     for (auto& spare : spares_)
     {
-      // acquire, and release below: whoever gave it back is done with it
+      // acquire, and release below: the previous user's accesses come before
       if (spare.load(std::memory_order_relaxed) == nullptr)
         continue;
       if (std::byte* const found = spare.exchange(nullptr, std::memory_order_acquire);
@@ -84,7 +86,7 @@ public:
 private:
   staging_pool() = default;
 
-  // Who polls takes and gives back all the time.
+  // A polling thread takes and gives back a buffer in each call.
   static staging& mine() noexcept
   {
     thread_local staging one;
@@ -107,7 +109,7 @@ private:
   }
 
   std::array<std::atomic<std::byte*>, 16>
-    spares_{}; // incomplete headers bring them from one thread to another
+    spares_{}; // incomplete headers move buffers between threads
 };
 
 } // namespace rdma::software::wire

@@ -15,18 +15,19 @@
 #include <new>
 #include <utility>
 
-// The receiving half of a link over TCP, and its lanes. tcp_link_send.cpp has the sending half.
+// The receiving half of a link over TCP, and its lanes. tcp_link_send.cpp contains the sending
+// half.
 
 namespace rdma::software::wire {
 namespace {
 
-// Larger than what several queue pairs send at a time, small enough for thousands of links.
+// Larger than the usual output of several queue pairs, small enough for thousands of links.
 constexpr std::size_t out_reserved = 16 * 1024;
 
 constexpr std::uint8_t op_attach = 0xc0;
 constexpr auto op_detach = static_cast<std::uint8_t>(tcp_detach);
 
-// Opcode 1, lane 1, zero 2, number 4.
+// The fields' sizes in bytes: opcode 1, lane 1, zero 2, number 4.
 void put_head(protocol::byte_writer& out, std::uint8_t op, lane_use lane) noexcept
 {
   out.put(op, 1);
@@ -78,8 +79,8 @@ tcp_link::tcp_link(engine& by, descriptor socket, const path& to, bool made_here
   out_.reserve(out_reserved);
 }
 
-// A peer that names an address must come from there. (On the host nothing but the secret would keep
-// a process from another address: the user's own processes are believed.)
+// A peer must connect from the address that it names. (Within the host only the secret prevents a
+// process from using another of the host's addresses: processes of the same user are trusted.)
 bool tcp_link::may_name(const protocol::endpoint_name& who) const noexcept
 {
   return who.gid == path_.to;
@@ -97,7 +98,7 @@ bool tcp_link::adopt(lane_use which, std::uint32_t qp, const route& by) noexcept
 {
   if (!lanes_.adopt(which, qp))
     return false;
-  set_route(socket_.get(), by); // of the last one, where they differ
+  set_route(socket_.get(), by); // the last one wins where they differ
   return true;
 }
 
@@ -106,7 +107,7 @@ void tcp_link::release(lane_use which) noexcept
   std::array<std::byte, tcp_message_size> detach;
   protocol::byte_writer out(detach.data());
   put_head(out, op_detach, which);
-  // A peer that has refused the queue pair knows nothing of the lane, and ignores this.
+  // A peer that has refused the queue pair does not use the lane, and ignores this message.
   if (lanes_.release(which, [](unsigned) {}))
     put(detach, out_broken);
   released();
@@ -116,7 +117,7 @@ bool tcp_link::send(lane_use to, const protocol::hello_bytes& bytes) noexcept
 {
   tcp_attach_bytes message;
   encode({to, bytes}, message);
-  // A peer that reads nothing gets no refusal.
+  // A peer that does not read gets no refusal.
   return put(message, protocol::is_not_ready(bytes) ? out_max : out_broken);
 }
 
@@ -134,7 +135,7 @@ bool tcp_link::come_due(std::int64_t now)
   end_if_unused(now);
   const std::uint32_t serial = deferrals_.load(std::memory_order_relaxed);
   const bool is_left = deferred_.load(std::memory_order_relaxed);
-  // A new deferral is left to a poller for one more tick.
+  // A new deferral is left to a polling thread for one more tick.
   const bool is_new = is_left && std::exchange(seen_, serial) != serial;
   if (is_new)
     engine_.owe(*this);
@@ -154,11 +155,12 @@ void tcp_link::defer(unsigned lane, bool poll_is_near) noexcept
   engine_.defer(*this, poll_is_near);
 }
 
-// A call for a poster, by engine::serve_deferred(), may do the work of others, who want to receive.
+// A call for a poster, by engine::serve_deferred(), may do the work of concurrent calls, which want
+// to receive.
 void tcp_link::work(mover caller)
 {
   const mover by = caller == mover::engine ? caller : mover::poller;
-  if (caller == mover::poster) // a poll that has found no completion: all has been answered
+  if (caller == mover::poster) // a poll has found no completion: all messages have been answered
     expected_.store(0, std::memory_order_relaxed);
   {
     const std::lock_guard lock(out_mutex_);
@@ -167,7 +169,7 @@ void tcp_link::work(mover caller)
   if (writable_.load(std::memory_order_relaxed)
     && writable_.exchange(false, std::memory_order_relaxed))
     use_room(by);
-  // First: acknowledgements of what is read now wait for the answers.
+  // Before reading: acknowledgements of the messages read below wait for their answers.
   if (deferred_.load(std::memory_order_relaxed)
     && deferred_.exchange(false, std::memory_order_seq_cst))
     take_bits(deferring_,
@@ -200,14 +202,14 @@ void tcp_link::read(mover by)
   stream_.end();
   if (stream_.ended())
     lanes_.end();
-  // Two or more: the answers to them leave together.
+  // With two or more, the answers are sent together.
   const int left = expected_.load(std::memory_order_relaxed);
   if (by == mover::poller && (received_ >= 2 || left > 0))
     expected_.store(std::max(left, 0) + static_cast<int>(received_), std::memory_order_relaxed);
 }
 
-// Takes a message or a frame, or as much of its payload as there is. Returns false if more bytes
-// are needed.
+// Takes a message or a frame, or the available part of its payload. Returns false if more bytes are
+// needed.
 bool tcp_link::take_next(mover by)
 {
   const auto staged = stream_.staged();
@@ -238,7 +240,7 @@ bool tcp_link::take_next(mover by)
   return take_frame(by, header->dest_qp);
 }
 
-// Lends the stream to a queue pair.
+// Passes the stream to a queue pair.
 bool tcp_link::take_frame(mover by, std::uint32_t qp)
 {
   const std::uint64_t before = stream_.used();
@@ -251,7 +253,7 @@ bool tcp_link::take_frame(mover by, std::uint32_t qp)
     stream_.skip();
     return true;
   }
-  // Frames may still come for a queue pair that has detached; for no other.
+  // Frames may still arrive for a queue pair that has detached, but for no other.
   if (!lanes_.expects(qp))
   {
     break_off(true);

@@ -26,27 +26,27 @@
 
 namespace rdma::software::wire {
 
-/// The first bytes of a message of a link, which tell it from a frame. All but the detach message
-/// have the bytes of the handshake behind them.
+/// The size of a link message's first part, which distinguishes it from a frame. The handshake
+/// bytes follow, except in a detach message.
 inline constexpr std::size_t tcp_message_size = 8;
 inline constexpr std::size_t tcp_attach_size = tcp_message_size + protocol::hello_size;
-/// The first byte of the message of an end that uses a lane no more: an opcode that IBA 9.2.1
-/// leaves to manufacturers, as that of the other message. No frame begins with one.
+/// The first byte of a detach message: an opcode that IBA 9.2.1 leaves to manufacturers, as that of
+/// an attach message. No frame begins with either.
 inline constexpr std::byte tcp_detach{0xc1};
 
 using tcp_attach_bytes = std::array<std::byte, tcp_attach_size>;
 
 void encode(const attach_message& from, tcp_attach_bytes& to) noexcept;
 
-/// Returns nothing if the bytes are not such a message.
+/// Returns nothing if the bytes are not an attach message.
 std::optional<attach_message> decode_attach(
   std::span<const std::byte, tcp_attach_size> from) noexcept;
 
-/// A link over TCP: the frames of all attached queue pairs travel through one connection.
+/// A link over TCP: one connection carries the frames of all attached queue pairs.
 /**
- * Small frames are copied to a buffer and leave together, with one system call at the end of a call
- * of serve(). Large ones leave straight from registered memory. What has come is read by the thread
- * that serves, which lends the stream to the queue pair whose frame is next.
+ * Small frames are copied to a buffer and are sent by one system call at the end of serve(). Large
+ * ones are sent directly from registered memory. The serving thread reads the stream and passes it
+ * to the queue pair that the next frame names.
  */
 class tcp_link final : public link
 {
@@ -75,40 +75,39 @@ public:
   void end() noexcept override;
   bool ended() const noexcept override { return lanes_.ended(); }
 
-  /// The peer has violated the protocol, which has ended the link.
+  /// Returns true if the peer has violated the protocol, which has ended the link.
   bool malformed() const noexcept { return malformed_.load(std::memory_order_acquire); }
 
   // progress_target
   void serve(mover by, std::uint32_t events = 0) override;
   bool come_due(std::int64_t now) override;
 
-  // --- receiving: for the queue pair that the stream is lent to ---
+  // --- receiving: called by the queue pair to which the stream was passed ---
 
   frame_stream& stream() noexcept { return stream_; }
 
-  /// The queue pair takes what is next in the stream.
+  /// Records that the queue pair takes the next bytes of the stream.
   void claim() noexcept { claimed_ = true; }
 
-  /// The queue pair has taken this many messages that use a receive. A program that polls is likely
-  /// to answer them.
+  /// Counts messages that have consumed a receive. A program that polls is likely to answer them.
   void expect_answers(std::uint32_t count) noexcept { received_ += count; }
 
-  // --- sending: with the queue pair's progress lock held ---
+  // --- sending: the caller holds the queue pair's progress lock ---
 
-  /// Sends frames of a queue pair; `ends`: where each of them ends in `what`. Returns how many of
-  /// its bytes have been taken, which are whole frames, or -1 with errno set: EAGAIN if the queue
-  /// pair is served again when there is room, EFAULT, or EPIPE.
+  /// Sends frames of a queue pair. `ends`: the end of each frame in `what`. Returns the number of
+  /// bytes taken, always whole frames; or -1 with errno set: EAGAIN (the queue pair is served again
+  /// when there is room), EFAULT, or EPIPE.
   std::ptrdiff_t send(unsigned lane, std::span<const iovec> what, std::span<const std::size_t> ends,
     bool unordered) noexcept;
 
   /// Sends a frame of a queue pair that is about to detach. It is copied if there is no room, and
-  /// dropped if the peer has not read much that was copied before.
+  /// dropped if too many copied bytes are still unsent.
   void send_last(std::span<const iovec> what) noexcept { put(what, out_last_max); }
 
-  /// A queue pair has more to send than it may in this turn: it is served again.
+  /// Serves the queue pair again, because it has more to send than its turn permits.
   void wait_for_turn(unsigned lane) noexcept;
 
-  /// Returns true if other queue pairs wait for room: then a turn is short.
+  /// Returns true if other queue pairs wait for room. The caller's turn is then short.
   bool has_others_waiting(unsigned lane) const noexcept;
   bool is_waiting(unsigned lane) const noexcept
   {
@@ -117,12 +116,12 @@ public:
 
   // --- gathering ---
 
-  /// Lets the next poll serve a queue pair, so that what many of them have leaves together. The
-  /// engine does it if nobody polls. `poll_is_near`: see engine::defer().
+  /// Lets the next poll serve a queue pair, so that the frames of many queue pairs are sent
+  /// together. The engine does it if no thread polls. `poll_is_near`: see engine::defer().
   void defer(unsigned lane, bool poll_is_near) noexcept;
 
-  /// Returns true if the program is likely to post more before it polls: one of several messages
-  /// that have come together has been answered.
+  /// Returns true if the program is likely to post more before it polls: several messages have
+  /// arrived together, and not all of them have been answered.
   bool expects_more() noexcept
   {
     return expected_.load(std::memory_order_relaxed) > 0
@@ -132,14 +131,15 @@ public:
 private:
   using lane_bits = std::array<std::atomic<std::uint64_t>, lanes_max / 64>;
 
-  // Queue pairs wait when so much has been appended and has not left: many small frames, and the
-  // rest of a large one.
+  // Queue pairs wait while so many bytes are appended and unsent: many small frames, and the rest
+  // of a large one.
   static constexpr std::size_t out_max = 320 * 1024;
 
-  // The last answers of queue pairs that end may exceed it up to here.
+  // The larger bound for the last answers of queue pairs that detach.
   static constexpr std::size_t out_last_max = 1024 * 1024;
 
-  // The peer reads nothing, and would not learn of the end of a lane.
+  // The bound at which the link is ended: the peer does not read, so it would miss a detach
+  // message.
   static constexpr std::size_t out_broken = 2 * 1024 * 1024;
 
   void work(mover by) override;
@@ -181,26 +181,26 @@ private:
   descriptor socket_;
   lane_table lanes_;
 
-  // For the thread that serves.
+  // Used by the serving thread.
   frame_stream stream_;
   bool claimed_ = false;
   std::uint32_t received_ = 0; ///< in this call
-  unsigned next_turn_ = 0;     ///< where use_room() begins
+  unsigned next_turn_ = 0;     ///< the lane at which use_room() begins
 
   std::atomic<bool> malformed_{false};
   std::atomic<int> expected_{0};
   std::atomic<bool> deferred_{false};
-  std::atomic<std::uint32_t> deferrals_{0}; ///< how often that was set
-  std::uint32_t seen_ = 0;                  ///< of them, by the engine's thread
+  std::atomic<std::uint32_t> deferrals_{0}; ///< the number of times deferred_ was set
+  std::uint32_t seen_ = 0; ///< the last value of deferrals_ that the engine's thread has seen
   lane_bits deferring_{};
-  lane_bits waiting_{}; ///< for room
+  lane_bits waiting_{}; ///< lanes that wait for room
 
   std::mutex out_mutex_; // guards the following
   std::vector<std::byte> out_;
-  std::size_t out_begin_ = 0; ///< what has left of it
+  std::size_t out_begin_ = 0; ///< the bytes of out_ before this have been sent
   bool blocked_ = false;      ///< until the socket has room
   bool broken_ = false;       ///< nothing can be sent any more
-  bool working_ = false;      ///< a thread serves, which sends what is appended
+  bool working_ = false;      ///< a thread serves, and sends appended bytes at the end
   bool makes_room_ = false;   ///< a thread is in use_room()
 };
 

@@ -25,7 +25,7 @@
 namespace rdma::software::wire {
 namespace {
 
-// Frames of this size together are copied: the copy costs less than a system call of their own.
+// Frames up to this size together are copied: the copy costs less than a system call of their own.
 constexpr std::size_t copied_max = 8 * 1024;
 
 // The empty buffer keeps at most this capacity.
@@ -63,11 +63,12 @@ void tcp_link::end() noexcept
   }
   catch (const std::bad_alloc&)
   {
-    // The peer finds the connection gone, as if this host had crashed.
+    // The peer sees a closed connection, as after a crash of this host.
   }
 }
 
-// With out_mutex_ held, as those that follow. Reading finds the end.
+// Makes the link unusable; reading detects the end. The caller holds out_mutex_, as in the
+// functions below.
 void tcp_link::abandon() noexcept
 {
   broken_ = true;
@@ -81,7 +82,7 @@ void tcp_link::rewatch(bool blocked) noexcept
       socket_.get(), number(), std::uint32_t{EPOLLIN} | (blocked ? std::uint32_t{EPOLLOUT} : 0u));
 }
 
-// Sends what was appended.
+// Sends the appended bytes.
 void tcp_link::flush() noexcept
 {
   while (!blocked_ && !broken_ && out_begin_ != out_.size())
@@ -91,13 +92,13 @@ void tcp_link::flush() noexcept
     if (n < 0 && errno == EINTR)
       continue;
     if (n < 0 && errno != EAGAIN && errno != ENOBUFS && errno != ENOMEM)
-      broken_ = true; // the peer may have sent something before it ended; reading finds the end
+      broken_ = true; // the peer may have sent bytes before it ended; reading detects the end
     else
       sent(static_cast<std::size_t>(std::max<ssize_t>(n, 0)));
   }
 }
 
-// So much of what was appended has left; the rest found no room.
+// Removes sent bytes. If some are left, the socket had no room for them.
 void tcp_link::sent(std::size_t size) noexcept
 {
   out_begin_ += size;
@@ -108,7 +109,7 @@ void tcp_link::sent(std::size_t size) noexcept
   out_begin_ = 0;
   out_.clear();
   if (out_.capacity() > out_kept)
-    std::vector<std::byte>().swap(out_); // after the rest of a large frame
+    std::vector<std::byte>().swap(out_); // was enlarged by the rest of a large frame
 }
 
 void tcp_link::compact() noexcept
@@ -124,7 +125,7 @@ try
   const std::size_t before = out_.size();
   std::size_t place = before;
   out_.resize(place + end - begin);
-  std::size_t at = 0; // of the buffer
+  std::size_t at = 0; // position in the buffer
   for (const iovec& each : what)
   {
     const std::size_t first = std::clamp(begin, at, at + each.iov_len) - at;
@@ -192,14 +193,14 @@ std::ptrdiff_t tcp_link::send(unsigned lane, std::span<const iovec> what,
   refuse(lane);
   if (taken == 0)
     return -1;
-  // The rest of a frame that has begun leaves next, whatever becomes of its queue pair.
+  // The rest of a frame that has begun is sent next, even if its queue pair ends.
   const std::size_t end = *std::lower_bound(ends.begin(), ends.end(), taken);
   if (!append(what, taken, end))
     abandon(); // memory that is registered but not mapped
   return static_cast<std::ptrdiff_t>(end);
 }
 
-// The lane is served again when there is room.
+// Lets the lane be served again when there is room.
 std::ptrdiff_t tcp_link::refuse(unsigned lane) noexcept
 {
   waiting_[lane / 64].fetch_or(std::uint64_t{1} << lane % 64, std::memory_order_relaxed);
@@ -227,7 +228,7 @@ bool tcp_link::has_others_waiting(unsigned lane) const noexcept
   return false;
 }
 
-// Appends this, unless more than `most` has not left before.
+// Appends these bytes, unless more than `most` bytes are already unsent.
 bool tcp_link::put(std::span<const iovec> what, std::size_t most) noexcept
 {
   if (inherited())
@@ -249,7 +250,7 @@ bool tcp_link::put(std::span<const iovec> what, std::size_t most) noexcept
   return true;
 }
 
-// The socket has room: what was appended, then the queue pairs that wait, by turns.
+// Sends the appended bytes when the socket has room, then serves the waiting queue pairs in turn.
 void tcp_link::use_room(mover by)
 {
   {

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The receiving half of the TCP wire: bytes from the socket to their places.
+// The receiving half of the TCP wire: copies bytes from the socket to their destinations.
 
 #include "verbs/software/wire/tcp_wire.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
@@ -39,7 +39,7 @@ bool tcp_wire::receive()
     return true;
   frame_stream& in = link_->stream();
   if (in.left() != 0 && !placing_)
-    return true; // a frame of an earlier use of this number
+    return true; // a frame of an earlier user of this queue pair number
   link_->claim();
   const std::uint32_t before = responder_.receives();
   while (in.left() != 0 ? read_payload(in) : begin_frame(in))
@@ -112,7 +112,7 @@ void tcp_wire::use_payload(frame_stream& in, std::uint32_t size)
     end_frame();
 }
 
-// Returns false if the next frame has not come, or is another queue pair's.
+// Returns false if the next frame has not arrived, or is another queue pair's.
 bool tcp_wire::begin_frame(frame_stream& in)
 {
   const auto staged = in.staged();
@@ -182,7 +182,7 @@ bool tcp_wire::place_staged(std::span<const std::byte> bytes)
   return true;
 }
 
-// The rest of the frame is skipped.
+// Reports that the payload cannot be placed, and skips the rest of the frame.
 void tcp_wire::unplaceable(frame_stream& in, protocol::detail why)
 {
   placing_ = false;

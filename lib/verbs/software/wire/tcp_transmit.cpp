@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The sending half of the TCP wire: frames to the socket, payload straight from registered memory.
+// The sending half of the TCP wire: sends frames, with payload directly from registered memory.
 
 #include "verbs/software/wire/checked_copy.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
@@ -27,7 +27,7 @@ using protocol::frame;
 
 namespace {
 
-constexpr unsigned batches_max = 16; // of one call, see frame_stream::reads_max
+constexpr unsigned batches_max = 16; // in one call, see frame_stream::reads_max
 
 // Returns false if a large buffer of the program's own memory is registered but not mapped.
 bool is_mapped(const pinned_buffers& of, std::size_t count) noexcept
@@ -43,7 +43,7 @@ bool is_mapped(const pinned_buffers& of, std::size_t count) noexcept
     const auto end = reinterpret_cast<std::uintptr_t>(buffer.iov_base) + buffer.iov_len;
     for (auto at = (end - buffer.iov_len) & ~(page - 1); at < end; at += pages_max * page)
     {
-      // Other errors are those of a sandbox.
+      // Other errors occur in sandboxes.
       if (::mincore(
             reinterpret_cast<void*>(at), std::min(end - at, pages_max * page), unused.data())
           != 0
@@ -68,7 +68,7 @@ void tcp_wire::transmit(bool acknowledge)
     if (link_->has_others_waiting(lane_))
       break;
   }
-  // The engine or the next poller sends the rest, after an event of the socket.
+  // The engine or the next polling thread sends the rest after an event of the socket.
   link_->wait_for_turn(lane_);
 }
 
@@ -91,7 +91,7 @@ bool tcp_wire::fill(bool acknowledge)
   // The last place is reserved for an acknowledgement.
   while (outbox_count_ + 1 < outbox_size && bytes < batch_bytes && fill_one())
     bytes += box(outbox_count_ - 1).size();
-  // Behind other frames it is sent whenever one is due; alone only if the caller permits.
+  // With other frames a due acknowledgement is always sent; alone only if the caller permits.
   if (outbox_count_ != outbox_size && (outbox_count_ != 0 || acknowledge)
     && responder_.next_acknowledgement(box(outbox_count_), outbox_count_ == 0))
     ++outbox_count_;
@@ -113,7 +113,7 @@ void tcp_wire::drop_superseded() noexcept
   outbox_count_ = kept;
 }
 
-// Returns the number of frames that have been gathered whole, and where each of them ends.
+// Gathers whole frames. Returns their number, and stores the end of each.
 std::size_t tcp_wire::gather_batch(
   pinned_buffers& to, std::span<std::size_t> ends, bool& blocked_by_key) noexcept
 {
@@ -136,7 +136,7 @@ std::size_t tcp_wire::gather_batch(
   return ends.size();
 }
 
-// Sends up to `limit` frames. Returns false when the rest must wait.
+// Sends up to `limit` frames. Returns false if the rest must wait.
 bool tcp_wire::send_batch(std::size_t limit)
 {
   std::ptrdiff_t n = 0;
@@ -148,11 +148,11 @@ bool tcp_wire::send_batch(std::size_t limit)
     count = gather_batch(from, std::span(ends).first(limit), blocked_by_key);
     if (count != 0)
     {
-      // There may be buffers of a frame that is not whole.
+      // Excludes the buffers of an incomplete frame.
       std::size_t vectors = 0;
       for (std::size_t bytes = 0; bytes < ends[count - 1]; ++vectors)
         bytes += from.view()[vectors].iov_len;
-      // If the socket takes only a part of a frame, the rest must be readable, too.
+      // If the socket takes only part of a frame, the rest must be readable as well.
       if (is_mapped(from, vectors))
       {
         n = link_->send(
@@ -178,9 +178,9 @@ bool tcp_wire::send_batch(std::size_t limit)
     return true;
   }
   if (n < 0 && errno == EFAULT)
-    return send_batch(1); // the frame whose memory is registered but not mapped is found
+    return send_batch(1); // finds the frame whose memory is registered but not mapped
   if (n < 0)
-    return false; // when there is room, this is called again; reading finds the end
+    return false; // called again when there is room; reading detects the end
   for (std::size_t i = 0; i != count; ++i)
   {
     if (ends[i] > static_cast<std::size_t>(n))
@@ -190,7 +190,7 @@ bool tcp_wire::send_batch(std::size_t limit)
   return true;
 }
 
-// Sends the first frame, which has more buffers than one call takes.
+// Sends the first frame, whose buffers exceed the limit of one call.
 bool tcp_wire::send_copied() noexcept
 try
 {
@@ -231,7 +231,7 @@ catch (const std::bad_alloc&)
   return false;
 }
 
-// The first frame has left.
+// Removes the first frame, which has been sent.
 void tcp_wire::leave() noexcept
 {
   if (const frame& f = box(0); !f.response)
@@ -256,7 +256,7 @@ void tcp_wire::unreadable(protocol::detail why)
     responder_.unreadable(bad, why);
   else
     requester_.unreadable(bad, why);
-  // Nothing behind it leaves either, of the same kind: a refusal follows, or the end.
+  // No frame of the same kind behind it is sent: a refusal or the end of the queue pair follows.
   std::size_t kept = 0;
   for (std::size_t i = 0; i < outbox_count_; ++i)
   {

@@ -21,8 +21,8 @@
 
 namespace rdma::software::wire {
 
-/// Carries the frames of one queue pair through a link over TCP, payload straight from and to
-/// registered memory. One thread at a time.
+/// Carries the frames of one queue pair through a link over TCP, with payload directly from and to
+/// registered memory. Not thread-safe.
 class tcp_wire
 {
 public:
@@ -34,23 +34,23 @@ public:
   {
   }
 
-  /// Begins with a lane of a link, behind the handshake.
+  /// Begins with a lane of a link, after the handshake.
   void open(tcp_link& by, unsigned lane) noexcept;
 
-  /// Forgets what was not sent or received.
+  /// Discards what was not sent or received.
   void close() noexcept;
 
-  /// Sends the answers to what was carried out, then closes.
+  /// Sends the answers to the requests that were carried out, then closes.
   void finish() noexcept;
 
   /// Takes this queue pair's frames from the link's stream, and passes them to requester and
   /// responder. Returns false if the peer has violated the protocol.
   bool receive();
 
-  /// Sends what requester and responder have; a pure acknowledgement only when `acknowledge`.
+  /// Sends the frames of requester and responder; an acknowledgement alone only if `acknowledge`.
   void transmit(bool acknowledge);
 
-  /// Lets the next poll call transmit().
+  /// Lets the next poll call transmit(). `poll_is_near`: see engine::defer().
   void defer(bool poll_is_near) noexcept { link_->defer(lane_, poll_is_near); }
 
   /// Returns true while there is a link.
@@ -59,12 +59,14 @@ public:
   /// Returns true if the program is likely to post more before it polls.
   bool expects_more() const noexcept { return link_->expects_more(); }
 
-  /// Changes when bytes of this end's requests, or of answers to them, move.
+  /// Returns a value that changes when bytes of this end's requests, or of answers to them, are
+  /// transferred.
   std::uint64_t moved() const noexcept { return moved_; }
 
 private:
-  // A large payload goes straight to its place. This many bytes behind it are read by the same
-  // call: the next headers, but little of a next payload that could go straight to its own place.
+  // A large payload is read directly into its destination. The same call reads this many bytes
+  // behind it: the next headers, but little of a next payload, which could be read directly as
+  // well.
   static constexpr std::size_t lookahead = 512;
   static constexpr std::size_t outbox_size = 32;
   static constexpr std::size_t batch_bytes = 1024 * 1024;

@@ -15,10 +15,11 @@
 
 namespace rdma::software::wire {
 
-/// Who is to be served when, and who soon. Its user locks.
+/// The alarms and debts of progress targets. Not thread-safe: the caller locks.
 /**
- * Alarms are a binary heap whose entries know their places, debts a list through its entries:
- * nothing here looks at all of them, and nothing but add() takes memory.
+ * An alarm is due at its time. A debt is a call that is due soon. Alarms are a binary heap whose
+ * entries store their positions. Debts are an intrusive list. No operation visits all entries, and
+ * only add() allocates memory.
  */
 class timer_heap
 {
@@ -35,7 +36,7 @@ public:
     bool owed_ = false;
   };
 
-  /// A new entry, of this name. May throw std::bad_alloc.
+  /// Adds an entry with this name. May throw std::bad_alloc.
   void add(entry& e, std::uint32_t name)
   {
     if (entries_ == heap_.capacity())
@@ -53,7 +54,7 @@ public:
       unlink(e);
   }
 
-  /// Serve it then, whatever was said before.
+  /// Sets the alarm of an entry. Replaces an earlier one.
   void set(entry& e, std::int64_t at) noexcept
   {
     e.due_ = at;
@@ -65,7 +66,7 @@ public:
     down(up(e.place_));
   }
 
-  /// Serve it soon, and at its time as well.
+  /// Adds a debt. The entry's alarm remains.
   void owe(entry& e) noexcept
   {
     if (e.owed_)
@@ -77,13 +78,13 @@ public:
     last_ = &e;
   }
 
-  /// When to look again: 1 for at once, 0 for never.
+  /// Returns the time of the next call to take(); 1: at once, 0: never.
   std::int64_t next() const noexcept { return first_ != nullptr ? 1 : next_alarm(); }
 
-  /// The same without those that are owed.
+  /// Returns the same without debts.
   std::int64_t next_alarm() const noexcept { return heap_.empty() ? 0 : heap_.front()->due_; }
 
-  /// Takes the names of those who are to be served, as many as there is room for.
+  /// Takes the names of the entries that are due, as many as there is room for.
   std::size_t take(std::int64_t now, std::span<std::uint32_t> names) noexcept
   {
     std::size_t count = 0;
@@ -153,7 +154,7 @@ private:
 
   std::vector<entry*> heap_;
   std::size_t entries_ = 0;
-  entry* first_ = nullptr; // those that are owed
+  entry* first_ = nullptr; // the entries with debts
   entry* last_ = nullptr;
 };
 

@@ -24,19 +24,19 @@ namespace {
 
 constexpr std::size_t buffer_size = protocol::max_header_size + datagram_payload_max;
 constexpr unsigned receive_batches_max =
-  4; // of one call, so that one busy port does not keep a poller from the rest
+  4; // in one call, so that one busy port does not delay the others
 
-// Reads the kernel's answers to IP_RECVTOS, IP_RECVTTL and their counterparts of IPv6.
+// Reads the control messages of IP_RECVTOS, IP_RECVTTL and their IPv6 counterparts.
 route route_of(const msghdr& with) noexcept
 {
   route by;
-  auto& headers = const_cast<msghdr&>(with); // CMSG_NXTHDR() changes nothing
+  auto& headers = const_cast<msghdr&>(with); // CMSG_NXTHDR() modifies nothing
   for (cmsghdr* c = CMSG_FIRSTHDR(&headers); c != nullptr; c = CMSG_NXTHDR(&headers, c))
   {
     const bool v4 = c->cmsg_level == IPPROTO_IP;
     int value = 0;
     if (v4 && c->cmsg_type == IP_TOS)
-      by.traffic_class = *CMSG_DATA(c); // a byte (ip(7)), all others are of type int
+      by.traffic_class = *CMSG_DATA(c); // a byte (ip(7)); all others are of type int
     else
       std::memcpy(
         &value, CMSG_DATA(c), std::min<std::size_t>(sizeof value, c->cmsg_len - CMSG_LEN(0)));
@@ -48,7 +48,8 @@ route route_of(const msghdr& with) noexcept
   return by;
 }
 
-// Queues of the kernel's for what comes while nobody looks: as long as it permits.
+// Enlarges a queue of the kernel, which holds datagrams while no thread polls, as far as the kernel
+// permits.
 void widen(int fd, int privileged, int plain, int size) noexcept
 {
   if (::setsockopt(fd, SOL_SOCKET, privileged, &size, sizeof size) != 0)
@@ -83,7 +84,7 @@ int udp_port::open(engine& by, const ibv_gid& at, std::uint16_t port)
   descriptor fd(::socket(local.storage.ss_family, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   if (!fd)
     return errno;
-  // The values of the route come with each datagram.
+  // Each datagram brings the fields of its route.
   const int on = 1;
   if (local.storage.ss_family == AF_INET6)
   {
@@ -134,7 +135,8 @@ void udp_port::serve(mover by, std::uint32_t)
 
 void udp_port::receive() noexcept
 {
-  // Who is at it takes what is there; the socket says so again if something is left.
+  // The thread that holds the lock receives the datagrams. The socket is level-triggered, so
+  // remaining ones are reported again.
   const std::unique_lock lock(receiving_, std::try_to_lock);
   if (!lock)
     return;
@@ -169,7 +171,8 @@ bool udp_port::receive_batch() noexcept
   return n == static_cast<int>(batch_size);
 }
 
-// From anybody, and to be believed in nothing. What is wrong is dropped in silence (IBA 9.8.3.2).
+// Anybody can send datagrams, so nothing in them is trusted. Invalid ones are dropped silently
+// (IBA 9.8.3.2).
 void udp_port::take(std::span<const std::byte> bytes, const msghdr& with) noexcept
 {
   if (bytes.empty())

@@ -26,10 +26,11 @@
 
 namespace rdma::software::wire {
 
-/// Payload of a datagram at most: the path MTU (IBA 9.8.3.1; UD messages are of one packet).
+/// The maximum payload of a datagram: the path MTU (IBA 9.8.3.1: UD messages consist of one
+/// packet).
 inline constexpr std::size_t datagram_payload_max = 4096;
 
-/// The values of a route in the form in which sendmsg(2) takes them; empty for the defaults.
+/// The fields of a route as control messages for sendmsg(2); empty for the defaults.
 struct route_options
 {
   route_options() = default;
@@ -41,7 +42,7 @@ struct route_options
 
 class udp_port;
 
-/// A datagram as it came, its headers decoded and consistent with its size.
+/// A received datagram, whose headers are decoded and consistent with its size.
 struct datagram
 {
   const protocol::header& headers;
@@ -51,11 +52,12 @@ struct datagram
   std::span<const std::byte> payload;
 };
 
-/// A queue pair that takes datagrams.
+/// A queue pair that receives datagrams.
 class datagram_sink
 {
 public:
-  /// One thread at a time for all sinks of a device; it must not call back into udp_ports.
+  /// Delivers a datagram. Called by one thread at a time for all sinks of a device. It must not
+  /// call udp_ports.
   virtual void arrive(const datagram& what) = 0;
 
 protected:
@@ -74,18 +76,18 @@ public:
   {
   }
 
-  const std::size_t gid_index; ///< of its address
+  const std::size_t gid_index; ///< the GID of its address
 
-  /// Binds this port number at this address. 0 or an errno.
+  /// Binds this port number at this address. Returns 0 or an errno.
   int open(engine& by, const ibv_gid& at, std::uint16_t port);
 
-  /// As sendmmsg(2): how many have left; or -1 with errno.
+  /// Does the same as sendmmsg(2): returns the number of datagrams sent, or -1 with errno.
   int send(std::span<mmsghdr> what) noexcept;
 
-  /// Takes what has arrived, a bounded number of datagrams.
+  /// Receives a bounded number of datagrams.
   void receive() noexcept;
 
-  // progress_target: it is among the engine's sockets like a connection
+  // progress_target: the engine polls the socket as it polls a connection
   void serve(mover by, std::uint32_t events = 0) override;
   void meet() override {}
 
@@ -107,14 +109,14 @@ class udp_ports
 public:
   using at_addresses = std::vector<std::unique_ptr<udp_port>>;
 
-  /// Opens those of this queue pair's index, one at each of these addresses, if they are not open
-  /// yet. 0 or an errno. `to`: the ports, which stay there.
+  /// Opens the sockets of this queue pair's index, one at each of these addresses, unless they are
+  /// open. Returns 0 or an errno. `to`: the ports, which are not moved later.
   int open(engine& by, std::uint32_t qp, std::span<const ibv_gid> gids, at_addresses*& to);
 
-  /// From now on datagrams for this queue pair are given to it. May throw std::bad_alloc.
+  /// Delivers datagrams for this queue pair to this sink. May throw std::bad_alloc.
   void join(std::uint32_t qp, datagram_sink& sink);
 
-  /// No more, when this returns.
+  /// Ends the delivery. No call is active when this returns.
   void leave(std::uint32_t qp) noexcept;
 
 private:

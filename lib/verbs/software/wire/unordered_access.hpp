@@ -12,14 +12,14 @@
 
 #if defined(__SANITIZE_THREAD__)
 #define BOOST_RDMA_THREAD_SANITIZER
-#elif defined(__has_feature) // Clang's way to say so
+#elif defined(__has_feature) // Clang's test
 #if __has_feature(thread_sanitizer)
 #define BOOST_RDMA_THREAD_SANITIZER
 #endif
 #endif
 
 #if defined(BOOST_RDMA_THREAD_SANITIZER)
-// Of the sanitizer's runtime, without a header.
+// From the sanitizer's runtime, which has no header for them.
 extern "C" {
 void AnnotateIgnoreReadsBegin(const char* file, int line);
 void AnnotateIgnoreReadsEnd(const char* file, int line);
@@ -32,13 +32,12 @@ void __tsan_write_range(void* at, unsigned long size);
 
 namespace rdma::software::wire {
 
-/// While one lives, ThreadSanitizer does not mind what this thread reads and writes.
+/// Makes ThreadSanitizer ignore the reads and writes of this thread during its lifetime.
 /**
- * For the target's memory of one-sided operations. They come when the peer likes: two peers may
- * write to the same place, and the program may look at it meanwhile. A NIC does not order them
- * either, and the sanitizer does not see a NIC. Not for what the program has lent to its own
- * requests, from posting to completion: that the device keeps to this is for the sanitizer to
- * check.
+ * Used for the target memory of one-sided operations. These arrive at any time: two peers may write
+ * to the same address, and the program may read it meanwhile. A NIC does not order them either, and
+ * the sanitizer does not observe a NIC. Not used for buffers that the program has lent to its own
+ * requests: the sanitizer checks that the device accesses them only between posting and completion.
  */
 class unordered_access
 {
@@ -60,7 +59,7 @@ public:
     AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
   }
 
-  /// Is minded all the same: the local end of a copy.
+  /// Reports the accesses to the local end of a copy to the sanitizer.
   static void local_end(void* at, std::size_t size, bool written) noexcept
   {
     written ? __tsan_write_range(at, size) : __tsan_read_range(at, size);
@@ -72,7 +71,7 @@ private:
 public:
 #else
   explicit unordered_access(bool = true) noexcept {}
-  ~unordered_access() {} // not trivial, so that it is not called unused
+  ~unordered_access() {} // not trivial, so that an object is not reported as unused
   static void local_end(void*, std::size_t, bool) noexcept {}
 #endif
   unordered_access(const unordered_access&) = delete;
