@@ -72,10 +72,10 @@ void connection::open(
 
 void connection::meet()
 {
-  while (auto pending_hello = engine_.room().take(with_.qp))
+  while (auto pending = engine_.hellos().take(with_.qp))
   {
-    if (!adopt(*pending_hello))
-      engine::refuse(*pending_hello);
+    if (!adopt(*pending))
+      engine::refuse(*pending);
   }
 }
 
@@ -88,10 +88,10 @@ void connection::connect(std::int64_t now)
   link_ = locally ? attach(true) : nullptr;
   if (!link_ && engine_.has_tcp_wire())
     link_ = attach(false);
-  greet(now);
+  send_hello(now);
 }
 
-void connection::greet(std::int64_t now)
+void connection::send_hello(std::int64_t now)
 {
   protocol::sign(mine_, secret_, 0);
   protocol::hello_bytes mine;
@@ -148,7 +148,7 @@ void connection::timer(std::int64_t now)
 }
 
 // Returns true if a message has arrived or the lane has ended.
-bool connection::hear() noexcept
+bool connection::read_message() noexcept
 {
   has_heard_ = link_->take_message(lane_, heard_);
   return has_heard_ || link_->is_over(lane_);
@@ -169,13 +169,13 @@ bool connection::returns_to_local_wire(std::int64_t now)
   hang_up();
   link_ = std::move(local);
   lane_ = after;
-  greet(now);
+  send_hello(now);
   return true;
 }
 
 void connection::read_greeting(std::int64_t now)
 {
-  if (!hear())
+  if (!read_message())
     return;
   if (has_heard_ && returns_to_local_wire(now))
     return;
@@ -197,7 +197,7 @@ void connection::read_greeting(std::int64_t now)
 
 void connection::read_confirmation()
 {
-  if (!hear())
+  if (!read_message())
     return;
   if (!has_heard_ || !protocol::is_confirmation(heard_, secret_, peers_nonce_, mine_.nonce))
   {
@@ -209,9 +209,9 @@ void connection::read_confirmation()
   establish();
 }
 
-bool connection::adopt(pending_hello& who)
+bool connection::adopt(pending_hello& hello)
 {
-  const protocol::hello& theirs = who.theirs;
+  const protocol::hello& theirs = hello.theirs;
   if (state_ == state::confirming)
     read_confirmation(); // the confirmation may have arrived
   // All known values must match. This end has its own first PSN from RTS on.
@@ -219,11 +219,12 @@ bool connection::adopt(pending_hello& who)
     || theirs.to != mine_.from || !protocol::is_signed(theirs, secret_, 0)
     || theirs.segment < segment_min || !protocol::agree_on_psns(mine_, theirs))
     return false;
-  if ((who.link->is_local() && !peer_is_here_) || !who.link->adopt(who.lane, with_.qp, route_))
+  if ((hello.link->is_local() && !peer_is_here_)
+    || !hello.link->adopt(hello.lane, with_.qp, route_))
     return false;
   hang_up(); // ends an attempt that the peer has given up
-  link_ = std::move(who.link);
-  lane_ = who.lane;
+  link_ = std::move(hello.link);
+  lane_ = hello.lane;
   mine_.segment = std::min(mine_.segment, theirs.segment);
   with_.segment = mine_.segment;
   has_heard_ = false;

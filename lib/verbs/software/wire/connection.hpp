@@ -172,12 +172,12 @@ private:
   };
 
   void connect(std::int64_t now);
-  void greet(std::int64_t now);
+  void send_hello(std::int64_t now);
   bool returns_to_local_wire(std::int64_t now);
   std::shared_ptr<link> attach(bool locally) noexcept;
   void retry(std::int64_t now) noexcept;
-  bool adopt(pending_hello& who);
-  bool hear() noexcept;
+  bool adopt(pending_hello& hello);
+  bool read_message() noexcept;
   void read_greeting(std::int64_t now);
   void read_confirmation();
   void hang_up() noexcept;

@@ -142,8 +142,8 @@ void engine::remove(progress_target& s) noexcept
       if (claim->index == index_of(s.number_))
         --claim->used;
   }
-  while (auto pending_hello = room_.take(s.number_))
-    refuse(*pending_hello);
+  while (auto pending = hellos_.take(s.number_))
+    refuse(*pending);
   // A use is a few system calls that do not block. acquire: the last user's accesses come before
   // the removal.
   const auto wait_for_users = [&s]
@@ -352,12 +352,12 @@ std::int64_t engine::next_wait(bool with_debts) noexcept
   }
   for (const accepted_socket& g : accepted_sockets_)
     earlier(g.until);
-  if (const std::int64_t pending_hellos = room_.until(); pending_hellos != 0)
-    earlier(pending_hellos);
+  if (const std::int64_t expiry = hellos_.until(); expiry != 0)
+    earlier(expiry);
   for (const closing_socket& l : closing_sockets_)
     earlier(l.until);
-  if (!resting_.empty())
-    earlier(rest_until_);
+  if (!paused_listeners_.empty())
+    earlier(paused_until_);
   return until == 0 ? -1 : std::max<std::int64_t>(until - now(), 0);
 }
 
@@ -387,10 +387,10 @@ engine::news engine::round(std::int64_t wait) noexcept
       accept_from(fd, true);
       break;
     case subject::accepted:
-      greet(fd);
+      serve_accepted(fd);
       break;
     case subject::closing:
-      see_off(fd);
+      serve_closing(fd);
       break;
     }
   }

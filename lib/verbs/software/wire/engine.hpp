@@ -167,13 +167,13 @@ public:
   bool is_awake() const noexcept { return awake_.load(std::memory_order_relaxed); }
 
   /// Returns the hellos whose queue pair has not taken them yet.
-  pending_hellos& room() noexcept { return room_; }
+  pending_hellos& hellos() noexcept { return hellos_; }
 
   /// Passes a hello to the queue pair that it names. Refuses it if there is no such queue pair.
-  void introduce(pending_hello who) noexcept;
+  void introduce(pending_hello hello) noexcept;
 
   /// Answers "not ready".
-  static void refuse(pending_hello& who) noexcept;
+  static void refuse(pending_hello& hello) noexcept;
 
   /// Reserves a lane for a queue pair in a link to its peer's context. Makes the link if there is
   /// none. Returns null if that fails.
@@ -271,14 +271,14 @@ private:
   bool serve_due() noexcept;
   std::int64_t next_wait(bool with_debts) noexcept;
   void accept_from(int listener, bool is_local);
-  void rest(int listener, bool is_local) noexcept;
-  void greet(int fd);
-  bool hear(accepted_socket& g);
-  bool hear_locally(accepted_socket& g) noexcept;
+  void pause_listener(int listener, bool is_local) noexcept;
+  void serve_accepted(int fd);
+  bool read_hello(accepted_socket& g);
+  bool read_local_hello(accepted_socket& g) noexcept;
   void adopt(accepted_socket& g) noexcept;
   void expire(std::int64_t at) noexcept;
-  bool leave(closing_socket& l) noexcept;
-  void see_off(int fd) noexcept;
+  bool finish(closing_socket& l) noexcept;
+  void serve_closing(int fd) noexcept;
   void take_closing_sockets() noexcept;
   void hang_up(descriptor& fd) noexcept;
 
@@ -300,7 +300,7 @@ private:
   std::atomic<bool> pauses_{false}; ///< awake, but in a pause longer than a tick
   std::atomic<bool> stop_{false};
 
-  pending_hellos room_;
+  pending_hellos hellos_;
 
   std::mutex links_mutex_; // locked before targets_mutex_
   std::vector<std::shared_ptr<link>> links_;
@@ -334,8 +334,8 @@ private:
   std::vector<accepted_socket> accepted_sockets_;
   std::vector<closing_socket> closing_sockets_;
   std::vector<std::pair<int, bool>>
-    resting_; // listeners that could not accept, and whether they are local ones
-  std::int64_t rest_until_ = 0;
+    paused_listeners_; // listeners that could not accept, and whether they are local ones
+  std::int64_t paused_until_ = 0;
   std::uint64_t seen_ = 0;
   std::thread thread_;
 };

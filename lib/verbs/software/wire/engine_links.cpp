@@ -137,7 +137,7 @@ bool engine::add(const std::shared_ptr<link>& made)
 
 // Reads the first message of a peer that makes a link. Returns true if it has arrived, or cannot
 // arrive any more.
-bool engine::hear_locally(accepted_socket& g) noexcept
+bool engine::read_local_hello(accepted_socket& g) noexcept
 try
 {
   attach_message hello;

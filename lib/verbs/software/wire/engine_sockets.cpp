@@ -23,10 +23,10 @@ namespace rdma::software::wire {
 namespace {
 
 constexpr std::int64_t greeting_time = 2'000'000'000;
-constexpr std::int64_t leaving_time = 1'000'000'000;
+constexpr std::int64_t closing_time = 1'000'000'000;
 constexpr std::size_t accepted_max = 64;
 constexpr unsigned accepts_max = 64;
-constexpr std::int64_t rest_time = 100'000'000;
+constexpr std::int64_t pause_time = 100'000'000;
 
 } // namespace
 
@@ -44,7 +44,7 @@ void engine::accept_from(int listener, bool is_local)
       if (errno == EINTR || errno == ECONNABORTED)
         continue;
       if (errno != EAGAIN)
-        rest(listener, is_local);
+        pause_listener(listener, is_local);
       return;
     }
     accepted_socket g;
@@ -54,7 +54,7 @@ void engine::accept_from(int listener, bool is_local)
       g.from = to_gid(from);
     else if (!is_same_user(g.fd.get()))
       continue;
-    if (hear(g))
+    if (read_hello(g))
       continue; // most hellos have already arrived
     g.until = now() + greeting_time;
     if (!await(subject::accepted, g.fd.get(), EPOLLIN, EPOLL_CTL_ADD))
@@ -69,35 +69,35 @@ void engine::accept_from(int listener, bool is_local)
 }
 
 // Stops watching a listener for a while when no descriptor is left, because it stays readable.
-void engine::rest(int listener, bool is_local) noexcept
+void engine::pause_listener(int listener, bool is_local) noexcept
 {
   try
   {
-    resting_.emplace_back(listener, is_local);
+    paused_listeners_.emplace_back(listener, is_local);
   }
   catch (const std::bad_alloc&)
   {
     return; // it stays watched
   }
   ::epoll_ctl(events_.get(), EPOLL_CTL_DEL, listener, nullptr);
-  rest_until_ = now() + rest_time;
+  paused_until_ = now() + pause_time;
 }
 
-void engine::greet(int fd)
+void engine::serve_accepted(int fd)
 {
   const auto found = std::find_if(accepted_sockets_.begin(), accepted_sockets_.end(),
     [fd](const accepted_socket& g) { return g.fd.get() == fd; });
-  if (found == accepted_sockets_.end() || !hear(*found))
+  if (found == accepted_sockets_.end() || !read_hello(*found))
     return;
   hang_up(found->fd); // closes nothing if the socket has become a link's
   accepted_sockets_.erase(found);
 }
 
 // Reads a hello. Returns true if it is complete, or cannot become complete any more.
-bool engine::hear(accepted_socket& g)
+bool engine::read_hello(accepted_socket& g)
 {
   if (g.is_local)
-    return hear_locally(g);
+    return read_local_hello(g);
   const std::span left = std::span(g.bytes).subspan(g.size);
   const ssize_t n = ::recv(g.fd.get(), left.data(), left.size(), MSG_DONTWAIT);
   if (n < 0 && (errno == EAGAIN || errno == EINTR))
@@ -122,24 +122,24 @@ void engine::hang_up(descriptor& fd) noexcept
   fd.reset();
 }
 
-void engine::introduce(pending_hello who) noexcept
+void engine::introduce(pending_hello hello) noexcept
 {
-  progress_target* const s = pin(who.theirs.to.qp);
+  progress_target* const s = pin(hello.theirs.to.qp);
   if (s == nullptr)
-    return refuse(who);
-  who.until = now() + greeting_time;
+    return refuse(hello);
+  hello.until = now() + greeting_time;
   // The queue pair may become ready at any moment. Either it finds the pending hello then, or it is
   // ready for meet() here.
-  if (auto oldest = room_.add(std::move(who)))
+  if (auto oldest = hellos_.add(std::move(hello)))
     refuse(*oldest);
   s->meet();
   unpin(*s);
 }
 
-void engine::refuse(pending_hello& who) noexcept
+void engine::refuse(pending_hello& hello) noexcept
 {
   // If the message cannot be sent, the peer's own time limit ends its wait.
-  who.link->send(who.lane, protocol::not_ready());
+  hello.link->send(hello.lane, protocol::not_ready());
 }
 
 void engine::expire(std::int64_t at) noexcept
@@ -152,23 +152,23 @@ void engine::expire(std::int64_t at) noexcept
       hang_up(g.fd);
       return true;
     });
-  while (auto late = room_.take_late(at))
+  while (auto late = hellos_.take_late(at))
     refuse(*late);
   std::erase_if(closing_sockets_,
     [&](closing_socket& l)
     {
-      if (l.until > at && !(l.unwatched && leave(l)))
+      if (l.until > at && !(l.unwatched && finish(l)))
         return false;
       hang_up(l.fd);
       return true;
     });
-  if (resting_.empty() || at < rest_until_)
+  if (paused_listeners_.empty() || at < paused_until_)
     return;
   // A listener that still cannot be watched is tried again later, because no other event would
   // trigger it.
-  std::erase_if(
-    resting_, [this](const auto& each) { return watch_listener(each.first, each.second); });
-  rest_until_ = at + rest_time;
+  std::erase_if(paused_listeners_,
+    [this](const auto& each) { return watch_listener(each.first, each.second); });
+  paused_until_ = at + pause_time;
 }
 
 void engine::linger(descriptor fd, std::vector<std::byte> bytes)
@@ -176,8 +176,8 @@ void engine::linger(descriptor fd, std::vector<std::byte> bytes)
   closing_socket l;
   l.fd = std::move(fd);
   l.bytes = std::move(bytes);
-  l.until = now() + leaving_time;
-  if (leave(l))
+  l.until = now() + closing_time;
+  if (finish(l))
     return;
   {
     const std::lock_guard lock(due_mutex_);
@@ -206,11 +206,11 @@ void engine::take_closing_sockets() noexcept
   arriving_closing_sockets_.clear();
 }
 
-void engine::see_off(int fd) noexcept
+void engine::serve_closing(int fd) noexcept
 {
   const auto found = std::find_if(closing_sockets_.begin(), closing_sockets_.end(),
     [fd](const closing_socket& l) { return l.fd.get() == fd; });
-  if (found == closing_sockets_.end() || !leave(*found))
+  if (found == closing_sockets_.end() || !finish(*found))
     return;
   hang_up(found->fd);
   std::swap(*found, closing_sockets_.back());
@@ -219,7 +219,7 @@ void engine::see_off(int fd) noexcept
 
 // Returns true if the socket can be closed. Reads to the end first, because closing with unread
 // bytes would reset the connection and discard the bytes that the peer has not read yet.
-bool engine::leave(closing_socket& l) noexcept
+bool engine::finish(closing_socket& l) noexcept
 {
   while (l.sent < l.bytes.size())
   {

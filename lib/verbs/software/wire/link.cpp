@@ -37,15 +37,15 @@ path path_to(const protocol::endpoint_name& peer, bool locally) noexcept
 void link::introduce(const attach_message& what) noexcept
 {
   const auto theirs = protocol::decode_hello(what.bytes);
-  pending_hello who;
-  who.link = weak_from_this().lock();
-  who.lane = what.lane;
-  if (!who.link)
+  pending_hello hello;
+  hello.link = weak_from_this().lock();
+  hello.lane = what.lane;
+  if (!hello.link)
     return;
   if (!theirs || !may_name(theirs->from))
-    return engine::refuse(who);
-  who.theirs = *theirs;
-  engine_.introduce(std::move(who));
+    return engine::refuse(hello);
+  hello.theirs = *theirs;
+  engine_.introduce(std::move(hello));
 }
 
 // If another thread is serving, it does the work of this call as well.

@@ -81,9 +81,9 @@ tcp_link::tcp_link(engine& by, descriptor socket, const path& to, bool made_here
 
 // A peer must connect from the address that it names. (Within the host only the secret prevents a
 // process from using another of the host's addresses: processes of the same user are trusted.)
-bool tcp_link::may_name(const protocol::endpoint_name& who) const noexcept
+bool tcp_link::may_name(const protocol::endpoint_name& peer) const noexcept
 {
-  return who.gid == path_.to;
+  return peer.gid == path_.to;
 }
 
 // --- lanes ---

@@ -143,7 +143,7 @@ private:
   static constexpr std::size_t out_broken = 2 * 1024 * 1024;
 
   void work(mover by) override;
-  bool may_name(const protocol::endpoint_name& who) const noexcept override;
+  bool may_name(const protocol::endpoint_name& peer) const noexcept override;
   void read(mover by);
   bool take_next(mover by);
   bool take_frame(mover by, std::uint32_t qp);
