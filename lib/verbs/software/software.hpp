@@ -27,39 +27,40 @@ ibv_context* open_device(const device_settings& settings);
 /// 128 bits that only the two ends have.
 using connection_secret = std::array<std::byte, 16>;
 
-/// Requires `secret` from the peer of this queue pair, and sends it to the peer.
+/// Sets the secret that the peer of this queue pair must prove, and that the queue pair proves to
+/// the peer.
 /**
- * Call it before the queue pair goes to RTR. Without it the secret is all zeros, for programs that
- * connect out of band by plain verbs. Returns 0, or EINVAL when the queue pair is past INIT.
+ * Called before the queue pair goes to RTR. Without it the secret is all zeros, for programs that
+ * connect out of band by plain verbs. Returns 0, or EINVAL if the queue pair is past INIT.
  */
 int set_connection_secret(ibv_qp* qp, const connection_secret& secret);
 
 /// The end of two queue pairs that connects on the wire.
 enum class wire_end
 {
-  by_name, ///< that with the smaller name, as programs which connect out of band cannot tell
+  by_name, ///< the one with the smaller name: programs that connect out of band cannot choose
   connects,
   waits,
 };
 
 /// Chooses the end that connects: best the one that is ready last. Both ends must call it, with
 /// opposite values.
-/** Call it before the queue pair goes to RTR. Returns 0, or EINVAL when it is past INIT. */
+/** Called before the queue pair goes to RTR. Returns 0, or EINVAL if it is past INIT. */
 int set_wire_end(ibv_qp* qp, wire_end which);
 
 /// Makes the device behave as a NIC that was removed.
 /**
- * Raises IBV_EVENT_DEVICE_FATAL. From now on nothing completes, not even with a flush error, and
+ * Raises IBV_EVENT_DEVICE_FATAL. No request completes afterwards, not even with a flush error, and
  * calls that create or change an object fail with EIO. Objects can still be destroyed, which frees
  * their memory.
  */
 void remove_device(ibv_context* context);
 
-/// For programs that close a device and leave objects in it, which close_device() refuses (EBUSY).
+/// Closes a device with objects left in it, which close_device() refuses (EBUSY).
 /**
- * As when a driver's file is closed: queue pairs are reset, so that their peers lose the connection
- * and the access to memory, and nothing completes. Objects may still be destroyed, but the context
- * stays in memory. Returns 0 or ENOMEM.
+ * The effect is that of closing a driver's file: queue pairs are reset, so that their peers lose
+ * the connection and the access to memory, and no request completes. Objects may still be
+ * destroyed, but the context stays in memory. Returns 0 or ENOMEM.
  */
 int abandon_device(ibv_context* context);
 
@@ -67,9 +68,11 @@ int abandon_device(ibv_context* context);
 /// requests of peers.
 bool found_work(const ibv_comp_channel* channel);
 
-/// Disarms the queue. Until it is armed or polled again, nobody waits for its channel.
-/** The device serves peers itself from then on. Without this call it notices only after some
- * milliseconds that nobody polls any more. */
+/// Disarms the queue: no thread waits for its channel until it is armed or polled again.
+/**
+ * The device then serves peers itself at once. Without this call it detects only after some
+ * milliseconds that no thread polls any more.
+ */
 void rest(ibv_cq* cq);
 
 /// Returns the wire to the queue pair's peer ("local", "tcp"); "" while there is no connection.
@@ -79,7 +82,7 @@ const char* wire_name(const ibv_qp* qp);
 /// RTR: then messages reach it. "" if it was not.
 const char* linked_by(const ibv_qp* qp);
 
-/// Returns the reason, as text, why the wire is not "local"; empty when it is, or will be by an
+/// Returns the reason, as text, why the wire is not "local"; empty if it is, or will be by an
 /// existing link.
 const char* why_not_local(const ibv_qp* qp);
 

@@ -18,9 +18,9 @@ inline std::atomic<unsigned> forks{0};
 
 /// A shared mapping that fork() replaces in the child by private memory at the same address.
 /**
- * The child may still touch it, e.g. to destroy an object of its parent, but without an effect on
+ * The child may still access it, e.g. to destroy an object of its parent, but without an effect on
  * the parent and its peers. Records form a list that only grows and that needs no lock: a child
- * reads it while another thread of the parent may have been changing it. Any thread.
+ * reads it while another thread of the parent may have been changing it. Thread-safe.
  */
 class fork_record
 {
@@ -28,11 +28,11 @@ public:
   /// Returns a free record. Throws std::bad_alloc.
   static fork_record& take();
 
-  /// The mapping exists from now on. The child's memory has the contents of `fd`, or zeros if it is
-  /// -1.
+  /// Records that the mapping exists. The child's memory has the contents of `fd`, or zeros if it
+  /// is -1.
   void begin(void* base, std::size_t size, int fd) noexcept;
 
-  /// The mapping is about to be removed, or is private already.
+  /// Records that the mapping is about to be removed, or is private already.
   void end() noexcept { in_use_.store(false, std::memory_order_release); }
 
   /// Ends and frees the record.

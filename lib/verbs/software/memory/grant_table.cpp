@@ -23,7 +23,8 @@ std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) no
   const std::lock_guard lock(mutex_);
   for (const entry& each : entries_)
     if (each.what == &what && each.where == &to)
-      return grant{each.index, to.generations[each.index]}; // the peer has forgotten it
+      return grant{
+        each.index, to.generations[each.index]}; // the peer has dropped its grant and asks again
   const auto free = std::find(to.used.begin(), to.used.end(), false);
   if (free == to.used.end())
     return std::nullopt;
@@ -44,7 +45,7 @@ std::optional<grant_table::grant> grant_table::give(page& to, key_slot& what) no
   return grant{index, generation};
 }
 
-// Precondition: the slot is that of the entry still, with its memory.
+// Precondition: the slot still belongs to the entry, with its memory.
 void grant_table::clear(const entry& which) noexcept
 {
   page& of = *which.where;

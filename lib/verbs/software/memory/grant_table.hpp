@@ -22,15 +22,15 @@ namespace rdma::software {
 
 struct key_slot;
 
-/// The regions and windows that peers on this host may use by themselves, so that they can be taken
-/// back.
+/// The regions and windows that peers on this host may access directly, for withdrawing this
+/// permission.
 /**
  * A grant is a word in memory that the peer can read. Before a peer writes, it stores in its mark
  * which grant it uses, and then reads the word. revoke() first clears the word and then reads the
  * marks. Both are sequentially consistent, so that one of the two sees the other, as with the pins
  * of key_table. A peer that reads sets no mark: it reads the word again after the copy.
  *
- * No call waits for a peer. Peers whose mark is set become late_writers. Any thread.
+ * No call waits for a peer. Peers whose mark is set become late_writers. Thread-safe.
  */
 class grant_table
 {
@@ -42,8 +42,8 @@ public:
   {
     std::atomic<std::uint32_t>* words = nullptr; ///< grants_max of them, which the peer reads
     std::shared_ptr<memory_peer> peer;           ///< null: it gets no grants
-    int socket = -1;                             ///< leads to the peer's process
-    std::array<std::uint32_t, grants_max> generations{}; ///< of the words, ever; zero: none yet
+    int socket = -1;                             ///< a connection to the peer's process
+    std::array<std::uint32_t, grants_max> generations{}; ///< of the words; zero: not used yet
     std::array<bool, grants_max> used{};
   };
 
@@ -55,13 +55,13 @@ public:
 
   grant_table() { entries_.reserve(entries_usual); }
 
-  /// Lets the peer use what the slot covers. The slot is pinned. Nothing, when there is no room.
+  /// Grants the peer access to the memory of a pinned slot. Returns nothing if there is no room.
   std::optional<grant> give(page& to, key_slot& what) noexcept;
 
-  /// Takes it back from all peers.
+  /// Withdraws the grants of a slot from all peers.
   void revoke(const key_slot& what) noexcept;
 
-  /// Takes back all that the page's peer has.
+  /// Withdraws all grants of the page's peer.
   void close(page& of) noexcept;
 
 private:
@@ -76,8 +76,7 @@ private:
   static void clear(const entry& which) noexcept;
 
   std::mutex mutex_;
-  std::vector<entry>
-    entries_; // few: only what peers on this host have written to or read is granted
+  std::vector<entry> entries_; // few: only memory that peers on this host have accessed is granted
 };
 
 } // namespace rdma::software

@@ -23,7 +23,7 @@ bool grant_holds(const Word& word, std::uint32_t generation, std::memory_order o
   return word.load(order) == generation;
 }
 
-/// Peer: between a copy of the owner's memory and the next one, or the second look at the grant.
+/// Peer: called between two copies of the owner's memory, and before the second check of the grant.
 template <class Atomics>
 void end_granted_read() noexcept
 {
@@ -32,18 +32,18 @@ void end_granted_read() noexcept
   Atomics::fence(std::memory_order_acquire);
 }
 
-/// Peer: its mark.
+/// Peer: the mark of this end.
 class grant_mark
 {
 public:
-  /// Returns true if the grant holds. The owner sees the access from now on, until leave().
+  /// Returns true if the grant holds. The owner sees the access until leave().
   template <class Word>
   bool enter(Word& mark, std::uint32_t value, const Word& word, std::uint32_t generation) noexcept
   {
     if (value_ != value)
     {
       value_ = value;
-      mark.store(value, std::memory_order_seq_cst); // before the look: see withdraw_grant()
+      mark.store(value, std::memory_order_seq_cst); // before the word is read: see withdraw_grant()
     }
     return grant_holds(word, generation, std::memory_order_seq_cst);
   }
@@ -52,7 +52,7 @@ public:
   void leave(Word& mark) noexcept
   {
     if (value_ != 0)
-      mark.store(value_ = 0, std::memory_order_release); // what was copied was copied before
+      mark.store(value_ = 0, std::memory_order_release); // release: the copies come before
   }
 
 private:
@@ -72,7 +72,7 @@ bool withdraw_grant(Word& word, const Word& mark, std::uint32_t value) noexcept
 {
   // seq_cst: the peer sees the word cleared, or this end sees its mark.
   word.store(0, std::memory_order_seq_cst);
-  // A peer that reads what this end writes to the memory from now on finds the word cleared, see
+  // A peer that reads bytes which this end writes to the memory later finds the word cleared, see
   // end_granted_read().
   Atomics::fence(std::memory_order_release);
   return grant_is_marked(mark, value);

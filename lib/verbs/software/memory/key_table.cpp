@@ -102,8 +102,8 @@ void key_table::revoke(key_slot& slot) noexcept
   slot.key.store(0, std::memory_order_seq_cst);
   while (slot.pins.load(std::memory_order_seq_cst) != 0)
     std::this_thread::yield();
-  // Peers on this host that still write are late_writers from now on. relaxed: the pin of the
-  // caller of grant_table::give() orders this, and the table is older than the first key.
+  // Peers on this host that are still writing become late_writers. relaxed: the pin of the caller
+  // of grant_table::give() orders this, and the table is older than the first key.
   if (grant_table* const book = slot.book.exchange(nullptr, std::memory_order_relaxed))
     book->revoke(slot);
 }

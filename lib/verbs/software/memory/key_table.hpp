@@ -29,7 +29,8 @@ struct key_slot
   std::atomic<std::uint32_t> pins{0};    ///< users that may be accessing the memory right now
   std::atomic<std::uint32_t> windows{0}; ///< memory windows bound to this region
 
-  std::atomic<grant_table*> book{nullptr}; ///< has granted it to peers on this host, or null
+  std::atomic<grant_table*> book{
+    nullptr}; ///< the table of its grants to peers on this host, or null
 
   std::byte* memory = nullptr;
   std::uint64_t address = 0; ///< of the first byte, in requests with this key
@@ -73,8 +74,8 @@ public:
     slot.key.store(key, std::memory_order_seq_cst);
   }
 
-  /// Removes the key and waits until no thread of this process uses the memory through it. Peers
-  /// that may still write to it are late_writers afterwards.
+  /// Removes the key and waits until no thread of this process accesses the memory through it.
+  /// Peers that may still write to it are late_writers afterwards.
   static void revoke(key_slot& slot) noexcept;
 
   /// Frees a revoked slot.

@@ -58,7 +58,7 @@ struct late_writer_list
 {
   std::mutex mutex;
   std::vector<late_writer> all;
-  bool incomplete = false; // for want of memory: any memory may be written to
+  bool incomplete = false; // memory was short: any memory may be written to
 
   static late_writer_list& of_process() noexcept;
 
@@ -88,7 +88,8 @@ constinit list_of_process of_this_process;
 [[maybe_unused]] const int late_writers_fork_handler = ::pthread_atfork(
   nullptr, nullptr, [] { (new (&of_this_process.list) late_writer_list)->count(); });
 
-// The process at the other end of a socket. Without one, the peer is late until it moves its mark.
+// Returns a descriptor of the process at the other end of a socket. Without one, the peer is late
+// until it moves its mark.
 rdma::detail::descriptor process_of(int socket) noexcept
 {
   int fd = -1;
@@ -100,7 +101,7 @@ rdma::detail::descriptor process_of(int socket) noexcept
   if (::getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0 || peer.pid <= 0)
     return {};
   rdma::detail::descriptor opened(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0)));
-  // While the connection stands, the number is not another process's.
+  // While the connection exists, the process id is not reused.
   pollfd p{socket, POLLRDHUP, 0};
   return ::poll(&p, 1, 0) == 0 ? std::move(opened) : rdma::detail::descriptor();
 }

@@ -18,17 +18,17 @@
 
 namespace rdma::software {
 
-/// The other end of a link that may use this process's memory by itself.
+/// The other end of a link, which may access this process's memory directly.
 struct memory_peer
 {
   std::shared_ptr<const void> keep_mapped;          ///< the memory that contains `mark`
   const std::atomic<std::uint32_t>* mark = nullptr; ///< the grant that it uses, plus one; or zero
   rdma::detail::descriptor process;                 ///< pidfd; guarded by the mutex of late_writers
-  bool overdue = false; ///< did not finish in time; guarded by the same mutex
+  bool overdue = false; ///< did not finish within copy_time; guarded by the same mutex
 };
 
-/// The peers that may still write to memory of this process although their grant has ended: they
-/// were in the middle of a copy. Any thread.
+/// The peers that may still write to memory of this process although their grant has ended, because
+/// they were in the middle of a copy. Thread-safe.
 /**
  * Such a peer may be stopped, and continues when it is resumed. The pool does not reuse the memory
  * until the peer has moved its mark, or its process is gone.
@@ -36,25 +36,27 @@ struct memory_peer
 class late_writers
 {
 public:
-  /// Longest wait: the time that a peer that runs needs to finish its copy. Threads that run an
+  /// The longest wait: the time that a running peer needs to finish its copy. Threads that run an
   /// io_context must not wait longer for a peer.
   static constexpr std::chrono::milliseconds copy_time{1};
 
-  /// The peer's mark names a grant of [at, at + size) that has ended. `socket` leads to the peer.
+  /// Adds a peer whose mark names an ended grant of [at, at + size). `socket`: a connection to the
+  /// peer.
   static void add(const void* at, std::size_t size, std::shared_ptr<memory_peer> by,
     std::uint32_t mark, int socket) noexcept;
 
-  /// Returns true if there may be some, of any memory.
+  /// Returns true if there may be late writers of any memory.
   static bool any() noexcept { return count_.load(std::memory_order_relaxed) != 0; }
 
-  /// Returns true if there may be one of [at, at + size).
+  /// Returns true if there may be a late writer of [at, at + size).
   static bool may_write(const void* at, std::size_t size) noexcept
   {
     return any() && find(at, size);
   }
 
-  /// Waits until nobody writes to [at, at + size), or copy_time is over. Does not wait for a peer
-  /// that was waited for in vain before. Precondition: the caller holds no lock that others need.
+  /// Waits until no peer writes to [at, at + size), or copy_time has passed. Does not wait again
+  /// for a peer that has not finished in time before. Precondition: the caller holds no lock that
+  /// others need.
   static void wait(const void* at, std::size_t size) noexcept
   {
     if (any())
@@ -65,7 +67,7 @@ private:
   static bool find(const void* at, std::size_t size) noexcept;
   static void wait_for_those(const void* at, std::size_t size) noexcept;
 
-  // relaxed: it concerns memory whose grants this thread has ended, or learned the end of
+  // relaxed: only read for memory whose grants this thread has ended, or has seen end
   static inline std::atomic<std::size_t> count_{0};
 
   friend struct late_writer_list;

@@ -37,7 +37,8 @@ public:
 
   std::span<const iovec> view() const noexcept { return {vectors_.data(), count_}; }
 
-  /// A peer's request reads or writes these: nothing orders that with accesses of the program.
+  /// Returns true if the buffers belong to a peer's request, which is not ordered with accesses of
+  /// the program.
   bool unordered() const noexcept { return unordered_; }
   void set_unordered() noexcept { unordered_ = true; }
 
@@ -69,8 +70,8 @@ private:
 
 /// Adds [offset, offset + size) of a scatter/gather list, as far as there is room.
 /**
- * `done` is set to the bytes added. False: a local key does not permit it (IBA 10.6.3.1). Elements
- * of no length are skipped, whatever their key.
+ * Sets `done` to the number of bytes added. Returns false if a local key does not permit the access
+ * (IBA 10.6.3.1). Elements of length zero are skipped without a check of their key.
  */
 bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64_t offset,
   std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,

@@ -21,10 +21,10 @@ namespace rdma::software {
 enum class writers
 {
   all,  ///< this process, and each peer that maps it
-  owner ///< this process alone
+  owner ///< only this process
 };
 
-/// Memory of this process that a peer with a key can map, to use it without this process or the
+/// Memory of this process that a peer with a key can map, to access it without this process or the
 /// kernel.
 /** Until then it is private, also from children of fork(): they see the contents at the time of
  * fork() and have their own copy of each page that they write. Pages that they have not written may
@@ -43,7 +43,7 @@ public:
   /// Returns the object that contains [at, at + size), or null.
   static std::shared_ptr<shared_memory> find(const void* at, std::size_t size) noexcept;
 
-  /// Use map_over().
+  /// Called by map_over() only.
   shared_memory(std::byte* base, std::size_t size, int fd, fork_record& noted) noexcept
     : base_(base)
     , size_(size)

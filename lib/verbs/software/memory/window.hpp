@@ -16,8 +16,8 @@
 
 namespace rdma::software {
 
-/// The parameters of a bind. Keys, not pointers: the window and the region may be gone when it is
-/// carried out.
+/// The parameters of a bind. Keys, not pointers: the window and the region may have been freed when
+/// it is carried out.
 struct window_binding
 {
   std::uint32_t window = 0; ///< the key that the window was allocated with
@@ -28,7 +28,7 @@ struct window_binding
 };
 
 /// Binds a window for queue pair `qp` of `pd`, under the key `rkey` (IBA 10.6.6.2, 11.4.1.10).
-/** A type 2 window belongs to the queue pair from then on, a type 1 window to its domain. */
+/** A type 2 window then belongs to the queue pair, a type 1 window to its domain. */
 bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey, const ibv_pd* pd,
   std::uint32_t qp) noexcept;
 

@@ -31,7 +31,7 @@
 namespace rdma::software {
 namespace {
 
-constexpr std::size_t gids_max = 255; // what a sgid_index can name, less one
+constexpr std::size_t gids_max = 255; // the largest sgid_index
 
 bool same(const ibv_gid& a, const ibv_gid& b)
 {
@@ -310,10 +310,10 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->max_mr = to->max_mw = static_cast<int>(key_table::capacity / 2);
   to->max_pd = 1 << 20;
   to->max_qp_rd_atom = to->max_qp_init_rd_atom =
-    static_cast<int>(std::min(s.max_read_atomic, 255u)); // as much as ibv_qp_attr can say
+    static_cast<int>(std::min(s.max_read_atomic, 255u)); // the maximum of ibv_qp_attr's fields
   to->max_ah = 1 << 20;
   to->max_res_rd_atom = to->max_qp * to->max_qp_rd_atom;
-  to->atomic_cap = IBV_ATOMIC_GLOB; // they are the processor's own
+  to->atomic_cap = IBV_ATOMIC_GLOB; // they are processor atomics
   to->max_srq = 1 << 20;
   to->max_srq_wr = static_cast<int>(s.max_work_requests);
   to->max_srq_sge = static_cast<int>(s.max_sge);
@@ -381,7 +381,7 @@ void ack_async_event(ibv_async_event* event)
     context = event->element.srq->context;
     break;
   case IBV_EVENT_DEVICE_FATAL:
-    return; // of no object, so no call waits for it
+    return; // concerns no object, so no call waits for it
   default:
     context = event->element.qp->context;
     break;

@@ -25,7 +25,7 @@
 
 namespace rdma::software {
 
-inline constexpr std::uint8_t port_number = 1; ///< the one that the device has
+inline constexpr std::uint8_t port_number = 1; ///< the device's only port
 
 /// The only device in the list. Opening it makes a device_context.
 ibv_device* the_device() noexcept;
@@ -44,7 +44,7 @@ struct device_context : verbs_context
   }
 
   const device_settings settings;
-  grant_table grants; ///< before the keys, which take back what is granted
+  grant_table grants; ///< before the keys, which end the grants
   key_table keys;
   event_queue events;
   std::vector<ibv_gid> gids;
@@ -54,19 +54,17 @@ struct device_context : verbs_context
   std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion_channel::on_sockets
   std::atomic<std::uint32_t> key_violations{0};      ///< datagrams with a wrong Q_Key
   wire::udp_ports datagrams;                         ///< one for each of gids
-  wire::engine engine; ///< last: its thread serves what the others hold
+  wire::engine engine;                               ///< last: its thread uses the members above
 };
 
-/// Adds the verbs that only other programs call. Defined in foreign/, which this folder must not
-/// include.
-/// Sets errno. Returns what a verb returns that makes an object.
+/// Sets errno. Returns null, for verbs that return an object.
 inline std::nullptr_t fail(int error) noexcept
 {
   errno = error;
   return nullptr;
 }
 
-/// Sets errno. Returns what other verbs return that set errno.
+/// Sets errno. Returns -1, for verbs that set errno.
 inline int fail_call(int error) noexcept
 {
   errno = error;

@@ -65,7 +65,7 @@ void event_queue::raise(const ibv_async_event& event) noexcept
   }
   catch (const std::bad_alloc&)
   {
-    return; // news of an error that shows in completions as well
+    return; // completions report the error as well
   }
   const std::uint64_t one = 1;
   [[maybe_unused]] const ssize_t n = ::write(fd_.get(), &one, sizeof one);
@@ -80,7 +80,7 @@ int event_queue::get(ibv_async_event& to)
       return -1;
     const std::lock_guard lock(mutex_);
     if (waiting_.empty())
-      continue; // its object is gone
+      continue; // its object has been destroyed
     to = waiting_.front();
     waiting_.pop_front();
     if (const subject s = subject_of(to); s.count != nullptr)

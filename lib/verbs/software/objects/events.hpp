@@ -37,7 +37,7 @@ public:
 
   void raise(const ibv_async_event& event) noexcept;
 
-  /// Waits, unless the descriptor is non-blocking. 0, or -1 with errno.
+  /// Waits for an event, unless the descriptor is non-blocking. Returns 0, or -1 with errno set.
   int get(ibv_async_event& to);
   void acknowledge(const ibv_async_event& event);
 

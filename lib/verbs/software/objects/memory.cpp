@@ -99,7 +99,7 @@ ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
   return made.release();
 }
 
-// A device ignores optional rights that it does not know (ibv_reg_mr(3)).
+// A device ignores unknown optional rights (ibv_reg_mr(3)).
 ibv_mr* reg_mr_iova2(
   ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access)
 {
@@ -111,7 +111,7 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
 {
   auto* region = static_cast<memory_region*>(mr);
   key_table& keys = device_context::of(mr->context).keys;
-  const auto refuse = [](int error, int code) // ibv_rereg_mr(3): the code names what is left
+  const auto refuse = [](int error, int code) // ibv_rereg_mr(3): the code names the remaining state
   {
     errno = error;
     return code;

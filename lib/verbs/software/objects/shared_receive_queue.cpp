@@ -178,7 +178,7 @@ int post_srq_recv(ibv_srq* srq, ibv_recv_wr* wr, ibv_recv_wr** bad)
 {
   auto* queue = static_cast<shared_receive_queue*>(srq);
   const int error = fill(queue->queue, queue->elements_max, wr, bad);
-  // One queue pair for each receive. Each then tells its requester to repeat.
+  // One queue pair for each receive. Each then requests a repetition from its peer.
   for (const ibv_recv_wr* const end = error != 0 ? *bad : nullptr; wr != end; wr = wr->next)
   {
     // A queue pair that has been destroyed meanwhile does not count.

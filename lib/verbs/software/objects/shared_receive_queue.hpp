@@ -29,8 +29,8 @@ struct shared_receive_queue : ibv_srq
   {
   }
 
-  /// Takes the oldest receive; false when there is none. Then the queue pair `waiter` waits, unless
-  /// it is 0.
+  /// Takes the oldest receive. Returns false if there is none; the queue pair `waiter` then waits,
+  /// unless it is 0.
   bool take(protocol::receive_work& to, std::uint32_t waiter) noexcept;
 
   /// The thread that posts a receive serves this queue pair, unless too many wait: their requesters
@@ -53,7 +53,7 @@ struct shared_receive_queue : ibv_srq
 int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr* wr,
   ibv_recv_wr** bad) noexcept;
 
-/// Takes the oldest receive; false when there is none. The mutex is held.
+/// Takes the oldest receive. Returns false if there is none. The caller holds the mutex.
 bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept;
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with);

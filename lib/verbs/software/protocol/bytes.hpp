@@ -16,7 +16,7 @@
 
 namespace rdma::software::protocol {
 
-/// Writes big-endian fields one after another. The caller knows that there is room.
+/// Writes big-endian fields one after another. The caller ensures that there is room.
 class byte_writer
 {
 public:

@@ -20,8 +20,8 @@ public:
   enum class outcome
   {
     done,
-    part, ///< send_request::received bytes of it; come again for the rest
-    no,   ///< not this way (now): send frames, and the peer will say what is wrong, if anything is
+    part, ///< send_request::received bytes are done; the caller calls again for the rest
+    no,   ///< not possible (now): the caller sends frames, and the peer reports errors
   };
 
   /// Carries out a request. All requests before it have completed. Checks the local keys and the

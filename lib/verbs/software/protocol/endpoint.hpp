@@ -59,13 +59,13 @@ struct receive_work
 class host
 {
 public:
-  /// A send work request has ended. `next` is the slot after it.
+  /// Reports the end of a send work request. `next` is the slot after it.
   virtual void send_completed(const ibv_wc& wc, std::uint64_t next) = 0;
   virtual void receive_completed(const ibv_wc& wc, bool solicited) = 0;
   virtual void raise(ibv_event_type type) = 0;
 
-  /// Takes the next receive from the receive queue or the shared one; false when there is none.
-  /// Then responder::receive_posted() is called after the next one has been posted.
+  /// Takes the next receive from the receive queue or the shared one. Returns false if there is
+  /// none; responder::receive_posted() is then called after the next one has been posted.
   virtual bool take_receive(receive_work& to) = 0;
 
   /// Returns the number of receives in the queue; nothing if the queue is shared.
@@ -82,16 +82,16 @@ enum detail : std::uint32_t
   detail_flushed = 1,
   detail_remote_nak = 2,         ///< the peer refused the request
   detail_connection_lost = 3,    ///< the connection ended with requests outstanding
-  detail_no_answer = 4,          ///< nobody answered in time
+  detail_no_answer = 4,          ///< no answer arrived in time
   detail_local_key = 5,          ///< a scatter/gather element's key does not permit it
   detail_local_fault = 6,        ///< registered, but not (any more) mapped memory
   detail_message_length = 7,     ///< longer than max_msg_sz, or an atomic not of 8 bytes
   detail_receive_length = 8,     ///< the receive is too small for the message
   detail_no_initiator_depth = 9, ///< max_rd_atomic is 0
-  detail_response = 10,          ///< the peer's response makes no sense
+  detail_response = 10,          ///< the peer's response is invalid
   detail_rnr = 11,               ///< the peer posted no receive
   detail_window = 12,            ///< the window may not be bound or invalidated like this
-  detail_malformed = 13,         ///< what the peer sent is not this protocol
+  detail_malformed = 13,         ///< the peer has violated the protocol
 };
 
 /// The decision on a frame whose headers have arrived.

@@ -37,7 +37,7 @@ struct hello
   endpoint_name from;
   endpoint_name to;
   std::uint32_t expected_psn = 0;         ///< the sender's rq_psn
-  std::optional<std::uint32_t> first_psn; ///< the sender's sq_psn, which it knows from RTS on
+  std::optional<std::uint32_t> first_psn; ///< the sender's sq_psn, which it has from RTS on
   std::uint32_t segment = 0;              ///< bytes of a full frame's payload
   std::uint64_t nonce = 0;                ///< random; zero without a secret
   connection_proof proof{};
@@ -52,7 +52,7 @@ void encode(const hello& from, hello_bytes& to) noexcept;
 /// Returns nothing if the bytes are not a hello of this version.
 std::optional<hello> decode_hello(std::span<const std::byte, hello_size> from) noexcept;
 
-/// The waiting end's answer, before it closes, to a hello for a queue pair that is not ready.
+/// Returns the waiting end's answer to a hello for a queue pair that is not ready.
 hello_bytes not_ready() noexcept;
 
 /// Sets nonce and proof of a hello. `answered`: the nonce of the hello that it answers, or zero.
@@ -61,7 +61,9 @@ hello_bytes not_ready() noexcept;
 void sign(hello& h, const connection_secret& secret, std::uint64_t answered) noexcept;
 
 /// Returns true if the sender of a hello has the secret.
-/** For the first hello this may be somebody who repeats it: only an answer to a fresh nonce counts.
+/**
+ * This is not conclusive for the first hello, which may be a repeated one: only an answer to a
+ * fresh nonce is.
  */
 bool is_signed(const hello& h, const connection_secret& secret, std::uint64_t answered) noexcept;
 
@@ -75,8 +77,7 @@ bool is_confirmation(std::span<const std::byte, hello_size> from, const connecti
 
 bool is_not_ready(std::span<const std::byte, hello_size> from) noexcept;
 
-/// Returns true if the PSNs of two ends agree, as far as they are known. An end knows its first PSN
-/// from RTS on.
+/// Returns true if the known PSNs of two ends match. An end has its own first PSN from RTS on.
 bool agree_on_psns(const hello& a, const hello& b) noexcept;
 
 } // namespace rdma::software::protocol

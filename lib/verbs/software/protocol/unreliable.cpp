@@ -19,7 +19,7 @@ void requester::vanish() noexcept
     return;
   if (frame_ != 0)
   {
-    ++sending_; // the rest of it would be of no use to anybody
+    ++sending_; // the rest of the message is not sent, because it is useless
     frame_ = 0;
   }
   ++generation_;
@@ -49,7 +49,7 @@ verdict responder::receive_unreliable(const header& h) noexcept
   const bool ends = (traits & trait_ends) != 0;
   const message kind = (traits & trait_send) != 0 ? message::send : message::write;
   if (h.psn != expected_psn_)
-    message_ = message::none; // something is missing
+    message_ = message::none; // a part is missing
   expected_psn_ = h.psn;
   if (h.payload > with_.segment || (!ends && h.payload != with_.segment)
     || (ends && !starts && h.payload == 0) || (starts && message_ != message::none))
