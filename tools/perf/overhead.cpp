@@ -8,10 +8,12 @@
 #include "perf/overhead.hpp"
 
 #include "perf/child_program.hpp"
+#include "perf/counted.hpp"
 #include "perf/pipeline.hpp"
 #include "perf/plain_coroutine.hpp"
 #include "perf/side.hpp"
 #include "perf/transports.hpp"
+#include "perf/wire_probe.hpp"
 
 #include "common/allocations.hpp"
 
@@ -23,6 +25,7 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/use_future.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <cstdlib>
@@ -282,17 +285,6 @@ double nanoseconds_each(std::uint64_t count, const std::function<void(std::uint6
   return seconds(clock::now() - begin).count() * 1e9 / static_cast<double>(count);
 }
 
-} // namespace
-
-// A symbol that callgrind finds. Its callees are counted.
-extern "C" __attribute__((noinline)) void rdma_perf_counted(
-  void* on, const char* side, std::uint64_t count)
-{
-  run(*static_cast<instant_bench*>(on), side, count);
-}
-
-namespace {
-
 // Returns the instructions per operation of one side.
 std::optional<double> count_instructions(const std::string& side, std::string& problem)
 {
@@ -328,9 +320,11 @@ std::optional<double> count_instructions(const std::string& side, std::string& p
 
 void probe_instructions(const std::string& side, std::uint64_t count)
 {
+  if (std::ranges::find(wire_probes, side) != wire_probes.end())
+    return probe_wire(side, count);
   instant_bench on;
   run(on, side, 1000); // one-time work comes before the counting
-  rdma_perf_counted(&on, side.c_str(), count);
+  count_calls([&] { run(on, side, count); });
 }
 
 std::size_t overhead_steps(const settings& how)

@@ -10,8 +10,10 @@
 
 #include "verbs/software/memory/key_table.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
+#include <cstdint>
 #include <span>
 
 #include <sys/uio.h>
@@ -76,6 +78,26 @@ private:
 bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64_t offset,
   std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
   std::uint64_t& done) noexcept;
+
+/// Calls copy(memory, size) for the first `size` bytes of a scatter/gather list, element by element,
+/// with the element's key pinned. Returns false if a key does not permit the access.
+template <class Copy>
+bool copy_elements(std::span<const ibv_sge> list, std::uint64_t size, unsigned access,
+  key_table& keys, const ibv_pd* pd, Copy copy) noexcept
+{
+  for (const ibv_sge& element : list)
+  {
+    const std::uint64_t part = std::min<std::uint64_t>(element.length, size);
+    if (part == 0)
+      continue;
+    const key_pin pinned(keys.pin_local(element.lkey, pd, element.addr, part, access));
+    if (!pinned)
+      return false;
+    copy(pinned.at(element.addr), part);
+    size -= part;
+  }
+  return true;
+}
 
 /// Returns true if each element's key permits the access to all of the element.
 bool permitted(

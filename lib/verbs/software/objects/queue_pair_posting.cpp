@@ -191,6 +191,12 @@ bool queue_pair_base::take_posted(protocol::receive_work& to, bool await) noexce
 {
   if (shared != nullptr)
     return shared->take(to, await ? qp_num : 0);
+  if (take_oldest(receives, to))
+  {
+    if (await && receives.awaited.load(std::memory_order_relaxed))
+      receives.awaited.store(false, std::memory_order_relaxed);
+    return true;
+  }
   const std::lock_guard lock(receives.mutex);
   const bool found = take_oldest(receives, to);
   if (await && receives.awaited.load(std::memory_order_relaxed) == found)

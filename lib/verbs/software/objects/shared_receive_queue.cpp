@@ -25,7 +25,7 @@ int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr
     int error = 0;
     if (wr->num_sge < 0 || static_cast<std::uint32_t>(wr->num_sge) > elements_max)
       error = EINVAL;
-    else if (queue.size() == queue.depth())
+    else if (queue.is_full())
       error = ENOMEM;
     const std::uint64_t index = queue.posted.load(std::memory_order_relaxed);
     protocol::receive_request* const place = error == 0 ? queue.enter(index) : nullptr;
@@ -43,21 +43,22 @@ int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr
     std::copy_n(wr->sg_list, r.elements, r.elements_begin());
     for (const ibv_sge& e : r.list())
       r.length += e.length;
-    queue.posted.store(index + 1, std::memory_order_relaxed);
+    // release: the thread that takes it may not have the mutex
+    queue.posted.store(index + 1, std::memory_order_release);
   }
   return 0;
 }
 
 bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept
 {
-  if (queue.size() == 0)
+  protocol::receive_request* const r = queue.oldest();
+  if (r == nullptr)
     return false;
-  protocol::receive_request& r = queue[queue.taken];
-  to.id = r.id;
-  to.length = r.length;
-  to.elements = r.elements;
-  std::copy_n(r.elements_begin(), r.elements, to.storage.get());
-  queue.leave(queue.taken++);
+  to.id = r->id;
+  to.length = r->length;
+  to.elements = r->elements;
+  std::copy_n(r->elements_begin(), r->elements, to.storage.get());
+  queue.take();
   return true;
 }
 

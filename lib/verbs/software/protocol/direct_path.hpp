@@ -28,6 +28,10 @@ public:
   /// peer's permissions.
   virtual outcome run(send_request& what) noexcept = 0;
 
+  /// Carries out a short write, with the conditions and the checks of run(). Returns false, without
+  /// an effect, if run() must decide.
+  virtual bool write_short(const send_request& what) noexcept = 0;
+
   /// Accesses no memory until the next run().
   virtual void let_go() noexcept = 0;
 

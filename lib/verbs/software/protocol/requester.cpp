@@ -18,6 +18,7 @@ namespace {
 
 // Far below half of the PSN space, so that "ahead" and "behind" are unambiguous (IBA 9.7.1).
 constexpr std::uint32_t max_psns_under_way = 1u << 22;
+constexpr std::int32_t max_short_psns_under_way = 1 << 21;
 
 constexpr ibv_wc_opcode completed_as[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
   IBV_WC_SEND, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_LOCAL_INV,
@@ -96,6 +97,37 @@ bool requester::next(frame& to) noexcept
   return false;
 }
 
+send_request* requester::next_short(std::uint32_t size_max) noexcept
+{
+  while (has_next())
+  {
+    send_request& r = queue_[sending_];
+    if (r.length > size_max || frame_ != 0 || draining_ || with_.kind != service_rc
+      || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
+      return nullptr;
+    if (r.is_send())
+    {
+      const bool has_room = psn_distance(next_psn_, acked_psn_) < max_short_psns_under_way;
+      return has_room && (!limited_ || has_credit(receives_claimed_)) ? &r : nullptr;
+    }
+    if (r.opcode != IBV_WR_RDMA_WRITE || direct_ == nullptr || acked_ != sending_ || unfinished_
+      || !direct_->write_short(r))
+      return nullptr;
+    end_direct(r);
+  }
+  return nullptr;
+}
+
+void requester::short_sent(send_request& r) noexcept
+{
+  r.first_psn = next_psn_;
+  r.frames = 1;
+  sent_psn_ = begun_psn_ = next_psn_;
+  next_psn_ = psn_add(next_psn_, 1);
+  ++receives_claimed_;
+  ++sending_;
+}
+
 requester::beginning requester::begin(send_request& r) noexcept
 {
   // A fence waits for the reads and atomics before it (IBA 10.8.3.3). A request that had begun
@@ -151,12 +183,15 @@ requester::beginning requester::run_direct(send_request& r) noexcept
     return beginning::send;
   if (unfinished_)
     return beginning::wait;
-  r.done = true;
-  r.first_psn = next_psn_;
-  r.frames = 0;
-  ++sending_;
-  advance();
+  end_direct(r);
   return beginning::again;
+}
+
+void requester::end_direct(send_request& r) noexcept
+{
+  r.done = true;
+  ++sending_;
+  complete(r, IBV_WC_SUCCESS, detail_none); // the requests before it have completed
 }
 
 requester::beginning requester::run_local(send_request& r) noexcept

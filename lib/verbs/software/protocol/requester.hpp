@@ -53,6 +53,14 @@ public:
   /// Sets `to` to the next frame; false when none may be sent now.
   bool next(frame& to) noexcept;
 
+  /// Returns the next request if it is a send of at most `size_max` bytes that can leave now as one
+  /// frame. Before that, carries out short writes on the direct path. Null: call next().
+  send_request* next_short(std::uint32_t size_max) noexcept;
+
+  /// The request of next_short() has been sent as a whole, as a frame with short_psn().
+  void short_sent(send_request& r) noexcept;
+  std::uint32_t short_psn() const noexcept { return next_psn_; }
+
   /// Adds the memory of payload bytes [offset, offset + size) of a frame, as far as there is room
   /// in `to`; `done` is the number of bytes. Returns false if a local key forbids it.
   bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pinned_buffers& to,
@@ -188,6 +196,7 @@ private:
   beginning begin(send_request& r) noexcept;
   beginning run_local(send_request& r) noexcept;
   beginning run_direct(send_request& r) noexcept;
+  void end_direct(send_request& r) noexcept;
   void encode_frame(send_request& r, frame& to) noexcept;
   void describe_fetch(const send_request& r, header& h) const noexcept;
   void describe_message(const send_request& r, std::uint64_t offset, header& h) const noexcept;

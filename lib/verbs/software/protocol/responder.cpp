@@ -10,6 +10,7 @@
 #include "verbs/software/memory/window.hpp"
 
 #include <algorithm>
+#include <cstring>
 
 namespace rdma::software::protocol {
 
@@ -118,6 +119,26 @@ verdict responder::receive(const header& h) noexcept
   if ((traits & trait_write) != 0)
     return begin_write(h, traits);
   return h.op == opcode::read_request ? take_read(h) : take_atomic(h);
+}
+
+bool responder::receive_short(const header& h, const std::byte* payload) noexcept
+{
+  if (!running_ || refusal_ != refusal::none || h.psn != expected_psn_ || announce_
+    || message_ != message::none || h.op == opcode::send_only_invalidate || !have_receive()
+    || h.payload > receive_.length
+    || !copy_elements(receive_.list(), h.payload, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd,
+      [&payload](std::byte* to, std::size_t size)
+      {
+        std::memcpy(to, payload, size);
+        payload += size;
+      }))
+    return false;
+  done_ = h.payload;
+  complete_receive(IBV_WC_SUCCESS, detail_none, &h);
+  msn_ = psn_add(msn_, 1);
+  expected_psn_ = psn_add(expected_psn_, 1);
+  ack_due_ = ack_wanted_ = true;
+  return true;
 }
 
 verdict responder::begin_send(const header& h, unsigned traits) noexcept

@@ -48,6 +48,10 @@ public:
   /// Checks a request's header and decides on its payload. Executes atomics.
   verdict receive(const header& h) noexcept;
 
+  /// Receives a send of one frame with its payload. Returns false without an effect if it needs
+  /// more than a receive with room for it: then call receive().
+  bool receive_short(const header& h, const std::byte* payload) noexcept;
+
   /// Adds the memory for payload bytes [offset, offset + size) of the accepted frame, as far as
   /// there is room in `to`; `done` is the number of bytes. Returns false if a key forbids it.
   bool place(

@@ -57,16 +57,27 @@ struct send_request
   {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
+  bool is_send() const noexcept
+  {
+    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM
+      || opcode == IBV_WR_SEND_WITH_INV;
+  }
   bool uses_receive() const noexcept
   {
-    return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM || opcode == IBV_WR_SEND_WITH_INV
-      || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
+    return is_send() || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
   }
   bool is_local() const noexcept { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
 
   std::byte* inline_bytes() noexcept { return reinterpret_cast<std::byte*>(this + 1); }
+  const std::byte* inline_bytes() const noexcept
+  {
+    return reinterpret_cast<const std::byte*>(this + 1);
+  }
   ibv_sge* elements_begin() noexcept { return reinterpret_cast<ibv_sge*>(this + 1); }
-  std::span<const ibv_sge> list() noexcept { return {elements_begin(), elements}; }
+  std::span<const ibv_sge> list() const noexcept
+  {
+    return {reinterpret_cast<const ibv_sge*>(this + 1), elements};
+  }
 };
 
 /// A receive work request in its slot; its scatter list follows it.
@@ -200,23 +211,53 @@ struct receive_queue : request_ring<receive_request>
 {
   using request_ring::request_ring;
 
-  short_lock mutex;
+  short_lock mutex;                     ///< among those who post; shared: also those who take
   std::atomic<std::uint64_t> posted{0}; ///< written under the mutex
-  std::uint64_t taken = 0;              ///< under the mutex
+  std::atomic<std::uint64_t> taken{0};  ///< written by the one thread that may take
+  std::uint64_t left = 0;               ///< the places below it are free; under the mutex
 
-  /// The queue was found empty, and who posts is to serve the queue pair. Set under the mutex, so
-  /// that a thread which posts later sees it.
+  /// The queue was found empty, and the thread that posts serves the queue pair. Set under the
+  /// mutex, so that a thread which posts later sees it.
   std::atomic<bool> awaited{false};
 
-  /// Exact with the mutex held, or in the only thread that takes; other threads may post meanwhile.
-  std::uint64_t size() const noexcept { return posted.load(std::memory_order_relaxed) - taken; }
+  /// Exact for the thread that may take, but other threads may post meanwhile.
+  std::uint64_t size() const noexcept
+  {
+    return posted.load(std::memory_order_relaxed) - taken.load(std::memory_order_relaxed);
+  }
 
-  /// With the mutex held.
+  /// Returns the oldest request, for the thread that may take; null: there is none.
+  receive_request* oldest() noexcept
+  {
+    const std::uint64_t first = taken.load(std::memory_order_relaxed);
+    // acquire: the request has been written
+    return posted.load(std::memory_order_acquire) != first ? &(*this)[first] : nullptr;
+  }
+
+  /// Removes the oldest request.
+  void take() noexcept
+  {
+    // release: the request has been read before its place is used again
+    taken.store(taken.load(std::memory_order_relaxed) + 1, std::memory_order_release);
+  }
+
+  /// Frees the places of taken requests. Returns true if there is no place for another one. The
+  /// mutex is held.
+  bool is_full() noexcept
+  {
+    for (const std::uint64_t end = taken.load(std::memory_order_acquire); left != end; ++left)
+      leave(left);
+    return posted.load(std::memory_order_relaxed) - left == depth();
+  }
+
+  /// With the mutex held, for the thread that may take.
   void reset() noexcept
   {
-    for (; size() != 0; ++taken)
-      leave(taken);
-    posted.store(taken = 0, std::memory_order_relaxed);
+    for (const std::uint64_t end = posted.load(std::memory_order_relaxed); left != end; ++left)
+      leave(left);
+    left = 0;
+    posted.store(0, std::memory_order_relaxed);
+    taken.store(0, std::memory_order_relaxed);
     awaited.store(false, std::memory_order_relaxed);
   }
 };

@@ -94,6 +94,8 @@ std::optional<std::uint32_t> direct_access::take_wanted() noexcept
 
 direct_access::access* direct_access::find(std::uint32_t key) noexcept
 {
+  if (!accesses_.empty() && accesses_.front().by.key == key)
+    return &accesses_.front();
   const auto found = std::find_if(
     accesses_.begin(), accesses_.end(), [key](const access& a) { return a.by.key == key; });
   if (found == accesses_.end())
@@ -106,6 +108,43 @@ direct_access::access* direct_access::find(std::uint32_t key) noexcept
 bool direct_access::holds(const access& a, std::memory_order order) const noexcept
 {
   return grant_holds(theirs_->grants[a.by.index], a.by.generation, order);
+}
+
+// Returns true if the grant covers the request.
+bool direct_access::permits(
+  const access& a, const protocol::send_request& what, unsigned right) const noexcept
+{
+  const std::uint64_t offset = what.remote - a.by.address;
+  const bool reads = right != IBV_ACCESS_REMOTE_WRITE;
+  return what.length != 0
+    && (a.by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) != 0
+    && what.remote >= a.by.address && offset <= a.by.length && what.length <= a.by.length - offset
+    // If this end may have more reads under way than the peer permits, the peer refuses one of
+    // them.
+    && !(reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed));
+}
+
+bool direct_access::write_short(const protocol::send_request& what) noexcept
+{
+  access* const a = find(what.rkey);
+  if (a == nullptr || what.length > budget_ || !permits(*a, what, IBV_ACCESS_REMOTE_WRITE)
+    || !enter(*a, true))
+    return false;
+  std::byte* to = a->memory + (what.remote - a->by.address);
+  const auto put = [&to](const std::byte* from, std::uint64_t size)
+  {
+    unordered_access::local_end(const_cast<std::byte*>(from), size, false);
+    const unordered_access overlooked;
+    copy_in_order(to, from, size);
+    to += size;
+  };
+  if ((what.flags & IBV_SEND_INLINE) != 0)
+    put(what.inline_bytes(), what.length);
+  else if (!copy_elements(what.list(), what.length, 0, *with_.keys, with_.pd, put))
+    return false;
+  budget_ -= what.length;
+  ++moved_;
+  return true;
 }
 
 // Returns true if the grant holds. If `marked`, the peer sees the access from now on, until
@@ -137,15 +176,7 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     return outcome::no;
   }
   const unsigned right = right_of(what);
-  const std::uint64_t offset = what.remote - a->by.address;
-  const bool reads = right != IBV_ACCESS_REMOTE_WRITE;
-  if (what.length == 0
-    || (a->by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) == 0
-    || what.remote < a->by.address || offset > a->by.length
-    || what.length > a->by.length - offset
-    // Who may ask for more than the peer takes is refused when it does, which only the peer can
-    // tell.
-    || (reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed)))
+  if (!permits(*a, what, right))
     return outcome::no;
   const bool marked = right != IBV_ACCESS_REMOTE_READ;
   if (!enter(*a, marked))

@@ -55,6 +55,7 @@ public:
   void close() noexcept;
 
   outcome run(protocol::send_request& what) noexcept override;
+  bool write_short(const protocol::send_request& what) noexcept override;
 
   void let_go() noexcept override { mark_.leave(mine_->touching); }
 
@@ -84,6 +85,7 @@ private:
   };
 
   access* find(std::uint32_t key) noexcept;
+  bool permits(const access& a, const protocol::send_request& what, unsigned right) const noexcept;
   bool enter(const access& a, bool marked) noexcept;
   bool holds(const access& a, std::memory_order order) const noexcept;
   outcome forget(std::uint32_t key) noexcept;

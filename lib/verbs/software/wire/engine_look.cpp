@@ -68,16 +68,18 @@ bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) 
     {
       progress_target& s = *looked_at_[i];
       hint_is_there = hint_is_there || s.number_ == hint;
-      if (!s.ready())
+      // Another thread that serves it finds what is there, or leaves it for the next poll.
+      if (!s.ready() || s.is_polled_.load(std::memory_order_relaxed))
         continue;
-      s.users_.fetch_add(1, std::memory_order_relaxed); // under a mutex that remove() takes
+      s.is_polled_.store(true, std::memory_order_relaxed); // under a mutex that remove() takes
       found[count++] = &s;
     }
   }
   for (std::size_t i = 0; i != count; ++i)
   {
     found[i]->serve(by);
-    unpin(*found[i]);
+    // release: remove() waits for this. A count would need two locked instructions.
+    found[i]->is_polled_.store(false, std::memory_order_release);
   }
   return count != 0;
 }

@@ -11,6 +11,7 @@
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <utility>
 
@@ -28,6 +29,26 @@ constexpr std::size_t response_reserve = 4 * ring::line;
 // The time after which a message is repeated that a full socket has refused: a peer that reads
 // nothing must not keep the engine busy.
 constexpr std::int64_t again_time = 10'000'000;
+
+// A record that contains a send of one frame, in host order; its first byte is an opcode that IBA
+// 9.2.1 leaves to manufacturers. The payload follows.
+constexpr std::uint8_t short_send = 0xc1;
+constexpr std::uint8_t short_solicited = 1;
+
+struct short_header
+{
+  std::uint8_t kind = short_send;
+  protocol::opcode op{};
+  std::uint8_t flags = 0;
+  std::uint8_t unused = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t payload = 0;
+  std::uint32_t extra = 0; ///< immediate data, in network order, or the key to invalidate
+};
+static_assert(sizeof(short_header) == 16);
+
+// The payload of such a record, at most. The peer's segment size is not smaller.
+constexpr std::uint32_t short_max = 512;
 
 // A bound on one call, so that one busy link does not keep a poller from the others.
 constexpr unsigned records_max = 256;
@@ -59,7 +80,8 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   blocked_.store(false, std::memory_order_relaxed);
   requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
   unfinished_.store(false, std::memory_order_relaxed);
-  news_ = took_ = malformed_ = responses_first_ = ending_ = false;
+  news_ = malformed_ = responses_first_ = ending_ = false;
+  requests_told_ = responses_told_ = 0;
   wake_again_at_ = note_again_at_ = 0;
   link_ = &link;
   open_page();
@@ -186,6 +208,12 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   }
   if (request && !take_piggybacked_ack(from.piggybacked_ack()))
     return false;
+  if (request && !of.in_frame && take_short(body))
+  {
+    ++taken_;
+    from.pop();
+    return true;
+  }
   const note_is note = of.in_frame ? note_is::none : take_note(body);
   if (note == note_is::early)
   {
@@ -195,7 +223,6 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   if (note == note_is::taken)
   {
     from.pop();
-    took_ = true;
     return true;
   }
   if (!of.in_frame && !begin_frame(body, of, request))
@@ -212,7 +239,6 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   if (of.placing && !request)
     ++moved_;
   from.pop();
-  took_ = true;
   if (of.left == 0)
   {
     of.in_frame = false;
@@ -227,8 +253,45 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   return true;
 }
 
+// Reads the header of a short send. Nothing if the record is none.
+std::optional<protocol::header> local_wire::read_short(std::span<const std::byte> body) noexcept
+{
+  if (static_cast<std::uint8_t>(body.front()) != short_send)
+    return std::nullopt;
+  short_header s;
+  std::memcpy(&s, body.data(), sizeof s); // once: the peer can write here at any time
+  const bool is_send = s.op == protocol::opcode::send_only
+    || s.op == protocol::opcode::send_only_immediate
+    || s.op == protocol::opcode::send_only_invalidate;
+  if (!is_send || (s.flags & ~short_solicited) != 0 || s.unused != 0 || s.psn > protocol::psn_mask
+    || s.payload > short_max || s.payload > body.size() - sizeof s
+    || with_.kind != protocol::service_rc)
+    return std::nullopt; // decode() does not know it either
+  protocol::header h;
+  h.op = s.op;
+  h.solicited = s.flags != 0;
+  h.ack_request = true;
+  h.dest_qp = with_.qp;
+  h.psn = s.psn;
+  h.payload = s.payload;
+  h.immediate = h.key = s.extra;
+  return h;
+}
+
+// Returns true if the record is a short send that has been received as a whole.
+bool local_wire::take_short(std::span<const std::byte> body) noexcept
+{
+  const auto h = read_short(body);
+  return h && responder_.receive_short(*h, body.data() + sizeof(short_header));
+}
+
 bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool request)
 {
+  if (const auto h = request ? read_short(body) : std::nullopt)
+  {
+    body = body.subspan(sizeof(short_header));
+    return begin_frame(*h, of, true);
+  }
   // What is checked is what is used: the peer can write here at any time.
   protocol::header_bytes bytes;
   const std::size_t there = std::min(body.size(), bytes.size());
@@ -242,14 +305,19 @@ bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool
     malformed_ = true;
     return false;
   }
-  const protocol::verdict what = request ? responder_.receive(*h) : requester_.receive(*h);
+  body = body.subspan(size);
+  return begin_frame(*h, of, request);
+}
+
+bool local_wire::begin_frame(const protocol::header& h, arrival& of, bool request)
+{
+  const protocol::verdict what = request ? responder_.receive(h) : requester_.receive(h);
   if (what == protocol::verdict::malformed)
   {
     malformed_ = true;
     return false;
   }
-  of = {true, what == protocol::verdict::accept, 0, h->payload};
-  body = body.subspan(size);
+  of = {true, what == protocol::verdict::accept, 0, h.payload};
   return true;
 }
 
@@ -293,6 +361,15 @@ void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool reque
 
 bool local_wire::transmit(bool acknowledge_too)
 {
+  if (!acknowledge_too && has_nothing_to_send())
+  {
+    more_to_send_ = false;
+    unfinished_.store(more_to_take_, std::memory_order_relaxed);
+    publish_rights();
+    owes_.store(responder_.acknowledgement_wanted(), std::memory_order_relaxed);
+    notify();
+    return true;
+  }
   bool good = true;
   more_to_send_ = true;
   direct_.begin();
@@ -301,7 +378,8 @@ bool local_wire::transmit(bool acknowledge_too)
     const bool answers = response_out_.pending || responder_.has_next();
     const bool answered = answers && send_record(responses_out_, response_out_, false, good);
     const bool asks = request_out_.pending || requester_.has_next();
-    const bool asked = good && asks && send_record(requests_out_, request_out_, true, good);
+    const bool asked =
+      good && asks && (send_short() || send_record(requests_out_, request_out_, true, good));
     more_to_send_ = good && (answered || asked);
   }
   unfinished_.store(unfinished() || requester_.unfinished(), std::memory_order_relaxed);
@@ -315,6 +393,59 @@ bool local_wire::transmit(bool acknowledge_too)
     responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
   notify();
   return good;
+}
+
+bool local_wire::has_nothing_to_send() const noexcept
+{
+  return !request_out_.pending && !response_out_.pending && !responder_.has_next()
+    && !requester_.has_next() && !requester_.unfinished() && !direct_.wants();
+}
+
+// Sends the next request if it is short. Returns false if it is not, or cannot leave now.
+bool local_wire::send_short() noexcept
+{
+  if (request_out_.pending || direct_.wants())
+    return false;
+  protocol::send_request* const r = requester_.next_short(short_max);
+  if (r == nullptr)
+    return false;
+  // The peer polls the record's first line: all stores to it follow each other closely, so that it
+  // moves once.
+  struct
+  {
+    short_header header;
+    std::array<std::byte, short_max> payload;
+  } record;
+  std::byte* to = record.payload.data();
+  const auto put = [&to](const std::byte* from, std::size_t size)
+  {
+    std::memcpy(to, from, size);
+    to += size;
+  };
+  if ((r->flags & IBV_SEND_INLINE) != 0)
+    put(r->inline_bytes(), r->length);
+  else if (!copy_elements(r->list(), r->length, 0, *with_.keys, with_.pd, put))
+    return false; // send_record() finds the reason
+  short_header& h = record.header;
+  h = {};
+  h.op = r->opcode == IBV_WR_SEND       ? protocol::opcode::send_only
+    : r->opcode == IBV_WR_SEND_WITH_IMM ? protocol::opcode::send_only_immediate
+                                        : protocol::opcode::send_only_invalidate;
+  h.flags = (r->flags & IBV_SEND_SOLICITED) != 0 ? short_solicited : 0;
+  h.psn = requester_.short_psn();
+  h.payload = static_cast<std::uint32_t>(r->length);
+  h.extra = r->immediate;
+  const std::size_t body = sizeof h + r->length;
+  std::byte* const at = requests_out_.begin(body, false);
+  if (at == nullptr)
+    return false;
+  const std::uint32_t acknowledgement = next_acknowledgement();
+  std::memcpy(at, &record, body);
+  requests_out_.end(body, acknowledgement);
+  requester_.short_sent(*r);
+  news_ = true;
+  ++moved_;
+  return true;
 }
 
 // Sends the next record of a kind. Returns false if there was none, or no room for it.
@@ -453,10 +584,17 @@ void local_wire::say_the_last() noexcept
 // socket refuses is repeated.
 void local_wire::notify() noexcept
 {
-  if (!news_ && !took_)
+  // The peer waits for room only if at most a quarter of the ring is free. So it is told after every
+  // quarter, and the look at it, with a fence, is left out otherwise.
+  const bool makes_room =
+    requests_in_.taken() - requests_told_ >= segment::request_ring_size / 4
+    || responses_in_.taken() - responses_told_ >= segment::response_ring_size / 4;
+  if (!news_ && !makes_room)
     return;
+  requests_told_ = requests_in_.taken();
+  responses_told_ = responses_in_.taken();
   const bool rings = theirs_->waits.is_to_ring(news_);
-  news_ = took_ = false;
+  news_ = false;
   wake_again_at_ = 0;
   if (!rings || link_->ring(lane_.lane))
     return;

@@ -132,10 +132,15 @@ private:
   };
 
   bool take_responses();
+  std::optional<protocol::header> read_short(std::span<const std::byte> body) noexcept;
+  bool take_short(std::span<const std::byte> body) noexcept;
+  bool send_short() noexcept;
+  bool has_nothing_to_send() const noexcept;
   void take_acknowledgement(std::uint32_t word);
   bool take_piggybacked_ack(std::uint32_t piggybacked_ack);
   bool take_requests();
   bool begin_frame(std::span<const std::byte>& body, arrival& of, bool request);
+  bool begin_frame(const protocol::header& h, arrival& of, bool request);
   bool take_record(ring::reader& from, arrival& of, bool request);
   void place(std::span<const std::byte> bytes, arrival& of, bool request);
   bool send_record(ring::writer& to, departure& what, bool request, bool& good);
@@ -184,7 +189,8 @@ private:
   bool requests_blocked_ = false;
   bool responses_blocked_ = false;
   bool responses_first_ = false; // what rides along with a request waits for them
-  bool took_ = false;            // there is room that it has not been told of
+  std::uint64_t requests_told_ = 0;  // the rings' bytes that had been taken at the last look for a
+  std::uint64_t responses_told_ = 0; // blocked peer
   bool more_to_take_ = false;
   bool more_to_send_ = false;
   bool malformed_ = false;

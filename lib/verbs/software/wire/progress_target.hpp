@@ -68,6 +68,7 @@ protected:
 private:
   friend class engine;
   std::atomic<unsigned> users_{0};
+  std::atomic<bool> is_polled_{false}; ///< by the thread that found it in engine::looked_at_
   std::uint32_t number_ = 0;
   timer_heap::entry due_; // under the engine's due_mutex_
 };

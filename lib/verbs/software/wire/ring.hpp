@@ -125,6 +125,9 @@ public:
     Memory::word_at(memory_ + place()).store(0, std::memory_order_relaxed);
     // release: the body, and the cleared word behind it
     Memory::word_at(at).store(static_cast<std::uint32_t>(record), std::memory_order_release);
+    // The next record's lines but for the first one, which the reader polls.
+    __builtin_prefetch(memory_ + ((at_ + line) & (size_ - 1)), 1);
+    __builtin_prefetch(memory_ + ((at_ + 2 * line) & (size_ - 1)), 1);
   }
 
   /// The reader says that it has come further than the writer, or back.
@@ -207,6 +210,8 @@ public:
       if ((word & skip_bit) == 0)
       {
         record_ = record;
+        if (record > line)
+          __builtin_prefetch(memory_ + offset + line);
         return {memory_ + offset + head_size, record - head_size};
       }
       if (record != size_ - offset
@@ -227,6 +232,9 @@ public:
 
   /// Gives back the place of the record that front() has told.
   void pop() noexcept { advance(record_); }
+
+  /// Returns the bytes that have been taken so far.
+  std::uint64_t taken() const noexcept { return at_; }
 
   /// What the writer wrote is no ring.
   bool broken() const noexcept { return broken_; }
