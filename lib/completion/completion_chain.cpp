@@ -107,10 +107,8 @@ void completion_queue_impl::run_chain()
 bool completion_queue_impl::poll_in_turn()
 {
   constexpr std::size_t handlers_max = 64; // between two turns of other handlers
-  // A look at the clock costs as much as one at a queue, and far more where it is a system call;
-  // giving the processor away is one.
-  const bool polls_in_kernel = device().traits().polls_in_kernel;
-  const unsigned polls_per_time = polls_in_kernel ? 8 : 16;
+  // A look at the clock costs as much as one at a queue, and far more where it is a system call.
+  constexpr unsigned polls_per_time = 16;
   unsigned empty_polls = 0;
   const clock::time_point begin = clock::now();
   clock::time_point now = begin;
@@ -151,10 +149,8 @@ bool completion_queue_impl::poll_in_turn()
         last_activity_.store(now, std::memory_order_relaxed);
       if (!must_spin(now) && poll_and_arm() && go_waiting())
         return false;
-      // A peer that shares this processor can only answer when it gets it. A NIC's queue is polled
-      // as often as possible.
-      if (polls_in_kernel)
-        std::this_thread::yield();
+      if (device().traits().polls_in_kernel) // a NIC needs no processor
+        now = sharing_.offer(now);
     }
     if (handled >= handlers_max || now - begin >= spin_slice_)
     {

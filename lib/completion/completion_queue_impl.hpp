@@ -11,6 +11,7 @@
 #include "boost_rdma/completion_queue.hpp"
 #include "boost_rdma/detail/work_source.hpp"
 #include "completion/handler_slot.hpp"
+#include "completion/processor_sharing.hpp"
 #include "completion/source_table.hpp"
 #include "resource/domain_impl.hpp"
 
@@ -182,6 +183,7 @@ private:
   handler_slot chain_slot_; // the chain's handler, when it is queued
   handler_slot wait_slot_;  // the wait for the channel
   std::atomic<clock::time_point> last_activity_{};
+  processor_sharing sharing_; // for the chain
 
   std::mutex native_mutex_; // the order of completions: rescued_ first, then native_; innermost
   std::vector<ibv_wc> rescued_;

@@ -24,6 +24,16 @@ namespace {
 // The channel that this thread is reading: events that it adds itself need no signal.
 thread_local const completion_channel* looking_into = nullptr;
 
+// A call of ibv_poll_cq() that makes progress. Completions that it finds itself go to its caller
+// without a detour over the queue.
+struct poll_call
+{
+  const completion_queue* queue;
+  ibv_wc* to;
+  int room;
+};
+thread_local poll_call* polling = nullptr;
+
 // The sockets wake threads that wait for one of the first channels, and those threads do the work;
 // for the others the engine does it. Linux permits a file in at most 500 epoll sets of sets, 100 if
 // those are in sets again (path_limits in fs/eventpoll.c), and refuses to watch another socket
@@ -98,6 +108,18 @@ completion_queue* completion_channel::take() noexcept
 bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_base* owner,
   bool sent, std::uint64_t next, bool solicited)
 {
+  // An empty queue contains no older completion of this queue pair, whose progress lock is held.
+  if (poll_call* const by = polling; by != nullptr && by->queue == this && by->room != 0
+    && held.load(std::memory_order_relaxed) == 0
+    && armed.load(std::memory_order_relaxed) == arming::off)
+  {
+    *by->to++ = wc;
+    --by->room;
+    hint.store(carrier, std::memory_order_relaxed);
+    if (sent)
+      owner->sends.retired.store(next, std::memory_order_release);
+    return true;
+  }
   bool tell = false;
   {
     const std::lock_guard lock(guard);
@@ -121,10 +143,11 @@ bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_
     held.store(count + 1, std::memory_order_release);
     hint.store(carrier, std::memory_order_relaxed);
     // An unsuccessful completion counts as solicited (ibv_req_notify_cq(3)).
-    if (armed == arming::any
-      || (armed == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))
+    const arming now = armed.load(std::memory_order_relaxed);
+    if (now == arming::any
+      || (now == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))
     {
-      armed = arming::off;
+      armed.store(arming::off, std::memory_order_relaxed);
       tell = true;
     }
   }
@@ -166,8 +189,15 @@ int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
     const std::uint32_t idle = spins.load(std::memory_order_relaxed);
     if (idle != spins_min)
       spins.store(idle + 1, std::memory_order_relaxed);
-    if (owner.engine.poll(hint.load(std::memory_order_relaxed), look, idle == spins_min))
+    poll_call call{this, to, stamps == nullptr ? std::max(count, 0) : 0};
+    polling = &call;
+    const bool several =
+      owner.engine.poll(hint.load(std::memory_order_relaxed), look, idle == spins_min);
+    polling = nullptr;
+    if (several)
       turn.store(0, std::memory_order_relaxed); // everywhere again: see engine::poll()
+    const auto found = static_cast<int>(call.to - to);
+    return found + take(count - found, call.to, stamp);
   }
   else if (look % look_although_busy_every == 0)
   {
@@ -207,9 +237,9 @@ int completion_queue::arm(bool solicited_only)
   {
     const std::lock_guard lock(guard);
     if (!solicited_only)
-      armed = arming::any;
-    else if (armed == arming::off)
-      armed = arming::solicited;
+      armed.store(arming::any, std::memory_order_relaxed);
+    else if (armed.load(std::memory_order_relaxed) == arming::off)
+      armed.store(arming::solicited, std::memory_order_relaxed);
     if (!is_dependent() && channel != nullptr && !std::exchange(stands_by, true))
       engine.stand_by(1);
   }
@@ -230,7 +260,7 @@ void completion_queue::rest() noexcept
   wire::engine& engine = device_context::of(context).engine;
   {
     const std::lock_guard lock(guard);
-    armed = arming::off;
+    armed.store(arming::off, std::memory_order_relaxed);
     if (std::exchange(stands_by, false))
       engine.stand_by(-1);
   }

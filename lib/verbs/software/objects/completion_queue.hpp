@@ -95,7 +95,8 @@ struct completion_queue : extensible_completion_queue
     off,
     solicited,
     any,
-  } armed = arming::off;
+  };
+  std::atomic<arming> armed{arming::off}; ///< written under the mutex
   bool stands_by = false; ///< since it was armed first: see engine::stand_by()
   bool overrun = false;
 
