@@ -16,8 +16,8 @@ namespace rdma::detail {
 
 /// Decides how often a polling thread offers its processor to other threads.
 /**
- * A peer process on the same processor can only answer when it gets it. A thread with a processor of
- * its own loses the time of a system call, in which messages arrive unseen. So the offers become
+ * A peer process on the same processor can only answer when it gets it. A thread with a processor
+ * of its own loses the time of a system call, in which messages arrive unseen. So the offers become
  * rare while nobody accepts them. One thread at a time.
  */
 class processor_sharing

@@ -41,8 +41,9 @@ public:
     : context_(std::move(context))
     , memory_(context_, 2 * size, rdma::access::local_write | rdma::access::remote_write)
     , pair_(io, context_, options(io, context_))
-    , index_(context_.default_device().kind() == rdma::device_kind::nic ? rdma::detail::nic_index
-                                                                        : rdma::detail::software_index)
+    , index_(context_.default_device().kind() == rdma::device_kind::nic
+          ? rdma::detail::nic_index
+          : rdma::detail::software_index)
     , key_(memory_.registration()->local_keys[index_])
   {
   }

@@ -79,8 +79,8 @@ bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64
   std::uint64_t size, unsigned access, key_table& keys, const ibv_pd* pd,
   std::uint64_t& done) noexcept;
 
-/// Calls copy(memory, size) for the first `size` bytes of a scatter/gather list, element by element,
-/// with the element's key pinned. Returns false if a key does not permit the access.
+/// Calls copy(memory, size) for the first `size` bytes of a scatter/gather list, element by
+/// element, with the element's key pinned. Returns false if a key does not permit the access.
 template <class Copy>
 bool copy_elements(std::span<const ibv_sge> list, std::uint64_t size, unsigned access,
   key_table& keys, const ibv_pd* pd, Copy copy) noexcept

@@ -97,7 +97,7 @@ struct completion_queue : extensible_completion_queue
     any,
   };
   std::atomic<arming> armed{arming::off}; ///< written under the mutex
-  bool stands_by = false; ///< since it was armed first: see engine::stand_by()
+  bool stands_by = false;                 ///< since it was armed first: see engine::stand_by()
   bool overrun = false;
 
   std::atomic<std::uint32_t> hint{0};  ///< the carrier of the last completion

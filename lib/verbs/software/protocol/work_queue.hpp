@@ -62,10 +62,7 @@ struct send_request
     return opcode == IBV_WR_SEND || opcode == IBV_WR_SEND_WITH_IMM
       || opcode == IBV_WR_SEND_WITH_INV;
   }
-  bool uses_receive() const noexcept
-  {
-    return is_send() || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;
-  }
+  bool uses_receive() const noexcept { return is_send() || opcode == IBV_WR_RDMA_WRITE_WITH_IMM; }
   bool is_local() const noexcept { return opcode == IBV_WR_BIND_MW || opcode == IBV_WR_LOCAL_INV; }
 
   std::byte* inline_bytes() noexcept { return reinterpret_cast<std::byte*>(this + 1); }

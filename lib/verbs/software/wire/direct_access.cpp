@@ -118,7 +118,8 @@ bool direct_access::permits(
   const bool reads = right != IBV_ACCESS_REMOTE_WRITE;
   return what.length != 0
     && (a.by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) != 0
-    && what.remote >= a.by.address && offset <= a.by.length && what.length <= a.by.length - offset
+    && what.remote >= a.by.address && offset <= a.by.length
+    && what.length <= a.by.length - offset
     // If this end may have more reads under way than the peer permits, the peer refuses one of
     // them.
     && !(reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed));

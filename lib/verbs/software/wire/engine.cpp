@@ -148,8 +148,8 @@ void engine::remove(progress_target& s) noexcept
   // the removal.
   const auto wait_for_users = [&s]
   {
-    while (s.users_.load(std::memory_order_acquire) != 0
-      || s.is_polled_.load(std::memory_order_acquire))
+    while (
+      s.users_.load(std::memory_order_acquire) != 0 || s.is_polled_.load(std::memory_order_acquire))
       std::this_thread::yield();
   };
   wait_for_users(); // one of them may be about to call look_at()

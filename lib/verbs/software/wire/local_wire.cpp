@@ -53,6 +53,16 @@ constexpr std::uint32_t short_max = 512;
 // A bound on one call, so that one busy link does not keep a poller from the others.
 constexpr unsigned records_max = 256;
 
+// Copies to or from registered memory. Memory that the device has made shared is mapped for as long
+// as it is registered. The program may have unmapped its own.
+bool copy(void* to, const void* from, std::size_t size, bool is_shared) noexcept
+{
+  if (!is_shared)
+    return checked_copy(to, from, size);
+  std::memcpy(to, from, size);
+  return true;
+}
+
 } // namespace
 
 void local_wire::open(local_link& link, lane_use lane) noexcept
@@ -337,9 +347,10 @@ void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool reque
     {
       const unordered_access overlooked(to.unordered());
       const std::byte* from = bytes.data() + copied;
-      for (const iovec& v : to.view())
+      for (std::size_t i = 0; i != to.count() && mapped; ++i)
       {
-        mapped = mapped && checked_copy(v.iov_base, from, v.iov_len);
+        const iovec& v = to.view()[i];
+        mapped = copy(v.iov_base, from, v.iov_len, to.is_shared(i));
         from += v.iov_len;
       }
       copied += done;
@@ -536,9 +547,10 @@ bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_
       return false;
     }
     const unordered_access overlooked(some.unordered());
-    for (const iovec& v : some.view())
+    for (std::size_t i = 0; i != some.count(); ++i)
     {
-      if (!checked_copy(to, v.iov_base, v.iov_len))
+      const iovec& v = some.view()[i];
+      if (!copy(to, v.iov_base, v.iov_len, some.is_shared(i)))
       {
         why = protocol::detail_local_fault;
         return false;
@@ -584,10 +596,9 @@ void local_wire::say_the_last() noexcept
 // socket refuses is repeated.
 void local_wire::notify() noexcept
 {
-  // The peer waits for room only if at most a quarter of the ring is free. So it is told after every
-  // quarter, and the look at it, with a fence, is left out otherwise.
-  const bool makes_room =
-    requests_in_.taken() - requests_told_ >= segment::request_ring_size / 4
+  // The peer waits for room only if at most a quarter of the ring is free. So it is told after
+  // every quarter, and the look at it, with a fence, is left out otherwise.
+  const bool makes_room = requests_in_.taken() - requests_told_ >= segment::request_ring_size / 4
     || responses_in_.taken() - responses_told_ >= segment::response_ring_size / 4;
   if (!news_ && !makes_room)
     return;

@@ -188,7 +188,7 @@ private:
   bool news_ = false; // records or an acknowledgement that the other end has not been told of
   bool requests_blocked_ = false;
   bool responses_blocked_ = false;
-  bool responses_first_ = false; // what rides along with a request waits for them
+  bool responses_first_ = false;     // what rides along with a request waits for them
   std::uint64_t requests_told_ = 0;  // the rings' bytes that had been taken at the last look for a
   std::uint64_t responses_told_ = 0; // blocked peer
   bool more_to_take_ = false;
