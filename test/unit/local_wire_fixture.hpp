@@ -51,8 +51,8 @@ struct wire_and_peer : registered_memory
     descriptor memory;
     shared = wire::segment::create(memory);
     REQUIRE(shared != nullptr);
-    constexpr std::size_t requests_size = wire::segment::request_ring_size;
-    constexpr std::size_t responses_size = wire::segment::response_ring_size;
+    constexpr std::size_t requests_size = wire::segment::ring_size;
+    constexpr std::size_t responses_size = wire::segment::ring_size;
     shared->begin(lane.lane);
     lane_side& mine = shared->side(lane.lane, 0);
     const lane_side& theirs = shared->side(lane.lane, 1);

@@ -134,8 +134,8 @@ bool queue_pair::has_many_under_way() const noexcept
 // completions. The engine sends them if nobody polls. If it would have to be woken, nothing waits.
 void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
 {
-  constexpr std::uint64_t bytes_max = 1024;
-  constexpr std::uint64_t messages_max = 16;
+  constexpr std::uint64_t bytes_max = 4096;
+  constexpr std::uint64_t messages_max = 128;
   if (bytes > bytes_max || !connection.is_tcp() || !context_of.engine.is_awake()
     || !progress.try_lock())
     return serve(wire::mover::poster);

@@ -15,14 +15,21 @@ namespace rdma::software::wire {
 /// The largest size that is copied with memcpy().
 inline constexpr std::size_t checked_copy_by_hand_max = 8 * 1024;
 
-/// Copies from or to memory that the program has registered and may have unmapped since. Returns
-/// false if it has.
+/// The side of a copy whose memory the program has registered, and may have unmapped or protected
+/// since.
+enum class program_side
+{
+  source,
+  target,
+};
+
+/// Copies from or to memory of the program. Returns false if it cannot be accessed any more.
 /**
- * The kernel detects unmapped memory: the copy is a process_vm_readv(2) call on this process. Small
- * copies use memcpy(), because the system call would cost more than the copy. Unmapped memory is
- * then a fault of the program.
+ * The kernel is asked before the copy, with one system call. Small copies are made without that,
+ * because it would cost more than the copy: memory that is gone is then a fault of the program, as
+ * is memory that another thread unmaps during a copy.
  */
-bool checked_copy(void* to, const void* from, std::size_t size) noexcept;
+bool checked_copy(void* to, const void* from, std::size_t size, program_side which) noexcept;
 
 } // namespace rdma::software::wire
 

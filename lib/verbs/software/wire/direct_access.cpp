@@ -233,7 +233,8 @@ bool direct_access::move(
     const unordered_access overlooked;
     if (!sure && v.iov_len > checked_copy_by_hand_max)
     {
-      if (!checked_copy(write ? there : mine, write ? mine : there, v.iov_len))
+      if (!checked_copy(write ? there : mine, write ? mine : there, v.iov_len,
+            write ? program_side::source : program_side::target))
         return false;
     }
     else if (write)

@@ -21,7 +21,16 @@ namespace {
 
 // The body of a record, at most. Several fit into a ring, so that one side writes while the other
 // reads.
-constexpr std::size_t body_max = 16 * 1024 - ring::head_size;
+constexpr std::size_t body_max = 32 * 1024 - ring::head_size;
+
+// A writer waits if less than this is free: twice the longest record, because the end of the ring
+// may have to be skipped, and the lines behind.
+constexpr std::size_t room_max = 2 * ring::record_size(body_max) + 8 * ring::line;
+
+// A reader looks for a waiting writer each time that it has taken this much. When it has taken less,
+// a writer can wait only if more is left to take.
+constexpr std::size_t told_every = segment::ring_size / 4;
+static_assert(segment::ring_size - room_max > told_every);
 
 // What is left to answers without payload: a refusal must get through although nobody reads.
 constexpr std::size_t response_reserve = 4 * ring::line;
@@ -55,10 +64,10 @@ constexpr unsigned records_max = 256;
 
 // Copies to or from registered memory. Memory that the device has made shared is mapped for as long
 // as it is registered. The program may have unmapped its own.
-bool copy(void* to, const void* from, std::size_t size, bool is_shared) noexcept
+bool copy(void* to, const void* from, std::size_t size, bool is_shared, program_side which) noexcept
 {
   if (!is_shared)
-    return checked_copy(to, from, size);
+    return checked_copy(to, from, size, which);
   std::memcpy(to, from, size);
   return true;
 }
@@ -74,12 +83,12 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   mine_ = &s.side(lane.lane, end);
   theirs_ = &s.side(lane.lane, peer);
   requests_in_ =
-    ring::reader(s.requests_of(lane.lane, peer), segment::request_ring_size, mine_->requests_taken);
+    ring::reader(s.requests_of(lane.lane, peer), segment::ring_size, mine_->requests_taken);
   responses_in_ = ring::reader(
-    s.responses_of(lane.lane, peer), segment::response_ring_size, mine_->responses_taken);
+    s.responses_of(lane.lane, peer), segment::ring_size, mine_->responses_taken);
   requests_out_ = ring::writer(
-    s.requests_of(lane.lane, end), segment::request_ring_size, theirs_->requests_taken, 0);
-  responses_out_ = ring::writer(s.responses_of(lane.lane, end), segment::response_ring_size,
+    s.requests_of(lane.lane, end), segment::ring_size, theirs_->requests_taken, 0);
+  responses_out_ = ring::writer(s.responses_of(lane.lane, end), segment::ring_size,
     theirs_->responses_taken, response_reserve);
   request_in_ = response_in_ = {};
   request_out_.pending = response_out_.pending = false;
@@ -167,7 +176,7 @@ bool local_wire::receive_the_rest()
   std::uint64_t before = ~taken_;
   // What was in the rings when the peer went; who goes on writing then is not heard.
   constexpr unsigned rounds_max =
-    (segment::request_ring_size + segment::response_ring_size) / ring::line / records_max + 2;
+    2 * segment::ring_size / ring::line / records_max + 2;
   for (unsigned round = 0; round != rounds_max && taken_ != before; ++round)
   {
     before = taken_;
@@ -350,7 +359,7 @@ void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool reque
       for (std::size_t i = 0; i != to.count() && mapped; ++i)
       {
         const iovec& v = to.view()[i];
-        mapped = copy(v.iov_base, from, v.iov_len, to.is_shared(i));
+        mapped = copy(v.iov_base, from, v.iov_len, to.is_shared(i), program_side::target);
         from += v.iov_len;
       }
       copied += done;
@@ -550,7 +559,7 @@ bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_
     for (std::size_t i = 0; i != some.count(); ++i)
     {
       const iovec& v = some.view()[i];
-      if (!copy(to, v.iov_base, v.iov_len, some.is_shared(i)))
+      if (!copy(to, v.iov_base, v.iov_len, some.is_shared(i), program_side::source))
       {
         why = protocol::detail_local_fault;
         return false;
@@ -596,10 +605,8 @@ void local_wire::say_the_last() noexcept
 // socket refuses is repeated.
 void local_wire::notify() noexcept
 {
-  // The peer waits for room only if at most a quarter of the ring is free. So it is told after
-  // every quarter, and the look at it, with a fence, is left out otherwise.
-  const bool makes_room = requests_in_.taken() - requests_told_ >= segment::request_ring_size / 4
-    || responses_in_.taken() - responses_told_ >= segment::response_ring_size / 4;
+  const bool makes_room = requests_in_.taken() - requests_told_ >= told_every
+    || responses_in_.taken() - responses_told_ >= told_every;
   if (!news_ && !makes_room)
     return;
   requests_told_ = requests_in_.taken();

@@ -165,7 +165,7 @@ std::byte* segment::requests_of(unsigned lane, unsigned end) noexcept
 
 std::byte* segment::responses_of(unsigned lane, unsigned end) noexcept
 {
-  return requests_of(lane, end) + request_ring_size;
+  return requests_of(lane, end) + ring_size;
 }
 
 } // namespace rdma::software::wire

@@ -67,15 +67,14 @@ struct lane_side
 class segment
 {
 public:
-  static constexpr std::size_t request_ring_size = 128 * 1024;
-  static constexpr std::size_t response_ring_size = 64 * 1024;
+  static constexpr std::size_t ring_size = 128 * 1024;
 
   // The layout: the sides of the link, then the lanes. Each lane has its sides, then the rings of
   // either end.
   static constexpr std::size_t page = 4096;
   static constexpr std::size_t lanes_at = page;
   static constexpr std::size_t rings_at = page;
-  static constexpr std::size_t end_size = request_ring_size + response_ring_size;
+  static constexpr std::size_t end_size = 2 * ring_size;
   static constexpr std::size_t lane_size = rings_at + 2 * end_size;
   static constexpr std::size_t size = lanes_at + lanes_max * lane_size;
 

@@ -28,6 +28,9 @@ namespace {
 // Frames up to this size together are copied: the copy costs less than a system call of their own.
 constexpr std::size_t copied_max = 8 * 1024;
 
+// So many buffers cost more in a system call than their copy.
+constexpr std::size_t vectors_copied_min = 8;
+
 // The empty buffer keeps at most this capacity.
 constexpr std::size_t out_kept = 512 * 1024;
 
@@ -130,8 +133,8 @@ try
   {
     const std::size_t first = std::clamp(begin, at, at + each.iov_len) - at;
     const std::size_t last = std::clamp(end, at, at + each.iov_len) - at;
-    if (!checked_copy(
-          out_.data() + place, static_cast<const std::byte*>(each.iov_base) + first, last - first))
+    if (!checked_copy(out_.data() + place, static_cast<const std::byte*>(each.iov_base) + first,
+          last - first, program_side::source))
     {
       out_.resize(before);
       return false;
@@ -158,9 +161,13 @@ std::ptrdiff_t tcp_link::send(unsigned lane, std::span<const iovec> what,
     errno = EPIPE;
     return -1;
   }
-  if ((working_ || blocked_) && size <= copied_max && before + size <= out_max
-    && append(what, 0, size))
+  if ((working_ || blocked_ || what.size() >= vectors_copied_min) && size <= copied_max
+    && before + size <= out_max && append(what, 0, size))
+  {
+    if (!working_)
+      flush();
     return static_cast<std::ptrdiff_t>(size);
+  }
   if (blocked_)
     return refuse(lane);
   std::array<iovec, pinned_buffers::capacity + 1> all;

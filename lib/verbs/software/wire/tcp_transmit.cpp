@@ -209,7 +209,8 @@ try
     for (const iovec& v : some.view())
     {
       whole.resize(whole.size() + v.iov_len);
-      if (!checked_copy(whole.data() + whole.size() - v.iov_len, v.iov_base, v.iov_len))
+      if (!checked_copy(
+            whole.data() + whole.size() - v.iov_len, v.iov_base, v.iov_len, program_side::source))
       {
         some.clear();
         unreadable(protocol::detail_local_fault);

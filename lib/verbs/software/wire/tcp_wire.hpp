@@ -68,7 +68,7 @@ private:
   // behind it: the next headers, but little of a next payload, which could be read directly as
   // well.
   static constexpr std::size_t lookahead = 512;
-  static constexpr std::size_t outbox_size = 32;
+  static constexpr std::size_t outbox_size = 64;
   static constexpr std::size_t batch_bytes = 1024 * 1024;
 
   bool read_payload(frame_stream& in);
