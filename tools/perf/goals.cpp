@@ -20,6 +20,7 @@ namespace {
 
 // Most goals are ratios, so that they are valid on any machine.
 constexpr double share_of_memcpy = 0.95;
+constexpr double share_of_second_write = 0.9;
 constexpr double small_writes_wanted = 10e6;
 constexpr double added_ns_max = 60;
 constexpr double perftest_latency_share = 1.10;
@@ -98,6 +99,15 @@ public:
   {
     return all_.find("small", what);
   }
+  // With --quick the size is another one.
+  [[nodiscard]] const result* first_write(std::size_t transport, std::uint32_t use) const
+  {
+    for (const group& each : all_.groups)
+      for (const result& one : each.results)
+        if (one.what.use == use && one.what.transport == transport && !one.values.empty())
+          return &one;
+    return nullptr;
+  }
   [[nodiscard]] const report& all() const { return all_; }
 
   std::vector<goal> take() { return std::move(goals_); }
@@ -135,6 +145,8 @@ void local_goals(judge& of, std::size_t transport)
     share_of_memcpy);
   of.compare("local: 1 MiB write >= UCX put", best_large(of, large_write(transport)),
     of.large(large_ucx(transport, operation::write)), 1);
+  of.compare("local: first write on a key >= 0.9 of the second", of.first_write(transport, 1),
+    of.first_write(transport, 2), share_of_second_write);
   const auto batches = small_writes(contender::library, transport, 8, 32);
   of.at_least("local: 64 B writes in batches >= 10 million/s",
     judge::best({of.small(batches), of.small(with_mode(batches, busy))}), small_writes_wanted);

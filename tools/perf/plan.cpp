@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint32_t small = 64;
 constexpr std::uint32_t large = 1u << 20;
 constexpr std::uint32_t large_depth = 8;
+constexpr std::uint32_t region = 256u << 20;
+constexpr std::uint32_t region_quick = 32u << 20;
 constexpr std::uint32_t perftest_size = 65536;
 
 // Deep enough that small messages do not wait for one another, but with a limit on the bytes in
@@ -167,6 +169,20 @@ public:
     return to;
   }
 
+  [[nodiscard]] group first_writes() const
+  {
+    group to{"first_write", size_text(how_.quick ? region_quick : region) + " write to new memory",
+      measure::bandwidth, group::axis::none, {}, {}};
+    for (const std::uint32_t use : {1u, 2u})
+    {
+      test_case what = first_write(0, use);
+      if (how_.quick)
+        what.size = region_quick;
+      each_transport(to, what);
+    }
+    return to;
+  }
+
   [[nodiscard]] group small_blocks() const
   {
     group to{"small", size_text(small) + " writes", measure::bandwidth, group::axis::none, {}, {}};
@@ -255,6 +271,15 @@ test_case large_memory(std::uint32_t buffers)
     .buffers = buffers};
 }
 
+test_case first_write(std::size_t transport, std::uint32_t use)
+{
+  return {.measure = measure::bandwidth,
+    .operation = operation::write,
+    .transport = static_cast<std::uint8_t>(transport),
+    .size = region,
+    .use = use};
+}
+
 test_case large_tcp()
 {
   return {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .size = large};
@@ -300,7 +325,7 @@ std::vector<group> plan(const settings& how)
 {
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.operations(), make.latency_by_size(),
-    make.bandwidth_by_size(), make.large_blocks(), make.small_blocks(),
+    make.bandwidth_by_size(), make.large_blocks(), make.first_writes(), make.small_blocks(),
     planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,

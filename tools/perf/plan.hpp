@@ -41,6 +41,7 @@ test_case large_write(std::size_t transport, std::uint32_t buffers = 1);
 test_case large_send(std::size_t transport);
 test_case large_memory(std::uint32_t buffers);
 test_case large_tcp();
+test_case first_write(std::size_t transport, std::uint32_t use);
 test_case large_ucx(std::size_t transport, operation what);
 test_case small_writes(
   contender who, std::size_t transport, std::uint32_t depth, std::uint32_t batch);

@@ -38,7 +38,7 @@ public:
     bench::control_channel& control)
     : size_(what.memory())
     , receive_depth_(std::max<std::uint32_t>(2 * what.in_flight(), 4))
-    , memory_(context_of(what.transport), 2 * size_,
+    , memory_(context_of(what.transport), (what.use != 0 ? 1 : 2) * size_,
         rdma::access::local_write | rdma::access::remote_write | rdma::access::remote_read
           | rdma::access::remote_atomic)
   {
