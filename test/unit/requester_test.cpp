@@ -132,4 +132,142 @@ TEST_CASE("a request that is partly sent can be refused but not acknowledged")
   }
 }
 
+namespace {
+
+struct scripted_path final : direct_path
+{
+  outcome run(send_request& what) noexcept override
+  {
+    psn = what.first_psn;
+    return next;
+  }
+  bool prefers(const send_request&) const noexcept override { return waits; }
+  void let_go() noexcept override {}
+
+  bool waits = false;
+  outcome next = outcome::asks;
+  std::uint32_t psn = 0;
+};
+
+} // namespace
+
+TEST_CASE("a request that the peer is asked about in advance can be refused but not answered")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  const bool reads = GENERATE(false, true);
+  CAPTURE(reads);
+  s.post(reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 2000);
+  s.post(IBV_WR_SEND, 8);
+  CHECK(s.take_all().empty()); // it waits, and so does the one behind it
+  CHECK(path.psn == 0);
+  CHECK_FALSE(s.requests.unfinished());
+  CHECK(s.requests.expecting()); // so the retry timer runs
+  const auto status = [&]
+  {
+    REQUIRE(s.requests.failed());
+    s.requests.flush();
+    REQUIRE(s.told.sent.size() == 2);
+    CHECK(s.told.sent[1].status == IBV_WC_WR_FLUSH_ERR);
+    return s.told.sent[0].status;
+  };
+  SECTION("refused")
+  {
+    s.answer(nak_remote_access, 0);
+    CHECK(status() == IBV_WC_REM_ACCESS_ERR);
+  }
+  SECTION("acknowledged")
+  {
+    s.answer(syndrome_ack, 0);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("RNR")
+  {
+    s.answer(syndrome_rnr | 1, 0);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("a response")
+  {
+    s.answer(syndrome_ack, 0, opcode::read_response_first, segment);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("a refusal of the request behind it")
+  {
+    s.answer(nak_remote_access, 1);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+}
+
+TEST_CASE("a request that prefers the direct path waits until those before it have completed")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  path.next = direct_path::outcome::done;
+  path.waits = GENERATE(true, false);
+  CAPTURE(path.waits);
+  s.post(IBV_WR_SEND, 8);
+  s.post(IBV_WR_RDMA_WRITE, 2000);
+  CHECK(s.take_all().size() == (path.waits ? 1 : 3));
+  CHECK(s.told.sent.empty());
+  s.answer(syndrome_ack, 0);
+  CHECK(s.take_all().empty());
+  CHECK(s.told.sent.size() == (path.waits ? 2 : 1)); // directly, or its frames are under way
+}
+
+TEST_CASE("a request that has waited for the direct path continues with the PSN that it had")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  s.post(IBV_WR_RDMA_WRITE, 2000);
+  CHECK(s.take_all().empty());
+  SECTION("as frames")
+  {
+    path.next = direct_path::outcome::no;
+    const auto frames = s.take_all();
+    REQUIRE(frames.size() == 2);
+    CHECK(frames[0].psn == 0);
+    s.answer(syndrome_ack, 1);
+  }
+  SECTION("directly, and the peer can no longer refuse it")
+  {
+    path.next = direct_path::outcome::done;
+    CHECK(s.take_all().empty());
+    REQUIRE(s.told.sent.size() == 1);
+    s.post(IBV_WR_SEND, 8);
+    frame next;
+    REQUIRE(s.requests.next(next));
+    CHECK(next.psn == 0); // a direct request takes no PSN
+    s.answer(nak_remote_access, 0);
+    s.requests.flush();
+    REQUIRE(s.told.sent.size() == 2);
+    CHECK(s.told.sent[1].status == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("as a refusal of its frames")
+  {
+    path.next = direct_path::outcome::no;
+    frame first;
+    REQUIRE(s.requests.next(first));
+    s.answer(nak_remote_access, 0); // of the question, before the frame has begun to leave
+    s.requests.flush();
+    REQUIRE(s.told.sent.size() == 1);
+    CHECK(s.told.sent[0].status == IBV_WC_REM_ACCESS_ERR);
+    return;
+  }
+  SECTION("after a drain")
+  {
+    s.requests.drain(true);
+    CHECK(s.requests.drained());
+    path.next = direct_path::outcome::done;
+    CHECK(s.take_all().empty());
+    CHECK(s.told.sent.empty());
+    s.requests.drain(false);
+    CHECK(s.take_all().empty());
+  }
+  REQUIRE_FALSE(s.told.sent.empty());
+  CHECK(s.told.sent[0].status == IBV_WC_SUCCESS);
+}
+
 } // namespace protocol_test

@@ -21,12 +21,17 @@ public:
   {
     done,
     part, ///< send_request::received bytes of it; come again for the rest
+    asks, ///< the peer is asked for access first: come again when it has answered, or later
     no,   ///< not this way (now): send frames, and the peer will say what is wrong, if anything is
   };
 
   /// Carries out a request. All requests before it have completed. Checks the local keys and the
   /// peer's permissions.
   virtual outcome run(send_request& what) noexcept = 0;
+
+  /// Returns true if the request should wait until all before it have completed, because run() then
+  /// probably carries it out, in less time than its frames take.
+  virtual bool prefers(const send_request& what) const noexcept = 0;
 
   /// Accesses no memory until the next run().
   virtual void let_go() noexcept = 0;

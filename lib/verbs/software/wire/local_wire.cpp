@@ -60,7 +60,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
   unfinished_.store(false, std::memory_order_relaxed);
   news_ = took_ = malformed_ = responses_first_ = ending_ = false;
-  wake_again_at_ = note_again_at_ = 0;
+  wake_again_at_ = note_again_at_ = answer_until_ = 0;
   link_ = &link;
   open_page();
   if (direct_.open(*mine_, *theirs_))
@@ -75,7 +75,7 @@ void local_wire::close() noexcept
   grants_.close(page_);
   page_ = {};
   more_to_take_ = more_to_send_ = false;
-  wake_again_at_ = note_again_at_ = 0;
+  wake_again_at_ = note_again_at_ = answer_until_ = 0;
   link_ = nullptr;
 }
 
@@ -186,7 +186,7 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   }
   if (request && !take_piggybacked_ack(from.piggybacked_ack()))
     return false;
-  const note_is note = of.in_frame ? note_is::none : take_note(body);
+  const note_is note = of.in_frame ? note_is::none : take_note(body, request);
   if (note == note_is::early)
   {
     note_again_at_ = now() + again_time;
@@ -295,6 +295,7 @@ bool local_wire::transmit(bool acknowledge_too)
 {
   bool good = true;
   more_to_send_ = true;
+  time_the_answer();
   direct_.begin();
   for (unsigned i = 0; i != records_max && more_to_send_; ++i)
   {
@@ -308,6 +309,7 @@ bool local_wire::transmit(bool acknowledge_too)
   direct_.let_go();
   if (direct_.wants() && !request_out_.pending)
     show_key(); // otherwise behind the frame that is pending
+  time_the_answer();
   publish_rights();
   if (acknowledge_too)
     acknowledge();
