@@ -16,7 +16,7 @@ if(NOT errors MATCHES "%\\]")
   message(FATAL_ERROR "rdma_perf showed no progress: ${errors}")
 endif()
 
-foreach(part IN ITEMS "processor" "wires used" "64 B send and receive" "one-sided operations" "1 MiB blocks"
+foreach(part IN ITEMS "processor" "wires used" "64 B send and receive" "one-sided operations" "1 MiB blocks" "write to new memory"
     "64 B writes" "The library without a device" "Unused connection" "Goals")
   if(NOT output MATCHES "${part}")
     message(FATAL_ERROR "rdma_perf did not print \"${part}\": ${output}")

@@ -9,6 +9,7 @@
 
 #include "resource/address_map.hpp"
 #include "resource/size_classes.hpp"
+#include "verbs/software/memory/huge_pages.hpp"
 
 #include <utility>
 
@@ -18,28 +19,13 @@
 namespace rdma::detail {
 namespace {
 
-constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+using software::huge_page_bytes;
 static_assert(address_map<arena>::granule_bytes == huge_page_bytes);
 
 // Requests pages of 2 MiB explicitly (MAP_HUGE_2MB of linux/mman.h: the logarithm, shifted by
 // MAP_HUGE_SHIFT). With MAP_FIXED, mmap(2) rounds the length up to the huge page size. A larger
 // system default would therefore map over adjacent memory. memfd_create(2) has the same flag.
 constexpr int huge_page_flags = MAP_HUGETLB | (21 << 26);
-
-// Reserves address space without memory. It starts at a multiple of 2 MiB.
-std::byte* reserve(std::size_t bytes) noexcept
-{
-  void* mapped = ::mmap(nullptr, bytes + huge_page_bytes, PROT_NONE,
-    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (mapped == MAP_FAILED)
-    return nullptr;
-  auto* const begin = static_cast<std::byte*>(mapped);
-  const std::size_t before = (0 - reinterpret_cast<std::uintptr_t>(begin)) % huge_page_bytes;
-  if (before != 0)
-    ::munmap(begin, before);
-  ::munmap(begin + before + bytes, huge_page_bytes - before);
-  return begin + before;
-}
 
 } // namespace
 
@@ -49,7 +35,7 @@ mapped_memory::mapped_memory(
   const huge_pages huge = options.huge;
   ec = {};
   const std::size_t reserved = round_up(bytes, huge_page_bytes);
-  std::byte* const data = reserve(reserved);
+  std::byte* const data = software::reserve_address_space(reserved);
   if (data == nullptr)
   {
     ec = last_verbs_error();
@@ -98,9 +84,12 @@ bool mapped_memory::share(std::size_t bytes, const memory_pool_options& options)
   if (!shared_)
     return false;
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
-  // /sys/kernel/mm/transparent_hugepage/shmem_enabled determines if this has an effect.
+  // The kernel's setting shmem_enabled determines if MADV_HUGEPAGE has an effect.
   if (huge != huge_pages::off && whole != 0 && ::madvise(data_, whole, MADV_HUGEPAGE) == 0)
+  {
     huge_bytes_requested_ = whole;
+    software::use_huge_pages(data_, whole);
+  }
   return true;
 }
 

@@ -10,6 +10,7 @@
 #include "boost_rdma/register_buffer.hpp"
 
 #include "resource/domain_impl.hpp"
+#include "verbs/software/memory/huge_pages.hpp"
 #include "verbs/software/memory/shared_memory.hpp"
 
 #include <sys/mman.h>
@@ -55,9 +56,8 @@ registration* make_region(
   made->size = size;
   if (data == nullptr)
   {
-    void* mapped =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
+    std::byte* const mapped = software::reserve_address_space(size);
+    if (mapped == nullptr)
     {
       ec = last_verbs_error();
       return nullptr;
@@ -70,6 +70,14 @@ registration* make_region(
     if (domain.impl()->default_device().traits().copies_shared_memory)
       made->shared = software::shared_memory::map_over(
         mapped, size, 0, peers_only_read ? software::writers::owner : software::writers::all);
+    if (made->shared)
+      software::use_huge_pages(mapped, size);
+    else if (::mmap(
+               mapped, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
+      == MAP_FAILED)
+      ec = last_verbs_error();
+    if (ec)
+      return nullptr;
   }
   made->range->open(*domain.impl(), data, size, rights, ec);
   if (ec)

@@ -39,8 +39,20 @@ namespace wire = rdma::software::wire;
 struct key_note
 {
   std::uint8_t kind = 0xc0;
+  std::array<std::uint8_t, 7> unused{};
+  grant_question what;
+};
+
+/// A record that answers that there is no grant.
+struct declined_note
+{
+  std::uint8_t kind = 0xc1;
+  std::array<std::uint8_t, 3> unused{};
   std::uint32_t key = 0;
 };
+
+/// Requests of this size wait for the answer to their question.
+constexpr std::uint32_t large = 8192;
 
 /// End 1 of a link is the wire under test; the test has end 0.
 struct wire_and_peer : registered_memory
@@ -164,7 +176,7 @@ struct wire_and_peer : registered_memory
   requester requests{queue, with, told};
   responder answers{with, told, 1};
   grant_table grants;
-  local_wire under_test{with, requests, answers, grants};
+  local_wire under_test{with, requests, answers, grants, large};
 
 private:
   static bool put(ring::writer& to, const void* what, std::size_t size)

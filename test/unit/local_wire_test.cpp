@@ -8,6 +8,7 @@
 #include "unit/local_wire_fixture.hpp"
 
 #include <cstdint>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -67,16 +68,17 @@ std::size_t open_descriptors()
 constexpr std::uint32_t peers_key = 77;
 constexpr std::uint64_t peers_address = 0x10000;
 
-/// Lets the wire write 8 bytes to the peer's memory.
-void post_write(wire_and_peer& w, std::uint64_t index, std::uint32_t key = peers_key)
+/// Lets the wire write to the peer's memory.
+void post_write(
+  wire_and_peer& w, std::uint64_t index, std::uint32_t key = peers_key, std::uint32_t length = 8)
 {
   send_request& r = *w.queue.enter(index);
   r.opcode = IBV_WR_RDMA_WRITE;
   r.rkey = key;
   r.remote = peers_address;
-  r.length = 8;
+  r.length = length;
   r.elements = 1;
-  r.elements_begin()[0] = {w.begin(), 8, w.key};
+  r.elements_begin()[0] = {w.begin(), length, w.key};
   w.queue.posted.store(index + 1);
   REQUIRE(w.run());
 }
@@ -105,7 +107,7 @@ void grant(wire_and_peer& w, int memory, std::uint32_t key, std::uint32_t index)
   offer.what.generation = 1;
   offer.what.rights = registered_memory::remote;
   offer.what.address = peers_address;
-  offer.what.length = 4096;
+  offer.what.length = large;
   w.shared->side(w.lane.lane, 0).grants[index].store(1);
   REQUIRE(w.send(&offer, sizeof offer, std::span(&memory, 1)));
   REQUIRE(w.hear());
@@ -120,7 +122,7 @@ bool has_asked(wire_and_peer& w, std::uint32_t key)
   {
     key_note note;
     std::memcpy(&note, record.data(), sizeof note);
-    found = found || (note.kind == key_note().kind && note.key == key);
+    found = found || (note.kind == key_note().kind && note.what.key == key);
     w.requests_in.pop();
   }
   return found;
@@ -153,7 +155,7 @@ TEST_CASE("a request for a grant waits while the socket is full")
   {
   }
   key_note asked;
-  asked.key = w.key;
+  asked.what.key = w.key;
   header h;
   h.op = opcode::write_only;
   h.key = w.key;
@@ -200,7 +202,7 @@ TEST_CASE("the local wire grants a key only after a permitted request with this 
 {
   wire_and_peer w;
   key_note asked;
-  asked.key = w.key;
+  asked.what.key = w.key;
   header h;
   h.op = opcode::write_only;
   h.key = w.key;
@@ -274,7 +276,7 @@ TEST_CASE("the local wire grants reading only of memory that peers cannot write 
   h.length = 8;
   h.payload = reads ? 0 : 8;
   key_note asked;
-  asked.key = w.key;
+  asked.what.key = w.key;
   REQUIRE(w.ask(h));
   REQUIRE(w.ask(&asked, sizeof asked));
   CHECK(w.run());
@@ -287,7 +289,7 @@ TEST_CASE("the local wire writes by frames to memory that the peer has sealed")
   wire_and_peer w;
   const bool is_sealed = GENERATE(true, false);
   const descriptor memory =
-    sealed("offered", 4096, F_SEAL_SHRINK | F_SEAL_GROW | (is_sealed ? F_SEAL_FUTURE_WRITE : 0));
+    sealed("offered", large, F_SEAL_SHRINK | F_SEAL_GROW | (is_sealed ? F_SEAL_FUTURE_WRITE : 0));
   make_it_ask(w);
   grant(w, memory.get(), peers_key, 0);
   acknowledge(w, 0);
@@ -301,8 +303,8 @@ TEST_CASE("the local wire writes by frames to memory that the peer has sealed")
 TEST_CASE("the local wire unmaps an ended grant with the next one and asks for its key again")
 {
   wire_and_peer w;
-  const descriptor first = sealed("first", 4096);
-  const descriptor second = sealed("second", 4096);
+  const descriptor first = sealed("first", large);
+  const descriptor second = sealed("second", large);
   make_it_ask(w);
   CHECK(has_asked(w, peers_key));
   grant(w, first.get(), peers_key, 0);
@@ -553,4 +555,288 @@ TEST_CASE("the local wire takes an acknowledgement with credits and none with un
   CHECK_FALSE(w.requests.failed());
   w.shared->side(w.lane.lane, 0).acknowledged.store(valid | before | GENERATE(1u << 29, 1u << 30));
   CHECK_FALSE(w.run());
+}
+
+namespace {
+
+/// A short send, as local_wire.cpp has it, with eight bytes of payload.
+struct short_record
+{
+  std::uint8_t kind = 0xc1;
+  std::uint8_t op = static_cast<std::uint8_t>(opcode::send_only);
+  std::uint8_t flags = 0;
+  std::uint8_t unused = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t payload = 8;
+  std::uint32_t extra = 0;
+  std::array<std::byte, 8> bytes{};
+};
+
+} // namespace
+
+TEST_CASE("the local wire takes a short send and ends the connection at a malformed one")
+{
+  wire_and_peer w;
+  w.told.receives.push_back({w.begin(), 64, w.key});
+  short_record r;
+  bool good = false;
+  SECTION("well-formed")
+  {
+    good = true;
+  }
+  SECTION("an operation that is none of the sends")
+  {
+    r.op = static_cast<std::uint8_t>(
+      GENERATE(opcode::write_only, opcode::send_first, opcode::acknowledge, opcode{0xff}));
+  }
+  SECTION("unknown flags")
+  {
+    r.flags = 2;
+  }
+  SECTION("an unused field")
+  {
+    r.unused = 1;
+  }
+  SECTION("a PSN of more than 24 bits")
+  {
+    r.psn = 1u << 24;
+  }
+  SECTION("more payload than the record has")
+  {
+    r.payload = GENERATE(41u, 512u, 513u, 0xffffffffu);
+  }
+  REQUIRE(w.ask(&r, sizeof r));
+  CHECK(w.under_test.receive(false) == good);
+  CHECK(w.told.received.size() == (good ? 1 : 0));
+}
+
+TEST_CASE("the local wire refuses a short send without a receive and takes it when it is repeated")
+{
+  wire_and_peer w;
+  const short_record r;
+  REQUIRE(w.ask(&r, sizeof r));
+  REQUIRE(w.run());
+  CHECK(w.told.received.empty());
+  CHECK_FALSE(w.responses_in.front().empty()); // RNR
+  w.told.receives.push_back({w.begin(), 64, w.key});
+  REQUIRE(w.ask(&r, sizeof r));
+  REQUIRE(w.run());
+  CHECK(w.told.received.size() == 1);
+}
+
+TEST_CASE("the local wire sends a message without the short form if that is switched off")
+{
+  wire_and_peer w;
+  w.with.has_short_sends = GENERATE(true, false);
+  send_request& r = *w.queue.enter(0);
+  r.opcode = IBV_WR_SEND;
+  r.length = 8;
+  r.elements = 1;
+  r.elements_begin()[0] = {w.begin(), 8, w.key};
+  w.queue.posted.store(1);
+  REQUIRE(w.run());
+  const auto record = w.requests_in.front();
+  REQUIRE_FALSE(record.empty());
+  CHECK((record.front() == std::byte{0xc1}) == w.with.has_short_sends);
+}
+
+TEST_CASE("a large write with a new key waits for the peer's answer and sends no frame before it")
+{
+  wire_and_peer w;
+  w.shared->side(w.lane.lane, 0).rights.store(registered_memory::remote);
+  w.bytes.data()[0] = std::byte{1};
+  post_write(w, 0, peers_key, large);
+  key_note note;
+  REQUIRE(w.requests_in.front().size() >= sizeof note);
+  std::memcpy(&note, w.requests_in.front().data(), sizeof note);
+  CHECK(note.kind == key_note().kind);
+  CHECK(note.what.key == peers_key);
+  CHECK(note.what.in_advance == 1);
+  CHECK(note.what.reads == 0);
+  CHECK(note.what.psn == 0);
+  CHECK(note.what.address == peers_address);
+  CHECK(note.what.length == large);
+  w.requests_in.pop();
+  REQUIRE(w.run());
+  CHECK(w.requests_in.front().empty());
+  CHECK(w.under_test.wake_again_at() != 0);
+  CHECK_FALSE(w.under_test.unfinished());
+  SECTION("a grant lets it write directly")
+  {
+    const descriptor memory = sealed("offered", large);
+    grant(w, memory.get(), peers_key, 0);
+    char first = 0;
+    REQUIRE(::pread(memory.get(), &first, 1, 0) == 1);
+    CHECK(first == 1);
+    CHECK(w.requests_in.front().empty());
+    CHECK_FALSE(w.requests.outstanding());
+    CHECK(w.under_test.wake_again_at() == 0);
+  }
+  SECTION("a grant that it cannot use lets it send frames")
+  {
+    const descriptor memory = sealed("offered", large, 0); // the peer could truncate it
+    grant(w, memory.get(), peers_key, 0);
+    CHECK_FALSE(w.requests_in.front().empty());
+  }
+  SECTION("an answer without a grant lets it and the next one send frames")
+  {
+    declined_note answer;
+    answer.key = peers_key;
+    REQUIRE(w.respond(&answer, sizeof answer));
+    REQUIRE(w.run());
+    CHECK_FALSE(has_asked(w, peers_key));
+    acknowledge(w, 1);
+    CHECK_FALSE(w.requests.outstanding());
+    post_write(w, 1, peers_key, large);
+    CHECK_FALSE(w.requests_in.front().empty());
+  }
+  SECTION("an answer for another key does not end the wait")
+  {
+    declined_note answer;
+    answer.key = peers_key + 1;
+    REQUIRE(w.respond(&answer, sizeof answer));
+    REQUIRE(w.run());
+    CHECK(w.requests_in.front().empty());
+  }
+  SECTION("without an answer it sends frames after a while")
+  {
+    while (wire::now() < w.under_test.wake_again_at())
+      ::usleep(1000);
+    REQUIRE(w.run());
+    CHECK_FALSE(w.requests_in.front().empty());
+    CHECK(w.under_test.wake_again_at() == 0);
+  }
+  SECTION("a refusal fails it")
+  {
+    header h;
+    h.op = opcode::acknowledge;
+    h.dest_qp = w.with.qp;
+    h.syndrome = nak_remote_access;
+    header_bytes bytes;
+    const std::size_t size = encode(h, bytes);
+    REQUIRE(w.respond(bytes.data(), size));
+    REQUIRE(w.run());
+    REQUIRE(w.requests.failed());
+    w.requests.flush();
+    REQUIRE(w.told.sent.size() == 1);
+    CHECK(w.told.sent[0].status == IBV_WC_REM_ACCESS_ERR);
+  }
+}
+
+TEST_CASE("a large write waits for the answer to the question of a small one with its key")
+{
+  wire_and_peer w;
+  make_it_ask(w);
+  CHECK(has_asked(w, peers_key));
+  acknowledge(w, 0);
+  w.bytes.data()[0] = std::byte{1};
+  post_write(w, 1, peers_key, large);
+  CHECK(w.requests_in.front().empty());
+  const descriptor memory = sealed("offered", large);
+  grant(w, memory.get(), peers_key, 0);
+  char first = 0;
+  REQUIRE(::pread(memory.get(), &first, 1, 0) == 1);
+  CHECK(first == 1);
+  CHECK(w.requests_in.front().empty());
+}
+
+TEST_CASE("the local wire checks a request that it is asked about in advance as the request itself")
+{
+  wire_and_peer w;
+  const bool reads = GENERATE(true, false);
+  CAPTURE(reads);
+  key_note asked;
+  asked.what.key = w.key;
+  asked.what.in_advance = 1;
+  asked.what.reads = reads ? 1 : 0;
+  asked.what.psn = 0;
+  asked.what.length = large;
+  asked.what.address = w.begin();
+  // Reads are granted only of sealed memory.
+  const test::shared_bytes memory(16384, rdma::software::writers::owner);
+  if (reads)
+  {
+    w.slot->memory = memory.data();
+    w.slot->access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
+  }
+  const auto ask = [&]
+  {
+    REQUIRE(w.ask(&asked, sizeof asked));
+    return w.run();
+  };
+  const auto is_refused = [&]
+  { return w.answers.failed() && w.answers.take_event() == IBV_EVENT_QP_ACCESS_ERR; };
+  SECTION("permitted")
+  {
+    CHECK(ask());
+    CHECK(w.has_granted());
+    CHECK(w.responses_in.front().empty());
+  }
+  SECTION("wrong key")
+  {
+    asked.what.key ^= 1;
+    CHECK(ask());
+    CHECK(is_refused());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("beyond the region")
+  {
+    asked.what.length = 16385;
+    CHECK(ask());
+    CHECK(is_refused());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("without the right")
+  {
+    w.slot->access = IBV_ACCESS_LOCAL_WRITE;
+    CHECK(ask());
+    CHECK(is_refused());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("not enabled for the queue pair")
+  {
+    w.with.access = 0;
+    CHECK(ask());
+    CHECK(w.answers.failed());
+    CHECK(w.answers.take_event() == IBV_EVENT_QP_REQ_ERR);
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("memory that is not shared")
+  {
+    std::vector<std::byte> own(16384);
+    w.slot->memory = own.data();
+    CHECK(ask());
+    CHECK_FALSE(w.answers.failed());
+    CHECK_FALSE(w.has_granted());
+    declined_note answer;
+    REQUIRE(w.responses_in.front().size() >= sizeof answer);
+    std::memcpy(&answer, w.responses_in.front().data(), sizeof answer);
+    CHECK(answer.kind == declined_note().kind);
+    CHECK(answer.key == w.key);
+  }
+  SECTION("malformed: not the next request")
+  {
+    asked.what.psn = GENERATE(1u, psn_mask, ~0u);
+    CHECK_FALSE(ask());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("malformed: empty, which needs no key")
+  {
+    asked.what.length = 0;
+    CHECK_FALSE(ask());
+    CHECK_FALSE(w.has_granted());
+  }
+  SECTION("malformed: within a message")
+  {
+    w.slot->access |= IBV_ACCESS_REMOTE_WRITE;
+    header h;
+    h.op = opcode::write_first;
+    h.key = w.key;
+    h.length = large;
+    h.payload = 4096;
+    REQUIRE(w.ask(h));
+    asked.what.psn = 1;
+    CHECK_FALSE(ask());
+    CHECK_FALSE(w.has_granted());
+  }
 }

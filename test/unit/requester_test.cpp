@@ -132,4 +132,251 @@ TEST_CASE("a request that is partly sent can be refused but not acknowledged")
   }
 }
 
+namespace {
+
+struct scripted_path final : direct_path
+{
+  outcome run(send_request& what) noexcept override
+  {
+    psn = what.first_psn;
+    return next;
+  }
+  bool prefers(const send_request&) const noexcept override { return waits; }
+  bool write_short(const send_request&) noexcept override { return writes_short; }
+  void let_go() noexcept override {}
+
+  bool waits = false;
+  bool writes_short = false;
+  outcome next = outcome::asks;
+  std::uint32_t psn = 0;
+};
+
+} // namespace
+
+TEST_CASE("a request that the peer is asked about in advance can be refused but not answered")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  const bool reads = GENERATE(false, true);
+  CAPTURE(reads);
+  s.post(reads ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 2000);
+  s.post(IBV_WR_SEND, 8);
+  CHECK(s.take_all().empty()); // it waits, and so does the one behind it
+  CHECK(path.psn == 0);
+  CHECK_FALSE(s.requests.unfinished());
+  CHECK(s.requests.expecting()); // so the retry timer runs
+  const auto status = [&]
+  {
+    REQUIRE(s.requests.failed());
+    s.requests.flush();
+    REQUIRE(s.told.sent.size() == 2);
+    CHECK(s.told.sent[1].status == IBV_WC_WR_FLUSH_ERR);
+    return s.told.sent[0].status;
+  };
+  SECTION("refused")
+  {
+    s.answer(nak_remote_access, 0);
+    CHECK(status() == IBV_WC_REM_ACCESS_ERR);
+  }
+  SECTION("acknowledged")
+  {
+    s.answer(syndrome_ack, 0);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("RNR")
+  {
+    s.answer(syndrome_rnr | 1, 0);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("a response")
+  {
+    s.answer(syndrome_ack, 0, opcode::read_response_first, segment);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("a refusal of the request behind it")
+  {
+    s.answer(nak_remote_access, 1);
+    CHECK(status() == IBV_WC_BAD_RESP_ERR);
+  }
+}
+
+TEST_CASE("a request that prefers the direct path waits until those before it have completed")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  path.next = direct_path::outcome::done;
+  path.waits = GENERATE(true, false);
+  CAPTURE(path.waits);
+  s.post(IBV_WR_SEND, 8);
+  s.post(IBV_WR_RDMA_WRITE, 2000);
+  CHECK(s.take_all().size() == (path.waits ? 1 : 3));
+  CHECK(s.told.sent.empty());
+  s.answer(syndrome_ack, 0);
+  CHECK(s.take_all().empty());
+  CHECK(s.told.sent.size() == (path.waits ? 2 : 1)); // directly, or its frames are under way
+}
+
+TEST_CASE("a request that has waited for the direct path continues with the PSN that it had")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  s.post(IBV_WR_RDMA_WRITE, 2000);
+  CHECK(s.take_all().empty());
+  SECTION("as frames")
+  {
+    path.next = direct_path::outcome::no;
+    const auto frames = s.take_all();
+    REQUIRE(frames.size() == 2);
+    CHECK(frames[0].psn == 0);
+    s.answer(syndrome_ack, 1);
+  }
+  SECTION("directly, and the peer can no longer refuse it")
+  {
+    path.next = direct_path::outcome::done;
+    CHECK(s.take_all().empty());
+    REQUIRE(s.told.sent.size() == 1);
+    s.post(IBV_WR_SEND, 8);
+    frame next;
+    REQUIRE(s.requests.next(next));
+    CHECK(next.psn == 0); // a direct request takes no PSN
+    s.answer(nak_remote_access, 0);
+    s.requests.flush();
+    REQUIRE(s.told.sent.size() == 2);
+    CHECK(s.told.sent[1].status == IBV_WC_BAD_RESP_ERR);
+  }
+  SECTION("as a refusal of its frames")
+  {
+    path.next = direct_path::outcome::no;
+    frame first;
+    REQUIRE(s.requests.next(first));
+    s.answer(nak_remote_access, 0); // of the question, before the frame has begun to leave
+    s.requests.flush();
+    REQUIRE(s.told.sent.size() == 1);
+    CHECK(s.told.sent[0].status == IBV_WC_REM_ACCESS_ERR);
+    return;
+  }
+  SECTION("after a drain")
+  {
+    s.requests.drain(true);
+    CHECK(s.requests.drained());
+    path.next = direct_path::outcome::done;
+    CHECK(s.take_all().empty());
+    CHECK(s.told.sent.empty());
+    s.requests.drain(false);
+    CHECK(s.take_all().empty());
+  }
+  REQUIRE_FALSE(s.told.sent.empty());
+  CHECK(s.told.sent[0].status == IBV_WC_SUCCESS);
+}
+
+namespace {
+
+// Sends the next request by the short way, if it may go there.
+bool send_short(sender& s)
+{
+  send_request* const r = s.requests.next_short(512);
+  if (r != nullptr)
+    s.requests.short_sent(*r);
+  return r != nullptr;
+}
+
+} // namespace
+
+TEST_CASE("a short send takes the next PSN and completes when it is acknowledged")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 2000);
+  CHECK(s.requests.next_short(512) == nullptr); // too long
+  CHECK(s.take_all().size() == 2);
+  s.post(GENERATE(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM, IBV_WR_SEND_WITH_INV), GENERATE(0u, 512u));
+  CHECK(s.requests.short_psn() == 2);
+  REQUIRE(send_short(s));
+  CHECK_FALSE(s.requests.has_next());
+  CHECK(s.told.sent.empty());
+  s.answer(syndrome_ack, 2);
+  REQUIRE(s.told.sent.size() == 2);
+  CHECK(s.told.sent[1].status == IBV_WC_SUCCESS);
+}
+
+TEST_CASE("a short send that finds no receive is repeated")
+{
+  sender s;
+  s.post(IBV_WR_SEND, 8);
+  s.post(IBV_WR_SEND, 8);
+  REQUIRE(send_short(s));
+  REQUIRE(send_short(s));
+  s.answer(syndrome_rnr | 1, 0);
+  CHECK(s.requests.next_short(512) == nullptr); // it waits for the timer
+  s.requests.resume();
+  CHECK(s.requests.short_psn() == 0);
+  REQUIRE(send_short(s));
+  REQUIRE(send_short(s));
+  s.answer(syndrome_ack, 1);
+  CHECK(s.told.sent.size() == 2);
+}
+
+TEST_CASE("a request that may not go the short way stays for the other")
+{
+  sender s;
+  SECTION("another operation")
+  {
+    s.post(GENERATE(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_RDMA_READ), 8);
+  }
+  SECTION("a fence behind a read")
+  {
+    s.post(IBV_WR_RDMA_READ, 8);
+    s.take_all();
+    s.post(IBV_WR_SEND, 8).flags |= IBV_SEND_FENCE;
+  }
+  SECTION("a drain")
+  {
+    s.requests.drain(true);
+    s.post(IBV_WR_SEND, 8);
+  }
+  SECTION("a message in parts whose first part has left")
+  {
+    s.post(IBV_WR_SEND, 2000);
+    s.take();
+  }
+  SECTION("no credit")
+  {
+    s.post(IBV_WR_SEND, 8);
+    REQUIRE(send_short(s));
+    header h;
+    h.op = opcode::acknowledge;
+    h.dest_qp = s.with.qp;
+    h.syndrome = 0; // an acknowledgement that announces no receives
+    s.requests.receive(h);
+    s.post(IBV_WR_SEND, 8);
+    CHECK_FALSE(send_short(s));
+    CHECK(s.take_all().size() == 1); // one message finds out
+    return;
+  }
+  CHECK_FALSE(send_short(s));
+  CHECK(s.told.sent.empty());
+}
+
+TEST_CASE("a short write on the direct path completes at once, behind completed requests only")
+{
+  sender s;
+  scripted_path path;
+  path.writes_short = true;
+  s.requests.set_direct_path(&path);
+  s.post(IBV_WR_RDMA_WRITE, 8);
+  CHECK_FALSE(send_short(s));
+  REQUIRE(s.told.sent.size() == 1);
+  CHECK(s.told.sent[0].opcode == IBV_WC_RDMA_WRITE);
+  s.post(IBV_WR_SEND, 8);
+  REQUIRE(send_short(s));
+  s.post(IBV_WR_RDMA_WRITE, 8);
+  CHECK_FALSE(send_short(s));
+  CHECK(s.told.sent.size() == 1);
+  s.answer(syndrome_ack, 0);
+  CHECK_FALSE(send_short(s));
+  CHECK(s.told.sent.size() == 3);
+}
+
 } // namespace protocol_test

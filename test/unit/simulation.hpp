@@ -517,7 +517,7 @@ public:
   requester requests{queue, with_, *this};
   responder responses{with_, *this, 1};
   grant_table grants;
-  wire::local_wire link{with_, requests, responses, grants};
+  wire::local_wire link{with_, requests, responses, grants, 20000};
 };
 
 } // namespace simulation

@@ -138,7 +138,8 @@ findings check_shared_huge_pages(const machine& on)
   if (mode != "never" && mode != "deny")
     return {{level::ok, "huge pages in shared memory: " + mode, {}, {}}};
   return {{level::note, "huge pages in shared memory are off (" + mode + ')',
-    "memory shared between processes uses small pages; private memory is not affected",
+    "before Linux 6.1, memory shared between processes uses small pages; private memory is not "
+    "affected",
     "echo advise > /sys/kernel/mm/transparent_hugepage/shmem_enabled"}};
 }
 

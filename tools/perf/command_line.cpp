@@ -28,7 +28,7 @@ void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
     "measure only the groups whose name contains this text: send_latency, operations, "
     "latency_by_size, "
     "bandwidth_by_size, large, "
-    "small, overhead, idle");
+    "first_write, small, reads, overhead, idle");
   app.add_option("--case", to.only_case,
     "measure only the cases whose name contains this text, as \"local, send, event\"");
   app

@@ -20,7 +20,15 @@ namespace {
 
 // Most goals are ratios, so that they are valid on any machine.
 constexpr double share_of_memcpy = 0.95;
+constexpr double share_of_second_write = 0.9;
 constexpr double small_writes_wanted = 10e6;
+constexpr double raw_latency_share = 1.5;
+constexpr double added_latency_us_max = 0.15;
+constexpr double send_share_of_memcpy = 0.6;
+constexpr double share_of_process_vm_writev = 0.9;
+constexpr double scattered_reads_wanted = 1.5e6;
+constexpr double raw_writes_wanted = 25e6;
+constexpr double single_writes_wanted = 12e6;
 constexpr double added_ns_max = 60;
 constexpr double perftest_latency_share = 1.10;
 constexpr double perftest_bandwidth_share = 0.95;
@@ -50,6 +58,15 @@ public:
                    : bandwidth_text(each.bytes_a_second());
     };
     add(text, figure(*ours) + " to " + figure(*theirs) + ", ratio " + fixed(ratio, 3), met);
+  }
+
+  // Met if a latency is at most `most` microseconds above another one.
+  void at_most_above(const std::string& text, const result* ours, const result* theirs, double most)
+  {
+    if (ours == nullptr || theirs == nullptr)
+      return unknown(text, ours == nullptr ? "this library" : "raw verbs");
+    const double above = ours->values.median() - theirs->values.median();
+    add(text, fixed(above, 3) + " us", above <= most);
   }
 
   void at_least(const std::string& text, const result* ours, double wanted)
@@ -98,6 +115,15 @@ public:
   {
     return all_.find("small", what);
   }
+  // With --quick the size is another one.
+  [[nodiscard]] const result* first_write(std::size_t transport, std::uint32_t use) const
+  {
+    for (const group& each : all_.groups)
+      for (const result& one : each.results)
+        if (one.what.use == use && one.what.transport == transport && !one.values.empty())
+          return &one;
+    return nullptr;
+  }
   [[nodiscard]] const report& all() const { return all_; }
 
   std::vector<goal> take() { return std::move(goals_); }
@@ -126,8 +152,11 @@ const result* best_large(const judge& of, const test_case& what)
 
 void local_goals(judge& of, std::size_t transport)
 {
-  of.compare("local: 64 B send/receive, one way <= UCX posix", best_latency(of, transport),
-    of.latency(small_send_ucx(transport)), 1);
+  const result* const raw = of.latency(small_send_raw(transport));
+  of.compare("local: 64 B send/receive, one way, raw verbs <= 1.5 UCX posix", raw,
+    of.latency(small_send_ucx(transport)), raw_latency_share);
+  of.at_most_above("local: 64 B send/receive, one way <= raw verbs + 0.15 us",
+    best_latency(of, transport), raw, added_latency_us_max);
   of.compare("local: 1 MiB write, one buffer >= 0.95 memcpy",
     best_large(of, large_write(transport)), of.large(large_memory(1)), share_of_memcpy);
   of.compare("local: 1 MiB write, 16 buffers >= 0.95 memcpy",
@@ -135,15 +164,41 @@ void local_goals(judge& of, std::size_t transport)
     share_of_memcpy);
   of.compare("local: 1 MiB write >= UCX put", best_large(of, large_write(transport)),
     of.large(large_ucx(transport, operation::write)), 1);
+  const result* const sends =
+    judge::best({best_large(of, large_send(transport)), of.large(large_send(transport))});
+  of.compare(
+    "local: 1 MiB send >= UCX tag", sends, of.large(large_ucx(transport, operation::send)), 1);
+  of.compare(
+    "local: 1 MiB send >= 0.6 memcpy", sends, of.large(large_memory(1)), send_share_of_memcpy);
+  of.compare("local: 1 MiB write, the program's own memory >= 0.9 process_vm_writev",
+    of.large(own_memory(large_write(transport))), of.large(own_memory(large_memory(1))),
+    share_of_process_vm_writev);
+  of.at_least("local: 256 B reads of the program's own memory >= 1.5 million/s",
+    of.all().find("reads", own_memory(scattered_reads(transport))), scattered_reads_wanted);
+  of.compare("local: first write on a key >= 0.9 of the second", of.first_write(transport, 1),
+    of.first_write(transport, 2), share_of_second_write);
   const auto batches = small_writes(contender::library, transport, 8, 32);
   of.at_least("local: 64 B writes in batches >= 10 million/s",
     judge::best({of.small(batches), of.small(with_mode(batches, busy))}), small_writes_wanted);
+  const auto writes = [&](contender who)
+  {
+    const auto one = small_writes(who, transport, 64, 1);
+    return judge::best({of.small(one), of.small(with_mode(one, busy))});
+  };
+  of.at_least("local: 64 B writes, 64 in flight, raw verbs >= 25 million/s", writes(contender::raw),
+    raw_writes_wanted);
+  of.at_least("local: 64 B writes, 64 in flight >= 12 million/s", writes(contender::library),
+    single_writes_wanted);
 }
 
 void tcp_goals(judge& of, std::size_t transport)
 {
   of.compare("tcp: 64 B send/receive, one way <= UCX tcp", best_latency(of, transport),
     of.latency(small_send_ucx(transport)), 1);
+  const auto batches = small_writes(contender::library, transport, 8, 32);
+  of.compare("tcp: 64 B writes in batches of 32 >= Asio async_write of 32",
+    judge::best({of.small(batches), of.small(with_mode(batches, busy))}),
+    of.small(small_writes_tcp()), 1);
   const result* best =
     judge::best({best_large(of, large_send(transport)), best_large(of, large_write(transport))});
   of.compare("tcp: 1 MiB transfers >= UCX tcp tagged", best,

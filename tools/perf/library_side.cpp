@@ -173,15 +173,19 @@ private:
   void make_batches()
   {
     // A batch belongs to one queue pair, so several queue pairs cannot share them.
-    if (what_.operation != operation::write || what_.queue_pairs != 1)
-      throw std::logic_error("batches are of writes on one queue pair");
+    if ((what_.operation != operation::write && what_.operation != operation::read)
+      || what_.queue_pairs != 1)
+      throw std::logic_error("batches are of writes or reads on one queue pair");
     batches_.resize(what_.depth);
     std::uint64_t index = 0;
     for (rdma::batch& each : batches_)
       for (std::uint32_t i = 0; i < what_.batch; ++i)
       {
         const std::size_t offset = index++ % what_.buffers * what_.size;
-        each.write(link_.local(offset, what_.size), link_.remote(offset, what_.size));
+        if (what_.operation == operation::read)
+          each.read(link_.local(offset, what_.size), link_.remote(offset, what_.size));
+        else
+          each.write(link_.local(offset, what_.size), link_.remote(offset, what_.size));
       }
   }
 

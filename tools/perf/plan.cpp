@@ -17,6 +17,8 @@ namespace {
 constexpr std::uint32_t small = 64;
 constexpr std::uint32_t large = 1u << 20;
 constexpr std::uint32_t large_depth = 8;
+constexpr std::uint32_t region = 256u << 20;
+constexpr std::uint32_t region_quick = 32u << 20;
 constexpr std::uint32_t perftest_size = 65536;
 
 // Deep enough that small messages do not wait for one another, but with a limit on the bytes in
@@ -56,7 +58,7 @@ public:
       for (const token how :
         {token::callback, token::deferred, token::future, token::awaitable, token::coroutine})
         each_transport(to, {.token = how, .mode = mode});
-    each_transport(to, {.contender = contender::raw, .mode = busy});
+    each_transport(to, small_send_raw(0));
     to.cases.push_back(small_send_tcp());
     to.cases.push_back({.contender = contender::tcp, .token = token::awaitable, .mode = event});
     to.cases.push_back({.contender = contender::tcp, .mode = busy});
@@ -156,14 +158,30 @@ public:
     raw.mode = busy;
     add(raw);
     add(large_write(0, many_buffers));
+    add(own_memory(large_write(0)));
     to.cases.push_back(large_memory(1));
     to.cases.push_back(large_memory(many_buffers));
+    to.cases.push_back(own_memory(large_memory(1)));
     to.cases.push_back(large_tcp());
     test_case connections = large_tcp();
     connections.queue_pairs = 4;
     to.cases.push_back(connections);
     add(large_ucx(0, operation::write));
     add(large_ucx(0, operation::send));
+    return to;
+  }
+
+  [[nodiscard]] group first_writes() const
+  {
+    group to{"first_write", size_text(how_.quick ? region_quick : region) + " write to new memory",
+      measure::bandwidth, group::axis::none, {}, {}};
+    for (const std::uint32_t use : {1u, 2u})
+    {
+      test_case what = first_write(0, use);
+      if (how_.quick)
+        what.size = region_quick;
+      each_transport(to, what);
+    }
     return to;
   }
 
@@ -186,12 +204,20 @@ public:
     several.queue_pairs = 4;
     add(several);
     to.cases.push_back({.contender = contender::tcp, .measure = measure::bandwidth, .mode = event});
-    to.cases.push_back(
-      {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .batch = 32});
+    to.cases.push_back(small_writes_tcp());
     add({.contender = contender::ucx,
       .measure = measure::bandwidth,
       .operation = operation::write,
       .mode = busy});
+    return to;
+  }
+
+  [[nodiscard]] group scattered_reads() const
+  {
+    group to{"reads", "256 B reads from 10,000 places in turn", measure::bandwidth,
+      group::axis::none, {}, {}};
+    each_transport(to, perf::scattered_reads(0));
+    each_transport(to, own_memory(perf::scattered_reads(0)));
     return to;
   }
 
@@ -217,6 +243,12 @@ private:
 test_case small_send(std::size_t transport, rdma::completion_mode mode, token how)
 {
   return {.token = how, .mode = mode, .transport = static_cast<std::uint8_t>(transport)};
+}
+
+test_case small_send_raw(std::size_t transport)
+{
+  return {
+    .contender = contender::raw, .mode = busy, .transport = static_cast<std::uint8_t>(transport)};
 }
 
 test_case small_send_tcp()
@@ -255,6 +287,15 @@ test_case large_memory(std::uint32_t buffers)
     .buffers = buffers};
 }
 
+test_case first_write(std::size_t transport, std::uint32_t use)
+{
+  return {.measure = measure::bandwidth,
+    .operation = operation::write,
+    .transport = static_cast<std::uint8_t>(transport),
+    .size = region,
+    .use = use};
+}
+
 test_case large_tcp()
 {
   return {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .size = large};
@@ -281,6 +322,26 @@ test_case small_writes(
     .batch = batch};
 }
 
+test_case small_writes_tcp()
+{
+  return {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .batch = 32};
+}
+
+test_case scattered_reads(std::size_t transport)
+{
+  test_case what = small_writes(contender::library, transport, 2, 128);
+  what.operation = operation::read;
+  what.size = 256;
+  what.buffers = 10'000;
+  return what;
+}
+
+test_case own_memory(test_case what)
+{
+  what.own_memory = true;
+  return what;
+}
+
 test_case perftest_send(contender who)
 {
   return {.contender = who, .mode = busy};
@@ -300,8 +361,9 @@ std::vector<group> plan(const settings& how)
 {
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.operations(), make.latency_by_size(),
-    make.bandwidth_by_size(), make.large_blocks(), make.small_blocks(),
-    planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
+    make.bandwidth_by_size(), make.large_blocks(), make.first_writes(), make.small_blocks(),
+    make.scattered_reads(), planner::beside_perftest(measure::latency),
+    planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,
       [&how](const test_case& what)

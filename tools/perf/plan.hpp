@@ -35,16 +35,23 @@ struct settings
 // Cases to which goals refer.
 test_case small_send(
   std::size_t transport, rdma::completion_mode mode, token how = token::callback);
+test_case small_send_raw(std::size_t transport);
 test_case small_send_tcp();
 test_case small_send_ucx(std::size_t transport);
 test_case large_write(std::size_t transport, std::uint32_t buffers = 1);
 test_case large_send(std::size_t transport);
 test_case large_memory(std::uint32_t buffers);
 test_case large_tcp();
+test_case first_write(std::size_t transport, std::uint32_t use);
 test_case large_ucx(std::size_t transport, operation what);
 test_case small_writes(
   contender who, std::size_t transport, std::uint32_t depth, std::uint32_t batch);
 
+test_case small_writes_tcp();
+test_case scattered_reads(std::size_t transport);
+
+/// Returns the case with memory of the program's own.
+test_case own_memory(test_case what);
 test_case perftest_send(contender who);
 test_case perftest_write(contender who);
 

@@ -38,9 +38,8 @@ public:
     bench::control_channel& control)
     : size_(what.memory())
     , receive_depth_(std::max<std::uint32_t>(2 * what.in_flight(), 4))
-    , memory_(context_of(what.transport), 2 * size_,
-        rdma::access::local_write | rdma::access::remote_write | rdma::access::remote_read
-          | rdma::access::remote_atomic)
+    , own_(what.own_memory ? memory_size(what) : 0)
+    , memory_(make_memory(what))
   {
     rdma::completion_queue_options completions;
     completions.mode = mode;
@@ -87,8 +86,23 @@ public:
   }
 
 private:
+  static std::size_t memory_size(const test_case& what)
+  {
+    return (what.use != 0 ? 1 : 2) * what.memory();
+  }
+
+  rdma::memory_region make_memory(const test_case& what)
+  {
+    const rdma::access rights = rdma::access::local_write | rdma::access::remote_write
+      | rdma::access::remote_read | rdma::access::remote_atomic;
+    const rdma::context& context = context_of(what.transport);
+    return what.own_memory ? rdma::memory_region(context, own_.data(), own_.size(), rights)
+                           : rdma::memory_region(context, memory_size(what), rights);
+  }
+
   std::size_t size_;
   std::uint32_t receive_depth_;
+  std::vector<std::byte> own_;
   rdma::memory_region memory_; // destroyed after the queue pairs, whose operations use it
   rdma::remote_buffer remote_;
   std::vector<rdma::queue_pair> peers_;

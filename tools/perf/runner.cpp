@@ -7,6 +7,7 @@
 
 #include "perf/runner.hpp"
 
+#include "perf/first_use.hpp"
 #include "perf/idle_side.hpp"
 #include "perf/side.hpp"
 #include "perf/transports.hpp"
@@ -27,6 +28,7 @@ constexpr unsigned case_seconds_max = 60;
 enum class request : std::uint8_t
 {
   measure,
+  first_use,
   idle,
 };
 
@@ -138,6 +140,8 @@ void serve_all(bench::control_channel& control)
   for (request what{}; control.receive(what);)
     if (what == request::measure)
       serve_case(control);
+    else if (what == request::first_use)
+      serve_first_use(control);
     else
       serve_idle(control);
 }
@@ -157,6 +161,13 @@ std::size_t runner::steps(const group& what, const settings& how)
 
 void runner::run_ours(result& to, std::uint64_t& count)
 {
+  if (to.what.use != 0)
+  {
+    const time_limit limit;
+    control_.send(request::first_use);
+    to.values.add(1 / first_use_client(to.what, control_).count());
+    return;
+  }
   client here(to.what, control_);
   if (count == 0)
     count = here.count_for(how_.duration);

@@ -94,6 +94,8 @@ std::string name_of(const test_case& what)
 {
   std::string text = name_of(what.contender);
   const auto add = [&text](const std::string& more) { text += ", " + more; };
+  if (what.contender == contender::memory && what.own_memory)
+    return "process_vm_writev";
   if (what.contender == contender::memory)
     return what.buffers > 1 ? text + ", " + std::to_string(what.buffers) + " buffers" : text;
   if (what.contender != contender::tcp)
@@ -108,7 +110,7 @@ std::string name_of(const test_case& what)
       + (what.measure == measure::latency ? "_lat" : "_bw");
   if (what.contender != contender::tcp)
     add(name_of(what.operation));
-  if (what.contender == contender::library)
+  if (what.contender == contender::library && what.use == 0)
     add(name_of(what.mode));
   if (what.contender == contender::tcp && what.mode == rdma::completion_mode::busy_poll)
     add("polled without Asio");
@@ -126,6 +128,10 @@ std::string name_of(const test_case& what)
       + (what.contender == contender::tcp ? " connections" : " queue pairs"));
   if (what.buffers > 1)
     add(std::to_string(what.buffers) + " buffers");
+  if (what.own_memory)
+    add("the program's own memory");
+  if (what.use != 0)
+    add(what.use == 1 ? "first on a key" : "second on a key");
   return text;
 }
 

@@ -68,6 +68,9 @@ struct test_case
   std::uint32_t batch = 1; // operations per completion
   std::uint32_t queue_pairs = 1;
   std::uint32_t buffers = 1; // used in turn, on each side
+  std::uint32_t use = 0;     // measures this one operation: 1 is the first with new memory
+
+  bool own_memory = false; // the program's, registered; otherwise the library's
 
   friend bool operator==(const test_case&, const test_case&) = default;
 

@@ -21,6 +21,7 @@
 #include <memory>
 #include <new>
 #include <sstream>
+#include <string_view>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -157,6 +158,11 @@ int choose_wires(device_settings& settings)
     : EINVAL;
 }
 
+bool is_not_off(const char* setting)
+{
+  return setting == nullptr || std::string_view(setting) != "off";
+}
+
 int query_port_attributes(
   ibv_context* context, std::uint8_t port, ibv_port_attr* to, std::size_t size)
 {
@@ -212,6 +218,7 @@ ibv_device* the_device() noexcept
 device_context::device_context(const device_settings& with)
   : verbs_context{}
   , settings(with)
+  , has_short_sends(is_not_off(::secure_getenv("BOOST_RDMA_SHORT_SENDS")))
   , engine(settings)
 {
   context.device = the_device();

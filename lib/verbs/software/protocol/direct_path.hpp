@@ -21,6 +21,7 @@ public:
   {
     done,
     part, ///< send_request::received bytes are done; the caller calls again for the rest
+    asks, ///< the peer is asked for access first; the caller calls again after the answer
     no,   ///< not possible (now): the caller sends frames, and the peer reports errors
   };
 
@@ -31,6 +32,10 @@ public:
   /// Carries out a short write, with the conditions and the checks of run(). Returns false, without
   /// an effect, if run() must decide.
   virtual bool write_short(const send_request& what) noexcept = 0;
+
+  /// Returns true if the request should wait until all before it have completed, because run() then
+  /// probably carries it out, in less time than its frames take.
+  virtual bool prefers(const send_request& what) const noexcept = 0;
 
   /// Accesses no memory until the next run().
   virtual void let_go() noexcept = 0;

@@ -41,7 +41,8 @@ struct parameters
   std::uint8_t retry_count = 0;
   std::uint8_t timeout = 0;
   bool signal_all = false;
-  service kind = service_rc; ///< or UC
+  service kind = service_rc;   ///< or UC
+  bool has_short_sends = true; ///< local wire: see requester::next_short()
 };
 
 /// A receive work request that a message is placed in.

@@ -148,12 +148,19 @@ requester::beginning requester::begin(send_request& r) noexcept
     stop_at(sending_, IBV_WC_LOC_LEN_ERR, detail_message_length);
     return beginning::wait;
   }
-  // Only when all before it have completed, because the peer may still refuse those.
-  if (direct_ != nullptr && acked_ == sending_ && with_.kind == service_rc
+  if (direct_ != nullptr && with_.kind == service_rc
     && (r.opcode == IBV_WR_RDMA_WRITE || r.is_read_or_atomic()))
   {
-    if (const beginning what = run_direct(r); what != beginning::send)
-      return what;
+    // Only when all before it have completed, because the peer may still refuse those.
+    if (acked_ == sending_)
+    {
+      if (const beginning what = run_direct(r); what != beginning::send)
+        return what;
+    }
+    else if (direct_->prefers(r))
+    {
+      return beginning::wait;
+    }
   }
   const unsigned access = r.is_read_or_atomic() ? IBV_ACCESS_LOCAL_WRITE : 0;
   if (!inlined && !permitted(r.list(), access, *with_.keys, with_.pd))
@@ -177,12 +184,21 @@ requester::beginning requester::begin(send_request& r) noexcept
 // Returns beginning::send if it must be sent as frames.
 requester::beginning requester::run_direct(send_request& r) noexcept
 {
+  r.first_psn = next_psn_;
   const direct_path::outcome came = direct_->run(r);
   unfinished_ = came == direct_path::outcome::part;
   if (came == direct_path::outcome::no)
     return beginning::send;
+  if (came == direct_path::outcome::asks)
+  {
+    // The peer checks the request before it answers, and may refuse it although no frame has left.
+    begun_psn_ = r.first_psn;
+    r.frames = 0;
+    return beginning::wait;
+  }
   if (unfinished_)
     return beginning::wait;
+  begun_psn_ = sent_psn_;
   end_direct(r);
   return beginning::again;
 }

@@ -80,6 +80,45 @@ bool responder::allowed(const header& h, unsigned flag) noexcept
   return false;
 }
 
+// The checks of a write or a read before any byte is accessed.
+bool responder::permits(const header& h, unsigned right) noexcept
+{
+  if (!allowed(h, right))
+    return false;
+  if (right == IBV_ACCESS_REMOTE_READ && job_count_ >= with_.max_peer_read_atomic)
+  {
+    refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
+    return false;
+  }
+  if (h.length == 0
+    || key_pin(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, h.length, right)))
+    return true;
+  refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+  return false;
+}
+
+void responder::announce() noexcept
+{
+  if (!announce_)
+    return;
+  announce_ = false;
+  host_.raise(IBV_EVENT_COMM_EST);
+}
+
+verdict responder::preview(const header& h) noexcept
+{
+  if (!running_ || refusal_ != refusal::none)
+    return verdict::discard;
+  const bool reads = h.op == opcode::read_request;
+  const bool writes = h.op == opcode::write_only || h.op == opcode::write_first;
+  if (with_.kind != service_rc || message_ != message::none || h.psn != expected_psn_
+    || h.length == 0 || !(reads || writes))
+    return verdict::malformed;
+  announce();
+  return permits(h, reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE) ? verdict::accept
+                                                                              : verdict::discard;
+}
+
 verdict responder::receive(const header& h) noexcept
 {
   if (!running_ || refusal_ == refusal::final_due || refusal_ == refusal::final_sent)
@@ -97,11 +136,7 @@ verdict responder::receive(const header& h) noexcept
   // repeats them (IBA 9.7.5.1.3).
   if (ahead > 0 || refusal_ == refusal::not_ready)
     return verdict::discard;
-  if (announce_)
-  {
-    announce_ = false;
-    host_.raise(IBV_EVENT_COMM_EST);
-  }
+  announce();
   const unsigned traits = traits_of(h.op);
   const bool starts = (traits & trait_starts) != 0;
   const bool ends = (traits & trait_ends) != 0;
@@ -167,12 +202,8 @@ verdict responder::begin_write(const header& h, unsigned traits) noexcept
   const bool ends = (traits & trait_ends) != 0;
   if ((traits & trait_starts) != 0)
   {
-    if (!allowed(h, IBV_ACCESS_REMOTE_WRITE))
+    if (!permits(h, IBV_ACCESS_REMOTE_WRITE))
       return verdict::discard;
-    if (h.length != 0
-      && !key_pin(with_.keys->pin_remote(
-        h.key, with_.pd, with_.qp, h.address, h.length, IBV_ACCESS_REMOTE_WRITE)))
-      return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
     accepted_key_ = h.length != 0 ? h.key : 0;
     done_ = 0;
     write_address_ = h.address;
@@ -205,14 +236,8 @@ void responder::push(const job& j) noexcept
 
 verdict responder::take_read(const header& h) noexcept
 {
-  if (!allowed(h, IBV_ACCESS_REMOTE_READ))
+  if (!permits(h, IBV_ACCESS_REMOTE_READ))
     return verdict::discard;
-  if (job_count_ >= with_.max_peer_read_atomic)
-    return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
-  if (h.length != 0
-    && !key_pin(with_.keys->pin_remote(
-      h.key, with_.pd, with_.qp, h.address, h.length, IBV_ACCESS_REMOTE_READ)))
-    return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
   accepted_key_ = h.length != 0 ? h.key : 0;
   push({true, h.psn, frame_count(h.length, with_.segment), 0, h.key, h.length, h.address});
   return verdict::discard;

@@ -52,6 +52,13 @@ public:
   /// more than a receive with room for it: then call receive().
   bool receive_short(const header& h, const std::byte* payload) noexcept;
 
+  /// Checks a write or a read that the peer would send next, with the header of its first frame.
+  /**
+   * Carries out nothing. Returns verdict::accept if receive() would permit the request. Otherwise
+   * refuses it as receive() would.
+   */
+  verdict preview(const header& h) noexcept;
+
   /// Adds the memory for payload bytes [offset, offset + size) of the accepted frame, as far as
   /// there is room in `to`; `done` is the number of bytes. Returns false if a key forbids it.
   bool place(
@@ -204,7 +211,9 @@ private:
   verdict refuse(std::uint8_t syndrome, ibv_event_type event) noexcept;
   void push(const job& j) noexcept;
   void encode_answer(const header& h, frame& to) noexcept;
+  void announce() noexcept;
   bool allowed(const header& h, unsigned flag) noexcept;
+  bool permits(const header& h, unsigned right) noexcept;
 
   const parameters& with_;
   host& host_;

@@ -55,6 +55,7 @@ bool direct_access::open(lane_side& mine, const lane_side& theirs) noexcept
   theirs_ = &theirs;
   mark_ = {};
   wanted_.reset();
+  waits_for_.reset();
   try
   {
     accesses_.reserve(accesses_usual);
@@ -73,23 +74,82 @@ void direct_access::close() noexcept
   accesses_.clear();
   shown_.clear();
   wanted_.reset();
+  waits_for_.reset();
 }
 
-std::optional<std::uint32_t> direct_access::take_wanted() noexcept
+bool direct_access::is_large(const protocol::send_request& what) const noexcept
 {
-  if (!wanted_)
-    return std::nullopt;
+  return what.length >= waits_from_ && right_of(what) != IBV_ACCESS_REMOTE_ATOMIC;
+}
+
+// If the peer has declined, the request travels as frames. Otherwise there is a grant, or may be
+// one.
+bool direct_access::prefers(const protocol::send_request& what) const noexcept
+{
+  if (!is_large(what))
+    return false;
+  const shown_key* const asked = find_shown(what.rkey);
+  return asked == nullptr || !asked->answered
+    || std::any_of(accesses_.begin(), accesses_.end(),
+      [&](const access& each) { return each.by.key == what.rkey; });
+}
+
+const direct_access::shown_key* direct_access::find_shown(std::uint32_t key) const noexcept
+{
+  const auto found = std::find_if(
+    shown_.begin(), shown_.end(), [key](const shown_key& each) { return each.key == key; });
+  return found != shown_.end() ? &*found : nullptr;
+}
+
+void direct_access::forget_shown(std::uint32_t key) noexcept
+{
+  std::erase_if(shown_, [key](const shown_key& each) { return each.key == key; });
+}
+
+void direct_access::answered(std::uint32_t key) noexcept
+{
+  for (shown_key& each : shown_)
+    each.answered = each.answered || each.key == key;
+  if (waits_for_ == key)
+    waits_for_.reset();
+}
+
+// There is no grant. Decides if the peer is asked for one, and if the request waits for it.
+protocol::direct_path::outcome direct_access::ask(const protocol::send_request& what) noexcept
+{
+  if (waits_for_)
+    return outcome::asks; // this request does: those behind it have not begun
+  const bool large = is_large(what);
+  if (const shown_key* const asked = find_shown(what.rkey))
+  {
+    if (asked->answered || !large)
+      return outcome::no;
+    waits_for_ = what.rkey;
+    return outcome::asks;
+  }
+  if (wanted_ || what.length == 0)
+    return outcome::no;
   try
   {
     if (shown_.size() == shown_max)
       shown_.erase(shown_.begin());
-    shown_.push_back(*wanted_);
+    shown_.push_back({what.rkey, false});
   }
   catch (const std::bad_alloc&)
   {
-    wanted_.reset();
+    return outcome::no;
   }
-  return std::exchange(wanted_, std::nullopt);
+  grant_question& question = wanted_.emplace();
+  question.key = what.rkey;
+  question.in_advance = large ? 1 : 0;
+  question.reads = what.opcode == IBV_WR_RDMA_READ ? 1 : 0;
+  question.psn = what.first_psn;
+  question.length = static_cast<std::uint32_t>(what.length);
+  question.address = what.remote;
+  if (!large)
+    return outcome::no;
+  waits_for_ = what.rkey;
+  return outcome::asks;
 }
 
 direct_access::access* direct_access::find(std::uint32_t key) noexcept
@@ -161,7 +221,7 @@ bool direct_access::enter(const access& a, bool marked) noexcept
 protocol::direct_path::outcome direct_access::forget(std::uint32_t key) noexcept
 {
   let_go();
-  std::erase(shown_, key);
+  forget_shown(key);
   accesses_.erase(accesses_.begin());
   return outcome::no;
 }
@@ -170,12 +230,7 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
 {
   access* const a = find(what.rkey);
   if (a == nullptr)
-  {
-    if (!wanted_ && what.length != 0
-      && std::find(shown_.begin(), shown_.end(), what.rkey) == shown_.end())
-      wanted_ = what.rkey;
-    return outcome::no;
-  }
+    return ask(what);
   const unsigned right = right_of(what);
   if (!permits(*a, what, right))
     return outcome::no;
@@ -283,10 +338,11 @@ void direct_access::grant(
   const grant_message& what, const descriptor& memory, peer_areas& by) noexcept
 {
   // Only what was asked for, and only within what is there.
-  if (std::find(shown_.begin(), shown_.end(), what.key) == shown_.end()
-    || what.index >= lane_side::grants_max || what.length > protocol::max_message * 1024 * 1024
+  if (find_shown(what.key) == nullptr || what.index >= lane_side::grants_max
+    || what.length > protocol::max_message * 1024 * 1024
     || what.address + what.length < what.address)
     return;
+  answered(what.key); // also if the grant cannot be used
   access a;
   a.by = what;
   a.area = by.map(memory);
@@ -301,14 +357,14 @@ void direct_access::grant(
     {
       if (holds(each, std::memory_order_acquire))
         return false;
-      std::erase(shown_, each.by.key);
+      forget_shown(each.by.key);
       return true;
     });
   try
   {
     if (accesses_.size() == accesses_max)
     {
-      std::erase(shown_, accesses_.back().by.key);
+      forget_shown(accesses_.back().by.key);
       accesses_.pop_back();
     }
     accesses_.insert(accesses_.begin(), std::move(a));

@@ -19,6 +19,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace rdma::software::wire {
@@ -35,18 +36,36 @@ struct grant_message
   std::uint64_t place = 0; ///< in the shared memory that comes with this message
 };
 
+/// A question for a grant.
+struct grant_question
+{
+  std::uint32_t key = 0;
+  std::uint8_t in_advance = 0; ///< 1: the peer checks the request below, which has not been sent
+  std::uint8_t reads = 0;      ///< 1: a read; 0: a write
+  std::uint16_t unused = 0;
+  std::uint32_t psn = 0;
+  std::uint32_t length = 0;
+  std::uint64_t address = 0;
+};
+
 /// Writes, reads and atomics of one queue pair, in the peer's memory by this end's own thread.
 /**
- * Behind the first request with a key the peer is asked once for a grant. Until the peer has
- * answered, requests with this key travel as frames. A grant that does not hold any more, or was
- * never given, sends the request that way, too: the peer's responder then says what is wrong. One
+ * The peer is asked once for a grant for each key. A small request with a new key travels as
+ * frames, and the question follows it. A large request waits for the answer; if its key is new, the
+ * peer checks the request before it answers. Without a grant, requests with this key travel as
+ * frames. So does a request whose grant has ended: the peer's responder then reports the error. One
  * thread at a time.
  */
 class direct_access final : public protocol::direct_path
 {
 public:
-  explicit direct_access(protocol::parameters& with) noexcept
+  /// A request of this size waits for the peer's answer, and for the requests before it.
+  /** Measured: the frames of smaller ones arrive before the answer does. */
+  static constexpr std::uint64_t large = 256 * 1024;
+
+  direct_access(protocol::parameters& with, std::uint64_t waits_from) noexcept
     : with_(with)
+    , waits_from_(waits_from)
   {
   }
 
@@ -57,9 +76,25 @@ public:
   outcome run(protocol::send_request& what) noexcept override;
   bool write_short(const protocol::send_request& what) noexcept override;
 
+  bool prefers(const protocol::send_request& what) const noexcept override;
+
   void let_go() noexcept override { mark_.leave(mine_->touching); }
 
+  /// Returns true if the peer is to be asked for a grant.
   bool wants() const noexcept { return wanted_.has_value(); }
+
+  /// Returns true if the next request waits for the peer's answer.
+  bool waits() const noexcept { return waits_for_.has_value(); }
+
+  /// The answer is late: the next request travels as frames.
+  void stop_waiting() noexcept
+  {
+    if (waits_for_)
+      answered(*waits_for_);
+  }
+
+  /// The peer has answered, perhaps without a grant.
+  void answered(std::uint32_t key) noexcept;
 
   /// Changes whenever bytes move.
   std::uint64_t moved() const noexcept { return moved_; }
@@ -67,8 +102,11 @@ public:
   /// A call of the wire's begins.
   void begin() noexcept { budget_ = bytes_max; }
 
-  /// A key that the peer has not been shown, once.
-  std::optional<std::uint32_t> take_wanted() noexcept;
+  /// Returns the question, once.
+  std::optional<grant_question> take_wanted() noexcept
+  {
+    return std::exchange(wanted_, std::nullopt);
+  }
 
   /// Takes the peer's answer, and the memory that came with it. Both are checked here.
   void grant(const grant_message& what, const descriptor& memory, peer_areas& by) noexcept;
@@ -84,8 +122,18 @@ private:
     std::byte* memory = nullptr;
   };
 
+  struct shown_key
+  {
+    std::uint32_t key;
+    bool answered;
+  };
+
   access* find(std::uint32_t key) noexcept;
   bool permits(const access& a, const protocol::send_request& what, unsigned right) const noexcept;
+  bool is_large(const protocol::send_request& what) const noexcept;
+  const shown_key* find_shown(std::uint32_t key) const noexcept;
+  void forget_shown(std::uint32_t key) noexcept;
+  outcome ask(const protocol::send_request& what) noexcept;
   bool enter(const access& a, bool marked) noexcept;
   bool holds(const access& a, std::memory_order order) const noexcept;
   outcome forget(std::uint32_t key) noexcept;
@@ -94,14 +142,16 @@ private:
     access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;
 
   protocol::parameters& with_;
+  const std::uint64_t waits_from_;
   lane_side* mine_ = nullptr;
   const lane_side* theirs_ = nullptr;
   std::uint64_t moved_ = 0;
   grant_mark mark_;
-  std::vector<access> accesses_;     // the one that was used last is in front
-  std::vector<std::uint32_t> shown_; // keys that the peer has been asked for
-  std::optional<std::uint32_t> wanted_;
-  std::uint64_t budget_ = 0; ///< bytes that this call of the wire's may still move
+  std::vector<access> accesses_; // the one that was used last is in front
+  std::vector<shown_key> shown_; // that the peer has been asked for
+  std::optional<grant_question> wanted_;
+  std::optional<std::uint32_t> waits_for_; // the answer for this key
+  std::uint64_t budget_ = 0;               ///< bytes that this call of the wire's may still move
 };
 
 } // namespace rdma::software::wire

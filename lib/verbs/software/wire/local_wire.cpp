@@ -27,8 +27,8 @@ constexpr std::size_t body_max = 32 * 1024 - ring::head_size;
 // may have to be skipped, and the lines behind.
 constexpr std::size_t room_max = 2 * ring::record_size(body_max) + 8 * ring::line;
 
-// A reader looks for a waiting writer each time that it has taken this much. When it has taken less,
-// a writer can wait only if more is left to take.
+// A reader looks for a waiting writer each time that it has taken this much. When it has taken
+// less, a writer can wait only if more is left to take.
 constexpr std::size_t told_every = segment::ring_size / 4;
 static_assert(segment::ring_size - room_max > told_every);
 
@@ -84,12 +84,12 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   theirs_ = &s.side(lane.lane, peer);
   requests_in_ =
     ring::reader(s.requests_of(lane.lane, peer), segment::ring_size, mine_->requests_taken);
-  responses_in_ = ring::reader(
-    s.responses_of(lane.lane, peer), segment::ring_size, mine_->responses_taken);
-  requests_out_ = ring::writer(
-    s.requests_of(lane.lane, end), segment::ring_size, theirs_->requests_taken, 0);
-  responses_out_ = ring::writer(s.responses_of(lane.lane, end), segment::ring_size,
-    theirs_->responses_taken, response_reserve);
+  responses_in_ =
+    ring::reader(s.responses_of(lane.lane, peer), segment::ring_size, mine_->responses_taken);
+  requests_out_ =
+    ring::writer(s.requests_of(lane.lane, end), segment::ring_size, theirs_->requests_taken, 0);
+  responses_out_ = ring::writer(
+    s.responses_of(lane.lane, end), segment::ring_size, theirs_->responses_taken, response_reserve);
   request_in_ = response_in_ = {};
   request_out_.pending = response_out_.pending = false;
   acknowledged_seen_.store(0, std::memory_order_relaxed);
@@ -101,7 +101,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   unfinished_.store(false, std::memory_order_relaxed);
   news_ = malformed_ = responses_first_ = ending_ = false;
   requests_told_ = responses_told_ = 0;
-  wake_again_at_ = note_again_at_ = 0;
+  wake_again_at_ = note_again_at_ = answer_until_ = 0;
   link_ = &link;
   open_page();
   if (direct_.open(*mine_, *theirs_))
@@ -116,7 +116,7 @@ void local_wire::close() noexcept
   grants_.close(page_);
   page_ = {};
   more_to_take_ = more_to_send_ = false;
-  wake_again_at_ = note_again_at_ = 0;
+  wake_again_at_ = note_again_at_ = answer_until_ = 0;
   link_ = nullptr;
 }
 
@@ -175,8 +175,7 @@ bool local_wire::receive_the_rest()
   ending_ = true;
   std::uint64_t before = ~taken_;
   // What was in the rings when the peer went; who goes on writing then is not heard.
-  constexpr unsigned rounds_max =
-    2 * segment::ring_size / ring::line / records_max + 2;
+  constexpr unsigned rounds_max = 2 * segment::ring_size / ring::line / records_max + 2;
   for (unsigned round = 0; round != rounds_max && taken_ != before; ++round)
   {
     before = taken_;
@@ -233,7 +232,7 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
     from.pop();
     return true;
   }
-  const note_is note = of.in_frame ? note_is::none : take_note(body);
+  const note_is note = of.in_frame ? note_is::none : take_note(body, request);
   if (note == note_is::early)
   {
     note_again_at_ = now() + again_time;
@@ -392,6 +391,7 @@ bool local_wire::transmit(bool acknowledge_too)
   }
   bool good = true;
   more_to_send_ = true;
+  time_the_answer();
   direct_.begin();
   for (unsigned i = 0; i != records_max && more_to_send_; ++i)
   {
@@ -406,6 +406,7 @@ bool local_wire::transmit(bool acknowledge_too)
   direct_.let_go();
   if (direct_.wants() && !request_out_.pending)
     show_key(); // otherwise behind the frame that is pending
+  time_the_answer();
   publish_rights();
   if (acknowledge_too)
     acknowledge();
@@ -424,7 +425,7 @@ bool local_wire::has_nothing_to_send() const noexcept
 // Sends the next request if it is short. Returns false if it is not, or cannot leave now.
 bool local_wire::send_short() noexcept
 {
-  if (request_out_.pending || direct_.wants())
+  if (request_out_.pending || direct_.wants() || !with_.has_short_sends)
     return false;
   protocol::send_request* const r = requester_.next_short(short_max);
   if (r == nullptr)

@@ -38,13 +38,15 @@ namespace rdma::software::wire {
 class local_wire
 {
 public:
+  /// `waits_from`: see direct_access::large.
   local_wire(protocol::parameters& with, protocol::requester& requests,
-    protocol::responder& responses, grant_table& grants) noexcept
+    protocol::responder& responses, grant_table& grants,
+    std::uint64_t waits_from = direct_access::large) noexcept
     : with_(with)
     , requester_(requests)
     , responder_(responses)
     , grants_(grants)
-    , direct_(with)
+    , direct_(with, waits_from)
   {
   }
 
@@ -98,11 +100,13 @@ public:
   /// Returns true if a call has ended at its bound, so that there may be more to do.
   bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
 
-  /// Returns the time to call receive() and transmit() again because the socket refused a message;
-  /// 0: none.
+  /// Returns the time to call receive() and transmit() again because the socket refused a message,
+  /// or because the peer has not answered a question; 0: none.
   std::int64_t wake_again_at() const noexcept
   {
-    return note_again_at_ != 0 ? note_again_at_ : wake_again_at_;
+    return note_again_at_ != 0 ? note_again_at_
+      : wake_again_at_ != 0    ? wake_again_at_
+                               : answer_until_;
   }
 
   /// Changes when bytes of this end's requests, or of answers to them, move.
@@ -128,7 +132,7 @@ private:
   {
     taken,
     early, ///< its answer cannot leave yet: take it with the next call
-    none,  ///< not a note
+    none,  ///< not a note, or a malformed one
   };
 
   bool take_responses();
@@ -152,8 +156,18 @@ private:
   void open_page() noexcept;
   void publish_rights() noexcept;
   bool show_key() noexcept;
-  note_is take_note(std::span<const std::byte> body) noexcept;
-  bool answer(std::uint32_t key) noexcept;
+  void time_the_answer() noexcept;
+  note_is take_note(std::span<const std::byte> body, bool request) noexcept;
+  note_is take_answer(std::span<const std::byte> body) noexcept;
+  note_is answer(const grant_question& what) noexcept;
+  bool decline(std::uint32_t key) noexcept;
+  enum class grant_is
+  {
+    sent,
+    early, ///< the socket is full
+    none,
+  };
+  grant_is grant(std::uint32_t key) noexcept;
   void take_grants() noexcept;
   void notify() noexcept;
 
@@ -200,6 +214,7 @@ private:
 
   std::int64_t wake_again_at_ = 0;
   std::int64_t note_again_at_ = 0; ///< the answer to a note could not leave: take it again
+  std::int64_t answer_until_ = 0;  ///< the next request waits for the peer's answer
 };
 
 } // namespace rdma::software::wire

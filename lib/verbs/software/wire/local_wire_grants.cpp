@@ -12,6 +12,7 @@
 #include "verbs/software/memory/shared_memory.hpp"
 #include "verbs/software/wire/local_wire.hpp"
 
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <memory>
@@ -21,15 +22,32 @@ namespace rdma::software::wire {
 
 namespace {
 
-// A record that is no frame; its first byte is an opcode that IBA 9.2.1 leaves to manufacturers. It
-// asks for a grant: the key of the last request that was begun.
-constexpr std::uint8_t note_key = 0xc0;
+// Records that are no frames. Their first byte is an opcode that IBA 9.2.1 leaves to manufacturers.
 
-struct key_note
+// In the ring of the requests: asks for a grant. With `in_advance`, the request that it describes
+// has not been sent. Otherwise it is the last request that was begun.
+constexpr std::uint8_t note_question = 0xc0;
+
+struct question_note
 {
-  std::uint8_t kind = note_key;
+  std::uint8_t kind = note_question;
+  std::array<std::uint8_t, 7> unused{};
+  grant_question what;
+};
+
+// In the ring of the responses: there is no grant for this key.
+constexpr std::uint8_t note_declined = 0xc1;
+
+struct declined_note
+{
+  std::uint8_t kind = note_declined;
+  std::array<std::uint8_t, 3> unused{};
   std::uint32_t key = 0;
 };
+
+// The time that a request waits for the answer to its question. It ends the wait for an answer that
+// was lost, e.g. because this process had no free descriptor for it.
+constexpr std::int64_t answer_time = 50'000'000;
 
 } // namespace
 
@@ -59,66 +77,134 @@ void local_wire::publish_rights() noexcept
   mine_->rights.store(rights, std::memory_order_release);
 }
 
-// Asks for a grant with the key of the request whose first frame was sent last: the peer answers
-// only behind that request. Returns false if there is no room now.
+// Asks for a grant. Unless the question describes a request, the first frame of one with this key
+// was sent last: the peer answers only behind a request that it permits. Returns false if there is
+// no room now.
 bool local_wire::show_key() noexcept
 {
-  key_note note;
+  question_note note;
   std::byte* const at = room(requests_out_, sizeof note, false, true);
   if (at == nullptr)
     return false;
-  const auto key = direct_.take_wanted();
-  if (!key)
+  const auto question = direct_.take_wanted();
+  if (!question)
     return true;
-  note.key = *key;
+  note.what = *question;
   std::memcpy(at, &note, sizeof note);
   requests_out_.end(sizeof note);
   news_ = true;
   return true;
 }
 
-// Takes a record that is no frame.
-local_wire::note_is local_wire::take_note(std::span<const std::byte> body) noexcept
+// Ends the wait for an answer that is late.
+void local_wire::time_the_answer() noexcept
 {
-  key_note note;
-  if (static_cast<std::uint8_t>(body.front()) != note_key || body.size() < sizeof note)
-    return note_is::none;
-  std::memcpy(&note, body.data(), sizeof note);
-  // Only behind a request that was permitted: a wrong key must end the queue pair as on TCP, and
-  // asking must not show which keys exist.
-  const bool permitted =
-    note.key == responder_.accepted_key() && with_.kind == protocol::service_rc;
-  return !permitted || answer(note.key) ? note_is::taken : note_is::early;
+  if (!direct_.waits())
+    answer_until_ = 0;
+  else if (answer_until_ == 0)
+    answer_until_ = now() + answer_time;
+  else if (now() >= answer_until_)
+    direct_.stop_waiting();
 }
 
-// Grants a key to the peer, or not: without an answer the peer goes on to send frames. Returns
-// false if the socket is full.
-bool local_wire::answer(std::uint32_t key) noexcept
+// Takes a record that is no frame.
+local_wire::note_is local_wire::take_note(std::span<const std::byte> body, bool request) noexcept
 {
-  // What a request with this key would have to show (key_table::pin_remote()), but for the place,
-  // which is checked where it is used.
+  if (!request)
+    return take_answer(body);
+  question_note note;
+  if (static_cast<std::uint8_t>(body.front()) != note_question || body.size() < sizeof note)
+    return note_is::none;
+  std::memcpy(&note, body.data(), sizeof note);
+  return with_.kind == protocol::service_rc ? answer(note.what) : note_is::taken;
+}
+
+local_wire::note_is local_wire::take_answer(std::span<const std::byte> body) noexcept
+{
+  declined_note note;
+  if (static_cast<std::uint8_t>(body.front()) != note_declined || body.size() < sizeof note)
+    return note_is::none;
+  std::memcpy(&note, body.data(), sizeof note);
+  direct_.answered(note.key);
+  return note_is::taken;
+}
+
+// Only for a request that is permitted: a wrong key must end the queue pair as on TCP, and asking
+// must not show which keys exist.
+local_wire::note_is local_wire::answer(const grant_question& what) noexcept
+{
+  if (what.in_advance != 0)
+  {
+    protocol::header h;
+    h.op = what.reads != 0 ? protocol::opcode::read_request : protocol::opcode::write_first;
+    h.psn = what.psn;
+    h.address = what.address;
+    h.key = what.key;
+    h.length = what.length;
+    const protocol::verdict permitted = responder_.preview(h);
+    if (permitted != protocol::verdict::accept)
+      return permitted == protocol::verdict::malformed ? note_is::none : note_is::taken;
+  }
+  else if (what.key != responder_.accepted_key())
+  {
+    return note_is::taken;
+  }
+  switch (grant(what.key))
+  {
+  case grant_is::sent:
+    break;
+  case grant_is::early:
+    return note_is::early;
+  case grant_is::none:
+    // The peer waits for an answer to a question in advance. Of another one it should be told, too,
+    // but requests behind the question do not wait for that.
+    if (!decline(what.key) && what.in_advance != 0)
+      return note_is::early;
+  }
+  return note_is::taken;
+}
+
+// Tells the peer that there is no grant. Returns false if there is no room now.
+bool local_wire::decline(std::uint32_t key) noexcept
+{
+  declined_note note;
+  note.key = key;
+  // Not within a frame that takes several records.
+  std::byte* const at =
+    response_out_.pending ? nullptr : room(responses_out_, sizeof note, false, false);
+  if (at == nullptr)
+    return false;
+  std::memcpy(at, &note, sizeof note);
+  responses_out_.end(sizeof note);
+  news_ = true;
+  return true;
+}
+
+local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
+{
+  // The checks of key_table::pin_remote(), but for the range, which is checked for each access.
   const key_pin pinned(with_.keys->pin(key));
   constexpr unsigned remote =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
   if (!pinned || pinned->pd != with_.pd || (pinned->access & remote) == 0
     || (pinned->window
       && (!pinned->bound || (pinned->owner_qp != 0 && pinned->owner_qp != with_.qp))))
-    return true;
+    return grant_is::none;
   // Other memory of this process is accessed by this process only. A peer could be stopped between
   // its check of a grant and a copy to an address, which may have another use when it continues.
   // And a process that copies from or to a hostile peer's addresses may wait for that peer for
   // ever, in a page fault (userfaultfd(2), FUSE).
   const auto area = shared_memory::find(pinned->memory, pinned->length);
   if (!area)
-    return true;
+    return grant_is::none;
   // A peer that may only read must not map memory that it could write to. One that may write could
   // not do so in sealed memory.
   const bool writes = (pinned->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (writes != (area->who_writes() == writers::all))
-    return true;
+    return grant_is::none;
   const auto given = grants_.give(page_, *pinned.slot());
   if (!given)
-    return true;
+    return grant_is::none;
   grant_message grant;
   grant.key = key;
   grant.index = given->index;
@@ -127,7 +213,9 @@ bool local_wire::answer(std::uint32_t key) noexcept
   grant.address = pinned->address;
   grant.length = pinned->length;
   grant.place = static_cast<std::uint64_t>(pinned->memory - area->base());
-  return link_->send(lane_, grant, area->fd()) || errno != EAGAIN;
+  if (link_->send(lane_, grant, area->fd()) || errno != EAGAIN)
+    return grant_is::sent;
+  return grant_is::early;
 }
 
 // Through the socket, because a descriptor comes with each.

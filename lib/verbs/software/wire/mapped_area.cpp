@@ -7,6 +7,7 @@
 
 #include "verbs/software/wire/mapped_area.hpp"
 
+#include "verbs/software/memory/huge_pages.hpp"
 #include "verbs/software/wire/local_socket.hpp"
 
 #include <map>
@@ -99,10 +100,16 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
     const auto size = static_cast<std::size_t>(status.st_size);
     const bool writable = !has_seals(fd, F_SEAL_FUTURE_WRITE);
     const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
-    void* const at = ::mmap(nullptr, size, protection, MAP_SHARED, fd.get(), 0);
-    if (at == MAP_FAILED)
+    // Huge pages of the peer's are used as such only at such an address.
+    std::byte* const at = reserve_address_space(size);
+    if (at == nullptr)
       return nullptr;
-    std::shared_ptr<mapped_area> made = own(static_cast<std::byte*>(at), size, writable);
+    if (::mmap(at, size, protection, MAP_SHARED | MAP_FIXED, fd.get(), 0) == MAP_FAILED)
+    {
+      ::munmap(at, size);
+      return nullptr;
+    }
+    std::shared_ptr<mapped_area> made = own(at, size, writable);
     place = made;
     return made;
   }

@@ -1,0 +1,35 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_HUGE_PAGES_HPP
+#define BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_HUGE_PAGES_HPP
+
+#include <cstddef>
+
+namespace rdma::software {
+
+/// The size of a transparent huge page, on processors with pages of 4 KiB.
+inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
+
+/// Reserves address space without memory, for whole pages. It starts at a multiple of
+/// huge_page_bytes. Returns null with errno set on failure.
+std::byte* reserve_address_space(std::size_t bytes) noexcept;
+
+/// Gives new shared memory huge pages, which contain zeros, as far as the kernel has them.
+/**
+ * By default the kernel gives shared memory pages of 4 KiB, and each process that maps it takes a
+ * page fault for each of them: a first copy to them takes six times as long as a later one, and a
+ * later one twice as long as to huge pages. MADV_COLLAPSE (Linux 6.1) makes huge pages independent
+ * of /sys/kernel/mm/transparent_hugepage/shmem_enabled. They are allocated here, which takes a
+ * fifth of the time of the page faults of their first use. Memory that is large for this host is
+ * left as it is, because a program may not use all of it.
+ */
+void use_huge_pages(std::byte* at, std::size_t bytes) noexcept;
+
+} // namespace rdma::software
+
+#endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_HUGE_PAGES_HPP
