@@ -380,19 +380,30 @@ void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool reque
 
 bool local_wire::transmit(bool acknowledge_too)
 {
-  if (!acknowledge_too && has_nothing_to_send())
-  {
-    more_to_send_ = false;
-    unfinished_.store(more_to_take_, std::memory_order_relaxed);
-    publish_rights();
-    owes_.store(responder_.acknowledgement_wanted(), std::memory_order_relaxed);
-    notify();
-    return true;
-  }
   bool good = true;
-  more_to_send_ = true;
-  time_the_answer();
   direct_.begin();
+  for (unsigned i = 0; i != records_max && send_short(); ++i)
+  {
+  }
+  more_to_send_ = !has_nothing_to_send();
+  if (more_to_send_)
+    good = transmit_rest();
+  direct_.let_go();
+  unfinished_.store(unfinished() || requester_.unfinished(), std::memory_order_relaxed);
+  publish_rights();
+  if (acknowledge_too)
+    acknowledge();
+  owes_.store(
+    responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
+  notify();
+  return good;
+}
+
+// Sends all kinds of records.
+bool local_wire::transmit_rest()
+{
+  bool good = true;
+  time_the_answer();
   for (unsigned i = 0; i != records_max && more_to_send_; ++i)
   {
     const bool answers = response_out_.pending || responder_.has_next();
@@ -402,17 +413,10 @@ bool local_wire::transmit(bool acknowledge_too)
       good && asks && (send_short() || send_record(requests_out_, request_out_, true, good));
     more_to_send_ = good && (answered || asked);
   }
-  unfinished_.store(unfinished() || requester_.unfinished(), std::memory_order_relaxed);
   direct_.let_go();
   if (direct_.wants() && !request_out_.pending)
     show_key(); // otherwise behind the frame that is pending
   time_the_answer();
-  publish_rights();
-  if (acknowledge_too)
-    acknowledge();
-  owes_.store(
-    responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
-  notify();
   return good;
 }
 
