@@ -30,6 +30,10 @@ std::byte* reserve_address_space(std::size_t bytes) noexcept;
  */
 void use_huge_pages(std::byte* at, std::size_t bytes) noexcept;
 
+/// Maps the pages of shared memory that this process has not accessed yet, in less than half the
+/// time of a page fault for each (MADV_POPULATE_READ, Linux 5.14).
+void map_pages(std::byte* at, std::size_t bytes) noexcept;
+
 } // namespace rdma::software
 
 #endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_MEMORY_HUGE_PAGES_HPP
