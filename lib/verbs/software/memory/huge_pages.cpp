@@ -16,6 +16,7 @@ namespace rdma::software {
 namespace {
 
 // Values of linux/mman.h that C libraries of older kernels lack.
+constexpr int populate_read = 22;  // MADV_POPULATE_READ, Linux 5.14
 constexpr int populate_write = 23; // MADV_POPULATE_WRITE, Linux 5.14
 constexpr int collapse = 25;       // MADV_COLLAPSE, Linux 6.1
 
@@ -61,6 +62,12 @@ void use_huge_pages(std::byte* at, std::size_t bytes) noexcept
     if (::madvise(at, page_bytes(), populate_write) != 0
       || ::madvise(at, huge_page_bytes, collapse) != 0)
       return; // not supported, or there are none left
+}
+
+void map_pages(std::byte* at, std::size_t bytes) noexcept
+{
+  const std::size_t before = reinterpret_cast<std::uintptr_t>(at) % page_bytes();
+  ::madvise(at - before, bytes + before, populate_read); // failed: page faults, then
 }
 
 } // namespace rdma::software

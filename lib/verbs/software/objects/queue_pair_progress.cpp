@@ -224,6 +224,8 @@ void queue_pair::move(wire::mover by, wire::tcp_link* from)
     connection.defer(true);
   else if (owes_more || unfinished)
     owe();
+  if (unfinished) // the next poll continues, long before the engine does
+    static_cast<completion_queue*>(send_cq)->hint.store(qp_num, std::memory_order_relaxed);
 }
 
 // A message was refused because it found no receive. Tells the requester when there is one.

@@ -7,6 +7,7 @@
 
 #include "verbs/software/wire/direct_access.hpp"
 
+#include "verbs/software/memory/huge_pages.hpp"
 #include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/wire/checked_copy.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
@@ -245,6 +246,8 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     return outcome::part;
   budget_ -= size;
   ++moved_;
+  if (a->fresh && is_large(what))
+    map_pages(a->memory + (what.remote - a->by.address) + what.received, size);
   std::uint64_t moved = 0;
   while (moved != size)
   {
@@ -258,7 +261,10 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
   // ended yet (as in a seqlock): the fence in move() orders the copy before the second look.
   if (!marked && !holds(*a, std::memory_order_relaxed))
     return forget(what.rkey);
-  return what.received == what.length ? outcome::done : outcome::part;
+  if (what.received != what.length)
+    return outcome::part;
+  a->fresh = a->fresh && !is_large(what);
+  return outcome::done;
 }
 
 bool direct_access::move(

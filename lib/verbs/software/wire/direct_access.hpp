@@ -60,8 +60,8 @@ class direct_access final : public protocol::direct_path
 {
 public:
   /// A request of this size waits for the peer's answer, and for the requests before it.
-  /** Measured: the frames of smaller ones arrive before the answer does. */
-  static constexpr std::uint64_t large = 256 * 1024;
+  /** Measured: the frames of smaller ones take less time than the question and the page faults. */
+  static constexpr std::uint64_t large = 128 * 1024;
 
   direct_access(protocol::parameters& with, std::uint64_t waits_from) noexcept
     : with_(with)
@@ -120,6 +120,7 @@ private:
     grant_message by;
     std::shared_ptr<mapped_area> area;
     std::byte* memory = nullptr;
+    bool fresh = true; ///< no large request has completed with it
   };
 
   struct shown_key
