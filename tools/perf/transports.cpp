@@ -65,23 +65,20 @@ const std::vector<transport>& transports()
   return chosen();
 }
 
-rdma::context open_context(std::size_t transport)
-{
-  rdma::context_options options;
-  if (chosen()[transport].software)
-  {
-    options.device = rdma::software::device_name;
-    options.software.wires = {chosen()[transport].name};
-  }
-  return rdma::context(options);
-}
-
 const rdma::context& context_of(std::size_t transport)
 {
   static std::vector<std::optional<rdma::context>> open(chosen().size());
   std::optional<rdma::context>& result = open.at(transport);
   if (!result)
-    result.emplace(open_context(transport));
+  {
+    rdma::context_options options;
+    if (chosen()[transport].software)
+    {
+      options.device = rdma::software::device_name;
+      options.software.wires = {chosen()[transport].name};
+    }
+    result.emplace(options);
+  }
   return *result;
 }
 

@@ -31,9 +31,6 @@ struct transport
 void choose_transports(const std::vector<std::string>& wanted);
 const std::vector<transport>& transports();
 
-/// Opens a context of its own on the transport.
-rdma::context open_context(std::size_t transport);
-
 /// Returns this process's context for the transport, opened by the first call.
 const rdma::context& context_of(std::size_t transport);
 
