@@ -33,8 +33,8 @@ unsigned right_of(const protocol::send_request& what) noexcept
                                           : IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-// The last bytes last: programs that look for them take the others for there (as on NICs, if by
-// custom alone).
+// Copies the last bytes last: programs that poll them expect the others before (as on NICs, by
+// custom).
 void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexcept
 {
   if (size <= sizeof(std::uint64_t))
@@ -288,7 +288,7 @@ bool direct_access::move(
   {
     const iovec& v = here.view()[i];
     auto* const mine = static_cast<std::byte*>(v.iov_base);
-    // Memory that was made to be shared is there; of the program's own, one cannot know.
+    // The device's shared memory is mapped. The program may have unmapped its own.
     const bool sure = here.is_shared(i);
     unordered_access::local_end(mine, v.iov_len, !write);
     const unordered_access overlooked;
@@ -318,7 +318,7 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
   const std::uint64_t offset = what.remote - a.by.address;
   if (what.remote % 8 != 0 || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
     return false;
-  // The place for the answer first: an atomic is not undone.
+  // Checks the place for the result first: an atomic cannot be undone.
   pinned_buffers here;
   std::uint64_t done = 0;
   if (!add_elements(here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done)
@@ -343,7 +343,7 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
 void direct_access::grant(
   const grant_message& what, const descriptor& memory, peer_areas& by) noexcept
 {
-  // Only what was asked for, and only within what is there.
+  // Accepts only grants that were asked for, with a range that can exist.
   if (find_shown(what.key) == nullptr || what.index >= lane_side::grants_max
     || what.length > protocol::max_message * 1024 * 1024
     || what.address + what.length < what.address)
@@ -377,7 +377,7 @@ void direct_access::grant(
   }
   catch (const std::bad_alloc&)
   {
-    return; // frames, then
+    return; // without the grant, requests travel as frames
   }
 }
 

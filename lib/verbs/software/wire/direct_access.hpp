@@ -24,14 +24,14 @@
 
 namespace rdma::software::wire {
 
-/// What the owner of memory tells a peer that has shown a key to it.
+/// A grant, which the owner of memory sends to a peer that has shown the key.
 struct grant_message
 {
   std::uint32_t key = 0;
   std::uint32_t index = 0; ///< of lane_side::grants
   std::uint32_t generation = 0;
   std::uint32_t rights = 0;  ///< IBV_ACCESS_REMOTE_*
-  std::uint64_t address = 0; ///< what the first byte is called by those who use the key
+  std::uint64_t address = 0; ///< of the first byte, in requests with the key
   std::uint64_t length = 0;
   std::uint64_t place = 0; ///< in the shared memory that comes with this message
 };
@@ -48,7 +48,8 @@ struct grant_question
   std::uint64_t address = 0;
 };
 
-/// Writes, reads and atomics of one queue pair, in the peer's memory by this end's own thread.
+/// Carries out writes, reads and atomics of one queue pair in the peer's memory, with this end's
+/// thread.
 /**
  * The peer is asked once for a grant for each key. A small request with a new key travels as
  * frames, and the question follows it. A large request waits for the answer; if its key is new, the
@@ -69,7 +70,7 @@ public:
   {
   }
 
-  /// False when memory is short.
+  /// Returns false if memory is short.
   bool open(lane_side& mine, const lane_side& theirs) noexcept;
   void close() noexcept;
 
@@ -96,10 +97,10 @@ public:
   /// The peer has answered, perhaps without a grant.
   void answered(std::uint32_t key) noexcept;
 
-  /// Changes whenever bytes move.
+  /// Returns a value that changes whenever bytes are transferred.
   std::uint64_t moved() const noexcept { return moved_; }
 
-  /// A call of the wire's begins.
+  /// Begins a call of the wire: sets the bytes that it may move.
   void begin() noexcept { budget_ = bytes_max; }
 
   /// Returns the question, once.
@@ -112,7 +113,7 @@ public:
   void grant(const grant_message& what, const descriptor& memory, peer_areas& by) noexcept;
 
 private:
-  // Of one call: who posts is not kept for longer, and who takes memory back waits for no more.
+  // The bytes of one call: a bound on the time of a call that posts, and of one that ends a grant.
   static constexpr std::uint64_t bytes_max = 1024 * 1024;
 
   struct access
@@ -148,11 +149,11 @@ private:
   const lane_side* theirs_ = nullptr;
   std::uint64_t moved_ = 0;
   grant_mark mark_;
-  std::vector<access> accesses_; // the one that was used last is in front
+  std::vector<access> accesses_; // the last used one first
   std::vector<shown_key> shown_; // that the peer has been asked for
   std::optional<grant_question> wanted_;
   std::optional<std::uint32_t> waits_for_; // the answer for this key
-  std::uint64_t budget_ = 0;               ///< bytes that this call of the wire's may still move
+  std::uint64_t budget_ = 0;               ///< bytes that this call may still move
 };
 
 } // namespace rdma::software::wire

@@ -13,13 +13,13 @@
 #include <array>
 #include <mutex>
 
-// Looking for work: at shared memory without a system call, and at the sockets of all.
+// Polling for work: shared memory without a system call, and the sockets of all links.
 
 namespace rdma::software::wire {
 namespace {
 
 constexpr std::uint32_t look_everywhere_every = 8;
-constexpr std::uint32_t look_at_sockets_every = 64; // where there is memory to look at
+constexpr std::uint32_t look_at_sockets_every = 64; // while some shared memory is polled
 
 } // namespace
 
@@ -34,8 +34,7 @@ bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
     if ((served || hint_is_there) && turn % look_at_sockets_every != 0)
       return false;
     if (served)
-      return serve_sockets(mover::poller, spins)
-        > 1; // links that always have something are not all that there is
+      return serve_sockets(mover::poller, spins) > 1; // other links must have their turn
     if (hint_is_there)
       return serve_sockets(mover::poller, spins) > 1;
   }
@@ -54,8 +53,7 @@ void engine::poll_although_busy() noexcept
   serve_sockets(mover::poller);
 }
 
-// What those who look at memory all the time do instead of a system call. Whether there was
-// something.
+// Serves the polled targets that are ready, without a system call. Returns true if there was one.
 bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept
 {
   decltype(looked_at_) found;
@@ -63,7 +61,7 @@ bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) 
   {
     const std::unique_lock lock(look_mutex_, std::try_to_lock);
     if (!lock)
-      return false; // another thread is looking, or stops
+      return false; // another thread polls them, or ends the polling
     for (std::size_t i = 0; i != looked_at_count_; ++i)
     {
       progress_target& s = *looked_at_[i];
@@ -99,8 +97,7 @@ void engine::look_at(std::uint32_t number) noexcept
     const std::size_t queue_pairs = queue_pairs_looked_at_.load(std::memory_order_relaxed);
     const bool has_room = is_queue_pair ? queue_pairs != queue_pairs_looked_at_max
                                         : looked_at_count_ - queue_pairs != links_looked_at_max;
-    // Once more, as it may have lost its link meanwhile: connection::end_wires() says so before it
-    // asks for this mutex.
+    // Checked once more: connection::end_wires() clears is_local() before it locks this mutex.
     if (has_room && s->is_local() && std::find(begin, end, s) == end)
     {
       first = looked_at_count_ == 0;
@@ -112,7 +109,7 @@ void engine::look_at(std::uint32_t number) noexcept
     }
   }
   unpin(*s);
-  // The thread must not sleep while peers believe that somebody looks. seq_cst: see run().
+  // The engine must not sleep while peers rely on a polling thread. seq_cst: see run().
   if (first && !awake_.load(std::memory_order_seq_cst))
     wake();
 }
@@ -129,7 +126,7 @@ void engine::look_away() noexcept
     {
       progress_target& s = *looked_at_[i];
       s.look(false);
-      if (!s.ready()) // what comes from here on is told
+      if (!s.ready()) // later records ring a bell
         continue;
       s.users_.fetch_add(1, std::memory_order_relaxed);
       left[count++] = &s;

@@ -32,10 +32,10 @@ constexpr std::size_t room_max = 2 * ring::record_size(body_max) + 8 * ring::lin
 constexpr std::size_t told_every = segment::ring_size / 4;
 static_assert(segment::ring_size - room_max > told_every);
 
-// What is left to answers without payload: a refusal must get through although nobody reads.
+// Kept free for answers without payload: a refusal must arrive although the ring is full.
 constexpr std::size_t response_reserve = 4 * ring::line;
 
-// The time after which a message is repeated that a full socket has refused: a peer that reads
+// The time after which a message that a full socket has refused is repeated. A peer that reads
 // nothing must not keep the engine busy.
 constexpr std::int64_t again_time = 10'000'000;
 
@@ -105,7 +105,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   link_ = &link;
   open_page();
   if (direct_.open(*mine_, *theirs_))
-    requester_.set_direct_path(&direct_); // else frames do
+    requester_.set_direct_path(&direct_); // otherwise all requests travel as frames
 }
 
 void local_wire::close() noexcept
@@ -128,7 +128,7 @@ bool local_wire::receive(bool looked_at)
   idle_.store(false, std::memory_order_relaxed);
   note_again_at_ = 0;
   take_grants();
-  // Read before the responses: those that came before an acknowledgement are there when it is.
+  // Read before the responses, which the peer has written before the acknowledgement.
   const std::uint32_t word = theirs_->acknowledged.load(std::memory_order_acquire);
   const bool all_responses = take_responses();
   if (all_responses && word != acknowledged_seen_.load(std::memory_order_relaxed))
@@ -154,8 +154,8 @@ void local_wire::take_acknowledgement(std::uint32_t word)
   ++taken_;
 }
 
-// Whether the record that it came with may be taken now. What rides along is believed after the
-// responses before it.
+// Returns true if the record that carries it may be taken now. The responses before the
+// acknowledgement come first.
 bool local_wire::take_piggybacked_ack(std::uint32_t piggybacked_ack)
 {
   if (piggybacked_ack == 0 || piggybacked_ack == piggybacked_ack_seen_)
@@ -174,7 +174,7 @@ bool local_wire::receive_the_rest()
 {
   ending_ = true;
   std::uint64_t before = ~taken_;
-  // What was in the rings when the peer went; who goes on writing then is not heard.
+  // A bound of two full rings, because a hostile peer may go on writing.
   constexpr unsigned rounds_max = 2 * segment::ring_size / ring::line / records_max + 2;
   for (unsigned round = 0; round != rounds_max && taken_ != before; ++round)
   {
@@ -186,7 +186,7 @@ bool local_wire::receive_the_rest()
   return true;
 }
 
-// Whether all have been taken.
+// Returns true if all have been taken.
 bool local_wire::take_responses()
 {
   if (!responses_in_.ready())
@@ -204,8 +204,8 @@ bool local_wire::take_requests()
   {
     if (take_record(requests_in_, request_in_, true))
     {
-      // Whoever looks again soon does not look for a next one now: that word is still on the
-      // writer's processor, and fetching it costs as much as all that was done for the message.
+      // A thread that polls again soon does not look for the next record now. Its ready word is
+      // still in the writer's cache, and a transfer costs as much as the whole message.
       if (one_at_a_time_ && responder_.receives() != before)
         return true;
       continue;
@@ -215,7 +215,7 @@ bool local_wire::take_requests()
   return false;
 }
 
-// Whether a record was taken.
+// Returns true if a record was taken.
 bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
 {
   std::span<const std::byte> body = from.front();
@@ -310,7 +310,7 @@ bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool
     body = body.subspan(sizeof(short_header));
     return begin_frame(*h, of, true);
   }
-  // What is checked is what is used: the peer can write here at any time.
+  // The checked bytes are a copy: the peer can write here at any time.
   protocol::header_bytes bytes;
   const std::size_t there = std::min(body.size(), bytes.size());
   std::memcpy(bytes.data(), body.data(), there);
@@ -505,7 +505,7 @@ bool local_wire::send_record(ring::writer& to, departure& what, bool request, bo
   if (part != 0 && !gather(at + headers, f, offset, part, why))
   {
     what.pending = false;
-    good = starts; // else its headers are out, and nothing sensible can be said behind them
+    good = starts; // otherwise its headers have been sent, and no refusal can follow them
     if (request)
       requester_.unreadable(f, why);
     else
@@ -576,8 +576,7 @@ bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_
   return true;
 }
 
-// Zero when there is nothing to acknowledge. The responses before it are in their ring: it is shown
-// after them.
+// Returns 0 if nothing is to be acknowledged. The responses before it are in their ring already.
 std::uint32_t local_wire::next_acknowledgement() noexcept
 {
   if (response_out_.pending)
@@ -606,7 +605,7 @@ void local_wire::say_the_last() noexcept
   acknowledge();
 }
 
-// Rings the bell if there is news for a peer that does not poll this lane. A wake-up that the
+// Rings the bell if the peer does not poll this lane and has something to do. A wake-up that the
 // socket refuses is repeated.
 void local_wire::notify() noexcept
 {

@@ -27,13 +27,13 @@ namespace rdma::software::wire {
 
 /// Carries frames between two processes of one host, through memory that they share.
 /**
- * Requests and responses have a ring each way, so that neither waits for the other; an
- * acknowledgement is a word, which rides along with a request where there is one. A frame's payload
- * follows its headers in one record or several. What the other end writes is checked before it is
- * believed, and copied out of the shared memory before it is checked.
+ * Requests and responses have a ring each way, so that neither waits for the other. An
+ * acknowledgement is a word, piggybacked on a request if there is one. A frame's payload follows
+ * its headers in one record or several. A short send has a header of its own. All bytes of the
+ * other end are copied out of the shared memory, then checked, then used.
  *
- * One thread at a time, but for ready() and want_bell(). Unless a thread of the other end polls the
- * lane, its link's bell is rung, see local_link.
+ * Not thread-safe except for ready() and want_bell(). If no thread of the other end polls the lane,
+ * this end rings its link's bell, see local_link.
  */
 class local_wire
 {
@@ -50,19 +50,19 @@ public:
   {
   }
 
-  /// Begins in a lane of a link, which the caller keeps until close().
+  /// Uses a lane of a link. The link must exist until close().
   void open(local_link& link, lane_use lane) noexcept;
 
   bool is_open() const noexcept { return link_ != nullptr; }
 
-  /// Says what is to be said at the end: answers to what was carried out. They stay readable.
+  /// Sends the answers to the requests that were carried out. The peer can read them after close().
   void say_the_last() noexcept;
 
   void close() noexcept;
 
-  // --- who looks ---
+  // --- polling ---
 
-  /// Whether receive() or transmit() would find something to do.
+  /// Returns true if receive() or transmit() would find something to do.
   bool ready() const noexcept
   {
     const bool found = requests_in_.ready() || responses_in_.ready()
@@ -72,25 +72,26 @@ public:
       || theirs_->detached.load(std::memory_order_relaxed) != 0
       || blocked_.load(std::memory_order_relaxed) || unfinished_.load(std::memory_order_relaxed);
     if (!found && !idle_.load(std::memory_order_relaxed))
-      idle_.store(
-        true, std::memory_order_relaxed); // neither exact nor in order: it is a guess at what comes
+      idle_.store(true, std::memory_order_relaxed); // a hint, neither exact nor ordered
     return found;
   }
 
-  /// `wanted`: the other end is to ring the link's bell from now on. Look once more afterwards.
+  /// Sets if the other end must ring the link's bell from now on. Call ready() once more
+  /// afterwards.
   /** Otherwise a thread polls ready(). */
   void want_bell(bool wanted) noexcept { mine_->waits.want_bell(wanted); }
 
   // --- carrying ---
 
-  /// Takes what has arrived. False when the other end does not keep to the protocol. `looked_at`:
-  /// if there is more, ready() is asked soon.
+  /// Takes the records that have arrived. Returns false if the other end has violated the protocol.
+  /// `looked_at`: a thread calls ready() again soon.
   bool receive(bool looked_at);
 
-  /// Takes the rest, of a peer that is gone.
+  /// Takes the rest after the peer has gone.
   bool receive_the_rest();
 
-  /// Sends what there is to send. False when a frame had begun whose payload cannot follow.
+  /// Sends what requester and responder have. Returns false if the payload of a frame that has
+  /// begun cannot be read.
   /**
    * An acknowledgement rides along with a request; else it is made when `acknowledge`, and owed
    * when not: ready() tells of that until it has been made.
@@ -113,7 +114,7 @@ public:
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
 
 private:
-  // A frame that is arriving in several records, or leaving.
+  // A frame that is received or sent in several records.
   struct arrival
   {
     bool in_frame = false;
@@ -198,12 +199,12 @@ private:
   std::atomic<bool> owes_{false}; // an acknowledgement
   std::atomic<bool> blocked_{false};
   std::atomic<bool> unfinished_{false};   // for ready()
-  mutable std::atomic<bool> idle_{false}; // ready() has looked in vain since the last receive()
+  mutable std::atomic<bool> idle_{false}; // ready() has found nothing since the last receive()
   bool one_at_a_time_ = false;
-  bool news_ = false; // records or an acknowledgement that the other end has not been told of
+  bool news_ = false; // records or an acknowledgement that notify() has not reported
   bool requests_blocked_ = false;
   bool responses_blocked_ = false;
-  bool responses_first_ = false;     // what rides along with a request waits for them
+  bool responses_first_ = false;     // a piggybacked acknowledgement waits for them
   std::uint64_t requests_told_ = 0;  // the rings' bytes that had been taken at the last look for a
   std::uint64_t responses_told_ = 0; // blocked peer
   bool more_to_take_ = false;
@@ -211,7 +212,7 @@ private:
   bool malformed_ = false;
   bool ending_ = false;
   std::uint64_t moved_ = 0;
-  std::uint64_t taken_ = 0; // records and acknowledgements, ever
+  std::uint64_t taken_ = 0; // records and acknowledgements since the start
 
   std::int64_t wake_again_at_ = 0;
   std::int64_t note_again_at_ = 0; ///< the answer to a note could not leave: take it again

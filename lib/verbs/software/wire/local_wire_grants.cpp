@@ -5,8 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// The half of a local link that lets the other end into this end's memory, and asks to be let into
-// the other's.
+// Grants of the local wire: the questions of this end and the answers to the peer's.
 
 #include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/memory/shared_memory.hpp"
@@ -64,7 +63,7 @@ void local_wire::open_page() noexcept
   }
   catch (const std::bad_alloc&)
   {
-    page_.peer.reset(); // no grants: frames, then
+    page_.peer.reset(); // no grants: all requests travel as frames
   }
 }
 
@@ -129,8 +128,8 @@ local_wire::note_is local_wire::take_answer(std::span<const std::byte> body) noe
   return note_is::taken;
 }
 
-// Only for a request that is permitted: a wrong key must end the queue pair as on TCP, and asking
-// must not show which keys exist.
+// Answers only a request that is permitted. A wrong key must end the queue pair as on TCP, and a
+// question must not show which keys exist.
 local_wire::note_is local_wire::answer(const grant_question& what) noexcept
 {
   if (what.in_advance != 0)
@@ -156,15 +155,15 @@ local_wire::note_is local_wire::answer(const grant_question& what) noexcept
   case grant_is::early:
     return note_is::early;
   case grant_is::none:
-    // The peer waits for an answer to a question in advance. Of another one it should be told, too,
-    // but requests behind the question do not wait for that.
+    // The peer waits for the answer to a question in advance. Another answer is sent only if there
+    // is room, because no request waits for it.
     if (!decline(what.key) && what.in_advance != 0)
       return note_is::early;
   }
   return note_is::taken;
 }
 
-// Tells the peer that there is no grant. Returns false if there is no room now.
+// Answers that there is no grant. Returns false if there is no room now.
 bool local_wire::decline(std::uint32_t key) noexcept
 {
   declined_note note;
@@ -192,8 +191,8 @@ local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
     return grant_is::none;
   // Other memory of this process is accessed by this process only. A peer could be stopped between
   // its check of a grant and a copy to an address, which may have another use when it continues.
-  // And a process that copies from or to a hostile peer's addresses may wait for that peer for
-  // ever, in a page fault (userfaultfd(2), FUSE).
+  // And a copy from or to a hostile peer's addresses can block without limit, in a page fault
+  // (userfaultfd(2), FUSE).
   const auto area = shared_memory::find(pinned->memory, pinned->length);
   if (!area)
     return grant_is::none;
@@ -218,7 +217,7 @@ local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
   return grant_is::early;
 }
 
-// Through the socket, because a descriptor comes with each.
+// Grants come through the socket, because each has a descriptor.
 void local_wire::take_grants() noexcept
 {
   if (!link_->has_grants())

@@ -17,49 +17,51 @@ namespace rdma::software::wire {
 
 class tcp_link;
 
-/// Who makes a queue pair move.
+/// The kinds of threads that serve a progress target.
 enum class mover
 {
-  poster, ///< has posted to it: sends
-  poller, ///< looks for completions: sends and receives, and may soon answer what it finds
-  engine, ///< does what nobody else has done
+  poster, ///< has posted requests: sends
+  poller, ///< polls for completions: sends and receives; its program may soon answer a message
+  engine, ///< does the work that other threads have left
 };
 
-/// A queue pair or a link as the engine sees it.
+/// A queue pair or a link, which the engine lets threads serve.
 class progress_target
 {
 public:
-  /// Moves what can be moved now. Any thread. `events`: what epoll(7) says of its socket.
+  /// Sends and receives what is possible now. Any thread. `events`: of its socket, by epoll(7).
   virtual void serve(mover by, std::uint32_t events = 0) = 0;
 
-  /// Takes the frames that come next in a link's stream, if they are for it. Waits for a thread
-  /// that is moving it.
+  /// Takes the next frames of a link's stream if they are for it. Waits for a thread that is
+  /// serving it.
   virtual void deliver(tcp_link& /*from*/, mover /*by*/) {}
 
-  /// An alarm or a debt is due: as serve() by the engine, unless somebody has seen to it meanwhile.
-  /// Returns false in that case.
+  /// An alarm or a debt is due: as serve() by the engine. Returns false if another thread has done
+  /// the work meanwhile.
   virtual bool come_due(std::int64_t)
   {
     serve(mover::engine);
     return true;
   }
 
-  /// Whether it is of the local wire: something to look at without a system call.
+  /// Returns true if it uses the local wire: ready() then needs no system call.
   virtual bool is_local() const noexcept { return false; }
 
-  /// Local: whether serve() would find something. Any thread, between look(true) and look(false).
+  /// Local wire: returns true if serve() would find something. Any thread, between look(true) and
+  /// look(false).
   virtual bool ready() const noexcept { return false; }
 
-  /// Local: somebody looks all the time from now on, or not any more; look once more then.
+  /// Local wire: sets if a thread polls ready() from now on. Call ready() once more after
+  /// look(false).
   virtual void look(bool) noexcept {}
 
-  /// Somebody in the waiting room has asked for this; who is not ready yet looks there when it is.
+  /// A hello for this queue pair is pending. A queue pair that is not ready yet takes it later.
   virtual void meet() = 0;
 
-  /// The device is closed: a queue pair goes to RESET, where nothing moves.
+  /// The device is closed: a queue pair goes to RESET.
   virtual void leave() {}
 
-  /// The engine's number of it; a queue pair's own.
+  /// Returns the engine's number of it. A queue pair has its own number.
   std::uint32_t number() const noexcept { return number_; }
 
 protected:

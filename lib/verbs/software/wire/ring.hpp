@@ -21,18 +21,18 @@ namespace rdma::software::wire {
 
 /// Records in memory that two processes share, from one writer to one reader.
 /**
- * A record begins on a cache line with a word that is zero until the record is there, so that it
- * arrives with the line that the reader looks at. The writer clears the word behind a record before
- * it shows the record: the reader never takes old bytes for a record. Nothing is locked, and
- * whichever side is killed leaves the other a ring that works. Neither side believes what the other
- * one wrote: what a record says of its size is checked against the ring, and so is how far the
- * reader claims to have come.
+ * A record begins on a cache line with a word that is zero until the record is complete, so that
+ * the record arrives with the line that the reader polls. The writer clears the word behind a
+ * record before it publishes the record, so the reader never takes old bytes for a record. There
+ * are no locks: if one side is killed at any instruction, the ring still works for the other. Each
+ * side checks the other one's values against the ring: the size of a record, and the reader's
+ * progress.
  */
 namespace ring {
 
 inline constexpr std::size_t line = 64;
 inline constexpr std::size_t head_size =
-  8; ///< of a record: the word, and four bytes that ride along
+  8; ///< of a record: the word, and the piggybacked acknowledgement
 
 /// The word: the record's bytes, a multiple of `line`; with this bit, nothing follows up to the
 /// ring's end.
@@ -65,15 +65,14 @@ struct shared_bytes : atomics
     return value;
   }
 
-  /// Returns a word's value while others may be writing there, so that ThreadSanitizer is told not
-  /// to mind.
+  /// Returns a word's value while the other side may write there. Excluded from ThreadSanitizer.
   [[gnu::no_sanitize_thread]] static std::uint32_t glance(const std::byte* at) noexcept
   {
     return *reinterpret_cast<const volatile std::uint32_t*>(at);
   }
 };
 
-/// How far the reader has come, which it alone writes.
+/// The bytes that the reader has taken. Written by the reader alone.
 template <class Memory>
 using basic_progress = typename Memory::template atomic<std::uint64_t>;
 
@@ -85,7 +84,7 @@ public:
 
   basic_writer() = default;
 
-  /// `size` is a power of two; `reserve` bytes are left to records that are urgent.
+  /// `size` is a power of two; `reserve` bytes are kept free for urgent records.
   basic_writer(
     std::byte* memory, std::size_t size, const progress& consumed, std::size_t reserve) noexcept
     : memory_(memory)
@@ -95,13 +94,13 @@ public:
   {
   }
 
-  /// The place for a record's body of that size; null when there is no room for it.
+  /// Returns the place for a record's body of that size; null if there is no room for it.
   std::byte* begin(std::size_t body, bool urgent) noexcept
   {
     const std::size_t record = record_size(body);
     const std::size_t offset = place();
     const std::size_t skipped = record > size_ - offset ? size_ - offset : 0;
-    // The line behind it as well: its word is cleared before the record is shown.
+    // Includes the line behind it: its word is cleared before the record is published.
     if (!room(skipped + record + line + (urgent ? 0 : reserve_)))
       return nullptr;
     if (skipped != 0)
@@ -115,7 +114,7 @@ public:
     return memory_ + place() + head_size;
   }
 
-  /// Shows the record that was begun, and with it what rides along.
+  /// Publishes the record that was begun, with a piggybacked acknowledgement.
   void end(std::size_t body, std::uint32_t piggybacked_ack = 0) noexcept
   {
     const std::size_t record = record_size(body);
@@ -125,12 +124,12 @@ public:
     Memory::word_at(memory_ + place()).store(0, std::memory_order_relaxed);
     // release: the body, and the cleared word behind it
     Memory::word_at(at).store(static_cast<std::uint32_t>(record), std::memory_order_release);
-    // The next record's lines but for the first one, which the reader polls.
+    // Requests the next record's lines for writing, except for the first one: the reader polls it.
     __builtin_prefetch(memory_ + ((at_ + line) & (size_ - 1)), 1);
     __builtin_prefetch(memory_ + ((at_ + 2 * line) & (size_ - 1)), 1);
   }
 
-  /// The reader says that it has come further than the writer, or back.
+  /// Returns true if the reader's progress is impossible: beyond the writer's, or backwards.
   bool broken() const noexcept { return broken_; }
 
 private:
@@ -140,7 +139,7 @@ private:
   {
     if (at_ - seen_ + wanted <= size_)
       return true;
-    // acquire: what the reader took from there it has taken
+    // acquire: the reader has finished with the bytes that it has taken
     const std::uint64_t now = consumed_->load(std::memory_order_acquire);
     if (now < seen_ || now > at_)
     {
@@ -185,14 +184,14 @@ public:
     return *this;
   }
 
-  /// Whether something is there. Also while another thread reads: then it is a hint about where
-  /// that one was, and a writer that goes on may be writing there.
+  /// Returns true if a record is there. Only a hint while another thread reads; the writer may be
+  /// writing there then.
   [[gnu::no_sanitize_thread]] bool ready() const noexcept
   {
     return Memory::glance(next_.load(std::memory_order_relaxed)) != 0;
   }
 
-  /// The oldest record's body, with up to a line more behind it; empty when there is none.
+  /// Returns the oldest record's body, and up to a line behind it; empty if there is none.
   std::span<const std::byte> front() noexcept
   {
     for (;;)
@@ -224,19 +223,19 @@ public:
     }
   }
 
-  /// What rides along with the record that front() has told.
+  /// Returns the acknowledgement piggybacked on the record that front() has returned.
   std::uint32_t piggybacked_ack() const noexcept
   {
     return Memory::get(memory_ + place() + sizeof(std::uint32_t));
   }
 
-  /// Gives back the place of the record that front() has told.
+  /// Frees the place of the record that front() has returned.
   void pop() noexcept { advance(record_); }
 
   /// Returns the bytes that have been taken so far.
   std::uint64_t taken() const noexcept { return at_; }
 
-  /// What the writer wrote is no ring.
+  /// Returns true if the writer's bytes are no valid ring.
   bool broken() const noexcept { return broken_; }
 
 private:
@@ -246,7 +245,7 @@ private:
   {
     at_ += record;
     next_.store(memory_ + place(), std::memory_order_relaxed);
-    consumed_->store(at_, std::memory_order_release); // what was there is not read any more
+    consumed_->store(at_, std::memory_order_release); // the record has been read
   }
 
   std::byte* memory_ = nullptr;
