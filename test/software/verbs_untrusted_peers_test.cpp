@@ -43,8 +43,8 @@ public:
     must(taken.has_value(), "a lane");
     lane_ = *taken;
     mine_ = &segment_->side(lane_.lane, 0);
-    requests_ = wire::ring::reader(segment_->requests_of(lane_.lane, 1),
-      wire::segment::ring_size, mine_->requests_taken);
+    requests_ = wire::ring::reader(
+      segment_->requests_of(lane_.lane, 1), wire::segment::ring_size, mine_->requests_taken);
     protocol::hello_bytes bytes;
     const protocol::hello mine = v.hello();
     encode(mine, bytes);

@@ -700,7 +700,7 @@ TEST_CASE("a large write with a new key waits for the peer's answer and sends no
   }
   SECTION("without an answer it sends frames after a while")
   {
-    while (wire::now() < w.under_test.wake_again_at())
+    while (rdma::software::wire::now() < w.under_test.wake_again_at())
       ::usleep(1000);
     REQUIRE(w.run());
     CHECK_FALSE(w.requests_in.front().empty());
