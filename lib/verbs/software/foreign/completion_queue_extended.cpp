@@ -146,6 +146,7 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with)
   auto* const made = static_cast<completion_queue*>(plain);
   extended->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
   made->extended = std::move(extended);
+  made->has_stamps = stamps != nullptr;
   made->stamps = std::move(stamps);
   set_functions(made->extension());
   return &made->extension();

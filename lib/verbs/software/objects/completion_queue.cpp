@@ -189,7 +189,7 @@ int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
     const std::uint32_t idle = spins.load(std::memory_order_relaxed);
     if (idle != spins_min)
       spins.store(idle + 1, std::memory_order_relaxed);
-    poll_call call{this, to, stamps == nullptr ? std::max(count, 0) : 0};
+    poll_call call{this, to, has_stamps ? 0 : std::max(count, 0)};
     polling = &call;
     const bool several =
       owner.engine.poll(hint.load(std::memory_order_relaxed), look, idle == spins_min);
