@@ -33,8 +33,8 @@ unsigned right_of(const protocol::send_request& what) noexcept
                                           : IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-// Copies the last bytes last: programs that poll them expect the others before (as on NICs, by
-// custom).
+// Copies the last eight bytes last: programs that poll them assume that the bytes before have
+// arrived. NICs write in this order by convention only.
 void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexcept
 {
   if (size <= sizeof(std::uint64_t))
@@ -83,8 +83,8 @@ bool direct_access::is_large(const protocol::send_request& what) const noexcept
   return what.length >= waits_from_ && right_of(what) != IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-// If the peer has declined, the request travels as frames. Otherwise there is a grant, or may be
-// one.
+// If the peer has declined, the request is sent as frames. Otherwise a grant exists, or the answer
+// may bring one.
 bool direct_access::prefers(const protocol::send_request& what) const noexcept
 {
   if (!is_large(what))
@@ -115,11 +115,11 @@ void direct_access::answered(std::uint32_t key) noexcept
     waits_for_.reset();
 }
 
-// There is no grant. Decides if the peer is asked for one, and if the request waits for it.
+// There is no grant. Decides whether to ask the peer for one, and whether the request waits for it.
 protocol::direct_path::outcome direct_access::ask(const protocol::send_request& what) noexcept
 {
   if (waits_for_)
-    return outcome::asks; // this request does: those behind it have not begun
+    return outcome::asks; // for this request: no request behind it has begun
   const bool large = is_large(what);
   if (const shown_key* const asked = find_shown(what.rkey))
   {
@@ -181,8 +181,8 @@ bool direct_access::permits(
     && (a.by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) != 0
     && what.remote >= a.by.address && offset <= a.by.length
     && what.length <= a.by.length - offset
-    // If this end may have more reads under way than the peer permits, the peer refuses one of
-    // them.
+    // If this end may have more reads outstanding than the peer permits, reads are sent as frames:
+    // the peer must be able to refuse one.
     && !(reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed));
 }
 
@@ -209,8 +209,7 @@ bool direct_access::write_short(const protocol::send_request& what) noexcept
   return true;
 }
 
-// Returns true if the grant holds. If `marked`, the peer sees the access from now on, until
-// let_go().
+// Returns true if the grant holds. If `marked`, the peer sees the access until let_go().
 bool direct_access::enter(const access& a, bool marked) noexcept
 {
   if (!marked)
@@ -218,7 +217,7 @@ bool direct_access::enter(const access& a, bool marked) noexcept
   return mark_.enter(mine_->touching, a.by.index + 1, theirs_->grants[a.by.index], a.by.generation);
 }
 
-// The grant has ended. The key may be given to something else.
+// Removes an access whose grant has ended. The peer may use the key for other memory later.
 protocol::direct_path::outcome direct_access::forget(std::uint32_t key) noexcept
 {
   let_go();
@@ -240,7 +239,7 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     return forget(what.rkey);
   if (right == IBV_ACCESS_REMOTE_ATOMIC)
     return atomic(*a, what) ? outcome::done : outcome::no;
-  // The rest comes with the next call, of this request or of those behind it.
+  // The next call continues with the rest of this request, or with the requests behind it.
   const std::uint64_t size = std::min(what.length - what.received, budget_);
   if (size == 0)
     return outcome::part;
@@ -257,8 +256,8 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
     moved += done;
     what.received += done;
   }
-  // The owner does not wait for readers. Bytes that were read are valid only if the grant has not
-  // ended yet (as in a seqlock): the fence in move() orders the copy before the second look.
+  // The owner does not wait for readers. The bytes are valid only if the grant has not ended yet
+  // (as in a seqlock): the fence in move() orders the copy before the second check.
   if (!marked && !holds(*a, std::memory_order_relaxed))
     return forget(what.rkey);
   if (what.received != what.length)
@@ -288,7 +287,7 @@ bool direct_access::move(
   {
     const iovec& v = here.view()[i];
     auto* const mine = static_cast<std::byte*>(v.iov_base);
-    // The device's shared memory is mapped. The program may have unmapped its own.
+    // Memory that the device has made shared is mapped. The program may have unmapped its own.
     const bool sure = here.is_shared(i);
     unordered_access::local_end(mine, v.iov_len, !write);
     const unordered_access overlooked;
@@ -318,7 +317,7 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
   const std::uint64_t offset = what.remote - a.by.address;
   if (what.remote % 8 != 0 || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
     return false;
-  // Checks the place for the result first: an atomic cannot be undone.
+  // The place for the answer is checked first, because an atomic cannot be undone.
   pinned_buffers here;
   std::uint64_t done = 0;
   if (!add_elements(here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done)
@@ -343,7 +342,7 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
 void direct_access::grant(
   const grant_message& what, const descriptor& memory, peer_areas& by) noexcept
 {
-  // Accepts only grants that were asked for, with a range that can exist.
+  // Ignores a grant that this end has not asked for, and values that are out of range.
   if (find_shown(what.key) == nullptr || what.index >= lane_side::grants_max
     || what.length > protocol::max_message * 1024 * 1024
     || what.address + what.length < what.address)
@@ -357,7 +356,8 @@ void direct_access::grant(
     return;
   if (!a.area->is_writable())
     a.by.rights &= IBV_ACCESS_REMOTE_READ;
-  // The owner cannot free sealed memory while it is mapped here, so grants that have ended go.
+  // The owner cannot free sealed memory while it is mapped here, so accesses are removed when
+  // their grants have ended.
   std::erase_if(accesses_,
     [this](const access& each)
     {
@@ -377,7 +377,7 @@ void direct_access::grant(
   }
   catch (const std::bad_alloc&)
   {
-    return; // without the grant, requests travel as frames
+    return; // requests are sent as frames
   }
 }
 

@@ -24,16 +24,16 @@
 
 namespace rdma::software::wire {
 
-/// A grant, which the owner of memory sends to a peer that has shown the key.
+/// The owner's permission to access memory directly, for a peer that has asked for a key.
 struct grant_message
 {
   std::uint32_t key = 0;
   std::uint32_t index = 0; ///< of lane_side::grants
   std::uint32_t generation = 0;
   std::uint32_t rights = 0;  ///< IBV_ACCESS_REMOTE_*
-  std::uint64_t address = 0; ///< of the first byte, in requests with the key
+  std::uint64_t address = 0; ///< of the first byte, as in requests with this key
   std::uint64_t length = 0;
-  std::uint64_t place = 0; ///< in the shared memory that comes with this message
+  std::uint64_t place = 0; ///< offset in the shared memory whose descriptor the message carries
 };
 
 /// A question for a grant.
@@ -48,20 +48,21 @@ struct grant_question
   std::uint64_t address = 0;
 };
 
-/// Carries out writes, reads and atomics of one queue pair in the peer's memory, with this end's
-/// thread.
+/// Carries out the writes, reads and atomics of one queue pair directly in the peer's memory.
 /**
- * The peer is asked once for a grant for each key. A small request with a new key travels as
- * frames, and the question follows it. A large request waits for the answer; if its key is new, the
- * peer checks the request before it answers. Without a grant, requests with this key travel as
- * frames. So does a request whose grant has ended: the peer's responder then reports the error. One
- * thread at a time.
+ * The calling thread makes the copies. The peer is asked once for a grant for each key. A small
+ * request with a new key is sent as frames, and the question follows it. A large request waits for
+ * the answer; if its key is new, the peer checks the request before it answers. Without a grant,
+ * requests with this key are sent as frames. A request whose grant has ended is also sent as
+ * frames: the peer's responder then reports the error.
+ *
+ * Not thread-safe.
  */
 class direct_access final : public protocol::direct_path
 {
 public:
-  /// A request of this size waits for the peer's answer, and for the requests before it.
-  /** Measured: the frames of smaller ones take less time than the question and the page faults. */
+  /// A request of at least this size waits for the peer's answer, and for the requests before it.
+  /** Measured: frames of smaller requests take less time than the question and the page faults. */
   static constexpr std::uint64_t large = 128 * 1024;
 
   direct_access(protocol::parameters& with, std::uint64_t waits_from) noexcept
@@ -70,7 +71,7 @@ public:
   {
   }
 
-  /// Returns false if memory is short.
+  /// Begins to use a lane. Returns false if there is no memory.
   bool open(lane_side& mine, const lane_side& theirs) noexcept;
   void close() noexcept;
 
@@ -87,20 +88,20 @@ public:
   /// Returns true if the next request waits for the peer's answer.
   bool waits() const noexcept { return waits_for_.has_value(); }
 
-  /// The answer is late: the next request travels as frames.
+  /// Ends the wait for a late answer: the next request is sent as frames.
   void stop_waiting() noexcept
   {
     if (waits_for_)
       answered(*waits_for_);
   }
 
-  /// The peer has answered, perhaps without a grant.
+  /// Records that the peer has answered for a key, with or without a grant.
   void answered(std::uint32_t key) noexcept;
 
-  /// Returns a value that changes whenever bytes are transferred.
+  /// Returns a count that changes when bytes move.
   std::uint64_t moved() const noexcept { return moved_; }
 
-  /// Begins a call of the wire: sets the bytes that it may move.
+  /// Begins a call of local_wire::transmit() with a new byte budget.
   void begin() noexcept { budget_ = bytes_max; }
 
   /// Returns the question, once.
@@ -109,11 +110,12 @@ public:
     return std::exchange(wanted_, std::nullopt);
   }
 
-  /// Takes the peer's answer, and the memory that came with it. Both are checked here.
+  /// Takes the peer's answer, and the memory that the message carried. Checks both.
   void grant(const grant_message& what, const descriptor& memory, peer_areas& by) noexcept;
 
 private:
-  // The bytes of one call: a bound on the time of a call that posts, and of one that ends a grant.
+  // The bound on one call. It limits the time that a posting thread spends here, and the time that
+  // a thread of the peer waits when it deregisters memory.
   static constexpr std::uint64_t bytes_max = 1024 * 1024;
 
   struct access
@@ -149,8 +151,8 @@ private:
   const lane_side* theirs_ = nullptr;
   std::uint64_t moved_ = 0;
   grant_mark mark_;
-  std::vector<access> accesses_; // the last used one first
-  std::vector<shown_key> shown_; // that the peer has been asked for
+  std::vector<access> accesses_; // the most recently used one is in front
+  std::vector<shown_key> shown_; // the keys that the peer has been asked for
   std::optional<grant_question> wanted_;
   std::optional<std::uint32_t> waits_for_; // the answer for this key
   std::uint64_t budget_ = 0;               ///< bytes that this call may still move

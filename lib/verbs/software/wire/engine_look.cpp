@@ -13,13 +13,13 @@
 #include <array>
 #include <mutex>
 
-// Polling for work: shared memory without a system call, and the sockets of all links.
+// Part of engine: polls shared memory without a system call, and the sockets of all connections.
 
 namespace rdma::software::wire {
 namespace {
 
 constexpr std::uint32_t look_everywhere_every = 8;
-constexpr std::uint32_t look_at_sockets_every = 64; // while some shared memory is polled
+constexpr std::uint32_t look_at_sockets_every = 64; // if shared memory is polled
 
 } // namespace
 
@@ -33,8 +33,8 @@ bool engine::poll(std::uint32_t hint, std::uint32_t turn, bool spins) noexcept
     const bool served = serve_looked_at(mover::poller, hint, hint_is_there);
     if ((served || hint_is_there) && turn % look_at_sockets_every != 0)
       return false;
-    if (served)
-      return serve_sockets(mover::poller, spins) > 1; // other links must have their turn
+    if (served) // the sockets need service even if the polled memory always has work
+      return serve_sockets(mover::poller, spins) > 1;
     if (hint_is_there)
       return serve_sockets(mover::poller, spins) > 1;
   }
@@ -53,7 +53,8 @@ void engine::poll_although_busy() noexcept
   serve_sockets(mover::poller);
 }
 
-// Serves the polled targets that are ready, without a system call. Returns true if there was one.
+// Polls the targets in shared memory, for a thread that polls continuously. Makes no system call.
+// Returns true if a target had work.
 bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) noexcept
 {
   decltype(looked_at_) found;
@@ -61,12 +62,12 @@ bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) 
   {
     const std::unique_lock lock(look_mutex_, std::try_to_lock);
     if (!lock)
-      return false; // another thread polls them, or ends the polling
+      return false; // another thread polls the targets, or changes the list
     for (std::size_t i = 0; i != looked_at_count_; ++i)
     {
       progress_target& s = *looked_at_[i];
       hint_is_there = hint_is_there || s.number_ == hint;
-      // Another thread that serves it finds what is there, or leaves it for the next poll.
+      // If another thread serves the target, it finds the work or leaves it for the next poll.
       if (!s.ready() || s.is_polled_.load(std::memory_order_relaxed))
         continue;
       s.is_polled_.store(true, std::memory_order_relaxed); // under a mutex that remove() takes
@@ -97,7 +98,8 @@ void engine::look_at(std::uint32_t number) noexcept
     const std::size_t queue_pairs = queue_pairs_looked_at_.load(std::memory_order_relaxed);
     const bool has_room = is_queue_pair ? queue_pairs != queue_pairs_looked_at_max
                                         : looked_at_count_ - queue_pairs != links_looked_at_max;
-    // Checked once more: connection::end_wires() clears is_local() before it locks this mutex.
+    // is_local() is checked again, because the queue pair may have lost its link meanwhile:
+    // connection::end_wires() clears the flag before it takes this mutex.
     if (has_room && s->is_local() && std::find(begin, end, s) == end)
     {
       first = looked_at_count_ == 0;
@@ -109,14 +111,15 @@ void engine::look_at(std::uint32_t number) noexcept
     }
   }
   unpin(*s);
-  // The engine must not sleep while peers rely on a polling thread. seq_cst: see run().
+  // The engine's thread must not sleep while peers send no wake-ups because this thread polls.
+  // seq_cst: see run().
   if (first && !awake_.load(std::memory_order_seq_cst))
     wake();
 }
 
 void engine::look_away() noexcept
 {
-  if (!looks_.load(std::memory_order_seq_cst)) // as awake_: see run()
+  if (!looks_.load(std::memory_order_seq_cst)) // seq_cst: as for awake_, see run()
     return;
   decltype(looked_at_) left;
   std::size_t count = 0;
@@ -126,7 +129,7 @@ void engine::look_away() noexcept
     {
       progress_target& s = *looked_at_[i];
       s.look(false);
-      if (!s.ready()) // later records ring a bell
+      if (!s.ready()) // the peer rings the bell for later records
         continue;
       s.users_.fetch_add(1, std::memory_order_relaxed);
       left[count++] = &s;

@@ -19,28 +19,29 @@ namespace rdma::software::wire {
 
 namespace {
 
-// The body of a record, at most. Several fit into a ring, so that one side writes while the other
-// reads.
+// The largest body of a record. Several records fit into a ring, so that one side can write while
+// the other one reads.
 constexpr std::size_t body_max = 32 * 1024 - ring::head_size;
 
-// A writer waits if less than this is free: twice the longest record, because the end of the ring
-// may have to be skipped, and the lines behind.
+// A writer may wait if less room than this is free. It is twice the longest record, because the
+// writer may have to skip the end of the ring, plus the lines behind and the reserve.
 constexpr std::size_t room_max = 2 * ring::record_size(body_max) + 8 * ring::line;
 
-// A reader looks for a waiting writer each time that it has taken this much. When it has taken
+// A reader checks for a waiting writer each time that it has taken this much. When it has taken
 // less, a writer can wait only if more is left to take.
 constexpr std::size_t told_every = segment::ring_size / 4;
 static_assert(segment::ring_size - room_max > told_every);
 
-// Kept free for answers without payload: a refusal must arrive although the ring is full.
+// The room that only answers without payload may use: a refusal must be stored even if the peer
+// takes no responses.
 constexpr std::size_t response_reserve = 4 * ring::line;
 
-// The time after which a message that a full socket has refused is repeated. A peer that reads
+// The time after which this end repeats a message that a full socket has refused. A peer that reads
 // nothing must not keep the engine busy.
 constexpr std::int64_t again_time = 10'000'000;
 
-// A record that contains a send of one frame, in host order; its first byte is an opcode that IBA
-// 9.2.1 leaves to manufacturers. The payload follows.
+// The header of a record that contains a send of one frame, in host order. The payload follows. The
+// first byte is an opcode that IBA 9.2.1 leaves to manufacturers.
 constexpr std::uint8_t short_send = 0xc1;
 constexpr std::uint8_t short_solicited = 1;
 
@@ -56,14 +57,14 @@ struct short_header
 };
 static_assert(sizeof(short_header) == 16);
 
-// The payload of such a record, at most. The peer's segment size is not smaller.
+// The largest payload of such a record. The peer's segment size is not smaller.
 constexpr std::uint32_t short_max = 512;
 
-// A bound on one call, so that one busy link does not keep a poller from the others.
+// The bound on one call, so that a poller also serves other links when one link is busy.
 constexpr unsigned records_max = 256;
 
-// Copies to or from registered memory. Memory that the device has made shared is mapped for as long
-// as it is registered. The program may have unmapped its own.
+// Copies to or from registered memory. Returns false if the program has unmapped it. Memory that
+// the device has made shared remains mapped while it is registered.
 bool copy(void* to, const void* from, std::size_t size, bool is_shared, program_side which) noexcept
 {
   if (!is_shared)
@@ -105,7 +106,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   link_ = &link;
   open_page();
   if (direct_.open(*mine_, *theirs_))
-    requester_.set_direct_path(&direct_); // otherwise all requests travel as frames
+    requester_.set_direct_path(&direct_); // otherwise all requests are sent as frames
 }
 
 void local_wire::close() noexcept
@@ -128,7 +129,8 @@ bool local_wire::receive(bool looked_at)
   idle_.store(false, std::memory_order_relaxed);
   note_again_at_ = 0;
   take_grants();
-  // Read before the responses, which the peer has written before the acknowledgement.
+  // acquire, and read before the responses: this end then finds all responses that the peer stored
+  // before the acknowledgement.
   const std::uint32_t word = theirs_->acknowledged.load(std::memory_order_acquire);
   const bool all_responses = take_responses();
   if (all_responses && word != acknowledged_seen_.load(std::memory_order_relaxed))
@@ -154,8 +156,8 @@ void local_wire::take_acknowledgement(std::uint32_t word)
   ++taken_;
 }
 
-// Returns true if the record that carries it may be taken now. The responses before the
-// acknowledgement come first.
+// Handles the piggybacked acknowledgement of a record. Returns true if the record may be taken now.
+// The responses that the peer stored before the acknowledgement are taken first.
 bool local_wire::take_piggybacked_ack(std::uint32_t piggybacked_ack)
 {
   if (piggybacked_ack == 0 || piggybacked_ack == piggybacked_ack_seen_)
@@ -174,7 +176,8 @@ bool local_wire::receive_the_rest()
 {
   ending_ = true;
   std::uint64_t before = ~taken_;
-  // A bound of two full rings, because a hostile peer may go on writing.
+  // The bound covers all records that were in the rings when the peer detached or the link
+  // ended. Records of a peer that continues to write are ignored.
   constexpr unsigned rounds_max = 2 * segment::ring_size / ring::line / records_max + 2;
   for (unsigned round = 0; round != rounds_max && taken_ != before; ++round)
   {
@@ -186,7 +189,7 @@ bool local_wire::receive_the_rest()
   return true;
 }
 
-// Returns true if all have been taken.
+// Returns true if all responses have been taken.
 bool local_wire::take_responses()
 {
   if (!responses_in_.ready())
@@ -204,8 +207,9 @@ bool local_wire::take_requests()
   {
     if (take_record(requests_in_, request_in_, true))
     {
-      // A thread that polls again soon does not look for the next record now. Its ready word is
-      // still in the writer's cache, and a transfer costs as much as the whole message.
+      // A thread that polls again soon does not check for another message now. The next record's
+      // word is still in the cache of the writer's processor, and fetching it takes as long as all
+      // the work for this message.
       if (one_at_a_time_ && responder_.receives() != before)
         return true;
       continue;
@@ -215,7 +219,7 @@ bool local_wire::take_requests()
   return false;
 }
 
-// Returns true if a record was taken.
+// Takes the next record of a ring. Returns true if one was taken.
 bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
 {
   std::span<const std::byte> body = from.front();
@@ -271,7 +275,7 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   return true;
 }
 
-// Reads the header of a short send. Nothing if the record is none.
+// Reads the header of a short send. Returns nothing if the record is not a valid short send.
 std::optional<protocol::header> local_wire::read_short(std::span<const std::byte> body) noexcept
 {
   if (static_cast<std::uint8_t>(body.front()) != short_send)
@@ -284,7 +288,7 @@ std::optional<protocol::header> local_wire::read_short(std::span<const std::byte
   if (!is_send || (s.flags & ~short_solicited) != 0 || s.unused != 0 || s.psn > protocol::psn_mask
     || s.payload > short_max || s.payload > body.size() - sizeof s
     || with_.kind != protocol::service_rc)
-    return std::nullopt; // decode() does not know it either
+    return std::nullopt; // the record is then malformed: decode() rejects this opcode
   protocol::header h;
   h.op = s.op;
   h.solicited = s.flags != 0;
@@ -296,7 +300,7 @@ std::optional<protocol::header> local_wire::read_short(std::span<const std::byte
   return h;
 }
 
-// Returns true if the record is a short send that has been received as a whole.
+// Returns true if the record is a short send, and the responder has received all of it.
 bool local_wire::take_short(std::span<const std::byte> body) noexcept
 {
   const auto h = read_short(body);
@@ -310,7 +314,7 @@ bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool
     body = body.subspan(sizeof(short_header));
     return begin_frame(*h, of, true);
   }
-  // The checked bytes are a copy: the peer can write here at any time.
+  // The header is copied before it is checked: the peer can write here at any time.
   protocol::header_bytes bytes;
   const std::size_t there = std::min(body.size(), bytes.size());
   std::memcpy(bytes.data(), body.data(), there);
@@ -399,7 +403,7 @@ bool local_wire::transmit(bool acknowledge_too)
   return good;
 }
 
-// Sends all kinds of records.
+// Sends records of all kinds.
 bool local_wire::transmit_rest()
 {
   bool good = true;
@@ -415,7 +419,7 @@ bool local_wire::transmit_rest()
   }
   direct_.let_go();
   if (direct_.wants() && !request_out_.pending)
-    show_key(); // otherwise behind the frame that is pending
+    show_key(); // otherwise send_record() calls it after the pending frame
   time_the_answer();
   return good;
 }
@@ -426,7 +430,7 @@ bool local_wire::has_nothing_to_send() const noexcept
     && !requester_.has_next() && !requester_.unfinished() && !direct_.wants();
 }
 
-// Sends the next request if it is short. Returns false if it is not, or cannot leave now.
+// Sends the next request if it is short. Returns false if it is not, or cannot be sent now.
 bool local_wire::send_short() noexcept
 {
   if (request_out_.pending || direct_.wants() || !with_.has_short_sends)
@@ -434,8 +438,8 @@ bool local_wire::send_short() noexcept
   protocol::send_request* const r = requester_.next_short(short_max);
   if (r == nullptr)
     return false;
-  // The peer polls the record's first line: all stores to it follow each other closely, so that it
-  // moves once.
+  // The peer polls the record's first cache line. All stores to the line are close to each other,
+  // so that it moves between the processors only once.
   struct
   {
     short_header header;
@@ -450,7 +454,7 @@ bool local_wire::send_short() noexcept
   if ((r->flags & IBV_SEND_INLINE) != 0)
     put(r->inline_bytes(), r->length);
   else if (!copy_elements(r->list(), r->length, 0, *with_.keys, with_.pd, put))
-    return false; // send_record() finds the reason
+    return false; // send_record() then reports the error
   short_header& h = record.header;
   h = {};
   h.op = r->opcode == IBV_WR_SEND       ? protocol::opcode::send_only
@@ -473,7 +477,8 @@ bool local_wire::send_short() noexcept
   return true;
 }
 
-// Sends the next record of a kind. Returns false if there was none, or no room for it.
+// Sends the next record of a request or a response. Returns false if there is none, or no room.
+// Clears `good` if the payload of a frame cannot follow its headers, which have been sent.
 bool local_wire::send_record(ring::writer& to, departure& what, bool request, bool& good)
 {
   protocol::frame& f = what.frame;
@@ -505,7 +510,7 @@ bool local_wire::send_record(ring::writer& to, departure& what, bool request, bo
   if (part != 0 && !gather(at + headers, f, offset, part, why))
   {
     what.pending = false;
-    good = starts; // otherwise its headers have been sent, and no refusal can follow them
+    good = starts; // otherwise the peer expects payload after the headers
     if (request)
       requester_.unreadable(f, why);
     else
@@ -576,7 +581,8 @@ bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_
   return true;
 }
 
-// Returns 0 if nothing is to be acknowledged. The responses before it are in their ring already.
+// Returns the word of the next acknowledgement; 0: there is none. The caller publishes it after the
+// responses that precede it, which are already in their ring.
 std::uint32_t local_wire::next_acknowledgement() noexcept
 {
   if (response_out_.pending)
@@ -590,7 +596,7 @@ void local_wire::acknowledge() noexcept
   const std::uint32_t word = next_acknowledgement();
   if (word == 0)
     return;
-  // release: the responses before it
+  // release: the responses that precede it
   mine_->acknowledged.store(word, std::memory_order_release);
   news_ = true;
 }
@@ -605,8 +611,8 @@ void local_wire::say_the_last() noexcept
   acknowledge();
 }
 
-// Rings the bell if the peer does not poll this lane and has something to do. A wake-up that the
-// socket refuses is repeated.
+// Rings the bell if a peer that does not poll this lane has new records, or new room that it waits
+// for. Repeats a wake-up later if the socket refuses it.
 void local_wire::notify() noexcept
 {
   const bool makes_room = requests_in_.taken() - requests_told_ >= told_every

@@ -27,13 +27,14 @@ namespace rdma::software::wire {
 
 /// Carries frames between two processes of one host, through memory that they share.
 /**
- * Requests and responses have a ring each way, so that neither waits for the other. An
- * acknowledgement is a word, piggybacked on a request if there is one. A frame's payload follows
- * its headers in one record or several. A short send has a header of its own. All bytes of the
- * other end are copied out of the shared memory, then checked, then used.
+ * Each direction has one ring for requests and one for responses, so that neither waits for the
+ * other. An acknowledgement is a word. A request carries it as a piggybacked acknowledgement if one
+ * is sent. A frame's payload follows its headers, in one record or several. All values from the
+ * other end except payload are checked before use. They are copied out of the shared memory before
+ * the check, because the other end can change them at any time.
  *
- * Not thread-safe except for ready() and want_bell(). If no thread of the other end polls the lane,
- * this end rings its link's bell, see local_link.
+ * Only ready() and want_bell() may be called while another thread uses the object. If no thread of
+ * the other end polls the lane, this end rings the bell of its link, see local_link.
  */
 class local_wire
 {
@@ -50,12 +51,13 @@ public:
   {
   }
 
-  /// Uses a lane of a link. The link must exist until close().
+  /// Begins to use a lane of a link. The link must exist until close().
   void open(local_link& link, lane_use lane) noexcept;
 
   bool is_open() const noexcept { return link_ != nullptr; }
 
-  /// Sends the answers to the requests that were carried out. The peer can read them after close().
+  /// Stores the answers to the requests that were carried out, before close(). The peer can read
+  /// them after this end has detached.
   void say_the_last() noexcept;
 
   void close() noexcept;
@@ -72,37 +74,38 @@ public:
       || theirs_->detached.load(std::memory_order_relaxed) != 0
       || blocked_.load(std::memory_order_relaxed) || unfinished_.load(std::memory_order_relaxed);
     if (!found && !idle_.load(std::memory_order_relaxed))
-      idle_.store(true, std::memory_order_relaxed); // a hint, neither exact nor ordered
+      idle_.store(true, std::memory_order_relaxed); // relaxed: only predicts the next records
     return found;
   }
 
-  /// Sets if the other end must ring the link's bell from now on. Call ready() once more
-  /// afterwards.
-  /** Otherwise a thread polls ready(). */
+  /// Sets whether the other end rings the link's bell from now on. Otherwise a thread polls
+  /// ready(). The caller calls ready() once more afterwards.
   void want_bell(bool wanted) noexcept { mine_->waits.want_bell(wanted); }
 
   // --- carrying ---
 
-  /// Takes the records that have arrived. Returns false if the other end has violated the protocol.
-  /// `looked_at`: a thread calls ready() again soon.
+  /// Takes the records that have arrived. Returns false if the other end violates the protocol.
+  /// `looked_at`: a thread polls ready(), so the call may leave records for the next one.
   bool receive(bool looked_at);
 
-  /// Takes the rest after the peer has gone.
+  /// Takes the remaining records after the peer has detached, or after the link has ended. Returns
+  /// false as receive().
   bool receive_the_rest();
 
-  /// Sends what requester and responder have. Returns false if the payload of a frame that has
-  /// begun cannot be read.
+  /// Sends the pending frames. Returns false if the payload of a frame cannot follow its headers,
+  /// which have been sent.
   /**
-   * An acknowledgement rides along with a request; else it is made when `acknowledge`, and owed
-   * when not: ready() tells of that until it has been made.
+   * A request carries a pending acknowledgement. Without a request, the acknowledgement is stored
+   * if `acknowledge` is true. Otherwise it remains pending, and ready() returns true until it has
+   * been sent.
    */
   bool transmit(bool acknowledge);
 
-  /// Returns true if a call has ended at its bound, so that there may be more to do.
+  /// Returns true if a call has ended at its bound: there may be more to do.
   bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
 
-  /// Returns the time to call receive() and transmit() again because the socket refused a message,
-  /// or because the peer has not answered a question; 0: none.
+  /// Returns the time to call receive() and transmit() again; 0: none. The reason is a message that
+  /// the socket refused, or a question that the peer has not answered.
   std::int64_t wake_again_at() const noexcept
   {
     return note_again_at_ != 0 ? note_again_at_
@@ -110,11 +113,11 @@ public:
                                : answer_until_;
   }
 
-  /// Changes when bytes of this end's requests, or of answers to them, move.
+  /// Returns a count that changes when bytes of this end's requests or their answers move.
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
 
 private:
-  // A frame that is received or sent in several records.
+  // A frame that is arriving, possibly in several records.
   struct arrival
   {
     bool in_frame = false;
@@ -132,7 +135,7 @@ private:
   enum class note_is
   {
     taken,
-    early, ///< its answer cannot leave yet: take it with the next call
+    early, ///< its answer cannot be sent yet: the next call takes the note
     none,  ///< not a note, or a malformed one
   };
 
@@ -196,27 +199,27 @@ private:
 
   std::atomic<std::uint32_t> acknowledged_seen_{0};
   std::uint32_t piggybacked_ack_seen_ = 0;
-  std::atomic<bool> owes_{false}; // an acknowledgement
+  std::atomic<bool> owes_{false}; // an acknowledgement is pending
   std::atomic<bool> blocked_{false};
   std::atomic<bool> unfinished_{false};   // for ready()
   mutable std::atomic<bool> idle_{false}; // ready() has found nothing since the last receive()
   bool one_at_a_time_ = false;
-  bool news_ = false; // records or an acknowledgement that notify() has not reported
+  bool news_ = false; // the peer was not notified yet of stored records or an acknowledgement
   bool requests_blocked_ = false;
   bool responses_blocked_ = false;
-  bool responses_first_ = false;     // a piggybacked acknowledgement waits for them
-  std::uint64_t requests_told_ = 0;  // the rings' bytes that had been taken at the last look for a
-  std::uint64_t responses_told_ = 0; // blocked peer
+  bool responses_first_ = false;     // a piggybacked acknowledgement waits for remaining responses
+  std::uint64_t requests_told_ = 0;  // taken() of the two rings when this end last checked if the
+  std::uint64_t responses_told_ = 0; // peer was blocked
   bool more_to_take_ = false;
   bool more_to_send_ = false;
   bool malformed_ = false;
   bool ending_ = false;
   std::uint64_t moved_ = 0;
-  std::uint64_t taken_ = 0; // records and acknowledgements since the start
+  std::uint64_t taken_ = 0; // the total of records and acknowledgements
 
   std::int64_t wake_again_at_ = 0;
-  std::int64_t note_again_at_ = 0; ///< the answer to a note could not leave: take it again
-  std::int64_t answer_until_ = 0;  ///< the next request waits for the peer's answer
+  std::int64_t note_again_at_ = 0; ///< the time to take a note again whose answer was not sent
+  std::int64_t answer_until_ = 0;  ///< until then, the next request waits for the peer's answer
 };
 
 } // namespace rdma::software::wire

@@ -5,7 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Grants of the local wire: the questions of this end and the answers to the peer's.
+// Part of local_wire: grants the peer access to this end's memory, and asks for access to the
+// peer's memory.
 
 #include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/memory/shared_memory.hpp"
@@ -21,10 +22,11 @@ namespace rdma::software::wire {
 
 namespace {
 
-// Records that are no frames. Their first byte is an opcode that IBA 9.2.1 leaves to manufacturers.
+// Notes are records that are not frames. Their first byte is an opcode that IBA 9.2.1 leaves to
+// manufacturers.
 
-// In the ring of the requests: asks for a grant. With `in_advance`, the request that it describes
-// has not been sent. Otherwise it is the last request that was begun.
+// The note in the request ring that asks for a grant. With `in_advance`, the request that it
+// describes has not been sent. Otherwise the question is about the last request that was begun.
 constexpr std::uint8_t note_question = 0xc0;
 
 struct question_note
@@ -34,7 +36,7 @@ struct question_note
   grant_question what;
 };
 
-// In the ring of the responses: there is no grant for this key.
+// The note in the response ring that declines a grant for a key.
 constexpr std::uint8_t note_declined = 0xc1;
 
 struct declined_note
@@ -44,8 +46,8 @@ struct declined_note
   std::uint32_t key = 0;
 };
 
-// The time that a request waits for the answer to its question. It ends the wait for an answer that
-// was lost, e.g. because this process had no free descriptor for it.
+// The longest time that a request waits for the answer to its question. An answer can be lost, e.g.
+// if this process has no free descriptor for it.
 constexpr std::int64_t answer_time = 50'000'000;
 
 } // namespace
@@ -63,7 +65,7 @@ void local_wire::open_page() noexcept
   }
   catch (const std::bad_alloc&)
   {
-    page_.peer.reset(); // no grants: all requests travel as frames
+    page_.peer.reset(); // the peer gets no grants, and sends frames
   }
 }
 
@@ -76,9 +78,9 @@ void local_wire::publish_rights() noexcept
   mine_->rights.store(rights, std::memory_order_release);
 }
 
-// Asks for a grant. Unless the question describes a request, the first frame of one with this key
-// was sent last: the peer answers only behind a request that it permits. Returns false if there is
-// no room now.
+// Asks for a grant. Returns false if there is no room now. Unless the question describes a request
+// in advance, the last frame sent was the first one of a request with this key: the peer answers
+// only after a request that it permits.
 bool local_wire::show_key() noexcept
 {
   question_note note;
@@ -106,7 +108,7 @@ void local_wire::time_the_answer() noexcept
     direct_.stop_waiting();
 }
 
-// Takes a record that is no frame.
+// Takes a note.
 local_wire::note_is local_wire::take_note(std::span<const std::byte> body, bool request) noexcept
 {
   if (!request)
@@ -128,8 +130,8 @@ local_wire::note_is local_wire::take_answer(std::span<const std::byte> body) noe
   return note_is::taken;
 }
 
-// Answers only a request that is permitted. A wrong key must end the queue pair as on TCP, and a
-// question must not show which keys exist.
+// Answers a question, but only for a request that is permitted. A wrong key must end the queue pair
+// as on TCP, and a question must not reveal which keys exist.
 local_wire::note_is local_wire::answer(const grant_question& what) noexcept
 {
   if (what.in_advance != 0)
@@ -155,8 +157,8 @@ local_wire::note_is local_wire::answer(const grant_question& what) noexcept
   case grant_is::early:
     return note_is::early;
   case grant_is::none:
-    // The peer waits for the answer to a question in advance. Another answer is sent only if there
-    // is room, because no request waits for it.
+    // The peer waits for the answer to a question in advance. The answer to any other question is
+    // optional: a later large request that waits for it stops after `answer_time`.
     if (!decline(what.key) && what.in_advance != 0)
       return note_is::early;
   }
@@ -168,7 +170,7 @@ bool local_wire::decline(std::uint32_t key) noexcept
 {
   declined_note note;
   note.key = key;
-  // Not within a frame that takes several records.
+  // A note must not be stored between the records of one frame.
   std::byte* const at =
     response_out_.pending ? nullptr : room(responses_out_, sizeof note, false, false);
   if (at == nullptr)
@@ -181,7 +183,8 @@ bool local_wire::decline(std::uint32_t key) noexcept
 
 local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
 {
-  // The checks of key_table::pin_remote(), but for the range, which is checked for each access.
+  // The same checks as in key_table::pin_remote(), except for the range, which the peer checks for
+  // each access.
   const key_pin pinned(with_.keys->pin(key));
   constexpr unsigned remote =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
@@ -189,15 +192,16 @@ local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
     || (pinned->window
       && (!pinned->bound || (pinned->owner_qp != 0 && pinned->owner_qp != with_.qp))))
     return grant_is::none;
-  // Other memory of this process is accessed by this process only. A peer could be stopped between
-  // its check of a grant and a copy to an address, which may have another use when it continues.
-  // And a copy from or to a hostile peer's addresses can block without limit, in a page fault
-  // (userfaultfd(2), FUSE).
+  // Peers cannot access memory that is not shared_memory, for two reasons. A peer could be stopped
+  // between its check of a grant and a copy to an address, which may have another use when it
+  // continues.
+  // And a process that copies from or to a hostile peer's addresses may wait for that peer without
+  // end, in a page fault (userfaultfd(2), FUSE).
   const auto area = shared_memory::find(pinned->memory, pinned->length);
   if (!area)
     return grant_is::none;
-  // A peer that may only read must not map memory that it could write to. One that may write could
-  // not do so in sealed memory.
+  // A peer that may only read must not map memory that it could write to. A peer that may write
+  // needs memory that is not sealed against writes.
   const bool writes = (pinned->access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   if (writes != (area->who_writes() == writers::all))
     return grant_is::none;
@@ -217,7 +221,8 @@ local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
   return grant_is::early;
 }
 
-// Grants come through the socket, because each has a descriptor.
+// Takes the grants that have arrived. They arrive through the socket, because each one carries a
+// descriptor.
 void local_wire::take_grants() noexcept
 {
   if (!link_->has_grants())

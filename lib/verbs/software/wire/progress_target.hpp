@@ -17,51 +17,54 @@ namespace rdma::software::wire {
 
 class tcp_link;
 
-/// The kinds of threads that serve a progress target.
+/// The kind of thread that serves a progress target.
 enum class mover
 {
-  poster, ///< has posted requests: sends
+  poster, ///< has posted a work request: sends
   poller, ///< polls for completions: sends and receives; its program may soon answer a message
-  engine, ///< does the work that other threads have left
+  engine, ///< the engine's thread: does the work that no other thread has done
 };
 
-/// A queue pair or a link, which the engine lets threads serve.
+/// The interface through which the engine serves a queue pair or a link.
 class progress_target
 {
 public:
-  /// Sends and receives what is possible now. Any thread. `events`: of its socket, by epoll(7).
+  /// Sends and receives as much as possible now. Any thread may call it. `events`: the events that
+  /// epoll(7) has reported for the target's socket.
   virtual void serve(mover by, std::uint32_t events = 0) = 0;
 
-  /// Takes the next frames of a link's stream if they are for it. Waits for a thread that is
-  /// serving it.
+  /// Takes the next frames of a link's stream, if they are for this target. Waits for a thread that
+  /// is serving the target.
   virtual void deliver(tcp_link& /*from*/, mover /*by*/) {}
 
-  /// An alarm or a debt is due: as serve() by the engine. Returns false if another thread has done
-  /// the work meanwhile.
+  /// Handles a due alarm or debt, as serve() by the engine does. Returns false if another thread
+  /// has handled it meanwhile.
   virtual bool come_due(std::int64_t)
   {
     serve(mover::engine);
     return true;
   }
 
-  /// Returns true if it uses the local wire: ready() then needs no system call.
+  /// Returns true if the target uses the local wire: it can be polled without a system call.
   virtual bool is_local() const noexcept { return false; }
 
-  /// Local wire: returns true if serve() would find something. Any thread, between look(true) and
-  /// look(false).
+  /// Local: returns true if serve() would find something to do. Any thread may call it between
+  /// look(true) and look(false).
   virtual bool ready() const noexcept { return false; }
 
-  /// Local wire: sets if a thread polls ready() from now on. Call ready() once more after
-  /// look(false).
+  /// Local: records whether a thread polls ready() continuously. The caller calls ready() once more
+  /// afterwards.
   virtual void look(bool) noexcept {}
 
-  /// A hello for this queue pair is pending. A queue pair that is not ready yet takes it later.
+  /// Takes the pending hellos for this target. If it is not ready yet, it takes them when it
+  /// becomes ready.
   virtual void meet() = 0;
 
-  /// The device is closed: a queue pair goes to RESET.
+  /// Stops the target when the device is closed: a queue pair goes to RESET, where it does not send
+  /// or receive.
   virtual void leave() {}
 
-  /// Returns the engine's number of it. A queue pair has its own number.
+  /// Returns the number by which the engine finds the target; a queue pair uses its own number.
   std::uint32_t number() const noexcept { return number_; }
 
 protected:
@@ -70,7 +73,7 @@ protected:
 private:
   friend class engine;
   std::atomic<unsigned> users_{0};
-  std::atomic<bool> is_polled_{false}; ///< by the thread that found it in engine::looked_at_
+  std::atomic<bool> is_polled_{false}; ///< a thread that found it in engine::looked_at_ serves it
   std::uint32_t number_ = 0;
   timer_heap::entry due_; // under the engine's due_mutex_
 };

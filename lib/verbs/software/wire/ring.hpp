@@ -19,23 +19,25 @@
 
 namespace rdma::software::wire {
 
-/// Records in memory that two processes share, from one writer to one reader.
+/// Passes records from one writer to one reader, in memory that two processes share.
 /**
- * A record begins on a cache line with a word that is zero until the record is complete, so that
- * the record arrives with the line that the reader polls. The writer clears the word behind a
- * record before it publishes the record, so the reader never takes old bytes for a record. There
- * are no locks: if one side is killed at any instruction, the ring still works for the other. Each
- * side checks the other one's values against the ring: the size of a record, and the reader's
- * progress.
+ * A record begins on a cache line with a word. The word is zero until the record is complete, so
+ * that the record arrives with the line that the reader polls. The writer clears the word behind a
+ * record before it publishes the record: the reader never mistakes old bytes for a record.
+ *
+ * There is no lock. If one side is killed, the ring still works for the other side. Neither side
+ * trusts the other one: the reader checks a record's size against the ring, and the writer checks
+ * the position that the reader publishes.
  */
 namespace ring {
 
 inline constexpr std::size_t line = 64;
-inline constexpr std::size_t head_size =
-  8; ///< of a record: the word, and the piggybacked acknowledgement
 
-/// The word: the record's bytes, a multiple of `line`; with this bit, nothing follows up to the
-/// ring's end.
+/// The size of a record's word and its piggybacked acknowledgement.
+inline constexpr std::size_t head_size = 8;
+
+/// The word contains the record's size in bytes, a multiple of `line`. With this bit, it skips the
+/// rest of the ring instead.
 inline constexpr std::uint32_t skip_bit = 1;
 
 constexpr std::size_t record_size(std::size_t body) noexcept
@@ -65,14 +67,15 @@ struct shared_bytes : atomics
     return value;
   }
 
-  /// Returns a word's value while the other side may write there. Excluded from ThreadSanitizer.
+  /// Returns a word's value while the writer may be writing there. ThreadSanitizer must not report
+  /// this race.
   [[gnu::no_sanitize_thread]] static std::uint32_t glance(const std::byte* at) noexcept
   {
     return *reinterpret_cast<const volatile std::uint32_t*>(at);
   }
 };
 
-/// The bytes that the reader has taken. Written by the reader alone.
+/// The reader's position. Only the reader writes it.
 template <class Memory>
 using basic_progress = typename Memory::template atomic<std::uint64_t>;
 
@@ -84,7 +87,7 @@ public:
 
   basic_writer() = default;
 
-  /// `size` is a power of two; `reserve` bytes are kept free for urgent records.
+  /// `size` is a power of two. Only urgent records may use the last `reserve` bytes of free room.
   basic_writer(
     std::byte* memory, std::size_t size, const progress& consumed, std::size_t reserve) noexcept
     : memory_(memory)
@@ -94,19 +97,19 @@ public:
   {
   }
 
-  /// Returns the place for a record's body of that size; null if there is no room for it.
+  /// Returns the place for a record's body of that size, or null if there is no room.
   std::byte* begin(std::size_t body, bool urgent) noexcept
   {
     const std::size_t record = record_size(body);
     const std::size_t offset = place();
     const std::size_t skipped = record > size_ - offset ? size_ - offset : 0;
-    // Includes the line behind it: its word is cleared before the record is published.
+    // Includes the line behind the record: its word is cleared before the record is published.
     if (!room(skipped + record + line + (urgent ? 0 : reserve_)))
       return nullptr;
     if (skipped != 0)
     {
       Memory::word_at(memory_).store(0, std::memory_order_relaxed);
-      // release: the reader finds the ring's first word cleared
+      // release: the reader sees the ring's first word cleared
       Memory::word_at(memory_ + offset)
         .store(static_cast<std::uint32_t>(skipped) | skip_bit, std::memory_order_release);
       at_ += skipped;
@@ -114,7 +117,7 @@ public:
     return memory_ + place() + head_size;
   }
 
-  /// Publishes the record that was begun, with a piggybacked acknowledgement.
+  /// Publishes the record that was begun, with a piggybacked acknowledgement; 0: none.
   void end(std::size_t body, std::uint32_t piggybacked_ack = 0) noexcept
   {
     const std::size_t record = record_size(body);
@@ -124,12 +127,13 @@ public:
     Memory::word_at(memory_ + place()).store(0, std::memory_order_relaxed);
     // release: the body, and the cleared word behind it
     Memory::word_at(at).store(static_cast<std::uint32_t>(record), std::memory_order_release);
-    // Requests the next record's lines for writing, except for the first one: the reader polls it.
+    // The next record's lines except the first one, which the reader polls.
     __builtin_prefetch(memory_ + ((at_ + line) & (size_ - 1)), 1);
     __builtin_prefetch(memory_ + ((at_ + 2 * line) & (size_ - 1)), 1);
   }
 
-  /// Returns true if the reader's progress is impossible: beyond the writer's, or backwards.
+  /// Returns true if the reader has published a position beyond the writer's, or an earlier one
+  /// than before.
   bool broken() const noexcept { return broken_; }
 
 private:
@@ -139,7 +143,7 @@ private:
   {
     if (at_ - seen_ + wanted <= size_)
       return true;
-    // acquire: the reader has finished with the bytes that it has taken
+    // acquire: the reader has finished its reads before that position
     const std::uint64_t now = consumed_->load(std::memory_order_acquire);
     if (now < seen_ || now > at_)
     {
@@ -184,14 +188,14 @@ public:
     return *this;
   }
 
-  /// Returns true if a record is there. Only a hint while another thread reads; the writer may be
-  /// writing there then.
+  /// Returns true if there is a record. If another thread reads meanwhile, the result is a hint: it
+  /// is about an earlier position, where the writer may be writing again.
   [[gnu::no_sanitize_thread]] bool ready() const noexcept
   {
     return Memory::glance(next_.load(std::memory_order_relaxed)) != 0;
   }
 
-  /// Returns the oldest record's body, and up to a line behind it; empty if there is none.
+  /// Returns the oldest record's body, with padding of less than a line; empty: there is none.
   std::span<const std::byte> front() noexcept
   {
     for (;;)
@@ -213,8 +217,8 @@ public:
           __builtin_prefetch(memory_ + offset + line);
         return {memory_ + offset + head_size, record - head_size};
       }
-      if (record != size_ - offset
-        || offset == 0) // a writer skips the rest of a ring, never all of it
+      // A writer skips the rest of the ring, never the whole ring.
+      if (record != size_ - offset || offset == 0)
       {
         broken_ = true;
         return {};
@@ -223,19 +227,19 @@ public:
     }
   }
 
-  /// Returns the acknowledgement piggybacked on the record that front() has returned.
+  /// Returns the piggybacked acknowledgement of the record that front() has returned.
   std::uint32_t piggybacked_ack() const noexcept
   {
     return Memory::get(memory_ + place() + sizeof(std::uint32_t));
   }
 
-  /// Frees the place of the record that front() has returned.
+  /// Frees the record that front() has returned.
   void pop() noexcept { advance(record_); }
 
-  /// Returns the bytes that have been taken so far.
+  /// Returns the number of bytes that have been taken.
   std::uint64_t taken() const noexcept { return at_; }
 
-  /// Returns true if the writer's bytes are no valid ring.
+  /// Returns true if the writer has stored an invalid word.
   bool broken() const noexcept { return broken_; }
 
 private:
@@ -245,7 +249,7 @@ private:
   {
     at_ += record;
     next_.store(memory_ + place(), std::memory_order_relaxed);
-    consumed_->store(at_, std::memory_order_release); // the record has been read
+    consumed_->store(at_, std::memory_order_release); // release: the reads come before
   }
 
   std::byte* memory_ = nullptr;
@@ -254,7 +258,7 @@ private:
   std::uint64_t at_ = 0;
   std::uint32_t record_ = 0;
   bool broken_ = false;
-  typename Memory::template atomic<std::byte*> next_{nullptr}; // where the next record's word is
+  typename Memory::template atomic<std::byte*> next_{nullptr}; // at the next record's word
 };
 
 using progress = basic_progress<shared_bytes>;
