@@ -68,7 +68,8 @@ bool engine::serve_looked_at(mover by, std::uint32_t hint, bool& hint_is_there) 
       progress_target& s = *looked_at_[i];
       hint_is_there = hint_is_there || s.number_ == hint;
       // If another thread serves the target, it finds the work or leaves it for the next poll.
-      if (!s.ready() || s.is_polled_.load(std::memory_order_relaxed))
+      // acquire: remove() sees the end of the last thread's use, which must include the others'.
+      if (!s.ready() || s.is_polled_.load(std::memory_order_acquire))
         continue;
       s.is_polled_.store(true, std::memory_order_relaxed); // under a mutex that remove() takes
       found[count++] = &s;
