@@ -124,9 +124,9 @@ bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_
   {
     const std::lock_guard lock(guard);
     const std::size_t count = held.load(std::memory_order_relaxed);
-    if (overrun || count == depth)
+    if (overrun.load(std::memory_order_relaxed) || count == depth)
     {
-      if (std::exchange(overrun, true))
+      if (overrun.exchange(true, std::memory_order_relaxed))
         return false;
       ibv_async_event event{};
       event.element.cq = this;

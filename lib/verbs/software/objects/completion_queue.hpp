@@ -99,7 +99,7 @@ struct completion_queue : extensible_completion_queue
   std::atomic<arming> armed{arming::off}; ///< written under the mutex
   bool stands_by = false;                 ///< since it was armed first: see engine::stand_by()
   bool has_stamps = false;                ///< constant; resize() replaces `stamps` itself
-  bool overrun = false;
+  std::atomic<bool> overrun{false};       ///< written under the mutex
 
   std::atomic<std::uint32_t> hint{0};  ///< the carrier of the last completion
   std::atomic<std::uint32_t> turn{0};  ///< counts polls

@@ -39,6 +39,8 @@ void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexc
 {
   if (size <= sizeof(std::uint64_t))
   {
+    // It may be a flag behind the data of an earlier write. Writes take effect in order (IBA 9.5).
+    std::atomic_thread_fence(std::memory_order_release);
     std::memcpy(to, from, size);
     return;
   }
