@@ -110,7 +110,7 @@ bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_
 {
   // An empty queue contains no older completion of this queue pair, whose progress lock is held.
   if (poll_call* const by = polling; by != nullptr && by->queue == this && by->room != 0
-      && held.load(std::memory_order_relaxed) == 0
+      && held.load(std::memory_order_acquire) == 0 && !overrun.load(std::memory_order_relaxed)
       && armed.load(std::memory_order_relaxed) == arming::off)
   {
     *by->to++ = wc;

@@ -29,8 +29,8 @@ public:
   /// peer's permissions.
   virtual outcome run(send_request& what) noexcept = 0;
 
-  /// Carries out a short write, with the conditions and the checks of run(). Returns false, without
-  /// an effect, if run() must decide.
+  /// Carries out a short write, with the conditions and the checks of run(). Returns false if
+  /// run() must decide: nothing has completed then.
   virtual bool write_short(const send_request& what) noexcept = 0;
 
   /// Returns true if the request should wait until all before it have completed, because run() then

@@ -198,7 +198,6 @@ requester::beginning requester::run_direct(send_request& r) noexcept
   }
   if (unfinished_)
     return beginning::wait;
-  begun_psn_ = sent_psn_;
   end_direct(r);
   return beginning::again;
 }
@@ -206,6 +205,7 @@ requester::beginning requester::run_direct(send_request& r) noexcept
 void requester::end_direct(send_request& r) noexcept
 {
   r.done = true;
+  begun_psn_ = sent_psn_;
   ++sending_;
   complete(r, IBV_WC_SUCCESS, detail_none); // the requests before it have completed
 }

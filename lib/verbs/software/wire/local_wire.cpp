@@ -392,6 +392,10 @@ bool local_wire::transmit(bool acknowledge_too)
   more_to_send_ = !has_nothing_to_send();
   if (more_to_send_)
     good = transmit_rest();
+  else
+    show_blocked(false);
+  if (answer_until_ != 0)
+    time_the_answer();
   direct_.let_go();
   unfinished_.store(unfinished() || requester_.unfinished(), std::memory_order_relaxed);
   publish_rights();
@@ -539,14 +543,19 @@ std::byte* local_wire::room(ring::writer& to, std::size_t body, bool urgent, boo
     at = mine_->waits.begin_blocked([&] { return to.begin(body, urgent); });
   malformed_ = malformed_ || to.broken();
   (request ? requests_blocked_ : responses_blocked_) = at == nullptr;
-  const bool blocked = requests_blocked_ || responses_blocked_;
-  if (blocked != blocked_.load(std::memory_order_relaxed))
-  {
-    blocked_.store(blocked, std::memory_order_relaxed);
-    if (!blocked)
-      mine_->waits.blocked.store(0, std::memory_order_relaxed);
-  }
+  show_blocked(requests_blocked_ || responses_blocked_);
   return at;
+}
+
+void local_wire::show_blocked(bool blocked) noexcept
+{
+  if (blocked == blocked_.load(std::memory_order_relaxed))
+    return;
+  blocked_.store(blocked, std::memory_order_relaxed);
+  if (blocked)
+    return; // basic_lane_waits::begin_blocked() has shown it
+  requests_blocked_ = responses_blocked_ = false;
+  mine_->waits.blocked.store(0, std::memory_order_relaxed);
 }
 
 bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_t offset,

@@ -144,6 +144,7 @@ private:
   bool take_short(std::span<const std::byte> body) noexcept;
   bool send_short() noexcept;
   bool has_nothing_to_send() const noexcept;
+  void show_blocked(bool blocked) noexcept;
   bool transmit_rest();
   void take_acknowledgement(std::uint32_t word);
   bool take_piggybacked_ack(std::uint32_t piggybacked_ack);
