@@ -334,6 +334,8 @@ void connection::transmit(bool acknowledge)
 
 void connection::lose() noexcept
 {
+  if (const auto hook = lost_peer_hook.load(std::memory_order_acquire); hook != nullptr)
+    hook(with_.qp);
   state_ = state::lost;
   retry_at_ = 0;
   hang_up();

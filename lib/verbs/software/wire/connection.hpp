@@ -27,6 +27,10 @@ namespace rdma::software::wire {
 class engine;
 struct pending_hello;
 
+/// Called with the number of a queue pair whose connection was lost, by the thread that holds its
+/// progress lock; null: no connection manager is in use.
+inline std::atomic<void (*)(std::uint32_t queue_pair) noexcept> lost_peer_hook{nullptr};
+
 /// Connects one queue pair to its peer, exchanges the hellos, and selects the wire.
 /**
  * On both wires the two ends exchange hellos through the link between their contexts, in which the

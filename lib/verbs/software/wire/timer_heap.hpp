@@ -48,8 +48,7 @@ public:
   void remove(entry& e) noexcept
   {
     --entries_;
-    if (e.place_ != entry::nowhere)
-      take_out(e);
+    cancel(e);
     if (e.owed_)
       unlink(e);
   }
@@ -64,6 +63,13 @@ public:
       heap_.push_back(&e);
     }
     down(up(e.place_));
+  }
+
+  /// Removes the alarm of an entry.
+  void cancel(entry& e) noexcept
+  {
+    if (e.place_ != entry::nowhere)
+      take_out(e);
   }
 
   /// Adds a debt. The entry's alarm remains.
