@@ -46,10 +46,9 @@ constexpr device_traits iwarp{
 
 constexpr device_traits software{
   .only_wire = wire::tcp,
-  .routes_any_gid = true,        // verbs/software: the GID is the address of a TCP connection
-  .no_connection_manager = true, // librdmacm opens only the kernel's devices
-  .copies_shared_memory = true,  // verbs/software: direct_access
-  .polls_in_kernel = true,       // verbs/software: polling the TCP wire reads its socket
+  .routes_any_gid = true,       // verbs/software: the GID is the address of a TCP connection
+  .copies_shared_memory = true, // verbs/software: direct_access
+  .polls_in_kernel = true,      // verbs/software: polling the TCP wire reads its socket
 };
 
 } // namespace

@@ -39,7 +39,6 @@ struct device_traits
   // The largest retry count that ends (ibv_qp_attr::retry_cnt).
   std::uint8_t retry_count_max = 7;
 
-  bool no_connection_manager = false;     // RDMA-CM does not connect the device
   bool connection_manager_only = false;   // only RDMA-CM connects the device
   bool connection_manager_moves = false;  // the device itself moves a queue pair to RTR and RTS
   bool connection_manager_blocks = false; // rdma_destroy_id() waits for the answer to a request

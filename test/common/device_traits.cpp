@@ -42,8 +42,6 @@ struct library_deviation
   const char* reason;
 };
 constexpr library_deviation library_deviations[] = {
-  {feature::connection_manager, &traits::no_connection_manager,
-    "librdmacm does not open the software device"},
   {feature::endpoint_descriptions, &traits::connection_manager_only,
     "iWARP connects by RDMA-CM only"},
   {feature::private_data_limits, &traits::private_data_of_any_size,
@@ -68,6 +66,8 @@ struct deviation
 constexpr deviation deviations[] = {
   {device_family::software, feature::pinned_memory,
     "the software device copies data through the program's own address space and pins no pages"},
+  {device_family::software, feature::rdma_routes,
+    "the software device takes every route of the host, e.g. the one to its gateway"},
   {device_family::soft_roce, feature::local_statuses,
     "rxe reports LOC_QP_OP_ERR for a wrong key or size of a local buffer, and REM_OP_ERR to the "
     "peer (rxe_req.c, rxe_requester; rxe_resp.c, send_data_in)"},

@@ -36,7 +36,7 @@ enum class feature
   unbinds_on_destroy,    ///< a queue pair can be destroyed before the windows that it bound
   endpoint_descriptions, ///< connects without a connection manager
   software_device,       ///< the device of this library: its wire, its engine, its settings
-  connection_manager,    ///< connects by RDMA-CM
+  rdma_routes,           ///< only addresses of networks with an RDMA device can be reached
   private_data_limits,   ///< RDMA-CM limits private data to the size that IBA 12.6 leaves
   early_disconnect,      ///< RDMA-CM ends a connection whose request has no answer yet
   distinct_refusals,     ///< RDMA-CM distinguishes a rejection from a missing listener

@@ -7,6 +7,7 @@
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
+#include "software/verbs_fixture.hpp"
 
 #include "verbs/software/software.hpp"
 
@@ -73,10 +74,7 @@ std::uint32_t granted_inline(const rdma::queue_pair& of)
 {
   ibv_qp_attr attributes{};
   ibv_qp_init_attr initial{};
-  const rdma::verbs::api& api = missing(feature::software_device).empty()
-    ? rdma::software::api()
-    : *rdma::verbs::system().functions;
-  REQUIRE(api.query_qp(of.native_handle(), &attributes, IBV_QP_CAP, &initial) == 0);
+  REQUIRE(api_under_test().query_qp(of.native_handle(), &attributes, IBV_QP_CAP, &initial) == 0);
   return initial.cap.max_inline_data;
 }
 

@@ -7,6 +7,7 @@
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
+#include "software/verbs_fixture.hpp"
 #include "verbs/software/software.hpp"
 
 #include <algorithm>
@@ -48,11 +49,8 @@ rdma::context small_context()
 
 ibv_device_attr limits_of(const rdma::context& context)
 {
-  const rdma::verbs::api& api = missing(feature::software_device).empty()
-    ? rdma::software::api()
-    : *rdma::verbs::system().functions;
   ibv_device_attr limits{};
-  REQUIRE(api.query_device(context.default_device().native_handle(), &limits) == 0);
+  REQUIRE(api_under_test().query_device(context.default_device().native_handle(), &limits) == 0);
   return limits;
 }
 

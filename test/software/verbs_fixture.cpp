@@ -31,15 +31,6 @@ bool software_device_under_test()
   return missing(feature::software_device).empty();
 }
 
-const rdma::verbs::api& api_under_test()
-{
-  if (software_device_under_test())
-    return rdma::software::api();
-  const rdma::verbs::system_library& library = rdma::verbs::system();
-  must(library.functions != nullptr, library.reason.c_str());
-  return *library.functions;
-}
-
 ibv_context* open_device_under_test()
 {
   if (software_device_under_test())
@@ -79,6 +70,15 @@ std::uint8_t find_gid(const rdma::verbs::api& api, ibv_context* context)
 }
 
 } // namespace
+
+const rdma::verbs::api& api_under_test()
+{
+  if (software_device_under_test())
+    return rdma::software::api();
+  const rdma::verbs::system_library& library = rdma::verbs::system();
+  must(library.functions != nullptr, library.reason.c_str());
+  return *library.functions;
+}
 
 void must(bool good, const char* what)
 {

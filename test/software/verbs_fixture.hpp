@@ -39,6 +39,9 @@ inline std::ostream& operator<<(std::ostream& to, ibv_event_type type)
 
 namespace test {
 
+/// Returns the table of verbs of the device under test.
+const rdma::verbs::api& api_under_test();
+
 /// Throws if a requirement of this fixture fails. Catch's assertions work in one thread only.
 void must(bool good, const char* what);
 

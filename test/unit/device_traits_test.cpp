@@ -38,7 +38,6 @@ std::string deviations(const device_traits& of)
   add(of.routes_any_gid, "routes_any_gid");
   add(of.gids_without_addresses, "gids_without_addresses");
   add(of.retry_count_max != 7, "retries=" + std::to_string(of.retry_count_max));
-  add(of.no_connection_manager, "no_cm");
   add(of.connection_manager_only, "cm_only");
   add(of.connection_manager_moves, "cm_moves");
   add(of.connection_manager_blocks, "cm_blocks");
@@ -63,7 +62,7 @@ TEST_CASE("each family of devices has the deviations that its sources show")
     == "iWARP gids_without_addresses cm_only cm_moves cm_blocks private_data_of_any_size "
        "flushes_before_disconnect no_immediate_data");
   CHECK(deviations(traits_of(device_family::software))
-    == "TCP routes_any_gid no_cm copies_shared_memory polls_in_kernel");
+    == "TCP routes_any_gid copies_shared_memory polls_in_kernel");
 }
 
 TEST_CASE("the family of a device follows from its kind, its transport and its vendor id")

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "vm/cm_fixture.hpp"
+#include "software/cm_fixture.hpp"
 #include "vm/device_machine.hpp"
 
 #include <fstream>

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "vm/cm_fixture.hpp"
+#include "software/cm_fixture.hpp"
 
 #include <boost_rdma/acceptor.hpp>
 
@@ -83,7 +83,6 @@ bool all_gone(asio::io_context& io, const std::map<std::string, int>& wanted)
 
 TEST_CASE("a thousand connects and disconnects by RDMA-CM leave no kernel objects")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   const auto before = kernel_objects();
   {
     cm_fixture f;
@@ -115,7 +114,6 @@ TEST_CASE("a thousand connects and disconnects by RDMA-CM leave no kernel object
 
 TEST_CASE("a thousand connects and disconnects by HTTP Upgrade leave no kernel objects")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager); // this means that the device is the kernel's
   BOOST_RDMA_TEST_NEEDS(endpoint_descriptions);
   const auto before = kernel_objects();
   {

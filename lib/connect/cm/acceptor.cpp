@@ -40,13 +40,8 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
     const auto& device = receives
       ? receives->completions().device()
       : domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
-    if (device.traits().no_connection_manager)
-    {
-      ec = error::no_connection_manager;
-      return nullptr;
-    }
     connection_service& service = connection_service::of(inner);
-    event_channel* channel = event_channel::of(service, ec);
+    event_channel* channel = event_channel::of(service, device.kind(), ec);
     if (channel == nullptr)
       return nullptr;
     auto made = std::make_shared<acceptor_impl>(
@@ -155,7 +150,7 @@ void acceptor_impl::on_event(const event& what)
   if (what.type != RDMA_CM_EVENT_CONNECT_REQUEST)
   {
     log_line(spdlog::level::warn, "RDMA-CM: event on listening port {}: {}", local_.port(),
-      verbs::system_cm().functions->event_str(what.type));
+      channel_.api().event_str(what.type));
     if (what.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
       close(); // the device's removal waits for it
     return;

@@ -37,10 +37,8 @@ std::shared_ptr<connection> make_connection(const asio::any_io_executor& executo
       ec = error::closed;
     else if (core->is_connected())
       ec = error::already_connected;
-    else if (core->device().traits().no_connection_manager)
-      ec = error::no_connection_manager;
     else
-      channel = event_channel::of(connection_service::of(executor), ec);
+      channel = event_channel::of(connection_service::of(executor), core->device().kind(), ec);
     if (ec)
       return nullptr;
     auto made = std::make_shared<connection>(*channel);

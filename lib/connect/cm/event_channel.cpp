@@ -9,6 +9,7 @@
 
 #include "connect/cm/errors.hpp"
 #include "connect/log.hpp"
+#include "verbs/software/cm/cm.hpp"
 
 #include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/error.hpp>
@@ -18,43 +19,73 @@
 #include <fcntl.h>
 #include <span>
 #include <system_error>
+#include <utility>
 
 namespace rdma::cm::detail {
 
 namespace asio = boost::asio;
 
-asio::execution_context::id event_channel::id;
+namespace {
 
-event_channel::event_channel(asio::execution_context& owner)
+verbs::cm_library library_of(device_kind kind)
+{
+  return kind == device_kind::software ? verbs::cm_library{&software::cm_api(), {}, {}}
+                                       : verbs::system_cm();
+}
+
+template <device_kind Kind>
+class channel_of_kind final : public event_channel
+{
+public:
+  using key_type = channel_of_kind;
+  static asio::execution_context::id id;
+
+  explicit channel_of_kind(asio::execution_context& owner)
+    : event_channel(owner, library_of(Kind))
+  {
+  }
+};
+
+template <device_kind Kind>
+asio::execution_context::id channel_of_kind<Kind>::id;
+
+} // namespace
+
+event_channel::event_channel(asio::execution_context& owner, verbs::cm_library library)
   : asio::execution_context::service(owner)
   , io_(static_cast<asio::io_context&>(owner))
+  , library_(std::move(library))
 {
 }
 
-event_channel* event_channel::of(rdma::detail::connection_service& service, error_code& ec)
+event_channel* event_channel::of(
+  rdma::detail::connection_service& service, device_kind kind, error_code& ec)
 {
-  auto& channel = asio::use_service<event_channel>(service.io());
-  std::lock_guard lock(channel.mutex_);
+  event_channel* channel = nullptr;
+  if (kind == device_kind::software)
+    channel = &asio::use_service<channel_of_kind<device_kind::software>>(service.io());
+  else
+    channel = &asio::use_service<channel_of_kind<device_kind::nic>>(service.io());
+  std::lock_guard lock(channel->mutex_);
   ec = {};
-  if (!channel.native_)
+  if (!channel->native_)
   {
-    channel.inbox_ = service.service_inbox();
-    channel.open(ec);
+    channel->inbox_ = service.service_inbox();
+    channel->open(ec);
   }
-  return ec ? nullptr : &channel;
+  return ec ? nullptr : channel;
 }
 
 void event_channel::open(error_code& ec)
 {
-  const verbs::cm_library& library = verbs::system_cm();
-  if (library.functions == nullptr)
+  if (library_.functions == nullptr)
   {
-    rdma::detail::log_line(spdlog::level::warn, "RDMA-CM: {}", library.reason);
+    rdma::detail::log_line(spdlog::level::warn, "RDMA-CM: {}", library_.reason);
     ec = error::no_connection_manager;
     return;
   }
   errno = 0;
-  rdma_event_channel* made = library.functions->create_event_channel();
+  rdma_event_channel* made = library_.functions->create_event_channel();
   if (made == nullptr)
   {
     ec = last_cm_error();
@@ -66,7 +97,7 @@ void event_channel::open(error_code& ec)
       ec = error::no_connection_manager;
     return;
   }
-  auto native = std::make_shared<native_channel>(*library.functions, made);
+  auto native = std::make_shared<native_channel>(*library_.functions, made);
   const int flags = ::fcntl(made->fd, F_GETFL);
   if (flags < 0 || ::fcntl(made->fd, F_SETFL, flags | O_NONBLOCK) != 0)
   {

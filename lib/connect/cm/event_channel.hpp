@@ -10,6 +10,7 @@
 
 #include "boost_rdma/cm/private_data.hpp"
 #include "boost_rdma/detail/process_mark.hpp"
+#include "boost_rdma/device.hpp"
 #include "boost_rdma/error.hpp"
 #include "completion/handler_slot.hpp"
 #include "connect/connection_service.hpp"
@@ -117,17 +118,17 @@ private:
   rdma_cm_id* id_ = nullptr;
 };
 
-// Reads RDMA-CM's events for all that a connection_service connects, on its thread.
+// Reads RDMA-CM's events for all that a connection_service connects on devices of one kind, on its
+// thread.
 class event_channel : public boost::asio::execution_context::service
 {
 public:
-  using key_type = event_channel;
-  static boost::asio::execution_context::id id;
+  // Any thread. Returns the service's channel for this kind of device after opening it, or null if
+  // RDMA-CM cannot be used.
+  static event_channel* of(
+    rdma::detail::connection_service& service, device_kind kind, error_code& ec);
 
-  explicit event_channel(boost::asio::execution_context& owner);
-
-  // Any thread. Returns the service's channel after opening it, or null if RDMA-CM cannot be used.
-  static event_channel* of(rdma::detail::connection_service& service, error_code& ec);
+  [[nodiscard]] const verbs::cm_api& api() const noexcept { return native_->api(); }
 
   [[nodiscard]] boost::asio::io_context& io() noexcept { return io_; }
 
@@ -150,6 +151,9 @@ public:
   void hold(std::shared_ptr<void> object) { held_.insert(std::move(object)); }
   void drop(const std::shared_ptr<void>& object) { held_.erase(object); }
 
+protected:
+  event_channel(boost::asio::execution_context& owner, verbs::cm_library library);
+
 private:
   void shutdown() override;
   void open(error_code& ec);
@@ -157,6 +161,7 @@ private:
   void take_events();
 
   boost::asio::io_context& io_;
+  const verbs::cm_library library_;
   const rdma::detail::process_mark process_;
   std::mutex mutex_; // for opening
   std::shared_ptr<rdma::detail::inbox> inbox_;

@@ -58,6 +58,7 @@ struct event_channel : rdma_event_channel
 struct shared_port : port
 {
   std::deque<identifier*> bound;
+  std::int64_t unheard_until = 0; ///< see service::take_request()
 };
 
 /// A communication identifier.

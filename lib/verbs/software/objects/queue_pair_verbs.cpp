@@ -67,6 +67,9 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
     return fail(error);
   if (with->srq != nullptr)
     cap.max_recv_wr = cap.max_recv_sge = 0;
+  // A request has this room in any case. Programs rely on such a gift (rdma_xclient).
+  cap.max_inline_data = std::max(cap.max_inline_data,
+    std::min<std::uint32_t>(cap.max_send_sge * sizeof(ibv_sge), limits.max_inline_data));
   try
   {
     return with->qp_type == IBV_QPT_UD ? create<datagram_queue_pair>(pd, *with)

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#ifndef BOOST_RDMA_TEST_VM_CM_FIXTURE_HPP
-#define BOOST_RDMA_TEST_VM_CM_FIXTURE_HPP
+#ifndef BOOST_RDMA_TEST_SOFTWARE_CM_FIXTURE_HPP
+#define BOOST_RDMA_TEST_SOFTWARE_CM_FIXTURE_HPP
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
@@ -26,23 +26,26 @@ using asio::ip::tcp;
 using rdma::error;
 namespace cm = rdma::cm;
 
-/// A device of the machine of tools/rdma_vm, with the address of its interface.
+/// A device with the address of its interface: the software device, or one in the machine of
+/// tools/rdma_vm.
 struct machine_device
 {
   const char* name;
   const char* address;
 };
+inline constexpr machine_device software_device{"soft0", "127.0.0.1"};
 inline constexpr machine_device machine_rxe{"rxe0", "10.0.0.1"};
 inline constexpr machine_device machine_siw{"siw0", "10.0.1.1"};
 
-/// Returns the address of the device's interface: BOOST_RDMA_TEST_ADDRESS, or the one in the
-/// machine of tools/rdma_vm.
+/// Returns the address of the device's interface: BOOST_RDMA_TEST_ADDRESS, or the one above.
 inline asio::ip::address device_address()
 {
   if (const char* wanted = std::getenv("BOOST_RDMA_TEST_ADDRESS"); wanted != nullptr)
     return asio::ip::make_address(wanted);
-  return asio::ip::make_address(
-    (device_name() == machine_siw.name ? machine_siw : machine_rxe).address);
+  for (const machine_device& each : {software_device, machine_siw})
+    if (device_name() == each.name)
+      return asio::ip::make_address(each.address);
+  return asio::ip::make_address(machine_rxe.address);
 }
 
 /// Returns the device of the machine that is not under test.
@@ -118,4 +121,4 @@ struct cm_fixture
 
 } // namespace test
 
-#endif // BOOST_RDMA_TEST_VM_CM_FIXTURE_HPP
+#endif // BOOST_RDMA_TEST_SOFTWARE_CM_FIXTURE_HPP

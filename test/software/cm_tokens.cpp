@@ -6,7 +6,7 @@
 //
 
 #include "software/asio_tokens.hpp"
-#include "vm/cm_fixture.hpp"
+#include "software/cm_fixture.hpp"
 
 namespace {
 
@@ -194,25 +194,21 @@ struct accept_into_operation : with_fixture
 
 TEST_CASE("async_connect of RDMA-CM accepts every kind of token")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<connect_operation>();
 }
 
 TEST_CASE("async_accept of RDMA-CM accepts every kind of token")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<accept_operation>();
 }
 
 TEST_CASE("async_get_request of RDMA-CM accepts every kind of token")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<get_request_operation>();
 }
 
 TEST_CASE("async_accept of a connection request accepts every kind of token")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   with_every_token<request_accept_operation>();
   with_every_token<accept_into_operation>();
 }

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "vm/cm_fixture.hpp"
+#include "software/cm_fixture.hpp"
 
 #include <boost/asio/executor_work_guard.hpp>
 
@@ -124,7 +124,6 @@ struct receiving_bytes
 
 TEST_CASE("killing a listener of RDMA-CM ends the client's operations")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   still_server server(true);
   asio::io_context io;
   const rdma::context context = make_context();
@@ -151,7 +150,6 @@ TEST_CASE("killing a listener of RDMA-CM ends the client's operations")
 
 TEST_CASE("killing a listener of RDMA-CM before it answers ends the connect")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   still_server server(false);
   asio::io_context io;
   const rdma::context context = make_context();
@@ -169,7 +167,6 @@ TEST_CASE("killing a listener of RDMA-CM before it answers ends the connect")
 
 TEST_CASE("connections of RDMA-CM remain owned by the parent after fork()")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   receiving_bytes at_server(f.server, f.server_context);
   f.connect();

@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "verbs/api.hpp"
-#include "vm/cm_fixture.hpp"
+#include "software/cm_fixture.hpp"
+#include "software/verbs_fixture.hpp"
 
 #include <boost_rdma/memory_region.hpp>
 
@@ -62,7 +62,6 @@ bool is_refusal(const error_code& ec)
 
 TEST_CASE("RDMA-CM connects queue pairs with private data in both directions")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   receiving at_server(f.server, f.server_context);
   receiving at_client(f.client, f.client_context);
@@ -93,7 +92,6 @@ TEST_CASE("RDMA-CM connects queue pairs with private data in both directions")
 
 TEST_CASE("one-sided operations work over a connection of RDMA-CM")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   const rdma::memory_region target(f.server_context, 64, exposed);
   f.connect();
@@ -114,7 +112,6 @@ TEST_CASE("one-sided operations work over a connection of RDMA-CM")
 
 TEST_CASE("an acceptor of RDMA-CM serves one client per accept and keeps the others waiting")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm::acceptor_options options;
   options.data = cm::private_data("hello");
   cm_fixture f(options);
@@ -156,7 +153,6 @@ TEST_CASE("an acceptor of RDMA-CM serves one client per accept and keeps the oth
 
 TEST_CASE("reject of a listener reports the reason to the client")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   request_record asked;
   data_record connected;
@@ -192,7 +188,6 @@ TEST_CASE("reject of a listener reports the reason to the client")
 
 TEST_CASE("a connection request can be answered only once")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   request_record asked;
   data_record connected;
@@ -217,7 +212,6 @@ TEST_CASE("a connection request can be answered only once")
 
 TEST_CASE("cm::async_connect reports the reason of a failure")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   SECTION("nothing listens at the address")
   {
@@ -225,8 +219,18 @@ TEST_CASE("cm::async_connect reports the reason of a failure")
     f.acceptor.close();
     CHECK(connect_error(f, free) == asio::error::connection_refused);
   }
+  SECTION("no RDMA device has the source address")
+  {
+    data_record connected;
+    cm::async_connect(f.client, f.acceptor.local_endpoint(),
+      cm::connect_options{.data = {}, .source = asio::ip::make_address("192.0.2.1")},
+      connected.handler());
+    REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+    CHECK(connected.ec == error::unreachable);
+  }
   SECTION("no RDMA device has a route to the address")
   {
+    BOOST_RDMA_TEST_NEEDS(rdma_routes);
     CHECK(connect_error(f, {asio::ip::make_address("192.0.2.1"), 7471}) == error::unreachable);
   }
   SECTION("the queue pair is closed")
@@ -269,7 +273,6 @@ TEST_CASE("cm::async_connect reports the reason of a failure")
 
 TEST_CASE("RDMA-CM fails with other_device when the route uses another device than the context's")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   const machine_device& other = other_device();
   const auto devices = rdma::list_devices();
   if (std::none_of(
@@ -290,7 +293,6 @@ TEST_CASE("RDMA-CM fails with other_device when the route uses another device th
 
 TEST_CASE("an acceptor of RDMA-CM reports why it cannot listen")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   error_code ec;
   SECTION("no RDMA device has the address")
@@ -311,7 +313,6 @@ TEST_CASE("an acceptor of RDMA-CM reports why it cannot listen")
 
 TEST_CASE("closing a queue pair of RDMA-CM ends the peer's operations with peer_closed")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   const bool by_client = GENERATE(true, false);
   cm_fixture f;
   receiving at_server(f.server, f.server_context);
@@ -333,7 +334,6 @@ TEST_CASE("closing a queue pair of RDMA-CM ends the peer's operations with peer_
 
 TEST_CASE("an acceptor of RDMA-CM queues at most requests_max requests")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm::acceptor_options options;
   options.requests_max = 2;
   cm_fixture f(options);
@@ -358,7 +358,6 @@ TEST_CASE("an acceptor of RDMA-CM queues at most requests_max requests")
 
 TEST_CASE("RDMA-CM agrees on the smaller read depth")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   BOOST_RDMA_TEST_NEEDS(endpoint_descriptions); // iWARP devices do not exchange the depths
   cm_fixture f;
   rdma::queue_pair_options few;
@@ -373,7 +372,7 @@ TEST_CASE("RDMA-CM agrees on the smaller read depth")
   {
     ibv_qp_attr attributes{};
     ibv_qp_init_attr initial{};
-    REQUIRE(rdma::verbs::system().functions->query_qp(each->native_handle(), &attributes,
+    REQUIRE(api_under_test().query_qp(each->native_handle(), &attributes,
               IBV_QP_MAX_QP_RD_ATOMIC | IBV_QP_MAX_DEST_RD_ATOMIC, &initial)
       == 0);
     CHECK(int{attributes.max_rd_atomic} == 2);
@@ -383,7 +382,6 @@ TEST_CASE("RDMA-CM agrees on the smaller read depth")
 
 TEST_CASE("cm::async_connect fails when the queue pair ended before")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   asio::cancellation_signal signal;
   bytes_record cancelled;

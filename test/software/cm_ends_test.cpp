@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "vm/cm_fixture.hpp"
+#include "software/cm_fixture.hpp"
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
@@ -18,7 +18,6 @@ using namespace test;
 
 TEST_CASE("connect and accept by RDMA-CM support cancellation")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   const auto type = GENERATE(asio::cancellation_type::terminal, asio::cancellation_type::partial,
     asio::cancellation_type::total);
   cm_fixture f;
@@ -63,7 +62,6 @@ TEST_CASE("connect and accept by RDMA-CM support cancellation")
 
 TEST_CASE("closing an acceptor of RDMA-CM ends its pending operations")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   cm_fixture f;
   accept_record accepted;
   request_record asked;
@@ -90,7 +88,6 @@ TEST_CASE("closing an acceptor of RDMA-CM ends its pending operations")
 
 TEST_CASE("pending operations of RDMA-CM are destroyed with their io_context")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   auto alive = std::make_shared<int>(0);
   const std::weak_ptr<int> watch = alive;
   {
@@ -116,7 +113,6 @@ TEST_CASE("pending operations of RDMA-CM are destroyed with their io_context")
 
 TEST_CASE("a queued request of RDMA-CM is destroyed with its io_context")
 {
-  BOOST_RDMA_TEST_NEEDS(connection_manager);
   asio::io_context client_io;
   {
     cm_fixture f;
