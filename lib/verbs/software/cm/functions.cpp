@@ -624,8 +624,8 @@ int init_qp_attr(rdma_cm_id* what, ibv_qp_attr* to, int* mask)
     to->path_mtu = answers ? static_cast<ibv_mtu>(from.path_mtu) : IBV_MTU_4096;
     to->dest_qp_num = from.queue_pair;
     to->rq_psn = from.starting_psn;
-    to->max_dest_rd_atomic = answers ? which.responder_resources
-                                     : std::min(which.responder_resources, from.initiator_depth);
+    to->max_dest_rd_atomic =
+      limited(which, std::min(which.responder_resources, from.initiator_depth));
     to->min_rnr_timer = 12; // 0.64 ms; librdmacm leaves it at 0, which is 655 ms
     return 0;
   case IBV_QPS_RTS:

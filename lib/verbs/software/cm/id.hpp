@@ -19,6 +19,7 @@
 #include <deque>
 #include <memory>
 #include <optional>
+#include <utility>
 
 namespace rdma::software::cm {
 
@@ -58,7 +59,7 @@ struct event_channel : rdma_event_channel
 struct shared_port : port
 {
   std::deque<identifier*> bound;
-  std::int64_t unheard_until = 0; ///< see service::take_request()
+  std::pair<endpoint, std::uint32_t> unheard; ///< see service::take_request()
 };
 
 /// A communication identifier.

@@ -26,10 +26,6 @@
 namespace rdma::software::cm {
 namespace {
 
-// Programs destroy a listener and listen again at once (perftest -R). Connecting takes longer on a
-// NIC than here, so a request that arrives between the two would be refused only here.
-constexpr std::int64_t relisten_time = 1'000'000'000;
-
 // Ports that the kernel gives to ids without one of their own: its default ephemeral range.
 constexpr std::uint16_t ephemeral_first = 32768;
 constexpr std::uint16_t ephemeral_last = 60999;
@@ -332,11 +328,7 @@ void service::forget(identifier& which) noexcept
       found != by_queue_pair_.end() && found->second == &which)
     by_queue_pair_.erase(found);
   if (which.port)
-  {
     std::erase(which.port->bound, &which);
-    if (which.at == identifier::stage::listening)
-      which.port->unheard_until = wire::now() + relisten_time;
-  }
   if (which.listener != nullptr)
     --which.listener->pending;
 }
@@ -627,8 +619,14 @@ void service::take_request(shared_port& at, const port::arrival& what)
   for (identifier* each : at.bound)
     if (each->at == identifier::stage::listening && service_id_of(*each) == m.service_id)
       listener = each;
-  if (listener == nullptr && wire::now() < at.unheard_until)
-    return; // the peer repeats it
+  // Programs destroy a listener and listen again at once (perftest -R). Connecting takes longer on
+  // a NIC than here, so that only here a request arrives in between. It is refused when it is
+  // repeated.
+  const auto last_unheard = at.unheard;
+  if (listener == nullptr)
+    at.unheard = {what.peer, m.local_id};
+  if (at.unheard != last_unheard)
+    return;
   std::size_t gid_index = 0;
   const bool usable = listener != nullptr && m.local_id != 0 && find_gid(what.local, gid_index)
     && datagram == (listener->qp_type == IBV_QPT_UD)
@@ -650,6 +648,8 @@ void service::take_request(shared_port& at, const port::arrival& what)
     child.gid_index = gid_index;
     child.request = m;
     child.at = identifier::stage::connection;
+    child.responder_resources = m.initiator_depth; // until the program accepts with its own
+    child.initiator_depth = m.responder_resources;
     child.fsm.take_request(m);
     attach_device(child);
     write_route(child, {what.peer.ip, m.source_port});
