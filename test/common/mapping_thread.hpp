@@ -13,6 +13,7 @@
 #include <thread>
 
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 namespace test {
@@ -41,6 +42,9 @@ public:
   }
 
 private:
+  static constexpr unsigned looks_max = 4;
+  static constexpr unsigned pauses_max = 128;
+
   void stop()
   {
     stop_ = true;
@@ -50,24 +54,33 @@ private:
 
   void run(std::size_t bytes)
   {
-    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
-    for (char value = 1; !stop_; value = value == 1 ? 2 : 1)
+    for (unsigned round = 0; !stop_; ++round)
     {
-      void* const at =
-        ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+      // Meanwhile the test maps memory where this thread has had its own.
+      for (unsigned i = 0; i != round % pauses_max; ++i)
+        std::this_thread::yield();
+      runs_ = true;
+      void* const at = ::mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
       if (at == MAP_FAILED)
         continue;
-      auto* const first = static_cast<volatile char*>(at);
-      *first = value;
-      for (unsigned i = 0; i != 3; ++i)
-        std::this_thread::yield();
-      // ENOMEM: not mapped (msync(2))
-      if (::msync(at, page, MS_ASYNC) != 0 || *first != value)
-        ++lost_;
-      else
+      unsigned looks = 0;
+      while (looks != looks_max && !is_lost(at))
+        ++looks;
+      if (looks == looks_max)
         ::munmap(at, bytes);
-      runs_ = true;
+      else
+        ++lost_; // the range may be another one's by now
     }
+  }
+
+  static bool is_lost(void* at)
+  {
+    const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
+    char byte = 0;
+    const iovec to{&byte, 1};
+    const iovec from{at, 1};
+    return ::msync(at, page, MS_ASYNC) != 0                        // ENOMEM: nothing is mapped
+      || ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0) == 1; // other memory
   }
 
   std::atomic<bool> runs_{false};

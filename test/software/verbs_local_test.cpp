@@ -163,56 +163,6 @@ TEST_CASE("long operations make progress without polling")
   }
 }
 
-TEST_CASE("a program that polls the last bytes of short writes finds the bytes before them")
-{
-  BOOST_RDMA_TEST_NEEDS(software_device); // NICs write in this order by convention only
-  connected c;
-  constexpr std::size_t size = 256;
-  memory near(c.near, size);
-  shared_region far(c.far, size);
-  const end_name to = far.named(c.b.name());
-  const std::size_t flag = GENERATE(std::size_t{0}, sizeof(std::uint64_t)); // in a second write
-  CAPTURE(flag);
-  const auto* const bytes = reinterpret_cast<volatile std::uint8_t*>(far.data());
-  const unsigned rounds = emulated() ? 200 : 20'000;
-  std::atomic<unsigned> seen{0};
-  std::atomic<bool> failed{false};
-  unsigned wrong = 0;
-  std::thread program(
-    [&]
-    {
-      for (unsigned i = 1; i != rounds; ++i)
-      {
-        const auto value = static_cast<std::uint8_t>(i);
-        for (unsigned looks = 1; bytes[size - 1] != value; ++looks)
-        {
-          if (failed)
-            return;
-          if (looks % 1024 == 0)
-            std::this_thread::yield();
-        }
-        std::atomic_thread_fence(std::memory_order_acquire);
-        for (std::size_t at = 0; at != size; ++at)
-          wrong += bytes[at] != value ? 1 : 0;
-        seen = i;
-      }
-    });
-  for (unsigned i = 1; i != rounds && !failed; ++i)
-  {
-    near.fill(static_cast<std::uint8_t>(i));
-    const std::size_t data = size - flag;
-    bool good = c.a.write(1, near.sge(0, data), to.address, to.key) == 0;
-    if (flag != 0)
-      good = good && c.a.write(2, near.sge(data, flag), to.address + data, to.key) == 0
-        && c.a.sent().next().status == IBV_WC_SUCCESS;
-    good = good && c.a.sent().next().status == IBV_WC_SUCCESS && until([&] { return seen == i; });
-    failed = !good;
-  }
-  program.join();
-  CHECK_FALSE(failed);
-  CHECK(wrong == 0);
-}
-
 TEST_CASE("a child of fork() that uses its parent's queue pair has no effect on the connection")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
