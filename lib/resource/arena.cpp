@@ -23,65 +23,58 @@ using software::huge_page_bytes;
 static_assert(address_map<arena>::granule_bytes == huge_page_bytes);
 
 // Requests pages of 2 MiB explicitly (MAP_HUGE_2MB of linux/mman.h: the logarithm, shifted by
-// MAP_HUGE_SHIFT). With MAP_FIXED, mmap(2) rounds the length up to the huge page size. A larger
-// system default would therefore map over adjacent memory. memfd_create(2) has the same flag.
+// MAP_HUGE_SHIFT). mmap(2) rounds the length up to the huge page size, and a larger system default
+// would not fit. memfd_create(2) has the same flag.
 constexpr int huge_page_flags = MAP_HUGETLB | (21 << 26);
 
 } // namespace
 
 mapped_memory::mapped_memory(
   std::size_t bytes, const memory_pool_options& options, bool shared, error_code& ec)
+  : reserved_(round_up(bytes, huge_page_bytes))
 {
-  const huge_pages huge = options.huge;
   ec = {};
-  const std::size_t reserved = round_up(bytes, huge_page_bytes);
-  std::byte* const data = software::reserve_address_space(reserved);
-  if (data == nullptr)
-  {
-    ec = last_verbs_error();
-    return;
-  }
-  data_ = data;
-  reserved_ = reserved;
-  const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
-  std::size_t done = 0;
   if (shared && share(bytes, options))
     return; // otherwise private memory is used: memfd_create(2) may be refused here
-  if (huge == huge_pages::reserved && whole != 0
-    && ::mmap(data, whole, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | huge_page_flags, -1, 0)
-      != MAP_FAILED)
-    done = whole; // otherwise the system has no huge pages left, and small pages follow
-  if (done < bytes
-    && ::mmap(data + done, bytes - done, PROT_READ | PROT_WRITE,
-         MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
-      == MAP_FAILED)
+  const huge_pages huge = options.huge;
+  const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
+  constexpr int protection = PROT_READ | PROT_WRITE;
+  constexpr int flags = MAP_PRIVATE | MAP_ANONYMOUS;
+  if (huge == huge_pages::reserved && whole != 0)
+    data_ = software::map_aligned(whole, reserved_, protection, flags | huge_page_flags, -1);
+  if (data_ != nullptr)
   {
-    ec = last_verbs_error();
+    huge_bytes_requested_ = whole;
+    if (whole != bytes && ::mprotect(data_ + whole, bytes - whole, protection) != 0)
+      ec = last_verbs_error();
     return;
   }
-  if (done == 0 && huge != huge_pages::off && whole != 0
-    && ::madvise(data, whole, MADV_HUGEPAGE) == 0) // EINVAL: no transparent huge pages
-    done = whole;
-  huge_bytes_requested_ = done;
+  // The system has no huge pages left, or none are wanted.
+  data_ = software::map_aligned(bytes, reserved_, protection, flags, -1);
+  if (data_ == nullptr)
+    ec = last_verbs_error();
+  else if (huge != huge_pages::off && whole != 0
+    && ::madvise(data_, whole, MADV_HUGEPAGE) == 0) // EINVAL: no transparent huge pages
+    huge_bytes_requested_ = whole;
 }
 
 bool mapped_memory::share(std::size_t bytes, const memory_pool_options& options)
 {
   const huge_pages huge = options.huge;
-  const software::writers who =
-    options.peers_only_read ? software::writers::owner : software::writers::all;
-  if (huge == huge_pages::reserved && bytes % huge_page_bytes == 0)
+  const auto map = [&](unsigned flags)
   {
-    shared_ = software::shared_memory::map_over(data_, bytes, MFD_HUGETLB | (21u << 26), who);
-    if (shared_)
-    {
-      huge_bytes_requested_ = bytes;
-      return true;
-    }
+    shared_ = software::shared_memory::map(bytes, reserved_, flags,
+      options.peers_only_read ? software::writers::owner : software::writers::all);
+    data_ = shared_ ? shared_->base() : nullptr;
+    return data_ != nullptr;
+  };
+  if (huge == huge_pages::reserved && bytes % huge_page_bytes == 0
+    && map(MFD_HUGETLB | (21u << 26)))
+  {
+    huge_bytes_requested_ = bytes;
+    return true;
   }
-  shared_ = software::shared_memory::map_over(data_, bytes, 0, who);
-  if (!shared_)
+  if (!map(0))
     return false;
   const std::size_t whole = bytes / huge_page_bytes * huge_page_bytes;
   // The kernel's setting shmem_enabled determines if MADV_HUGEPAGE has an effect.

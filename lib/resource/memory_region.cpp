@@ -56,28 +56,24 @@ registration* make_region(
   made->size = size;
   if (data == nullptr)
   {
-    std::byte* const mapped = software::reserve_address_space(size);
+    // A window may have more rights than its region.
+    constexpr access others_write =
+      access::remote_write | access::remote_atomic | access::window_bind;
+    const bool peers_only_read = (rights & others_write) == access::local_read;
+    if (domain.impl()->default_device().traits().copies_shared_memory)
+      made->shared = software::shared_memory::map(
+        size, size, 0, peers_only_read ? software::writers::owner : software::writers::all);
+    std::byte* const mapped = made->shared
+      ? made->shared->base()
+      : software::map_aligned(size, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1);
     if (mapped == nullptr)
     {
       ec = last_verbs_error();
       return nullptr;
     }
     made->mapped = data = mapped;
-    // A window may have more rights than its region.
-    constexpr access others_write =
-      access::remote_write | access::remote_atomic | access::window_bind;
-    const bool peers_only_read = (rights & others_write) == access::local_read;
-    if (domain.impl()->default_device().traits().copies_shared_memory)
-      made->shared = software::shared_memory::map_over(
-        mapped, size, 0, peers_only_read ? software::writers::owner : software::writers::all);
     if (made->shared)
       software::use_huge_pages(mapped, size);
-    else if (::mmap(
-               mapped, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0)
-      == MAP_FAILED)
-      ec = last_verbs_error();
-    if (ec)
-      return nullptr;
   }
   made->range->open(*domain.impl(), data, size, rights, ec);
   if (ec)

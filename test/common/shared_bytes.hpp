@@ -26,10 +26,7 @@ class shared_bytes
 public:
   explicit shared_bytes(
     std::size_t size, rdma::software::writers who = rdma::software::writers::all)
-    : size_(size)
-    , at_(::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0))
-    , shared_(
-        at_ != MAP_FAILED ? rdma::software::shared_memory::map_over(at_, size, 0, who) : nullptr)
+    : shared_(rdma::software::shared_memory::map(size, size, 0, who))
   {
     if (shared_ == nullptr)
       throw std::bad_alloc();
@@ -37,20 +34,18 @@ public:
   ~shared_bytes()
   {
     shared_->withdraw();
-    ::munmap(at_, size_);
+    ::munmap(data(), size());
   }
   shared_bytes(const shared_bytes&) = delete;
   shared_bytes& operator=(const shared_bytes&) = delete;
 
-  std::byte* data() const noexcept { return static_cast<std::byte*>(at_); }
-  std::size_t size() const noexcept { return size_; }
+  std::byte* data() const noexcept { return shared_->base(); }
+  std::size_t size() const noexcept { return shared_->size(); }
   int fd() const noexcept { return shared_->fd(); }
-  operator std::span<std::byte>() const noexcept { return {data(), size_}; }
-  operator std::span<const std::byte>() const noexcept { return {data(), size_}; }
+  operator std::span<std::byte>() const noexcept { return {data(), size()}; }
+  operator std::span<const std::byte>() const noexcept { return {data(), size()}; }
 
 private:
-  std::size_t size_;
-  void* at_;
   std::shared_ptr<rdma::software::shared_memory> shared_;
 };
 

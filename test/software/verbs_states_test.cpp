@@ -267,6 +267,57 @@ TEST_CASE("a completion queue overrun raises an event and ends its queue pairs")
   CHECK(c.a.state() == IBV_QPS_ERR);
 }
 
+TEST_CASE("a completion queue overruns although a poll takes the first of the completions itself")
+{
+  BOOST_RDMA_TEST_NEEDS(affiliated_events);
+  pair_options small;
+  small.completions = 2;
+  connected c(pair_options{}, small);
+  memory from(c.near, 8);
+  memory into(c.far, 64);
+  for (unsigned i = 0; i < 8; ++i)
+    REQUIRE(c.b.receive(i, into.sge(8 * i, 8)) == 0);
+  for (unsigned i = 0; i < 5; ++i)
+    REQUIRE(c.a.send(i, from.sge()) == 0);
+  (void)c.b.received().poll();
+  CHECK(c.far.event() == IBV_EVENT_CQ_ERR);
+  CHECK(c.far.event() == IBV_EVENT_QP_FATAL);
+  CHECK(c.b.state() == IBV_QPS_ERR);
+}
+
+TEST_CASE("a poll of an overrun completion queue takes no further completion itself")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // others may deliver from such a queue what they like
+  pair_options o;
+  o.completions = 2;
+  connected c(o, pair_options{});
+  memory m(c.near, 8);
+  memory far(c.far, 8);
+  for (unsigned i = 0; i < 3; ++i)
+    REQUIRE(c.a.write(i, m.sge(), far.address(), far.key()) == 0);
+  REQUIRE(c.near.event() == IBV_EVENT_CQ_ERR);
+  REQUIRE(c.near.event() == IBV_EVENT_QP_FATAL);
+  while (c.a.sent().poll())
+  {
+  }
+  // The queue is empty, and its queue pair starts again.
+  REQUIRE(c.a.to(IBV_QPS_RESET) == 0);
+  REQUIRE(c.b.to(IBV_QPS_RESET) == 0);
+  connect(c.a, c.b);
+  REQUIRE(c.b.receive(1, far.sge()) == 0);
+  REQUIRE(c.a.send(7, m.sge()) == 0);
+  unsigned taken = 0;
+  CHECK(until(
+    [&]
+    {
+      taken += c.a.sent().poll() ? 1 : 0;
+      return taken != 0 || c.near.has_event();
+    }));
+  CHECK(taken == 0);
+  CHECK(c.near.event() == IBV_EVENT_QP_FATAL);
+  CHECK(c.a.state() == IBV_QPS_ERR);
+}
+
 TEST_CASE("objects in use cannot be destroyed and the device's limits apply")
 {
   verbs_device d;

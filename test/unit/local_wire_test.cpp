@@ -7,6 +7,9 @@
 
 #include "unit/local_wire_fixture.hpp"
 
+#include "common/mapping_thread.hpp"
+#include "verbs/software/memory/huge_pages.hpp"
+
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -527,6 +530,20 @@ TEST_CASE("a link maps a bounded part of what its peer offers")
   CHECK(mapped_as("open").count == 0);
 }
 
+TEST_CASE("a link that cannot map its peer's memory leaves the memory of other threads mapped")
+{
+  // Without free huge pages, the kernel refuses the mapping when it has removed what was there.
+  constexpr off_t size = rdma::software::huge_page_bytes;
+  const descriptor memory(::memfd_create("huge", MFD_CLOEXEC | MFD_ALLOW_SEALING | MFD_HUGETLB));
+  if (::ftruncate(memory.get(), size) != 0)
+    return; // a kernel without huge pages, or with larger ones
+  REQUIRE(::fcntl(memory.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0);
+  test::mapping_thread other(size + rdma::software::huge_page_bytes);
+  for (unsigned i = 0; i != 20'000; ++i)
+    (void)mapped_area::map(memory);
+  CHECK(other.lost() == 0);
+}
+
 TEST_CASE("the local wire maps only memory that it has asked for")
 {
   wire_and_peer w;
@@ -640,6 +657,50 @@ TEST_CASE("the local wire sends a message without the short form if that is swit
   CHECK((record.front() == std::byte{0xc1}) == w.with.has_short_sends);
 }
 
+TEST_CASE("the local wire is not blocked any more when it repeats short sends in a ring with room")
+{
+  wire_and_peer w;
+  const auto& blocked = w.shared->side(w.lane.lane, 1).waits.blocked;
+  const auto post = [&](std::uint64_t index)
+  {
+    send_request& r = *w.queue.enter(index);
+    r.opcode = IBV_WR_SEND;
+    r.length = 512;
+    r.elements = 1;
+    r.elements_begin()[0] = {w.begin(), 512, w.key};
+    w.queue.posted.store(index + 1);
+    REQUIRE(w.run());
+  };
+  // The peer acknowledges the messages but takes none out of the ring. The last one finds no room,
+  // and the one before it finds no receive.
+  post(0);
+  std::uint32_t last = 0;
+  while (blocked == 0)
+  {
+    post(++last);
+    w.queue.take_back(last - 1);
+    if (blocked == 0)
+      acknowledge(w, last - 1);
+  }
+  CHECK(w.under_test.ready());
+  header h;
+  h.op = opcode::acknowledge;
+  h.dest_qp = w.with.qp;
+  h.psn = last - 1;
+  h.syndrome = syndrome_rnr | 1;
+  header_bytes bytes;
+  REQUIRE(w.respond(bytes.data(), encode(h, bytes)));
+  REQUIRE(w.run());
+  REQUIRE(w.requests.waiting());
+  has_asked(w, 0); // takes all records
+  w.requests.resume();
+  REQUIRE(w.run());
+  CHECK_FALSE(w.requests_in.front().empty());
+  CHECK_FALSE(w.requests.has_next());
+  CHECK_FALSE(w.under_test.ready());
+  CHECK(blocked == 0);
+}
+
 TEST_CASE("a large write with a new key waits for the peer's answer and sends no frame before it")
 {
   wire_and_peer w;
@@ -717,6 +778,12 @@ TEST_CASE("a large write with a new key waits for the peer's answer and sends no
     REQUIRE(w.respond(bytes.data(), size));
     REQUIRE(w.run());
     REQUIRE(w.requests.failed());
+    // No other answer follows. The wait for it ends, and nothing wakes the engine again.
+    while (rdma::software::wire::now() < w.under_test.wake_again_at())
+      ::usleep(1000);
+    REQUIRE(w.run());
+    REQUIRE(w.run());
+    CHECK(w.under_test.wake_again_at() == 0);
     w.requests.flush();
     REQUIRE(w.told.sent.size() == 1);
     CHECK(w.told.sent[0].status == IBV_WC_REM_ACCESS_ERR);
@@ -738,6 +805,52 @@ TEST_CASE("a large write waits for the answer to the question of a small one wit
   REQUIRE(::pread(memory.get(), &first, 1, 0) == 1);
   CHECK(first == 1);
   CHECK(w.requests_in.front().empty());
+}
+
+TEST_CASE("the local wire declines a grant when its full response ring has room again")
+{
+  wire_and_peer w;
+  std::vector<std::byte> own(16384); // not shared, so there is no grant
+  w.slot->memory = own.data();
+  const auto& blocked = w.shared->side(w.lane.lane, 1).waits.blocked;
+  header h;
+  h.op = opcode::read_request;
+  h.key = w.key;
+  h.length = 4 * w.with.segment;
+  while (blocked == 0)
+  {
+    REQUIRE(w.ask(h));
+    REQUIRE(w.run());
+    w.psn += 4;
+  }
+  h.op = opcode::write_only;
+  h.length = h.payload = 8;
+  key_note asked;
+  asked.what.key = w.key;
+  REQUIRE(w.ask(h));
+  REQUIRE(w.ask(&asked, sizeof asked));
+  REQUIRE(w.run());
+  unsigned declined = 0;
+  const auto take_responses = [&]
+  {
+    for (auto record = w.responses_in.front(); !record.empty(); record = w.responses_in.front())
+    {
+      declined_note note;
+      std::memcpy(&note, record.data(), sizeof note);
+      declined += note.kind == declined_note().kind && note.key == w.key ? 1 : 0;
+      w.responses_in.pop();
+    }
+  };
+  take_responses();
+  CHECK(declined == 0);
+  REQUIRE(w.run());
+  take_responses();
+  CHECK(declined == 1);
+  REQUIRE(w.run());
+  CHECK(blocked == 0);
+  CHECK_FALSE(w.answers.failed());
+  take_responses();
+  CHECK(declined == 1);
 }
 
 TEST_CASE("the local wire checks a request that it is asked about in advance as the request itself")

@@ -6,8 +6,10 @@
 //
 
 #include "common/catch.hpp"
+#include "common/mapping_thread.hpp"
 
 #include "resource/address_map.hpp"
+#include "resource/arena.hpp"
 #include "resource/page_runs.hpp"
 #include "resource/process_fence.hpp"
 #include "resource/size_classes.hpp"
@@ -186,6 +188,24 @@ TEST_CASE("address_map finds the owner of an address and nothing for other addre
   map->set(at(far), 2 * granule + 1, nullptr);
   CHECK(map->find(at(far + granule)) == nullptr);
   CHECK(map->find(at(granule)) == &one);
+}
+
+TEST_CASE("memory for which there are no huge pages replaces no memory of other threads")
+{
+  rdma::memory_pool_options options;
+  options.huge = rdma::huge_pages::reserved;
+  constexpr std::size_t granule = address_map<int>::granule_bytes;
+  const bool shared = GENERATE(true, false);
+  test::mapping_thread other(2 * granule);
+  for (unsigned i = 0; i != 4000; ++i)
+  {
+    rdma::error_code ec;
+    const mapped_memory memory(granule, options, shared, ec);
+    REQUIRE_FALSE(ec);
+    REQUIRE(reinterpret_cast<std::uintptr_t>(memory.data()) % granule == 0);
+    memory.data()[granule - 1] = std::byte{1};
+  }
+  CHECK(other.lost() == 0);
 }
 
 TEST_CASE("process_fence succeeds when it is announced")

@@ -379,4 +379,21 @@ TEST_CASE("a short write on the direct path completes at once, behind completed 
   CHECK(s.told.sent.size() == 3);
 }
 
+TEST_CASE("the peer cannot refuse a short write that it was asked about and that was done directly")
+{
+  sender s;
+  scripted_path path;
+  s.requests.set_direct_path(&path);
+  s.post(IBV_WR_RDMA_WRITE, 8);
+  CHECK(s.take_all().empty()); // it waits for the answer
+  path.writes_short = true;
+  CHECK_FALSE(send_short(s));
+  REQUIRE(s.told.sent.size() == 1);
+  s.post(IBV_WR_SEND, 8);
+  s.answer(nak_remote_access, 0); // the PSN of the send, which has not been sent
+  s.requests.flush();
+  REQUIRE(s.told.sent.size() == 2);
+  CHECK(s.told.sent[1].status == IBV_WC_BAD_RESP_ERR);
+}
+
 } // namespace protocol_test

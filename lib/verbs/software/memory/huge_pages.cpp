@@ -7,6 +7,8 @@
 
 #include "verbs/software/memory/huge_pages.hpp"
 
+#include <algorithm>
+#include <cerrno>
 #include <cstdint>
 
 #include <sys/mman.h>
@@ -23,6 +25,9 @@ constexpr int collapse = 25;       // MADV_COLLAPSE, Linux 6.1
 // Part of the host's memory that one call may allocate.
 constexpr std::size_t share_max = 8;
 
+// Another thread can map memory in the place that was found. It does not do so each time.
+constexpr unsigned attempts_max = 16;
+
 std::size_t page_bytes() noexcept
 {
   return static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
@@ -34,12 +39,9 @@ std::size_t bytes_max() noexcept
   return pages > 0 ? static_cast<std::size_t>(pages) * page_bytes() / share_max : 0;
 }
 
-} // namespace
-
-std::byte* reserve_address_space(std::size_t bytes) noexcept
+// Reserves address space without memory.
+std::byte* reserve(std::size_t bytes) noexcept
 {
-  const std::size_t page = page_bytes();
-  bytes = (bytes + page - 1) / page * page;
   void* const mapped = ::mmap(nullptr, bytes + huge_page_bytes, PROT_NONE,
     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (mapped == MAP_FAILED)
@@ -50,6 +52,38 @@ std::byte* reserve_address_space(std::size_t bytes) noexcept
     ::munmap(begin, before);
   ::munmap(begin + before + bytes, huge_page_bytes - before);
   return begin + before;
+}
+
+} // namespace
+
+std::byte* map_aligned(
+  std::size_t bytes, std::size_t reserved, int protection, int flags, int fd) noexcept
+{
+  const std::size_t page = page_bytes();
+  bytes = (bytes + page - 1) / page * page;
+  reserved = std::max(bytes, (reserved + page - 1) / page * page);
+  for (unsigned i = 0; i != attempts_max; ++i)
+  {
+    std::byte* const at = reserve(reserved);
+    if (at == nullptr)
+      return nullptr;
+    // Not MAP_FIXED over the reservation: if that fails, e.g. without a free huge page, the
+    // reservation may be gone, and the range may belong to another thread.
+    ::munmap(at, bytes);
+    void* const mapped = ::mmap(at, bytes, protection, flags | MAP_FIXED_NOREPLACE, fd, 0);
+    if (mapped == at)
+      return at;
+    // Linux before 4.17 does not know the flag and maps elsewhere if the range is in use.
+    const int error = mapped == MAP_FAILED ? errno : EEXIST;
+    if (mapped != MAP_FAILED)
+      ::munmap(mapped, bytes);
+    if (reserved != bytes)
+      ::munmap(at + bytes, reserved - bytes);
+    errno = error;
+    if (error != EEXIST)
+      return nullptr;
+  }
+  return nullptr;
 }
 
 void use_huge_pages(std::byte* at, std::size_t bytes) noexcept

@@ -15,9 +15,12 @@ namespace rdma::software {
 /// The size of a transparent huge page, on processors with pages of 4 KiB.
 inline constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
-/// Reserves address space without memory, for whole pages. It starts at a multiple of
-/// huge_page_bytes. Returns null with errno set on failure.
-std::byte* reserve_address_space(std::size_t bytes) noexcept;
+/// Maps whole pages, with the arguments of mmap(2), at a multiple of huge_page_bytes. Returns null
+/// with errno set on failure.
+/** The result begins address space of `reserved` bytes, or of `bytes` if that is more. What is
+ * behind `bytes` has no memory. */
+std::byte* map_aligned(
+  std::size_t bytes, std::size_t reserved, int protection, int flags, int fd) noexcept;
 
 /// Gives new shared memory huge pages, which contain zeros, as far as the kernel has them.
 /**

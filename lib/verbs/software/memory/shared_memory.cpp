@@ -7,6 +7,9 @@
 
 #include "verbs/software/memory/shared_memory.hpp"
 
+#include "verbs/software/memory/huge_pages.hpp"
+
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
@@ -51,46 +54,51 @@ struct registry
 
 } // namespace
 
-std::shared_ptr<shared_memory> shared_memory::map_over(
-  void* at, std::size_t size, unsigned flags, writers who) noexcept
+std::shared_ptr<shared_memory> shared_memory::map(
+  std::size_t size, std::size_t reserved, unsigned flags, writers who) noexcept
 {
   const int fd = ::memfd_create("boost_rdma memory", MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
   if (fd < 0)
     return nullptr;
+  // The size is sealed, so that neither this process nor a peer can truncate memory that the other
+  // has mapped.
+  std::byte* at = nullptr;
+  if (::ftruncate(fd, static_cast<off_t>(size)) == 0
+    && ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) == 0)
+    at = map_aligned(size, reserved, PROT_READ | PROT_WRITE, MAP_SHARED, fd);
+  if (at == nullptr)
+  {
+    const int error = errno;
+    ::close(fd);
+    errno = error;
+    return nullptr;
+  }
+  fork_record* noted = nullptr;
   std::shared_ptr<shared_memory> made;
   try
   {
     registry& all = registry::of_process();
     const std::lock_guard lock(all.mutex);
-    fork_record& noted = fork_record::take();
-    try
-    {
-      made = std::make_shared<shared_memory>(static_cast<std::byte*>(at), size, fd, noted);
-    }
-    catch (const std::bad_alloc&)
-    {
-      noted.give_back();
-      throw;
-    }
+    noted = &fork_record::take();
+    made = std::make_shared<shared_memory>(at, size, fd, *noted);
     std::weak_ptr<shared_memory>& found_as = all.by_base[reinterpret_cast<std::uintptr_t>(at)];
-    // The size is sealed, so that neither this process nor a peer can truncate memory that the
-    // other has mapped.
-    if (::ftruncate(fd, static_cast<off_t>(size)) != 0
-      || ::fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW) != 0
-      || ::mmap(at, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, fd, 0) == MAP_FAILED)
-      return nullptr;
     made->seal(who);
     found_as = made;
-    noted.begin(at, size, fd);
+    noted->begin(at, size, fd);
+    return made;
   }
   catch (const std::bad_alloc&)
   {
+    ::munmap(at, std::max(size, reserved));
     if (!made)
+    {
+      if (noted != nullptr)
+        noted->give_back();
       ::close(fd);
+    }
     errno = ENOMEM;
     return nullptr;
   }
-  return made;
 }
 
 // Called when it is mapped here, because F_SEAL_FUTURE_WRITE forbids further writable mappings.

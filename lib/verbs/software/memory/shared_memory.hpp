@@ -32,18 +32,17 @@ enum class writers
 class shared_memory
 {
 public:
-  /// Maps new memory over [at, at + size), which the caller has reserved. `flags`: further flags of
-  /// memfd_create(2), such as MFD_HUGETLB. Returns null with errno set on failure; then the range
-  /// is unchanged.
+  /// Maps new memory, and reserves address space, as map_aligned() does. `flags`: further flags of
+  /// memfd_create(2), such as MFD_HUGETLB. Returns null with errno set on failure.
   /** With writers::owner, peers can map it for reading only (F_SEAL_FUTURE_WRITE, Linux 5.1).
    * Without this seal the result has writers::all, see who_writes(). */
-  static std::shared_ptr<shared_memory> map_over(
-    void* at, std::size_t size, unsigned flags, writers who) noexcept;
+  static std::shared_ptr<shared_memory> map(
+    std::size_t size, std::size_t reserved, unsigned flags, writers who) noexcept;
 
   /// Returns the object that contains [at, at + size), or null.
   static std::shared_ptr<shared_memory> find(const void* at, std::size_t size) noexcept;
 
-  /// Called by map_over() only.
+  /// Called by map() only.
   shared_memory(std::byte* base, std::size_t size, int fd, fork_record& noted) noexcept
     : base_(base)
     , size_(size)

@@ -10,6 +10,7 @@
 #include "verbs/software/memory/huge_pages.hpp"
 #include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/wire/checked_copy.hpp"
+#include "verbs/software/wire/copy_in_order.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
@@ -26,28 +27,12 @@ namespace {
 constexpr std::size_t accesses_max = 64;
 constexpr std::size_t accesses_usual = 4;
 constexpr std::size_t shown_max = 256;
+
 unsigned right_of(const protocol::send_request& what) noexcept
 {
   return what.opcode == IBV_WR_RDMA_WRITE ? IBV_ACCESS_REMOTE_WRITE
     : what.opcode == IBV_WR_RDMA_READ     ? IBV_ACCESS_REMOTE_READ
                                           : IBV_ACCESS_REMOTE_ATOMIC;
-}
-
-// Copies the last eight bytes last: programs that poll them assume that the bytes before have
-// arrived. NICs write in this order by convention only.
-void copy_in_order(std::byte* to, const std::byte* from, std::size_t size) noexcept
-{
-  if (size <= sizeof(std::uint64_t))
-  {
-    // It may be a flag behind the data of an earlier write. Writes take effect in order (IBA 9.5).
-    std::atomic_thread_fence(std::memory_order_release);
-    std::memcpy(to, from, size);
-    return;
-  }
-  const std::size_t most = size - sizeof(std::uint64_t);
-  std::memcpy(to, from, most);
-  std::atomic_thread_fence(std::memory_order_release);
-  std::memcpy(to + most, from + most, sizeof(std::uint64_t));
 }
 
 } // namespace
@@ -199,7 +184,7 @@ bool direct_access::write_short(const protocol::send_request& what) noexcept
   {
     unordered_access::local_end(const_cast<std::byte*>(from), size, false);
     const unordered_access overlooked;
-    copy_in_order(to, from, size);
+    copy_in_order<peer_bytes>(to, from, size);
     to += size;
   };
   if ((what.flags & IBV_SEND_INLINE) != 0)
@@ -301,7 +286,7 @@ bool direct_access::move(
     }
     else if (write)
     {
-      copy_in_order(there, mine, v.iov_len);
+      copy_in_order<peer_bytes>(there, mine, v.iov_len);
     }
     else
     {

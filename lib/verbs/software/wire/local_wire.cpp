@@ -93,6 +93,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
     s.responses_of(lane.lane, end), segment::ring_size, theirs_->responses_taken, response_reserve);
   request_in_ = response_in_ = {};
   request_out_.pending = response_out_.pending = false;
+  declined_.reset();
   acknowledged_seen_.store(0, std::memory_order_relaxed);
   piggybacked_ack_seen_ = 0;
   idle_.store(false, std::memory_order_relaxed);
@@ -414,6 +415,8 @@ bool local_wire::transmit_rest()
   time_the_answer();
   for (unsigned i = 0; i != records_max && more_to_send_; ++i)
   {
+    if (declined_)
+      decline();
     const bool answers = response_out_.pending || responder_.has_next();
     const bool answered = answers && send_record(responses_out_, response_out_, false, good);
     const bool asks = request_out_.pending || requester_.has_next();
@@ -431,7 +434,7 @@ bool local_wire::transmit_rest()
 bool local_wire::has_nothing_to_send() const noexcept
 {
   return !request_out_.pending && !response_out_.pending && !responder_.has_next()
-    && !requester_.has_next() && !requester_.unfinished() && !direct_.wants();
+    && !requester_.has_next() && !requester_.unfinished() && !direct_.wants() && !declined_;
 }
 
 // Sends the next request if it is short. Returns false if it is not, or cannot be sent now.

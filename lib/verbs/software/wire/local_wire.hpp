@@ -166,7 +166,7 @@ private:
   note_is take_note(std::span<const std::byte> body, bool request) noexcept;
   note_is take_answer(std::span<const std::byte> body) noexcept;
   note_is answer(const grant_question& what) noexcept;
-  bool decline(std::uint32_t key) noexcept;
+  void decline() noexcept;
   enum class grant_is
   {
     sent,
@@ -197,6 +197,7 @@ private:
   arrival response_in_;
   departure request_out_;
   departure response_out_;
+  std::optional<std::uint32_t> declined_; // a key without a grant; the peer has not been told yet
 
   std::atomic<std::uint32_t> acknowledged_seen_{0};
   std::uint32_t piggybacked_ack_seen_ = 0;

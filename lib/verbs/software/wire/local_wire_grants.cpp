@@ -157,28 +157,29 @@ local_wire::note_is local_wire::answer(const grant_question& what) noexcept
   case grant_is::early:
     return note_is::early;
   case grant_is::none:
-    // The peer waits for the answer to a question in advance. The answer to any other question is
-    // optional: a later large request that waits for it stops after `answer_time`.
-    if (!decline(what.key) && what.in_advance != 0)
+    if (declined_) // the answer to the question before has found no room
       return note_is::early;
+    declined_ = what.key;
+    decline();
   }
   return note_is::taken;
 }
 
-// Answers that there is no grant. Returns false if there is no room now.
-bool local_wire::decline(std::uint32_t key) noexcept
+// Answers that there is no grant, if there is room now. Otherwise transmit_rest() calls it again,
+// because requests of the peer may wait for the answer.
+void local_wire::decline() noexcept
 {
   declined_note note;
-  note.key = key;
+  note.key = *declined_;
   // A note must not be stored between the records of one frame.
   std::byte* const at =
     response_out_.pending ? nullptr : room(responses_out_, sizeof note, false, false);
   if (at == nullptr)
-    return false;
+    return;
   std::memcpy(at, &note, sizeof note);
   responses_out_.end(sizeof note);
+  declined_.reset();
   news_ = true;
-  return true;
 }
 
 local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept

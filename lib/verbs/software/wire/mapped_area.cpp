@@ -101,16 +101,10 @@ std::shared_ptr<mapped_area> mapped_area::map(const descriptor& fd) noexcept
     const bool writable = !has_seals(fd, F_SEAL_FUTURE_WRITE);
     const int protection = writable ? PROT_READ | PROT_WRITE : PROT_READ;
     // Huge pages of the peer's are used as such only at such an address.
-    std::byte* const hint = reserve_address_space(size);
-    if (hint == nullptr)
+    std::byte* const at = map_aligned(size, size, protection, MAP_SHARED, fd.get());
+    if (at == nullptr)
       return nullptr;
-    // Not MAP_FIXED: if that fails, e.g. with a peer's hugetlb file, the reservation may be gone,
-    // and other threads may use the range.
-    ::munmap(hint, size);
-    void* const at = ::mmap(hint, size, protection, MAP_SHARED, fd.get(), 0);
-    if (at == MAP_FAILED)
-      return nullptr;
-    std::shared_ptr<mapped_area> made = own(static_cast<std::byte*>(at), size, writable);
+    std::shared_ptr<mapped_area> made = own(at, size, writable);
     place = made;
     return made;
   }
