@@ -406,6 +406,7 @@ const std::vector<transition> transitions{
   {"idle", "MRA of REQ", "REJ 6 of neither", phase::idle},
   {"idle", "MRA of REP", "REJ 6 of neither", phase::idle},
   {"idle", "MRA of neither", "REJ 6 of neither", phase::idle},
+  {"idle", "RTU", "REJ 6 of neither", phase::idle},
   {"idle", "REP", "REJ 6 of REP", phase::idle},
   {"idle", "DREQ", "DREP", phase::idle},
   {"request sent", "destroy", "REJ 4 of neither; no timer", phase::ended},
@@ -415,6 +416,7 @@ const std::vector<transition> transitions{
   {"request sent", "MRA of REQ", "wait 2147 ms", phase::request_sent},
   {"request sent", "REP", "no timer; report response", phase::reply_received},
   {"request sent", "REJ", "no timer; report rejected 28", phase::ended},
+  {"request sent", "RTU", "REJ 6 of neither", phase::request_sent},
   {"request sent", "DREQ", "DREP", phase::request_sent},
   {"reply received", "reject", "REJ 28 of REP", phase::ended},
   {"reply received", "establish", "RTU", phase::established},
@@ -485,6 +487,7 @@ const std::vector<transition> transitions{
   {"time wait", "MRA of REQ", "REJ 6 of neither", phase::time_wait},
   {"time wait", "MRA of REP", "REJ 6 of neither", phase::time_wait},
   {"time wait", "MRA of neither", "REJ 6 of neither", phase::time_wait},
+  {"time wait", "RTU", "REJ 6 of neither", phase::time_wait},
   {"time wait", "REP", "REJ 6 of REP", phase::time_wait},
   {"time wait", "DREQ", "DREP", phase::time_wait},
   {"time wait of listener", "destroy", "no timer", phase::ended},
@@ -494,27 +497,32 @@ const std::vector<transition> transitions{
   {"time wait of listener", "MRA of REQ", "REJ 6 of neither", phase::time_wait},
   {"time wait of listener", "MRA of REP", "REJ 6 of neither", phase::time_wait},
   {"time wait of listener", "MRA of neither", "REJ 6 of neither", phase::time_wait},
+  {"time wait of listener", "RTU", "REJ 6 of neither", phase::time_wait},
   {"time wait of listener", "REP", "REJ 6 of REP", phase::time_wait},
   {"time wait of listener", "DREQ", "DREP", phase::time_wait},
   {"ended", "MRA of REQ", "REJ 6 of neither", phase::ended},
   {"ended", "MRA of REP", "REJ 6 of neither", phase::ended},
   {"ended", "MRA of neither", "REJ 6 of neither", phase::ended},
+  {"ended", "RTU", "REJ 6 of neither", phase::ended},
   {"ended", "REP", "REJ 6 of REP", phase::ended},
   {"ended", "DREQ", "DREP", phase::ended},
   {"ended by rejection", "REQ", "REJ 28 of REQ", phase::ended},
   {"ended by rejection", "MRA of REQ", "REJ 6 of neither", phase::ended},
   {"ended by rejection", "MRA of REP", "REJ 6 of neither", phase::ended},
   {"ended by rejection", "MRA of neither", "REJ 6 of neither", phase::ended},
+  {"ended by rejection", "RTU", "REJ 6 of neither", phase::ended},
   {"ended by rejection", "REP", "REJ 28 of REQ", phase::ended},
   {"ended by rejection", "DREQ", "DREP", phase::ended},
   {"ended by late rejection", "MRA of REQ", "REJ 6 of neither", phase::ended},
   {"ended by late rejection", "MRA of REP", "REJ 6 of neither", phase::ended},
   {"ended by late rejection", "MRA of neither", "REJ 6 of neither", phase::ended},
+  {"ended by late rejection", "RTU", "REJ 6 of neither", phase::ended},
   {"ended by late rejection", "REP", "REJ 28 of REP", phase::ended},
   {"ended by late rejection", "DREQ", "DREP", phase::ended},
   {"ended without an answer", "MRA of REQ", "REJ 6 of neither", phase::ended},
   {"ended without an answer", "MRA of REP", "REJ 6 of neither", phase::ended},
   {"ended without an answer", "MRA of neither", "REJ 6 of neither", phase::ended},
+  {"ended without an answer", "RTU", "REJ 6 of neither", phase::ended},
   {"ended without an answer", "REP", "REJ 6 of REP", phase::ended},
   {"ended without an answer", "DREQ", "DREP", phase::ended},
   {"SIDR_REQ sent", "destroy", "no timer", phase::ended},
@@ -586,7 +594,7 @@ TEST_CASE("cm::connection_fsm answers messages of another end as if it did not e
     c.deadline = deadline;
     check(message_type::reply, "REJ 6 of REP");
     check(message_type::receipt, "REJ 6 of neither");
-    check(message_type::ready, "");
+    check(message_type::ready, "REJ 6 of neither");
     check(message_type::reject, "");
     check(message_type::disconnect, "DREP");
     check(message_type::disconnected, "");

@@ -43,6 +43,7 @@ std::optional<message> answer_without_end(const message& to) noexcept
     answer.type = message_type::disconnected;
     return answer;
   case message_type::reply:
+  case message_type::ready:
   case message_type::receipt:
     answer.type = message_type::reject;
     answer.answered = to.type == message_type::reply ? of_reply : of_neither;
