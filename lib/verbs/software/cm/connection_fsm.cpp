@@ -31,6 +31,29 @@ constexpr std::int64_t time_of(unsigned code) noexcept
 
 } // namespace
 
+std::optional<message> answer_without_end(const message& to) noexcept
+{
+  message answer;
+  answer.transaction = to.transaction;
+  answer.local_id = to.remote_id;
+  answer.remote_id = to.local_id;
+  switch (to.type)
+  {
+  case message_type::disconnect:
+    answer.type = message_type::disconnected;
+    return answer;
+  case message_type::reply:
+  case message_type::ready:
+  case message_type::receipt:
+    answer.type = message_type::reject;
+    answer.answered = to.type == message_type::reply ? of_reply : of_neither;
+    answer.status = static_cast<std::uint16_t>(reject_reason::invalid_communication_id);
+    return answer;
+  default:
+    return {};
+  }
+}
+
 message fsm::make(message_type type) const noexcept
 {
   message m;
@@ -129,7 +152,7 @@ fsm::step fsm::reject(std::span<const std::byte> data) noexcept
   }
   m.private_size = static_cast<std::uint8_t>(std::min(data.size(), private_data_max(m.type)));
   std::copy_n(data.begin(), m.private_size, m.private_data.begin());
-  s.send = m;
+  s.send = repeated_ = m;
   return s;
 }
 
@@ -138,6 +161,7 @@ fsm::step fsm::establish() noexcept
   if (phase_ != phase::reply_received)
     return {};
   phase_ = phase::established;
+  begin_probes();
   return {.send = make(message_type::ready)};
 }
 
@@ -146,7 +170,7 @@ fsm::step fsm::communication_established() noexcept
   if (phase_ != phase::reply_sent)
     return {};
   phase_ = phase::established;
-  deadline_ = 0;
+  begin_probes();
   return {.send = {}, .report = report_type::established};
 }
 
@@ -203,18 +227,36 @@ fsm::step fsm::destroy() noexcept
 }
 
 // A duplicate of the request: the peer has not received an answer.
-fsm::step fsm::answer_request() noexcept
+fsm::step fsm::answer_request() const noexcept
 {
-  if (datagram_)
-    return phase_ == phase::established ? step{.send = repeated_} : step{};
-  if (phase_ == phase::reply_sent)
+  message m;
+  switch (phase_)
+  {
+  case phase::requested:
+    if (datagram_)
+      return {};
+    m = make(message_type::receipt);
+    m.answered = of_request;
+    m.service_timeout = last_timeout;
+    return {.send = m};
+  case phase::reply_sent:
     return {.send = repeated_};
-  if (phase_ != phase::requested)
+  case phase::established:
+    return datagram_ ? step{.send = repeated_} : step{};
+  case phase::disconnect_sent:
+  case phase::time_wait:
+  case phase::ended:
+    if (repeated_.type == message_type::reject || repeated_.type == message_type::datagram_reply)
+      return {.send = repeated_};
+    if (datagram_)
+      return {};
+    m = make(message_type::reject);
+    m.answered = of_request;
+    m.status = static_cast<std::uint16_t>(reject_reason::stale_connection);
+    return {.send = m};
+  default:
     return {};
-  step s{.send = make(message_type::receipt)};
-  s.send->answered = of_request;
-  s.send->service_timeout = last_timeout;
-  return s;
+  }
 }
 
 fsm::step fsm::receive_receipt(const message& m, std::int64_t now) noexcept
@@ -224,7 +266,7 @@ fsm::step fsm::receive_receipt(const message& m, std::int64_t now) noexcept
     || (phase_ == phase::reply_sent && m.answered == of_reply))
   {
     retries_ = 0;
-    deadline_ = now + time_of(std::min<unsigned>(m.service_timeout, last_timeout));
+    deadline_ = now + time_of(std::clamp(m.service_timeout, first_timeout, last_timeout));
   }
   return {};
 }
@@ -239,7 +281,7 @@ fsm::step fsm::receive_reply(const message& m) noexcept
     deadline_ = 0;
     return {.send = {}, .report = report_type::response};
   }
-  if (m.local_id != remote_id_ || requested_)
+  if (requested_)
     return {};
   if (phase_ == phase::established)
     return {.send = make(message_type::ready)}; // the RTU was lost
@@ -260,10 +302,9 @@ fsm::step fsm::receive_rejection(const message& m, std::int64_t now) noexcept
   case phase::requested:
   case phase::reply_sent:
     return end(report_type::rejected, m.status);
-  case phase::established: // the answer to suspect()
-    return m.status == static_cast<std::uint16_t>(reject_reason::invalid_communication_id)
-      ? lose(now)
-      : step{};
+  case phase::established: // the answer to suspect(), or the peer did not receive the RTU
+  case phase::disconnect_sent:
+    return lose(now);
   default:
     return {};
   }
@@ -282,14 +323,7 @@ fsm::step fsm::receive_disconnect(const message& m, std::int64_t now) noexcept
   case phase::disconnect_sent: // both ends disconnect
   {
     step s = lose(now);
-    s.send = make(message_type::disconnected);
-    s.send->transaction = m.transaction;
-    return s;
-  }
-  case phase::time_wait: // the DREP was lost
-  {
-    step s{.send = make(message_type::disconnected)};
-    s.send->transaction = m.transaction;
+    s.send = answer_without_end(m);
     return s;
   }
   default:
@@ -302,11 +336,9 @@ fsm::step fsm::receive(const message& m, std::int64_t now) noexcept
   const bool asks = m.type == message_type::request || m.type == message_type::datagram_request;
   if (asks)
     return requested_ ? answer_request() : step{};
-  // Only a reply, an early rejection and a receipt come from an end whose ID is new.
-  const bool is_first = phase_ == phase::request_sent;
   if (datagram_)
   {
-    if (!is_first || m.type != message_type::datagram_reply)
+    if (phase_ != phase::request_sent || m.type != message_type::datagram_reply)
       return {};
     if (m.status != static_cast<std::uint16_t>(datagram_status::success))
       return end(report_type::rejected, m.status);
@@ -314,8 +346,15 @@ fsm::step fsm::receive(const message& m, std::int64_t now) noexcept
     deadline_ = 0;
     return {.send = {}, .report = report_type::response};
   }
-  if (!is_first && m.local_id != remote_id_)
-    return {};
+  // Only the answer to the request comes from an end whose ID is new.
+  const bool answers = m.type == message_type::reply || m.type == message_type::reject
+    || m.type == message_type::receipt;
+  const bool is_own = phase_ == phase::request_sent ? answers : m.local_id == remote_id_;
+  if (is_own && phase_ == phase::ended && m.type == message_type::reply
+    && repeated_.type == message_type::reject)
+    return {.send = repeated_}; // the rejection was lost
+  if (!is_own || phase_ == phase::time_wait || phase_ == phase::ended)
+    return {.send = answer_without_end(m)};
   switch (m.type)
   {
   case message_type::receipt:
@@ -340,8 +379,9 @@ fsm::step fsm::refuse(std::int64_t now) noexcept
   switch (phase_)
   {
   case phase::request_sent:
-    return end(
-      report_type::rejected, static_cast<std::uint16_t>(reject_reason::invalid_service_id));
+    return end(report_type::rejected,
+      datagram_ ? static_cast<std::uint16_t>(datagram_status::no_service)
+                : static_cast<std::uint16_t>(reject_reason::invalid_service_id));
   case phase::reply_received:
   case phase::requested:
   case phase::reply_sent:
@@ -357,6 +397,8 @@ fsm::step fsm::refuse(std::int64_t now) noexcept
 
 fsm::step fsm::expire(std::int64_t now) noexcept
 {
+  if (deadline_ == 0 || now < deadline_)
+    return {};
   deadline_ = 0;
   if (phase_ == phase::time_wait)
     return end(report_type::time_wait_exit);
@@ -367,6 +409,8 @@ fsm::step fsm::expire(std::int64_t now) noexcept
     if (phase_ == phase::established)
       return {}; // probes: the peer still exists
     step s = destroy();
+    if (s.send)
+      s.send->status = static_cast<std::uint16_t>(reject_reason::timeout);
     s.report = report_type::unreachable;
     return s;
   }
@@ -375,13 +419,24 @@ fsm::step fsm::expire(std::int64_t now) noexcept
   return {.send = repeated_};
 }
 
+// Sets the first probe of the peer for a suspicion before the connection was established.
+void fsm::begin_probes() noexcept
+{
+  deadline_ = suspected_;
+  retries_ = 0;
+  repeated_ = make(message_type::receipt);
+  repeated_.answered = of_neither;
+}
+
 fsm::step fsm::suspect(std::int64_t now) noexcept
 {
+  if (phase_ == phase::reply_received || phase_ == phase::reply_sent)
+    suspected_ = now;
   if (phase_ != phase::established || datagram_ || deadline_ != 0)
     return {};
-  message m = make(message_type::receipt);
-  m.answered = of_neither;
-  return repeat(m, now);
+  retries_ = 0;
+  wait(now);
+  return {.send = repeated_};
 }
 
 } // namespace rdma::software::cm

@@ -17,6 +17,10 @@
 
 namespace rdma::software::cm {
 
+/// Returns the answer to a message for an end that does not exist, if its type has one. An answer
+/// is never answered.
+std::optional<message> answer_without_end(const message& to) noexcept;
+
 /// One end of a connection, or of a datagram service, as a state machine (IBA 12.9 and 12.11).
 /**
  * It performs no I/O and reads no clock: each function is an event at the time `now`, in
@@ -115,12 +119,12 @@ public:
   /// No process receives at the peer's address: its host has sent an ICMP error.
   step refuse(std::int64_t now) noexcept;
 
-  /// The deadline has passed.
+  /// The deadline has passed; before it, nothing happens.
   step expire(std::int64_t now) noexcept;
 
-  /// established: the queue pair has lost its peer. Asks the peer some times: an MRA that answers
-  /// neither REQ nor REP is rejected only by an end that does not have this connection, and
-  /// refuse() follows if its process has ended.
+  /// The queue pair has lost its peer. Asks the peer some times as soon as the connection is
+  /// established: an MRA that answers neither REQ nor REP is rejected only by an end that does not
+  /// have this connection, and refuse() follows if its process has ended.
   step suspect(std::int64_t now) noexcept;
 
 private:
@@ -129,7 +133,8 @@ private:
   step end(report_type report, std::uint16_t status = 0) noexcept;
   step lose(std::int64_t now) noexcept;
   void wait(std::int64_t now) noexcept;
-  step answer_request() noexcept;
+  void begin_probes() noexcept;
+  step answer_request() const noexcept;
   step receive_receipt(const message& m, std::int64_t now) noexcept;
   step receive_reply(const message& m) noexcept;
   step receive_rejection(const message& m, std::int64_t now) noexcept;
@@ -143,8 +148,9 @@ private:
   bool datagram_ = false;
   bool requested_ = false; ///< this is the listening end
   std::int64_t deadline_ = 0;
+  std::int64_t suspected_ = 0; ///< time of a suspect() before established
   unsigned retries_ = 0;
-  message repeated_; ///< the message that is sent again until it is answered
+  message repeated_; ///< the message that is sent again until it is answered, or a rejection
 };
 
 } // namespace rdma::software::cm

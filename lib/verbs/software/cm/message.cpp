@@ -76,9 +76,12 @@ public:
       if ((rest & 1) != 0)
         data_[byte + (bit + i) / 8] |= std::byte{0x80} >> (bit + i) % 8;
   }
-  void operator()(std::size_t byte, const address_bytes& value) noexcept
+  // An address; IPv4: its last four bytes.
+  void operator()(std::size_t byte, const address_bytes& value, bool is_v4 = false) noexcept
   {
-    std::transform(value.begin(), value.end(), data_ + byte, [](auto b) { return std::byte{b}; });
+    const std::size_t first = is_v4 ? 12 : 0;
+    std::transform(value.begin() + first, value.end(), data_ + byte + first,
+      [](auto b) { return std::byte{b}; });
   }
 
 private:
@@ -103,9 +106,11 @@ public:
           data_[byte + (bit + i) / 8] >> (7 - (bit + i) % 8) & std::byte{1});
     value = static_cast<T>(read);
   }
-  void operator()(std::size_t byte, address_bytes& value) noexcept
+  void operator()(std::size_t byte, address_bytes& value, bool is_v4 = false) noexcept
   {
-    std::transform(data_ + byte, data_ + byte + value.size(), value.begin(),
+    const std::size_t first = is_v4 ? 12 : 0;
+    value = v4_any;
+    std::transform(data_ + byte + first, data_ + byte + value.size(), value.begin() + first,
       [](auto b) { return std::uint8_t(b); });
   }
 
@@ -113,20 +118,27 @@ private:
   const std::byte* data_;
 };
 
-// The header of annex A11 at this place.
-template <class Fields, class Message>
-void visit_ip_header(Fields& at, std::size_t begin, Message& m, std::uint8_t& ip_version)
+// The header of annex A11 at this place. An IPv4 address has twelve bytes of zero before it.
+struct ip_header
 {
-  at(begin + 1, 0, 4, ip_version);
+  std::uint8_t version = 0;
+  std::uint8_t ip_version = 0;
+};
+
+template <class Fields, class Message>
+void visit_ip_header(Fields& at, std::size_t begin, Message& m, ip_header& ip)
+{
+  at(begin, 0, 8, ip.version);
+  at(begin + 1, 0, 4, ip.ip_version);
   at(begin + 2, 0, 16, m.source_port);
-  at(begin + 4, m.source);
-  at(begin + 20, m.destination);
+  at(begin + 4, m.source, ip.ip_version == 4);
+  at(begin + 20, m.destination, ip.ip_version == 4);
 }
 
 // The fields of a type. Offsets: behind the common header; tables 106 to 113, 119 and 120 of
 // chapter 12. `Message` is const for the writer.
 template <class Fields, class Message>
-void visit(Fields& at, Message& m, std::uint8_t& ip_version)
+void visit(Fields& at, Message& m, ip_header& ip)
 {
   at(0, 0, 32, m.local_id);
   switch (m.type)
@@ -148,7 +160,7 @@ void visit(Fields& at, Message& m, std::uint8_t& ip_version)
     at(56, m.source);
     at(72, m.destination);
     at(95, 0, 5, m.local_ack_timeout);
-    return visit_ip_header(at, 140, m, ip_version);
+    return visit_ip_header(at, 140, m, ip);
   case message_type::receipt:
     at(4, 0, 32, m.remote_id);
     at(8, 0, 2, m.answered);
@@ -175,7 +187,7 @@ void visit(Fields& at, Message& m, std::uint8_t& ip_version)
     return at(8, 0, 24, m.queue_pair);
   case message_type::datagram_request:
     at(8, 0, 64, m.service_id);
-    return visit_ip_header(at, 16, m, ip_version);
+    return visit_ip_header(at, 16, m, ip);
   case message_type::datagram_reply:
     at(4, 0, 8, m.status);
     at(8, 0, 24, m.queue_pair);
@@ -203,8 +215,9 @@ std::array<std::byte, message_size> encode(const message& from) noexcept
   header.put(from.transaction, 8);
   header.put(static_cast<std::uint16_t>(from.type), 2);
   field_writer fields(to.data() + header_size);
-  std::uint8_t ip_version = from.is_ipv6 ? 6 : 4;
-  visit(fields, from, ip_version);
+  ip_header ip;
+  ip.ip_version = from.is_ipv6 ? 6 : 4;
+  visit(fields, from, ip);
   const data_place place = place_of(from.type);
   std::copy_n(from.private_data.begin(), std::min<std::size_t>(from.private_size, place.size),
     to.begin() + header_size + place.offset);
@@ -227,12 +240,12 @@ std::optional<message> decode(std::span<const std::byte> bytes) noexcept
   if (place.size == 0)
     return {}; // of another type
   field_reader fields(bytes.data() + header_size);
-  std::uint8_t ip_version = 0;
-  visit(fields, m, ip_version);
+  ip_header ip;
+  visit(fields, m, ip);
   const bool asks = m.type == message_type::request || m.type == message_type::datagram_request;
-  if (asks && ip_version != 4 && ip_version != 6)
+  if (asks && (ip.version != 0 || (ip.ip_version != 4 && ip.ip_version != 6)))
     return {};
-  m.is_ipv6 = ip_version == 6;
+  m.is_ipv6 = ip.ip_version == 6;
   m.private_size = static_cast<std::uint8_t>(place.size);
   std::copy_n(bytes.begin() + header_size + place.offset, place.size, m.private_data.begin());
   return m;

@@ -56,6 +56,8 @@ enum class datagram_status : std::uint8_t
 /// An IPv6 address, or an IPv4-mapped one, as in a GID of RoCE v2.
 using address_bytes = std::array<std::uint8_t, 16>;
 
+inline constexpr address_bytes v4_any{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
+
 /// A message, decoded. Members that its type does not have are zero.
 struct message
 {
@@ -93,6 +95,8 @@ struct message
 
   std::array<std::byte, 224> private_data{};
   std::uint8_t private_size = 0; ///< after decode(): the size for the type
+
+  bool operator==(const message&) const = default;
 };
 
 /// Returns the number of bytes of private data that a message of this type carries.

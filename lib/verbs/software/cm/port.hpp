@@ -31,7 +31,6 @@ struct endpoint
   bool is_unspecified() const noexcept; ///< 0.0.0.0 or ::
 };
 
-inline constexpr address_bytes v4_any{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff};
 inline constexpr address_bytes v6_any{};
 inline constexpr address_bytes v4_loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xff, 127, 0, 0, 1};
 inline constexpr address_bytes v6_loopback{0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1};

@@ -561,30 +561,11 @@ void service::take(shared_port& at, const port::arrival& what)
   perform(*to, to->fsm.receive(m, wire::now()), &m);
 }
 
-// A message for a connection that does not exist. An answer never leads to another one.
+// A message for a connection that does not exist.
 void service::answer_unknown(shared_port& at, const port::arrival& what) noexcept
 {
-  message answer;
-  answer.transaction = what.what.transaction;
-  answer.local_id = what.what.remote_id;
-  answer.remote_id = what.what.local_id;
-  constexpr std::uint8_t of_reply = 1;
-  constexpr std::uint8_t of_neither = 2;
-  switch (what.what.type)
-  {
-  case message_type::disconnect:
-    answer.type = message_type::disconnected;
-    break;
-  case message_type::reply:
-  case message_type::receipt:
-    answer.type = message_type::reject;
-    answer.answered = what.what.type == message_type::reply ? of_reply : of_neither;
-    answer.status = static_cast<std::uint16_t>(reject_reason::invalid_communication_id);
-    break;
-  default:
-    return;
-  }
-  at.send(answer, what.peer, what.local);
+  if (const auto answer = answer_without_end(what.what))
+    at.send(*answer, what.peer, what.local);
 }
 
 void service::refuse_request(shared_port& at, const port::arrival& what, reject_reason why) noexcept
