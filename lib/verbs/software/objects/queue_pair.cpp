@@ -46,7 +46,6 @@ int queue_pair::enter(ibv_qp_state from, ibv_qp_state to)
   {
     requester.recover();
   }
-  at_rest = false; // until the next move()
   requester.drain(to == IBV_QPS_SQD);
   draining = to == IBV_QPS_SQD && (draining || from == IBV_QPS_RTS);
   with_.access = attributes.qp_access_flags;
@@ -126,7 +125,6 @@ void queue_pair::enter_error(bool fatal)
   if (current() == IBV_QPS_ERR)
     return;
   set_state(IBV_QPS_ERR);
-  at_rest = false;
   // After the change: a program that receives an event finds the queue pair in this state
   // (ibv_get_async_event(3)).
   if (const auto refused = responder.take_event())
@@ -148,7 +146,7 @@ void queue_pair::stop() noexcept
   requester.reset();
   responder.reset();
   publish_progress();
-  broken = owing = draining = at_rest = false;
+  broken = owing = draining = false;
   resume_at = waiting_since = last_look = lost_until = give_up_at = 0;
 }
 

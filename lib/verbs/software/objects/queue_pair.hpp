@@ -111,7 +111,7 @@ private:
 
   // Guarded by `progress`.
   bool broken = false;            ///< a completion queue had no room
-  bool at_rest = false;           ///< a poster has nothing to do but its direct writes
+  bool at_rest = false;           ///< as move() left it: posters only have to write directly
   bool owing = false;             ///< an acknowledgement waits for an answer that includes it
   bool draining = false;          ///< SQD, and its event has not been raised
   std::int64_t resume_at = 0;     ///< end of an RNR wait
