@@ -13,6 +13,8 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <thread>
@@ -233,5 +235,52 @@ TEST_CASE("a peer that writes continuously cannot access deregistered memory")
     while (c.a.sent().poll())
     {
     }
+  }
+}
+
+TEST_CASE("a queue pair that has written directly starts no write outside RTS")
+{
+  connected c;
+  memory near(c.near, 64);
+  shared_region far(c.far, 64);
+  near.fill(sent_byte);
+  const auto post = [&](std::uint64_t id)
+  { return c.a.write(id, near.sge(), far.address(), far.mr()->rkey); };
+  const auto holds = [&](std::uint8_t value)
+  {
+    return std::all_of(
+      far.data(), far.data() + far.size(), [&](std::byte b) { return b == std::byte{value}; });
+  };
+  for (unsigned i = 0; i != 8; ++i) // later ones use the peer's memory directly
+  {
+    REQUIRE(post(i) == 0);
+    REQUIRE(c.a.sent().next().status == IBV_WC_SUCCESS);
+  }
+  std::fill_n(far.data(), far.size(), std::byte{kept_byte});
+  SECTION("the error state flushes it")
+  {
+    REQUIRE(c.a.to(IBV_QPS_ERR) == 0);
+    REQUIRE(post(1) == 0);
+    CHECK(c.a.sent().next().status == IBV_WC_WR_FLUSH_ERR);
+    CHECK(holds(kept_byte));
+  }
+  SECTION("SQD keeps it for RTS")
+  {
+    REQUIRE(c.a.to(IBV_QPS_SQD) == 0);
+    REQUIRE(post(1) == 0);
+    CHECK_FALSE(c.a.sent().poll());
+    CHECK(holds(kept_byte));
+    REQUIRE(c.a.to(IBV_QPS_RTS) == 0);
+    if (!has(feature::drained_queue_resumes))
+      REQUIRE(post(2) == 0);
+    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(holds(sent_byte));
+  }
+  SECTION("a reset forgets it")
+  {
+    REQUIRE(c.a.to(IBV_QPS_RESET) == 0);
+    CHECK(post(1) == EINVAL);
+    CHECK_FALSE(c.a.sent().poll());
+    CHECK(holds(kept_byte));
   }
 }

@@ -137,7 +137,10 @@ bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_
     const std::size_t end = head + count < depth
       ? head + count
       : head + count - depth; // a division costs more than the rest
-    entries[end] = {wc, sent ? owner : nullptr, next};
+    entry& to = entries[end];
+    to.wc = wc;
+    to.sender = sent ? owner : nullptr;
+    to.next = next;
     if (stamps != nullptr)
       stamps[end] = wire::now();
     held.store(count + 1, std::memory_order_release);

@@ -81,7 +81,9 @@ private:
     const std::uint32_t link = connection.link_number();
     return link != 0 ? link : qp_num;
   }
+  void carry(wire::mover by, bool locked);
   void move(wire::mover by, wire::tcp_link* from = nullptr);
+  void move_or_defer(std::uint64_t end);
   void announce_receive();
   void transmit(wire::mover by, std::uint32_t received);
   bool needs_the_clock() const noexcept;
@@ -109,6 +111,7 @@ private:
 
   // Guarded by `progress`.
   bool broken = false;            ///< a completion queue had no room
+  bool at_rest = false;           ///< as move() left it: posters only have to write directly
   bool owing = false;             ///< an acknowledgement waits for an answer that includes it
   bool draining = false;          ///< SQD, and its event has not been raised
   std::int64_t resume_at = 0;     ///< end of an RNR wait

@@ -41,6 +41,9 @@ std::int64_t patience_with_the_lost(const ibv_qp_attr& attributes)
 // The engine reads the sockets in this time, where a process runs at all.
 constexpr std::int64_t last_look_time = 50'000'000;
 
+// Only so few bytes wait for the next poll.
+constexpr std::uint64_t deferred_bytes_max = 4096;
+
 // An exchange that is cheap when there is nothing to take.
 bool take(std::atomic<bool>& flag)
 {
@@ -51,8 +54,13 @@ bool take(std::atomic<bool>& flag)
 
 void queue_pair::serve(wire::mover by, std::uint32_t)
 {
+  carry(by, by == wire::mover::engine ? progress.try_lock() : progress.try_lock_soon());
+}
+
+// As serve(). `locked`: this thread has `progress`.
+void queue_pair::carry(wire::mover by, bool locked)
+{
   const bool is_engine = by == wire::mover::engine;
-  bool locked = is_engine ? progress.try_lock() : progress.try_lock_soon();
   for (;;)
   {
     if (!locked)
@@ -129,24 +137,33 @@ bool queue_pair::has_many_under_way() const noexcept
   return static_cast<std::int64_t>(begun - through) >= under_way_min;
 }
 
+void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
+{
+  if (!progress.try_lock())
+    return serve(wire::mover::poster);
+  if (at_rest && connection.write_at_once() && !broken)
+    publish_progress();
+  else if (connection.is_tcp() && bytes <= deferred_bytes_max && context_of.engine.is_awake())
+    move_or_defer(end);
+  else
+    return carry(wire::mover::poster, true);
+  progress.unlock();
+  if (called.load(std::memory_order_seq_cst))
+    serve(wire::mover::poster);
+}
+
 // Small messages on the TCP wire wait for the next poll, so that several leave with one system
 // call, if several have come together or many are under way: a program with so many polls for their
 // completions. The engine sends them if nobody polls. If it would have to be woken, nothing waits.
-void queue_pair::requests_posted(std::uint64_t end, std::uint64_t bytes)
+void queue_pair::move_or_defer(std::uint64_t end)
 {
-  constexpr std::uint64_t bytes_max = 4096;
   constexpr std::uint64_t messages_max = 128;
-  if (bytes > bytes_max || !connection.is_tcp() || !context_of.engine.is_awake()
-    || !progress.try_lock())
-    return serve(wire::mover::poster);
-  const bool answers = connection.is_tcp() && connection.expects_more();
-  const bool waits = connection.is_tcp() && (answers || has_many_under_way())
-    && end - begun_below.load(std::memory_order_relaxed) <= messages_max;
-  if (waits)
+  const bool answers = connection.expects_more();
+  if ((answers || has_many_under_way())
+    && end - begun_below.load(std::memory_order_relaxed) <= messages_max)
     connection.defer(answers);
   else
     move(wire::mover::poster);
-  let_go();
 }
 
 void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
@@ -176,6 +193,7 @@ void queue_pair::publish_progress() noexcept
 
 void queue_pair::move(wire::mover by, wire::tcp_link* from)
 {
+  at_rest = false;
   const ibv_qp_state now_state = current();
   if (now_state == IBV_QPS_RESET || now_state == IBV_QPS_INIT)
     return;
@@ -226,6 +244,7 @@ void queue_pair::move(wire::mover by, wire::tcp_link* from)
     owe();
   if (unfinished) // the next poll continues, long before the engine does
     static_cast<completion_queue*>(send_cq)->hint.store(qp_num, std::memory_order_relaxed);
+  at_rest = calm && connection.is_at_rest();
 }
 
 // A message was refused because it found no receive. Tells the requester when there is one.

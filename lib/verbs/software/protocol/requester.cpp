@@ -97,25 +97,36 @@ bool requester::next(frame& to) noexcept
   return false;
 }
 
-send_request* requester::next_short(std::uint32_t size_max) noexcept
+bool requester::write_short(std::uint32_t size_max) noexcept
 {
-  while (has_next())
+  // No read is outstanding either, for which a fence would wait.
+  if (direct_ == nullptr || acked_ != sending_ || frame_ != 0 || draining_ || unfinished_
+    || with_.kind != service_rc)
+    return false;
+  // acquire: the requests have been written
+  const std::uint64_t end = queue_.posted.load(std::memory_order_acquire);
+  while (sending_ != end)
   {
     send_request& r = queue_[sending_];
-    if (r.length > size_max || frame_ != 0 || draining_ || with_.kind != service_rc
-      || ((r.flags & IBV_SEND_FENCE) != 0 && reads_ != 0))
-      return nullptr;
-    if (r.is_send())
-    {
-      const bool has_room = psn_distance(next_psn_, acked_psn_) < max_short_psns_under_way;
-      return has_room && (!limited_ || has_credit(receives_claimed_)) ? &r : nullptr;
-    }
-    if (r.opcode != IBV_WR_RDMA_WRITE || direct_ == nullptr || acked_ != sending_ || unfinished_
-      || !direct_->write_short(r))
-      return nullptr;
+    if (r.opcode != IBV_WR_RDMA_WRITE || r.length > size_max || !direct_->write_short(r))
+      return false;
     end_direct(r);
   }
-  return nullptr;
+  return true;
+}
+
+send_request* requester::next_short(std::uint32_t size_max) noexcept
+{
+  if (!has_next())
+    return nullptr;
+  if (queue_[sending_].opcode == IBV_WR_RDMA_WRITE && write_short(size_max))
+    return nullptr;
+  send_request& r = queue_[sending_];
+  const bool can_leave = r.is_send() && r.length <= size_max && frame_ == 0 && !draining_
+    && with_.kind == service_rc && ((r.flags & IBV_SEND_FENCE) == 0 || reads_ == 0)
+    && psn_distance(next_psn_, acked_psn_) < max_short_psns_under_way
+    && (!limited_ || has_credit(receives_claimed_));
+  return can_leave ? &r : nullptr;
 }
 
 void requester::short_sent(send_request& r) noexcept
@@ -204,10 +215,10 @@ requester::beginning requester::run_direct(send_request& r) noexcept
 
 void requester::end_direct(send_request& r) noexcept
 {
-  r.done = true;
   begun_psn_ = sent_psn_;
   ++sending_;
-  complete(r, IBV_WC_SUCCESS, detail_none); // the requests before it have completed
+  ++acked_; // the requests before it have completed
+  report(r, IBV_WC_SUCCESS, detail_none);
 }
 
 requester::beginning requester::run_local(send_request& r) noexcept
@@ -376,6 +387,11 @@ void requester::complete(send_request& r, ibv_wc_status status, detail why) noex
     --reads_;
   if (r.uses_receive())
     ++receives_used_;
+  report(r, status, why);
+}
+
+void requester::report(const send_request& r, ibv_wc_status status, detail why) noexcept
+{
   if (status == IBV_WC_SUCCESS && !with_.signal_all && (r.flags & IBV_SEND_SIGNALED) == 0)
     return;
   ibv_wc wc{};

@@ -53,8 +53,19 @@ public:
   /// Sets `to` to the next frame; false when none may be sent now.
   bool next(frame& to) noexcept;
 
-  /// Returns the next request if it is a send of at most `size_max` bytes that can leave now as one
-  /// frame. Before that, carries out short writes on the direct path. Null: call next().
+  /// Returns true if the next request is a write.
+  bool next_is_write() const noexcept
+  {
+    return has_next() && queue_[sending_].opcode == IBV_WR_RDMA_WRITE;
+  }
+
+  /// Carries out requests on the direct path, up to the first one that is not a write of at most
+  /// `size_max` bytes, or cannot be carried out there now. Returns false if there is one.
+  /// Precondition: has_next().
+  bool write_short(std::uint32_t size_max) noexcept;
+
+  /// Calls write_short() if a write is next. Then returns the next request if it is a send of at
+  /// most `size_max` bytes that can leave now as one frame. Null: call next().
   send_request* next_short(std::uint32_t size_max) noexcept;
 
   /// The request of next_short() has been sent as a whole, as a frame with short_psn().
@@ -203,6 +214,7 @@ private:
   void stop_at(std::uint64_t slot, ibv_wc_status status, detail why) noexcept;
   void advance() noexcept;
   void complete(send_request& r, ibv_wc_status status, detail why) noexcept;
+  void report(const send_request& r, ibv_wc_status status, detail why) noexcept;
   bool acknowledged_up_to(std::uint32_t psn) noexcept;
   void take_credits(const header& h) noexcept;
   bool has_credit(std::uint32_t message) const noexcept

@@ -93,6 +93,14 @@ public:
   /// Sends the frames of requester and responder; an acknowledgement alone only if `acknowledge`.
   void transmit(bool acknowledge);
 
+  /// Local: returns true if transmit(false) would do nothing but send requests that are posted
+  /// later.
+  bool is_at_rest() const noexcept { return local_.is_at_rest(); }
+
+  /// Local: carries out short writes directly, if the connection is at rest. Returns false if
+  /// requests are left, for transmit().
+  bool write_at_once() noexcept { return !inherited() && local_.write_at_once(); }
+
   /// Returns true if a wake-up of the peer has failed: the caller repeats transmit() at retry_at().
   bool wakes_again() const noexcept { return local_.wake_again_at() != 0; }
 

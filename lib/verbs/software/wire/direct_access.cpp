@@ -140,10 +140,8 @@ protocol::direct_path::outcome direct_access::ask(const protocol::send_request& 
   return outcome::asks;
 }
 
-direct_access::access* direct_access::find(std::uint32_t key) noexcept
+direct_access::access* direct_access::find_again(std::uint32_t key) noexcept
 {
-  if (!accesses_.empty() && accesses_.front().by.key == key)
-    return &accesses_.front();
   const auto found = std::find_if(
     accesses_.begin(), accesses_.end(), [key](const access& a) { return a.by.key == key; });
   if (found == accesses_.end())
@@ -159,7 +157,7 @@ bool direct_access::holds(const access& a, std::memory_order order) const noexce
 }
 
 // Returns true if the grant covers the request.
-bool direct_access::permits(
+inline bool direct_access::permits(
   const access& a, const protocol::send_request& what, unsigned right) const noexcept
 {
   const std::uint64_t offset = what.remote - a.by.address;
@@ -171,6 +169,14 @@ bool direct_access::permits(
     // If this end may have more reads outstanding than the peer permits, reads are sent as frames:
     // the peer must be able to refuse one.
     && !(reads && with_.max_read_atomic > theirs_->read_depth.load(std::memory_order_relaxed));
+}
+
+// Returns true if the grant holds. If `marked`, the peer sees the access until let_go().
+inline bool direct_access::enter(const access& a, bool marked) noexcept
+{
+  if (!marked)
+    return holds(a, std::memory_order_acquire);
+  return mark_.enter(mine_->touching, a.by.index + 1, theirs_->grants[a.by.index], a.by.generation);
 }
 
 bool direct_access::write_short(const protocol::send_request& what) noexcept
@@ -194,14 +200,6 @@ bool direct_access::write_short(const protocol::send_request& what) noexcept
   budget_ -= what.length;
   ++moved_;
   return true;
-}
-
-// Returns true if the grant holds. If `marked`, the peer sees the access until let_go().
-bool direct_access::enter(const access& a, bool marked) noexcept
-{
-  if (!marked)
-    return holds(a, std::memory_order_acquire);
-  return mark_.enter(mine_->touching, a.by.index + 1, theirs_->grants[a.by.index], a.by.generation);
 }
 
 // Removes an access whose grant has ended. The peer may use the key for other memory later.

@@ -132,7 +132,12 @@ private:
     bool answered;
   };
 
-  access* find(std::uint32_t key) noexcept;
+  access* find(std::uint32_t key) noexcept
+  {
+    return !accesses_.empty() && accesses_.front().by.key == key ? &accesses_.front()
+                                                                 : find_again(key);
+  }
+  access* find_again(std::uint32_t key) noexcept;
   bool permits(const access& a, const protocol::send_request& what, unsigned right) const noexcept;
   bool is_large(const protocol::send_request& what) const noexcept;
   const shown_key* find_shown(std::uint32_t key) const noexcept;

@@ -101,7 +101,7 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
   blocked_.store(false, std::memory_order_relaxed);
   requests_blocked_ = responses_blocked_ = more_to_take_ = more_to_send_ = false;
   unfinished_.store(false, std::memory_order_relaxed);
-  news_ = malformed_ = responses_first_ = ending_ = false;
+  at_rest_ = news_ = malformed_ = responses_first_ = ending_ = false;
   requests_told_ = responses_told_ = 0;
   wake_again_at_ = note_again_at_ = answer_until_ = 0;
   link_ = &link;
@@ -117,7 +117,7 @@ void local_wire::close() noexcept
   mine_->rights.store(0, std::memory_order_seq_cst);
   grants_.close(page_);
   page_ = {};
-  more_to_take_ = more_to_send_ = false;
+  more_to_take_ = more_to_send_ = at_rest_ = false;
   wake_again_at_ = note_again_at_ = answer_until_ = 0;
   link_ = nullptr;
 }
@@ -390,7 +390,8 @@ bool local_wire::transmit(bool acknowledge_too)
   for (unsigned i = 0; i != records_max && send_short(); ++i)
   {
   }
-  more_to_send_ = !has_nothing_to_send();
+  at_rest_ = has_nothing_to_send();
+  more_to_send_ = !at_rest_;
   if (more_to_send_)
     good = transmit_rest();
   else
@@ -406,6 +407,16 @@ bool local_wire::transmit(bool acknowledge_too)
     responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
   notify();
   return good;
+}
+
+bool local_wire::write_at_once() noexcept
+{
+  if (!requester_.next_is_write() || !with_.has_short_sends)
+    return false;
+  direct_.begin();
+  const bool all = requester_.write_short(short_max);
+  direct_.let_go();
+  return all;
 }
 
 // Sends records of all kinds.

@@ -101,6 +101,13 @@ public:
    */
   bool transmit(bool acknowledge);
 
+  /// Returns true if transmit(false) would do nothing but send requests that are posted later.
+  bool is_at_rest() const noexcept { return at_rest_; }
+
+  /// Carries out short writes directly, if it is at rest. Returns false if requests are left, for
+  /// transmit().
+  bool write_at_once() noexcept;
+
   /// Returns true if a call has ended at its bound: there may be more to do.
   bool unfinished() const noexcept { return more_to_take_ || more_to_send_; }
 
@@ -206,6 +213,7 @@ private:
   std::atomic<bool> unfinished_{false};   // for ready()
   mutable std::atomic<bool> idle_{false}; // ready() has found nothing since the last receive()
   bool one_at_a_time_ = false;
+  bool at_rest_ = false;
   bool news_ = false; // the peer was not notified yet of stored records or an acknowledgement
   bool requests_blocked_ = false;
   bool responses_blocked_ = false;

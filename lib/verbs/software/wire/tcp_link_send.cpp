@@ -28,8 +28,9 @@ namespace {
 // Frames up to this size together are copied: the copy costs less than a system call of their own.
 constexpr std::size_t copied_max = 8 * 1024;
 
-// So many buffers cost more in a system call than their copy.
+// So many buffers, or so few bytes, cost more in sendmsg() than their copy and send().
 constexpr std::size_t vectors_copied_min = 8;
+constexpr std::size_t copied_alone_max = 1024;
 
 // The empty buffer keeps at most this capacity.
 constexpr std::size_t out_kept = 512 * 1024;
@@ -161,8 +162,9 @@ std::ptrdiff_t tcp_link::send(unsigned lane, std::span<const iovec> what,
     errno = EPIPE;
     return -1;
   }
-  if ((working_ || blocked_ || what.size() >= vectors_copied_min) && size <= copied_max
-    && before + size <= out_max && append(what, 0, size))
+  const bool copied =
+    working_ || blocked_ || what.size() >= vectors_copied_min || size <= copied_alone_max;
+  if (copied && size <= copied_max && before + size <= out_max && append(what, 0, size))
   {
     if (!working_)
       flush();
