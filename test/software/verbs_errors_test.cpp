@@ -185,14 +185,15 @@ TEST_CASE("the peer refuses an invalid remote key and raises an event")
   CHECK(c.far.api().dealloc_pd(other) == 0);
 }
 
-TEST_CASE("a refused write with immediate data consumes no receive")
+TEST_CASE("the receive of a refused write with immediate data ends with LOC_ACCESS_ERR")
 {
-  BOOST_RDMA_TEST_NEEDS(refusal_keeps_receive);
+  BOOST_RDMA_TEST_NEEDS(refusal_ends_receive);
   connected c;
   failure_scene s(c.a, c.b);
+  REQUIRE(c.b.receive(s.far_receive_id, std::vector<ibv_sge>{}) == 0);
   request r(IBV_WR_RDMA_WRITE_WITH_IMM, {s.near.sge()});
   s.check(r.remote(s.far.address(1), s.far.key()),
-    refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+    met_receive(IBV_WC_REM_ACCESS_ERR, IBV_WC_LOC_ACCESS_ERR));
 }
 
 TEST_CASE("an operation that the peer's queue pair does not allow fails with REM_INV_REQ_ERR")

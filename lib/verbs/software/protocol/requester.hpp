@@ -53,6 +53,9 @@ public:
   /// Sets `to` to the next frame; false when none may be sent now.
   bool next(frame& to) noexcept;
 
+  /// Carries out the binds and invalidations that are next: without a connection, nothing else can.
+  void run_local_requests() noexcept;
+
   /// Returns the next request if it is a send of at most `size_max` bytes that can leave now as one
   /// frame. Before that, carries out short writes on the direct path. Null: call next().
   send_request* next_short(std::uint32_t size_max) noexcept;

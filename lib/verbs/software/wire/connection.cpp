@@ -340,8 +340,12 @@ void connection::read_local()
 
 void connection::transmit(bool acknowledge)
 {
-  if (state_ != state::established || inherited())
+  if (state_ != state::established || inherited()) [[unlikely]]
+  {
+    if (!inherited())
+      requester_.run_local_requests();
     return;
+  }
   if (local_.is_open())
   {
     if (!local_.transmit(acknowledge))

@@ -45,6 +45,7 @@ public:
     protocol::responder& responses, grant_table& grants) noexcept
     : engine_(by)
     , with_(with)
+    , requester_(requests)
     , local_(with, requests, responses, grants)
     , tcp_(with, requests, responses)
     , loopback_(requests, responses)
@@ -90,6 +91,7 @@ public:
   void receive(std::int64_t now, tcp_link* from = nullptr);
 
   /// Sends the frames of requester and responder; an acknowledgement alone only if `acknowledge`.
+  /** Without a connection, only carries out the requests that need none. */
   void transmit(bool acknowledge);
 
   /// Returns true if a wake-up of the peer has failed: the caller repeats transmit() at retry_at().
@@ -194,6 +196,7 @@ private:
   const unsigned forks_ = forks.load(std::memory_order_relaxed);
   engine& engine_;
   protocol::parameters& with_;
+  protocol::requester& requester_;
   local_wire local_;
   tcp_wire tcp_;
   loopback_wire loopback_;
