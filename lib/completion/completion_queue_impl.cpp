@@ -8,6 +8,7 @@
 #include "completion/completion_queue_impl.hpp"
 
 #include "completion/completion_service.hpp"
+#include "verbs/software/software.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -65,7 +66,9 @@ void completion_queue_impl::create(std::uint32_t depth)
     const int flags = ::fcntl(channel_->fd, F_GETFL);
     if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0)
       throw system_error(last_verbs_error(), "cannot make a completion channel non-blocking");
-    descriptor_ = std::make_unique<boost::asio::posix::stream_descriptor>(executor_, channel_->fd);
+    descriptor_ = std::make_unique<boost::asio::posix::stream_descriptor>(executor_,
+      device().kind() == device_kind::software ? software::wait_descriptor(channel_)
+                                               : channel_->fd);
   }
   native_ = api.create_cq(device().native(), static_cast<int>(depth), nullptr, channel_, 0);
   if (native_ == nullptr)

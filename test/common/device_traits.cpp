@@ -95,9 +95,9 @@ constexpr deviation deviations[] = {
   {device_family::soft_roce, feature::answers_checked_first,
     "rxe checks the local buffer of an atomic only after the peer has executed it (rxe_comp.c, "
     "do_atomic)"},
-  {device_family::soft_roce, feature::refusal_keeps_receive,
-    "rxe consumes the receive of a write with immediate data before it checks the key "
-    "(rxe_resp.c, check_resource)"},
+  {device_family::soft_roce, feature::refusal_ends_receive,
+    "rxe reports the requester's status for the receive (rxe_resp.c, rxe_responder: "
+    "RESPST_ERR_RKEY_VIOLATION)"},
   {device_family::soft_roce, feature::unbound_invalidation,
     "rxe dereferences the null pointer of an unbound window, which crashes the kernel (rxe_mw.c, "
     "rxe_do_invalidate_mw)"},

@@ -30,7 +30,7 @@ enum class feature
   drained_queue_resumes, ///< executes requests that were posted while the send queue was drained
   late_receive_flush,    ///< also flushes receives that are posted in the error state
   answers_checked_first, ///< requests an answer only if its local buffer is writable
-  refusal_keeps_receive, ///< a refused write with immediate data takes no receive
+  refusal_ends_receive,  ///< the receive of a refused write with immediate data reports it
   window_bounds,         ///< restricts the peer to the bound part of a region
   unbound_invalidation,  ///< refuses to invalidate a window that is not bound
   unbinds_on_destroy,    ///< a queue pair can be destroyed before the windows that it bound

@@ -16,6 +16,8 @@
 #include <utility>
 #include <vector>
 
+#include <sys/mman.h>
+
 // Checks the effects of a failing request at both ends, in one place for every status.
 
 namespace test {
@@ -59,6 +61,39 @@ inline failure stayed_here(ibv_wc_status status)
 {
   return {status, {}, {}, false};
 }
+
+/// Pages that can be made inaccessible while they are registered.
+class pages
+{
+public:
+  pages(const verbs_device& on, std::size_t size, int protection, int access)
+    : api_(on.api())
+    , size_(size)
+    , at_(::mmap(nullptr, size, protection, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0))
+  {
+    must(at_ != MAP_FAILED, "mmap");
+    mr_ = api_.reg_mr(on.pd(), at_, size, access);
+    must(mr_ != nullptr, "reg_mr");
+  }
+  ~pages()
+  {
+    must(api_.dereg_mr(mr_) == 0, "dereg_mr");
+    ::munmap(at_, size_);
+  }
+  pages(const pages&) = delete;
+  pages& operator=(const pages&) = delete;
+
+  void take_away() { must(::mprotect(at_, size_, PROT_NONE) == 0, "mprotect"); }
+  std::uint64_t address() const noexcept { return reinterpret_cast<std::uint64_t>(at_); }
+  ibv_mr* mr() const noexcept { return mr_; }
+  ibv_sge sge(std::uint32_t size) const noexcept { return {address(), size, mr_->lkey}; }
+
+private:
+  const rdma::verbs::api& api_;
+  std::size_t size_;
+  void* at_;
+  ibv_mr* mr_;
+};
 
 /// Two connected ends, one of whose requests is about to fail, with other requests around it.
 class failure_scene

@@ -9,8 +9,10 @@
 
 #include "software/verbs_failure.hpp"
 
+#include <atomic>
 #include <cerrno>
 #include <memory>
+#include <thread>
 #include <vector>
 
 using namespace test;
@@ -302,6 +304,111 @@ TEST_CASE("a type 1 window is bound by ibv_bind_mw for every queue pair of the d
   s.guard(far);
   request r(IBV_WR_RDMA_WRITE, {near.sge()});
   s.check(r.remote(far.address(), old), refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+}
+
+TEST_CASE("binds and invalidations need no peer")
+{
+  verbs_device near;
+  verbs_device far;
+  const memory m(far, 64);
+  endpoint a(near);
+  endpoint b(far);
+  window w(far);
+  const auto bind_and_invalidate = [&]
+  {
+    for (unsigned i = 0; i != 2; ++i)
+    {
+      w.bind(b, m, 0, 64, IBV_ACCESS_REMOTE_WRITE);
+      request r(IBV_WR_LOCAL_INV, {}, 5);
+      r.wr.invalidate_rkey = w.get()->rkey;
+      REQUIRE(b.post(r.wr) == 0);
+      const ibv_wc wc = b.sent().next();
+      CHECK(wc.status == IBV_WC_SUCCESS);
+      CHECK(wc.opcode == IBV_WC_LOCAL_INV);
+    }
+    CHECK(b.state() == IBV_QPS_RTS);
+  };
+  // The peer is not ready yet.
+  REQUIRE(a.to_init() == 0);
+  REQUIRE(b.to_init() == 0);
+  REQUIRE(b.to_ready_to_receive(a) == 0);
+  REQUIRE(b.to_ready_to_send() == 0);
+  bind_and_invalidate();
+  REQUIRE(a.to_ready_to_receive(b) == 0);
+  REQUIRE(a.to_ready_to_send() == 0);
+  const memory from(near, 8);
+  w.bind(b, m, 0, 64, IBV_ACCESS_REMOTE_WRITE);
+  REQUIRE(a.write(1, from.sge(), m.address(), w.get()->rkey) == 0);
+  CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+  request r(IBV_WR_LOCAL_INV, {}, 5);
+  r.wr.invalidate_rkey = w.get()->rkey;
+  REQUIRE(b.post(r.wr) == 0);
+  CHECK(b.sent().next().status == IBV_WC_SUCCESS);
+  // The peer is gone, and both devices have carried out another message since.
+  endpoint other_a(near);
+  endpoint other_b(far);
+  connect(other_a, other_b);
+  a.destroy();
+  REQUIRE(other_a.write(1, from.sge(), m.address(), m.key()) == 0);
+  CHECK(other_a.sent().next().status == IBV_WC_SUCCESS);
+  bind_and_invalidate();
+  request write(IBV_WR_RDMA_WRITE, {m.sge(0, 8)}, 6);
+  REQUIRE(b.post(write.remote(from.address(), from.key()).wr) == 0);
+  check_error(b.sent(), 6, IBV_WC_RETRY_EXC_ERR);
+}
+
+TEST_CASE("reads of a window that ends meanwhile are refused with REM_ACCESS_ERR")
+{
+  constexpr std::size_t size = 16 * 1024;
+  constexpr unsigned depth = 32;
+  constexpr unsigned warm_up = 100;
+  const int how = GENERATE(range(0, 3));
+  CAPTURE(how);
+  connected c;
+  memory near(c.near, size);
+  memory far(c.far, size);
+  window w(c.far, how == 0 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+  ibv_mw_bind bind{};
+  bind.send_flags = IBV_SEND_SIGNALED;
+  bind.bind_info = {far.mr(), far.address(), size, IBV_ACCESS_REMOTE_READ};
+  const auto bind_type_1 = [&]
+  {
+    REQUIRE(c.far.context()->ops.bind_mw(c.b.qp(), w.get(), &bind) == 0);
+    CHECK(c.b.sent().next().status == IBV_WC_SUCCESS);
+  };
+  if (how == 0)
+    bind_type_1();
+  else
+    w.bind(c.b, far, 0, size, IBV_ACCESS_REMOTE_READ);
+  const std::uint32_t key = w.get()->rkey;
+  std::atomic<unsigned> successes{0};
+  ibv_wc_status last = IBV_WC_SUCCESS;
+  std::thread reader(
+    [&]
+    {
+      for (unsigned i = 0; i != depth; ++i)
+        must(c.a.read(i, near.sge(), far.address(), key) == 0, "read");
+      while ((last = c.a.sent().next().status) == IBV_WC_SUCCESS)
+      {
+        ++successes;
+        must(c.a.read(0, near.sge(), far.address(), key) == 0, "read");
+      }
+    });
+  const bool warm = until([&] { return successes >= warm_up; });
+  if (how == 0)
+  {
+    bind_type_1();
+  }
+  else
+  {
+    request r(IBV_WR_LOCAL_INV, {}, 5);
+    r.wr.invalidate_rkey = key;
+    REQUIRE(c.b.post(r.wr) == 0);
+    CHECK(c.b.sent().next().status == IBV_WC_SUCCESS);
+  }
+  reader.join();
+  CHECK(warm);
+  CHECK(last == IBV_WC_REM_ACCESS_ERR);
 }
 
 namespace {

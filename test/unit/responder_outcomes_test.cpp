@@ -174,12 +174,14 @@ std::vector<ibv_event_type> expected_events(opcode op, cause why)
     return {IBV_EVENT_QP_REQ_ERR};
   case key_unknown:
   case beyond_region:
-    return {IBV_EVENT_QP_ACCESS_ERR};
   case place_gone:
-    return has(op, trait_write) ? std::vector{IBV_EVENT_QP_ACCESS_ERR}
-                                : std::vector<ibv_event_type>{};
+    if (has(op, trait_send) || has(op, trait_immediate))
+      return {}; // the receive's completion reports it
+    return {IBV_EVENT_QP_ACCESS_ERR};
   case place_unmapped:
-    return has(op, trait_write) ? std::vector{IBV_EVENT_QP_FATAL} : std::vector<ibv_event_type>{};
+    if (has(op, trait_send) || has(op, trait_immediate))
+      return {};
+    return {IBV_EVENT_QP_FATAL};
   default:
     return {};
   }
@@ -195,9 +197,14 @@ std::optional<ibv_wc_status> expected_receive(opcode op, cause why)
     return completes ? std::optional(IBV_WC_SUCCESS) : std::nullopt;
   case receive_too_small:
     return IBV_WC_LOC_LEN_ERR;
+  case key_unknown:
+  case beyond_region:
+    return has(op, trait_immediate) ? std::optional(IBV_WC_LOC_ACCESS_ERR) : std::nullopt;
   case place_gone:
   case place_unmapped:
-    return has(op, trait_send) ? std::optional(IBV_WC_LOC_PROT_ERR) : std::nullopt;
+    if (has(op, trait_send))
+      return IBV_WC_LOC_PROT_ERR;
+    return has(op, trait_immediate) ? std::optional(IBV_WC_LOC_ACCESS_ERR) : std::nullopt;
   case no_window:
     return IBV_WC_REM_INV_REQ_ERR;
   default:
@@ -260,6 +267,17 @@ TEST_CASE("the responder answers each request according to what happened to it")
     table += '\n';
   }
   std::printf("%s", table.c_str());
+}
+
+TEST_CASE("the responder reports a refused write with immediate data by an event without a receive")
+{
+  target t;
+  header h = t.request(opcode::write_only_immediate, 8, 8);
+  h.key ^= 1u << 30;
+  CHECK(t.take(h) == verdict::discard);
+  CHECK(t.next_answer().syndrome == nak_remote_access);
+  CHECK(t.answers.take_event() == IBV_EVENT_QP_ACCESS_ERR);
+  CHECK(t.told.received.empty());
 }
 
 TEST_CASE("the responder accepts first, middle and last frames only in this order and of one kind")

@@ -64,6 +64,14 @@ void remove_device(ibv_context* context);
  */
 int abandon_device(ibv_context* context);
 
+/// Returns a descriptor to wait for instead of the channel's.
+/**
+ * It is readable when there is an event, and also when the device has work that may lead to one:
+ * get_cq_event() then does this work, so no other thread has to be woken. It belongs to the
+ * channel.
+ */
+int wait_descriptor(ibv_comp_channel* channel);
+
 /// Returns true if the last get_cq_event() without an event found messages for other queues, or
 /// requests of peers.
 bool found_work(const ibv_comp_channel* channel);

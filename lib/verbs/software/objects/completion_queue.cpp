@@ -14,6 +14,7 @@
 #include <cerrno>
 #include <fcntl.h>
 #include <new>
+#include <poll.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
 
@@ -68,12 +69,13 @@ void completion_channel::notify(completion_queue& queue) noexcept
 }
 
 // The mutex is held, as for lower(). The descriptor is readable exactly while there are events for
-// other threads than the one that is taking one.
+// other threads than the one that is taking one. Each event is written, because an edge-triggered
+// watch reports each.
 void completion_channel::raise() noexcept
 {
   const std::uint64_t one = 1;
-  if (!std::exchange(raised, true)) [[maybe_unused]]
-    const ssize_t n = ::write(signal.get(), &one, sizeof one);
+  raised = true;
+  [[maybe_unused]] const ssize_t n = ::write(signal.get(), &one, sizeof one);
 }
 
 void completion_channel::lower() noexcept
@@ -96,9 +98,9 @@ completion_queue* completion_channel::take() noexcept
     some.store(false, std::memory_order_relaxed);
     lower();
   }
-  else
+  else if (!raised)
   {
-    raise(); // a program may take one event each time that the descriptor becomes readable
+    raise(); // this thread has added it, in get_cq_event()
   }
   found->in_channel = false;
   ++found->given;
@@ -151,6 +153,8 @@ bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_
       || (now == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))
     {
       armed.store(arming::off, std::memory_order_relaxed);
+      if (std::exchange(depends, false))
+        device_context::of(context).engine.depend(-1);
       tell = true;
     }
   }
@@ -182,8 +186,7 @@ int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
   device_context& owner = device_context::of(context);
   if (owner.removed.load(std::memory_order_relaxed)) // relaxed: sooner or later is soon enough
     return 0;
-  if (!is_dependent())
-    owner.engine.attend();
+  owner.engine.attend();
   // Neither count needs to be exact.
   const std::uint32_t look = turn.load(std::memory_order_relaxed);
   turn.store(look + 1, std::memory_order_relaxed);
@@ -237,25 +240,25 @@ int completion_queue::take(int count, ibv_wc* to, std::int64_t* stamp) noexcept
 int completion_queue::arm(bool solicited_only)
 {
   wire::engine& engine = device_context::of(context).engine;
+  const bool has_channel = channel != nullptr;
+  const bool on_sockets = has_channel
+    && static_cast<completion_channel*>(channel)->on_sockets.load(std::memory_order_relaxed);
   {
     const std::lock_guard lock(guard);
     if (!solicited_only)
       armed.store(arming::any, std::memory_order_relaxed);
     else if (armed.load(std::memory_order_relaxed) == arming::off)
       armed.store(arming::solicited, std::memory_order_relaxed);
-    if (!is_dependent() && channel != nullptr && !std::exchange(stands_by, true))
+    if (on_sockets && !std::exchange(stands_by, true))
       engine.stand_by(1);
+    else if (has_channel && !on_sockets && !std::exchange(depends, true))
+      engine.depend(1);
   }
   spins.store(0, std::memory_order_relaxed);
   engine.look_away(); // after it is armed: what it finds is an event
-  if (is_dependent())
+  if (has_channel && !on_sockets)
     engine.take_over();
   return 0;
-}
-
-bool completion_queue::is_dependent() const noexcept
-{
-  return channel != nullptr && !static_cast<const completion_channel*>(channel)->on_sockets;
 }
 
 void completion_queue::rest() noexcept
@@ -266,6 +269,8 @@ void completion_queue::rest() noexcept
     armed.store(arming::off, std::memory_order_relaxed);
     if (std::exchange(stands_by, false))
       engine.stand_by(-1);
+    if (std::exchange(depends, false))
+      engine.depend(-1);
   }
   engine.polling_ended();
 }
@@ -295,36 +300,45 @@ int completion_queue::resize(std::uint32_t wanted)
   return 0;
 }
 
+int completion_channel::wait_descriptor() noexcept
+{
+  const std::lock_guard lock(mutex);
+  if (!set)
+    watch_sockets();
+  return set ? set.get() : fd;
+}
+
+void completion_channel::watch_sockets() noexcept
+{
+  device_context& owner = device_context::of(context);
+  if (owner.channels_on_sockets.fetch_add(1, std::memory_order_relaxed) < channels_on_sockets_max)
+  {
+    wire::descriptor made(::epoll_create1(EPOLL_CLOEXEC));
+    epoll_event event{};
+    event.events = EPOLLIN;
+    if (made && ::epoll_ctl(made.get(), EPOLL_CTL_ADD, fd, &event) == 0
+      && ::epoll_ctl(made.get(), EPOLL_CTL_ADD, owner.engine.sockets(), &event) == 0)
+    {
+      set = std::move(made);
+      on_sockets.store(true, std::memory_order_relaxed);
+      return;
+    }
+  }
+  owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
+}
+
 ibv_comp_channel* create_comp_channel(ibv_context* context)
 {
   std::unique_ptr<completion_channel> made(new (std::nothrow) completion_channel);
   if (!made)
     return fail(ENOMEM);
-  made->set = wire::descriptor(::epoll_create1(EPOLL_CLOEXEC));
-  made->signal = wire::descriptor(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-  if (!made->set || !made->signal)
+  made->signal = wire::descriptor(::eventfd(0, EFD_CLOEXEC));
+  if (!made->signal)
     return nullptr;
-  device_context& owner = device_context::of(context);
-  epoll_event event{};
-  event.events = EPOLLIN;
-  if (::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, made->signal.get(), &event) != 0)
-    return nullptr;
-  made->on_sockets =
-    owner.channels_on_sockets.fetch_add(1, std::memory_order_relaxed) < channels_on_sockets_max;
-  if (!made->on_sockets)
-  {
-    owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
-    owner.engine.depend(1);
-  }
-  else if (::epoll_ctl(made->set.get(), EPOLL_CTL_ADD, owner.engine.sockets(), &event) != 0)
-  {
-    owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
-    return nullptr;
-  }
   made->context = context;
-  made->fd = made->set.get();
+  made->fd = made->signal.get();
   made->refcnt = 0;
-  owner.children.fetch_add(1, std::memory_order_relaxed);
+  device_context::of(context).children.fetch_add(1, std::memory_order_relaxed);
   return made.release();
 }
 
@@ -337,10 +351,8 @@ int destroy_comp_channel(ibv_comp_channel* channel)
       return EBUSY;
   }
   device_context& owner = device_context::of(channel->context);
-  if (gone->on_sockets)
+  if (gone->set)
     owner.channels_on_sockets.fetch_sub(1, std::memory_order_relaxed);
-  else
-    owner.engine.depend(-1);
   owner.children.fetch_sub(1, std::memory_order_release);
   delete gone;
   return 0;
@@ -430,6 +442,11 @@ int poll_cq(ibv_cq* cq, int count, ibv_wc* to)
   return static_cast<completion_queue*>(cq)->poll(count, to);
 }
 
+int wait_descriptor(ibv_comp_channel* channel)
+{
+  return static_cast<completion_channel*>(channel)->wait_descriptor();
+}
+
 bool found_work(const ibv_comp_channel* channel)
 {
   return static_cast<const completion_channel*>(channel)->found.load(std::memory_order_relaxed);
@@ -454,9 +471,8 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
     completion_queue* found = from->take();
     if (found == nullptr)
     {
-      // Reads all: an edge-triggered watch reports the descriptor only once.
-      if (from->on_sockets)
-        engine.attend();
+      // Reads all: an edge-triggered watch reports the sockets only once.
+      engine.attend();
       looking_into = from;
       unsigned scans = 0;
       while (scans != scans_max && !from->some.load(std::memory_order_relaxed) && engine.scan())
@@ -476,8 +492,8 @@ int get_cq_event(ibv_comp_channel* channel, ibv_cq** cq, void** user)
       return -1;
     if ((flags & O_NONBLOCK) != 0)
       return fail_call(EAGAIN);
-    epoll_event ready;
-    if (::epoll_wait(channel->fd, &ready, 1, -1) < 0)
+    pollfd readable{from->wait_descriptor(), POLLIN, 0};
+    if (::poll(&readable, 1, -1) < 0)
       return -1;
   }
 }

@@ -27,30 +27,35 @@ namespace rdma::software {
 struct completion_queue;
 struct queue_pair_base;
 
-/// A completion channel. Its descriptor is an epoll set of the device's connections and an eventfd.
+/// A completion channel. Its descriptor is an eventfd that is readable while there is an event.
 /**
- * So an arriving message wakes a thread that waits for the channel directly, without the engine's
- * thread. get_cq_event() then makes progress itself and may find that there is no event yet. The
- * sets of many channels contain only the eventfd: for those the engine's thread makes progress.
+ * The engine's thread produces the events of programs that watch this descriptor. A thread in
+ * get_cq_event() waits for the device's connections as well, so an arriving message wakes it
+ * without the engine's thread, and it makes progress itself. So does this library, by
+ * wait_descriptor().
  */
 struct completion_channel : ibv_comp_channel
 {
-  wire::descriptor set;
-  wire::descriptor signal;
+  wire::descriptor signal; ///< ibv_comp_channel::fd
+  wire::descriptor set;    ///< epoll: `signal` and the device's connections; see wait_descriptor()
   std::mutex mutex;
   std::condition_variable acknowledged;
   completion_queue* first = nullptr; ///< the queues with an event, each once
   completion_queue* last = nullptr;
 
-  bool on_sockets = false;        ///< `set` contains the device's connections
-  std::atomic<bool> found{false}; ///< see found_work()
-  bool raised = false;            ///< `signal` is readable
-  std::atomic<bool> some{false};  ///< a hint: there is a first one
+  std::atomic<bool> on_sockets{false}; ///< there is a `set`
+  std::atomic<bool> found{false};      ///< see found_work()
+  bool raised = false;                 ///< `signal` is readable
+  std::atomic<bool> some{false};       ///< a hint: there is a first one
 
   void raise() noexcept;
   void lower() noexcept;
   void notify(completion_queue& queue) noexcept;
   completion_queue* take() noexcept;
+  /// Returns the descriptor to wait for before get_cq_event(): `set`, which the first call makes,
+  /// or `signal`.
+  int wait_descriptor() noexcept;
+  void watch_sockets() noexcept;
 };
 
 struct completion_queue : extensible_completion_queue
@@ -79,8 +84,6 @@ struct completion_queue : extensible_completion_queue
   int arm(bool solicited_only);
   void rest() noexcept;
 
-  /// Returns true if only the engine's thread can wake who waits for the channel.
-  bool is_dependent() const noexcept;
   int resize(std::uint32_t depth);
 
   short_lock guard;
@@ -98,6 +101,7 @@ struct completion_queue : extensible_completion_queue
   };
   std::atomic<arming> armed{arming::off}; ///< written under the mutex
   bool stands_by = false;                 ///< since it was armed first: see engine::stand_by()
+  bool depends = false;                   ///< while it is armed: see engine::depend()
   bool has_stamps = false;                ///< constant; resize() replaces `stamps` itself
   std::atomic<bool> overrun{false};       ///< written under the mutex
 

@@ -72,8 +72,6 @@ int queue_pair::enter_ready_to_receive()
   hello.from.qp = qp_num;
   std::memcpy(hello.to.gid.data(), attributes.ah_attr.grh.dgid.raw, sizeof mine.raw);
   hello.to.qp = attributes.dest_qp_num;
-  if (hello.from == hello.to)
-    return EINVAL; // to itself
   hello.expected_psn = attributes.rq_psn;
   with_.keys = &context_of.keys;
   with_.pd = pd;

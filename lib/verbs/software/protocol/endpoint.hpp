@@ -93,6 +93,7 @@ enum detail : std::uint32_t
   detail_rnr = 11,               ///< the peer posted no receive
   detail_window = 12,            ///< the window may not be bound or invalidated like this
   detail_malformed = 13,         ///< the peer has violated the protocol
+  detail_remote_key = 14,        ///< the key of the peer's request does not permit it
 };
 
 /// The decision on a frame whose headers have arrived.

@@ -97,6 +97,14 @@ bool requester::next(frame& to) noexcept
   return false;
 }
 
+void requester::run_local_requests() noexcept
+{
+  while (has_next() && acked_ == sending_ && queue_[sending_].is_local()
+    && begin(queue_[sending_]) == beginning::again)
+  {
+  }
+}
+
 bool requester::write_short(std::uint32_t size_max) noexcept
 {
   // No read is outstanding either, for which a fence would wait.

@@ -53,6 +53,9 @@ public:
   /// Sets `to` to the next frame; false when none may be sent now.
   bool next(frame& to) noexcept;
 
+  /// Carries out the binds and invalidations that are next: without a connection, nothing else can.
+  void run_local_requests() noexcept;
+
   /// Returns true if the next request is a write.
   bool next_is_write() const noexcept
   {

@@ -52,6 +52,21 @@ verdict responder::refuse(std::uint8_t syndrome, ibv_event_type event) noexcept
   return refuse(syndrome);
 }
 
+// The access by this frame failed. The receive of a write with immediate data reports it (local
+// access error, IBA 11.6.2); without one an event does.
+void responder::refuse_access(
+  opcode op, std::uint8_t syndrome, ibv_event_type event, detail why) noexcept
+{
+  if ((traits_of(op) & trait_immediate) == 0 || with_.kind != service_rc || !have_receive())
+  {
+    refuse(syndrome, event);
+    return;
+  }
+  done_ = 0;
+  complete_receive(IBV_WC_LOC_ACCESS_ERR, why, nullptr);
+  refuse(syndrome);
+}
+
 bool responder::have_receive() noexcept
 {
   has_receive_ = has_receive_ || host_.take_receive(receive_);
@@ -93,7 +108,7 @@ bool responder::permits(const header& h, unsigned right) noexcept
   if (h.length == 0
     || key_pin(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, h.length, right)))
     return true;
-  refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+  refuse_access(h.op, nak_remote_access, IBV_EVENT_QP_ACCESS_ERR, detail_remote_key);
   return false;
 }
 
@@ -308,11 +323,11 @@ void responder::unplaceable(detail why) noexcept
   }
   else if (why == detail_local_key)
   {
-    refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
+    refuse_access(arriving_.op, nak_remote_access, IBV_EVENT_QP_ACCESS_ERR, detail_remote_key);
   }
   else
   {
-    refuse(nak_remote_operation, IBV_EVENT_QP_FATAL);
+    refuse_access(arriving_.op, nak_remote_operation, IBV_EVENT_QP_FATAL, why);
   }
 }
 

@@ -209,6 +209,7 @@ private:
   bool acknowledgement_due() noexcept;
   verdict refuse(std::uint8_t syndrome) noexcept;
   verdict refuse(std::uint8_t syndrome, ibv_event_type event) noexcept;
+  void refuse_access(opcode op, std::uint8_t syndrome, ibv_event_type event, detail why) noexcept;
   void push(const job& j) noexcept;
   void encode_answer(const header& h, frame& to) noexcept;
   void announce() noexcept;

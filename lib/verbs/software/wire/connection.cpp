@@ -57,7 +57,13 @@ void connection::open(
   peer_is_here_ = engine_.has_local_wire() && is_of_this_host(to_gid(mine_.to.gid));
   linked_by_.store(engine_.linked_by(mine_.to), std::memory_order_relaxed);
   attempts_ = 0;
-  if (connects)
+  is_to_itself_ = mine_.from == mine_.to;
+  if (is_to_itself_)
+  {
+    with_.segment = loopback_wire::segment_bytes;
+    state_ = state::waiting; // for tell_first_psn()
+  }
+  else if (connects)
   {
     state_ = state::connecting;
     backoff_ = backoff_min;
@@ -68,6 +74,15 @@ void connection::open(
     state_ = state::waiting;
     meet();
   }
+}
+
+void connection::tell_first_psn(std::uint32_t psn) noexcept
+{
+  mine_.first_psn = psn;
+  if (!is_to_itself_ || psn != mine_.expected_psn)
+    return;
+  state_ = state::established;
+  wire_name_.store("local", std::memory_order_relaxed);
 }
 
 void connection::meet()
@@ -215,9 +230,10 @@ bool connection::adopt(pending_hello& hello)
   if (state_ == state::confirming)
     read_confirmation(); // the confirmation may have arrived
   // All known values must match. This end has its own first PSN from RTS on.
-  if ((state_ != state::waiting && state_ != state::confirming) || theirs.from != mine_.to
-    || theirs.to != mine_.from || !protocol::is_signed(theirs, secret_, 0)
-    || theirs.segment < segment_min || !protocol::agree_on_psns(mine_, theirs))
+  if ((state_ != state::waiting && state_ != state::confirming) || is_to_itself_
+    || theirs.from != mine_.to || theirs.to != mine_.from
+    || !protocol::is_signed(theirs, secret_, 0) || theirs.segment < segment_min
+    || !protocol::agree_on_psns(mine_, theirs))
     return false;
   if ((hello.link->is_local() && !peer_is_here_)
     || !hello.link->adopt(hello.lane, with_.qp, route_))
@@ -295,7 +311,7 @@ void connection::receive(std::int64_t now, tcp_link* from)
     return;
   if (local_.is_open())
     read_local();
-  else
+  else if (!is_to_itself_)
     read_tcp(from);
 }
 
@@ -324,12 +340,25 @@ void connection::read_local()
 
 void connection::transmit(bool acknowledge)
 {
-  if (state_ != state::established || inherited())
+  if (state_ != state::established || inherited()) [[unlikely]]
+  {
+    if (!inherited())
+      requester_.run_local_requests();
     return;
-  if (!local_.is_open())
+  }
+  if (local_.is_open())
+  {
+    if (!local_.transmit(acknowledge))
+      lose();
+  }
+  else if (is_to_itself_)
+  {
+    loopback_.transmit();
+  }
+  else
+  {
     tcp_.transmit(acknowledge);
-  else if (!local_.transmit(acknowledge))
-    lose();
+  }
 }
 
 void connection::lose() noexcept

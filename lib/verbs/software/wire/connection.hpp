@@ -14,6 +14,7 @@
 #include "verbs/software/wire/lanes.hpp"
 #include "verbs/software/wire/link.hpp"
 #include "verbs/software/wire/local_wire.hpp"
+#include "verbs/software/wire/loopback_wire.hpp"
 #include "verbs/software/wire/socket.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
 
@@ -33,9 +34,9 @@ inline std::atomic<void (*)(std::uint32_t queue_pair) noexcept> lost_peer_hook{n
 
 /// Connects one queue pair to its peer, exchanges the hellos, and selects the wire.
 /**
- * On both wires the two ends exchange hellos through the link between their contexts, in which the
- * queue pair has a lane. Not thread-safe: the caller holds the queue pair's progress lock in every
- * call.
+ * A queue pair that is its own peer needs neither. On both wires the two ends exchange hellos
+ * through the link between their contexts, in which the queue pair has a lane. Not thread-safe: the
+ * caller holds the queue pair's progress lock in every call.
  */
 class connection
 {
@@ -48,8 +49,10 @@ public:
     protocol::responder& responses, grant_table& grants) noexcept
     : engine_(by)
     , with_(with)
+    , requester_(requests)
     , local_(with, requests, responses, grants)
     , tcp_(with, requests, responses)
+    , loopback_(requests, responses)
   {
   }
   ~connection();
@@ -72,7 +75,8 @@ public:
   }
 
   /// Sets the first PSN that later hellos contain, on the transition to RTS.
-  void tell_first_psn(std::uint32_t psn) noexcept { mine_.first_psn = psn; }
+  /** A queue pair that is its own peer is connected now, unless it expects another PSN. */
+  void tell_first_psn(std::uint32_t psn) noexcept;
 
   /// Takes the pending hellos for this queue pair: adopts the peer's and refuses others.
   void meet();
@@ -91,6 +95,7 @@ public:
   void receive(std::int64_t now, tcp_link* from = nullptr);
 
   /// Sends the frames of requester and responder; an acknowledgement alone only if `acknowledge`.
+  /** Without a connection, only carries out the requests that need none. */
   void transmit(bool acknowledge);
 
   /// Local: returns true if transmit(false) would do nothing but send requests that are posted
@@ -105,7 +110,7 @@ public:
   bool wakes_again() const noexcept { return local_.wake_again_at() != 0; }
 
   /// Returns true if a call has ended at its bound, and no event will report the rest.
-  bool unfinished() const noexcept { return local_.unfinished(); }
+  bool unfinished() const noexcept { return local_.unfinished() || loopback_.unfinished(); }
 
   bool established() const noexcept { return state_ == state::established; }
 
@@ -203,8 +208,10 @@ private:
   const unsigned forks_ = forks.load(std::memory_order_relaxed);
   engine& engine_;
   protocol::parameters& with_;
+  protocol::requester& requester_;
   local_wire local_;
   tcp_wire tcp_;
+  loopback_wire loopback_;
 
   std::atomic<bool> local_established_{false};
   std::atomic<bool> tcp_established_{false};
@@ -216,6 +223,7 @@ private:
   lane_use lane_;
   std::atomic<bool> peer_is_here_{false}; // the peer's address is one of this host's
   bool connects_ = false;
+  bool is_to_itself_ = false; // the queue pair is its own peer
   unsigned attempts_ = 0;
   route route_;
 

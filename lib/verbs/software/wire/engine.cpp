@@ -402,8 +402,8 @@ engine::news engine::round(std::int64_t wait) noexcept
 
 void engine::take_over() noexcept
 {
-  // seq_cst, here and in run() and ticks(): either the thread sees that stand_by() counts no queue,
-  // or this thread wakes it.
+  // seq_cst, here and in run() and ticks(): either the thread sees the counts of depend() and
+  // stand_by(), or this thread wakes it.
   if (standing_by_.load(std::memory_order_seq_cst) == 0 && awake_.load(std::memory_order_seq_cst))
     wake();
 }
@@ -418,7 +418,7 @@ void engine::polling_ended() noexcept
 // counts.
 bool engine::leaves_sockets() const noexcept
 {
-  return dependents_.load(std::memory_order_relaxed) == 0
+  return dependents_.load(std::memory_order_seq_cst) == 0
     || standing_by_.load(std::memory_order_seq_cst) != 0;
 }
 

@@ -145,16 +145,16 @@ public:
     attention_.store(attention_.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   }
 
-  /// Counts the waiters that only the engine's thread can wake: one more (1) or less (-1). While
-  /// there are any, the engine leaves work to polling threads only if stand_by() counts a queue as
-  /// well.
-  void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_relaxed); }
+  /// Counts the armed queues whose waiter only the engine's thread can wake: one more (1) or less
+  /// (-1). While there are any, the engine leaves work to polling threads only if stand_by() counts
+  /// a queue as well.
+  void depend(int change) noexcept { dependents_.fetch_add(change, std::memory_order_seq_cst); }
 
   /// Counts the queues in use whose thread the sockets wake: one more (1) or less (-1). That thread
   /// serves all links, also those of dependents.
   void stand_by(int change) noexcept { standing_by_.fetch_add(change, std::memory_order_seq_cst); }
 
-  /// Reports that a dependent begins to wait. The engine's thread then waits for the sockets,
+  /// Reports that depend() counts one more queue. The engine's thread then waits for the sockets,
   /// unless stand_by() counts a queue.
   void take_over() noexcept;
 
