@@ -7,11 +7,10 @@
 
 #include "resource/memory_map.hpp"
 
-#include <array>
+#include "verbs/software/memory/mapping_reader.hpp"
+
 #include <cerrno>
 #include <cstdint>
-#include <cstdio>
-#include <cstring>
 #include <optional>
 
 #include <fcntl.h>
@@ -66,50 +65,22 @@ std::optional<mapping> ask(int fd, std::uintptr_t address, bool& known) noexcept
   return mapping{{q.start, q.end}, q.inode == 0 && (q.mapping_flags & query_shared) == 0};
 }
 
-// Example line: "55d8c0a00000-55d8c0a21000 rw-p 00000000 00:00 0   [heap]"
-std::optional<mapping> parse(const char* line) noexcept
-{
-  std::uintptr_t begin = 0;
-  std::uintptr_t end = 0;
-  char rights[5] = {};
-  unsigned long inode = 0;
-  if (std::sscanf(line, "%lx-%lx %4s %*x %*x:%*x %lu", &begin, &end, rights, &inode) != 4)
-    return std::nullopt;
-  return mapping{{begin, end}, rights[3] == 'p' && inode == 0};
-}
-
-// Reads /proc/self/maps into a buffer on the stack. The caller holds a mutex under which no memory
-// may be allocated.
+// The same by reading the file, which costs more.
 bool read_is_private(int fd, const page_range& range) noexcept
 {
-  std::array<char, 8192> buffer;
-  std::size_t used = 0;
+  software::mapping_reader lines(fd);
   std::uintptr_t covered = range.begin;
-  for (off_t offset = 0;;)
+  while (const std::optional<software::mapping> each = lines.next())
   {
-    const ssize_t n = ::pread(fd, buffer.data() + used, buffer.size() - 1 - used, offset);
-    if (n <= 0)
+    if (each->end <= covered)
+      continue;
+    if (each->begin > covered || !each->is_private || each->inode != 0)
       return false;
-    offset += n;
-    used += static_cast<std::size_t>(n);
-    buffer[used] = '\0';
-    char* line = buffer.data();
-    while (char* end = std::strchr(line, '\n'))
-    {
-      *end = '\0';
-      const std::optional<mapping> each = parse(line);
-      line = end + 1;
-      if (!each || each->range.end <= covered)
-        continue;
-      if (each->range.begin > covered || !each->is_private)
-        return false;
-      covered = each->range.end;
-      if (covered >= range.end)
-        return true;
-    }
-    used -= static_cast<std::size_t>(line - buffer.data());
-    std::memmove(buffer.data(), line, used);
+    covered = each->end;
+    if (covered >= range.end)
+      return true;
   }
+  return false;
 }
 
 } // namespace

@@ -18,7 +18,7 @@ namespace rdma::software::wire {
 namespace {
 
 // Long enough for a program that connects repeatedly to reuse the link.
-constexpr std::int64_t unused_time = 1'000'000'000;
+constexpr std::int64_t unused_link_time = 1'000'000'000;
 
 // Other threads can request more work while this one serves.
 constexpr unsigned rounds_max = 8;
@@ -91,7 +91,7 @@ void link::expect_use(std::int64_t time) noexcept
 void link::released() noexcept
 {
   if (is_unused())
-    expect_use(ended() ? 0 : unused_time);
+    expect_use(ended() ? 0 : unused_link_time);
 }
 
 void link::end_if_unused(std::int64_t now) noexcept
