@@ -87,7 +87,7 @@ constexpr text<error> error_texts[] = {
     "an async_accept is outstanding."},
   {error::no_connection_manager, "RDMA-CM cannot be used",
     "Install librdmacm1 and load the kernel's module rdma_ucm: /dev/infiniband/rdma_cm must exist "
-    "and be accessible to this user. The software device connects by async_connect and acceptors."},
+    "and be accessible to this user. The software device needs neither."},
   {error::unreachable, "no RDMA device has a route to the address",
     "`rdma link` shows the network interfaces with an RDMA device, and `ip route get ADDRESS` the "
     "interface of the route. The peer must answer ARP."},

@@ -45,8 +45,7 @@ namespace rdma::cm {
  * accepts, and the clients continue to wait.
  *
  * @par Errors of opening
- * @li error::no_connection_manager: RDMA-CM is not available, or the domain has only the software
- *     device.
+ * @li error::no_connection_manager: the system's RDMA-CM is not available for a NIC.
  * @li error::unreachable: no RDMA device has the address.
  * @li error::other_device: the address belongs to another RDMA device than the domain's.
  * @li the error of librdmacm (rdma_bind_addr(3), rdma_listen(3)).

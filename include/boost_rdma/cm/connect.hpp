@@ -42,8 +42,7 @@ namespace rdma::cm {
  * connection.
  *
  * @par Errors
- * @li error::no_connection_manager: RDMA-CM is not available, or the queue pair is on the software
- *     device.
+ * @li error::no_connection_manager: the system's RDMA-CM is not available for a NIC.
  * @li error::unreachable: no RDMA device, or no route from one, leads to the address.
  * @li error::other_device: the route uses another RDMA device than the queue pair.
  * @li connection_refused: no program listens at the endpoint. On iWARP also: the listener rejected

@@ -14,7 +14,7 @@
 #include <cstdint>
 
 // RDMA-CM on the software device: the functions of librdmacm. The manual page of rdma_NAME
-// describes each. doc/rdma_cm_software.md describes the protocol.
+// describes each. doc/rdma_cm.md describes the protocol.
 
 namespace rdma::software {
 
