@@ -79,6 +79,9 @@ public:
   std::uint32_t local_id() const noexcept { return local_id_; }
   std::uint32_t remote_id() const noexcept { return remote_id_; }
 
+  /// Returns true at the end that received the request. It does not change afterwards.
+  bool is_listening_end() const noexcept { return requested_; }
+
   /// Returns true for a datagram service (SIDR).
   bool is_datagram() const noexcept { return datagram_; }
 

@@ -591,8 +591,7 @@ int disconnect(rdma_cm_id* what)
 int init_qp_attr(rdma_cm_id* what, ibv_qp_attr* to, int* mask)
 {
   const identifier& which = identifier::of(what);
-  const bool answers = which.fsm.state() == connection_fsm::phase::requested
-    || which.fsm.state() == connection_fsm::phase::reply_sent;
+  const bool answers = which.fsm.is_listening_end(); // state() changes on another thread
   const message& from = answers ? which.request : which.reply;
   switch (to->qp_state)
   {
