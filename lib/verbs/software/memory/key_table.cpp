@@ -88,7 +88,7 @@ key_slot* key_table::allocate(std::uint32_t& key)
   slot.windows.store(0, std::memory_order_relaxed);
   slot.owner_qp = 0;
   slot.window = false;
-  slot.shared = false;
+  slot.shared = {};
   slot.type2 = false;
   slot.first_key = 0;
   slot.bound = false;

@@ -10,6 +10,7 @@
 
 #include <infiniband/verbs.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstddef>
@@ -20,6 +21,28 @@
 namespace rdma::software {
 
 class grant_table;
+
+/// The part of registered memory that lies in shared_memory.
+struct shared_part
+{
+  std::uint64_t offset = 0;    ///< of its first byte in the registered memory
+  std::uint64_t length = 0;    ///< 0: none
+  std::byte* memory = nullptr; ///< a mapping of it that exists while the memory is registered
+
+  /// Returns the part of it in [from, from + size) of the registered memory, relative to `from`.
+  shared_part within(std::uint64_t from, std::uint64_t size) const noexcept
+  {
+    const std::uint64_t begin = std::max(offset, from);
+    const std::uint64_t end = std::min(offset + length, from + size);
+    return begin < end ? shared_part{begin - from, end - begin, memory + (begin - offset)}
+                       : shared_part{};
+  }
+
+  bool contains(const void* at) const noexcept
+  {
+    return reinterpret_cast<std::uintptr_t>(at) - reinterpret_cast<std::uintptr_t>(memory) < length;
+  }
+};
 
 /// The memory and the rights behind a key.
 /** The plain members are written only while `key` is zero and there are no pins. */
@@ -38,7 +61,7 @@ struct key_slot
   unsigned access = 0;
   const ibv_pd* pd = nullptr;
   std::uint32_t owner_qp = 0; ///< type 2 windows: the only queue pair that may use it
-  bool shared = false;        ///< regions: lies in shared_memory
+  shared_part shared;
   bool window = false;
   bool type2 = false;          ///< windows
   std::uint32_t first_key = 0; ///< windows: their keys differ from it in the low 8 bits only

@@ -16,24 +16,23 @@ bool add_elements(pinned_buffers& to, std::span<const ibv_sge> list, std::uint64
   std::uint64_t& done) noexcept
 {
   done = 0;
+  std::uint64_t part = 0;
   for (const ibv_sge& element : list)
   {
-    if (size == 0 || to.room() == 0)
-      break;
-    if (offset >= element.length)
+    for (; offset < element.length; offset += part)
     {
-      offset -= element.length;
-      continue;
+      if (size == 0 || to.room() == 0)
+        return true;
+      part = std::min<std::uint64_t>(element.length - offset, size);
+      const std::uint64_t address = element.addr + offset;
+      key_slot* slot = keys.pin_local(element.lkey, pd, address, part, access);
+      if (slot == nullptr)
+        return false;
+      part = to.add(*slot, address - slot->address, part);
+      size -= part;
+      done += part;
     }
-    const std::uint64_t part = std::min<std::uint64_t>(element.length - offset, size);
-    const std::uint64_t address = element.addr + offset;
-    key_slot* slot = keys.pin_local(element.lkey, pd, address, part, access);
-    if (slot == nullptr)
-      return false;
-    to.add(slot->memory + (address - slot->address), part, slot);
-    offset = 0;
-    size -= part;
-    done += part;
+    offset -= element.length;
   }
   return true;
 }

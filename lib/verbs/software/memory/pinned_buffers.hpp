@@ -20,6 +20,9 @@
 
 namespace rdma::software {
 
+/// The largest buffer that is copied without a check that the program has not unmapped it.
+inline constexpr std::size_t checked_copy_by_hand_max = 8 * 1024;
+
 /// A list of buffers for one copy or one system call, with the pins of their keys.
 class pinned_buffers
 {
@@ -35,7 +38,10 @@ public:
   std::size_t count() const noexcept { return count_; }
   iovec* data() noexcept { return vectors_.data(); }
   /// Returns true if a buffer lies in shared_memory, which stays mapped while it is registered.
-  bool is_shared(std::size_t i) const noexcept { return pins_[i] == nullptr || pins_[i]->shared; }
+  bool is_shared(std::size_t i) const noexcept
+  {
+    return pins_[i] == nullptr || pins_[i]->shared.contains(vectors_[i].iov_base);
+  }
 
   std::span<const iovec> view() const noexcept { return {vectors_.data(), count_}; }
 
@@ -44,12 +50,31 @@ public:
   bool unordered() const noexcept { return unordered_; }
   void set_unordered() noexcept { unordered_ = true; }
 
-  /// Takes over the pin, if there is one. The caller has checked room().
-  void add(std::byte* at, std::size_t size, key_slot* pinned = nullptr) noexcept
+  /// Adds memory of the device. The caller has checked room().
+  void add(std::byte* at, std::size_t size) noexcept { add(at, size, nullptr); }
+
+  /// Adds [offset, offset + size) of registered memory, or the first part of it if only some of it
+  /// lies in shared_memory, and takes over the pin. Returns the size added. The caller has checked
+  /// room().
+  std::uint64_t add(key_slot& pinned, std::uint64_t offset, std::uint64_t size) noexcept
   {
-    vectors_[count_] = {at, size};
-    pins_[count_] = pinned;
-    ++count_;
+    const shared_part& shared = pinned.shared;
+    if (size <= checked_copy_by_hand_max || shared.length == 0
+      || offset >= shared.offset + shared.length)
+    {
+      add(pinned.memory + offset, size, &pinned);
+    }
+    else if (offset < shared.offset)
+    {
+      size = std::min(size, shared.offset - offset);
+      add(pinned.memory + offset, size, &pinned);
+    }
+    else
+    {
+      size = std::min(size, shared.offset + shared.length - offset);
+      add(shared.memory + (offset - shared.offset), size, &pinned);
+    }
+    return size;
   }
 
   void clear() noexcept
@@ -64,6 +89,13 @@ public:
   }
 
 private:
+  void add(std::byte* at, std::size_t size, key_slot* pinned) noexcept
+  {
+    vectors_[count_] = {at, size};
+    pins_[count_] = pinned;
+    ++count_;
+  }
+
   std::size_t count_ = 0;
   bool unordered_ = false;
   std::array<iovec, capacity> vectors_;

@@ -92,6 +92,7 @@ bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey
   region->windows.fetch_add(1, std::memory_order_relaxed);
   window->region = region;
   window->memory = region->memory + (what.address - region->address);
+  window->shared = region->shared.within(what.address - region->address, what.length);
   window->address = what.address;
   window->length = what.length;
   window->access = what.access & remote_rights;

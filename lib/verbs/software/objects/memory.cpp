@@ -41,7 +41,9 @@ void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length,
   slot.length = length;
   slot.access = static_cast<unsigned>(access);
   slot.pd = pd;
-  slot.shared = shared_memory::find(address, length) != nullptr;
+  slot.shared = shared_memory::find(address, length) != nullptr
+    ? shared_part{0, length, static_cast<std::byte*>(address)}
+    : shared_part{};
 }
 
 } // namespace

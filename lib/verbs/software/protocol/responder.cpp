@@ -288,12 +288,15 @@ bool responder::place(
 bool responder::pin(std::uint32_t key, std::uint64_t address, std::uint32_t size, unsigned right,
   pinned_buffers& to, std::uint64_t& done) const noexcept
 {
-  key_slot* slot = with_.keys->pin_remote(key, with_.pd, with_.qp, address, size, right);
-  if (slot == nullptr)
-    return false;
-  to.add(slot->memory + (address - slot->address), size, slot);
   to.set_unordered();
-  done = size;
+  for (done = 0; done != size && to.room() != 0;)
+  {
+    const std::uint64_t at = address + done;
+    key_slot* slot = with_.keys->pin_remote(key, with_.pd, with_.qp, at, size - done, right);
+    if (slot == nullptr)
+      return false;
+    done += to.add(*slot, at - slot->address, size - done);
+  }
   return true;
 }
 

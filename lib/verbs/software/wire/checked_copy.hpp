@@ -8,12 +8,11 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_CHECKED_COPY_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_CHECKED_COPY_HPP
 
+#include "verbs/software/memory/pinned_buffers.hpp"
+
 #include <cstddef>
 
 namespace rdma::software::wire {
-
-/// The largest size that is copied with memcpy().
-inline constexpr std::size_t checked_copy_by_hand_max = 8 * 1024;
 
 /// The side of a copy whose memory the program has registered, and may have unmapped or protected
 /// since.
@@ -25,9 +24,10 @@ enum class program_side
 
 /// Copies from or to memory of the program. Returns false if it cannot be accessed any more.
 /**
- * The kernel is asked before the copy, with one system call. Small copies are made without that,
- * because it would cost more than the copy: memory that is gone is then a fault of the program, as
- * is memory that another thread unmaps during a copy.
+ * The kernel is asked before the copy, with one system call. Copies of up to
+ * checked_copy_by_hand_max are made without that, because it would cost more than the copy: memory
+ * that is gone is then a fault of the program, as is memory that another thread unmaps during a
+ * copy.
  */
 bool checked_copy(void* to, const void* from, std::size_t size, program_side which) noexcept;
 

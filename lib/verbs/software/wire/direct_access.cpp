@@ -85,8 +85,8 @@ bool direct_access::is_large(const protocol::send_request& what) const noexcept
   return what.length >= waits_from_ && right_of(what) != IBV_ACCESS_REMOTE_ATOMIC;
 }
 
-// If the peer has declined, the request is sent as frames. Otherwise a grant exists, or the answer
-// may bring one.
+// If the peer has declined, or its grant does not cover the request, it is sent as frames.
+// Otherwise a grant covers it, or the answer may bring one.
 bool direct_access::prefers(const protocol::send_request& what) const noexcept
 {
   if (!is_large(what))
@@ -94,7 +94,8 @@ bool direct_access::prefers(const protocol::send_request& what) const noexcept
   const shown_key* const asked = find_shown(what.rkey);
   return asked == nullptr || !asked->answered
     || std::any_of(accesses_.begin(), accesses_.end(),
-      [&](const access& each) { return each.by.key == what.rkey; });
+      [&](const access& each)
+      { return each.by.key == what.rkey && permits(each, what, right_of(what)); });
 }
 
 const direct_access::shown_key* direct_access::find_shown(std::uint32_t key) const noexcept

@@ -197,7 +197,8 @@ local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
   // continues.
   // And a process that copies from or to a hostile peer's addresses may wait for that peer without
   // end, in a page fault (userfaultfd(2), FUSE).
-  const auto area = shared_memory::find(pinned->memory, pinned->length);
+  const shared_part& shared = pinned->shared;
+  const auto area = shared_memory::find(shared.memory, shared.length);
   if (!area)
     return grant_is::none;
   // A peer that may only read must not map memory that it could write to. A peer that may write
@@ -213,9 +214,9 @@ local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
   grant.index = given->index;
   grant.generation = given->generation;
   grant.rights = pinned->access;
-  grant.address = pinned->address;
-  grant.length = pinned->length;
-  grant.place = static_cast<std::uint64_t>(pinned->memory - area->base());
+  grant.address = pinned->address + shared.offset;
+  grant.length = shared.length;
+  grant.place = static_cast<std::uint64_t>(shared.memory - area->base());
   if (link_->send(lane_, grant, area->fd()) || errno != EAGAIN)
     return grant_is::sent;
   return grant_is::early;
