@@ -134,6 +134,16 @@ public:
     return registration_ != nullptr ? registration_->rights : access::local_read;
   }
 
+  /// Returns true if the memory is shared memory of the library, which queue pairs of the software
+  /// device between two processes of one host access fastest.
+  /**
+   * A region that allocates its memory is shared if the software device is the context's default
+   * device. Memory that the program owns is not shared, unless it lies in such a region or in a
+   * memory_pool. Peers on this host access shared memory directly; other memory is copied twice,
+   * with system calls. With an RDMA NIC and over TCP it makes no difference.
+   */
+  [[nodiscard]] bool is_shared() const noexcept;
+
   /// Returns the whole memory as a buffer for operations.
   operator mutable_buffer() const noexcept { return {data(), size(), registration_}; }
   /// Returns the whole memory as a buffer for operations that only read it.

@@ -77,7 +77,8 @@ struct transport_choice
   std::vector<declined_transport> declined;
 
   /// Returns one line for logs: "RoCE v2, rxe0 to mlx5_0, 10.0.0.1 to 10.0.0.2, MTU 1024" and the
-  /// declined transports.
+  /// declined transports. For shared memory it ends with the rule which memory is accessed
+  /// directly; see memory_region::is_shared().
   [[nodiscard]] std::string text() const;
 };
 

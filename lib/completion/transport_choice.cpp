@@ -33,6 +33,8 @@ std::string transport_choice::text() const
     + gid_text(peer_gid) + ", MTU " + std::to_string(path_mtu);
   for (const declined_transport& each : declined)
     result += "; not " + each.transport + ": " + each.reason;
+  if (wire == rdma::wire::shared_memory)
+    result += "; memory of pools and regions is accessed directly, other memory is copied";
   return result;
 }
 

@@ -161,6 +161,11 @@ memory_region register_buffer(
   return result;
 }
 
+bool memory_region::is_shared() const noexcept
+{
+  return software::shared_memory::find(data(), size()) != nullptr;
+}
+
 remote_buffer memory_region::remote(error_code& ec) const noexcept
 {
   ec = {};

@@ -87,6 +87,8 @@ TEST_CASE("both sides report the transport in use and why better ones are declin
       CHECK(names(choice, "RDMA NIC", "the software device alone"));
       CHECK_FALSE(names(choice, "shared memory", ""));
       CHECK(choice.text().find("shared memory, soft0 to soft0") == 0);
+      CHECK(choice.text().find("regions is accessed directly, other memory is copied")
+        != std::string::npos);
     }
     else
     {
@@ -112,6 +114,7 @@ TEST_CASE("both sides report why they do not use shared memory")
   REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls != 0; }));
   REQUIRE(!connected.ec);
   CHECK(client.transport().wire == rdma::wire::tcp);
+  CHECK(client.transport().text().find("directly") == std::string::npos);
   CHECK(names(client.transport(), "shared memory", "device_settings::wires"));
   CHECK(server.peer->transport().wire == rdma::wire::tcp);
   CHECK(names(server.peer->transport(), "shared memory", "the peer's device does not offer it"));

@@ -9,8 +9,10 @@
 #include "common/rdma_fixture.hpp"
 
 #include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/register_buffer.hpp>
 
 #include <limits>
+#include <memory_resource>
 #include <set>
 #include <vector>
 
@@ -276,6 +278,18 @@ TEST_CASE("a memory region of user memory uses it in place")
   rdma::memory_region region(context, mine.data() + 1, 50, exposed);
   CHECK(static_cast<void*>(region.data()) == mine.data() + 1);
   CHECK(text_of(region.first(50)) == std::string(50, 'm'));
+}
+
+TEST_CASE("memory is shared if the library allocated it for the software device")
+{
+  rdma::context context = make_context();
+  const bool shares = has(feature::software_device);
+  CHECK(rdma::memory_region(context, 100).is_shared() == shares);
+  std::vector<char> own(1 << 20);
+  CHECK_FALSE(rdma::register_buffer(context, own).is_shared());
+  std::pmr::vector<char> pooled(1 << 20, &context.pool());
+  CHECK(rdma::register_buffer(context, pooled).is_shared() == shares);
+  CHECK_FALSE(rdma::memory_region().is_shared());
 }
 
 TEST_CASE("every memory region has its own key")

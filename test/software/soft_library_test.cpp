@@ -16,14 +16,19 @@
 #include "verbs/api.hpp"
 #include "verbs/software/software.hpp"
 
+#include <algorithm>
 #include <cerrno>
+#include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <utility>
 
 #include <dlfcn.h>
+#include <sys/mman.h>
 
 namespace {
 
@@ -191,6 +196,44 @@ TEST_CASE("the preloaded library reads the settings of its device from the envir
   REQUIRE(::setenv("BOOST_RDMA_SOFT_ADDRESSES", "::1,", 1) == 0);
   CHECK_THROWS_WITH(opened(library), "the device does not open");
   REQUIRE(::unsetenv("BOOST_RDMA_SOFT_ADDRESSES") == 0);
+}
+
+TEST_CASE("the preloaded library shares registered memory when BOOST_RDMA_SHARE_MEMORY is 1")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  constexpr std::size_t size = 1 << 20;
+  void* const memory =
+    ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  REQUIRE(memory != MAP_FAILED);
+  std::memset(memory, 7, size);
+  const auto is_shared = [&]
+  {
+    std::ifstream maps("/proc/self/maps");
+    for (std::string line; std::getline(maps, line);)
+      if (line.starts_with(
+            (std::ostringstream() << std::hex << std::uintptr_t(memory)).str() + "-"))
+        return line.find(" rw-s ") != std::string::npos;
+    return false;
+  };
+  for (const char* value : {"1", "0", ""})
+  {
+    CAPTURE(value);
+    REQUIRE(::setenv("BOOST_RDMA_SHARE_MEMORY", value, 1) == 0);
+    const opened device(library);
+    ibv_pd* const pd = CALL(library, ibv_alloc_pd)(device.get());
+    ibv_mr* const mr = CALL(library, ibv_reg_mr)(pd, memory, size, IBV_ACCESS_LOCAL_WRITE);
+    REQUIRE(mr != nullptr);
+    CHECK(is_shared() == (std::string(value) == "1"));
+    CHECK(CALL(library, ibv_dereg_mr)(mr) == 0);
+    CHECK(CALL(library, ibv_dealloc_pd)(pd) == 0);
+  }
+  CHECK(std::all_of(static_cast<const char*>(memory), static_cast<const char*>(memory) + size,
+    [](char each) { return each == 7; }));
+  REQUIRE(::setenv("BOOST_RDMA_SHARE_MEMORY", "2", 1) == 0);
+  CHECK_THROWS_WITH(opened(library), "the device does not open");
+  REQUIRE(::unsetenv("BOOST_RDMA_SHARE_MEMORY") == 0);
+  ::munmap(memory, size);
 }
 
 #endif // BOOST_RDMA_SOFT_LIBRARY

@@ -271,6 +271,7 @@ TEST_CASE("the local wire grants reading only of memory that peers cannot write 
   const test::shared_bytes memory(4096, who);
   w.slot->memory = memory.data();
   w.slot->length = memory.size();
+  w.slot->shared = {0, memory.size(), memory.data()};
   w.slot->access =
     IBV_ACCESS_LOCAL_WRITE | (reads ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE);
   header h;
@@ -870,6 +871,7 @@ TEST_CASE("the local wire checks a request that it is asked about in advance as 
   if (reads)
   {
     w.slot->memory = memory.data();
+    w.slot->shared = {0, memory.size(), memory.data()};
     w.slot->access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ;
   }
   const auto ask = [&]
@@ -918,6 +920,7 @@ TEST_CASE("the local wire checks a request that it is asked about in advance as 
   {
     std::vector<std::byte> own(16384);
     w.slot->memory = own.data();
+    w.slot->shared = {};
     CHECK(ask());
     CHECK_FALSE(w.answers.failed());
     CHECK_FALSE(w.has_granted());

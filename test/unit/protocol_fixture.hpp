@@ -84,6 +84,7 @@ struct registered_memory
     slot->memory = bytes.data();
     slot->address = begin();
     slot->length = bytes.size();
+    slot->shared = {0, bytes.size(), bytes.data()};
     slot->pd = &pd;
     slot->access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND | remote;
     key_table::publish(*slot, key);

@@ -417,6 +417,8 @@ private:
     slot->memory = bytes.data();
     slot->address = address(bytes);
     slot->length = bytes.size();
+    if (rdma::software::shared_memory::find(bytes.data(), bytes.size()))
+      slot->shared = {0, bytes.size(), bytes.data()};
     slot->pd = &pd_;
     slot->access = IBV_ACCESS_LOCAL_WRITE | remote;
     key_table::publish(*slot, key);

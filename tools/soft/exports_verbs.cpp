@@ -49,7 +49,10 @@ ibv_context* ibv_open_device(ibv_device* which)
     std::fprintf(stderr, "rdma_soft: %s\n", with.wrong.c_str());
     return refuse<ibv_context>(EINVAL);
   }
-  return rdma::software::open_device(with.settings);
+  ibv_context* const opened = rdma::software::open_device(with.settings);
+  if (opened != nullptr && with.share_memory)
+    rdma::software::share_registered_memory(opened);
+  return opened;
 }
 
 // libibverbs closes the driver's file, and the kernel then frees the remaining objects. Programs

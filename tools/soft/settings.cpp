@@ -20,10 +20,11 @@ struct number
   const char* name;
   std::uint32_t least;
   std::uint32_t most;
-  std::uint32_t software::device_settings::*member;
+  std::uint32_t software::device_settings::*member; ///< null: environment::share_memory
 };
 
 constexpr number numbers[] = {
+  {"BOOST_RDMA_SHARE_MEMORY", 0, 1, nullptr},
   {"BOOST_RDMA_SOFT_MAX_WORK_REQUESTS", 1, 1u << 20, &software::device_settings::max_work_requests},
   {"BOOST_RDMA_SOFT_MAX_SGE", 1, 1024, &software::device_settings::max_sge},
   {"BOOST_RDMA_SOFT_MAX_COMPLETIONS", 1, 1u << 30, &software::device_settings::max_completions},
@@ -67,7 +68,10 @@ environment read_environment()
         + " to " + std::to_string(n.most) + ", not '" + text + "'";
       return read;
     }
-    read.settings.*n.member = value;
+    if (n.member != nullptr)
+      read.settings.*n.member = value;
+    else
+      read.share_memory = value != 0;
   }
   return read;
 }

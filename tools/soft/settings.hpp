@@ -18,11 +18,12 @@ namespace rdma::soft {
 struct environment
 {
   software::device_settings settings;
+  bool share_memory = false; ///< see share_registered_memory()
   std::string wrong; ///< names an invalid variable and its valid range; empty if all are valid
 };
 
 /// Reads BOOST_RDMA_SOFT_*, which tools/rdma_soft sets: a comma-separated list of addresses, and
-/// numbers.
+/// numbers; and BOOST_RDMA_SHARE_MEMORY: 0 or 1.
 /** An address that this host does not have is reported when the device is opened. */
 environment read_environment();
 

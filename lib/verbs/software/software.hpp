@@ -72,6 +72,14 @@ int abandon_device(ibv_context* context);
  */
 int wait_descriptor(ibv_comp_channel* channel);
 
+/// Registrations of this device move whole pages of the program's memory into shared memory from
+/// now on, see moved_pages.
+/**
+ * Peers on this host then access the memory directly. For programs that cannot allocate shared
+ * memory; those of this library have pools and regions, which need no copy and have no conditions.
+ */
+void share_registered_memory(ibv_context* context);
+
 /// Returns true if the last get_cq_event() without an event found messages for other queues, or
 /// requests of peers.
 bool found_work(const ibv_comp_channel* channel);

@@ -93,9 +93,13 @@ void use_huge_pages(std::byte* at, std::size_t bytes) noexcept
   for (; bytes >= huge_page_bytes; at += huge_page_bytes, bytes -= huge_page_bytes)
     // The kernel refuses to collapse a range without any page. MADV_POPULATE_WRITE reports a lack
     // of memory, where an access would end the process.
-    if (::madvise(at, page_bytes(), populate_write) != 0
-      || ::madvise(at, huge_page_bytes, collapse) != 0)
+    if (!populate_pages(at, page_bytes()) || ::madvise(at, huge_page_bytes, collapse) != 0)
       return; // not supported, or there are none left
+}
+
+bool populate_pages(std::byte* at, std::size_t bytes) noexcept
+{
+  return ::madvise(at, bytes, populate_write) == 0;
 }
 
 void map_pages(std::byte* at, std::size_t bytes) noexcept

@@ -33,6 +33,11 @@ std::byte* map_aligned(
  */
 void use_huge_pages(std::byte* at, std::size_t bytes) noexcept;
 
+/// Makes pages present and writable, as a write to each would: also takes the copy of a private
+/// mapping of a file. Returns false with errno set if memory is short, or the kernel older than
+/// Linux 5.14 (MADV_POPULATE_WRITE).
+bool populate_pages(std::byte* at, std::size_t bytes) noexcept;
+
 /// Maps the pages of shared memory that this process has not accessed yet, in less than half the
 /// time of a page fault for each (MADV_POPULATE_READ, Linux 5.14).
 void map_pages(std::byte* at, std::size_t bytes) noexcept;

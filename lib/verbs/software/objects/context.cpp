@@ -272,6 +272,11 @@ int close_device(ibv_context* context)
   return 0;
 }
 
+void share_registered_memory(ibv_context* context)
+{
+  device_context::of(context).moves_pages.store(true, std::memory_order_relaxed);
+}
+
 void remove_device(ibv_context* context)
 {
   device_context& gone = device_context::of(context);

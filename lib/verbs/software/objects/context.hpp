@@ -50,6 +50,7 @@ struct device_context : verbs_context
   std::vector<ibv_gid> gids;
   std::vector<std::uint32_t> interfaces;  ///< of the GIDs; 0: unknown
   const bool has_short_sends;             ///< for tests: "off" in BOOST_RDMA_SHORT_SENDS
+  std::atomic<bool> moves_pages{false};   ///< see share_registered_memory()
   std::atomic<bool> removed{false};       ///< as a NIC that was pulled: see remove_device()
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
   std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion_channel::on_sockets

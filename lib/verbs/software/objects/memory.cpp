@@ -34,16 +34,34 @@ bool may_be_registered(
 
 // Sets all but the key, which makes the slot reachable.
 void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova,
-  int access)
+  int access, const moved_pages* moved)
 {
   slot.memory = static_cast<std::byte*>(address);
   slot.address = iova;
   slot.length = length;
   slot.access = static_cast<unsigned>(access);
   slot.pd = pd;
-  slot.shared = shared_memory::find(address, length) != nullptr
+  slot.shared = moved != nullptr ? moved->shared()
+    : shared_memory::find(address, length) != nullptr
     ? shared_part{0, length, static_cast<std::byte*>(address)}
     : shared_part{};
+}
+
+// Moves the pages of a new registration if the device does so. Returns false if memory is short.
+bool move_pages(device_context& device, void* address, std::size_t length,
+  std::unique_ptr<moved_pages>& moved) noexcept
+{
+  if (!device.moves_pages.load(std::memory_order_relaxed))
+    return true;
+  try
+  {
+    moved = std::make_unique<moved_pages>(address, length);
+    return true;
+  }
+  catch (const std::bad_alloc&)
+  {
+    return false;
+  }
 }
 
 } // namespace
@@ -83,13 +101,13 @@ ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
   if (!may_be_registered(address, length, iova, access))
     return fail(EINVAL);
   std::unique_ptr<memory_region> made(new (std::nothrow) memory_region{});
-  if (!made)
+  if (!made || !move_pages(device_context::of(pd->context), address, length, made->moved))
     return fail(ENOMEM);
   std::uint32_t key = 0;
   key_slot* slot = device_context::of(pd->context).keys.allocate(key);
   if (slot == nullptr)
     return fail(ENOMEM);
-  set_up(*slot, pd, address, length, iova, access);
+  set_up(*slot, pd, address, length, iova, access, made->moved.get());
   made->slot = slot;
   made->context = pd->context;
   made->pd = pd;
@@ -133,6 +151,9 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
     || new_pd->context != mr->context
     || !may_be_registered(new_address, new_length, iova, new_access))
     return refuse(EINVAL, IBV_REREG_MR_ERR_INPUT);
+  std::unique_ptr<moved_pages> moved;
+  if (moves && !move_pages(device_context::of(mr->context), address, length, moved))
+    return refuse(ENOMEM, IBV_REREG_MR_ERR_INPUT);
   // Only a move changes the keys: their holders have not agreed to the new memory.
   std::uint32_t key = mr->rkey;
   key_slot* const slot = moves ? keys.allocate(key) : &old;
@@ -151,7 +172,9 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
     }
   }
   late_writers::wait(old.memory, old.length);
-  set_up(*slot, new_pd, new_address, new_length, iova, new_access);
+  if (moves)
+    region->moved.swap(moved);
+  set_up(*slot, new_pd, new_address, new_length, iova, new_access, region->moved.get());
   if (moves)
     keys.release(old);
   region->slot = slot;

@@ -9,11 +9,13 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_MEMORY_HPP
 
 #include "verbs/software/memory/key_table.hpp"
+#include "verbs/software/memory/moved_pages.hpp"
 
 #include <infiniband/verbs.h>
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 
 namespace rdma::software {
 
@@ -25,6 +27,7 @@ struct protection_domain : ibv_pd
 struct memory_region : ibv_mr
 {
   key_slot* slot = nullptr;
+  std::unique_ptr<moved_pages> moved; ///< null unless the device moves pages
 };
 
 struct memory_window : ibv_mw
