@@ -111,18 +111,16 @@ struct moved_area
 {
   const std::uintptr_t begin;
   const std::uintptr_t end;
-  std::byte* const mapped; // by the device
-  std::shared_ptr<shared_memory> memory;
+  std::shared_ptr<shared_memory> memory; // null if the pages cannot be moved
+  std::byte* const mapped;               // by the device
   std::size_t users = 0;
 
-  // Reserves address space. `memory` is null if the pages cannot be moved.
   moved_area(std::uintptr_t from, std::uintptr_t to) noexcept
     : begin(from)
     , end(to)
-    , mapped(reserve_address_space(to - from))
+    , memory(shared_memory::map(to - from, to - from, 0, writers::all))
+    , mapped(memory ? memory->base() : nullptr)
   {
-    if (mapped != nullptr)
-      memory = shared_memory::map_over(mapped, to - from, 0, writers::all);
     // Also a test: moving back requires it.
     if (memory && !populate_pages(mapped, 1))
     {
