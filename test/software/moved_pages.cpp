@@ -11,6 +11,7 @@
 #include "common/in_child.hpp"
 #include "software/verbs_processes.hpp"
 
+#include "verbs/descriptor.hpp"
 #include "verbs/software/memory/mapping_reader.hpp"
 #include "verbs/software/memory/moved_pages.hpp"
 #include "verbs/software/objects/memory.hpp"
@@ -18,22 +19,25 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <csignal>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using namespace test;
-using rdma::software::mapping;
 
 namespace {
 
-constexpr std::size_t page = 4096;
+constexpr std::size_t page_bytes = 4096;
 constexpr std::size_t size = 256 * 1024;
 
 /// A device whose registrations move pages.
@@ -120,7 +124,7 @@ private:
 };
 
 /// Returns the mapping that contains an address.
-std::optional<mapping> mapping_of(const void* at)
+std::optional<rdma::software::mapping> mapping_of(const void* at)
 {
   const auto address = reinterpret_cast<std::uintptr_t>(at);
   const rdma::detail::descriptor fd(::open("/proc/self/maps", O_RDONLY | O_CLOEXEC));
@@ -197,8 +201,8 @@ TEST_CASE("a peer accesses moved pages without their owner")
   BOOST_RDMA_TEST_NEEDS(software_device);
   // The registration may begin and end anywhere in a page: `inside` is whole pages of it.
   const std::size_t offset = GENERATE(std::size_t{0}, std::size_t{100});
-  const std::size_t inside = (offset + page - 1) / page * page - offset;
-  const std::size_t count = size - 2 * page;
+  const std::size_t inside = (offset + page_bytes - 1) / page_bytes * page_bytes - offset;
+  const std::size_t count = size - 2 * page_bytes;
   CAPTURE(offset);
   child other(
     [=](const out_of_band& line)
@@ -251,8 +255,8 @@ TEST_CASE("pages that are registered in part are not moved and carry data all th
   for (const pages* each : {&near_memory, &far_memory})
   {
     CHECK(is_private(each->data()));
-    CHECK(is_moved(each->data(page)));
-    CHECK(is_moved(each->data(size - page - 1)));
+    CHECK(is_moved(each->data(page_bytes)));
+    CHECK(is_moved(each->data(size - page_bytes - 1)));
     CHECK(is_private(each->data(size - 1)));
     CHECK(each->holds(kept_byte));
   }
@@ -338,15 +342,15 @@ TEST_CASE("moved pages are private again after deregistration")
   peer.data()[1] = 2;
   CHECK(far_memory.data()[1] == sent_byte);
   // Allocators rely on this.
-  REQUIRE(::madvise(far_memory.data(page), size - page, MADV_DONTNEED) == 0);
-  CHECK(far_memory.holds(0, page, size - page));
+  REQUIRE(::madvise(far_memory.data(page_bytes), size - page_bytes, MADV_DONTNEED) == 0);
+  CHECK(far_memory.holds(0, page_bytes, size - page_bytes));
 
   SECTION("a request with the old key is refused")
   {
     REQUIRE(
       c.a.write(1, near.sge(), reinterpret_cast<std::uintptr_t>(far_memory.data()), key) == 0);
     CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR);
-    CHECK(far_memory.holds(0, page, size - page));
+    CHECK(far_memory.holds(0, page_bytes, size - page_bytes));
   }
   SECTION("they can be registered again")
   {
@@ -365,8 +369,8 @@ TEST_CASE("threads that write to moved pages while they are deregistered lose no
   moving_device d;
   const pages memory;
   const auto word = [&](std::size_t i)
-  { return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.data(i * page))); };
-  for (std::size_t i = 0; i != size / page; ++i)
+  { return std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.data(i * page_bytes))); };
+  for (std::size_t i = 0; i != size / page_bytes; ++i)
     word(i) = 0;
   std::uint64_t written = 0;
   for (int round = 0; round != 20; ++round)
@@ -380,7 +384,7 @@ TEST_CASE("threads that write to moved pages while they are deregistered lose no
       {
         do
         {
-          for (std::size_t i = 0; i != size / page; ++i)
+          for (std::size_t i = 0; i != size / page_bytes; ++i)
             ++word(i);
           ++turns;
         } while (!stop);
@@ -393,7 +397,7 @@ TEST_CASE("threads that write to moved pages while they are deregistered lose no
     writes.join();
     written += turns;
   }
-  for (std::size_t i = 0; i != size / page; ++i)
+  for (std::size_t i = 0; i != size / page_bytes; ++i)
     REQUIRE(word(i) == written);
 }
 
@@ -425,10 +429,10 @@ TEST_CASE("registrations that overlap share moved pages or none")
   }
   SECTION("one partly in another")
   {
-    registration first(c.far, far_memory, 0, half + page);
+    registration first(c.far, far_memory, 0, half + page_bytes);
     registration second(c.far, far_memory, half, half);
     CHECK(is_moved(far_memory.data(half)));
-    CHECK(is_private(far_memory.data(half + page)));
+    CHECK(is_private(far_memory.data(half + page_bytes)));
     for (int i = 0; i != 2; ++i)
       complete_write(c.a, near.sge(0, half), second.address(), second.key());
     CHECK(far_memory.holds(sent_byte, half, half));
@@ -440,9 +444,9 @@ TEST_CASE("registrations that overlap share moved pages or none")
   }
   SECTION("one around another that is too small to be moved")
   {
-    const registration small(c.far, far_memory, page, page);
+    const registration small(c.far, far_memory, page_bytes, page_bytes);
     const registration large(c.far, far_memory);
-    CHECK(is_private(far_memory.data(page)));
+    CHECK(is_private(far_memory.data(page_bytes)));
     complete_write(c.a, near.sge(), large.address(), large.key());
     CHECK(far_memory.holds(sent_byte));
   }
@@ -524,7 +528,7 @@ TEST_CASE("only private anonymous memory is moved")
   SECTION("not memory that has a protected page")
   {
     const pages memory;
-    REQUIRE(::mprotect(memory.data(page), page, PROT_READ) == 0);
+    REQUIRE(::mprotect(memory.data(page_bytes), page_bytes, PROT_READ) == 0);
     const registration r(d, memory);
     CHECK(is_private(memory.data()));
   }
@@ -533,14 +537,14 @@ TEST_CASE("only private anonymous memory is moved")
     auto* const heap = static_cast<std::uint8_t*>(::sbrk(size));
     REQUIRE(heap != reinterpret_cast<std::uint8_t*>(-1));
     ibv_mr* const mr = d.api().reg_mr(d.pd(), heap, size, all_access);
-    CHECK(is_private(heap + page));
+    CHECK(is_private(heap + page_bytes));
     CHECK(d.api().dereg_mr(mr) == 0);
   }
   SECTION("not the stack")
   {
     std::array<std::uint8_t, size> bytes;
     ibv_mr* const mr = d.api().reg_mr(d.pd(), bytes.data(), size, all_access);
-    CHECK(is_private(bytes.data() + page));
+    CHECK(is_private(bytes.data() + page_bytes));
     CHECK(d.api().dereg_mr(mr) == 0);
   }
   SECTION("not a few pages")
@@ -585,7 +589,7 @@ TEST_CASE("a child of fork() does not have moved pages")
               std::string wrong;
               if (memory.data()[0] != kept_byte)
                 wrong += "no page that is registered in part; ";
-              if (mapping_of(memory.data(page)))
+              if (mapping_of(memory.data(page_bytes)))
                 wrong += "a moved page; ";
               return wrong;
             })
@@ -594,9 +598,10 @@ TEST_CASE("a child of fork() does not have moved pages")
   CHECK(in_child(
           [&]
           {
-            memory.data(page)[0] = 1;
-            return std::string(memory.holds(kept_byte, page + 1, size - page - 1) ? "" : "no page");
+            memory.data(page_bytes)[0] = 1;
+            return std::string(
+              memory.holds(kept_byte, page_bytes + 1, size - page_bytes - 1) ? "" : "no page");
           })
     == "");
-  CHECK(memory.data(page)[0] == kept_byte);
+  CHECK(memory.data(page_bytes)[0] == kept_byte);
 }

@@ -260,19 +260,19 @@ union areas_of_process
   }
   ~areas_of_process() {}
 };
-areas_of_process of_this_process;
+areas_of_process all_moved_areas;
 
 // fork() waits until no page is being moved: the child would have it without the right to write.
 // The child has no moved pages.
 [[maybe_unused]] const int moved_pages_fork_handlers =
-  ::pthread_atfork([] { of_this_process.areas.mutex.lock(); },
-    [] { of_this_process.areas.mutex.unlock(); }, [] { new (&of_this_process.areas) moved_areas; });
+  ::pthread_atfork([] { all_moved_areas.areas.mutex.lock(); },
+    [] { all_moved_areas.areas.mutex.unlock(); }, [] { new (&all_moved_areas.areas) moved_areas; });
 
 } // namespace
 
 moved_areas& moved_areas::of_process() noexcept
 {
-  return of_this_process.areas;
+  return all_moved_areas.areas;
 }
 
 moved_pages::moved_pages(void* at, std::size_t size)
