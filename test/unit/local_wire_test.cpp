@@ -813,6 +813,7 @@ TEST_CASE("the local wire declines a grant when its full response ring has room 
   wire_and_peer w;
   std::vector<std::byte> own(16384); // not shared, so there is no grant
   w.slot->memory = own.data();
+  w.slot->shared = {};
   const auto& blocked = w.shared->side(w.lane.lane, 1).waits.blocked;
   header h;
   h.op = opcode::read_request;
