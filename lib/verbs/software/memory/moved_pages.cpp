@@ -264,9 +264,13 @@ areas_of_process all_moved_areas;
 
 // fork() waits until no page is being moved: the child would have it without the right to write.
 // The child has no moved pages.
-[[maybe_unused]] const int moved_pages_fork_handlers =
-  ::pthread_atfork([] { all_moved_areas.areas.mutex.lock(); },
-    [] { all_moved_areas.areas.mutex.unlock(); }, [] { new (&all_moved_areas.areas) moved_areas; });
+[[maybe_unused]] const int moved_pages_fork_handlers = ::pthread_atfork(
+  [] { all_moved_areas.areas.mutex.lock(); }, [] { all_moved_areas.areas.mutex.unlock(); },
+  []
+  {
+    all_moved_areas.areas.mutex.unlock();
+    new (&all_moved_areas.areas) moved_areas;
+  });
 
 } // namespace
 
