@@ -150,7 +150,7 @@ int posting::post_receive(operation* op)
   else if (what.kind == request_kind::bind_window)
   {
     wr.bind_mw.mw = op->window->native;
-    wr.bind_mw.rkey = ibv_inc_rkey(op->window->native->rkey);
+    op->what.immediate = wr.bind_mw.rkey = ibv_inc_rkey(op->window->native->rkey);
     wr.bind_mw.bind_info = {op->registrations[0]->natives[device_index_], op->sges[0].addr,
       op->sges[0].length, static_cast<unsigned>(what.window_rights)};
     wr.num_sge = 0;

@@ -25,11 +25,12 @@ void set_message(operation& op, const ibv_wc& wc)
     m.invalidated_key = wc.invalidated_rkey;
 }
 
-// Binding changes the key. The program updates ibv_mw::rkey (ibv_post_send(3), IBV_WR_BIND_MW).
+// Binding changes the key. Some devices update ibv_mw::rkey when the bind is posted, others leave
+// this to the program.
 void set_window(operation& op, std::size_t device_index)
 {
   ibv_mw* window = op.window->native;
-  window->rkey = ibv_inc_rkey(window->rkey);
+  window->rkey = op.what.immediate;
   op.window->opens_on(op.registrations[0]);
   device_keys keys{};
   keys[device_index] = window->rkey;

@@ -98,6 +98,12 @@ constexpr deviation deviations[] = {
   {device_family::soft_roce, feature::refusal_ends_receive,
     "rxe reports the requester's status for the receive (rxe_resp.c, rxe_responder: "
     "RESPST_ERR_RKEY_VIOLATION)"},
+  {device_family::soft_roce, feature::read_refusals,
+    "rxe gives the refusal the number of the read's first packet, which the requester ignores "
+    "after "
+    "a part of the answer (rxe_resp.c, acknowledge; rxe_comp.c, check_psn)"},
+  {device_family::soft_roce, feature::shared_queue_domains,
+    "rxe checks shared receives with the queue pair's domain (rxe_resp.c, send_data_in)"},
   {device_family::soft_roce, feature::unbound_invalidation,
     "rxe dereferences the null pointer of an unbound window, which crashes the kernel (rxe_mw.c, "
     "rxe_do_invalidate_mw)"},

@@ -31,6 +31,8 @@ enum class feature
   late_receive_flush,    ///< also flushes receives that are posted in the error state
   answers_checked_first, ///< requests an answer only if its local buffer is writable
   refusal_ends_receive,  ///< the receive of a refused write with immediate data reports it
+  shared_queue_domains,  ///< a shared receive queue has a protection domain of its own
+  read_refusals,         ///< the refusal of a read that has been answered in part arrives
   window_bounds,         ///< restricts the peer to the bound part of a region
   unbound_invalidation,  ///< refuses to invalidate a window that is not bound
   unbinds_on_destroy,    ///< a queue pair can be destroyed before the windows that it bound

@@ -176,11 +176,25 @@ TEST_CASE("the preloaded library reads the settings of its device from the envir
   const soft_library library;
   REQUIRE(::setenv("BOOST_RDMA_SOFT_ADDRESSES", "::1,127.0.0.1", 1) == 0);
   REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_SGE", "3", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_QUEUE_PAIRS", "4", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_COMPLETION_QUEUES", "5", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_SHARED_RECEIVE_QUEUES", "6", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_PROTECTION_DOMAINS", "7", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_MEMORY_REGIONS", "8", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_MEMORY_WINDOWS", "9", 1) == 0);
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_MAX_ADDRESS_HANDLES", "10", 1) == 0);
   {
     const opened device(library);
     ibv_device_attr attributes{};
     REQUIRE(CALL(library, ibv_query_device)(device.get(), &attributes) == 0);
     CHECK(attributes.max_sge == 3);
+    CHECK(attributes.max_qp == 4);
+    CHECK(attributes.max_cq == 5);
+    CHECK(attributes.max_srq == 6);
+    CHECK(attributes.max_pd == 7);
+    CHECK(attributes.max_mr == 8);
+    CHECK(attributes.max_mw == 9);
+    CHECK(attributes.max_ah == 10);
     ibv_gid_entry entries[3];
     REQUIRE(
       CALL(library, _ibv_query_gid_table)(device.get(), entries, 3, 0, sizeof entries[0]) == 2);
@@ -193,6 +207,13 @@ TEST_CASE("the preloaded library reads the settings of its device from the envir
     CHECK_THROWS_WITH(opened(library), "the device does not open");
   }
   REQUIRE(::unsetenv("BOOST_RDMA_SOFT_MAX_SGE") == 0);
+  for (const char* wrong : {"-1", "3600001", "3 s"})
+  {
+    REQUIRE(::setenv("BOOST_RDMA_SOFT_RETRY_TIME_MIN", wrong, 1) == 0);
+    CHECK_THROWS_WITH(opened(library), "the device does not open");
+  }
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_RETRY_TIME_MIN", "0", 1) == 0);
+  CHECK_NOTHROW(opened(library));
   REQUIRE(::setenv("BOOST_RDMA_SOFT_ADDRESSES", "::1,", 1) == 0);
   CHECK_THROWS_WITH(opened(library), "the device does not open");
   REQUIRE(::unsetenv("BOOST_RDMA_SOFT_ADDRESSES") == 0);

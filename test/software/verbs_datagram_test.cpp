@@ -179,13 +179,16 @@ TEST_CASE("datagram queue pairs support shared receives and the ibv_wr calls")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
   datagram_scene s;
+  ibv_pd* const other = s.far.api().alloc_pd(s.far.context()); // of the shared queue
+  REQUIRE(other != nullptr);
   ibv_srq_init_attr with{nullptr, {16, 2, 0}};
-  ibv_srq* const shared = s.far.api().create_srq(s.far.pd(), &with);
+  ibv_srq* const shared = s.far.api().create_srq(other, &with);
   REQUIRE(shared != nullptr);
   {
     datagrams c(s.far, shared);
     c.start();
-    ibv_sge into = s.into.sge(0, 512);
+    const memory of_queue(s.far, 512, all_access, other);
+    ibv_sge into = of_queue.sge();
     ibv_recv_wr wr{};
     wr.wr_id = 70;
     wr.sg_list = &into;
@@ -230,10 +233,13 @@ TEST_CASE("datagram queue pairs support shared receives and the ibv_wr calls")
     CHECK(cq.next().wr_id == 71);
     const ibv_wc wc = c.received().next();
     CHECK(wc.wr_id == 70);
+    CHECK(wc.status == IBV_WC_SUCCESS);
     CHECK(wc.byte_len == route + 32);
+    CHECK(of_queue.holds(sent_byte, route, 32));
     REQUIRE(s.near.api().destroy_qp(qp) == 0);
   }
   CHECK(s.far.api().destroy_srq(shared) == 0);
+  CHECK(s.far.api().dealloc_pd(other) == 0);
 }
 
 TEST_CASE("a datagram wakes a thread that waits for its completion")

@@ -327,8 +327,12 @@ TEST_CASE("objects in use cannot be destroyed and the device's limits apply")
   {
     endpoint a(d);
     memory m(d, 8);
+    errno = 0;
     CHECK(api.dealloc_pd(d.pd()) == EBUSY);
+    CHECK(errno == EBUSY);
+    errno = 0;
     CHECK(api.destroy_cq(a.sent().get()) == EBUSY);
+    CHECK(errno == EBUSY);
     if (has(feature::software_device)) // libibverbs closes it in any case
       CHECK(api.close_device(d.context()) != 0);
   }
@@ -350,8 +354,6 @@ TEST_CASE("objects in use cannot be destroyed and the device's limits apply")
   CHECK(api.create_qp(d.pd(), &init) == nullptr);
   CHECK(errno == EINVAL);
   char byte = 0;
-  if (has(feature::argument_checks))
-    CHECK(api.reg_mr(d.pd(), &byte, 0, 0) == nullptr);
   CHECK(api.reg_mr(d.pd(), &byte, 1, IBV_ACCESS_REMOTE_WRITE) == nullptr);
   CHECK(api.reg_mr(d.pd(), &byte, 1, IBV_ACCESS_REMOTE_ATOMIC) == nullptr);
   CHECK(api.reg_mr(d.pd(), &byte, ~std::size_t{0}, 0) == nullptr);

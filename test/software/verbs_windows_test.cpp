@@ -230,6 +230,72 @@ TEST_CASE("a bind or invalidation without permission fails with MW_BIND_ERR")
   CHECK(far.holds(sent_byte, 0, 16));
 }
 
+TEST_CASE("a bind takes the low 8 bits of its key from the program and the others from the window")
+{
+  connected c;
+  failure_scene s(c.a, c.b);
+  memory near(c.near, 8);
+  memory far(c.far, 64);
+  near.fill(sent_byte);
+  far.fill(kept_byte);
+  window w(c.far);
+  const std::uint32_t before = w.get()->rkey;
+  const std::uint32_t key = (before & ~0xffu) | ((before + 0x42) & 0xff);
+  request r(IBV_WR_BIND_MW, {}, 1000);
+  w.describe(r, far, 0, 64, IBV_ACCESS_REMOTE_WRITE);
+  r.wr.bind_mw.rkey = key ^ 0x12345600;
+  REQUIRE(c.b.post(r.wr) == 0);
+  CHECK(c.b.sent().next().status == IBV_WC_SUCCESS);
+  if (has(feature::software_device)) // other devices leave this to the program
+    CHECK(w.get()->rkey == key);
+  REQUIRE(c.a.write(1, near.sge(), far.address(), key) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(far.holds(sent_byte, 0, 8));
+  s.guard(far);
+  request wrong(IBV_WR_RDMA_WRITE, {near.sge()});
+  s.check(wrong.remote(far.address(), key ^ 0x12345600),
+    refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+}
+
+TEST_CASE("the addresses of a zero-based window begin at zero")
+{
+  BOOST_RDMA_TEST_NEEDS(window_bounds);
+  connected c;
+  failure_scene s(c.a, c.b);
+  memory near(c.near, 64);
+  memory far(c.far, 64);
+  near.fill(sent_byte);
+  far.fill(kept_byte);
+  constexpr unsigned rights = IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_ZERO_BASED;
+  const bool type_2 = GENERATE(true, false);
+  CAPTURE(type_2);
+  window w(c.far, type_2 ? IBV_MW_TYPE_2 : IBV_MW_TYPE_1);
+  if (type_2)
+  {
+    w.bind(c.b, far, 16, 32, rights);
+  }
+  else
+  {
+    ibv_mw_bind bind{};
+    bind.bind_info = {far.mr(), far.address(16), 32, rights};
+    REQUIRE(c.far.context()->ops.bind_mw(c.b.qp(), w.get(), &bind) == 0);
+    CHECK(c.b.sent().next().status == IBV_WC_SUCCESS);
+  }
+  for (unsigned i = 0; i != 5; ++i) // the later ones may go another way
+  {
+    far.fill(kept_byte);
+    REQUIRE(c.a.write(1, near.sge(0, 32), 0, w.get()->rkey) == 0);
+    CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(far.holds(kept_byte, 0, 16));
+    CHECK(far.holds(sent_byte, 16, 32));
+    CHECK(far.holds(kept_byte, 48));
+  }
+  s.guard(far);
+  request wrong(IBV_WR_RDMA_WRITE, {near.sge(0, 8)});
+  s.check(wrong.remote(GENERATE(true, false) ? 25 : far.address(16), w.get()->rkey),
+    refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+}
+
 TEST_CASE("a window can be bound with a local right, which has no effect")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
@@ -359,15 +425,16 @@ TEST_CASE("binds and invalidations need no peer")
 
 TEST_CASE("reads of a window that ends meanwhile are refused with REM_ACCESS_ERR")
 {
+  BOOST_RDMA_TEST_NEEDS(read_refusals);
   constexpr std::size_t size = 16 * 1024;
   constexpr unsigned depth = 32;
   constexpr unsigned warm_up = 100;
-  const int how = GENERATE(range(0, 3));
-  CAPTURE(how);
+  const bool type_1 = GENERATE(true, false);
+  CAPTURE(type_1);
   connected c;
   memory near(c.near, size);
   memory far(c.far, size);
-  window w(c.far, how == 0 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
+  window w(c.far, type_1 ? IBV_MW_TYPE_1 : IBV_MW_TYPE_2);
   ibv_mw_bind bind{};
   bind.send_flags = IBV_SEND_SIGNALED;
   bind.bind_info = {far.mr(), far.address(), size, IBV_ACCESS_REMOTE_READ};
@@ -376,7 +443,7 @@ TEST_CASE("reads of a window that ends meanwhile are refused with REM_ACCESS_ERR
     REQUIRE(c.far.context()->ops.bind_mw(c.b.qp(), w.get(), &bind) == 0);
     CHECK(c.b.sent().next().status == IBV_WC_SUCCESS);
   };
-  if (how == 0)
+  if (type_1)
     bind_type_1();
   else
     w.bind(c.b, far, 0, size, IBV_ACCESS_REMOTE_READ);
@@ -395,7 +462,7 @@ TEST_CASE("reads of a window that ends meanwhile are refused with REM_ACCESS_ERR
       }
     });
   const bool warm = until([&] { return successes >= warm_up; });
-  if (how == 0)
+  if (type_1)
   {
     bind_type_1();
   }
@@ -416,13 +483,13 @@ namespace {
 class shared_queue
 {
 public:
-  shared_queue(const verbs_device& on, std::uint32_t depth)
+  shared_queue(const verbs_device& on, std::uint32_t depth, ibv_pd* in = nullptr)
     : api_(on.api())
   {
     ibv_srq_init_attr attr{};
     attr.attr.max_wr = depth;
     attr.attr.max_sge = 4;
-    srq_ = api_.create_srq(on.pd(), &attr);
+    srq_ = api_.create_srq(in != nullptr ? in : on.pd(), &attr);
     REQUIRE(srq_ != nullptr);
   }
   ~shared_queue() { CHECK(api_.destroy_srq(srq_) == 0); }
@@ -527,6 +594,114 @@ TEST_CASE("queue pairs consume receives of their shared queue, which raises an e
   CHECK(a2.sent().next().status == IBV_WC_SUCCESS);
   CHECK(into.holds(sent_byte, 0, 5 * 8));
   CHECK(into.holds(kept_byte, 5 * 8));
+}
+
+TEST_CASE("receives of a shared queue belong to the queue's domain, not to the queue pair's")
+{
+  BOOST_RDMA_TEST_NEEDS(shared_queue_domains);
+  verbs_device near;
+  verbs_device far;
+  ibv_pd* const other = far.api().alloc_pd(far.context());
+  REQUIRE(other != nullptr);
+  {
+    const shared_queue q(far, 8, other);
+    endpoint a(near);
+    endpoint b(far, receiving_from(q));
+    connect(a, b);
+    memory from(near, 1000);
+    memory of_queue(far, 1000, all_access, other);
+    memory of_queue_pair(far, 1000);
+    from.fill(sent_byte);
+    of_queue.fill(kept_byte);
+    of_queue_pair.fill(kept_byte);
+    const std::size_t size = GENERATE(std::size_t{8}, std::size_t{1000});
+    REQUIRE(q.post(1, of_queue.sge()) == 0);
+    REQUIRE(a.send(2, from.sge(0, size)) == 0);
+    const ibv_wc wc = b.received().next();
+    CHECK(wc.wr_id == 1);
+    CHECK(wc.status == IBV_WC_SUCCESS);
+    CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(of_queue.holds(sent_byte, 0, size));
+    // One-sided requests have the rights of the queue pair's domain.
+    REQUIRE(a.write(3, from.sge(0, 8), of_queue_pair.address(), of_queue_pair.key()) == 0);
+    CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(of_queue_pair.holds(sent_byte, 0, 8));
+    REQUIRE(q.post(4, of_queue_pair.sge()) == 0);
+    REQUIRE(a.send(5, from.sge(0, size)) == 0);
+    check_error(b.received(), 4, IBV_WC_LOC_PROT_ERR);
+    check_error(a.sent(), 5, IBV_WC_REM_OP_ERR);
+    CHECK(of_queue_pair.holds(kept_byte, 8));
+  }
+  CHECK(far.api().dealloc_pd(other) == 0);
+}
+
+TEST_CASE("a shared receive queue can be resized while it is in use")
+{
+  shared_scene scene;
+  auto& [near, far, q, a1, a2, b1, b2] = scene;
+  ibv_device_attr device{};
+  REQUIRE(far.api().query_device(far.context(), &device) == 0);
+  if ((device.device_cap_flags & IBV_DEVICE_SRQ_RESIZE) == 0)
+    return;
+  memory m(near, 8);
+  m.fill(sent_byte);
+  memory into(far, 64 * 8);
+  into.fill(kept_byte);
+  const auto resize = [&](std::uint32_t depth)
+  {
+    ibv_srq_attr attr{};
+    attr.max_wr = depth;
+    return far.api().modify_srq(q.get(), &attr, IBV_SRQ_MAX_WR);
+  };
+  const auto depth = [&]
+  {
+    ibv_srq_attr attr{};
+    REQUIRE(far.api().query_srq(q.get(), &attr) == 0);
+    return attr.max_wr;
+  };
+  unsigned posted = 0;
+  unsigned sent = 0;
+  const auto post = [&](unsigned count)
+  {
+    for (unsigned i = 0; i != count; ++i, ++posted)
+      REQUIRE(q.post(posted, into.sge(posted * 8, 8)) == 0);
+  };
+  const auto send = [&](unsigned count)
+  {
+    for (unsigned i = 0; i != count; ++i, ++sent)
+    {
+      const endpoint& a = sent % 2 == 0 ? a1 : a2;
+      REQUIRE(a.send(sent, m.sge()) == 0);
+      CHECK((sent % 2 == 0 ? b1 : b2).received().next().wr_id == sent);
+      CHECK(a.sent().next().status == IBV_WC_SUCCESS);
+    }
+  };
+  post(8);
+  send(5); // the three that are left do not begin at the first place
+  post(3);
+  REQUIRE(resize(20) == 0);
+  CHECK(depth() >= 20);
+  post(14);
+  if (has(feature::exact_depths))
+  {
+    CHECK(depth() == 20);
+    CHECK(q.post(posted, into.sge(0, 8)) == ENOMEM);
+    CHECK(resize(19) == EINVAL); // fewer than are posted
+  }
+  CHECK(resize(static_cast<std::uint32_t>(device.max_srq_wr) + 1) == EINVAL);
+  CHECK(resize(0) == EINVAL);
+  send(18);
+  REQUIRE(resize(2) == 0);
+  if (has(feature::exact_depths))
+  {
+    CHECK(depth() == 2);
+    CHECK(q.post(posted, into.sge(0, 8)) == ENOMEM);
+    CHECK(q.limit(3) == EINVAL);
+  }
+  send(2);
+  post(2);
+  send(2);
+  CHECK(into.holds(sent_byte, 0, posted * 8));
 }
 
 TEST_CASE("a message waits until the shared queue has a receive")

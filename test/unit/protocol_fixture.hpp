@@ -72,7 +72,7 @@ struct registered_memory
   registered_memory()
   {
     with.keys = &keys;
-    with.pd = &pd;
+    with.pd = with.receive_pd = &pd;
     with.qp = 5;
     with.peer_qp = 6;
     with.segment = segment;

@@ -85,7 +85,7 @@ public:
     , targets_(places * place_size)
   {
     with_.keys = &keys_;
-    with_.pd = &pd_;
+    with_.pd = with_.receive_pd = &pd_;
     with_.qp = number;
     with_.peer_qp = peer;
     with_.segment = segment;

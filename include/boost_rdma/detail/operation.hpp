@@ -56,7 +56,7 @@ enum class request_kind : std::uint8_t
 struct request
 {
   request_kind kind = request_kind::send;
-  std::uint32_t immediate = 0; // or the key to invalidate
+  std::uint32_t immediate = 0; // or the key to invalidate, or of the window being bound
   remote_buffer remote{};
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;

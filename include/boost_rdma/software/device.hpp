@@ -44,6 +44,17 @@ struct device_settings
   /// Maximum number of entries of a completion queue (max_cqe).
   std::uint32_t max_completions = 4u << 20;
 
+  /// Maximum number of objects of each kind in a context (max_qp, max_cq, max_srq, max_pd, max_mr,
+  /// max_mw, max_ah). Creating one more fails with ENOMEM. More than 131,072 regions or windows are
+  /// not possible.
+  std::uint32_t max_queue_pairs = 1u << 20;
+  std::uint32_t max_completion_queues = 1u << 20;
+  std::uint32_t max_shared_receive_queues = 1u << 20;
+  std::uint32_t max_protection_domains = 1u << 20;
+  std::uint32_t max_memory_regions = 1u << 17;
+  std::uint32_t max_memory_windows = 1u << 17;
+  std::uint32_t max_address_handles = 1u << 20;
+
   /// Maximum number of inline bytes in a work request (ibv_qp_cap::max_inline_data).
   std::uint32_t max_inline_data = 512;
 

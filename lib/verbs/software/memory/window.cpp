@@ -66,8 +66,7 @@ bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey
   key_slot* const window = keys.find(what.window);
   if (what.window == 0 || window == nullptr || window->first_key != what.window || window->pd != pd)
     return false;
-  // A type 2 window is bound once, under a key of its own choice in the low 8 bits only.
-  if ((window->type2 && window->bound) || ((rkey ^ what.window) & ~0xffu) != 0)
+  if (window->type2 && window->bound) // it must be invalidated first
     return false;
   if (what.length == 0)
   {
@@ -84,7 +83,7 @@ bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey
     return false;
   const bool writes = (what.access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
   // A window has no local key, so local rights mean nothing. rdma-core's tests set one.
-  constexpr unsigned known_rights = remote_rights | IBV_ACCESS_LOCAL_WRITE;
+  constexpr unsigned known_rights = remote_rights | IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_ZERO_BASED;
   if ((region->access & IBV_ACCESS_MW_BIND) == 0 || (what.access & ~known_rights) != 0
     || (writes && (region->access & IBV_ACCESS_LOCAL_WRITE) == 0) || !inside(what, *region))
     return false;
@@ -93,7 +92,7 @@ bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey
   window->region = region;
   window->memory = region->memory + (what.address - region->address);
   window->shared = region->shared.within(what.address - region->address, what.length);
-  window->address = what.address;
+  window->address = (what.access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : what.address;
   window->length = what.length;
   window->access = what.access & remote_rights;
   window->owner_qp = window->type2 ? qp : 0;

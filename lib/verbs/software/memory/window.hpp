@@ -27,7 +27,8 @@ struct window_binding
   std::uint64_t length = 0;
 };
 
-/// Binds a window for queue pair `qp` of `pd`, under the key `rkey` (IBA 10.6.6.2, 11.4.1.10).
+/// Binds a window for queue pair `qp` of `pd`, under the key `rkey` (IBA 10.6.6.2, 11.4.1.10),
+/// which differs from `what.window` in the low 8 bits only.
 /** A type 2 window then belongs to the queue pair, a type 1 window to its domain. */
 bool bind_window(key_table& keys, const window_binding& what, std::uint32_t rkey, const ibv_pd* pd,
   std::uint32_t qp) noexcept;

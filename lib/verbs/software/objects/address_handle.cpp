@@ -89,9 +89,11 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
     && is_ipv4(attributes->grh.dgid) == is_ipv4(owner.gids[attributes->grh.sgid_index]);
   if (owner.removed || !good)
     return fail(owner.removed ? EIO : EINVAL);
+  object_place place(owner.address_handles);
   std::unique_ptr<address_handle> made(new (std::nothrow) address_handle);
-  if (!made)
+  if (!place || !made)
     return fail(ENOMEM);
+  place.keep();
   made->context = pd->context;
   made->pd = pd;
   made->handle = 0;
@@ -105,6 +107,7 @@ ibv_ah* create_ah(ibv_pd* pd, ibv_ah_attr* attributes)
 
 int destroy_ah(ibv_ah* ah)
 {
+  device_context::of(ah->context).address_handles.give_back();
   static_cast<protection_domain*>(ah->pd)->users.fetch_sub(1, std::memory_order_release);
   delete static_cast<address_handle*>(ah);
   return 0;

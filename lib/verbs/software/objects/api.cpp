@@ -92,10 +92,29 @@ const char* event_type_str(ibv_event_type type)
   }
 }
 
+// libibverbs' system calls leave in errno the error that a verb returns.
+template <auto Function>
+struct entry
+{
+  static constexpr auto call = Function;
+};
+template <class... Arguments, int (*Function)(Arguments...)>
+struct entry<Function>
+{
+  static int call(Arguments... arguments)
+  {
+    const int error = Function(arguments...);
+    if (error > 0)
+      errno = error;
+    return error;
+  }
+};
+
 verbs::api make_table()
 {
   verbs::api t;
-#define BOOST_RDMA_SOFTWARE_FUNCTION(member, function) t.member = &member;
+#define BOOST_RDMA_SOFTWARE_FUNCTION(member, function)                                             \
+  t.member = entry<static_cast<decltype(verbs::api::member)>(&member)>::call;
   BOOST_RDMA_VERBS_FUNCTIONS(BOOST_RDMA_SOFTWARE_FUNCTION)
 #undef BOOST_RDMA_SOFTWARE_FUNCTION
   return t;

@@ -367,12 +367,14 @@ ibv_cq* create_cq(
   if (depth < 1 || static_cast<std::uint32_t>(depth) > owner.settings.max_completions || vector < 0
     || vector >= context->num_comp_vectors)
     return fail(EINVAL);
+  object_place place(owner.completion_queues);
   std::unique_ptr<completion_queue> made(new (std::nothrow) completion_queue);
-  if (!made
+  if (!place || !made
     || (made->entries.reset(
           new (std::nothrow) completion_queue::entry[static_cast<std::size_t>(depth)]),
       !made->entries))
     return fail(ENOMEM);
+  place.keep();
   made->context = context;
   made->channel = channel;
   made->cq_context = user;
@@ -432,6 +434,7 @@ int destroy_cq(ibv_cq* cq)
     channel->acknowledged.wait(lock, [&] { return gone->given == gone->acknowledged; });
     --channel->refcnt;
   }
+  owner.completion_queues.give_back();
   owner.children.fetch_sub(1, std::memory_order_release);
   delete gone;
   return 0;

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,11 +29,21 @@
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <sys/epoll.h>
 
 namespace rdma::software {
 namespace {
 
 constexpr std::size_t gids_max = 255; // the largest sgid_index
+
+// Regions and windows share the table of keys.
+constexpr std::uint32_t keys_max = key_table::capacity / 2;
+
+// The attributes of ibv_query_device are int.
+int reported(std::uint64_t limit) noexcept
+{
+  return static_cast<int>(std::min<std::uint64_t>(limit, INT_MAX));
+}
 
 bool same(const ibv_gid& a, const ibv_gid& b)
 {
@@ -218,7 +229,15 @@ ibv_device* the_device() noexcept
 device_context::device_context(const device_settings& with)
   : verbs_context{}
   , settings(with)
+  , commands(::epoll_create1(EPOLL_CLOEXEC))
   , has_short_sends(is_not_off(::secure_getenv("BOOST_RDMA_SHORT_SENDS")))
+  , queue_pairs(with.max_queue_pairs)
+  , completion_queues(with.max_completion_queues)
+  , shared_receive_queues(with.max_shared_receive_queues)
+  , domains(with.max_protection_domains)
+  , regions(std::min(with.max_memory_regions, keys_max))
+  , windows(std::min(with.max_memory_windows, keys_max))
+  , address_handles(with.max_address_handles)
   , engine(settings)
 {
   context.device = the_device();
@@ -230,7 +249,7 @@ device_context::device_context(const device_settings& with)
   context.ops.post_srq_recv = &software::post_srq_recv;
   context.ops.post_send = &software::post_send;
   context.ops.post_recv = &software::post_recv;
-  context.cmd_fd = -1;
+  context.cmd_fd = commands.get();
   context.async_fd = events.fd();
   context.num_comp_vectors = 1;
   context.abi_compat = __VERBS_ABI_IS_EXTENDED;
@@ -248,7 +267,9 @@ ibv_context* open_device(const device_settings& settings)
     if (error != 0)
       return fail(error);
     auto made = std::make_unique<device_context>(chosen);
-    error = made->context.async_fd < 0 ? EMFILE : choose_gids(settings, made->gids);
+    error = made->context.async_fd < 0 || made->context.cmd_fd < 0
+      ? EMFILE
+      : choose_gids(settings, made->gids);
     if (error == 0)
       error = made->engine.start(made->gids, !settings.addresses.empty());
     if (error == 0)
@@ -303,8 +324,9 @@ int abandon_device(ibv_context* context)
 
 int query_device(ibv_context* context, ibv_device_attr* to)
 {
-  const device_settings& s = device_context::of(context).settings;
-  if (device_context::of(context).removed)
+  const device_context& owner = device_context::of(context);
+  const device_settings& s = owner.settings;
+  if (owner.removed)
     return EIO;
   *to = {};
   std::strncpy(to->fw_ver, "0.1", sizeof to->fw_ver - 1);
@@ -312,21 +334,26 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->max_mr_size = UINT64_MAX;
   to->page_size_cap = 4096;
   to->vendor_id = 0x02'00'00; // of no company: a locally administered identifier (IEEE 802)
-  to->max_qp = 1 << 20;
+  to->vendor_part_id = 1;
+  to->hw_ver = 1;
+  to->max_qp = reported(owner.queue_pairs.most());
   to->max_qp_wr = static_cast<int>(s.max_work_requests);
   to->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_BAD_QKEY_CNTR
-    | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN;
+    | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN
+    | IBV_DEVICE_SRQ_RESIZE;
   to->max_sge = to->max_sge_rd = static_cast<int>(s.max_sge);
-  to->max_cq = 1 << 20;
+  to->max_cq = reported(owner.completion_queues.most());
   to->max_cqe = static_cast<int>(s.max_completions);
-  to->max_mr = to->max_mw = static_cast<int>(key_table::capacity / 2);
-  to->max_pd = 1 << 20;
+  to->max_mr = reported(owner.regions.most());
+  to->max_mw = reported(owner.windows.most());
+  to->max_pd = reported(owner.domains.most());
   to->max_qp_rd_atom = to->max_qp_init_rd_atom =
     static_cast<int>(std::min(s.max_read_atomic, 255u)); // the maximum of ibv_qp_attr's fields
-  to->max_ah = 1 << 20;
-  to->max_res_rd_atom = to->max_qp * to->max_qp_rd_atom;
+  to->max_ah = reported(owner.address_handles.most());
+  to->max_res_rd_atom = reported(
+    std::uint64_t{owner.queue_pairs.most()} * static_cast<std::uint32_t>(to->max_qp_rd_atom));
   to->atomic_cap = IBV_ATOMIC_GLOB; // they are processor atomics
-  to->max_srq = 1 << 20;
+  to->max_srq = reported(owner.shared_receive_queues.most());
   to->max_srq_wr = static_cast<int>(s.max_work_requests);
   to->max_srq_sge = static_cast<int>(s.max_sge);
   to->max_pkeys = 1;

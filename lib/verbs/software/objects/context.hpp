@@ -30,6 +30,52 @@ inline constexpr std::uint8_t port_number = 1; ///< the device's only port
 /// The only device in the list. Opening it makes a device_context.
 ibv_device* the_device() noexcept;
 
+/// Counts the objects of a kind, up to the number that ibv_query_device reports.
+class object_limit
+{
+public:
+  explicit object_limit(std::uint32_t most) noexcept
+    : most_(most)
+  {
+  }
+  std::uint32_t most() const noexcept { return most_; }
+  bool take() noexcept
+  {
+    if (count_.fetch_add(1, std::memory_order_relaxed) < most_)
+      return true;
+    give_back();
+    return false;
+  }
+  void give_back() noexcept { count_.fetch_sub(1, std::memory_order_relaxed); }
+
+private:
+  const std::uint32_t most_;
+  std::atomic<std::uint32_t> count_{0};
+};
+
+/// The place of an object that is being created. It is given back without keep().
+class object_place
+{
+public:
+  explicit object_place(object_limit& of) noexcept
+    : of_(of.take() ? &of : nullptr)
+  {
+  }
+  ~object_place()
+  {
+    if (of_ != nullptr)
+      of_->give_back();
+  }
+  object_place(const object_place&) = delete;
+  object_place& operator=(const object_place&) = delete;
+
+  explicit operator bool() const noexcept { return of_ != nullptr; }
+  void keep() noexcept { of_ = nullptr; }
+
+private:
+  object_limit* of_;
+};
+
 /// An opened device: independent of all others, with keys, queue pairs, port and engine of its own.
 /** Derived from verbs_context: verbs.h finds newer functions in front of ibv_context. */
 struct device_context : verbs_context
@@ -47,12 +93,20 @@ struct device_context : verbs_context
   grant_table grants; ///< before the keys, which end the grants
   key_table keys;
   event_queue events;
+  const wire::descriptor commands; ///< ibv_context::cmd_fd, on which no command succeeds
   std::vector<ibv_gid> gids;
   std::vector<std::uint32_t> interfaces;  ///< of the GIDs; 0: unknown
   const bool has_short_sends;             ///< for tests: "off" in BOOST_RDMA_SHORT_SENDS
   std::atomic<bool> moves_pages{false};   ///< see share_registered_memory()
   std::atomic<bool> removed{false};       ///< as a NIC that was pulled: see remove_device()
   std::atomic<std::uint32_t> children{0}; ///< objects that must go before the context
+  object_limit queue_pairs;
+  object_limit completion_queues;
+  object_limit shared_receive_queues;
+  object_limit domains;
+  object_limit regions;
+  object_limit windows;
+  object_limit address_handles;
   std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion_channel::on_sockets
   std::atomic<std::uint32_t> key_violations{0};      ///< datagrams with a wrong Q_Key
   wire::udp_ports datagrams;                         ///< one for each of gids

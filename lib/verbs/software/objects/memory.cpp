@@ -27,7 +27,7 @@ bool may_be_registered(
   const void* address, std::size_t length, std::uint64_t iova, int access) noexcept
 {
   const bool needs_write = (access & (IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_ATOMIC)) != 0;
-  return length != 0 && length <= UINT64_MAX - reinterpret_cast<std::uintptr_t>(address)
+  return length <= UINT64_MAX - reinterpret_cast<std::uintptr_t>(address)
     && length <= UINT64_MAX - iova && (access & ~known_access) == 0
     && (!needs_write || (access & IBV_ACCESS_LOCAL_WRITE) != 0); // ibv_reg_mr(3)
 }
@@ -68,13 +68,16 @@ bool move_pages(device_context& device, void* address, std::size_t length,
 
 ibv_pd* alloc_pd(ibv_context* context)
 {
-  if (device_context::of(context).removed)
+  device_context& owner = device_context::of(context);
+  if (owner.removed)
     return fail(EIO);
-  auto* made = new (std::nothrow) protection_domain{};
+  object_place place(owner.domains);
+  auto* made = place ? new (std::nothrow) protection_domain{} : nullptr;
   if (made == nullptr)
     return fail(ENOMEM);
+  place.keep();
   made->context = context;
-  device_context::of(context).children.fetch_add(1, std::memory_order_relaxed);
+  owner.children.fetch_add(1, std::memory_order_relaxed);
   return made;
 }
 
@@ -83,30 +86,36 @@ int dealloc_pd(ibv_pd* pd)
   auto* domain = static_cast<protection_domain*>(pd);
   if (domain->users.load(std::memory_order_acquire) != 0)
     return EBUSY;
-  device_context::of(pd->context).children.fetch_sub(1, std::memory_order_release);
+  device_context& owner = device_context::of(pd->context);
+  owner.domains.give_back();
+  owner.children.fetch_sub(1, std::memory_order_release);
   delete domain;
   return 0;
 }
 
 ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
 {
-  return reg_mr_iova(pd, address, length,
-    (access & IBV_ACCESS_ZERO_BASED) != 0 ? 0 : reinterpret_cast<std::uintptr_t>(address), access);
+  return reg_mr_iova(pd, address, length, reinterpret_cast<std::uintptr_t>(address), access);
 }
 
 ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access)
 {
-  if (device_context::of(pd->context).removed)
+  device_context& owner = device_context::of(pd->context);
+  if (owner.removed)
     return fail(EIO);
+  if ((access & IBV_ACCESS_ZERO_BASED) != 0)
+    iova = 0; // ibv_reg_mr() is a macro that passes the address here
   if (!may_be_registered(address, length, iova, access))
     return fail(EINVAL);
+  object_place place(owner.regions);
   std::unique_ptr<memory_region> made(new (std::nothrow) memory_region{});
-  if (!made || !move_pages(device_context::of(pd->context), address, length, made->moved))
+  if (!place || !made || !move_pages(owner, address, length, made->moved))
     return fail(ENOMEM);
   std::uint32_t key = 0;
-  key_slot* slot = device_context::of(pd->context).keys.allocate(key);
+  key_slot* slot = owner.keys.allocate(key);
   if (slot == nullptr)
     return fail(ENOMEM);
+  place.keep();
   set_up(*slot, pd, address, length, iova, access, made->moved.get());
   made->slot = slot;
   made->context = pd->context;
@@ -144,11 +153,12 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   const std::size_t new_length = moves ? length : mr->length;
   const int new_access =
     (flags & IBV_REREG_MR_CHANGE_ACCESS) != 0 ? access : static_cast<int>(old.access);
-  const std::uint64_t iova = !moves             ? old.address
-    : (new_access & IBV_ACCESS_ZERO_BASED) != 0 ? 0
-                                                : reinterpret_cast<std::uintptr_t>(address);
+  const auto is_zero_based = [](unsigned flags) { return (flags & IBV_ACCESS_ZERO_BASED) != 0; };
+  const std::uint64_t iova = is_zero_based(static_cast<unsigned>(new_access)) ? 0
+    : moves || is_zero_based(old.access) ? reinterpret_cast<std::uintptr_t>(new_address)
+                                         : old.address;
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || new_pd == nullptr
-    || new_pd->context != mr->context
+    || new_pd->context != mr->context || (moves && length == 0)
     || !may_be_registered(new_address, new_length, iova, new_access))
     return refuse(EINVAL, IBV_REREG_MR_ERR_INPUT);
   std::unique_ptr<moved_pages> moved;
@@ -199,7 +209,9 @@ int dereg_mr(ibv_mr* mr)
     key_table::revoke(*region->slot);
   }
   late_writers::wait(region->addr, region->length);
-  device_context::of(mr->context).keys.release(*region->slot);
+  device_context& owner = device_context::of(mr->context);
+  owner.keys.release(*region->slot);
+  owner.regions.give_back();
   static_cast<protection_domain*>(mr->pd)->users.fetch_sub(1, std::memory_order_release);
   delete region;
   return 0;
@@ -209,13 +221,16 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
 {
   if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
     return fail(EINVAL);
+  device_context& owner = device_context::of(pd->context);
+  object_place place(owner.windows);
   std::unique_ptr<memory_window> made(new (std::nothrow) memory_window);
-  if (!made)
+  if (!place || !made)
     return fail(ENOMEM);
   std::uint32_t key = 0;
-  key_slot* slot = device_context::of(pd->context).keys.allocate(key);
+  key_slot* slot = owner.keys.allocate(key);
   if (slot == nullptr)
     return fail(ENOMEM);
+  place.keep();
   slot->window = true;
   slot->type2 = type == IBV_MW_TYPE_2;
   slot->pd = pd;
@@ -223,8 +238,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
   made->pd = pd;
   made->rkey = made->first_key = key;
   {
-    const std::lock_guard lock(
-      device_context::of(pd->context).keys.binding); // bind_window() reads it
+    const std::lock_guard lock(owner.keys.binding); // bind_window() reads it
     slot->first_key = key;
   }
   made->handle = 0;
@@ -237,7 +251,9 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
 int dealloc_mw(ibv_mw* mw)
 {
   auto* window = static_cast<memory_window*>(mw);
-  free_window(device_context::of(mw->context).keys, *window->slot);
+  device_context& owner = device_context::of(mw->context);
+  free_window(owner.keys, *window->slot);
+  owner.windows.give_back();
   static_cast<protection_domain*>(mw->pd)->users.fetch_sub(1, std::memory_order_release);
   delete window;
   return 0;

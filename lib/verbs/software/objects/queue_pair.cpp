@@ -75,6 +75,7 @@ int queue_pair::enter_ready_to_receive()
   hello.expected_psn = attributes.rq_psn;
   with_.keys = &context_of.keys;
   with_.pd = pd;
+  with_.receive_pd = shared != nullptr ? shared->pd : pd;
   with_.qp = qp_num;
   with_.peer_qp = attributes.dest_qp_num;
   with_.rq_psn = attributes.rq_psn;

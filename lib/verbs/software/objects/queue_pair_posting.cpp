@@ -96,9 +96,11 @@ void queue_pair_base::store(protocol::send_request& to, const ibv_send_wr& wr) c
   if (wr.opcode == IBV_WR_BIND_MW)
   {
     const ibv_mw_bind_info& info = wr.bind_mw.bind_info;
-    to.rkey = wr.bind_mw.rkey;
-    to.bind = {static_cast<const memory_window*>(wr.bind_mw.mw)->first_key,
-      info.mr != nullptr ? info.mr->lkey : 0, info.mw_access_flags, info.addr, info.length};
+    auto& window = *static_cast<memory_window*>(wr.bind_mw.mw);
+    // Only the low 8 bits of a key belong to the program (IBA 10.6.3.3).
+    window.rkey = to.rkey = (window.first_key & ~0xffu) | (wr.bind_mw.rkey & 0xff);
+    to.bind = {window.first_key, info.mr != nullptr ? info.mr->lkey : 0, info.mw_access_flags,
+      info.addr, info.length};
     return;
   }
   if (qp_type == IBV_QPT_UD) [[unlikely]]
@@ -233,10 +235,7 @@ int bind_mw(ibv_qp* qp, ibv_mw* mw, ibv_mw_bind* with)
   wr.bind_mw.rkey = ibv_inc_rkey(mw->rkey);
   wr.bind_mw.bind_info = with->bind_info;
   ibv_send_wr* bad = nullptr;
-  const int error = post_send(qp, &wr, &bad);
-  if (error == 0)
-    mw->rkey = wr.bind_mw.rkey;
-  return error;
+  return post_send(qp, &wr, &bad);
 }
 
 } // namespace rdma::software

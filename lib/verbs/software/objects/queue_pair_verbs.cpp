@@ -25,6 +25,9 @@ template <class Made>
 ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
 {
   device_context& owner = device_context::of(pd->context);
+  object_place place(owner.queue_pairs);
+  if (!place)
+    return fail(ENOMEM);
   auto made = std::make_unique<Made>(owner, with);
   made->context = pd->context;
   made->qp_context = with.qp_context;
@@ -36,6 +39,7 @@ ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
   made->ibv_qp::state = IBV_QPS_RESET;
   if (const int error = owner.engine.add(*made, made->qp_num); error != 0)
     return fail(error);
+  place.keep();
   static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
   static_cast<completion_queue*>(with.send_cq)->users.fetch_add(1, std::memory_order_relaxed);
   static_cast<completion_queue*>(with.recv_cq)->users.fetch_add(1, std::memory_order_relaxed);
@@ -59,9 +63,10 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
     error = EOPNOTSUPP;
   else if (with->send_cq == nullptr || with->recv_cq == nullptr
     || with->send_cq->context != pd->context || with->recv_cq->context != pd->context
-    || (with->srq != nullptr && with->srq->pd != pd) || cap.max_send_wr > limits.max_work_requests
-    || cap.max_recv_wr > limits.max_work_requests || cap.max_send_sge > limits.max_sge
-    || cap.max_recv_sge > limits.max_sge || cap.max_inline_data > limits.max_inline_data)
+    || (with->srq != nullptr && with->srq->context != pd->context)
+    || cap.max_send_wr > limits.max_work_requests || cap.max_recv_wr > limits.max_work_requests
+    || cap.max_send_sge > limits.max_sge || cap.max_recv_sge > limits.max_sge
+    || cap.max_inline_data > limits.max_inline_data)
     error = EINVAL;
   if (error != 0)
     return fail(error);
@@ -90,6 +95,7 @@ int destroy_qp(ibv_qp* qp)
   auto* const received = static_cast<completion_queue*>(qp->recv_cq);
   base->end();
   delete base;
+  device_context::of(domain->context).queue_pairs.give_back();
   if (shared != nullptr)
     shared->users.fetch_sub(1, std::memory_order_release);
   sent->users.fetch_sub(1, std::memory_order_release);

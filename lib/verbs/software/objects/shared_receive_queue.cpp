@@ -121,6 +121,9 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
   if (with->attr.max_wr < 1 || with->attr.max_wr > owner.settings.max_work_requests
     || with->attr.max_sge > owner.settings.max_sge)
     return fail(EINVAL);
+  object_place place(owner.shared_receive_queues);
+  if (!place)
+    return fail(ENOMEM);
   try
   {
     auto* made = new shared_receive_queue(with->attr.max_wr, std::max(with->attr.max_sge, 1u));
@@ -129,6 +132,7 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
     made->srq_context = with->srq_context;
     with->attr.max_sge = made->elements_max;
     static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
+    place.keep();
     return made;
   }
   catch (const std::bad_alloc&)
@@ -140,17 +144,18 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
 int modify_srq(ibv_srq* srq, ibv_srq_attr* to, int mask)
 {
   auto* queue = static_cast<shared_receive_queue*>(srq);
-  if ((mask & IBV_SRQ_MAX_WR) != 0)
-    return EOPNOTSUPP; // the size is fixed
-  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0)
+  const bool resizes = (mask & IBV_SRQ_MAX_WR) != 0;
+  const bool arms = (mask & IBV_SRQ_LIMIT) != 0;
+  const std::lock_guard lock(queue->queue.mutex);
+  const std::uint32_t depth = resizes ? to->max_wr : queue->queue.depth();
+  const std::uint32_t limit = arms ? to->srq_limit : queue->limit;
+  if ((mask & ~(IBV_SRQ_MAX_WR | IBV_SRQ_LIMIT)) != 0 || depth < 1
+    || depth > device_context::of(srq->context).settings.max_work_requests || limit > depth
+    || depth < queue->queue.size())
     return EINVAL;
-  if ((mask & IBV_SRQ_LIMIT) != 0)
-  {
-    const std::lock_guard lock(queue->queue.mutex);
-    if (to->srq_limit > queue->queue.depth())
-      return EINVAL;
-    queue->limit = to->srq_limit;
-  }
+  if (resizes && !queue->queue.resize(depth))
+    return ENOMEM;
+  queue->limit = limit;
   return 0;
 }
 
@@ -169,7 +174,9 @@ int destroy_srq(ibv_srq* srq)
   auto* gone = static_cast<shared_receive_queue*>(srq);
   if (gone->users.load(std::memory_order_acquire) != 0)
     return EBUSY;
-  device_context::of(srq->context).events.forget(srq, gone->events);
+  device_context& owner = device_context::of(srq->context);
+  owner.events.forget(srq, gone->events);
+  owner.shared_receive_queues.give_back();
   static_cast<protection_domain*>(srq->pd)->users.fetch_sub(1, std::memory_order_release);
   delete gone;
   return 0;

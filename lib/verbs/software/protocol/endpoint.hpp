@@ -28,6 +28,7 @@ struct parameters
 {
   key_table* keys = nullptr;
   const ibv_pd* pd = nullptr;
+  const ibv_pd* receive_pd = nullptr; ///< of the receives: that of a shared receive queue
   std::uint32_t qp = 0;
   std::uint32_t peer_qp = 0;
   std::uint32_t segment = 0; ///< payload of a full frame, the wire's choice

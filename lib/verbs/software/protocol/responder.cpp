@@ -176,7 +176,8 @@ bool responder::receive_short(const header& h, const std::byte* payload) noexcep
   if (!running_ || refusal_ != refusal::none || h.psn != expected_psn_ || announce_
     || message_ != message::none || h.op == opcode::send_only_invalidate || !have_receive()
     || h.payload > receive_.length
-    || !copy_elements(receive_.list(), h.payload, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd,
+    || !copy_elements(receive_.list(), h.payload, IBV_ACCESS_LOCAL_WRITE, *with_.keys,
+      with_.receive_pd,
       [&payload](std::byte* to, std::size_t size)
       {
         std::memcpy(to, payload, size);
@@ -295,7 +296,7 @@ bool responder::place(
 {
   if (message_ == message::send)
     return add_elements(to, receive_.list(), done_ + offset, size, IBV_ACCESS_LOCAL_WRITE,
-      *with_.keys, with_.pd, done);
+      *with_.keys, with_.receive_pd, done);
   // The key is checked for each part, because the region may be gone since the message began.
   return pin(write_key_, write_address_ + done_ + offset, size, IBV_ACCESS_REMOTE_WRITE, to, done);
 }

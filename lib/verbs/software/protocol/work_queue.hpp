@@ -119,6 +119,22 @@ public:
 
   std::uint32_t depth() const noexcept { return depth_; }
 
+  /// Sets the depth. Requests keep their places: [begin, end) are those in use, at most `depth`.
+  /// Returns false if memory is short. The caller excludes all other calls.
+  bool resize(std::uint32_t depth, std::uint64_t begin, std::uint64_t end) noexcept
+  {
+    const std::uint64_t slots = std::bit_ceil(std::uint64_t{depth});
+    std::unique_ptr<Request*[]> places(new (std::nothrow) Request*[slots]);
+    if (!places)
+      return false;
+    for (; begin != end; ++begin)
+      places[begin & (slots - 1)] = &(*this)[begin];
+    places_ = std::move(places);
+    slots_ = slots;
+    depth_ = depth;
+    return true;
+  }
+
   /// Returns a request that has been entered and has not left.
   Request& operator[](std::uint64_t index) noexcept { return *places_[index & (slots_ - 1)]; }
 
@@ -151,8 +167,8 @@ private:
   // Doubles the number of places, so that a queue that is used to its depth rarely allocates.
   bool grow() noexcept
   {
-    const std::uint64_t count =
-      std::min(std::max(made_, first_places), std::max(slots_ - made_, std::uint64_t{1}));
+    const std::uint64_t left = slots_ > made_ ? slots_ - made_ : 1;
+    const std::uint64_t count = std::min(std::max(made_, first_places), left);
     void* const memory =
       ::operator new(sizeof(chunk) + count * stride_, std::align_val_t{alignment}, std::nothrow);
     if (memory == nullptr)
@@ -167,8 +183,8 @@ private:
     return true;
   }
 
-  const std::uint32_t depth_;
-  const std::uint64_t slots_;
+  std::uint32_t depth_;
+  std::uint64_t slots_;
   const std::size_t stride_;
   std::unique_ptr<Request*[]> places_; // of index & (slots_ - 1)
   Request* vacant_ = nullptr;
@@ -242,9 +258,16 @@ struct receive_queue : request_ring<receive_request>
   /// mutex is held.
   bool is_full() noexcept
   {
-    for (const std::uint64_t end = taken.load(std::memory_order_acquire); left != end; ++left)
-      leave(left);
-    return posted.load(std::memory_order_relaxed) - left == depth();
+    free_taken();
+    return posted.load(std::memory_order_relaxed) - left >= depth();
+  }
+
+  /// Of a shared queue, with the mutex held: sets the depth, at least size(). Returns false if
+  /// memory is short.
+  bool resize(std::uint32_t depth) noexcept
+  {
+    free_taken();
+    return request_ring::resize(depth, left, posted.load(std::memory_order_relaxed));
   }
 
   /// With the mutex held, for the thread that may take.
@@ -256,6 +279,13 @@ struct receive_queue : request_ring<receive_request>
     posted.store(0, std::memory_order_relaxed);
     taken.store(0, std::memory_order_relaxed);
     awaited.store(false, std::memory_order_relaxed);
+  }
+
+private:
+  void free_taken() noexcept
+  {
+    for (const std::uint64_t end = taken.load(std::memory_order_acquire); left != end; ++left)
+      leave(left);
   }
 };
 
