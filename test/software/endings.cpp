@@ -392,6 +392,7 @@ TEST_CASE("waits for the end are destroyed without a call with their io_context"
 TEST_CASE(
   "operations end with peer_lost when the peer is silent for longer than the heartbeat limit")
 {
+  BOOST_RDMA_TEST_NEEDS(endpoint_descriptions);
   rdma::queue_pair_options options;
   options.heartbeat_limit = 200ms;
   plain_peer_client silent(options);

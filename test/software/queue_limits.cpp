@@ -85,8 +85,9 @@ TEST_CASE("a shared receive queue is accepted at the limit of the device and ref
   for (const std::uint32_t depth : {most + 1, absurd})
     CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(depth)); })
       == rdma::error::queue_too_deep);
-  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, queue_of_depth(most)); })
-    == error_code());
+  rdma::shared_receive_queue_options deepest = queue_of_depth(most);
+  deepest.completions.emplace(io, context, rdma::completion_queue_options{.depth = most});
+  CHECK(refusal([&] { rdma::shared_receive_queue(io, context, deepest); }) == error_code());
   REQUIRE(run_out(io));
 }
 
