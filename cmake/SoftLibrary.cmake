@@ -24,6 +24,13 @@ target_link_options(boost_rdma_soft PRIVATE
   # A program may have its own C++ library, older than the one of this build.
   -static-libstdc++ -static-libgcc)
 
+# The library under the names of rdma-core's, for programs that look for these with dlopen(3).
+set(boost_rdma_soft_names "${PROJECT_BINARY_DIR}/tools/drop_in")
+file(MAKE_DIRECTORY "${boost_rdma_soft_names}")
+foreach(name IN ITEMS libibverbs.so libibverbs.so.1 librdmacm.so librdmacm.so.1)
+  file(CREATE_LINK ../libboost_rdma_soft.so "${boost_rdma_soft_names}/${name}" SYMBOLIC)
+endforeach()
+
 if(BOOST_RDMA_INSTALL)
   # A copy beside the library, so that the script is installed only together with it.
   set(boost_rdma_soft_script "${PROJECT_BINARY_DIR}/tools/rdma_soft")
@@ -32,6 +39,8 @@ if(BOOST_RDMA_INSTALL)
     VERBATIM)
   install(TARGETS boost_rdma_soft
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}/boost_rdma" COMPONENT rdma_soft OPTIONAL)
+  install(DIRECTORY "${boost_rdma_soft_names}"
+    DESTINATION "${CMAKE_INSTALL_LIBDIR}/boost_rdma" COMPONENT rdma_soft OPTIONAL)
   install(PROGRAMS "${boost_rdma_soft_script}"
     DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT rdma_soft OPTIONAL)
   boost_rdma_report_missing(boost_rdma_soft rdma_soft)

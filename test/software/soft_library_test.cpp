@@ -17,6 +17,7 @@
 #include "verbs/software/software.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstdint>
 #include <cstdlib>
@@ -133,6 +134,30 @@ TEST_CASE("the preloaded library refuses foreign objects")
   CHECK(others.destroy_cq(cq) == 0);
   CHECK(others.dealloc_pd(pd) == 0);
   CHECK(others.close_device(context) == 0);
+}
+
+TEST_CASE(
+  "dlopen() finds the library by the names of libibverbs and librdmacm, with their versions")
+{
+  const std::string library = BOOST_RDMA_SOFT_LIBRARY;
+  const std::string names = library.substr(0, library.rfind('/')) + "/drop_in/";
+  const soft_library ours;
+  for (const auto& [file, function, version] :
+    {std::array{"libibverbs.so.1", "ibv_get_device_list", "IBVERBS_1.1"},
+      std::array{"libibverbs.so", "ibv_reg_mr_iova2", "IBVERBS_1.8"},
+      std::array{"librdmacm.so.1", "rdma_create_id", "RDMACM_1.0"},
+      std::array{"librdmacm.so", "rdma_establish", "RDMACM_1.2"}})
+  {
+    CAPTURE(file);
+    void* const opened = ::dlopen((names + file).c_str(), RTLD_NOW | RTLD_LOCAL);
+    REQUIRE(opened != nullptr);
+    CHECK(::dlvsym(opened, function, version) != nullptr);
+    CHECK(::dlvsym(opened, function, version) == ::dlsym(opened, function));
+    CHECK(::dlvsym(opened, function, "IBVERBS_1.99") == nullptr);
+    // Not a second copy of the device:
+    CHECK(::dlsym(opened, function) == reinterpret_cast<void*>(ours.get<void()>(function)));
+    CHECK(::dlclose(opened) == 0);
+  }
 }
 
 TEST_CASE("the preloaded library fails with EOPNOTSUPP for features that its device lacks")

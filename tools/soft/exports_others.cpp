@@ -9,12 +9,69 @@
 
 #include "verbs/software/foreign/exports.hpp"
 
+#include <fstream>
+#include <new>
+#include <string>
+
 // Functions that programs call and the library does not: see verbs/software/foreign/exports.hpp.
-// The other public functions of libibverbs need no replacement: they convert numbers and
-// structures, read kernel files or serve drivers, and take no objects.
+// The functions of libibverbs for drivers and for librdmacm are missing: they take no objects.
 
 using namespace rdma::soft;
 namespace software = rdma::software;
+
+namespace {
+
+struct rate
+{
+  ibv_rate name;
+  int multiple; ///< of 2.5 Gbit/s, rounded down as in libibverbs; -1: not defined there
+  int mbps;
+};
+
+// IBTA vol. 1, 9.11 (static rate) and the lanes' signalling rates.
+constexpr rate rates[] = {
+  {IBV_RATE_2_5_GBPS, 1, 2500},
+  {IBV_RATE_5_GBPS, 2, 5000},
+  {IBV_RATE_10_GBPS, 4, 10000},
+  {IBV_RATE_14_GBPS, -1, 14062},
+  {IBV_RATE_20_GBPS, 8, 20000},
+  {IBV_RATE_25_GBPS, -1, 25781},
+  {IBV_RATE_28_GBPS, 11, 28125},
+  {IBV_RATE_30_GBPS, 12, 30000},
+  {IBV_RATE_40_GBPS, 16, 40000},
+  {IBV_RATE_50_GBPS, 20, 53125},
+  {IBV_RATE_56_GBPS, -1, 56250},
+  {IBV_RATE_60_GBPS, 24, 60000},
+  {IBV_RATE_80_GBPS, 32, 80000},
+  {IBV_RATE_100_GBPS, -1, 103125},
+  {IBV_RATE_112_GBPS, -1, 112500},
+  {IBV_RATE_120_GBPS, 48, 120000},
+  {IBV_RATE_168_GBPS, -1, 168750},
+  {IBV_RATE_200_GBPS, -1, 206250},
+  {IBV_RATE_300_GBPS, -1, 309375},
+  {IBV_RATE_400_GBPS, 160, 425000},
+  {IBV_RATE_600_GBPS, 240, 637500},
+  {IBV_RATE_800_GBPS, 320, 850000},
+  {IBV_RATE_1200_GBPS, 480, 1275000},
+};
+
+ibv_rate rate_of(int rate::*member, int wanted)
+{
+  for (const rate& each : rates)
+    if (each.*member == wanted && wanted > 0)
+      return each.name;
+  return IBV_RATE_MAX;
+}
+
+int value_of(int rate::*member, ibv_rate wanted)
+{
+  for (const rate& each : rates)
+    if (each.name == wanted)
+      return each.*member;
+  return -1;
+}
+
+} // namespace
 
 extern "C" {
 
@@ -63,6 +120,32 @@ const char* ibv_port_state_str(ibv_port_state state)
   return software::port_state_str(state);
 }
 
+// Programs of rdma-core read files of /sys with these (infiniband/driver.h).
+
+const char* ibv_get_sysfs_path()
+{
+  return "/sys";
+}
+
+int ibv_read_sysfs_file(const char* directory, const char* file, char* to, std::size_t size)
+try
+{
+  std::ifstream from(std::string(directory) + '/' + file);
+  from.read(to, static_cast<std::streamsize>(size));
+  auto length = static_cast<std::size_t>(from.gcount());
+  if (length == 0)
+    return -1;
+  if (to[length - 1] == '\n')
+    to[--length] = '\0';
+  else if (length < size)
+    to[length] = '\0';
+  return static_cast<int>(length);
+}
+catch (const std::bad_alloc&)
+{
+  return refuse(ENOMEM);
+}
+
 // Private functions of libibverbs, which no public header declares. ibv_devinfo calls the first
 // one. Providers' libraries call the second one to open their own device by name
 // (mlx5dv_open_device).
@@ -75,6 +158,28 @@ int ibv_query_gid_type(ibv_context* context, std::uint8_t port, unsigned index, 
 ibv_context* verbs_open_device(ibv_device*, void*)
 {
   return refuse<ibv_context>(EOPNOTSUPP);
+}
+
+// --- rates ---
+
+int ibv_rate_to_mult(ibv_rate which)
+{
+  return value_of(&rate::multiple, which);
+}
+
+ibv_rate mult_to_ibv_rate(int multiple)
+{
+  return rate_of(&rate::multiple, multiple);
+}
+
+int ibv_rate_to_mbps(ibv_rate which)
+{
+  return value_of(&rate::mbps, which);
+}
+
+ibv_rate mbps_to_ibv_rate(int mbps)
+{
+  return rate_of(&rate::mbps, mbps);
 }
 
 // --- memory ---
