@@ -244,6 +244,43 @@ TEST_CASE("the preloaded library reads the settings of its device from the envir
   REQUIRE(::unsetenv("BOOST_RDMA_SOFT_ADDRESSES") == 0);
 }
 
+TEST_CASE("the preloaded library lists as many devices as BOOST_RDMA_SOFT_DEVICES demands")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  const auto name = [&](ibv_device* which)
+  { return std::string(CALL(library, ibv_get_device_name)(which)); };
+  REQUIRE(::setenv("BOOST_RDMA_SOFT_DEVICES", "3", 1) == 0);
+  int count = 0;
+  ibv_device** const list = CALL(library, ibv_get_device_list)(&count);
+  REQUIRE(list != nullptr);
+  REQUIRE(count == 3);
+  CHECK(list[3] == nullptr);
+  CHECK(name(list[0]) == "soft0");
+  CHECK(name(list[2]) == "soft2");
+  ibv_context* const first = CALL(library, ibv_open_device)(list[0]);
+  ibv_context* const last = CALL(library, ibv_open_device)(list[2]);
+  REQUIRE(first != nullptr);
+  REQUIRE(last != nullptr);
+  CHECK(last->device == list[2]);
+  ibv_device_attr of_first{};
+  ibv_device_attr of_last{};
+  REQUIRE(CALL(library, ibv_query_device)(first, &of_first) == 0);
+  REQUIRE(CALL(library, ibv_query_device)(last, &of_last) == 0);
+  CHECK(of_first.node_guid != of_last.node_guid);
+  CHECK(of_first.sys_image_guid == of_last.sys_image_guid);
+  CHECK(of_last.node_guid == CALL(library, ibv_get_device_guid)(list[2]));
+  CHECK(CALL(library, ibv_close_device)(first) == 0);
+  CHECK(CALL(library, ibv_close_device)(last) == 0);
+  CALL(library, ibv_free_device_list)(list);
+  for (const char* wrong : {"0", "17", "two"})
+  {
+    REQUIRE(::setenv("BOOST_RDMA_SOFT_DEVICES", wrong, 1) == 0);
+    CHECK_THROWS_WITH(opened(library), "the device does not open");
+  }
+  REQUIRE(::unsetenv("BOOST_RDMA_SOFT_DEVICES") == 0);
+}
+
 TEST_CASE("the preloaded library shares registered memory when BOOST_RDMA_SHARE_MEMORY is 1")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);

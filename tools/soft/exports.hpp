@@ -28,7 +28,7 @@ namespace rdma::soft {
 
 inline bool ours(const ibv_device* device)
 {
-  return device == software::the_device();
+  return software::index_of(device) != software::devices_max;
 }
 inline bool ours(const ibv_context* context)
 {

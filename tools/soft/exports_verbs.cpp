@@ -10,7 +10,9 @@
 
 #include "verbs/software/software.hpp"
 
+#include <cstdint>
 #include <cstdio>
+#include <new>
 
 // The functions of the software device's table of verbs.
 
@@ -20,7 +22,16 @@ extern "C" {
 
 ibv_device** ibv_get_device_list(int* count)
 {
-  return device().get_device_list(count);
+  // An invalid variable is reported when a device is opened.
+  const std::uint32_t size = read_environment().devices;
+  auto** const list = new (std::nothrow) ibv_device* [size + 1] {};
+  if (list == nullptr)
+    errno = ENOMEM;
+  for (std::uint32_t i = 0; list != nullptr && i != size; ++i)
+    list[i] = rdma::software::the_device(i);
+  if (count != nullptr)
+    *count = list != nullptr ? static_cast<int>(size) : 0;
+  return list;
 }
 
 void ibv_free_device_list(ibv_device** list)
@@ -49,7 +60,8 @@ ibv_context* ibv_open_device(ibv_device* which)
     std::fprintf(stderr, "rdma_soft: %s\n", with.wrong.c_str());
     return refuse<ibv_context>(EINVAL);
   }
-  ibv_context* const opened = rdma::software::open_device(with.settings);
+  ibv_context* const opened =
+    rdma::software::open_device(with.settings, rdma::software::index_of(which));
   if (opened != nullptr && with.share_memory)
     rdma::software::share_registered_memory(opened);
   return opened;

@@ -47,6 +47,7 @@ constexpr number numbers[] = {
     &software::device_settings::max_address_handles},
 };
 
+constexpr const char* devices = "BOOST_RDMA_SOFT_DEVICES";
 constexpr const char* share_memory = "BOOST_RDMA_SHARE_MEMORY";          // 0 or 1
 constexpr const char* retry_time_min = "BOOST_RDMA_SOFT_RETRY_TIME_MIN"; // milliseconds
 constexpr std::uint32_t retry_time_most = 3'600'000;
@@ -96,6 +97,9 @@ environment read_environment()
     if (!read.wrong.empty())
       return read;
   }
+  read.wrong = read_number(devices, 1, software::devices_max, read.devices);
+  if (!read.wrong.empty())
+    return read;
   std::uint32_t shares = 0;
   read.wrong = read_number(share_memory, 0, 1, shares);
   if (!read.wrong.empty())

@@ -18,6 +18,7 @@ namespace rdma::soft {
 struct environment
 {
   software::device_settings settings;
+  std::uint32_t devices = 1; ///< listed by ibv_get_device_list(), up to devices_max
   bool share_memory = false; ///< see share_registered_memory()
   std::string wrong; ///< names an invalid variable and its valid range; empty if all are valid
 };

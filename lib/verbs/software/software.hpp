@@ -19,10 +19,12 @@ namespace rdma::software {
 /// The software device's table. Its open_device uses the default device_settings.
 const verbs::api& api();
 
-/// Opens the software device with these settings. Returns null with errno set on failure.
+inline constexpr unsigned devices_max = 16; ///< soft0 to soft15
+
+/// Opens a software device with these settings: soft0 or another one. Returns null with errno set on failure.
 /** EINVAL: malformed address; EADDRNOTAVAIL: this host has no such address; ENOSPC: each port is
  * taken by another context or program; EMFILE, ENOMEM. */
-ibv_context* open_device(const device_settings& settings);
+ibv_context* open_device(const device_settings& settings, unsigned index = 0);
 
 /// 128 bits that only the two ends have.
 using connection_secret = std::array<std::byte, 16>;

@@ -42,9 +42,9 @@ const char* get_device_name(ibv_device* device)
   return device->name;
 }
 
-__be64 get_device_guid(ibv_device*)
+__be64 get_device_guid(ibv_device* device)
 {
-  return host_guid();
+  return guid_of(*device);
 }
 
 ibv_context* open_device(ibv_device*)

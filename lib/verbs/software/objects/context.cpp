@@ -14,6 +14,7 @@
 #include "verbs/software/objects/shared_receive_queue.hpp"
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <climits>
 #include <cstdio>
@@ -26,6 +27,7 @@
 #include <utility>
 
 #include <arpa/inet.h>
+#include <endian.h>
 #include <ifaddrs.h>
 #include <net/if.h>
 #include <netinet/in.h>
@@ -201,32 +203,57 @@ int query_port_attributes(
   return 0;
 }
 
-} // namespace
+static_assert(std::string_view(device_name) == "soft0");
 
-ibv_device* the_device() noexcept
+// Providers' libraries test if a device is theirs (mlx5dv_is_supported) by a pointer behind it,
+// where libibverbs' devices have their driver's functions. Here they find null.
+struct listed : ibv_device
 {
-  // Providers' libraries test if a device is theirs (mlx5dv_is_supported) by a pointer behind it,
-  // where libibverbs' devices have their driver's functions. Here they find null.
-  struct listed : ibv_device
+  void* no_driver[8];
+};
+
+std::array<listed, devices_max>& all_devices() noexcept
+{
+  static std::array<listed, devices_max> devices = []
   {
-    void* no_driver[8];
-  };
-  static listed device = []
-  {
-    listed d{};
-    d.node_type = IBV_NODE_CA;
-    d.transport_type = IBV_TRANSPORT_IB;
-    std::strncpy(d.name, device_name, sizeof d.name - 1);
-    std::strncpy(d.dev_name, device_name, sizeof d.dev_name - 1);
-    // The kernel's path for a device of this name; it does not exist.
-    std::snprintf(d.dev_path, sizeof d.dev_path, "/sys/class/infiniband_verbs/%s", device_name);
-    std::snprintf(d.ibdev_path, sizeof d.ibdev_path, "/sys/class/infiniband/%s", device_name);
-    return d;
+    std::array<listed, devices_max> made{};
+    for (unsigned i = 0; i != devices_max; ++i)
+    {
+      listed& d = made[i];
+      d.node_type = IBV_NODE_CA;
+      d.transport_type = IBV_TRANSPORT_IB;
+      std::snprintf(d.name, sizeof d.name, "soft%u", i);
+      std::snprintf(d.dev_name, sizeof d.dev_name, "soft%u", i);
+      // The kernel's path for a device of this name; it does not exist.
+      std::snprintf(d.dev_path, sizeof d.dev_path, "/sys/class/infiniband_verbs/soft%u", i);
+      std::snprintf(d.ibdev_path, sizeof d.ibdev_path, "/sys/class/infiniband/soft%u", i);
+    }
+    return made;
   }();
-  return &device;
+  return devices;
 }
 
-device_context::device_context(const device_settings& with)
+} // namespace
+
+ibv_device* the_device(unsigned index) noexcept
+{
+  return &all_devices()[index];
+}
+
+unsigned index_of(const ibv_device* device) noexcept
+{
+  const auto& all = all_devices();
+  return static_cast<unsigned>(
+    std::find_if(all.begin(), all.end(), [device](const listed& each) { return device == &each; })
+    - all.begin());
+}
+
+__be64 guid_of(const ibv_device& device) noexcept
+{
+  return host_guid() ^ htobe64(index_of(&device));
+}
+
+device_context::device_context(ibv_device* as, const device_settings& with)
   : verbs_context{}
   , settings(with)
   , commands(::epoll_create1(EPOLL_CLOEXEC))
@@ -240,7 +267,7 @@ device_context::device_context(const device_settings& with)
   , address_handles(with.max_address_handles)
   , engine(settings)
 {
-  context.device = the_device();
+  context.device = as;
   context.ops.alloc_mw = &software::alloc_mw;
   context.ops.dealloc_mw = &software::dealloc_mw;
   context.ops.bind_mw = &software::bind_mw;
@@ -258,7 +285,7 @@ device_context::device_context(const device_settings& with)
   add_extended_verbs(*this);
 }
 
-ibv_context* open_device(const device_settings& settings)
+ibv_context* open_device(const device_settings& settings, unsigned index)
 {
   try
   {
@@ -266,7 +293,7 @@ ibv_context* open_device(const device_settings& settings)
     int error = choose_wires(chosen);
     if (error != 0)
       return fail(error);
-    auto made = std::make_unique<device_context>(chosen);
+    auto made = std::make_unique<device_context>(the_device(index), chosen);
     error = made->context.async_fd < 0 || made->context.cmd_fd < 0
       ? EMFILE
       : choose_gids(settings, made->gids);
@@ -330,7 +357,8 @@ int query_device(ibv_context* context, ibv_device_attr* to)
     return EIO;
   *to = {};
   std::strncpy(to->fw_ver, "0.1", sizeof to->fw_ver - 1);
-  to->node_guid = to->sys_image_guid = host_guid();
+  to->node_guid = guid_of(*context->device);
+  to->sys_image_guid = host_guid();
   to->max_mr_size = UINT64_MAX;
   to->page_size_cap = 4096;
   to->vendor_id = 0x02'00'00; // of no company: a locally administered identifier (IEEE 802)

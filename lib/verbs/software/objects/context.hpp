@@ -27,8 +27,15 @@ namespace rdma::software {
 
 inline constexpr std::uint8_t port_number = 1; ///< the device's only port
 
-/// The only device in the list. Opening it makes a device_context.
-ibv_device* the_device() noexcept;
+/// The device soft0, or one of the others that rdma_soft lists (soft1 ...). Opening it makes a
+/// device_context. `index` is below devices_max.
+ibv_device* the_device(unsigned index = 0) noexcept;
+
+/// The argument of the_device() for this device; devices_max if it is not one of these.
+unsigned index_of(const ibv_device* device) noexcept;
+
+/// Unlike host_guid() different for each device.
+__be64 guid_of(const ibv_device& device) noexcept;
 
 /// Counts the objects of a kind, up to the number that ibv_query_device reports.
 class object_limit
@@ -80,7 +87,7 @@ private:
 /** Derived from verbs_context: verbs.h finds newer functions in front of ibv_context. */
 struct device_context : verbs_context
 {
-  explicit device_context(const device_settings& with);
+  device_context(ibv_device* as, const device_settings& with);
 
   static device_context& of(ibv_context* context) noexcept
   {
