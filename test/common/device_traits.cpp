@@ -68,6 +68,8 @@ constexpr deviation deviations[] = {
     "the software device copies data through the program's own address space and pins no pages"},
   {device_family::software, feature::rdma_routes,
     "the software device takes every route of the host, e.g. the one to its gateway"},
+  {device_family::soft_roce, feature::atomic_writes, "rxe has atomic writes since Linux 6.2"},
+  {device_family::soft_roce, feature::parent_domains, "librxe has no parent domains"},
   {device_family::soft_roce, feature::local_statuses,
     "rxe reports LOC_QP_OP_ERR for a wrong key or size of a local buffer, and REM_OP_ERR to the "
     "peer (rxe_req.c, rxe_requester; rxe_resp.c, send_data_in)"},
@@ -108,6 +110,8 @@ constexpr deviation deviations[] = {
     "rxe dereferences the null pointer of an unbound window, which crashes the kernel (rxe_mw.c, "
     "rxe_do_invalidate_mw)"},
   {device_family::iwarp, feature::atomics, "iWARP has no atomics (RFC 5040)"},
+  {device_family::iwarp, feature::atomic_writes, "siw has no atomic writes (RFC 7306)"},
+  {device_family::iwarp, feature::parent_domains, "libsiw has no parent domains"},
   {device_family::iwarp, feature::memory_windows,
     "drivers/infiniband/sw/siw implements no memory windows"},
   {device_family::iwarp, feature::exact_statuses,

@@ -16,6 +16,7 @@ namespace test {
 enum class feature
 {
   atomics,
+  atomic_writes, ///< IBV_WR_ATOMIC_WRITE
   memory_windows,
   write_with_immediate,
   shared_receive_queues,
@@ -42,6 +43,7 @@ enum class feature
   private_data_limits,   ///< RDMA-CM limits private data to the size that IBA 12.6 leaves
   early_disconnect,      ///< RDMA-CM ends a connection whose request has no answer yet
   distinct_refusals,     ///< RDMA-CM distinguishes a rejection from a missing listener
+  parent_domains,        ///< parent and thread domains (ibv_alloc_parent_domain(3))
   pinned_memory,         ///< a registration holds the pages that existed when it was made
 };
 

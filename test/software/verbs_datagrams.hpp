@@ -23,7 +23,8 @@ inline constexpr std::size_t route = 40; // size of the header before each messa
 class datagrams
 {
 public:
-  explicit datagrams(const verbs_device& on, ibv_srq* shared = nullptr, int depth = 64)
+  explicit datagrams(
+    const verbs_device& on, ibv_srq* shared = nullptr, int depth = 64, ibv_pd* in = nullptr)
     : device_(on)
     , sent_(on, depth)
     , received_(on, depth)
@@ -35,7 +36,7 @@ public:
     attr.qp_type = IBV_QPT_UD;
     attr.sq_sig_all = 1;
     attr.cap = {32, 32, 4, 4, 128};
-    qp_ = on.api().create_qp(on.pd(), &attr);
+    qp_ = on.api().create_qp(in != nullptr ? in : on.pd(), &attr);
     must(qp_ != nullptr, "create_qp");
   }
   ~datagrams() { must(device_.api().destroy_qp(qp_) == 0, "destroy_qp"); }

@@ -142,10 +142,6 @@ TEST_CASE("ibv_create_cq_ex fails when the device does not support the attribute
     attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_FLAGS;
     attr.flags = IBV_CREATE_CQ_ATTR_IGNORE_OVERRUN;
   }
-  SECTION("a parent domain")
-  {
-    attr.comp_mask = IBV_CQ_INIT_ATTR_MASK_PD;
-  }
   SECTION("no depth")
   {
     attr.cqe = 0;
@@ -172,10 +168,6 @@ TEST_CASE("unsupported functions of an extended context fail with EOPNOTSUPP")
     return good;
   };
   errno = 0;
-  ibv_td_init_attr td{};
-  CHECK(refused(ibv_alloc_td(device.context(), &td)));
-  ibv_parent_domain_init_attr domain{};
-  CHECK(refused(ibv_alloc_parent_domain(device.context(), &domain)));
   ibv_xrcd_init_attr xrcd{};
   CHECK(refused(ibv_open_xrcd(device.context(), &xrcd)));
   ibv_alloc_dm_attr dm{};

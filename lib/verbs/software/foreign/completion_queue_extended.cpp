@@ -8,6 +8,7 @@
 #include "verbs/software/foreign/exports.hpp"
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/memory.hpp"
 
 #include <cerrno>
 #include <chrono>
@@ -23,6 +24,13 @@ namespace {
 /// The position of ibv_start_poll() and ibv_next_poll().
 struct extended_poll final : extension_state
 {
+  ~extended_poll() override
+  {
+    if (domain != nullptr)
+      domain->users.fetch_sub(1, std::memory_order_release);
+  }
+
+  protection_domain* domain = nullptr; // the parent domain, or null
   bool single_threaded = false;
   std::mutex batch; // held from ibv_start_poll() to ibv_end_poll()
   ibv_wc current{};
@@ -122,12 +130,17 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with)
     IBV_WC_EX_WITH_COMPLETION_TIMESTAMP | IBV_WC_EX_WITH_COMPLETION_TIMESTAMP_WALLCLOCK;
   const std::uint32_t flags =
     (with->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) != 0 ? with->flags : 0;
-  // No parent domains, no ignored overrun, no fields of Ethernet or of tag matching.
-  if ((with->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS}) != 0
+  const bool in_domain = (with->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) != 0;
+  // No ignored overrun, no fields of Ethernet or of tag matching.
+  if ((with->comp_mask & ~std::uint32_t{IBV_CQ_INIT_ATTR_MASK_FLAGS | IBV_CQ_INIT_ATTR_MASK_PD})
+      != 0
     || (flags & ~std::uint32_t{IBV_CREATE_CQ_ATTR_SINGLE_THREADED}) != 0
     || (with->wc_flags & ~(std::uint64_t{IBV_WC_STANDARD_FLAGS} | stamped)) != 0)
     return fail(EOPNOTSUPP);
-  if (with->cqe > INT32_MAX || with->comp_vector > INT32_MAX)
+  auto* const domain = in_domain ? static_cast<protection_domain*>(with->parent_domain) : nullptr;
+  if (with->cqe > INT32_MAX || with->comp_vector > INT32_MAX
+    || (in_domain
+      && (domain == nullptr || domain->context != context || domain->parent_of == nullptr)))
     return fail(EINVAL);
   std::unique_ptr<extended_poll> extended(new (std::nothrow) extended_poll);
   std::unique_ptr<std::int64_t[]> stamps;
@@ -144,7 +157,11 @@ ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with)
     return fail(ENOMEM);
   }
   auto* const made = static_cast<completion_queue*>(plain);
-  extended->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0;
+  extended->single_threaded = (flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED) != 0
+    || (domain != nullptr && domain->thread != nullptr);
+  extended->domain = domain;
+  if (domain != nullptr)
+    domain->users.fetch_add(1, std::memory_order_relaxed);
   made->extended = std::move(extended);
   made->has_stamps = stamps != nullptr;
   made->stamps = std::move(stamps);

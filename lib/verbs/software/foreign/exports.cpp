@@ -30,6 +30,9 @@ void add_extended_verbs(verbs_context& to) noexcept
   to.create_cq_ex = &create_cq_ex;
   to.create_qp_ex = &create_qp_ex;
   to.create_srq_ex = &create_srq_ex;
+  to.alloc_td = &alloc_td;
+  to.dealloc_td = &dealloc_td;
+  to.alloc_parent_domain = &alloc_parent_domain;
 }
 
 int query_device_ex(
@@ -64,6 +67,52 @@ int query_rt_values(ibv_context* context, ibv_values_ex* values)
   values->raw_clock = {0, wire::now()};
   values->comp_mask = IBV_VALUES_MASK_RAW_CLOCK;
   return 0;
+}
+
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* with)
+{
+  device_context& owner = device_context::of(context);
+  if (owner.removed || with->comp_mask != 0)
+    return fail(owner.removed ? EIO : EINVAL);
+  auto* const made = new (std::nothrow) thread_domain{};
+  if (made == nullptr)
+    return fail(ENOMEM);
+  made->context = context;
+  owner.children.fetch_add(1, std::memory_order_relaxed);
+  return made;
+}
+
+int dealloc_td(ibv_td* td)
+{
+  auto* const gone = static_cast<thread_domain*>(td);
+  if (gone->users.load(std::memory_order_acquire) != 0)
+    return EBUSY;
+  device_context::of(td->context).children.fetch_sub(1, std::memory_order_release);
+  delete gone;
+  return 0;
+}
+
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* with)
+{
+  constexpr std::uint32_t known =
+    IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT;
+  const bool allocates = (with->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) != 0;
+  if ((with->comp_mask & ~known) != 0 || with->pd == nullptr || with->pd->context != context
+    || (with->td != nullptr && with->td->context != context)
+    || (allocates && (with->alloc == nullptr || with->free == nullptr)))
+    return fail(EINVAL);
+  auto* const made = static_cast<protection_domain*>(alloc_pd(context));
+  if (made == nullptr)
+    return nullptr;
+  made->parent_of = static_cast<protection_domain*>(with->pd);
+  made->parent_of->users.fetch_add(1, std::memory_order_relaxed);
+  made->thread = static_cast<thread_domain*>(with->td);
+  if (made->thread != nullptr)
+    made->thread->users.fetch_add(1, std::memory_order_relaxed);
+  if (allocates)
+    made->memory = {with->alloc, with->free, made,
+      (with->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT) != 0 ? with->pd_context : nullptr};
+  return made;
 }
 
 // Only the basic type: no XRC, no tag matching.
@@ -103,7 +152,9 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with)
   std::unique_ptr<work_request_builder> builder;
   if (error == 0 && operations != 0)
   {
-    builder.reset(new (std::nothrow) work_request_builder(with->qp_type, operations));
+    const bool single_threaded = static_cast<protection_domain*>(with->pd)->thread != nullptr;
+    builder.reset(
+      new (std::nothrow) work_request_builder(with->qp_type, operations, single_threaded));
     error = builder != nullptr ? 0 : ENOMEM;
   }
   if (error != 0)

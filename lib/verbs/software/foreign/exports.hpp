@@ -26,6 +26,9 @@ namespace rdma::software {
 
 ibv_cq_ex* create_cq_ex(ibv_context* context, ibv_cq_init_attr_ex* with);
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with);
+ibv_td* alloc_td(ibv_context* context, ibv_td_init_attr* with);
+int dealloc_td(ibv_td* td);
+ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* with);
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* with);
 int query_device_ex(ibv_context* context, const ibv_query_device_ex_input* input,
   ibv_device_attr_ex* to, std::size_t size);

@@ -63,7 +63,8 @@ void refuse_newer(Queue& to) noexcept
 
 void work_request_builder::start()
 {
-  batch_.lock();
+  if (!single_threaded_)
+    batch_.lock();
   error_ = 0;
   requests_.clear();
   parts_.clear();
@@ -196,7 +197,8 @@ int work_request_builder::list(ibv_send_wr*& first) noexcept
 
 void work_request_builder::end() noexcept
 {
-  batch_.unlock();
+  if (!single_threaded_)
+    batch_.unlock();
 }
 
 std::uint64_t operations_of(ibv_qp_type service) noexcept
@@ -253,7 +255,6 @@ void set_unsupported_operations(ibv_qp_ex& to) noexcept
   to.wr_send_tso = [](ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t)
   { builder_of(qp).fail(EOPNOTSUPP); };
   to.wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t) { builder_of(qp).fail(EOPNOTSUPP); };
-  refuse_newer(to);
 }
 
 void set_setters(ibv_qp_ex& to) noexcept

@@ -25,10 +25,12 @@ namespace rdma::software {
 class work_request_builder final : public extension_state
 {
 public:
-  /// For the operations in `allowed` (IBV_QP_EX_WITH_*).
-  work_request_builder(ibv_qp_type service, std::uint64_t allowed) noexcept
+  /// For the operations in `allowed` (IBV_QP_EX_WITH_*). `single_threaded`: the queue pair belongs
+  /// to a thread domain.
+  work_request_builder(ibv_qp_type service, std::uint64_t allowed, bool single_threaded) noexcept
     : service_(service)
     , allowed_(allowed)
+    , single_threaded_(single_threaded)
   {
   }
 
@@ -62,6 +64,7 @@ private:
 
   const ibv_qp_type service_;
   const std::uint64_t allowed_;
+  const bool single_threaded_;
   std::mutex batch_;
   int error_ = 0;
   std::vector<ibv_send_wr> requests_;

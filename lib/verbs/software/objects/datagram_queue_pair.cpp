@@ -8,6 +8,7 @@
 #include "verbs/software/objects/datagram_queue_pair.hpp"
 
 #include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -19,8 +20,8 @@
 
 namespace rdma::software {
 
-datagram_queue_pair::datagram_queue_pair(device_context& owner, const ibv_qp_init_attr& with)
-  : queue_pair_base(owner, with)
+datagram_queue_pair::datagram_queue_pair(const protection_domain& in, const ibv_qp_init_attr& with)
+  : queue_pair_base(in, with)
 {
   const std::uint32_t elements = shared != nullptr ? shared->elements_max : with.cap.max_recv_sge;
   receive_.storage = std::make_unique<ibv_sge[]>(std::max(elements, 1u));
@@ -29,7 +30,7 @@ datagram_queue_pair::datagram_queue_pair(device_context& owner, const ibv_qp_ini
 int datagram_queue_pair::check_destination(const ibv_send_wr& wr) const noexcept
 {
   // IBA 10.2.2.2: an address handle of the queue pair's own domain.
-  return wr.wr.ud.ah != nullptr && wr.wr.ud.ah->pd == pd
+  return wr.wr.ud.ah != nullptr && protecting(wr.wr.ud.ah->pd) == protecting(pd)
       && wr.wr.ud.remote_qpn <= protocol::psn_mask
     ? 0
     : EINVAL;

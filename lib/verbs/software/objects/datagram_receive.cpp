@@ -10,6 +10,7 @@
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
+#include "verbs/software/objects/memory.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -85,7 +86,7 @@ bool datagram_queue_pair::place(std::span<const std::byte> bytes, std::uint64_t 
     pinned_buffers to;
     std::uint64_t done = 0;
     if (!add_elements(to, receive_.list(), offset, bytes.size(), IBV_ACCESS_LOCAL_WRITE,
-          context_of.keys, shared != nullptr ? shared->pd : pd, done)
+          context_of.keys, protecting(shared != nullptr ? shared->pd : pd), done)
       || done == 0)
       return false;
     const std::byte* from = bytes.data();

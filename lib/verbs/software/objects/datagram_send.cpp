@@ -10,6 +10,7 @@
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/datagram_queue_pair.hpp"
+#include "verbs/software/objects/memory.hpp"
 #include "verbs/software/queue_pair_number.hpp"
 
 #include <array>
@@ -115,7 +116,8 @@ void datagram_queue_pair::fill(batch& to)
     {
       to.pinned.add(r.inline_bytes(), r.length);
     }
-    else if (!add_elements(to.pinned, r.list(), 0, r.length, 0, context_of.keys, pd, done))
+    else if (!add_elements(
+               to.pinned, r.list(), 0, r.length, 0, context_of.keys, protecting(pd), done))
     {
       to.status = IBV_WC_LOC_PROT_ERR;
       to.why = protocol::detail_local_key;

@@ -40,7 +40,7 @@ void set_up(key_slot& slot, const ibv_pd* pd, void* address, std::size_t length,
   slot.address = iova;
   slot.length = length;
   slot.access = static_cast<unsigned>(access);
-  slot.pd = pd;
+  slot.pd = protecting(pd);
   slot.shared = moved != nullptr ? moved->shared()
     : shared_memory::find(address, length) != nullptr
     ? shared_part{0, length, static_cast<std::byte*>(address)}
@@ -86,6 +86,10 @@ int dealloc_pd(ibv_pd* pd)
   auto* domain = static_cast<protection_domain*>(pd);
   if (domain->users.load(std::memory_order_acquire) != 0)
     return EBUSY;
+  if (domain->parent_of != nullptr)
+    domain->parent_of->users.fetch_sub(1, std::memory_order_release);
+  if (domain->thread != nullptr)
+    domain->thread->users.fetch_sub(1, std::memory_order_release);
   device_context& owner = device_context::of(pd->context);
   owner.domains.give_back();
   owner.children.fetch_sub(1, std::memory_order_release);
@@ -233,7 +237,7 @@ ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type)
   place.keep();
   slot->window = true;
   slot->type2 = type == IBV_MW_TYPE_2;
-  slot->pd = pd;
+  slot->pd = protecting(pd);
   made->context = pd->context;
   made->pd = pd;
   made->rkey = made->first_key = key;

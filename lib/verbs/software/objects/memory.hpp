@@ -10,6 +10,7 @@
 
 #include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/memory/moved_pages.hpp"
+#include "verbs/software/protocol/work_queue.hpp"
 
 #include <infiniband/verbs.h>
 
@@ -19,10 +20,34 @@
 
 namespace rdma::software {
 
+struct thread_domain : ibv_td
+{
+  std::atomic<std::uint32_t> users{0}; ///< parent domains
+};
+
+/// A protection domain, or a parent domain: a further name of one (ibv_alloc_parent_domain(3)).
 struct protection_domain : ibv_pd
 {
-  std::atomic<std::uint32_t> users{0}; ///< regions, windows, queue pairs, shared receive queues
+  std::atomic<std::uint32_t> users{0}; ///< parent domains and everything that is created in one
+
+  // Of a parent domain.
+  protection_domain* parent_of = nullptr; ///< null: this is a protection domain
+  thread_domain* thread = nullptr;        ///< or null
+  protocol::queue_memory memory;          ///< or no functions
+  const protocol::queue_memory* queues() const noexcept
+  {
+    return memory.allocate != nullptr ? &memory : nullptr;
+  }
 };
+
+/// Returns the protection domain that objects must share; for a parent domain that is another one.
+inline const ibv_pd* protecting(const ibv_pd* pd) noexcept
+{
+  const auto* domain = static_cast<const protection_domain*>(pd);
+  while (domain->parent_of != nullptr)
+    domain = domain->parent_of;
+  return domain;
+}
 
 struct memory_region : ibv_mr
 {

@@ -9,6 +9,7 @@
 
 #include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
+#include "verbs/software/objects/memory.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -21,11 +22,11 @@
 
 namespace rdma::software {
 
-queue_pair::queue_pair(device_context& owner, const ibv_qp_init_attr& with)
-  : queue_pair_base(owner, with)
+queue_pair::queue_pair(const protection_domain& in, const ibv_qp_init_attr& with)
+  : queue_pair_base(in, with)
   , requester(sends, with_, *this)
   , responder(with_, *this, shared != nullptr ? shared->elements_max : with.cap.max_recv_sge)
-  , connection(owner.engine, with_, requester, responder, owner.grants)
+  , connection(context_of.engine, with_, requester, responder, context_of.grants)
 {
   flushing.storage = std::make_unique<ibv_sge[]>(std::max(with.cap.max_recv_sge, 1u));
   with_.kind = with.qp_type == IBV_QPT_UC ? protocol::service_uc : protocol::service_rc;
@@ -74,8 +75,8 @@ int queue_pair::enter_ready_to_receive()
   hello.to.qp = attributes.dest_qp_num;
   hello.expected_psn = attributes.rq_psn;
   with_.keys = &context_of.keys;
-  with_.pd = pd;
-  with_.receive_pd = shared != nullptr ? shared->pd : pd;
+  with_.pd = protecting(pd);
+  with_.receive_pd = protecting(shared != nullptr ? shared->pd : pd);
   with_.qp = qp_num;
   with_.peer_qp = attributes.dest_qp_num;
   with_.rq_psn = attributes.rq_psn;

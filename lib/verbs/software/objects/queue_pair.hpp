@@ -29,7 +29,7 @@ struct queue_pair final
   : queue_pair_base
   , protocol::host
 {
-  queue_pair(device_context& owner, const ibv_qp_init_attr& with);
+  queue_pair(const protection_domain& in, const ibv_qp_init_attr& with);
 
   // wire::progress_target
   void serve(wire::mover by, std::uint32_t ready_for = 0) override;

@@ -25,6 +25,7 @@
 namespace rdma::software {
 
 struct device_context;
+struct protection_domain;
 
 /// A queue pair of any service: its queues, its state, and the verbs on them.
 /**
@@ -39,7 +40,7 @@ struct queue_pair_base
   : extensible_queue_pair
   , wire::progress_target
 {
-  queue_pair_base(device_context& owner, const ibv_qp_init_attr& with);
+  queue_pair_base(const protection_domain& in, const ibv_qp_init_attr& with);
   virtual ~queue_pair_base() = default;
 
   /// `whole`: all of the list or nothing.

@@ -6,6 +6,7 @@
 //
 
 #include "verbs/software/objects/completion_queue.hpp"
+#include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/memory.hpp"
 #include "verbs/software/objects/queue_pair_base.hpp"
 
@@ -53,12 +54,13 @@ queue_pair_base& of(ibv_qp* qp) noexcept
 
 } // namespace
 
-queue_pair_base::queue_pair_base(device_context& owner, const ibv_qp_init_attr& with)
-  : context_of(owner)
+queue_pair_base::queue_pair_base(const protection_domain& in, const ibv_qp_init_attr& with)
+  : context_of(device_context::of(in.context))
   , cap(with.cap)
   , signal_all(with.sq_sig_all != 0)
-  , sends(std::max(with.cap.max_send_wr, 1u), request_extra(with.cap))
-  , receives(std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge))
+  , sends(std::max(with.cap.max_send_wr, 1u), request_extra(with.cap), in.queues())
+  , receives(
+      std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge), in.queues())
   , shared(static_cast<shared_receive_queue*>(with.srq))
   , operations(with.qp_type == IBV_QPT_UD ? ud_operations
         : with.qp_type == IBV_QPT_UC      ? uc_operations

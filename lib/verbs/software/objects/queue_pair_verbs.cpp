@@ -28,7 +28,7 @@ ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
   object_place place(owner.queue_pairs);
   if (!place)
     return fail(ENOMEM);
-  auto made = std::make_unique<Made>(owner, with);
+  auto made = std::make_unique<Made>(*static_cast<protection_domain*>(pd), with);
   made->context = pd->context;
   made->qp_context = with.qp_context;
   made->pd = pd;

@@ -126,7 +126,8 @@ ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with)
     return fail(ENOMEM);
   try
   {
-    auto* made = new shared_receive_queue(with->attr.max_wr, std::max(with->attr.max_sge, 1u));
+    auto* made = new shared_receive_queue(with->attr.max_wr, std::max(with->attr.max_sge, 1u),
+      static_cast<protection_domain*>(pd)->queues());
     made->context = pd->context;
     made->pd = pd;
     made->srq_context = with->srq_context;

@@ -22,9 +22,10 @@ namespace rdma::software {
 
 struct shared_receive_queue : ibv_srq
 {
-  shared_receive_queue(std::uint32_t depth, std::uint32_t elements)
+  shared_receive_queue(
+    std::uint32_t depth, std::uint32_t elements, const protocol::queue_memory* from)
     : ibv_srq{}
-    , queue(depth, elements * sizeof(ibv_sge))
+    , queue(depth, elements * sizeof(ibv_sge), from)
     , elements_max(elements)
   {
   }

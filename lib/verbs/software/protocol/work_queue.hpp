@@ -89,24 +89,37 @@ struct receive_request
   std::span<const ibv_sge> list() noexcept { return {elements_begin(), elements}; }
 };
 
+/// A program's allocator for queues (ibv_alloc_parent_domain(3)).
+struct queue_memory
+{
+  decltype(ibv_parent_domain_init_attr::alloc) allocate = nullptr;
+  decltype(ibv_parent_domain_init_attr::free) deallocate = nullptr;
+  ibv_pd* pd = nullptr;
+  void* context = nullptr;
+};
+
 /// A ring of requests of fixed depth, each with bytes behind it.
 /**
  * A request has a place from enter() to leave(), and the place that was left last is taken next. So
  * a queue's memory is that of the requests which it ever held at once, however deep it is, and
  * stays warm: 128 sends of 384 bytes on each of thousands of connections would be more than all the
- * rest of them.
+ * rest of them. A program's allocator provides the places of all requests at once, as for a NIC.
  */
 template <class Request>
 class request_ring
 {
 public:
-  /// For `depth` requests with `extra` bytes behind each. May throw std::bad_alloc.
-  request_ring(std::uint32_t depth, std::size_t extra)
-    : depth_(depth)
+  /// For `depth` requests with `extra` bytes behind each. May throw std::bad_alloc. `from`: null,
+  /// or the allocator of the program, which must outlive the ring.
+  request_ring(std::uint32_t depth, std::size_t extra, const queue_memory* from = nullptr)
+    : from_(from)
+    , depth_(depth)
     , slots_(std::bit_ceil(std::uint64_t{depth}))
     , stride_((sizeof(Request) + extra + alignment - 1) / alignment * alignment)
     , places_(new Request*[slots_])
   {
+    if (from_ != nullptr && !grow())
+      throw std::bad_alloc();
   }
   request_ring(const request_ring&) = delete;
   request_ring& operator=(const request_ring&) = delete;
@@ -114,7 +127,13 @@ public:
   ~request_ring()
   {
     while (chunks_ != nullptr)
-      ::operator delete(std::exchange(chunks_, chunks_->next), std::align_val_t{alignment});
+    {
+      chunk* const gone = std::exchange(chunks_, chunks_->next);
+      if (gone->of_program)
+        from_->deallocate(from_->pd, from_->context, gone, resource_type);
+      else
+        ::operator delete(gone, std::align_val_t{alignment});
+    }
   }
 
   std::uint32_t depth() const noexcept { return depth_; }
@@ -158,22 +177,30 @@ public:
 private:
   static constexpr std::size_t alignment = 64;
   static constexpr std::uint64_t first_places = 4;
+  static constexpr std::uint64_t resource_type = 0; // RDMA_DRIVER_UNKNOWN, and its only resource
 
   struct alignas(alignment) chunk
   {
     chunk* next;
+    bool of_program;
   };
 
   // Doubles the number of places, so that a queue that is used to its depth rarely allocates.
   bool grow() noexcept
   {
     const std::uint64_t left = slots_ > made_ ? slots_ - made_ : 1;
-    const std::uint64_t count = std::min(std::max(made_, first_places), left);
-    void* const memory =
-      ::operator new(sizeof(chunk) + count * stride_, std::align_val_t{alignment}, std::nothrow);
+    const std::uint64_t count =
+      from_ != nullptr ? left : std::min(std::max(made_, first_places), left);
+    const std::size_t size = sizeof(chunk) + count * stride_;
+    void* memory = from_ != nullptr
+      ? from_->allocate(from_->pd, from_->context, size, alignment, resource_type)
+      : IBV_ALLOCATOR_USE_DEFAULT;
+    const bool of_program = memory != IBV_ALLOCATOR_USE_DEFAULT;
+    if (!of_program)
+      memory = ::operator new(size, std::align_val_t{alignment}, std::nothrow);
     if (memory == nullptr)
       return false;
-    chunks_ = new (memory) chunk{chunks_};
+    chunks_ = new (memory) chunk{chunks_, of_program};
     for (std::uint64_t i = count; i-- != 0;)
     {
       auto* const r = new (static_cast<std::byte*>(memory) + sizeof(chunk) + i * stride_) Request;
@@ -183,6 +210,7 @@ private:
     return true;
   }
 
+  const queue_memory* const from_;
   std::uint32_t depth_;
   std::uint64_t slots_;
   const std::size_t stride_;
