@@ -7,6 +7,8 @@
 
 #include "software/verbs_failure.hpp"
 
+#include "verbs/software/protocol/work_queue.hpp"
+
 #include <memory>
 
 #include <sys/mman.h>
@@ -14,6 +16,7 @@
 // Tests failures: the status on each side, the peer's unchanged memory, and the flushed requests.
 
 using namespace test;
+namespace protocol = rdma::software::protocol;
 
 TEST_CASE(
   "a send fails on both sides and flushes later requests when the receive buffer is too small")
@@ -254,6 +257,59 @@ TEST_CASE("an atomic fails when its target is misaligned or its result is not ei
   SECTION("missing right")
   {
     s.check(add.atomic(plain.address(), plain.key(), 1),
+      refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+  }
+}
+
+TEST_CASE("an atomic write fails when its target, its size or a right is wrong")
+{
+  BOOST_RDMA_TEST_NEEDS(atomic_writes);
+  const bool writes = GENERATE(true, false);
+  pair_options with;
+  if (!writes)
+    with.access = IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
+  connected c(with);
+  failure_scene s(c.a, c.b);
+  memory near(c.near, 16);
+  near.fill(sent_byte);
+  s.guard(near);
+  memory far(c.far, 16);
+  memory atomics_only(c.far, 8, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC);
+  for (memory* m : {&far, &atomics_only})
+  {
+    m->fill(kept_byte);
+    s.guard(*m);
+  }
+  request r(protocol::wr_atomic_write, {near.sge(0, 8)});
+  if (!writes)
+  {
+    s.check(
+      r.remote(far.address(), far.key()), refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
+    return;
+  }
+  SECTION("misaligned target")
+  {
+    s.check(
+      r.remote(far.address(4), far.key()), refused(IBV_WC_REM_INV_REQ_ERR, IBV_EVENT_QP_REQ_ERR));
+  }
+  SECTION("value too long")
+  {
+    request long_write(protocol::wr_atomic_write, {near.sge()});
+    s.check(long_write.remote(far.address(), far.key()), stayed_here(IBV_WC_LOC_LEN_ERR));
+  }
+  SECTION("invalid local key")
+  {
+    r.elements.front().lkey ^= 0x100;
+    s.check(r.remote(far.address(), far.key()), stayed_here(IBV_WC_LOC_PROT_ERR));
+  }
+  SECTION("past the end")
+  {
+    s.check(r.remote(far.address(16), far.key()),
+      refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
+  }
+  SECTION("missing right")
+  {
+    s.check(r.remote(atomics_only.address(), atomics_only.key()),
       refused(IBV_WC_REM_ACCESS_ERR, IBV_EVENT_QP_ACCESS_ERR));
   }
 }

@@ -17,6 +17,7 @@
 
 using namespace test;
 namespace software = rdma::software;
+namespace protocol = rdma::software::protocol;
 
 namespace {
 
@@ -108,7 +109,8 @@ struct built
 constexpr std::uint64_t rc_operations = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM
   | IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM | IBV_QP_EX_WITH_RDMA_READ
   | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD
-  | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW;
+  | IBV_QP_EX_WITH_SEND_WITH_INV | IBV_QP_EX_WITH_LOCAL_INV | IBV_QP_EX_WITH_BIND_MW
+  | protocol::qp_ex_with_atomic_write;
 
 } // namespace
 
@@ -173,6 +175,19 @@ TEST_CASE("the ibv_wr calls have the same effects as ibv_post_send")
   CHECK(*near.word(32) == 5);
   CHECK(*near.word(33) == 8);
   CHECK(*near.word(34) == 9);
+
+  std::uint64_t value = 0x0102030405060708;
+  ibv_wr_start(qpx);
+  qpx->wr_id = 7;
+  ibv_wr_atomic_write(qpx, far.key(), far.address(512), &value);
+  REQUIRE(ibv_wr_complete(qpx) == 0);
+  value = 0; // copied by the call
+  wc = b.sent.next();
+  CHECK(wc.status == IBV_WC_SUCCESS);
+  CHECK(wc.wr_id == 7);
+  CHECK(wc.opcode == protocol::wc_atomic_write);
+  CHECK(*far.word(64) == 0x0102030405060708);
+  CHECK(far.holds(kept_byte, 520, 504));
 
   // An aborted batch has no effect, and an empty one is no error.
   ibv_wr_start(qpx);

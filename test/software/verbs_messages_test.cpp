@@ -9,6 +9,8 @@
 
 #include "software/verbs_fixture.hpp"
 
+#include "verbs/software/protocol/work_queue.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -17,6 +19,7 @@
 #include <vector>
 
 using namespace test;
+namespace protocol = rdma::software::protocol;
 
 namespace {
 
@@ -273,6 +276,30 @@ TEST_CASE("atomics change the word and return its previous value")
   CHECK(*result.word() == 0x1122334455667788);
   CHECK(*word.word() == 0x1122334455667788);
   CHECK(*word.word(1) == 0);
+}
+
+TEST_CASE("an atomic write stores eight bytes in the peer's memory")
+{
+  BOOST_RDMA_TEST_NEEDS(atomic_writes);
+  connected c;
+  memory value(c.near, 8, 0); // it is only read
+  memory word(c.far, 24, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
+  word.fill(kept_byte);
+  // The first ones travel as frames, later ones may not.
+  for (std::uint64_t i = 1; i != 20; ++i)
+  {
+    *value.word() = 0x1122334455667788 * i;
+    request write(protocol::wr_atomic_write, {value.sge(0, 3), value.sge(3, 5)});
+    if (i % 2 == 0)
+      write.flags(IBV_SEND_INLINE);
+    REQUIRE(c.a.post(write.remote(word.address(8), word.key()).wr) == 0);
+    const ibv_wc wc = c.a.sent().next();
+    check_success(wc, 1, protocol::wc_atomic_write);
+    CHECK(wc.byte_len == 8);
+    CHECK(*word.word(1) == *value.word());
+    CHECK(word.holds(kept_byte, 0, 8));
+    CHECK(word.holds(kept_byte, 16));
+  }
 }
 
 TEST_CASE("a fenced write waits for preceding reads")

@@ -33,7 +33,8 @@ constexpr request requests[] = {{"send_first", opcode::send_first},
   {"write_middle", opcode::write_middle}, {"write_last", opcode::write_last},
   {"write_last_immediate", opcode::write_last_immediate}, {"write_only", opcode::write_only},
   {"write_only_immediate", opcode::write_only_immediate}, {"read_request", opcode::read_request},
-  {"compare_swap", opcode::compare_swap}, {"fetch_add", opcode::fetch_add}};
+  {"compare_swap", opcode::compare_swap}, {"fetch_add", opcode::fetch_add},
+  {"atomic_write", opcode::atomic_write}};
 
 bool has(opcode op, unsigned trait)
 {
@@ -452,6 +453,17 @@ TEST_CASE("the responder carries out atomics and answers with the original value
     CHECK(answer.op == opcode::atomic_acknowledge);
     CHECK(answer.swap_add == 40);
   }
+}
+
+TEST_CASE("the responder stores the bytes of an atomic write in their order on the wire")
+{
+  target t;
+  header h = t.request(opcode::atomic_write, 8);
+  h.swap_add = 0x0102030405060708;
+  t.take(h);
+  for (std::size_t i = 0; i != 8; ++i)
+    CHECK(t.bytes.data()[i] == static_cast<std::byte>(i + 1));
+  CHECK(t.next_answer().op == opcode::atomic_acknowledge);
 }
 
 TEST_CASE("an unreliable responder drops what it cannot carry out and takes the next message")

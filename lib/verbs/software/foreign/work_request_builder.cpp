@@ -47,13 +47,18 @@ void add_atomic(ibv_qp_ex* qp, ibv_wr_opcode opcode, std::uint32_t key, std::uin
   add(qp, opcode).wr.atomic = {address, compare_add, swap, key};
 }
 
-// Functions that verbs.h has since rdma-core 41.
+// Functions that verbs.h has since rdma-core 43.
 template <class Queue>
-void refuse_newer(Queue& to) noexcept
+void set_newer_operations(Queue& to) noexcept
 {
   if constexpr (requires { to.wr_atomic_write; })
-    to.wr_atomic_write = [](ibv_qp_ex* qp, std::uint32_t, std::uint64_t, const void*)
-    { builder_of(qp).fail(EOPNOTSUPP); };
+    to.wr_atomic_write =
+      [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, const void* bytes)
+    {
+      add_rdma(qp, protocol::wr_atomic_write, key, address);
+      const ibv_data_buf value{const_cast<void*>(bytes), 8};
+      builder_of(qp).set_inline({&value, 1}, 8);
+    };
   if constexpr (requires { to.wr_flush; })
     to.wr_flush = [](ibv_qp_ex* qp, std::uint32_t, std::uint64_t, std::size_t, std::uint8_t,
                     std::uint8_t) { builder_of(qp).fail(EOPNOTSUPP); };
@@ -75,8 +80,11 @@ void work_request_builder::start()
 ibv_send_wr& work_request_builder::add(
   ibv_wr_opcode opcode, std::uint64_t id, unsigned flags) noexcept
 {
-  // ibv_qp_create_send_ops_flags has the bit 1 << opcode for each opcode.
-  if ((allowed_ >> opcode & 1) == 0)
+  // ibv_qp_create_send_ops_flags has the bit 1 << opcode for all other opcodes.
+  const std::uint64_t operation = opcode == protocol::wr_atomic_write
+    ? protocol::qp_ex_with_atomic_write
+    : std::uint64_t{1} << opcode;
+  if ((allowed_ & operation) == 0)
     fail(EOPNOTSUPP);
   if (error_ == 0)
     try
@@ -210,7 +218,8 @@ std::uint64_t operations_of(ibv_qp_type service) noexcept
   {
   case IBV_QPT_RC:
     return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
-      | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV;
+      | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV
+      | protocol::qp_ex_with_atomic_write;
   case IBV_QPT_UC:
     return uc;
   case IBV_QPT_UD:
@@ -295,6 +304,7 @@ void set_builder_functions(ibv_qp_ex& to) noexcept
     return error;
   };
   set_operations(to);
+  set_newer_operations(to);
   set_unsupported_operations(to);
   set_setters(to);
 }

@@ -31,11 +31,11 @@ constexpr std::uint32_t ud_operations = bits(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM);
 constexpr std::uint32_t uc_operations = ud_operations
   | bits(IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, IBV_WR_LOCAL_INV, IBV_WR_BIND_MW);
 constexpr std::uint32_t rc_operations = uc_operations
-  | bits(
-    IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP, IBV_WR_ATOMIC_FETCH_AND_ADD);
+  | bits(IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_READ, IBV_WR_ATOMIC_CMP_AND_SWP,
+    IBV_WR_ATOMIC_FETCH_AND_ADD, protocol::wr_atomic_write);
 
 constexpr std::uint32_t with_inline_data = bits(IBV_WR_SEND, IBV_WR_SEND_WITH_IMM,
-  IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM);
+  IBV_WR_SEND_WITH_INV, IBV_WR_RDMA_WRITE, IBV_WR_RDMA_WRITE_WITH_IMM, protocol::wr_atomic_write);
 
 constexpr bool contains(std::uint32_t set, ibv_wr_opcode opcode) noexcept
 {

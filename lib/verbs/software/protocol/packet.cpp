@@ -53,6 +53,7 @@ constexpr std::array<unsigned, opcodes> make_traits()
   set(opcode::atomic_acknowledge, trait_aeth | trait_atomic_ack);
   set(opcode::compare_swap, trait_request | only | trait_atomic);
   set(opcode::fetch_add, trait_request | only | trait_atomic);
+  set(opcode::atomic_write, trait_request | only | trait_atomic);
   // UC has the sends and writes of RC, UD the shortest of the sends (IBA 9.2.1).
   for (std::size_t op = 0; op <= static_cast<std::size_t>(opcode::write_only_immediate); ++op)
     t[op | service_uc] = t[op];

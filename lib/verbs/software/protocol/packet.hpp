@@ -57,6 +57,7 @@ enum class opcode : std::uint8_t
   fetch_add = 0x14,
   send_last_invalidate = 0x16,
   send_only_invalidate = 0x17,
+  atomic_write = 0x1d, ///< here with the header of an atomic (swap: the bytes) and its answer
 };
 
 /// The opcode of another service that does the same.

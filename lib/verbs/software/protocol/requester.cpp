@@ -8,8 +8,10 @@
 #include "verbs/software/protocol/requester.hpp"
 
 #include "verbs/software/memory/window.hpp"
+#include "verbs/software/protocol/bytes.hpp"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace rdma::software::protocol {
@@ -22,7 +24,7 @@ constexpr std::int32_t max_short_psns_under_way = 1 << 21;
 
 constexpr ibv_wc_opcode completed_as[] = {IBV_WC_RDMA_WRITE, IBV_WC_RDMA_WRITE, IBV_WC_SEND,
   IBV_WC_SEND, IBV_WC_RDMA_READ, IBV_WC_COMP_SWAP, IBV_WC_FETCH_ADD, IBV_WC_LOCAL_INV,
-  IBV_WC_BIND_MW, IBV_WC_SEND}; // by ibv_wr_opcode
+  IBV_WC_BIND_MW, IBV_WC_SEND}; // by ibv_wr_opcode, except wr_atomic_write
 
 opcode send_opcode(const send_request& r, bool first, bool last)
 {
@@ -167,6 +169,11 @@ requester::beginning requester::begin(send_request& r) noexcept
     stop_at(sending_, IBV_WC_LOC_LEN_ERR, detail_message_length);
     return beginning::wait;
   }
+  if (r.opcode == wr_atomic_write && !read_value(r))
+  {
+    stop_at(sending_, IBV_WC_LOC_PROT_ERR, detail_local_key);
+    return beginning::wait;
+  }
   if (direct_ != nullptr && with_.kind == service_rc
     && (r.opcode == IBV_WR_RDMA_WRITE || r.is_read_or_atomic()))
   {
@@ -181,7 +188,7 @@ requester::beginning requester::begin(send_request& r) noexcept
       return beginning::wait;
     }
   }
-  const unsigned access = r.is_read_or_atomic() ? IBV_ACCESS_LOCAL_WRITE : 0;
+  const unsigned access = r.fetches() ? IBV_ACCESS_LOCAL_WRITE : 0;
   if (!inlined && !permitted(r.list(), access, *with_.keys, with_.pd))
   {
     stop_at(sending_, IBV_WC_LOC_PROT_ERR, detail_local_key);
@@ -198,6 +205,22 @@ requester::beginning requester::begin(send_request& r) noexcept
   r.received = 0;
   next_psn_ = psn_add(next_psn_, frames);
   return beginning::send;
+}
+
+// Copies the bytes of an atomic write, which go into a header. Returns false if the program has not
+// registered them.
+bool requester::read_value(send_request& r) noexcept
+{
+  auto* to = reinterpret_cast<std::byte*>(&r.swap);
+  const auto put = [&to](const std::byte* from, std::uint64_t size)
+  {
+    std::memcpy(to, from, size);
+    to += size;
+  };
+  if ((r.flags & IBV_SEND_INLINE) == 0)
+    return copy_elements(r.list(), r.length, 0, *with_.keys, with_.pd, put);
+  put(r.inline_bytes(), r.length);
+  return true;
 }
 
 // Returns beginning::send if it must be sent as frames.
@@ -312,6 +335,12 @@ void requester::describe_fetch(const send_request& r, header& h) const noexcept
     h.op = opcode::read_request;
     return;
   }
+  if (r.opcode == wr_atomic_write)
+  {
+    h.op = opcode::atomic_write;
+    h.swap_add = byte_reader(reinterpret_cast<const std::byte*>(&r.swap)).get(8);
+    return;
+  }
   const bool add = r.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   h.op = add ? opcode::fetch_add : opcode::compare_swap;
   h.swap_add = add ? r.compare_add : r.swap;
@@ -409,7 +438,7 @@ void requester::report(const send_request& r, ibv_wc_status status, detail why) 
   wc.byte_len = static_cast<std::uint32_t>(r.length);
   wc.qp_num = with_.qp;
   wc.src_qp = with_.peer_qp;
-  wc.opcode = completed_as[r.opcode];
+  wc.opcode = r.opcode == wr_atomic_write ? wc_atomic_write : completed_as[r.opcode];
   host_.send_completed(wc, acked_);
 }
 

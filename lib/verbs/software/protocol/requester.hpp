@@ -209,6 +209,7 @@ private:
 
   beginning begin(send_request& r) noexcept;
   beginning run_local(send_request& r) noexcept;
+  bool read_value(send_request& r) noexcept;
   beginning run_direct(send_request& r) noexcept;
   void end_direct(send_request& r) noexcept;
   void encode_frame(send_request& r, frame& to) noexcept;

@@ -190,7 +190,7 @@ verdict requester::finish() noexcept
   if (failed_)
     return verdict::discard;
   send_request& r = queue_[acked_];
-  if (arriving_.op == opcode::atomic_acknowledge)
+  if (arriving_.op == opcode::atomic_acknowledge && r.fetches())
   {
     pinned_buffers to;
     std::uint64_t done = 0;

@@ -8,6 +8,7 @@
 #include "verbs/software/protocol/responder.hpp"
 
 #include "verbs/software/memory/window.hpp"
+#include "verbs/software/protocol/bytes.hpp"
 
 #include <algorithm>
 #include <cstring>
@@ -261,21 +262,28 @@ verdict responder::take_read(const header& h) noexcept
 
 verdict responder::take_atomic(const header& h) noexcept
 {
-  if (!allowed(h, IBV_ACCESS_REMOTE_ATOMIC))
+  const unsigned right =
+    h.op == opcode::atomic_write ? IBV_ACCESS_REMOTE_WRITE : IBV_ACCESS_REMOTE_ATOMIC;
+  if (!allowed(h, right))
     return verdict::discard;
   if (h.address % 8 != 0 || job_count_ >= with_.max_peer_read_atomic)
     return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
   std::uint64_t value = 0;
   {
-    const key_pin memory(
-      with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, 8, IBV_ACCESS_REMOTE_ATOMIC));
+    const key_pin memory(with_.keys->pin_remote(h.key, with_.pd, with_.qp, h.address, 8, right));
     if (!memory)
       return refuse(nak_remote_access, IBV_EVENT_QP_ACCESS_ERR);
     std::byte* at = memory.at(h.address);
     if (reinterpret_cast<std::uintptr_t>(at) % 8 != 0) // a zero based region that is not aligned
       return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
     auto* word = reinterpret_cast<std::uint64_t*>(at);
-    if (h.op == opcode::fetch_add)
+    if (h.op == opcode::atomic_write)
+    {
+      std::uint64_t bytes = 0;
+      byte_writer(reinterpret_cast<std::byte*>(&bytes)).put(h.swap_add, 8);
+      __atomic_store_n(word, bytes, __ATOMIC_SEQ_CST);
+    }
+    else if (h.op == opcode::fetch_add)
     {
       value = __atomic_fetch_add(word, h.swap_add, __ATOMIC_SEQ_CST);
     }

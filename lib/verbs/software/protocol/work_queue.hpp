@@ -25,6 +25,11 @@
 
 namespace rdma::software::protocol {
 
+// verbs.h has these since rdma-core 43, with these values.
+inline constexpr auto wr_atomic_write = static_cast<ibv_wr_opcode>(15);
+inline constexpr auto wc_atomic_write = static_cast<ibv_wc_opcode>(9);
+inline constexpr std::uint64_t qp_ex_with_atomic_write = 1u << 12;
+
 /// A send work request in its slot. Scatter/gather list or inline bytes follow it in memory.
 struct send_request
 {
@@ -35,7 +40,7 @@ struct send_request
   std::uint32_t rkey = 0;      ///< remote key; for a bind the window's new key
   std::uint64_t remote = 0;
   std::uint64_t compare_add = 0;
-  std::uint64_t swap = 0;
+  std::uint64_t swap = 0; ///< of an atomic write: the bytes to write, since it began
   std::uint64_t length = 0;
   std::uint32_t elements = 0;
   window_binding bind{};
@@ -48,11 +53,13 @@ struct send_request
   std::uint64_t received = 0; ///< bytes of a read's response
   bool done = false;          ///< a local operation or a response has come to its end
 
-  bool is_read_or_atomic() const noexcept
+  /// The peer answers it with data for the scatter/gather list.
+  bool fetches() const noexcept
   {
     return opcode == IBV_WR_RDMA_READ || opcode == IBV_WR_ATOMIC_CMP_AND_SWP
       || opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
   }
+  bool is_read_or_atomic() const noexcept { return fetches() || opcode == wr_atomic_write; }
   bool is_write() const noexcept
   {
     return opcode == IBV_WR_RDMA_WRITE || opcode == IBV_WR_RDMA_WRITE_WITH_IMM;

@@ -30,9 +30,16 @@ constexpr std::size_t shown_max = 256;
 
 unsigned right_of(const protocol::send_request& what) noexcept
 {
-  return what.opcode == IBV_WR_RDMA_WRITE ? IBV_ACCESS_REMOTE_WRITE
-    : what.opcode == IBV_WR_RDMA_READ     ? IBV_ACCESS_REMOTE_READ
-                                          : IBV_ACCESS_REMOTE_ATOMIC;
+  switch (what.opcode)
+  {
+  case IBV_WR_RDMA_WRITE:
+  case protocol::wr_atomic_write:
+    return IBV_ACCESS_REMOTE_WRITE;
+  case IBV_WR_RDMA_READ:
+    return IBV_ACCESS_REMOTE_READ;
+  default:
+    return IBV_ACCESS_REMOTE_ATOMIC;
+  }
 }
 
 } // namespace
@@ -162,7 +169,7 @@ inline bool direct_access::permits(
   const access& a, const protocol::send_request& what, unsigned right) const noexcept
 {
   const std::uint64_t offset = what.remote - a.by.address;
-  const bool reads = right != IBV_ACCESS_REMOTE_WRITE;
+  const bool reads = what.opcode != IBV_WR_RDMA_WRITE;
   return what.length != 0
     && (a.by.rights & theirs_->rights.load(std::memory_order_relaxed) & right) != 0
     && what.remote >= a.by.address && offset <= a.by.length
@@ -223,7 +230,7 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
   const bool marked = right != IBV_ACCESS_REMOTE_READ;
   if (!enter(*a, marked))
     return forget(what.rkey);
-  if (right == IBV_ACCESS_REMOTE_ATOMIC)
+  if (right == IBV_ACCESS_REMOTE_ATOMIC || what.opcode == protocol::wr_atomic_write)
     return atomic(*a, what) ? outcome::done : outcome::no;
   // The next call continues with the rest of this request, or with the requests behind it.
   const std::uint64_t size = std::min(what.length - what.received, budget_);
@@ -303,13 +310,18 @@ bool direct_access::atomic(const access& a, protocol::send_request& what) noexce
   const std::uint64_t offset = what.remote - a.by.address;
   if (what.remote % 8 != 0 || reinterpret_cast<std::uintptr_t>(a.memory + offset) % 8 != 0)
     return false;
+  auto* const word = reinterpret_cast<std::uint64_t*>(a.memory + offset);
+  if (what.opcode == protocol::wr_atomic_write)
+  {
+    __atomic_store_n(word, what.swap, __ATOMIC_SEQ_CST);
+    return true;
+  }
   // The place for the answer is checked first, because an atomic cannot be undone.
   pinned_buffers here;
   std::uint64_t done = 0;
   if (!add_elements(here, what.list(), 0, 8, IBV_ACCESS_LOCAL_WRITE, *with_.keys, with_.pd, done)
     || done != 8)
     return false;
-  auto* const word = reinterpret_cast<std::uint64_t*>(a.memory + offset);
   std::uint64_t before = what.compare_add;
   if (what.opcode == IBV_WR_ATOMIC_FETCH_AND_ADD)
     before = __atomic_fetch_add(word, what.compare_add, __ATOMIC_SEQ_CST);
