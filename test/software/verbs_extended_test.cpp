@@ -10,10 +10,15 @@
 #include "software/shared_region.hpp"
 #include "software/verbs_failure.hpp"
 
+#include "verbs/descriptor.hpp"
 #include "verbs/software/foreign/exports.hpp"
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
+
+#include <sys/mman.h>
+#include <unistd.h>
 
 using namespace test;
 namespace software = rdma::software;
@@ -274,6 +279,59 @@ TEST_CASE("a region can have its own addresses and can be reregistered")
   REQUIRE(c.a.write(3, near.sge(0, 8), reinterpret_cast<std::uintptr_t>(mr->addr), before) == 0);
   CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR); // the old key is invalid
   CHECK(c.far.api().dereg_mr(mr) == 0);
+}
+
+TEST_CASE("the pages of a DMA buffer can be registered by its descriptor")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // others take only descriptors of the kernel's exporters
+  constexpr std::size_t size = 3 * 4096;
+  constexpr std::uint64_t offset = 4096 + 64;
+  constexpr std::uint64_t iova = 0x7000'0000'0000 + 64;
+  const rdma::detail::descriptor buffer(::memfd_create("buffer", MFD_CLOEXEC));
+  REQUIRE(::ftruncate(buffer.get(), size) == 0);
+  connected c;
+  memory near(c.near, 64);
+  near.fill(sent_byte);
+  const int writable = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ;
+  ibv_mr* const mr =
+    software::reg_dmabuf_mr(c.far.pd(), offset, 4096, iova, buffer.get(), writable);
+  REQUIRE(mr != nullptr);
+  CHECK(mr->length == 4096);
+  CHECK(
+    software::rereg_mr(mr, IBV_REREG_MR_CHANGE_ACCESS, nullptr, nullptr, 0, IBV_ACCESS_REMOTE_READ)
+    == IBV_REREG_MR_ERR_INPUT);
+  REQUIRE(c.a.write(1, near.sge(), iova + 128, mr->rkey) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  std::uint8_t found[66]{};
+  REQUIRE(::pread(buffer.get(), found, sizeof found, offset + 127) == sizeof found);
+  CHECK(found[0] == 0);
+  CHECK(std::all_of(found + 1, found + 65, [](std::uint8_t b) { return b == sent_byte; }));
+  CHECK(found[65] == 0);
+  near.fill(kept_byte);
+  REQUIRE(c.a.read(2, near.sge(), iova + 128, mr->rkey) == 0);
+  CHECK(c.a.sent().next().status == IBV_WC_SUCCESS);
+  CHECK(near.holds(sent_byte));
+  REQUIRE(c.a.write(3, near.sge(), iova - 1, mr->rkey) == 0); // the page's earlier bytes
+  CHECK(c.a.sent().next().status == IBV_WC_REM_ACCESS_ERR);
+  CHECK(c.far.api().dereg_mr(mr) == 0);
+
+  const auto refused = [&](std::uint64_t from, std::size_t length, std::uint64_t at, int access)
+  {
+    errno = 0;
+    return software::reg_dmabuf_mr(c.far.pd(), from, length, at, buffer.get(), access) == nullptr
+      ? errno
+      : 0;
+  };
+  CHECK(refused(offset, size - offset + 1, iova, writable) == EINVAL); // behind the end
+  CHECK(refused(offset, ~std::size_t{0}, iova, writable) == EINVAL);
+  CHECK(refused(offset, 64, iova + 1, writable) == EINVAL); // another page offset
+  CHECK(refused(offset, 0, iova, writable) == EINVAL);
+  CHECK(refused(offset, 64, iova, IBV_ACCESS_REMOTE_WRITE) == EINVAL); // without local write
+  CHECK(refused(offset, 64, iova, IBV_ACCESS_MW_BIND) == EOPNOTSUPP);
+  CHECK(software::reg_dmabuf_mr(c.far.pd(), 0, 64, 0, -1, writable) == nullptr);
+  CHECK(errno == EBADF);
+  CHECK(software::reg_dmabuf_mr(c.far.pd(), 0, 64, 0, c.far.context()->async_fd, writable)
+    == nullptr); // it cannot be mapped
 }
 
 TEST_CASE("a region keeps its keys when its memory stays the same")

@@ -198,10 +198,11 @@ ibv_mr* ibv_reg_mr_iova2(
                   : refuse<ibv_mr>(EINVAL);
 }
 
-// The processor may be unable to reach a DMA buffer's bytes.
-ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t, std::size_t, std::uint64_t, int, int)
+ibv_mr* ibv_reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+  int descriptor, int access)
 {
-  return refuse<ibv_mr>(ours(pd) ? EOPNOTSUPP : EINVAL);
+  return ours(pd) ? software::reg_dmabuf_mr(pd, offset, length, iova, descriptor, access)
+                  : refuse<ibv_mr>(EINVAL);
 }
 
 int ibv_rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access)

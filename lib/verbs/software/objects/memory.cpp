@@ -15,6 +15,11 @@
 #include <cerrno>
 #include <memory>
 #include <new>
+#include <utility>
+
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace rdma::software {
 namespace {
@@ -102,6 +107,11 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access)
   return reg_mr_iova(pd, address, length, reinterpret_cast<std::uintptr_t>(address), access);
 }
 
+buffer_mapping::~buffer_mapping()
+{
+  ::munmap(memory, size);
+}
+
 ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access)
 {
   device_context& owner = device_context::of(pd->context);
@@ -130,6 +140,42 @@ ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t
   static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
   key_table::publish(*slot, key);
   return made.release();
+}
+
+ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+  int descriptor, int access)
+{
+  constexpr int supported = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE
+    | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC | IBV_ACCESS_RELAXED_ORDERING;
+  if ((access & ~supported) != 0)
+    return fail(EOPNOTSUPP);
+  const auto page = static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
+  const std::uint64_t before = offset % page;
+  struct stat about = {};
+  if (::fstat(descriptor, &about) != 0)
+    return fail(errno);
+  const auto size = static_cast<std::uint64_t>(about.st_size);
+  // A page behind the end would be a SIGBUS. The page offsets must agree (ibv_reg_dmabuf_mr(3)).
+  if (length == 0 || offset > size || length > size - offset || iova % page != before)
+    return fail(EINVAL);
+  const int protection = PROT_READ | ((access & IBV_ACCESS_LOCAL_WRITE) != 0 ? PROT_WRITE : 0);
+  void* const at = ::mmap(nullptr, before + length, protection, MAP_SHARED, descriptor,
+    static_cast<off_t>(offset - before));
+  if (at == MAP_FAILED)
+    return fail(errno);
+  std::unique_ptr<buffer_mapping> mapped(new (std::nothrow) buffer_mapping(at, before + length));
+  if (mapped == nullptr)
+  {
+    ::munmap(at, before + length);
+    return fail(ENOMEM);
+  }
+  ibv_mr* const made = reg_mr_iova(pd, static_cast<std::byte*>(at) + before, length, iova, access);
+  if (made != nullptr)
+  {
+    static_cast<memory_region*>(made)->buffer = std::move(mapped);
+    made->addr = reinterpret_cast<void*>(offset); // as libibverbs
+  }
+  return made;
 }
 
 // A device ignores unknown optional rights (ibv_reg_mr(3)).
@@ -161,6 +207,8 @@ int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t lengt
   const std::uint64_t iova = is_zero_based(static_cast<unsigned>(new_access)) ? 0
     : moves || is_zero_based(old.access) ? reinterpret_cast<std::uintptr_t>(new_address)
                                          : old.address;
+  if (region->buffer != nullptr)
+    return refuse(EOPNOTSUPP, IBV_REREG_MR_ERR_INPUT);
   if (flags == 0 || (flags & ~IBV_REREG_MR_FLAGS_SUPPORTED) != 0 || new_pd == nullptr
     || new_pd->context != mr->context || (moves && length == 0)
     || !may_be_registered(new_address, new_length, iova, new_access))
@@ -212,7 +260,7 @@ int dereg_mr(ibv_mr* mr)
       return EBUSY; // ibv_dereg_mr(3)
     key_table::revoke(*region->slot);
   }
-  late_writers::wait(region->addr, region->length);
+  late_writers::wait(region->slot->memory, region->length);
   device_context& owner = device_context::of(mr->context);
   owner.keys.release(*region->slot);
   owner.regions.give_back();

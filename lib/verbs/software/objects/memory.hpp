@@ -15,6 +15,7 @@
 #include <infiniband/verbs.h>
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 
@@ -49,10 +50,27 @@ inline const ibv_pd* protecting(const ibv_pd* pd) noexcept
   return domain;
 }
 
+/// The mapped pages of a DMA buffer.
+struct buffer_mapping
+{
+  buffer_mapping(void* at, std::size_t mapped) noexcept
+    : memory(at)
+    , size(mapped)
+  {
+  }
+  ~buffer_mapping();
+  buffer_mapping(const buffer_mapping&) = delete;
+  buffer_mapping& operator=(const buffer_mapping&) = delete;
+
+  void* const memory;
+  const std::size_t size;
+};
+
 struct memory_region : ibv_mr
 {
   key_slot* slot = nullptr;
-  std::unique_ptr<moved_pages> moved; ///< null unless the device moves pages
+  std::unique_ptr<moved_pages> moved;     ///< null unless the device moves pages
+  std::unique_ptr<buffer_mapping> buffer; ///< of a DMA buffer, otherwise null
 };
 
 struct memory_window : ibv_mw
@@ -67,7 +85,10 @@ ibv_mr* reg_mr(ibv_pd* pd, void* address, std::size_t length, int access);
 ibv_mr* reg_mr_iova(ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, int access);
 ibv_mr* reg_mr_iova2(
   ibv_pd* pd, void* address, std::size_t length, std::uint64_t iova, unsigned access);
-/// The keys change if the translation changes.
+/// Maps the DMA buffer. Its exporter must permit that; otherwise errno is that of mmap(2).
+ibv_mr* reg_dmabuf_mr(ibv_pd* pd, std::uint64_t offset, std::size_t length, std::uint64_t iova,
+  int descriptor, int access);
+/// The keys change if the translation changes. Not for DMA buffers (EOPNOTSUPP).
 int rereg_mr(ibv_mr* mr, int flags, ibv_pd* pd, void* address, std::size_t length, int access);
 int dereg_mr(ibv_mr* mr);
 ibv_mw* alloc_mw(ibv_pd* pd, ibv_mw_type type);
