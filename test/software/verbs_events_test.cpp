@@ -175,6 +175,55 @@ TEST_CASE("an armed completion queue raises one event and an unarmed one raises 
   CHECK(w.a.sent().next().wr_id == 2);
 }
 
+// As on mlx5. UCX arms a queue after an empty poll, and waits without another poll.
+TEST_CASE("arming a completion queue raises an event for completions that raised none")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  watched_pair w;
+  w.ch.unblock();
+  const ibv_cq* const queue = w.b.received().get();
+  unsigned arrived = 0;
+  const auto receive = [&](unsigned flags = 0)
+  {
+    REQUIRE(w.b.receive(arrived, w.into.sge()) == 0);
+    REQUIRE(w.a.send(arrived++, w.m.sge(), flags) == 0);
+    CHECK(w.a.sent().next().status == IBV_WC_SUCCESS);
+    CHECK(w.ch.take() == nullptr); // brings the completion into the queue
+  };
+  unsigned polled = 0;
+  const auto poll_all = [&]
+  {
+    for (; polled != arrived; ++polled)
+      CHECK(w.b.received().next().wr_id == polled);
+  };
+
+  receive();
+  arm(w.b.received());
+  CHECK(w.ch.take() == queue);
+  arm(w.b.received(), true); // the completion has raised its event
+  CHECK(w.ch.take() == nullptr);
+  poll_all();
+  receive(); // not solicited
+  poll_all();
+  arm(w.b.received(), true);
+  CHECK(w.ch.take() == nullptr);
+  receive();
+  arm(w.b.received(), true);
+  CHECK(w.ch.take() == nullptr);
+  arm(w.b.received());
+  CHECK(w.ch.take() == queue);
+  receive(IBV_SEND_SOLICITED);
+  receive();
+  arm(w.b.received(), true);
+  CHECK(w.ch.take() == queue);
+  poll_all();
+  receive(IBV_SEND_SOLICITED);
+  receive();
+  CHECK(w.b.received().next().wr_id == polled++); // the solicited one
+  arm(w.b.received(), true);
+  CHECK(w.ch.take() == nullptr);
+}
+
 TEST_CASE("a completion channel is readable exactly while it has an event")
 {
   watched_pair w;

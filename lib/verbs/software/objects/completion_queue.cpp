@@ -148,19 +148,32 @@ bool completion_queue::push(const ibv_wc& wc, std::uint32_t carrier, queue_pair_
     held.store(count + 1, std::memory_order_release);
     hint.store(carrier, std::memory_order_relaxed);
     // An unsuccessful completion counts as solicited (ibv_req_notify_cq(3)).
+    const bool counts_as_solicited = solicited || wc.status != IBV_WC_SUCCESS;
     const arming now = armed.load(std::memory_order_relaxed);
-    if (now == arming::any
-      || (now == arming::solicited && (solicited || wc.status != IBV_WC_SUCCESS)))
+    if (now == arming::any || (now == arming::solicited && counts_as_solicited))
     {
-      armed.store(arming::off, std::memory_order_relaxed);
-      if (std::exchange(depends, false))
-        device_context::of(context).engine.depend(-1);
+      disarm();
       tell = true;
+    }
+    else
+    {
+      unreported = count + 1;
+      if (counts_as_solicited)
+        unreported_solicited = count + 1;
     }
   }
   if (tell && channel != nullptr)
     static_cast<completion_channel*>(channel)->notify(*this);
   return true;
+}
+
+// The guard is held. An event reports all completions that the queue holds.
+void completion_queue::disarm() noexcept
+{
+  armed.store(arming::off, std::memory_order_relaxed);
+  if (std::exchange(depends, false))
+    device_context::of(context).engine.depend(-1);
+  unreported = unreported_solicited = 0;
 }
 
 void completion_queue::clean(const queue_pair_base& owner) noexcept
@@ -179,6 +192,9 @@ void completion_queue::clean(const queue_pair_base& owner) noexcept
     ++kept;
   }
   held.store(kept, std::memory_order_release);
+  // Possibly an event too many, but none too few.
+  unreported = std::min(unreported, kept);
+  unreported_solicited = std::min(unreported_solicited, kept);
 }
 
 int completion_queue::poll(int count, ibv_wc* to, std::int64_t* stamp)
@@ -233,6 +249,8 @@ int completion_queue::take(int count, ibv_wc* to, std::int64_t* stamp) noexcept
   }
   if (n == have)
     head = 0; // a deep queue that is rarely full uses little memory
+  unreported -= std::min(unreported, n);
+  unreported_solicited -= std::min(unreported_solicited, n);
   held.store(have - n, std::memory_order_release);
   return static_cast<int>(n);
 }
@@ -243,6 +261,7 @@ int completion_queue::arm(bool solicited_only)
   const bool has_channel = channel != nullptr;
   const bool on_sockets = has_channel
     && static_cast<completion_channel*>(channel)->on_sockets.load(std::memory_order_relaxed);
+  bool missed = false;
   {
     const std::lock_guard lock(guard);
     if (!solicited_only)
@@ -253,7 +272,15 @@ int completion_queue::arm(bool solicited_only)
       engine.stand_by(1);
     else if (has_channel && !on_sockets && !std::exchange(depends, true))
       engine.depend(1);
+    // As mlx5 does: programs may wait for the event without another poll, which would find these.
+    if (has_channel && (solicited_only ? unreported_solicited : unreported) != 0)
+    {
+      disarm();
+      missed = true;
+    }
   }
+  if (missed)
+    static_cast<completion_channel*>(channel)->notify(*this);
   spins.store(0, std::memory_order_relaxed);
   engine.look_away(); // after it is armed: what it finds is an event
   if (has_channel && !on_sockets)

@@ -82,6 +82,7 @@ struct completion_queue : extensible_completion_queue
   /// has times.
   int take(int count, ibv_wc* to, std::int64_t* stamp) noexcept;
   int arm(bool solicited_only);
+  void disarm() noexcept;
   void rest() noexcept;
 
   int resize(std::uint32_t depth);
@@ -93,6 +94,9 @@ struct completion_queue : extensible_completion_queue
   std::size_t depth = 0;
   std::size_t head = 0;
   std::atomic<std::size_t> held{0}; ///< written under the mutex
+  // The number of held completions up to the last one that no event has reported. Guarded.
+  std::size_t unreported = 0;
+  std::size_t unreported_solicited = 0; ///< of the solicited ones
   enum class arming
   {
     off,
