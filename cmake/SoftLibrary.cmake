@@ -19,6 +19,7 @@ target_include_directories(boost_rdma_soft SYSTEM PRIVATE ${BOOST_RDMA_VERBS_INC
 target_link_libraries(boost_rdma_soft PRIVATE Threads::Threads)
 target_link_options(boost_rdma_soft PRIVATE
   "LINKER:--version-script=${boost_rdma_soft_exports}"
+  LINKER:--exclude-libs,ALL
   LINKER:-z,nodelete # never unload: its threads may still run
   LINKER:-z,defs # undefined symbols would be searched in libibverbs, which is not needed
   # A program may have its own C++ library, older than the one of this build.

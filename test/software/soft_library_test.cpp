@@ -28,9 +28,13 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
+#include <dirent.h>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 namespace {
@@ -213,6 +217,50 @@ TEST_CASE("the preloaded library closes a device that has remaining objects as l
   CHECK(device.close() == 0);
   CHECK(CALL(library, ibv_destroy_cq)(cq) == 0);
   CHECK(CALL(library, ibv_dealloc_pd)(pd) == 0);
+}
+
+TEST_CASE("the preloaded library provides the kernel's files of its device")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  const auto content = [&](const std::string& path)
+  {
+    const int file = library.get<int(const char*, int, ...)>("open")(path.c_str(), O_RDONLY);
+    REQUIRE(file >= 0);
+    char text[100];
+    const ssize_t size = ::read(file, text, sizeof text);
+    ::close(file);
+    REQUIRE(size > 0);
+    return std::string(text, static_cast<std::size_t>(size));
+  };
+  errno = 7;
+  struct ::stat found
+  {
+  };
+  CHECK(CALL(library, access)("/dev/infiniband/soft0", R_OK | W_OK) == 0);
+  CHECK(
+    library.get<int(const char*, struct ::stat*)>("stat")("/dev/infiniband/soft0", &found) == 0);
+  CHECK(S_ISCHR(found.st_mode));
+  const std::string device = "/sys/class/infiniband/soft0";
+  CHECK(content(device + "/ports/1/state") == "4: ACTIVE\n");
+  CHECK(content(device + "/ports/1/gids/0") == "0000:0000:0000:0000:0000:ffff:7f00:0001\n");
+  CHECK(content(device + "/ports/1/gid_attrs/types/0") == "RoCE v2\n");
+  CHECK(content(device + "/ports/1/gid_attrs/ndevs/0") == "lo\n");
+  CHECK(content(device + "/device/numa_node") == "-1\n");
+  CHECK(errno == 7);
+
+  DIR* const all = CALL(library, opendir)("/sys/class/infiniband");
+  REQUIRE(all != nullptr);
+  std::vector<std::string> names;
+  while (const dirent* each = ::readdir(all))
+    if (each->d_name[0] != '.')
+      names.emplace_back(each->d_name);
+  ::closedir(all);
+  CHECK(names == std::vector<std::string>{"soft0"});
+  for (const char* absent : {"/sys/class/infiniband/soft1", "/dev/infiniband/soft1"})
+    CHECK((CALL(library, access)(absent, F_OK) == -1 && errno == ENOENT));
+  CHECK(CALL(library, access)("/sys/class", F_OK) == 0);
+  CHECK((CALL(library, access)(nullptr, F_OK) == -1 && errno == EFAULT));
 }
 
 TEST_CASE("the preloaded library reads the settings of its device from the environment")
