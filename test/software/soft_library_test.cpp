@@ -33,6 +33,8 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <rdma/rdma_cma.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -261,6 +263,25 @@ TEST_CASE("the preloaded library provides the kernel's files of its device")
     CHECK((CALL(library, access)(absent, F_OK) == -1 && errno == ENOENT));
   CHECK(CALL(library, access)("/sys/class", F_OK) == 0);
   CHECK((CALL(library, access)(nullptr, F_OK) == -1 && errno == EFAULT));
+}
+
+// libfabric resolves the address that its peer told it.
+TEST_CASE("rdma_getaddrinfo without a name reports the family of the address in its hints")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  sockaddr_in6 address{};
+  address.sin6_family = AF_INET6;
+  for (const bool passive : {false, true})
+  {
+    rdma_addrinfo hints{};
+    (passive ? hints.ai_src_addr : hints.ai_dst_addr) = reinterpret_cast<sockaddr*>(&address);
+    (passive ? hints.ai_src_len : hints.ai_dst_len) = sizeof address;
+    rdma_addrinfo* found = nullptr;
+    REQUIRE(CALL(library, rdma_getaddrinfo)(nullptr, nullptr, &hints, &found) == 0);
+    CHECK(found->ai_family == AF_INET6);
+    CALL(library, rdma_freeaddrinfo)(found);
+  }
 }
 
 TEST_CASE("the preloaded library reads the settings of its device from the environment")

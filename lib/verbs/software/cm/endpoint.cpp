@@ -338,6 +338,11 @@ int getaddrinfo(
     && hints->ai_dst_len <= sizeof made->destination)
     set_address(made->destination, hints->ai_dst_addr, hints->ai_dst_len, made->ai_dst_addr,
       made->ai_dst_len);
+  // Without a name: the family of the given address.
+  if (const sockaddr* const given =
+        made->ai_dst_addr != nullptr ? made->ai_dst_addr : made->ai_src_addr;
+      made->ai_family == AF_UNSPEC && given != nullptr)
+    made->ai_family = given->sa_family;
   *to = made.release();
   return 0;
 }
