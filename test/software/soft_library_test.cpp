@@ -265,6 +265,33 @@ TEST_CASE("the preloaded library provides the kernel's files of its device")
   CHECK((CALL(library, access)(nullptr, F_OK) == -1 && errno == EFAULT));
 }
 
+// libfabric resolves an address with a blocking id, and then moves it to its own channel.
+TEST_CASE("rdma_migrate_id moves an id whose blocking call has an event")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const soft_library library;
+  sockaddr_in to{};
+  to.sin_family = AF_INET;
+  to.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  to.sin_port = htons(1);
+  rdma_cm_id* id = nullptr;
+  REQUIRE(CALL(library, rdma_create_id)(nullptr, &id, nullptr, RDMA_PS_TCP) == 0);
+  REQUIRE(
+    CALL(library, rdma_resolve_addr)(id, nullptr, reinterpret_cast<sockaddr*>(&to), 1000) == 0);
+  REQUIRE(id->event != nullptr);
+  rdma_event_channel* const channel = CALL(library, rdma_create_event_channel)();
+  REQUIRE(channel != nullptr);
+  CHECK(CALL(library, rdma_migrate_id)(id, channel) == 0);
+  CHECK(id->event == nullptr);
+  REQUIRE(CALL(library, rdma_resolve_route)(id, 1000) == 0);
+  rdma_cm_event* event = nullptr;
+  REQUIRE(CALL(library, rdma_get_cm_event)(channel, &event) == 0);
+  CHECK(event->event == RDMA_CM_EVENT_ROUTE_RESOLVED);
+  CHECK(CALL(library, rdma_ack_cm_event)(event) == 0);
+  CHECK(CALL(library, rdma_destroy_id)(id) == 0);
+  CALL(library, rdma_destroy_event_channel)(channel);
+}
+
 // libfabric resolves the address that its peer told it.
 TEST_CASE("rdma_getaddrinfo without a name reports the family of the address in its hints")
 {

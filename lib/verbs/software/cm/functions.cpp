@@ -291,6 +291,9 @@ int migrate_id(rdma_cm_id* what, rdma_event_channel* channel)
       return -1;
     channel = own.get();
   }
+  // As librdmacm: the event of the last blocking call, which the program does not acknowledge.
+  if (which.own_channel && what->event != nullptr)
+    ack_cm_event(std::exchange(what->event, nullptr));
   return result(call(which,
     [&](service& by)
     {
