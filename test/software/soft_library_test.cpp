@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -433,6 +434,16 @@ TEST_CASE("the preloaded library shares registered memory when BOOST_RDMA_SHARE_
   CHECK_THROWS_WITH(opened(library), "the device does not open");
   REQUIRE(::unsetenv("BOOST_RDMA_SHARE_MEMORY") == 0);
   ::munmap(memory, size);
+}
+
+TEST_CASE("the preloaded library's dlopen resolves $ORIGIN to the directory of its caller")
+{
+  const soft_library library;
+  const auto program = std::filesystem::read_symlink("/proc/self/exe").filename();
+  REQUIRE(CALL(library, dlopen)((std::filesystem::path("$ORIGIN") / program).c_str(), RTLD_NOW)
+    == nullptr);
+  // It has found the program, which is not a shared library.
+  CHECK(std::string(::dlerror()).find("cannot dynamically load") != std::string::npos);
 }
 
 #endif // BOOST_RDMA_SOFT_LIBRARY
