@@ -44,15 +44,26 @@ struct device_settings
   /// Maximum number of entries of a completion queue (max_cqe).
   std::uint32_t max_completions = 4u << 20;
 
-  /// Maximum number of objects of each kind in a context (max_qp, max_cq, max_srq, max_pd, max_mr,
-  /// max_mw, max_ah). Creating one more fails with ENOMEM. More than 131,072 regions or windows are
-  /// not possible.
+  /// Maximum number of queue pairs in a context (max_qp). One more fails with ENOMEM, as for the
+  /// other kinds of objects below.
   std::uint32_t max_queue_pairs = 1u << 20;
+
+  /// Maximum number of completion queues in a context (max_cq).
   std::uint32_t max_completion_queues = 1u << 20;
+
+  /// Maximum number of shared receive queues in a context (max_srq).
   std::uint32_t max_shared_receive_queues = 1u << 20;
+
+  /// Maximum number of protection domains in a context (max_pd).
   std::uint32_t max_protection_domains = 1u << 20;
+
+  /// Maximum number of memory regions in a context (max_mr), not more than 131,072.
   std::uint32_t max_memory_regions = 1u << 17;
+
+  /// Maximum number of memory windows in a context (max_mw), not more than 131,072.
   std::uint32_t max_memory_windows = 1u << 17;
+
+  /// Maximum number of address handles in a context (max_ah).
   std::uint32_t max_address_handles = 1u << 20;
 
   /// Maximum number of inline bytes in a work request (ibv_qp_cap::max_inline_data).

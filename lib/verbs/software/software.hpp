@@ -21,7 +21,8 @@ const verbs::api& api();
 
 inline constexpr unsigned devices_max = 16; ///< soft0 to soft15
 
-/// Opens a software device with these settings: soft0 or another one. Returns null with errno set on failure.
+/// Opens a software device with these settings: soft0 or another one. Returns null with errno set
+/// on failure.
 /** EINVAL: malformed address; EADDRNOTAVAIL: this host has no such address; ENOSPC: each port is
  * taken by another context or program; EMFILE, ENOMEM. */
 ibv_context* open_device(const device_settings& settings, unsigned index = 0);
