@@ -8,9 +8,11 @@
 #include "soft/kernel_files.hpp"
 
 #include "soft/exports.hpp"
+#include "soft/settings.hpp"
 
 #include <atomic>
 #include <cerrno>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -51,6 +53,15 @@ std::string in_groups(const Bytes& bytes)
   return text;
 }
 
+bool is_device_file(std::string_view name)
+{
+  const std::uint32_t devices = read_environment().devices;
+  for (std::uint32_t i = 0; i != devices; ++i)
+    if (name == software::the_device(i)->dev_name)
+      return true;
+  return false;
+}
+
 void check(bool succeeded)
 {
   if (!succeeded)
@@ -85,16 +96,16 @@ void add_port(files& to, const std::string& port, ibv_context* context)
   }
 }
 
-files device_files_content(const std::string& name)
+void add_device(files& all, ibv_device* which)
 {
+  const std::string name = which->name;
   const std::unique_ptr<ibv_context, decltype(&::ibv_close_device)> context(
-    ::ibv_open_device(software::the_device()), &::ibv_close_device);
+    ::ibv_open_device(which), &::ibv_close_device);
   check(context != nullptr);
   ibv_device_attr attributes{};
   check(device().query_device(context.get(), &attributes) == 0);
   const std::string bus = "devices/" + name + '/';
   const std::string made = bus + "infiniband/" + name + '/';
-  files all;
   all[bus + "numa_node"] = "-1"; // none
   all[made + "node_type"] = "1: CA";
   all[made + "node_guid"] = in_groups(attributes.node_guid);
@@ -102,7 +113,6 @@ files device_files_content(const std::string& name)
   all[made + "node_desc"] = name;
   all[made + "fw_ver"] = attributes.fw_ver;
   add_port(all, made + "ports/1/", context.get());
-  return all;
 }
 
 // A file or link appears complete: other processes may use the directory.
@@ -119,12 +129,14 @@ void add(const fs::path& root, const fs::path& name, Make make)
   fs::remove(unfinished);
 }
 
-// Returns the directory of all this user's programs with the same device. It remains, because a
+// Returns the directory of all this user's programs with the same devices. It remains, because a
 // program may pass a resolved link to another one. Files that somebody deleted are made again.
 std::string make_directory()
 {
-  const std::string name = software::the_device()->name;
-  const files all = device_files_content(name);
+  files all;
+  const std::uint32_t devices = read_environment().devices;
+  for (std::uint32_t i = 0; i != devices; ++i)
+    add_device(all, software::the_device(i));
   std::string together;
   for (const auto& [file, text] : all)
     together += file + '\n' + text + '\n';
@@ -149,14 +161,18 @@ std::string make_directory()
         to << text << '\n';
         to.close();
       });
-  // As in the kernel, the class has a link into the tree of devices. Programs resolve it to find
+  // As in the kernel, the class has links into the tree of devices. Programs resolve them to find
   // the NUMA node.
-  const std::string in_devices = "devices/" + name;
-  add(root, "class/infiniband/" + name,
-    [&](const fs::path& at)
-    { fs::create_directory_symlink(root / in_devices / "infiniband" / name, at); });
-  add(root, in_devices + "/infiniband/" + name + "/device",
-    [](const fs::path& at) { fs::create_directory_symlink("../..", at); });
+  for (std::uint32_t i = 0; i != devices; ++i)
+  {
+    const std::string name = software::the_device(i)->name;
+    const std::string in_devices = "devices/" + name;
+    add(root, "class/infiniband/" + name,
+      [&](const fs::path& at)
+      { fs::create_directory_symlink(root / in_devices / "infiniband" / name, at); });
+    add(root, in_devices + "/infiniband/" + name + "/device",
+      [](const fs::path& at) { fs::create_directory_symlink("../..", at); });
+  }
   return root;
 }
 
@@ -184,8 +200,7 @@ file_path::file_path(const char* path) noexcept
   const int error = errno;
   try
   {
-    if (whole.starts_with(device_files)
-      && whole.substr(device_files.size()) == software::the_device()->dev_name)
+    if (whole.starts_with(device_files) && is_device_file(whole.substr(device_files.size())))
       chosen_ = "/dev/null"; // as this one, a character device that everyone may open
     else if (whole.starts_with(class_directory)
       && (whole.size() == class_directory.size() || whole[class_directory.size()] == '/'))
