@@ -155,16 +155,25 @@ rdma_event_channel* create_event_channel()
   return make_channel().release();
 }
 
-void destroy_event_channel(rdma_event_channel* channel)
+// A thread that waits for an event goes on waiting, as one in a system call of a closed file does.
+// rping relies on that.
+void destroy_event_channel(rdma_event_channel* which)
 {
-  delete &event_channel::of(channel);
+  event_channel& channel = event_channel::of(which);
+  if (!channel.owner->is_inherited())
+  {
+    const lock_type lock(channel.owner->mutex);
+    channel.destroyed = true;
+    if (channel.readers != 0)
+      return;
+  }
+  delete &channel;
 }
 
-int get_cm_event(rdma_event_channel* from, rdma_cm_event** to)
+namespace {
+
+int wait_for_event(event_channel& channel, rdma_cm_event** to)
 {
-  event_channel& channel = event_channel::of(from);
-  if (channel.owner->is_inherited())
-    return fail_call(EPERM);
   for (;;)
   {
     std::unique_ptr<channel_event> taken;
@@ -207,6 +216,30 @@ int get_cm_event(rdma_event_channel* from, rdma_cm_event** to)
     *to = taken.release();
     return 0;
   }
+}
+
+} // namespace
+
+int get_cm_event(rdma_event_channel* from, rdma_cm_event** to)
+{
+  event_channel& channel = event_channel::of(from);
+  if (channel.owner->is_inherited())
+    return fail_call(EPERM);
+  {
+    const lock_type lock(channel.owner->mutex);
+    ++channel.readers;
+  }
+  const int result = wait_for_event(channel, to);
+  const int error = errno;
+  {
+    const std::shared_ptr<service> owner = channel.owner;
+    const lock_type lock(owner->mutex);
+    if (--channel.readers != 0 || !channel.destroyed)
+      return result;
+  }
+  delete &channel;
+  errno = error;
+  return result;
 }
 
 int ack_cm_event(rdma_cm_event* event)

@@ -53,6 +53,8 @@ struct event_channel : rdma_event_channel
   const std::shared_ptr<service> owner;
   wire::descriptor descriptor;                       ///< an eventfd that counts the events
   std::deque<std::unique_ptr<channel_event>> events; ///< under the service's mutex
+  unsigned readers = 0;   ///< threads in get_cm_event(), under the service's mutex
+  bool destroyed = false; ///< the last reader deletes the channel, under the service's mutex
 };
 
 /// A port with the identifiers that are bound to it. Under the service's mutex.
