@@ -27,10 +27,15 @@ target_link_options(boost_rdma_soft PRIVATE
 
 # The library under the names of rdma-core's, for programs that look for these with dlopen(3).
 set(boost_rdma_soft_names "${PROJECT_BINARY_DIR}/tools/drop_in")
-file(MAKE_DIRECTORY "${boost_rdma_soft_names}")
+set(boost_rdma_soft_links)
 foreach(name IN ITEMS libibverbs.so libibverbs.so.1 librdmacm.so librdmacm.so.1)
-  file(CREATE_LINK ../libboost_rdma_soft.so "${boost_rdma_soft_names}/${name}" SYMBOLIC)
+  list(APPEND boost_rdma_soft_links
+    COMMAND ${CMAKE_COMMAND} -E create_symlink ../libboost_rdma_soft.so "${boost_rdma_soft_names}/${name}")
 endforeach()
+add_custom_command(TARGET boost_rdma_soft POST_BUILD
+  COMMAND ${CMAKE_COMMAND} -E make_directory "${boost_rdma_soft_names}"
+  ${boost_rdma_soft_links}
+  VERBATIM)
 
 if(BOOST_RDMA_INSTALL)
   # A copy beside the library, so that the script is installed only together with it.
