@@ -31,7 +31,7 @@ struct protection_domain : ibv_pd
 {
   std::atomic<std::uint32_t> users{0}; ///< parent domains and everything that is created in one
 
-  // Of a parent domain.
+  // Only a parent domain has these.
   protection_domain* parent_of = nullptr; ///< null: this is a protection domain
   thread_domain* thread = nullptr;        ///< or null
   protocol::queue_memory memory;          ///< or no functions

@@ -297,8 +297,8 @@ struct receive_queue : request_ring<receive_request>
     return posted.load(std::memory_order_relaxed) - left >= depth();
   }
 
-  /// Of a shared queue, with the mutex held: sets the depth, at least size(). Returns false if
-  /// memory is short.
+  /// Sets the depth of a shared queue, at least size(). The mutex is held. Returns false if memory
+  /// is short.
   bool resize(std::uint32_t depth) noexcept
   {
     free_taken();
