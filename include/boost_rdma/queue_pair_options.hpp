@@ -67,8 +67,9 @@ struct queue_pair_options
 
   /// Maximum number of RDMA reads and atomics in flight in each direction (max_rd_atomic and
   /// max_dest_rd_atomic of ibv_modify_qp(3)).
-  /** The smallest of both sides' values and both devices' limits is used. */
-  std::uint8_t read_atomic_depth = 16;
+  /** The smallest of both sides' values and both devices' limits is used. The limit of many NICs
+   * is 16. */
+  std::uint8_t read_atomic_depth = 64;
 
   /// Size of the largest packet in bytes: 256, 512, 1024, 2048 or 4096 (ibv_mtu). Other values are
   /// rounded down.

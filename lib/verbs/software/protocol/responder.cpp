@@ -17,7 +17,8 @@ namespace rdma::software::protocol {
 
 void responder::start()
 {
-  jobs_ = std::make_unique<job[]>(std::max<std::size_t>(with_.max_peer_read_atomic, 1));
+  jobs_ =
+    std::make_unique_for_overwrite<job[]>(std::max<std::size_t>(with_.max_peer_read_atomic, 1));
   expected_psn_ = with_.rq_psn;
   msn_ = 0;
   accepted_key_ = 0;
