@@ -27,8 +27,9 @@ namespace rdma::cm {
 /// rdma_connect(3).
 /**
  * The acceptor is opened on an address of an RDMA device's network interface, or on the unspecified
- * address (0.0.0.0). With the latter, clients that arrive through another device than the domain's
- * are rejected.
+ * address (0.0.0.0). With the latter it listens on the same port of the domain's NIC and of its
+ * software device, unless queue_pair_options::device names one or there is a shared receive queue.
+ * Clients that arrive through another NIC are rejected.
  *
  * @par Opening and closing
  * @code

@@ -20,14 +20,37 @@
 #include <limits>
 #include <new>
 #include <utility>
+#include <vector>
 
 namespace rdma::cm::detail {
 
 namespace asio = boost::asio;
 using asio::ip::tcp;
 using rdma::detail::connection_service;
+using rdma::detail::device_impl;
 using rdma::detail::log_line;
 using rdma::detail::unclaimed_queue_pair;
+
+namespace {
+
+// Returns the devices to listen on: on all addresses also the software device beside a NIC, unless
+// the program has chosen one.
+std::vector<const device_impl*> devices_of(
+  const protection_domain& domain, const tcp::endpoint& endpoint, const queue_pair_options& options)
+{
+  if (options.receives)
+    return {&options.receives->completions().device()};
+  const auto& impl = *domain.impl();
+  std::vector<const device_impl*> found{
+    &impl.find_device(options.device, "cannot listen by RDMA-CM")};
+  const device_impl* const software = impl.device_at(rdma::detail::software_index);
+  if (options.device.empty() && endpoint.address().is_unspecified() && software != nullptr
+    && software != found.front())
+    found.push_back(software);
+  return found;
+}
+
+} // namespace
 
 std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& executor,
   const asio::any_io_executor& inner, const protection_domain& domain,
@@ -36,18 +59,18 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   ec = {};
   try
   {
-    const auto& receives = options.queue_pair.receives;
-    const auto& device = receives
-      ? receives->completions().device()
-      : domain.impl()->find_device(options.queue_pair.device, "cannot listen by RDMA-CM");
+    auto made = std::make_shared<acceptor_impl>(options);
     connection_service& service = connection_service::of(inner);
-    event_channel* channel = event_channel::of(service, device.kind(), ec);
-    if (channel == nullptr)
-      return nullptr;
-    auto made = std::make_shared<acceptor_impl>(
-      std::make_shared<const acceptor_settings>(
-        acceptor_settings{inner, inner == executor, domain, options, device}),
-      *channel);
+    for (const device_impl* device : devices_of(domain, endpoint, options.queue_pair))
+    {
+      event_channel* channel = event_channel::of(service, device->kind(), ec);
+      if (channel == nullptr)
+        return nullptr;
+      acceptor_settings settings{inner, inner == executor, domain, options, *device};
+      if (!options.queue_pair.receives)
+        settings.options.queue_pair.device = device->name();
+      made->add(std::make_shared<const acceptor_settings>(std::move(settings)), *channel);
+    }
     service.add(made);
     made->listen(endpoint, ec);
     if (!ec)
@@ -61,12 +84,15 @@ std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& 
   return nullptr;
 }
 
-acceptor_impl::acceptor_impl(
-  std::shared_ptr<const acceptor_settings> settings, event_channel& channel)
+acceptor_impl::acceptor_impl(const acceptor_options& options)
   : accept_queue(std::numeric_limits<std::size_t>::max()) // at most one for each withdrawn accept
-  , settings_(std::move(settings))
-  , channel_(channel)
+  , options_(options)
 {
+}
+
+void acceptor_impl::add(std::shared_ptr<const acceptor_settings> settings, event_channel& channel)
+{
+  listeners_.emplace_back(*this, std::move(settings), channel);
 }
 
 void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
@@ -75,35 +101,43 @@ void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
   for (int attempt = 0; attempt != port_attempts_max; ++attempt)
   {
     ec = {};
-    try_listen(endpoint, ec);
+    tcp::endpoint wanted = endpoint;
+    for (listener& each : listeners_)
+    {
+      try_listen(each, wanted, ec);
+      if (ec)
+        break;
+      if (&each == &listeners_.front())
+        local_ = endpoint_of(each.id->route.addr.src_storage);
+      wanted.port(local_.port());
+    }
+    open_ = !ec;
     if (endpoint.port() != 0 || ec != asio::error::address_in_use)
       return;
   }
 }
 
-void acceptor_impl::try_listen(const tcp::endpoint& endpoint, error_code& ec)
+void acceptor_impl::try_listen(listener& at, const tcp::endpoint& endpoint, error_code& ec)
 {
-  id_ = channel_.make_id(*this, ec);
+  const acceptor_settings& settings = *at.settings;
+  unique_id& id = at.id;
+  id = at.channel.make_id(at, ec);
   if (ec)
     return;
-  int reuse = settings_->options.reuse_address ? 1 : 0;
+  int reuse = settings.options.reuse_address ? 1 : 0;
   errno = 0;
-  if (id_.api().set_option(
-        id_.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof reuse)
+  if (id.api().set_option(id.get(), RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &reuse, sizeof reuse)
     != 0)
     ec = last_cm_error();
   tcp::endpoint wanted = endpoint; // librdmacm requires it writable
-  if (!ec && id_.api().bind_addr(id_.get(), wanted.data()) != 0)
+  if (!ec && id.api().bind_addr(id.get(), wanted.data()) != 0)
     ec = error_of_binding();
   // An id that is bound to an address has its device. Otherwise each client's id has one.
-  if (!ec && id_->verbs != nullptr
-    && std::strcmp(id_->verbs->device->name, settings_->device.native()->device->name) != 0)
+  if (!ec && id->verbs != nullptr
+    && std::strcmp(id->verbs->device->name, settings.device.native()->device->name) != 0)
     ec = error::other_device;
-  if (!ec && id_.api().listen(id_.get(), static_cast<int>(settings_->options.requests_max)) != 0)
+  if (!ec && id.api().listen(id.get(), static_cast<int>(settings.options.requests_max)) != 0)
     ec = last_cm_error();
-  if (!ec)
-    local_ = endpoint_of(id_->route.addr.src_storage);
-  open_ = !ec;
 }
 
 void acceptor_impl::get_request(const asio::any_io_executor& executor, request_handler_type handler)
@@ -120,12 +154,16 @@ void acceptor_impl::close()
     const lock_type lock(mutex_);
     unclaimed = close_queue(lock);
     // On the service's thread, because an event of the id may be on its way to this acceptor.
-    if (id_)
-      asio::post(channel_.io(),
-        [self = self(), id = std::move(id_), pending = std::exchange(pending_, {})]
+    std::vector<unique_id> ids;
+    for (listener& each : listeners_)
+      if (each.id)
+        ids.push_back(std::move(each.id));
+    if (!ids.empty())
+      asio::post(io(),
+        [self = self(), ids = std::move(ids), pending = std::exchange(pending_, {})]
         {
-          for (const auto& each : pending)
-            each->reject({});
+          for (const waiting_client& each : pending)
+            each.link->reject({});
         });
   }
   cancel();
@@ -136,33 +174,34 @@ void acceptor_impl::abandon() noexcept
   contents operations; // destroyed without the mutex
   const lock_type lock(mutex_);
   operations = abandon_queue(lock);
-  id_.reset();
+  for (listener& each : listeners_)
+    each.id.reset();
   pending_.clear();
 }
 
 void acceptor_impl::post_serve()
 {
-  asio::post(channel_.io(), [self = self()] { self->serve(); });
+  asio::post(io(), [self = self()] { self->serve(); });
 }
 
-void acceptor_impl::on_event(const event& what)
+void acceptor_impl::on_event(listener& at, const event& what)
 {
   if (what.type != RDMA_CM_EVENT_CONNECT_REQUEST)
   {
     log_line(spdlog::level::warn, "RDMA-CM: event on listening port {}: {}", local_.port(),
-      channel_.api().event_str(what.type));
+      at.channel.api().event_str(what.type));
     if (what.type == RDMA_CM_EVENT_DEVICE_REMOVAL)
       close(); // the device's removal waits for it
     return;
   }
-  unique_id id = channel_.adopt(what.id); // first, as the allocation below may fail
-  auto link = std::make_shared<connection>(channel_);
+  unique_id id = at.channel.adopt(what.id); // first, as the allocation below may fail
+  auto link = std::make_shared<connection>(at.channel);
   link->requested(what, std::move(id));
   {
     std::lock_guard lock(mutex_);
-    std::erase_if(pending_, [](const auto& each) { return !each->is_waiting(); });
-    if (open_ && pending_.size() < settings_->options.requests_max)
-      pending_.push_back(std::exchange(link, nullptr));
+    std::erase_if(pending_, [](const auto& each) { return !each.link->is_waiting(); });
+    if (open_ && pending_.size() < options_.requests_max)
+      pending_.push_back({std::exchange(link, nullptr), &at});
   }
   if (link)
   {
@@ -182,7 +221,7 @@ void acceptor_impl::serve()
     lock_type lock(mutex_);
     if (pending_.empty() || (waiting<request>(lock) == 0 && accepting_ >= waiting<accepted>(lock)))
       return;
-    const auto link = std::move(pending_.front());
+    const auto [link, at] = std::move(pending_.front());
     pending_.pop_front();
     if (!link->is_waiting())
       continue; // the client did not wait
@@ -190,13 +229,13 @@ void acceptor_impl::serve()
     {
       lock.unlock();
       std::move(operation.front().handler)
-        .complete(error_code{}, std::make_shared<held_request>(link, settings_, channel_));
+        .complete(error_code{}, std::make_shared<held_request>(link, at->settings, at->channel));
       continue;
     }
     accepting_++;
     lock.unlock();
     error_code ec;
-    unclaimed_queue_pair made = settings_->make_queue_pair(ec);
+    unclaimed_queue_pair made = at->settings->make_queue_pair(ec);
     const auto core = made.get();
     connection_outcome outcome;
     try
@@ -223,8 +262,7 @@ void acceptor_impl::serve()
       finished({}, ec);
       continue;
     }
-    link->accept(
-      core, settings_->options.data, settings_->options.handshake_timeout, std::move(outcome));
+    link->accept(core, options_.data, options_.handshake_timeout, std::move(outcome));
   }
 }
 

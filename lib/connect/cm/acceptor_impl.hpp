@@ -18,20 +18,24 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <utility>
 
 namespace rdma::cm::detail {
 
-// Listens on an rdma_cm_id, accepts clients while accept operations wait, and passes requests to
-// operations that leave the decision to the program. Functions that user threads can call take the
-// mutex; the others run on the service's thread.
+// Listens on one rdma_cm_id for each device, accepts clients while accept operations wait, and
+// passes requests to operations that leave the decision to the program. Functions that user threads
+// can call take the mutex; the others run on the service's thread.
 class acceptor_impl final
   : public rdma::detail::accept_queue<acceptor_core, std::shared_ptr<queue_pair_core>,
       std::shared_ptr<request_core>>
-  , public event_sink
 {
 public:
-  acceptor_impl(std::shared_ptr<const acceptor_settings> settings, event_channel& channel);
+  explicit acceptor_impl(const acceptor_options& options);
 
+  // Before listen(): adds a device to listen on.
+  void add(std::shared_ptr<const acceptor_settings> settings, event_channel& channel);
+
+  // All devices listen on the same port.
   void listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
 
   void get_request(
@@ -39,28 +43,51 @@ public:
   void close() override;
   void abandon() noexcept override;
 
-  void on_event(const event& what) override;
-
   // A client's queue pair is connected, or could not be connected.
   void finished(rdma::detail::unclaimed_queue_pair queue_pair, const error_code& ec);
 
 private:
-  void try_listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
+  struct listener final : event_sink
+  {
+    listener(acceptor_impl& of, std::shared_ptr<const acceptor_settings> with,
+      event_channel& from) noexcept
+      : owner(of)
+      , settings(std::move(with))
+      , channel(from)
+    {
+    }
+    void on_event(const event& what) override { owner.on_event(*this, what); }
+
+    acceptor_impl& owner;
+    const std::shared_ptr<const acceptor_settings> settings;
+    event_channel& channel; // may be destroyed before the acceptor, together with the io_context
+    unique_id id;           // listens while the acceptor is open; protected by its mutex
+  };
+
+  struct waiting_client
+  {
+    std::shared_ptr<connection> link;
+    const listener* at;
+  };
+
+  void on_event(listener& at, const event& what);
+  static void try_listen(
+    listener& at, const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
   [[nodiscard]] std::shared_ptr<acceptor_impl> self()
   {
     return std::static_pointer_cast<acceptor_impl>(shared_from_this());
   }
+  [[nodiscard]] boost::asio::io_context& io() { return listeners_.front().channel.io(); }
   void on_adding(const lock_type&) override { post_serve(); } // serve() waits for the mutex
   void post_serve();
   void serve();
 
-  const std::shared_ptr<const acceptor_settings> settings_;
-  event_channel& channel_; // may be destroyed before the acceptor, together with the io_context
+  const acceptor_options options_;
+  std::deque<listener> listeners_; // not changed after listen()
 
   // Protected by the mutex:
-  unique_id id_;                                    // listens while open
-  std::deque<std::shared_ptr<connection>> pending_; // clients without an answer
-  std::size_t accepting_ = 0;                       // clients that are being accepted
+  std::deque<waiting_client> pending_; // clients without an answer
+  std::size_t accepting_ = 0;          // clients that are being accepted
 };
 
 } // namespace rdma::cm::detail
