@@ -13,7 +13,6 @@
 //
 // For each ping the client describes memory with a text, which the server reads. Then it describes
 // other memory, to which the server writes the text. A message of 16 bytes announces each step.
-// memory, which the server writes the text into. Each step is announced by a message of 16 bytes.
 
 #include "common/run.hpp"
 
