@@ -1,0 +1,174 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_STREAM_STREAM_FSM_HPP
+#define BOOST_RDMA_LIB_STREAM_STREAM_FSM_HPP
+
+#include "stream/message.hpp"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+
+namespace rdma::detail {
+
+// One end of a stream: what may be sent, and where its bytes go (doc/stream_protocol.md).
+//
+// Without I/O and without memory: the caller sends the messages, writes to the peer's ring and
+// keeps its own ring. One thread at a time.
+class stream_fsm
+{
+public:
+  // The last receives of the peer are for messages without bytes, so that two ends that both wait
+  // to send bytes still tell each other what they have read.
+  static constexpr std::uint32_t reserve = 4;
+  static constexpr std::uint32_t receives_min = 2 * reserve;
+  static constexpr std::uint32_t ring_min = 1024;
+  static constexpr std::uint32_t ring_max = 1u << 30; // totals of bytes are compared modulo 2^32
+
+  // With so many receives posted, and a ring of so many bytes.
+  stream_fsm(std::uint32_t receives, std::uint32_t ring_size) noexcept
+    : receives_(receives)
+    , in_{.size = ring_size}
+  {
+  }
+
+  // --- sending ---
+
+  // The first message.
+  stream_message hello(const remote_buffer& ring) noexcept;
+  [[nodiscard]] bool has_greeted() const noexcept { return greeted_; }
+
+  // Returns true if a message with bytes of the stream may be sent.
+  [[nodiscard]] bool can_send_bytes() const noexcept { return room() > reserve && !finished_; }
+
+  // A message with `size` bytes in it, at most data_max.
+  stream_message data(std::size_t size) noexcept;
+
+  // The part of the peer's ring that can be written now, without wrapping around.
+  struct range
+  {
+    std::uint32_t offset = 0;
+    std::uint32_t size = 0;
+  };
+  [[nodiscard]] range writable() const noexcept;
+  [[nodiscard]] const remote_buffer& peer_ring() const noexcept { return peer_ring_; }
+
+  // The message that follows a write of the first `size` bytes of writable().
+  stream_message written(std::uint32_t size) noexcept;
+
+  // The last message with a place in the stream: finish, or reset. It may follow the first one at
+  // once.
+  [[nodiscard]] bool can_finish() const noexcept
+  {
+    return greeted_ && !finished_ && (room() != 0 || !peer_greeted_);
+  }
+  stream_message finish(bool resets = false) noexcept;
+  [[nodiscard]] bool has_finished() const noexcept { return finished_; }
+
+  // Returns true if the peer must hear what this end has read.
+  [[nodiscard]] bool credit_due() const noexcept;
+  stream_message credit() noexcept;
+
+  // Returns the size of a larger ring that this end should offer; 0: none.
+  [[nodiscard]] std::uint32_t wanted_ring(std::uint32_t most) const noexcept;
+  // Precondition: wanted_ring() is not 0.
+  stream_message ring(const remote_buffer& offered) noexcept;
+
+  // --- receiving ---
+
+  enum class arrival
+  {
+    nothing,  // for the program
+    data,     // the message's bytes
+    written,  // bytes in the ring: see arrived()
+    finished, // the end of the stream
+    reset,
+    violation,
+  };
+  arrival receive(const stream_message& m) noexcept;
+
+  // After arrival::written: where the bytes are. Each ring is used until it has been read.
+  struct place
+  {
+    bool odd_ring = false;
+    range bytes;
+  };
+  [[nodiscard]] const place& arrived() const noexcept { return arrived_; }
+
+  // The receive of a message has been posted again.
+  void reposted() noexcept { ++reposted_; }
+
+  // So many bytes of the ring have been read.
+  void read(std::uint32_t size) noexcept { read_ += size; }
+
+  // Returns the number modulo 2 of a ring whose memory can be freed, if it has some: the one before
+  // the current one, when it has been read.
+  [[nodiscard]] std::optional<bool> unused_ring() const noexcept
+  {
+    return offered_ == 0 && is_old_ring_read() ? std::optional(!in_odd_) : std::nullopt;
+  }
+  [[nodiscard]] bool peer_has_finished() const noexcept { return peer_finished_; }
+
+private:
+  // A ring, as both ends see it.
+  struct ring_state
+  {
+    std::uint32_t size = 0;
+    std::uint32_t position = 0; // of the next byte
+    std::uint32_t base = 0;     // total of the bytes that went to rings before this one
+
+    // `written`, `read`: totals.
+    [[nodiscard]] range free(std::uint32_t written, std::uint32_t read) const noexcept;
+    void advance(std::uint32_t bytes) noexcept { position = (position + bytes) % size; }
+  };
+
+  [[nodiscard]] std::uint32_t room() const noexcept
+  {
+    return greeted_ && peer_greeted_ ? peer_receives_ - (sent_ - peer_received_) : 0;
+  }
+  [[nodiscard]] bool is_old_ring_read() const noexcept
+  {
+    return static_cast<std::int32_t>(read_ - in_.base) >= 0;
+  }
+  stream_message next(stream_message_type type) noexcept;
+  bool take_totals(const stream_message& m) noexcept;
+  bool take_ring(const stream_message& m) noexcept;
+  arrival take_written(const stream_message& m) noexcept;
+
+  const std::uint32_t receives_;
+
+  // This end's messages and bytes.
+  bool greeted_ = false;
+  bool finished_ = false;
+  std::uint32_t sent_ = 0;
+  std::uint32_t written_ = 0;
+  std::uint32_t peer_receives_ = 0;
+  std::uint32_t peer_received_ = 0;
+  std::uint32_t peer_read_ = 0;
+  ring_state out_;
+  bool out_odd_ = false;
+  remote_buffer peer_ring_;
+
+  // The peer's.
+  bool peer_greeted_ = false;
+  bool peer_finished_ = false;
+  std::uint32_t arrived_count_ = 0; // messages
+  std::uint32_t arrived_bytes_ = 0; // in rings
+  std::uint32_t reposted_ = 0;
+  std::uint32_t read_ = 0;
+  std::uint32_t told_reposted_ = 0;
+  std::uint32_t told_read_ = 0;
+  ring_state in_;
+  bool in_odd_ = false;
+  std::uint32_t offered_ = 0; // size of a ring that the peer does not use yet
+  place arrived_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_STREAM_STREAM_FSM_HPP

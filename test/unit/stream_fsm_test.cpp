@@ -1,0 +1,333 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "stream/stream_fsm.hpp"
+
+#include "common/catch.hpp"
+
+#include <array>
+#include <deque>
+#include <random>
+#include <string>
+#include <vector>
+
+// Two ends of a stream without I/O: messages in queues, rings in vectors.
+
+namespace test::stream_protocol {
+namespace {
+
+using namespace rdma::detail;
+using rdma::remote_buffer;
+using arrival = stream_fsm::arrival;
+
+constexpr std::uint32_t receives = 16;
+constexpr std::uint32_t first_ring = stream_fsm::ring_min;
+constexpr std::uint32_t largest_ring = 8 * first_ring;
+
+remote_buffer ring_of(std::uint32_t size)
+{
+  return {rdma::device_kind::software, 4096, size, 1};
+}
+
+/// A message as it travels: with its bytes.
+struct packet
+{
+  std::vector<std::byte> head;
+  std::string bytes;
+};
+
+packet pack(const stream_message& m, std::string bytes = {})
+{
+  packet p{std::vector<std::byte>(m.size()), std::move(bytes)};
+  m.encode(p.head);
+  return p;
+}
+
+struct end
+{
+  stream_fsm fsm{receives, first_ring};
+  std::array<std::string, 2> rings{std::string(first_ring, '.'), std::string()};
+  std::deque<std::pair<bool, std::string>> unread; // in a receive's buffer; the bytes
+  std::deque<std::pair<bool, stream_fsm::range>> in_rings;
+  std::string got;
+  bool finished = false;
+  std::deque<packet> out;
+
+  void greet() { out.push_back(pack(fsm.hello(ring_of(first_ring)))); }
+
+  arrival take(const packet& p)
+  {
+    std::vector<std::byte> all = p.head;
+    for (const char c : p.bytes)
+      all.push_back(static_cast<std::byte>(c));
+    const auto m = stream_message::decode(all);
+    REQUIRE(m);
+    const arrival what = fsm.receive(*m);
+    if (what == arrival::data)
+    {
+      unread.emplace_back(true, p.bytes);
+      return what;
+    }
+    if (what == arrival::written)
+    {
+      const auto [odd, bytes] = fsm.arrived();
+      unread.emplace_back(false, rings[odd ? 1 : 0].substr(bytes.offset, bytes.size));
+    }
+    finished = finished || what == arrival::finished;
+    fsm.reposted();
+    return what;
+  }
+
+  void read_one()
+  {
+    const auto [in_receive, bytes] = unread.front();
+    unread.pop_front();
+    got += bytes;
+    if (in_receive)
+      fsm.reposted();
+    else
+      fsm.read(static_cast<std::uint32_t>(bytes.size()));
+  }
+
+  void tell()
+  {
+    if (const auto size = fsm.wanted_ring(largest_ring); size != 0)
+    {
+      const stream_message m = fsm.ring(ring_of(size));
+      rings[m.odd_ring ? 1 : 0] = std::string(size, '.');
+      out.push_back(pack(m));
+    }
+    if (fsm.credit_due())
+      out.push_back(pack(fsm.credit()));
+  }
+
+  /// Writes up to `size` bytes of `from`, from `at` on. `to` is the peer.
+  void write(const std::string& from, std::size_t& at, std::size_t size, end& to, bool odd)
+  {
+    size = std::min(size, from.size() - at);
+    if (size == 0)
+      return;
+    if (size <= stream_message::data_max)
+    {
+      if (!fsm.can_send_bytes())
+        return;
+      out.push_back(pack(fsm.data(size), from.substr(at, size)));
+      at += size;
+      return;
+    }
+    const auto room = fsm.writable();
+    const auto part = std::min<std::size_t>(size, room.size);
+    if (part == 0)
+      return;
+    to.rings[odd ? 1 : 0].replace(room.offset, part, from, at, part);
+    out.push_back(pack(fsm.written(static_cast<std::uint32_t>(part))));
+    at += part;
+  }
+};
+
+/// Greets in both directions.
+void greet(end& a, end& b)
+{
+  a.greet();
+  b.greet();
+  REQUIRE(b.take(a.out.front()) == arrival::nothing);
+  REQUIRE(a.take(b.out.front()) == arrival::nothing);
+  a.out.clear();
+  b.out.clear();
+}
+
+bool uses_odd(end& a)
+{
+  // The flag of the next message that names a ring.
+  stream_fsm copy = a.fsm;
+  return copy.written(1).odd_ring;
+}
+
+} // namespace
+
+TEST_CASE("streams: two ends carry random bytes in random steps, in order")
+{
+  std::mt19937 random(GENERATE(1u, 2u, 3u, 4u, 5u, 6u, 7u, 8u));
+  const auto below = [&](std::size_t n)
+  { return std::uniform_int_distribution<std::size_t>(0, n - 1)(random); };
+  std::array<end, 2> ends;
+  std::array<std::string, 2> sent;
+  std::array<std::size_t, 2> at{};
+  for (std::string& each : sent)
+    for (int i = 0; i != 200'000; ++i)
+      each += static_cast<char>('a' + below(26));
+  greet(ends[0], ends[1]);
+  int rounds = 0;
+  const auto done = [&](int i)
+  { return ends[1 - i].finished && ends[1 - i].unread.empty() && ends[1 - i].got == sent[i]; };
+  while (!done(0) || !done(1))
+  {
+    REQUIRE(++rounds < 1'000'000); // otherwise both wait for each other
+    const std::size_t i = below(2);
+    end& mine = ends[i];
+    end& peer = ends[1 - i];
+    switch (below(4))
+    {
+    case 0:
+      mine.write(sent[i], at[i], 1 + below(below(2) == 0 ? 300 : 4000), peer, uses_odd(mine));
+      break;
+    case 1:
+      if (!peer.out.empty())
+      {
+        REQUIRE(mine.take(peer.out.front()) != arrival::violation);
+        peer.out.pop_front();
+      }
+      break;
+    case 2:
+      if (!mine.unread.empty())
+        mine.read_one();
+      break;
+    default:
+      mine.tell();
+      if (at[i] == sent[i].size() && mine.fsm.can_finish())
+        mine.out.push_back(pack(mine.fsm.finish()));
+    }
+  }
+}
+
+TEST_CASE("streams: an end whose peer reads nothing stops, and goes on when the peer reads")
+{
+  end a;
+  end b;
+  greet(a, b);
+  const std::string text(100'000, 'x');
+  std::size_t at = 0;
+  const auto fill = [&](std::size_t size)
+  {
+    for (std::size_t before = at + 1; before != at;)
+    {
+      before = at;
+      a.write(text, at, size, b, false);
+    }
+  };
+  fill(1);
+  CHECK(at == receives - 1 - stream_fsm::reserve); // one for the first message
+  CHECK_FALSE(a.fsm.can_send_bytes());
+  CHECK(a.fsm.can_finish());
+  while (!a.out.empty())
+  {
+    CHECK(b.take(a.out.front()) == arrival::data);
+    a.out.pop_front();
+  }
+  CHECK_FALSE(b.fsm.credit_due());
+  while (!b.fsm.credit_due())
+    b.read_one();
+  b.tell();
+  CHECK(a.take(b.out.front()) == arrival::nothing);
+  CHECK(a.fsm.can_send_bytes());
+}
+
+TEST_CASE("streams: the end may follow the first message, before the peer's")
+{
+  end a;
+  end b;
+  CHECK_FALSE(a.fsm.can_finish());
+  a.greet();
+  CHECK_FALSE(a.fsm.can_send_bytes());
+  REQUIRE(a.fsm.can_finish());
+  a.out.push_back(pack(a.fsm.finish()));
+  CHECK_FALSE(a.fsm.can_finish());
+  b.greet();
+  CHECK(b.take(a.out[0]) == arrival::nothing);
+  CHECK(b.take(a.out[1]) == arrival::finished);
+}
+
+TEST_CASE("streams: violations of the protocol are found")
+{
+  end a;
+  end b;
+  SECTION("a message before the first one")
+  {
+    stream_message m;
+    m.type = stream_message_type::credit;
+    CHECK(a.fsm.receive(m) == arrival::violation);
+  }
+  SECTION("few receives or a small ring")
+  {
+    stream_message m =
+      stream_fsm(stream_fsm::receives_min - 1, first_ring).hello(ring_of(first_ring));
+    CHECK(a.fsm.receive(m) == arrival::violation);
+    m = stream_fsm(receives, first_ring).hello(ring_of(stream_fsm::ring_min - 1));
+    CHECK(b.fsm.receive(m) == arrival::violation);
+  }
+  SECTION("after the first one")
+  {
+    greet(a, b);
+    stream_message m;
+    SECTION("a second first one")
+    {
+      m = b.fsm.hello(ring_of(first_ring));
+    }
+    SECTION("more received than was sent")
+    {
+      m = b.fsm.credit();
+      m.received = 2;
+    }
+    SECTION("more read than was written")
+    {
+      m = b.fsm.credit();
+      m.read = 1;
+    }
+    SECTION("more written than the ring has room for")
+    {
+      m = b.fsm.written(first_ring);
+      m.count = first_ring + 1;
+    }
+    SECTION("written to a ring that was not offered")
+    {
+      m = b.fsm.written(1);
+      m.odd_ring = true;
+    }
+    SECTION("an offer of the ring in use")
+    {
+      m = b.fsm.credit();
+      m.type = stream_message_type::ring;
+      m.ring = ring_of(first_ring);
+    }
+    SECTION("bytes after the end")
+    {
+      REQUIRE(a.fsm.receive(b.fsm.finish()) == arrival::finished);
+      a.fsm.reposted();
+      m = b.fsm.data(1);
+    }
+    SECTION("more messages than receives")
+    {
+      m = b.fsm.data(1);
+      for (std::uint32_t i = 0; i != receives; ++i)
+        REQUIRE(a.fsm.receive(m) == arrival::data);
+    }
+    CHECK(a.fsm.receive(m) == arrival::violation);
+  }
+}
+
+TEST_CASE("streams: malformed messages are refused")
+{
+  stream_fsm fsm(receives, first_ring);
+  const packet good = pack(fsm.hello(ring_of(first_ring)));
+  REQUIRE(stream_message::decode(good.head));
+  for (std::size_t size = 0; size != good.head.size(); ++size)
+    CHECK_FALSE(stream_message::decode(std::span(good.head).first(size)));
+  for (const std::size_t at : {0u, 1u, 2u, 3u}) // version, type, flags, zero
+  {
+    auto bytes = good.head;
+    bytes[at] = std::byte{0xff};
+    CHECK_FALSE(stream_message::decode(bytes));
+  }
+  stream_message data;
+  data.type = stream_message_type::data;
+  data.count = 2;
+  CHECK_FALSE(stream_message::decode(pack(data).head)); // without its bytes
+  data.count = 0;
+  CHECK_FALSE(stream_message::decode(pack(data).head));
+}
+
+} // namespace test::stream_protocol
