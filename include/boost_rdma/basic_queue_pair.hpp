@@ -972,6 +972,13 @@ public:
     return core_;
   }
 
+  /// For the library itself: gives the core away. The object is then in the state of one that was
+  /// moved from.
+  [[nodiscard]] std::shared_ptr<detail::queue_pair_core> release_core() noexcept
+  {
+    return std::exchange(core_, nullptr);
+  }
+
 private:
   // async_initiate requires the token by reference and its type as a template argument. If the type
   // were deduced from the reference, the handler would be copied.

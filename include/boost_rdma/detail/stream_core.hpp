@@ -1,0 +1,93 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_STREAM_CORE_HPP
+#define BOOST_RDMA_DETAIL_STREAM_CORE_HPP
+
+#include <boost_rdma/context.hpp>
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/stream_options.hpp>
+#include <boost_rdma/transport_choice.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/buffer.hpp>
+
+#include <array>
+#include <concepts>
+#include <cstddef>
+#include <memory>
+#include <span>
+
+namespace rdma::detail {
+
+class queue_pair_core;
+
+// The first buffers of a sequence that are not empty.
+template <class Buffer>
+class stream_buffers
+{
+public:
+  stream_buffers() = default;
+
+  template <class Sequence>
+    requires(!std::same_as<Sequence, stream_buffers>)
+  explicit stream_buffers(const Sequence& sequence)
+  {
+    const auto end = boost::asio::buffer_sequence_end(sequence);
+    for (auto i = boost::asio::buffer_sequence_begin(sequence); i != end && count_ != most; ++i)
+      if (const Buffer each(*i); each.size() != 0)
+        buffers_[count_++] = each;
+  }
+
+  [[nodiscard]] std::span<const Buffer> list() const noexcept
+  {
+    return std::span(buffers_).first(count_);
+  }
+  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+
+private:
+  static constexpr std::size_t most = 16;
+
+  std::array<Buffer, most> buffers_;
+  std::size_t count_ = 0;
+};
+
+// A stream, independent of the types of executor and handlers.
+class stream_core
+{
+public:
+  using io_executor = boost::asio::any_io_executor;
+  using size_handler = boost::asio::any_completion_handler<void(error_code, std::size_t)>;
+  using targets = stream_buffers<boost::asio::mutable_buffer>;
+  using sources = stream_buffers<boost::asio::const_buffer>;
+
+  // Throws system_error.
+  static std::shared_ptr<stream_core> make(
+    std::shared_ptr<queue_pair_core> over, const stream_options& options);
+
+  virtual ~stream_core() = default;
+  virtual void read_some(const io_executor& executor, const targets& to, size_handler handler) = 0;
+  virtual void write_some(
+    const io_executor& executor, const sources& from, size_handler handler) = 0;
+  [[nodiscard]] virtual std::size_t available() const = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+  [[nodiscard]] virtual rdma::context context() const = 0;
+  [[nodiscard]] virtual transport_choice transport() const = 0;
+  virtual void shut_down(error_code& ec) = 0;
+  virtual void cancel() = 0;
+  virtual void close() = 0;
+};
+
+void start_read_some(const stream_core::io_executor& executor, stream_core* core,
+  const stream_core::targets& to, stream_core::size_handler handler);
+void start_write_some(const stream_core::io_executor& executor, stream_core* core,
+  const stream_core::sources& from, stream_core::size_handler handler);
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_DETAIL_STREAM_CORE_HPP

@@ -1,0 +1,31 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_STREAM_OPTIONS_HPP
+#define BOOST_RDMA_STREAM_OPTIONS_HPP
+
+#include <cstdint>
+
+namespace rdma {
+
+/// Options of a stream (basic_stream). Each side has its own.
+struct stream_options
+{
+  /// Number of receives that stay posted: 8 to 1024, and at most queue_pair_options::receive_depth.
+  /** Each has 256 bytes. Writes of up to 240 bytes take one until the peer has read them. */
+  std::uint32_t receives = 32;
+
+  /// Size in bytes of the ring for larger writes at the beginning: 1 KiB to ring_max.
+  std::uint32_t ring_min = 8 * 1024;
+
+  /// Size in bytes to which the ring may grow: ring_min to 1 GiB.
+  std::uint32_t ring_max = 1024 * 1024;
+};
+
+} // namespace rdma
+
+#endif // BOOST_RDMA_STREAM_OPTIONS_HPP

@@ -1,0 +1,584 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "stream/stream_impl.hpp"
+
+#include "boost_rdma/access.hpp"
+#include "boost_rdma/detail/initiate.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+#include <utility>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+// Larger writes are not copied by this end: the copy would cost more than waiting for the device.
+constexpr std::size_t copy_max = 64 * 1024;
+
+constexpr std::uint32_t receives_max = 1024;
+
+bool in_range(const stream_options& options)
+{
+  return options.receives >= stream_fsm::receives_min && options.receives <= receives_max
+    && options.ring_min >= stream_fsm::ring_min && options.ring_min <= options.ring_max
+    && options.ring_max <= stream_fsm::ring_max;
+}
+
+stream_options limited(stream_options options, const queue_pair_core& core)
+{
+  options.receives = std::min(options.receives, core.options().receive_depth);
+  return options;
+}
+
+// The ends of a connection that a program of sockets knows.
+error_code as_stream_error(const error_code& ec)
+{
+  return ec == asio::error::operation_aborted || ec == error::forked || ec == error::device_lost
+    ? ec
+    : make_error_code(asio::error::connection_reset);
+}
+
+} // namespace
+
+// What the queue pair's operations own. When the last of them is destroyed without a call, the
+// io_context is being destroyed, and the program's handlers go with it.
+class stream_impl::owner
+{
+public:
+  explicit owner(std::shared_ptr<stream_impl> of) noexcept
+    : impl_(std::move(of))
+  {
+  }
+  ~owner()
+  {
+    if (impl_->core_->forked())
+      return; // a thread of the parent may hold the mutex
+    const auto reads = std::exchange(impl_->reads_, {});
+    const auto writes = std::exchange(impl_->writes_, {});
+  }
+  owner(const owner&) = delete;
+  owner& operator=(const owner&) = delete;
+
+  stream_impl* operator->() const noexcept { return impl_.get(); }
+
+private:
+  const std::shared_ptr<stream_impl> impl_;
+};
+
+struct stream_impl::received
+{
+  void operator()(const error_code& ec, std::size_t size)
+  {
+    (*stream)->on_received(index, ec, size);
+  }
+
+  std::shared_ptr<owner> stream;
+  std::uint32_t index;
+};
+
+struct stream_impl::sent
+{
+  void operator()(const error_code& ec, std::size_t) { (*stream)->on_sent(ec, write); }
+
+  std::shared_ptr<owner> stream;
+  std::uint64_t write; // the number of the operation whose memory is read; any_number: none
+};
+
+std::shared_ptr<stream_core> stream_core::make(
+  std::shared_ptr<queue_pair_core> over, const stream_options& options)
+{
+  error_code ec;
+  if (!over || !over->is_connected())
+    ec = error::not_connected;
+  else if (!in_range(options) || over->options().receive_depth < stream_fsm::receives_min)
+    ec = asio::error::invalid_argument;
+  else if (over->transport().wire == wire::iwarp)
+    ec = asio::error::operation_not_supported;
+  try
+  {
+    if (ec)
+      throw system_error(ec, "cannot make a stream");
+    const auto made = std::make_shared<stream_impl>(over, limited(options, *over));
+    made->open();
+    return made;
+  }
+  catch (...)
+  {
+    if (over)
+      over->close();
+    throw;
+  }
+}
+
+stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_options& options)
+  : core_(std::move(over))
+  , executor_(core_->io_executor())
+  , options_(options)
+  , context_(core_->context())
+  , receives_(context_.allocate(options.receives * stream_message::size_max))
+  , fsm_(options.receives, options.ring_min)
+{
+  rings_[0] = memory_region(context_, options.ring_min, access::local_write | access::remote_write);
+  unread_.reserve(2 * options.receives + 8); // see take()
+}
+
+void stream_impl::open()
+{
+  core_->count_as_work(false);
+  const lock_type lock(mutex_);
+  for (std::uint32_t i = 0; i != options_.receives; ++i)
+    post_receive(i);
+  send(fsm_.hello(rings_[0].remote()));
+}
+
+std::shared_ptr<stream_impl::owner> stream_impl::hold()
+{
+  auto held = owner_.lock();
+  if (!held)
+    owner_ = held = std::make_shared<owner>(shared_from_this());
+  return held;
+}
+
+mutable_buffer stream_impl::receive_at(std::uint32_t index) const noexcept
+{
+  return receives_.slice(index * stream_message::size_max, stream_message::size_max);
+}
+
+std::byte* stream_impl::ring_at(const stream_fsm::place& where) const noexcept
+{
+  return static_cast<std::byte*>(rings_[where.odd_ring ? 1 : 0].data()) + where.bytes.offset;
+}
+
+// --- receiving ---
+
+void stream_impl::post_receive(std::uint32_t index)
+{
+  start_operation<receive_result>(core_.get())(executor_, received{hold(), index},
+    request{.kind = request_kind::receive}, const_buffer(receive_at(index)));
+}
+
+void stream_impl::on_received(std::uint32_t index, const error_code& ec, std::size_t size)
+{
+  if (core_->forked())
+    return; // a thread of the parent may hold the mutex
+  lock_type lock(mutex_);
+  if (ec)
+    fail(as_stream_error(ec));
+  else if (!failure_)
+    take(index, size);
+  operation_list ended;
+  advance(ended);
+  complete(std::move(lock), std::move(ended), true);
+}
+
+void stream_impl::take(std::uint32_t index, std::size_t size)
+{
+  const mutable_buffer buffer = receive_at(index);
+  const auto* const bytes = static_cast<const std::byte*>(buffer.data());
+  const auto m = stream_message::decode({bytes, std::min(size, buffer.size())});
+  switch (m ? fsm_.receive(*m) : stream_fsm::arrival::violation)
+  {
+  case stream_fsm::arrival::reset:
+    return fail(make_error_code(asio::error::connection_reset));
+  case stream_fsm::arrival::violation:
+    return fail(make_error_code(boost::system::errc::protocol_error));
+  case stream_fsm::arrival::data:
+    unread_.push_back({bytes + stream_message::header_size, m->count, index});
+    available_ += m->count;
+    return;
+  case stream_fsm::arrival::written:
+  {
+    const std::byte* const at = ring_at(fsm_.arrived());
+    available_ += m->count;
+    // One entry for adjacent bytes: the receives then bound the number of entries.
+    if (unread* const last = first_unread_ != unread_.size() ? &unread_.back() : nullptr;
+        last != nullptr && !last->receive && last->at + last->size == at)
+      last->size += m->count;
+    else
+      unread_.push_back({at, m->count, std::nullopt});
+    break;
+  }
+  case stream_fsm::arrival::nothing:
+  case stream_fsm::arrival::finished:
+    break;
+  }
+  post_receive(index);
+  fsm_.reposted();
+}
+
+// Moves unread bytes to the program's buffers. Returns their number.
+std::size_t stream_impl::fill(const targets& to)
+{
+  std::size_t done = 0;
+  for (const asio::mutable_buffer& each : to.list())
+    for (std::size_t offset = 0; offset != each.size() && first_unread_ != unread_.size();)
+    {
+      unread& from = unread_[first_unread_];
+      const auto part =
+        static_cast<std::uint32_t>(std::min<std::size_t>(each.size() - offset, from.size));
+      std::memcpy(static_cast<std::byte*>(each.data()) + offset, from.at, part);
+      offset += part;
+      done += part;
+      from.at += part;
+      from.size -= part;
+      if (!from.receive)
+        fsm_.read(part);
+      if (from.size != 0)
+        continue;
+      if (from.receive && !failure_)
+      {
+        post_receive(*from.receive);
+        fsm_.reposted();
+      }
+      ++first_unread_;
+    }
+  if (first_unread_ == unread_.size())
+  {
+    unread_.clear();
+    first_unread_ = 0;
+  }
+  available_ -= done;
+  return done;
+}
+
+void stream_impl::advance_reads(operation_list& ended)
+{
+  auto next = reads_.begin();
+  for (; next != reads_.end(); ++next)
+  {
+    next->bytes = fill(std::get<targets>(next->buffers));
+    if (next->bytes == 0 && fsm_.peer_has_finished())
+      next->ec = asio::error::eof;
+    else if (next->bytes == 0 && failure_)
+      next->ec = failure_;
+    else if (next->bytes == 0)
+      break;
+  }
+  ended.splice(ended.end(), reads_, reads_.begin(), next);
+}
+
+// --- sending ---
+
+void stream_impl::post(
+  request_kind kind, const remote_buffer& to, const_buffer from, std::uint64_t write)
+{
+  ++sending_;
+  start_operation<bytes_result>(core_.get())(
+    executor_, sent{hold(), write}, request{.kind = kind, .remote = to}, from);
+}
+
+void stream_impl::send(const stream_message& m, std::span<const asio::const_buffer> data)
+{
+  const std::size_t size = m.size() + (data.empty() ? 0 : m.count);
+  error_code ec;
+  const registered_buffer buffer = context_.allocate(size, ec);
+  if (ec)
+    return fail(ec);
+  auto* const to = static_cast<std::byte*>(buffer.data());
+  m.encode({to, m.size()});
+  asio::buffer_copy(asio::buffer(to + m.size(), size - m.size()), data);
+  post(request_kind::send, {}, buffer);
+}
+
+// Writes what there is room for. Returns true if the operation has ended.
+bool stream_impl::write(operation& op)
+{
+  if (op.bytes != 0)
+    return !op.pending;
+  const auto list = std::get<sources>(op.buffers).list();
+  if (const std::size_t size = asio::buffer_size(list); size <= stream_message::data_max)
+  {
+    if (!fsm_.can_send_bytes())
+      return false;
+    op.bytes = size;
+    send(fsm_.data(size), list);
+    return true;
+  }
+  const stream_fsm::range room = fsm_.writable();
+  if (room.size == 0)
+    return false;
+  write_ring(op, room);
+  return !op.pending;
+}
+
+void stream_impl::write_ring(operation& op, stream_fsm::range at)
+{
+  const auto list = std::get<sources>(op.buffers).list();
+  op.pending = list.front().size() > copy_max;
+  op.bytes = std::min<std::size_t>(
+    op.pending ? list.front().size() : std::min(asio::buffer_size(list), copy_max), at.size);
+  const remote_buffer to = fsm_.peer_ring().slice(at.offset, op.bytes);
+  if (op.pending)
+  {
+    post(request_kind::write, to, const_buffer(asio::buffer(list.front(), op.bytes)), op.number);
+  }
+  else
+  {
+    error_code ec;
+    const registered_buffer copy = context_.allocate(op.bytes, ec);
+    if (ec)
+      return fail(ec);
+    asio::buffer_copy(asio::buffer(copy.data(), op.bytes), list);
+    post(request_kind::write, to, copy);
+  }
+  send(fsm_.written(static_cast<std::uint32_t>(op.bytes)));
+}
+
+void stream_impl::advance_writes(operation_list& ended)
+{
+  auto next = writes_.begin();
+  for (; next != writes_.end(); ++next)
+  {
+    if (next->bytes == 0 && next->number > last_write_)
+      next->ec = asio::error::broken_pipe;
+    else if (next->bytes == 0 && failure_)
+      next->ec = failure_;
+    else if (!write(*next))
+      break;
+    else if (failure_)
+      next->ec = failure_;
+    if (next->ec)
+      next->bytes = 0;
+  }
+  ended.splice(ended.end(), writes_, writes_.begin(), next);
+}
+
+void stream_impl::on_sent(const error_code& ec, std::uint64_t write)
+{
+  if (core_->forked())
+    return; // a thread of the parent may hold the mutex
+  lock_type lock(mutex_);
+  --sending_;
+  for (operation& each : writes_)
+    if (each.number == write)
+      each.pending = false;
+  if (ec)
+    fail(as_stream_error(ec));
+  operation_list ended;
+  advance(ended);
+  complete(std::move(lock), std::move(ended), true);
+}
+
+// Sends the messages without bytes that are due.
+void stream_impl::tell()
+{
+  if (last_write_ != UINT64_MAX && writes_.empty() && fsm_.can_finish())
+    send(fsm_.finish(resets_));
+  if (const auto unused = fsm_.unused_ring())
+    rings_[*unused ? 1 : 0] = memory_region();
+  if (!closed_)
+    offer_ring();
+  if (fsm_.credit_due())
+    send(fsm_.credit());
+}
+
+void stream_impl::offer_ring()
+{
+  const std::uint32_t size = fsm_.wanted_ring(options_.ring_max);
+  if (size == 0)
+    return;
+  error_code ec;
+  memory_region made(
+    protection_domain(context_), size, access::local_write | access::remote_write, ec);
+  if (ec)
+    return; // the ring remains as it is
+  const stream_message m = fsm_.ring(made.remote());
+  rings_[m.odd_ring ? 1 : 0] = std::move(made);
+  send(m);
+}
+
+// --- operations ---
+
+template <class Buffers>
+void stream_impl::start(
+  operation_list& among, const io_executor& executor, const Buffers& buffers, size_handler handler)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  waiting_handler<std::size_t> waiting(executor, std::move(handler));
+  if (core_->forked())
+    return std::move(waiting).complete(error::forked, 0);
+  lock_type lock(mutex_);
+  if (closed_ || buffers.empty())
+  {
+    const error_code ec = closed_ ? make_error_code(error::closed) : error_code();
+    lock.unlock();
+    return std::move(waiting).complete(ec, 0);
+  }
+  if (spare_.empty())
+    spare_.emplace_back();
+  operation& op = spare_.front();
+  op.buffers = buffers;
+  op.handler.emplace(std::move(waiting));
+  op.number = ++last_number_;
+  op.bytes = 0;
+  op.pending = false;
+  op.ec = {};
+  among.splice(among.end(), spare_, spare_.begin());
+  operation_list ended;
+  advance(ended);
+  if (!among.empty() && &among.back() == &op)
+    on_cancellation(slot, weak_from_this(),
+      [number = op.number](stream_impl& self)
+      {
+        if (self.core_->forked())
+          return;
+        lock_type held(self.mutex_);
+        operation_list withdrawn;
+        self.end_unstarted(withdrawn, number);
+        self.complete(std::move(held), std::move(withdrawn), false);
+      });
+  complete(std::move(lock), std::move(ended), false);
+}
+
+void stream_impl::read_some(const io_executor& executor, const targets& to, size_handler handler)
+{
+  start(reads_, executor, to, std::move(handler));
+}
+
+void stream_impl::write_some(const io_executor& executor, const sources& from, size_handler handler)
+{
+  start(writes_, executor, from, std::move(handler));
+}
+
+// Moves what can be moved, and takes the operations that have ended.
+void stream_impl::advance(operation_list& ended)
+{
+  advance_reads(ended);
+  advance_writes(ended);
+  if (!failure_)
+    tell();
+  // Closing waits until the end has left, and not for the peer's program.
+  if (closed_ && !failure_ && sending_ == 0 && !fsm_.can_finish())
+    fail(asio::error::operation_aborted);
+  core_->count_as_work(!reads_.empty() || !writes_.empty() || closed_ || failure_);
+}
+
+void stream_impl::complete(lock_type lock, operation_list ended, bool on_executor)
+{
+  if (ended.empty())
+    return;
+  lock.unlock();
+  for (operation& each : ended)
+  {
+    waiting_handler<std::size_t> handler(std::move(*each.handler));
+    each.handler.reset();
+    if (on_executor)
+      std::move(handler).complete_here(each.ec, each.bytes);
+    else
+      std::move(handler).complete(each.ec, each.bytes);
+    if (core_->forked())
+      return; // a handler called fork(): a thread of the parent may hold the mutex
+  }
+  lock.lock();
+  spare_.splice(spare_.end(), ended);
+}
+
+// The operations end in advance(). Those of writes whose memory the device still reads end later.
+void stream_impl::fail(const error_code& ec)
+{
+  if (failure_)
+    return;
+  failure_ = ec;
+  core_->close();
+}
+
+// Ends operations that have moved no bytes: that with this number, or all.
+void stream_impl::end_unstarted(operation_list& ended, std::uint64_t number)
+{
+  for (operation_list* among : {&reads_, &writes_})
+    for (auto next = among->begin(); next != among->end();)
+    {
+      const auto each = next++;
+      if (each->bytes != 0 || (number != any_number && each->number != number))
+        continue;
+      each->ec = asio::error::operation_aborted;
+      ended.splice(ended.end(), *among, each);
+    }
+}
+
+// --- the program's other calls ---
+
+std::size_t stream_impl::available() const
+{
+  const std::lock_guard lock(mutex_);
+  return available_;
+}
+
+bool stream_impl::is_open() const
+{
+  const std::lock_guard lock(mutex_);
+  return !closed_;
+}
+
+void stream_impl::shut_down(error_code& ec)
+{
+  if (core_->forked())
+    ec = error::forked;
+  if (ec)
+    return;
+  lock_type lock(mutex_);
+  if (closed_)
+    ec = error::closed;
+  last_write_ = std::min(last_write_, last_number_);
+  operation_list ended;
+  advance(ended);
+  complete(std::move(lock), std::move(ended), false);
+}
+
+void stream_impl::cancel()
+{
+  if (core_->forked())
+    return;
+  lock_type lock(mutex_);
+  operation_list ended;
+  end_unstarted(ended);
+  advance(ended);
+  complete(std::move(lock), std::move(ended), false);
+}
+
+void stream_impl::close()
+{
+  if (core_->forked())
+    return; // it belongs to the parent
+  lock_type lock(mutex_);
+  if (std::exchange(closed_, true))
+    return;
+  operation_list ended;
+  end_unstarted(ended);
+  last_write_ = std::min(last_write_, last_number_);
+  resets_ = available_ != 0; // as TCP does
+  advance(ended);
+  complete(std::move(lock), std::move(ended), false);
+}
+
+void start_read_some(const stream_core::io_executor& executor, stream_core* core,
+  const stream_core::targets& to, stream_core::size_handler handler)
+{
+  if (core != nullptr)
+    core->read_some(executor, to, std::move(handler));
+  else
+    waiting_handler<std::size_t>(executor, std::move(handler)).complete(error::closed, 0);
+}
+
+void start_write_some(const stream_core::io_executor& executor, stream_core* core,
+  const stream_core::sources& from, stream_core::size_handler handler)
+{
+  if (core != nullptr)
+    core->write_some(executor, from, std::move(handler));
+  else
+    waiting_handler<std::size_t>(executor, std::move(handler)).complete(error::closed, 0);
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,133 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_STREAM_STREAM_IMPL_HPP
+#define BOOST_RDMA_LIB_STREAM_STREAM_IMPL_HPP
+
+#include "boost_rdma/detail/stream_core.hpp"
+#include "boost_rdma/memory_region.hpp"
+#include "boost_rdma/registered_buffer.hpp"
+#include "completion/queue_pair_core.hpp"
+#include "completion/waiting_handler.hpp"
+#include "stream/stream_fsm.hpp"
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <variant>
+#include <vector>
+
+namespace rdma::detail {
+
+// One end of a stream, over a queue pair that it owns.
+//
+// The queue pair's operations keep it alive, so it outlives the user's object until the last bytes
+// have left and the queue pair has been closed.
+class stream_impl final
+  : public stream_core
+  , public std::enable_shared_from_this<stream_impl>
+{
+public:
+  stream_impl(std::shared_ptr<queue_pair_core> over, const stream_options& options);
+
+  // Posts the receives and sends the first message.
+  void open();
+
+  void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
+  void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  [[nodiscard]] std::size_t available() const override;
+  [[nodiscard]] bool is_open() const override;
+  [[nodiscard]] rdma::context context() const override { return core_->context(); }
+  [[nodiscard]] transport_choice transport() const override { return core_->transport(); }
+  void shut_down(error_code& ec) override;
+  void cancel() override;
+  void close() override;
+
+private:
+  using lock_type = std::unique_lock<std::mutex>;
+  class owner; // see hold()
+  struct received;
+  struct sent;
+
+  struct operation
+  {
+    std::variant<targets, sources> buffers;
+    std::optional<waiting_handler<std::size_t>> handler; // waiting_handler cannot be assigned
+    std::uint64_t number = 0;
+    std::size_t bytes = 0; // moved, or of a write that is on the way
+    bool pending = false;  // the device still reads the program's memory
+    error_code ec;
+  };
+  // The entries are recycled: see spare_.
+  using operation_list = std::list<operation>;
+
+  // Received bytes, in a receive's buffer or in a ring.
+  struct unread
+  {
+    const std::byte* at;
+    std::uint32_t size;
+    std::optional<std::uint32_t> receive; // no value: in a ring
+  };
+
+  void on_received(std::uint32_t index, const error_code& ec, std::size_t size);
+  void on_sent(const error_code& ec, std::uint64_t write);
+  void take(std::uint32_t index, std::size_t size);
+  void post_receive(std::uint32_t index);
+  void post(request_kind kind, const remote_buffer& to, const_buffer from, std::uint64_t write = 0);
+  void send(const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
+  void advance(operation_list& ended);
+  void advance_reads(operation_list& ended);
+  void advance_writes(operation_list& ended);
+  [[nodiscard]] std::size_t fill(const targets& to);
+  [[nodiscard]] bool write(operation& op);
+  void write_ring(operation& op, stream_fsm::range at);
+  void tell();
+  void offer_ring();
+  void fail(const error_code& ec);
+  void end_unstarted(operation_list& ended, std::uint64_t number = any_number);
+  void complete(lock_type lock, operation_list ended, bool on_executor);
+  std::shared_ptr<owner> hold();
+  [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;
+  [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
+  template <class Buffers>
+  void start(operation_list& among, const io_executor& executor, const Buffers& buffers,
+    size_handler handler);
+
+  static constexpr std::uint64_t any_number = 0;
+
+  const std::shared_ptr<queue_pair_core> core_;
+  const boost::asio::any_io_executor executor_;
+  const stream_options options_;
+  const rdma::context context_;
+  const registered_buffer receives_;
+
+  mutable std::mutex mutex_;
+  stream_fsm fsm_;
+  std::array<memory_region, 2> rings_; // of even and odd numbers
+  std::vector<unread> unread_;         // from first_unread_ on
+  std::size_t first_unread_ = 0;
+  std::size_t available_ = 0;
+  operation_list reads_;
+  operation_list writes_;
+  operation_list spare_;
+  std::uint64_t last_number_ = 0;
+  std::uint64_t last_write_ = UINT64_MAX; // the number of the last write before the end
+  std::uint32_t sending_ = 0;             // operations of the queue pair that have not completed
+  bool closed_ = false;                   // by the program
+  bool resets_ = false;                   // unread bytes were left
+  error_code failure_;
+  std::weak_ptr<owner> owner_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_STREAM_STREAM_IMPL_HPP
