@@ -31,13 +31,14 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   require(h->dest_qp <= psn_mask && h->source_qp <= psn_mask && h->psn <= psn_mask
       && h->srq <= psn_mask && h->msn <= psn_mask,
     "numbers have 24 bits");
-  require(((traits & trait_xrceth) != 0) == (h->kind == service_xrc && (traits & trait_request) != 0),
+  require(
+    ((traits & trait_xrceth) != 0) == (h->kind == service_xrc && (traits & trait_request) != 0),
     "requests of XRC name a queue, and no others");
   header_bytes again;
   const std::size_t length = encode(*h, again);
   require(length == header_size(data[0]) && length <= size, "the headers have their size");
-  require(std::equal(again.begin(), again.begin() + static_cast<std::ptrdiff_t>(length),
-            bytes.begin()),
+  require(
+    std::equal(again.begin(), again.begin() + static_cast<std::ptrdiff_t>(length), bytes.begin()),
     "headers have one encoding");
   return 0;
 }

@@ -57,8 +57,8 @@ struct shared_queue
   {
     ibv_srq_init_attr_ex attr{};
     attr.attr = {64, 4, 0};
-    attr.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD
-      | IBV_SRQ_INIT_ATTR_CQ;
+    attr.comp_mask =
+      IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
     attr.srq_type = IBV_SRQT_XRC;
     attr.pd = pd != nullptr ? pd : on.pd();
     attr.xrcd = in.xrcd;
@@ -317,8 +317,8 @@ TEST_CASE("XRC writes, reads and atomics use the protection domain of the queue 
     {
       memory& there = which ? second : first;
       there.fill(which ? 2 : 1);
-      reads.push_back(std::make_unique<request>(
-        IBV_WR_RDMA_READ, std::vector{back.sge(which ? size : 0, size)}));
+      reads.push_back(
+        std::make_unique<request>(IBV_WR_RDMA_READ, std::vector{back.sge(which ? size : 0, size)}));
       reads.back()->remote(there.address(), there.key());
       REQUIRE(post(x.from, *reads.back(), which ? other.number : x.queue.number) == 0);
     }

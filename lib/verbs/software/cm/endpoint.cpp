@@ -72,9 +72,8 @@ int make_queue(rdma_cm_id* which, std::uint32_t size, ibv_cq*& queue, ibv_comp_c
 // receive queue have in common. Returns 0 or an errno.
 int receive_queue(rdma_cm_id* which, std::uint32_t size, ibv_cq*& to)
 {
-  const int error = which->recv_cq != nullptr
-    ? 0
-    : make_queue(which, size, which->recv_cq, which->recv_cq_channel);
+  const int error =
+    which->recv_cq != nullptr ? 0 : make_queue(which, size, which->recv_cq, which->recv_cq_channel);
   to = which->recv_cq;
   return error;
 }

@@ -51,9 +51,8 @@ struct queue_pair final
   bool select_queue(std::uint32_t number) noexcept override;
   std::optional<std::uint64_t> posted_receives() noexcept override
   {
-    return shared == nullptr && with_.kind != protocol::service_xrc
-      ? std::optional(receives.size())
-      : std::nullopt;
+    return shared == nullptr && with_.kind != protocol::service_xrc ? std::optional(receives.size())
+                                                                    : std::nullopt;
   }
 
   /// XRC: this shared receive queue is being destroyed, and takes no part of a message any more.

@@ -63,18 +63,17 @@ queue_pair_base::queue_pair_base(protection_domain& in, const ibv_qp_init_attr& 
   , receives(
       std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge), in.queues())
   , shared(static_cast<shared_receive_queue*>(with.srq))
-  , operations(with.qp_type == IBV_QPT_UD ? ud_operations
-        : with.qp_type == IBV_QPT_UC      ? uc_operations
+  , operations(with.qp_type == IBV_QPT_UD  ? ud_operations
+        : with.qp_type == IBV_QPT_UC       ? uc_operations
         : with.qp_type == IBV_QPT_XRC_RECV ? 0
-                                          : rc_operations)
+                                           : rc_operations)
 {
 }
 
 int queue_pair_base::check(const ibv_send_wr& wr) const noexcept
 {
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_send_sge
-    || !contains(operations, wr.opcode)
-    || (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.mw == nullptr)
+    || !contains(operations, wr.opcode) || (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.mw == nullptr)
     || (qp_type == IBV_QPT_XRC_SEND && wr.qp_type.xrc.remote_srqn > protocol::psn_mask))
     return EINVAL;
   if (qp_type == IBV_QPT_UD) [[unlikely]]

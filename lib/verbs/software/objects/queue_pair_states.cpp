@@ -91,9 +91,8 @@ std::span<const transition> transitions_of(ibv_qp_type service) noexcept
 constexpr int of_other_half(ibv_qp_type service) noexcept
 {
   return service == IBV_QPT_XRC_SEND ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
-    : service == IBV_QPT_XRC_RECV
-    ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
-    : 0;
+    : service == IBV_QPT_XRC_RECV    ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+                                     : 0;
 }
 
 // Returns true if a queue pair of this service may go from one state to the other with exactly

@@ -25,12 +25,15 @@ namespace rdma::software {
 
 xrc_domain* xrc_table::open(ibv_context* context, const ibv_xrcd_init_attr& with)
 {
-  struct stat file{};
+  struct stat file
+  {
+  };
   const bool has_file = with.fd != -1;
   if (has_file && ::fstat(with.fd, &file) != 0)
     return fail(EBADF);
   const std::lock_guard lock(mutex_);
-  const auto found = std::find_if(of_files_.begin(), of_files_.end(), [&](const xrc_domain* each)
+  const auto found = std::find_if(of_files_.begin(), of_files_.end(),
+    [&](const xrc_domain* each)
     { return has_file && each->device == file.st_dev && each->inode == file.st_ino; });
   if (found != of_files_.end())
   {
@@ -126,8 +129,7 @@ ibv_qp* open_qp(ibv_context* context, ibv_qp_open_attr* with)
   constexpr std::uint32_t required =
     IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE;
   if ((with->comp_mask & ~std::uint32_t{IBV_QP_OPEN_ATTR_CONTEXT}) != required
-    || with->xrcd == nullptr || with->xrcd->context != context
-    || with->qp_type != IBV_QPT_XRC_RECV)
+    || with->xrcd == nullptr || with->xrcd->context != context || with->qp_type != IBV_QPT_XRC_RECV)
     return fail(EINVAL);
   ibv_qp* found = nullptr;
   try

@@ -77,8 +77,8 @@ constexpr std::array<std::uint8_t, opcodes> make_sizes()
     if (t != 0)
       sizes[op] = static_cast<std::uint8_t>(base_header_size + (t & trait_reth ? 16 : 0)
         + (t & trait_aeth ? 4 : 0) + (t & trait_atomic ? 28 : 0) + (t & trait_atomic_ack ? 8 : 0)
-        + (t & trait_immediate ? 4 : 0) + (t & trait_invalidate ? 4 : 0)
-        + (t & trait_deth ? 8 : 0) + (t & trait_xrceth ? 4 : 0));
+        + (t & trait_immediate ? 4 : 0) + (t & trait_invalidate ? 4 : 0) + (t & trait_deth ? 8 : 0)
+        + (t & trait_xrceth ? 4 : 0));
   }
   return sizes;
 }
