@@ -298,7 +298,8 @@ TEST_CASE("foreign packets at the datagram port have no effect")
   CAPTURE(seed);
   std::mt19937 random(seed);
   protocol::header good;
-  good.op = protocol::of_service(protocol::opcode::send_only, protocol::service_ud);
+  good.op = protocol::opcode::send_only;
+  good.kind = protocol::service_ud;
   good.dest_qp = s.b.qp()->qp_num;
   good.queue_key = the_key;
   good.source_qp = 5;
@@ -313,8 +314,9 @@ TEST_CASE("foreign packets at the datagram port have no effect")
       h.payload += 1 + random() % 1000;
       break;
     case 1: // opcode of another service, or invalid
-      h.op = static_cast<protocol::opcode>(random() % 256);
-      if (protocol::service_of(static_cast<std::uint8_t>(h.op)) == protocol::service_ud)
+      h.op = static_cast<protocol::opcode>(random() % 32);
+      h.kind = static_cast<protocol::service>(random() % 8 << 5);
+      if (h.kind == protocol::service_ud)
         h.queue_key = 0;
       break;
     case 2: // above the maximum size

@@ -173,8 +173,6 @@ TEST_CASE("unsupported functions of an extended context fail with EOPNOTSUPP")
     return good;
   };
   errno = 0;
-  ibv_xrcd_init_attr xrcd{};
-  CHECK(refused(ibv_open_xrcd(device.context(), &xrcd)));
   ibv_alloc_dm_attr dm{};
   CHECK(refused(ibv_alloc_dm(device.context(), &dm)));
   ibv_counters_init_attr counters{};
@@ -187,7 +185,7 @@ TEST_CASE("unsupported functions of an extended context fail with EOPNOTSUPP")
   CHECK(ibv_query_rt_values_ex(device.context(), &values) == EOPNOTSUPP);
   ibv_srq_init_attr_ex srq{};
   srq.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-  srq.srq_type = IBV_SRQT_XRC;
+  srq.srq_type = IBV_SRQT_TM;
   srq.pd = device.pd();
   srq.attr = {8, 1, 0};
   CHECK(refused(verbs_get_ctx(device.context())->create_srq_ex(device.context(), &srq)));

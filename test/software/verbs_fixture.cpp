@@ -308,7 +308,7 @@ int endpoint::to_ready_to_send() const
   attr.retry_cnt = options_.retry_count;
   attr.rnr_retry = options_.rnr_retry;
   attr.max_rd_atomic = options_.max_read_atomic;
-  const int reliable = options_.service == IBV_QPT_RC
+  const int reliable = options_.service != IBV_QPT_UC
     ? IBV_QP_TIMEOUT | IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
     : 0;
   return modify(attr, IBV_QP_STATE | IBV_QP_SQ_PSN | reliable);

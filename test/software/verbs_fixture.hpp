@@ -165,7 +165,7 @@ struct pair_options
   int completions = 256;
   ibv_comp_channel* channel = nullptr;
   ibv_srq* shared = nullptr;
-  ibv_qp_type service = IBV_QPT_RC; // or UC
+  ibv_qp_type service = IBV_QPT_RC; // or UC, XRC_SEND
 };
 
 /// The data that the other end needs to connect and to access memory. It is sent between processes.

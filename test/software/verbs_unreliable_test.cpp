@@ -321,7 +321,8 @@ TEST_CASE("a frame of another service moves the queue pair to the error state")
   const raw_peer s(v.port());
   REQUIRE(v.handshake(s, v.hello()));
   protocol::header h;
-  h.op = protocol::of_service(protocol::opcode::send_only, protocol::service_uc);
+  h.op = protocol::opcode::send_only;
+  h.kind = protocol::service_uc;
   h.dest_qp = v.e.qp()->qp_num;
   h.psn = endpoint::first_psn;
   protocol::header_bytes bytes;

@@ -58,6 +58,14 @@ struct recording_host final : host
     return shares ? std::nullopt : std::optional<std::uint64_t>(receives.size());
   }
 
+  bool select_queue(std::uint32_t number) noexcept override
+  {
+    selected.push_back(number);
+    return number == queue;
+  }
+
+  std::uint32_t queue = 0; // XRC: the number of the only queue
+  std::vector<std::uint32_t> selected;
   bool shares = false; // the receive queue, with other queue pairs
   std::vector<ibv_wc> sent;
   std::vector<ibv_wc> received;

@@ -19,6 +19,8 @@
 #include <cstring>
 #include <mutex>
 
+#include <fcntl.h>
+
 namespace rdma::software::cm {
 namespace {
 
@@ -35,6 +37,7 @@ struct opened_device
   unsigned forks = 0; ///< of the process that opened it
   std::atomic<ibv_context*> context{nullptr};
   ibv_pd* domain = nullptr;
+  ibv_xrcd* xrc_domain = nullptr; ///< made when an id needs it
 };
 
 opened_device& the_one()
@@ -69,6 +72,7 @@ ibv_context* device()
     errno = error;
     return nullptr;
   }
+  one.xrc_domain = nullptr;
   one.forks = now;
   one.context.store(context, std::memory_order_release);
   return context;
@@ -79,6 +83,16 @@ ibv_pd* default_domain()
   opened_device& one = the_one();
   const std::lock_guard lock(one.mutex);
   return one.domain;
+}
+
+ibv_xrcd* default_xrc_domain()
+{
+  opened_device& one = the_one();
+  const std::lock_guard lock(one.mutex);
+  ibv_xrcd_init_attr with{IBV_XRCD_INIT_ATTR_FD | IBV_XRCD_INIT_ATTR_OFLAGS, -1, O_CREAT};
+  if (one.xrc_domain == nullptr)
+    one.xrc_domain = open_xrcd(one.context.load(std::memory_order_relaxed), &with);
+  return one.xrc_domain;
 }
 
 bool find_gid(const address_bytes& ip, std::size_t& index) noexcept

@@ -29,6 +29,10 @@ ibv_context* device();
 /// Returns the protection domain that ids have by default. device() must have succeeded.
 ibv_pd* default_domain();
 
+/// Returns the XRC domain that ids have by default, or null with errno set. device() must have
+/// succeeded.
+ibv_xrcd* default_xrc_domain();
+
 /// Opens the device by another function than open_device() with the default settings. Called before
 /// device().
 void set_opener(ibv_context* (*open)()) noexcept;

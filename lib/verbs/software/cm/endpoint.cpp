@@ -68,8 +68,30 @@ int make_queue(rdma_cm_id* which, std::uint32_t size, ibv_cq*& queue, ibv_comp_c
   return error;
 }
 
+// Sets the completion queue of receives to that of the id, which an XRC queue pair and its shared
+// receive queue have in common. Returns 0 or an errno.
+int receive_queue(rdma_cm_id* which, std::uint32_t size, ibv_cq*& to)
+{
+  const int error =
+    which->recv_cq != nullptr ? 0 : make_queue(which, size, which->recv_cq, which->recv_cq_channel);
+  to = which->recv_cq;
+  return error;
+}
+
+// Sets the default XRC domain if the attributes have none. Returns false with errno set on failure.
+template <class Attributes>
+bool has_domain(Attributes& of, std::uint32_t flag)
+{
+  if ((of.comp_mask & flag) == 0 || of.xrcd == nullptr)
+    of.xrcd = default_xrc_domain();
+  of.comp_mask |= flag;
+  return of.xrcd != nullptr;
+}
+
 void destroy_queues(rdma_cm_id* which)
 {
+  if (which->qp_type == IBV_QPT_XRC_RECV && which->srq != nullptr)
+    return; // it uses one
   destroy_queue(which->recv_cq, which->recv_cq_channel);
   destroy_queue(which->send_cq, which->send_cq_channel);
 }
@@ -132,13 +154,12 @@ int create_qp_ex(rdma_cm_id* which, ibv_qp_init_attr_ex* with)
   }
   else if (with->pd->context != which->verbs)
     return fail_call(EINVAL);
+  if (with->qp_type == IBV_QPT_XRC_RECV && !has_domain(*with, IBV_QP_INIT_ATTR_XRCD))
+    return -1;
   int error = 0;
   if (with->recv_cq == nullptr)
-  {
-    error = make_queue(which, with->cap.max_recv_wr, which->recv_cq, which->recv_cq_channel);
-    with->recv_cq = which->recv_cq;
-  }
-  if (error == 0 && with->send_cq == nullptr)
+    error = receive_queue(which, with->cap.max_recv_wr, with->recv_cq);
+  if (error == 0 && with->send_cq == nullptr && with->qp_type != IBV_QPT_XRC_RECV)
   {
     error = make_queue(which, with->cap.max_send_wr, which->send_cq, which->send_cq_channel);
     with->send_cq = which->send_cq;
@@ -189,6 +210,15 @@ int create_srq_ex(rdma_cm_id* which, ibv_srq_init_attr_ex* with)
     with->comp_mask |= IBV_SRQ_INIT_ATTR_PD;
     with->pd = which->pd;
   }
+  if (with->srq_type == IBV_SRQT_XRC && (with->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) != 0)
+  {
+    if (!has_domain(*with, IBV_SRQ_INIT_ATTR_XRCD))
+      return -1;
+    if ((with->comp_mask & IBV_SRQ_INIT_ATTR_CQ) == 0 || with->cq == nullptr)
+      if (const int error = receive_queue(which, with->attr.max_wr, with->cq); error != 0)
+        return fail_call(error);
+    with->comp_mask |= IBV_SRQ_INIT_ATTR_CQ;
+  }
   which->srq = software::create_srq_ex(which->verbs, with);
   if (which->srq == nullptr)
     return -1;
@@ -202,7 +232,8 @@ int create_srq(rdma_cm_id* which, ibv_pd* domain, ibv_srq_init_attr* with)
   extended.srq_context = with->srq_context;
   extended.attr = with->attr;
   extended.comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD;
-  extended.srq_type = IBV_SRQT_BASIC;
+  const bool xrc = which->qp_type == IBV_QPT_XRC_RECV || which->qp_type == IBV_QPT_XRC_SEND;
+  extended.srq_type = xrc ? IBV_SRQT_XRC : IBV_SRQT_BASIC;
   extended.pd = domain;
   const int result = create_srq_ex(which, &extended);
   with->attr = extended.attr;
@@ -213,6 +244,8 @@ void destroy_srq(rdma_cm_id* which)
 {
   if (which->srq != nullptr)
     software::destroy_srq(std::exchange(which->srq, nullptr));
+  if (which->qp == nullptr)
+    destroy_queues(which);
 }
 
 int create_ep(rdma_cm_id** to, rdma_addrinfo* from, ibv_pd* domain, ibv_qp_init_attr* with)

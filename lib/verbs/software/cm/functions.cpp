@@ -271,8 +271,8 @@ const char* event_str(rdma_cm_event_type type)
 
 int create_id(rdma_event_channel* channel, rdma_cm_id** to, void* context, rdma_port_space space)
 {
-  if (space != RDMA_PS_TCP && space != RDMA_PS_UDP)
-    return fail_call(space == RDMA_PS_IPOIB || space == RDMA_PS_IB ? EPROTONOSUPPORT : EINVAL);
+  if (space != RDMA_PS_TCP && space != RDMA_PS_UDP && space != RDMA_PS_IB)
+    return fail_call(space == RDMA_PS_IPOIB ? EPROTONOSUPPORT : EINVAL);
   std::unique_ptr<event_channel> own;
   if (channel == nullptr)
   {

@@ -30,6 +30,10 @@ void add_extended_verbs(verbs_context& to) noexcept
   to.create_cq_ex = &create_cq_ex;
   to.create_qp_ex = &create_qp_ex;
   to.create_srq_ex = &create_srq_ex;
+  to.get_srq_num = &get_srq_num;
+  to.open_xrcd = &open_xrcd;
+  to.close_xrcd = &close_xrcd;
+  to.open_qp = &open_qp;
   to.alloc_td = &alloc_td;
   to.dealloc_td = &dealloc_td;
   to.alloc_parent_domain = &alloc_parent_domain;
@@ -115,28 +119,40 @@ ibv_pd* alloc_parent_domain(ibv_context* context, ibv_parent_domain_init_attr* w
   return made;
 }
 
-// Only the basic type: no XRC, no tag matching.
+// The basic type and XRC: no tag matching.
 ibv_srq* create_srq_ex(ibv_context* context, ibv_srq_init_attr_ex* with)
 {
-  const bool basic =
-    (with->comp_mask & IBV_SRQ_INIT_ATTR_TYPE) == 0 || with->srq_type == IBV_SRQT_BASIC;
-  if (!basic
-    || (with->comp_mask & ~std::uint32_t{IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD}) != 0)
+  constexpr std::uint32_t of_xrc = IBV_SRQ_INIT_ATTR_XRCD | IBV_SRQ_INIT_ATTR_CQ;
+  const auto given = [&](std::uint32_t flags) { return (with->comp_mask & flags) == flags; };
+  const ibv_srq_type type = given(IBV_SRQ_INIT_ATTR_TYPE) ? with->srq_type : IBV_SRQT_BASIC;
+  const bool xrc = type == IBV_SRQT_XRC;
+  const std::uint32_t known =
+    IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_PD | (xrc ? of_xrc : std::uint32_t{0});
+  if ((type != IBV_SRQT_BASIC && !xrc) || (with->comp_mask & ~known) != 0)
     return fail(EOPNOTSUPP);
-  if ((with->comp_mask & IBV_SRQ_INIT_ATTR_PD) == 0 || with->pd == nullptr
-    || with->pd->context != context)
+  const auto ours = [&](const auto* object)
+  { return object != nullptr && object->context == context; };
+  if (!given(IBV_SRQ_INIT_ATTR_PD) || !ours(with->pd)
+    || (xrc && (!given(of_xrc) || !ours(with->xrcd) || !ours(with->cq))))
     return fail(EINVAL);
   ibv_srq_init_attr plain{with->srq_context, with->attr};
   ibv_srq* const made = create_srq(with->pd, &plain);
-  if (made != nullptr)
-    with->attr = plain.attr;
+  if (made == nullptr)
+    return nullptr;
+  if (const int error = xrc ? join_domain(*made, *with->xrcd, *with->cq) : 0; error != 0)
+  {
+    destroy_srq(made);
+    return fail(error);
+  }
+  with->attr = plain.attr;
   return made;
 }
 
 ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with)
 {
-  constexpr std::uint32_t known =
-    IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS;
+  const bool target = with->qp_type == IBV_QPT_XRC_RECV;
+  const std::uint32_t known = IBV_QP_INIT_ATTR_PD | IBV_QP_INIT_ATTR_CREATE_FLAGS
+    | IBV_QP_INIT_ATTR_SEND_OPS_FLAGS | (target ? std::uint32_t{IBV_QP_INIT_ATTR_XRCD} : 0);
   const auto given = [&](std::uint32_t flag) { return (with->comp_mask & flag) != 0; };
   const std::uint64_t operations =
     given(IBV_QP_INIT_ATTR_SEND_OPS_FLAGS) ? with->send_ops_flags : 0;
@@ -145,23 +161,29 @@ ibv_qp* create_qp_ex(ibv_context* context, ibv_qp_init_attr_ex* with)
   if ((with->comp_mask & ~known) != 0
     || (given(IBV_QP_INIT_ATTR_CREATE_FLAGS) && with->create_flags != 0))
     error = EOPNOTSUPP;
+  else if (target)
+    error = given(IBV_QP_INIT_ATTR_XRCD) && with->xrcd != nullptr && with->xrcd->context == context
+      ? 0
+      : EINVAL;
   else if (!given(IBV_QP_INIT_ATTR_PD) || with->pd == nullptr || with->pd->context != context)
     error = EINVAL;
-  else if ((operations & ~operations_of(with->qp_type)) != 0)
+  if (error == 0 && (operations & ~operations_of(with->qp_type)) != 0)
     error = EOPNOTSUPP;
-  std::unique_ptr<work_request_builder> builder;
-  if (error == 0 && operations != 0)
-  {
-    const bool single_threaded = static_cast<protection_domain*>(with->pd)->thread != nullptr;
-    builder.reset(
-      new (std::nothrow) work_request_builder(with->qp_type, operations, single_threaded));
-    error = builder != nullptr ? 0 : ENOMEM;
-  }
   if (error != 0)
     return fail(error);
+  protection_domain& domain = target ? static_cast<xrc_domain*>(with->xrcd)->targets
+                                     : *static_cast<protection_domain*>(with->pd);
+  std::unique_ptr<work_request_builder> builder;
+  if (operations != 0)
+  {
+    builder.reset(
+      new (std::nothrow) work_request_builder(with->qp_type, operations, domain.thread != nullptr));
+    if (builder == nullptr)
+      return fail(ENOMEM);
+  }
   ibv_qp_init_attr plain{with->qp_context, with->send_cq, with->recv_cq, with->srq, with->cap,
     with->qp_type, with->sq_sig_all};
-  ibv_qp* const made = create_qp(with->pd, &plain);
+  ibv_qp* const made = create_queue_pair(domain, plain);
   if (made == nullptr)
     return nullptr;
   with->cap = plain.cap;

@@ -155,6 +155,16 @@ void work_request_builder::set_address(ibv_ah* ah, std::uint32_t qp, std::uint32
   parts_.back().addressed = true;
 }
 
+void work_request_builder::set_queue(std::uint32_t srq) noexcept
+{
+  if (error_ == 0 && (parts_.empty() || service_ != IBV_QPT_XRC_SEND))
+    fail(EINVAL);
+  if (error_ != 0)
+    return;
+  requests_.back().qp_type.xrc.remote_srqn = srq;
+  parts_.back().addressed = true;
+}
+
 void work_request_builder::fail(int error) noexcept
 {
   if (error_ == 0)
@@ -168,7 +178,9 @@ int work_request_builder::list(ibv_send_wr*& first) noexcept
   for (std::size_t i = 0; i < requests_.size(); ++i)
   {
     inlined += (requests_[i].send_flags & IBV_SEND_INLINE) != 0 ? 1 : 0;
-    if (service_ == IBV_QPT_UD && !parts_[i].addressed)
+    const bool leaves =
+      requests_[i].opcode != IBV_WR_BIND_MW && requests_[i].opcode != IBV_WR_LOCAL_INV;
+    if ((service_ == IBV_QPT_UD || service_ == IBV_QPT_XRC_SEND) && leaves && !parts_[i].addressed)
       fail(EINVAL); // ibv_wr_post(3): mandatory
   }
   try
@@ -217,6 +229,7 @@ std::uint64_t operations_of(ibv_qp_type service) noexcept
   switch (service)
   {
   case IBV_QPT_RC:
+  case IBV_QPT_XRC_SEND:
     return uc | IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_CMP_AND_SWP
       | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD | IBV_QP_EX_WITH_SEND_WITH_INV
       | protocol::qp_ex_with_atomic_write;
@@ -260,16 +273,16 @@ void set_operations(ibv_qp_ex& to) noexcept
 
 void set_unsupported_operations(ibv_qp_ex& to) noexcept
 {
-  // No segmentation offload, no XRC.
+  // No segmentation offload.
   to.wr_send_tso = [](ibv_qp_ex* qp, void*, std::uint16_t, std::uint16_t)
   { builder_of(qp).fail(EOPNOTSUPP); };
-  to.wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t) { builder_of(qp).fail(EOPNOTSUPP); };
 }
 
 void set_setters(ibv_qp_ex& to) noexcept
 {
   to.wr_set_ud_addr = [](ibv_qp_ex* qp, ibv_ah* ah, std::uint32_t remote, std::uint32_t key)
   { builder_of(qp).set_address(ah, remote, key); };
+  to.wr_set_xrc_srqn = [](ibv_qp_ex* qp, std::uint32_t srq) { builder_of(qp).set_queue(srq); };
   to.wr_set_sge = [](ibv_qp_ex* qp, std::uint32_t key, std::uint64_t address, std::uint32_t length)
   {
     const ibv_sge element{address, length, key};

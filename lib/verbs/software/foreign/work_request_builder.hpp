@@ -44,6 +44,7 @@ public:
   void set_elements(std::span<const ibv_sge> list) noexcept;
   void set_inline(std::span<const ibv_data_buf> list, std::size_t most) noexcept;
   void set_address(ibv_ah* ah, std::uint32_t qp, std::uint32_t key) noexcept;
+  void set_queue(std::uint32_t srq) noexcept;
 
   /// This batch cannot be posted; the first reason counts.
   void fail(int error) noexcept;

@@ -368,7 +368,7 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->max_qp_wr = static_cast<int>(s.max_work_requests);
   to->device_cap_flags = IBV_DEVICE_CURR_QP_STATE_MOD | IBV_DEVICE_BAD_QKEY_CNTR
     | IBV_DEVICE_MEM_WINDOW | IBV_DEVICE_MEM_WINDOW_TYPE_2B | IBV_DEVICE_RC_RNR_NAK_GEN
-    | IBV_DEVICE_SRQ_RESIZE;
+    | IBV_DEVICE_SRQ_RESIZE | IBV_DEVICE_XRC;
   to->max_sge = to->max_sge_rd = static_cast<int>(s.max_sge);
   to->max_cq = reported(owner.completion_queues.most());
   to->max_cqe = static_cast<int>(s.max_completions);

@@ -12,6 +12,7 @@
 #include "verbs/software/memory/grant_table.hpp"
 #include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/objects/events.hpp"
+#include "verbs/software/objects/xrc.hpp"
 #include "verbs/software/wire/engine.hpp"
 #include "verbs/software/wire/udp_port.hpp"
 
@@ -114,6 +115,7 @@ struct device_context : verbs_context
   object_limit regions;
   object_limit windows;
   object_limit address_handles;
+  xrc_table xrc;
   std::atomic<std::uint32_t> channels_on_sockets{0}; ///< completion_channel::on_sockets
   std::atomic<std::uint32_t> key_violations{0};      ///< datagrams with a wrong Q_Key
   wire::udp_ports datagrams;                         ///< one for each of gids

@@ -20,7 +20,7 @@
 
 namespace rdma::software {
 
-datagram_queue_pair::datagram_queue_pair(const protection_domain& in, const ibv_qp_init_attr& with)
+datagram_queue_pair::datagram_queue_pair(protection_domain& in, const ibv_qp_init_attr& with)
   : queue_pair_base(in, with)
 {
   const std::uint32_t elements = shared != nullptr ? shared->elements_max : with.cap.max_recv_sge;

@@ -28,7 +28,7 @@ struct datagram_queue_pair final
   : queue_pair_base
   , wire::datagram_sink
 {
-  datagram_queue_pair(const protection_domain& in, const ibv_qp_init_attr& with);
+  datagram_queue_pair(protection_domain& in, const ibv_qp_init_attr& with);
 
   // wire::progress_target
   void serve(wire::mover by, std::uint32_t events = 0) override;

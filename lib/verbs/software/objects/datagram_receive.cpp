@@ -48,7 +48,7 @@ void datagram_queue_pair::arrive(const wire::datagram& what)
   constexpr std::size_t udp_header_size = 8;
   write_route_header(what.from, context_of.gids[what.at.gid_index], what.by,
     static_cast<std::uint16_t>(udp_header_size
-      + protocol::header_size(static_cast<std::uint8_t>(what.headers.op)) + what.payload.size()),
+      + protocol::header_size(protocol::whole_opcode(what.headers)) + what.payload.size()),
     route);
   ibv_wc wc{};
   wc.opcode = IBV_WC_RECV;

@@ -97,9 +97,8 @@ void datagram_queue_pair::fill(batch& to)
     }
     protocol::header h;
     const bool immediate = r.opcode == IBV_WR_SEND_WITH_IMM;
-    h.op = protocol::of_service(
-      immediate ? protocol::opcode::send_only_immediate : protocol::opcode::send_only,
-      protocol::service_ud);
+    h.op = immediate ? protocol::opcode::send_only_immediate : protocol::opcode::send_only;
+    h.kind = protocol::service_ud;
     h.solicited = (r.flags & IBV_SEND_SOLICITED) != 0;
     h.dest_qp = r.rkey;
     h.psn = protocol::psn_add(psn_, static_cast<std::uint32_t>(to.count));

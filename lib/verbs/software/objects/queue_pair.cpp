@@ -22,14 +22,19 @@
 
 namespace rdma::software {
 
-queue_pair::queue_pair(const protection_domain& in, const ibv_qp_init_attr& with)
+queue_pair::queue_pair(protection_domain& in, const ibv_qp_init_attr& with)
   : queue_pair_base(in, with)
   , requester(sends, with_, *this)
-  , responder(with_, *this, shared != nullptr ? shared->elements_max : with.cap.max_recv_sge)
+  , responder(with_, *this,
+      with.qp_type == IBV_QPT_XRC_RECV ? context_of.settings.max_sge
+        : shared != nullptr            ? shared->elements_max
+                                       : with.cap.max_recv_sge)
   , connection(context_of.engine, with_, requester, responder, context_of.grants)
 {
   flushing.storage = std::make_unique<ibv_sge[]>(std::max(with.cap.max_recv_sge, 1u));
-  with_.kind = with.qp_type == IBV_QPT_UC ? protocol::service_uc : protocol::service_rc;
+  with_.kind = with.qp_type == IBV_QPT_UC ? protocol::service_uc
+    : with.qp_type == IBV_QPT_RC          ? protocol::service_rc
+                                          : protocol::service_xrc;
 }
 
 int queue_pair::enter(ibv_qp_state from, ibv_qp_state to)
@@ -75,8 +80,8 @@ int queue_pair::enter_ready_to_receive()
   hello.to.qp = attributes.dest_qp_num;
   hello.expected_psn = attributes.rq_psn;
   with_.keys = &context_of.keys;
-  with_.pd = protecting(pd);
-  with_.receive_pd = protecting(shared != nullptr ? shared->pd : pd);
+  with_.pd = protecting(&domain);
+  with_.receive_pd = protecting(shared != nullptr ? shared->pd : &domain);
   with_.qp = qp_num;
   with_.peer_qp = attributes.dest_qp_num;
   with_.rq_psn = attributes.rq_psn;
@@ -136,7 +141,7 @@ void queue_pair::enter_error(bool fatal)
   connection.transmit(true);
   connection.close();
   flush();
-  if (shared != nullptr)
+  if (srq != nullptr)
     raise(IBV_EVENT_QP_LAST_WQE_REACHED);
 }
 
@@ -145,9 +150,37 @@ void queue_pair::stop() noexcept
   connection.close();
   requester.reset();
   responder.reset();
+  if (with_.kind == protocol::service_xrc)
+    select(nullptr);
   publish_progress();
   broken = owing = draining = false;
   resume_at = waiting_since = last_look = lost_until = give_up_at = 0;
+}
+
+// The protection domain of an XRC target is that of the shared receive queue, for remote keys, too
+// (IBA annex A14).
+void queue_pair::select(shared_receive_queue* queue) noexcept
+{
+  shared = queue;
+  with_.pd = with_.receive_pd = protecting(queue != nullptr ? queue->pd : &domain);
+}
+
+bool queue_pair::select_queue(std::uint32_t number) noexcept
+{
+  if (shared == nullptr || shared->number != number)
+    select(context_of.xrc.find(number, domain));
+  return shared != nullptr;
+}
+
+void queue_pair::forget_queue(const shared_receive_queue& gone) noexcept
+{
+  progress.lock();
+  if (shared == &gone)
+  {
+    select(nullptr);
+    responder.lose_receive();
+  }
+  let_go();
 }
 
 bool queue_pair::is_draining() const noexcept

@@ -23,13 +23,13 @@
 
 namespace rdma::software {
 
-/// A queue pair with a connection, reliable (RC) or not (UC): its two state machines and its
+/// A queue pair with a connection, reliable (RC, XRC) or not (UC): its two state machines and its
 /// connection.
 struct queue_pair final
   : queue_pair_base
   , protocol::host
 {
-  queue_pair(const protection_domain& in, const ibv_qp_init_attr& with);
+  queue_pair(protection_domain& in, const ibv_qp_init_attr& with);
 
   // wire::progress_target
   void serve(wire::mover by, std::uint32_t ready_for = 0) override;
@@ -46,12 +46,17 @@ struct queue_pair final
   void raise(ibv_event_type type) override { queue_pair_base::raise(type); }
   bool take_receive(protocol::receive_work& to) override
   {
-    return take_posted(to, with_.kind == protocol::service_rc);
+    return take_posted(to, with_.kind != protocol::service_uc);
   }
+  bool select_queue(std::uint32_t number) noexcept override;
   std::optional<std::uint64_t> posted_receives() noexcept override
   {
-    return shared == nullptr ? std::optional(receives.size()) : std::nullopt;
+    return shared == nullptr && with_.kind != protocol::service_xrc ? std::optional(receives.size())
+                                                                    : std::nullopt;
   }
+
+  /// XRC: this shared receive queue is being destroyed, and takes no part of a message any more.
+  void forget_queue(const shared_receive_queue& gone) noexcept;
 
   const char* wire_name() const noexcept { return connection.wire_name(); }
   const char* why_not_local() const noexcept { return connection.why_not_local(); }
@@ -71,6 +76,7 @@ private:
   bool is_draining() const noexcept override;
   void withdraw() override;
 
+  void select(shared_receive_queue* queue) noexcept;
   int enter_ready_to_receive();
   void enter_ready_to_send();
   void enter_send_error();

@@ -40,7 +40,8 @@ struct queue_pair_base
   : extensible_queue_pair
   , wire::progress_target
 {
-  queue_pair_base(const protection_domain& in, const ibv_qp_init_attr& with);
+  /// `in`: for an XRC target, xrc_domain::targets.
+  queue_pair_base(protection_domain& in, const ibv_qp_init_attr& with);
   virtual ~queue_pair_base() = default;
 
   /// `whole`: all of the list or nothing.
@@ -57,12 +58,20 @@ struct queue_pair_base
   /// Removes it from the device and from its completion queues. Nothing serves it any more.
   void end();
 
+  /// For ibv_open_qp(3). Returns false if the queue pair is being destroyed.
+  bool open() noexcept;
+  /// Returns true if no other call of open() or ibv_create_qp(3) keeps the queue pair.
+  bool close() noexcept { return opened.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+
   device_context& context_of;
+  protection_domain& domain;
   const ibv_qp_cap cap;
   const bool signal_all;
   protocol::send_queue sends;
   protocol::receive_queue receives;
-  shared_receive_queue* const shared;
+  /// The queue of all messages, or null. XRC: of the message that is arriving; changed with
+  /// `progress` held.
+  shared_receive_queue* shared;
   event_count events;
 
 protected:
@@ -117,9 +126,12 @@ private:
   void enter_reset();
   void forget_completions() noexcept;
 
+  std::atomic<std::uint32_t> opened{1};
   const std::uint32_t operations; // of the service: bits by ibv_wr_opcode
 };
 
+/// Creates a queue pair of any service; see queue_pair_base().
+ibv_qp* create_queue_pair(protection_domain& in, ibv_qp_init_attr& with);
 ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with);
 int modify_qp(ibv_qp* qp, ibv_qp_attr* to, int mask);
 int query_qp(ibv_qp* qp, ibv_qp_attr* to, int mask, ibv_qp_init_attr* init);

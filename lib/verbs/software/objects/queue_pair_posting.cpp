@@ -54,25 +54,27 @@ queue_pair_base& of(ibv_qp* qp) noexcept
 
 } // namespace
 
-queue_pair_base::queue_pair_base(const protection_domain& in, const ibv_qp_init_attr& with)
+queue_pair_base::queue_pair_base(protection_domain& in, const ibv_qp_init_attr& with)
   : context_of(device_context::of(in.context))
+  , domain(in)
   , cap(with.cap)
   , signal_all(with.sq_sig_all != 0)
   , sends(std::max(with.cap.max_send_wr, 1u), request_extra(with.cap), in.queues())
   , receives(
       std::max(with.cap.max_recv_wr, 1u), with.cap.max_recv_sge * sizeof(ibv_sge), in.queues())
   , shared(static_cast<shared_receive_queue*>(with.srq))
-  , operations(with.qp_type == IBV_QPT_UD ? ud_operations
-        : with.qp_type == IBV_QPT_UC      ? uc_operations
-                                          : rc_operations)
+  , operations(with.qp_type == IBV_QPT_UD  ? ud_operations
+        : with.qp_type == IBV_QPT_UC       ? uc_operations
+        : with.qp_type == IBV_QPT_XRC_RECV ? 0
+                                           : rc_operations)
 {
 }
 
 int queue_pair_base::check(const ibv_send_wr& wr) const noexcept
 {
   if (wr.num_sge < 0 || static_cast<std::uint32_t>(wr.num_sge) > cap.max_send_sge
-    || !contains(operations, wr.opcode)
-    || (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.mw == nullptr))
+    || !contains(operations, wr.opcode) || (wr.opcode == IBV_WR_BIND_MW && wr.bind_mw.mw == nullptr)
+    || (qp_type == IBV_QPT_XRC_SEND && wr.qp_type.xrc.remote_srqn > protocol::psn_mask))
     return EINVAL;
   if (qp_type == IBV_QPT_UD) [[unlikely]]
     if (const int error = check_destination(wr); error != 0)
@@ -105,6 +107,8 @@ void queue_pair_base::store(protocol::send_request& to, const ibv_send_wr& wr) c
       info.addr, info.length};
     return;
   }
+  if (qp_type == IBV_QPT_XRC_SEND)
+    to.srq = wr.qp_type.xrc.remote_srqn;
   if (qp_type == IBV_QPT_UD) [[unlikely]]
   {
     store_destination(to, wr);
@@ -180,10 +184,10 @@ int queue_pair_base::post(ibv_send_wr* wr, ibv_send_wr** bad, bool whole)
 
 int queue_pair_base::post_receives(ibv_recv_wr* wr, ibv_recv_wr** bad)
 {
-  if (shared != nullptr || current() == IBV_QPS_RESET || cap.max_recv_wr == 0)
+  if (current() == IBV_QPS_RESET || cap.max_recv_wr == 0)
   {
     *bad = wr;
-    return shared == nullptr && cap.max_recv_wr == 0 ? ENOMEM : EINVAL;
+    return srq == nullptr && cap.max_recv_wr == 0 ? ENOMEM : EINVAL;
   }
   const int error = fill(receives, cap.max_recv_sge, wr, bad);
   if (receives.awaited.load(std::memory_order_relaxed) || current() == IBV_QPS_ERR)

@@ -174,7 +174,10 @@ void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
 
 void queue_pair::receive_completed(const ibv_wc& wc, bool solicited)
 {
-  if (!static_cast<completion_queue*>(recv_cq)->push(wc, carrier(), this, false, 0, solicited))
+  // XRC: the message's queue has one; null after its end.
+  ibv_cq* const to = recv_cq != nullptr ? recv_cq : shared != nullptr ? shared->cq : nullptr;
+  if (to != nullptr
+    && !static_cast<completion_queue*>(to)->push(wc, carrier(), this, false, 0, solicited))
     broken = true;
 }
 
@@ -201,7 +204,7 @@ void queue_pair::move(wire::mover by, wire::tcp_link* from)
     return flush();
   // Messages on the local wire are carried without reading the clock and without checking what is
   // due, as long as nothing but the alarm can be due, for which the engine comes.
-  bool calm = by != wire::mover::engine && with_.kind == protocol::service_rc
+  bool calm = by != wire::mover::engine && with_.kind != protocol::service_uc
     && connection.is_local() && resume_at == 0;
   std::int64_t now = 0;
   if (!calm)
@@ -242,7 +245,7 @@ void queue_pair::move(wire::mover by, wire::tcp_link* from)
     connection.defer(true);
   else if (owes_more || unfinished)
     owe();
-  if (unfinished) // the next poll continues, long before the engine does
+  if (unfinished && send_cq != nullptr) // the next poll continues, long before the engine does
     static_cast<completion_queue*>(send_cq)->hint.store(qp_num, std::memory_order_relaxed);
   at_rest = calm && connection.is_at_rest();
 }
@@ -285,7 +288,7 @@ bool queue_pair::needs_the_clock() const noexcept
 
 void queue_pair::look_for_the_end(std::int64_t now)
 {
-  if (with_.kind != protocol::service_rc) [[unlikely]]
+  if (with_.kind == protocol::service_uc) [[unlikely]]
     return look_for_the_end_unreliable();
   if (connection.lost() && lost_until == 0)
     lost_until = now + patience_with_the_lost(attributes);
@@ -422,8 +425,8 @@ void queue_pair::flush()
   requester.flush();
   responder.flush();
   publish_progress();
-  if (shared != nullptr)
-    return; // its receives belong to other queue pairs, too
+  if (cap.max_recv_wr == 0)
+    return; // a shared queue's receives belong to other queue pairs, too
   ibv_wc wc{};
   wc.status = IBV_WC_WR_FLUSH_ERR;
   wc.opcode = IBV_WC_RECV;

@@ -86,13 +86,23 @@ std::span<const transition> transitions_of(ibv_qp_type service) noexcept
   }
 }
 
+// The attributes of RC that belong to the half that an XRC queue pair does not have. They are
+// accepted (perftest sets them) but not required.
+constexpr int of_other_half(ibv_qp_type service) noexcept
+{
+  return service == IBV_QPT_XRC_SEND ? IBV_QP_MAX_DEST_RD_ATOMIC | IBV_QP_MIN_RNR_TIMER
+    : service == IBV_QPT_XRC_RECV    ? IBV_QP_RETRY_CNT | IBV_QP_RNR_RETRY | IBV_QP_MAX_QP_RD_ATOMIC
+                                     : 0;
+}
+
 // Returns true if a queue pair of this service may go from one state to the other with exactly
 // these attributes.
 bool may_change(ibv_qp_type service, ibv_qp_state from, ibv_qp_state to, int mask) noexcept
 {
   for (const transition& t : transitions_of(service))
     if (t.from == from && t.to == to)
-      return (t.required & ~mask) == 0 && (mask & ~(common | t.required | t.optional)) == 0;
+      return (t.required & ~mask & ~of_other_half(service)) == 0
+        && (mask & ~(common | t.required | t.optional)) == 0;
   return false;
 }
 
@@ -256,8 +266,18 @@ void queue_pair_base::end()
 
 void queue_pair_base::forget_completions() noexcept
 {
-  static_cast<completion_queue*>(send_cq)->clean(*this);
-  static_cast<completion_queue*>(recv_cq)->clean(*this);
+  for (ibv_cq* const queue : {send_cq, recv_cq})
+    if (queue != nullptr) // XRC has one of them or none
+      static_cast<completion_queue*>(queue)->clean(*this);
+}
+
+bool queue_pair_base::open() noexcept
+{
+  std::uint32_t before = opened.load(std::memory_order_relaxed);
+  while (before != 0 && !opened.compare_exchange_weak(before, before + 1))
+  {
+  }
+  return before != 0;
 }
 
 void queue_pair_base::let_go()

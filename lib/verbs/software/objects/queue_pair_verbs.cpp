@@ -21,17 +21,35 @@
 namespace rdma::software {
 namespace {
 
-template <class Made>
-ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
+constexpr bool is_xrc(ibv_qp_type type) noexcept
 {
-  device_context& owner = device_context::of(pd->context);
+  return type == IBV_QPT_XRC_SEND || type == IBV_QPT_XRC_RECV;
+}
+
+// Counts a user of the completion queue, if there is one.
+void count_user(ibv_cq* queue) noexcept
+{
+  if (queue != nullptr)
+    static_cast<completion_queue*>(queue)->users.fetch_add(1, std::memory_order_relaxed);
+}
+
+void discount_user(ibv_cq* queue) noexcept
+{
+  if (queue != nullptr)
+    static_cast<completion_queue*>(queue)->users.fetch_sub(1, std::memory_order_release);
+}
+
+template <class Made>
+ibv_qp* create(protection_domain& in, const ibv_qp_init_attr& with)
+{
+  device_context& owner = device_context::of(in.context);
   object_place place(owner.queue_pairs);
   if (!place)
     return fail(ENOMEM);
-  auto made = std::make_unique<Made>(*static_cast<protection_domain*>(pd), with);
-  made->context = pd->context;
+  auto made = std::make_unique<Made>(in, with);
+  made->context = in.context;
   made->qp_context = with.qp_context;
-  made->pd = pd;
+  made->pd = with.qp_type != IBV_QPT_XRC_RECV ? &in : nullptr;
   made->send_cq = with.send_cq;
   made->recv_cq = with.recv_cq;
   made->srq = with.srq;
@@ -40,9 +58,9 @@ ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
   if (const int error = owner.engine.add(*made, made->qp_num); error != 0)
     return fail(error);
   place.keep();
-  static_cast<protection_domain*>(pd)->users.fetch_add(1, std::memory_order_relaxed);
-  static_cast<completion_queue*>(with.send_cq)->users.fetch_add(1, std::memory_order_relaxed);
-  static_cast<completion_queue*>(with.recv_cq)->users.fetch_add(1, std::memory_order_relaxed);
+  in.users.fetch_add(1, std::memory_order_relaxed);
+  count_user(with.send_cq);
+  count_user(with.recv_cq);
   if (made->shared != nullptr)
     made->shared->users.fetch_add(1, std::memory_order_relaxed);
   return made.release();
@@ -50,35 +68,53 @@ ibv_qp* create(ibv_pd* pd, const ibv_qp_init_attr& with)
 
 } // namespace
 
-ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
+ibv_qp* create_queue_pair(protection_domain& in, ibv_qp_init_attr& with)
 {
-  device_context& owner = device_context::of(pd->context);
+  device_context& owner = device_context::of(in.context);
   const device_settings& limits = owner.settings;
-  ibv_qp_cap& cap = with->cap;
+  ibv_qp_cap& cap = with.cap;
   int error = 0;
+  // As the kernel, which ignores the attributes of the half that a queue pair does not have.
+  ibv_qp_init_attr used = with;
+  if (is_xrc(with.qp_type))
+  {
+    used.recv_cq = nullptr;
+    used.srq = nullptr;
+    cap.max_recv_wr = cap.max_recv_sge = 0;
+  }
+  if (with.qp_type == IBV_QPT_XRC_RECV)
+  {
+    used.send_cq = nullptr;
+    cap = {};
+  }
+  const auto wrong = [&](const ibv_cq* queue, bool needed)
+  { return queue != nullptr ? queue->context != in.context : needed; };
   if (owner.removed)
     error = EIO;
-  else if (with->qp_type != IBV_QPT_RC && with->qp_type != IBV_QPT_UC
-    && with->qp_type != IBV_QPT_UD)
+  else if (with.qp_type != IBV_QPT_RC && with.qp_type != IBV_QPT_UC && with.qp_type != IBV_QPT_UD
+    && !is_xrc(with.qp_type))
     error = EOPNOTSUPP;
-  else if (with->send_cq == nullptr || with->recv_cq == nullptr
-    || with->send_cq->context != pd->context || with->recv_cq->context != pd->context
-    || (with->srq != nullptr && with->srq->context != pd->context)
+  else if (wrong(used.send_cq, with.qp_type != IBV_QPT_XRC_RECV)
+    || wrong(used.recv_cq, !is_xrc(with.qp_type))
+    || (used.srq != nullptr
+      && (used.srq->context != in.context
+        || static_cast<shared_receive_queue*>(used.srq)->xrcd != nullptr))
     || cap.max_send_wr > limits.max_work_requests || cap.max_recv_wr > limits.max_work_requests
     || cap.max_send_sge > limits.max_sge || cap.max_recv_sge > limits.max_sge
     || cap.max_inline_data > limits.max_inline_data)
     error = EINVAL;
   if (error != 0)
     return fail(error);
-  if (with->srq != nullptr)
+  if (used.srq != nullptr)
     cap.max_recv_wr = cap.max_recv_sge = 0;
   // A request has this room in any case. Programs rely on such a gift (rdma_xclient).
   cap.max_inline_data = std::max(cap.max_inline_data,
     std::min<std::uint32_t>(cap.max_send_sge * sizeof(ibv_sge), limits.max_inline_data));
+  used.cap = cap;
   try
   {
-    return with->qp_type == IBV_QPT_UD ? create<datagram_queue_pair>(pd, *with)
-                                       : create<queue_pair>(pd, *with);
+    return with.qp_type == IBV_QPT_UD ? create<datagram_queue_pair>(in, used)
+                                      : create<queue_pair>(in, used);
   }
   catch (const std::bad_alloc&)
   {
@@ -86,21 +122,30 @@ ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
   }
 }
 
+ibv_qp* create_qp(ibv_pd* pd, ibv_qp_init_attr* with)
+{
+  if (with->qp_type == IBV_QPT_XRC_RECV)
+    return fail(EINVAL); // it needs an XRC domain
+  return create_queue_pair(*static_cast<protection_domain*>(pd), *with);
+}
+
 int destroy_qp(ibv_qp* qp)
 {
   auto* const base = static_cast<queue_pair_base*>(qp);
-  shared_receive_queue* const shared = base->shared;
-  auto* const domain = static_cast<protection_domain*>(qp->pd);
-  auto* const sent = static_cast<completion_queue*>(qp->send_cq);
-  auto* const received = static_cast<completion_queue*>(qp->recv_cq);
+  if (!base->close())
+    return 0;
+  auto* const shared = static_cast<shared_receive_queue*>(qp->srq);
+  protection_domain& domain = base->domain;
+  ibv_cq* const sent = qp->send_cq;
+  ibv_cq* const received = qp->recv_cq;
   base->end();
   delete base;
-  device_context::of(domain->context).queue_pairs.give_back();
+  device_context::of(domain.context).queue_pairs.give_back();
   if (shared != nullptr)
     shared->users.fetch_sub(1, std::memory_order_release);
-  sent->users.fetch_sub(1, std::memory_order_release);
-  received->users.fetch_sub(1, std::memory_order_release);
-  domain->users.fetch_sub(1, std::memory_order_release);
+  discount_user(sent);
+  discount_user(received);
+  domain.users.fetch_sub(1, std::memory_order_release);
   return 0;
 }
 

@@ -7,8 +7,10 @@
 
 #include "verbs/software/objects/shared_receive_queue.hpp"
 
+#include "verbs/software/objects/completion_queue.hpp"
 #include "verbs/software/objects/context.hpp"
 #include "verbs/software/objects/memory.hpp"
+#include "verbs/software/objects/queue_pair.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -170,12 +172,54 @@ int query_srq(ibv_srq* srq, ibv_srq_attr* to)
   return 0;
 }
 
+int join_domain(ibv_srq& queue, ibv_xrcd& xrcd, ibv_cq& completions) noexcept
+{
+  auto& joining = static_cast<shared_receive_queue&>(queue);
+  auto& domain = static_cast<xrc_domain&>(xrcd);
+  joining.xrcd = &domain;
+  joining.cq = &completions;
+  domain.targets.users.fetch_add(1, std::memory_order_relaxed);
+  static_cast<completion_queue&>(completions).users.fetch_add(1, std::memory_order_relaxed);
+  return device_context::of(queue.context).xrc.add(joining);
+}
+
+namespace {
+
+// No message reaches the queue any more. Returns 0 or an errno.
+int leave_domain(shared_receive_queue& queue)
+{
+  device_context& owner = device_context::of(queue.context);
+  owner.xrc.remove(queue);
+  try
+  {
+    owner.engine.visit_all(
+      [&](wire::progress_target& each)
+      {
+        auto* const target = dynamic_cast<queue_pair*>(&each);
+        if (target != nullptr && target->qp_type == IBV_QPT_XRC_RECV)
+          target->forget_queue(queue);
+      });
+  }
+  catch (const std::bad_alloc&)
+  {
+    return ENOMEM;
+  }
+  queue.xrcd->targets.users.fetch_sub(1, std::memory_order_release);
+  static_cast<completion_queue*>(queue.cq)->users.fetch_sub(1, std::memory_order_release);
+  return 0;
+}
+
+} // namespace
+
 int destroy_srq(ibv_srq* srq)
 {
   auto* gone = static_cast<shared_receive_queue*>(srq);
   if (gone->users.load(std::memory_order_acquire) != 0)
     return EBUSY;
   device_context& owner = device_context::of(srq->context);
+  if (gone->xrcd != nullptr)
+    if (const int error = leave_domain(*gone); error != 0)
+      return error;
   owner.events.forget(srq, gone->events);
   owner.shared_receive_queues.give_back();
   static_cast<protection_domain*>(srq->pd)->users.fetch_sub(1, std::memory_order_release);

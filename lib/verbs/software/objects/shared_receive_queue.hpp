@@ -20,6 +20,8 @@
 
 namespace rdma::software {
 
+struct xrc_domain;
+
 struct shared_receive_queue : ibv_srq
 {
   shared_receive_queue(
@@ -48,6 +50,11 @@ struct shared_receive_queue : ibv_srq
   std::array<std::uint32_t, 16> waiters{}; ///< under queue.mutex
   std::atomic<std::uint32_t> waiting{0};   ///< number of waiters; written under queue.mutex
   event_count events;
+
+  // XRC; constant once a peer can name the queue.
+  xrc_domain* xrcd = nullptr; ///< null: the basic type
+  ibv_cq* cq = nullptr;
+  std::uint32_t number = 0;
 };
 
 /// Copies receives into a queue, for ibv_post_recv and ibv_post_srq_recv; returns 0 or an errno.
@@ -56,6 +63,9 @@ int fill(protocol::receive_queue& queue, std::uint32_t elements_max, ibv_recv_wr
 
 /// Takes the oldest receive. Returns false if there is none. The caller holds the mutex.
 bool take_oldest(protocol::receive_queue& queue, protocol::receive_work& to) noexcept;
+
+/// Makes a new queue one of the XRC type. Returns 0 or an errno.
+int join_domain(ibv_srq& queue, ibv_xrcd& xrcd, ibv_cq& completions) noexcept;
 
 ibv_srq* create_srq(ibv_pd* pd, ibv_srq_init_attr* with);
 int modify_srq(ibv_srq* srq, ibv_srq_attr* to, int mask);

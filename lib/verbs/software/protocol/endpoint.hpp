@@ -42,7 +42,7 @@ struct parameters
   std::uint8_t retry_count = 0;
   std::uint8_t timeout = 0;
   bool signal_all = false;
-  service kind = service_rc;   ///< or UC
+  service kind = service_rc;   ///< or UC, XRC
   bool has_short_sends = true; ///< local wire: see requester::next_short()
 };
 
@@ -69,6 +69,11 @@ public:
   /// Takes the next receive from the receive queue or the shared one. Returns false if there is
   /// none; responder::receive_posted() is then called after the next one has been posted.
   virtual bool take_receive(receive_work& to) = 0;
+
+  /// XRC: makes this shared receive queue the one that take_receive() and receive_completed() use,
+  /// and its protection domain the one of remote keys. Returns false if the queue pair's XRC domain
+  /// has no such queue; then no key is valid.
+  virtual bool select_queue(std::uint32_t /*number*/) noexcept { return false; }
 
   /// Returns the number of receives in the queue; nothing if the queue is shared.
   virtual std::optional<std::uint64_t> posted_receives() noexcept = 0;
@@ -124,6 +129,7 @@ struct frame
   std::uint32_t generation = 0; ///< requests: see requester::generation
   bool response = false;        ///< the responder made it
   std::uint32_t key = 0;        ///< response
+  std::uint32_t srq = 0;        ///< response, XRC: the number in the read request
   std::uint64_t request = 0;    ///< request: the slot in the send queue; response: the read's PSN
   std::uint64_t offset = 0;     ///< request: into the message; response: the address
   std::uint32_t sent = 0;       ///< of headers and payload together

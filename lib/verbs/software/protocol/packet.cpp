@@ -19,7 +19,8 @@ constexpr std::uint8_t solicited_bit = 0x80;
 constexpr std::uint8_t ack_request_bit = 0x80;
 constexpr std::uint32_t default_pkey = 0xffff;
 
-constexpr std::size_t opcodes = 0x66; // the last of UD's, and one
+constexpr std::size_t opcodes = 0xc0; // all of XRC's are below it
+constexpr std::uint8_t opcode_mask = 0x1f;
 
 constexpr std::array<unsigned, opcodes> make_traits()
 {
@@ -58,7 +59,10 @@ constexpr std::array<unsigned, opcodes> make_traits()
   for (std::size_t op = 0; op <= static_cast<std::size_t>(opcode::write_only_immediate); ++op)
     t[op | service_uc] = t[op];
   for (const opcode op : {opcode::send_only, opcode::send_only_immediate})
-    set(of_service(op, service_ud), t[static_cast<std::size_t>(op)] | trait_deth);
+    t[static_cast<std::size_t>(op) | service_ud] = t[static_cast<std::size_t>(op)] | trait_deth;
+  // XRC has all of RC's. Its requests name a shared receive queue (IBA annex A14).
+  for (std::size_t op = 0; op <= opcode_mask; ++op)
+    t[op | service_xrc] = t[op] | ((t[op] & trait_request) != 0 ? unsigned{trait_xrceth} : 0);
   return t;
 }
 
@@ -73,8 +77,8 @@ constexpr std::array<std::uint8_t, opcodes> make_sizes()
     if (t != 0)
       sizes[op] = static_cast<std::uint8_t>(base_header_size + (t & trait_reth ? 16 : 0)
         + (t & trait_aeth ? 4 : 0) + (t & trait_atomic ? 28 : 0) + (t & trait_atomic_ack ? 8 : 0)
-        + (t & trait_immediate ? 4 : 0) + (t & trait_invalidate ? 4 : 0)
-        + (t & trait_deth ? 8 : 0));
+        + (t & trait_immediate ? 4 : 0) + (t & trait_invalidate ? 4 : 0) + (t & trait_deth ? 8 : 0)
+        + (t & trait_xrceth ? 4 : 0));
   }
   return sizes;
 }
@@ -95,9 +99,10 @@ std::size_t header_size(std::uint8_t op) noexcept
 
 std::size_t encode(const header& from, header_bytes& to) noexcept
 {
-  const unsigned t = traits_of(from.op);
+  const std::uint8_t op = whole_opcode(from);
+  const unsigned t = traits_of(op);
   byte_writer out(to.data());
-  out.put(static_cast<std::uint8_t>(from.op), 1);
+  out.put(op, 1);
   out.put(from.solicited ? solicited_bit : 0, 1);
   out.put(default_pkey, 2);
   out.put(from.dest_qp, 4);
@@ -109,6 +114,8 @@ std::size_t encode(const header& from, header_bytes& to) noexcept
     out.put(from.queue_key, 4);
     out.put(from.source_qp, 4); // the first byte is reserved
   }
+  if (t & trait_xrceth)
+    out.put(from.srq, 4); // likewise
   if (t & trait_reth)
   {
     out.put(from.address, 8);
@@ -151,7 +158,8 @@ std::optional<header> decode(std::span<const std::byte> from) noexcept
   const unsigned t = traits_of(op);
   byte_reader in(from.data() + 1);
   header h;
-  h.op = static_cast<opcode>(op);
+  h.op = static_cast<opcode>(op & opcode_mask);
+  h.kind = service_of(op);
   const std::uint32_t flags = in.get32(1);
   const std::uint32_t pkey = in.get32(2);
   h.dest_qp = in.get32();
@@ -170,6 +178,12 @@ std::optional<header> decode(std::span<const std::byte> from) noexcept
     h.queue_key = in.get32();
     h.source_qp = in.get32();
     if (h.source_qp > psn_mask)
+      return std::nullopt;
+  }
+  if (t & trait_xrceth)
+  {
+    h.srq = in.get32();
+    if (h.srq > psn_mask)
       return std::nullopt;
   }
   if (t & trait_reth)

@@ -23,6 +23,7 @@ enum service : std::uint8_t
   service_rc = 0x00,
   service_uc = 0x20,
   service_ud = 0x60,
+  service_xrc = 0xa0, ///< IBA annex A14
 };
 
 constexpr service service_of(std::uint8_t op) noexcept
@@ -30,8 +31,8 @@ constexpr service service_of(std::uint8_t op) noexcept
   return static_cast<service>(op & 0xe0);
 }
 
-/// Reliable connection opcodes (IBA 9.2.1, table "OpCode field"), of which the other services have
-/// some, too.
+/// The lower five bits of an opcode: those of reliable connections (IBA 9.2.1, table "OpCode
+/// field"), of which the other services have some, too.
 enum class opcode : std::uint8_t
 {
   send_first = 0x00,
@@ -60,12 +61,6 @@ enum class opcode : std::uint8_t
   atomic_write = 0x1d, ///< here with the header of an atomic (swap: the bytes) and its answer
 };
 
-/// The opcode of another service that does the same.
-constexpr opcode of_service(opcode op, service s) noexcept
-{
-  return static_cast<opcode>(static_cast<std::uint8_t>(op) | s);
-}
-
 /// Properties of an opcode.
 enum trait : unsigned
 {
@@ -84,11 +79,13 @@ enum trait : unsigned
   trait_immediate = 1u << 12,
   trait_invalidate = 1u << 13, ///< IETH
   trait_deth = 1u << 14,       ///< DETH
+  trait_xrceth = 1u << 15,     ///< XRCETH
 };
 
-/// Returns the traits of an opcode from the wire; 0 for an unknown one.
+/// Returns the traits of a whole opcode from the wire; 0 for an unknown one.
 unsigned traits_of(std::uint8_t op) noexcept;
 
+/// Returns the traits that the opcode has without the headers that only another service has.
 inline unsigned traits_of(opcode op) noexcept
 {
   return traits_of(static_cast<std::uint8_t>(op));
@@ -98,11 +95,14 @@ inline unsigned traits_of(opcode op) noexcept
 struct header
 {
   opcode op = opcode::acknowledge;
+  service kind = service_rc;
   bool solicited = false;
   bool ack_request = false;
   std::uint32_t dest_qp = 0;
   std::uint32_t psn = 0;
   std::uint32_t payload = 0; ///< bytes that follow the headers
+
+  std::uint32_t srq = 0; ///< XRCETH: the number of the shared receive queue
 
   std::uint64_t address = 0; ///< RETH, AtomicETH
   std::uint32_t key = 0;     ///< RETH, AtomicETH, IETH
@@ -119,11 +119,17 @@ struct header
   std::uint32_t immediate = 0; ///< ImmDt, in network order as the verbs have it
 };
 
+/// Returns the first byte of the headers.
+constexpr std::uint8_t whole_opcode(const header& h) noexcept
+{
+  return static_cast<std::uint8_t>(static_cast<std::uint8_t>(h.op) | h.kind);
+}
+
 /// BTH and the payload's length, which a stream does not have of itself.
 inline constexpr std::size_t base_header_size = 16;
 
-/// The longest headers: BTH and AtomicETH.
-inline constexpr std::size_t max_header_size = base_header_size + 28;
+/// The longest headers: BTH, XRCETH and AtomicETH.
+inline constexpr std::size_t max_header_size = base_header_size + 4 + 28;
 
 using header_bytes = std::array<std::byte, max_header_size>;
 

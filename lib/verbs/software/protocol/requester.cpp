@@ -280,7 +280,9 @@ requester::beginning requester::run_local(send_request& r) noexcept
 void requester::encode_frame(send_request& r, frame& to) noexcept
 {
   header h;
+  h.kind = with_.kind;
   h.dest_qp = with_.peer_qp;
+  h.srq = r.srq;
   h.psn = psn_add(r.first_psn, frame_);
   to.source = frame::origin::none;
   to.response = false;
@@ -353,8 +355,7 @@ void requester::describe_message(
   const bool first = frame_ == 0;
   const bool last = frame_ + 1 == r.frames;
   h.payload = static_cast<std::uint32_t>(std::min<std::uint64_t>(with_.segment, r.length - offset));
-  h.op = of_service(
-    r.is_write() ? write_opcode(r, first, last) : send_opcode(r, first, last), with_.kind);
+  h.op = r.is_write() ? write_opcode(r, first, last) : send_opcode(r, first, last);
   if (r.is_write())
   {
     h.address = r.remote;
@@ -369,7 +370,7 @@ void requester::describe_message(
   h.solicited = last && (r.flags & IBV_SEND_SOLICITED) != 0;
   // Set for every message: the peer answers once for all that it finds, and a drain or a request
   // that cannot be sent may wait even for a request without a completion.
-  h.ack_request = last && with_.kind == service_rc;
+  h.ack_request = last && with_.kind != service_uc;
 }
 
 bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t size,
@@ -395,7 +396,7 @@ void requester::sent(const frame& which) noexcept
 {
   if (which.generation == generation_ && which.psn == psn_add(sent_psn_, 1))
     sent_psn_ = begun_psn_ = psn_add(sent_psn_, which.covered);
-  if (with_.kind != service_rc) [[unlikely]]
+  if (with_.kind == service_uc) [[unlikely]]
   {
     acked_psn_ = sent_psn_;
     advance();

@@ -37,7 +37,7 @@ void responder::reset() noexcept
 
 verdict responder::refuse(std::uint8_t syndrome) noexcept
 {
-  if (with_.kind != service_rc)
+  if (with_.kind == service_uc)
     return drop();
   refusal_ = refusal::final_due;
   missing_ = missing::none;
@@ -49,7 +49,7 @@ verdict responder::refuse(std::uint8_t syndrome) noexcept
 
 verdict responder::refuse(std::uint8_t syndrome, ibv_event_type event) noexcept
 {
-  if (with_.kind == service_rc)
+  if (with_.kind != service_uc)
     event_ = event;
   return refuse(syndrome);
 }
@@ -59,7 +59,7 @@ verdict responder::refuse(std::uint8_t syndrome, ibv_event_type event) noexcept
 void responder::refuse_access(
   opcode op, std::uint8_t syndrome, ibv_event_type event, detail why) noexcept
 {
-  if ((traits_of(op) & trait_immediate) == 0 || with_.kind != service_rc || !have_receive())
+  if ((traits_of(op) & trait_immediate) == 0 || with_.kind == service_uc || !have_receive())
   {
     refuse(syndrome, event);
     return;
@@ -79,7 +79,7 @@ bool responder::have_receive() noexcept
 
 verdict responder::not_ready() noexcept
 {
-  if (with_.kind != service_rc)
+  if (with_.kind == service_uc)
     return drop();
   missing_ = missing::receive;
   refusal_ = refusal::not_ready;
@@ -140,7 +140,7 @@ verdict responder::receive(const header& h) noexcept
 {
   if (!running_ || refusal_ == refusal::final_due || refusal_ == refusal::final_sent)
     return verdict::discard;
-  if (with_.kind != service_rc) [[unlikely]]
+  if (with_.kind == service_uc) [[unlikely]]
     return receive_unreliable(h);
   const std::int32_t ahead = psn_distance(h.psn, expected_psn_);
   if (ahead < 0)
@@ -166,6 +166,14 @@ verdict responder::receive(const header& h) noexcept
   if (h.payload > with_.segment || (!ends && h.payload != with_.segment)
     || (ends && !starts && h.payload == 0))
     return verdict::malformed;
+  if (with_.kind == service_xrc)
+  {
+    if (!starts && h.srq != srq_)
+      return verdict::malformed;
+    srq_ = h.srq;
+    if (!host_.select_queue(srq_))
+      return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
+  }
   if ((traits & trait_send) != 0)
     return begin_send(h, traits);
   if ((traits & trait_write) != 0)
@@ -204,7 +212,7 @@ verdict responder::begin_send(const header& h, unsigned traits) noexcept
   }
   if (done_ + h.payload > receive_.length || done_ + h.payload > max_message)
   {
-    if (with_.kind != service_rc)
+    if (with_.kind == service_uc)
       return drop(); // and the receive is there for the next one
     // IBA 9.7.4.1.6, and table "responder error behaviour", class C.
     complete_receive(IBV_WC_LOC_LEN_ERR, detail_receive_length, nullptr);
@@ -257,7 +265,7 @@ verdict responder::take_read(const header& h) noexcept
   if (!permits(h, IBV_ACCESS_REMOTE_READ))
     return verdict::discard;
   accepted_key_ = h.length != 0 ? h.key : 0;
-  push({true, h.psn, frame_count(h.length, with_.segment), 0, h.key, h.length, h.address});
+  push({true, h.psn, frame_count(h.length, with_.segment), 0, h.key, h.srq, h.length, h.address});
   return verdict::discard;
 }
 
@@ -296,7 +304,7 @@ verdict responder::take_atomic(const header& h) noexcept
     }
   }
   accepted_key_ = h.key;
-  push({false, h.psn, 1, 0, 0, 0, value});
+  push({false, h.psn, 1, 0, 0, 0, 0, value});
   return verdict::discard;
 }
 
@@ -331,7 +339,7 @@ void responder::unplaceable(detail why) noexcept
   {
     complete_receive(IBV_WC_LOC_PROT_ERR, why, nullptr);
     refuse(nak_remote_operation);
-    if (with_.kind != service_rc)
+    if (with_.kind == service_uc)
       refusal_ = refusal::final_sent; // class A: the program's own fault ends its queue pair, too
   }
   else if (why == detail_local_key)
@@ -367,7 +375,7 @@ verdict responder::finish() noexcept
     msn_ = psn_add(msn_, 1);
   }
   expected_psn_ = psn_add(expected_psn_, 1);
-  ack_due_ = with_.kind == service_rc;
+  ack_due_ = with_.kind != service_uc;
   ack_wanted_ = ack_wanted_ || h.ack_request;
   return verdict::accept;
 }

@@ -79,6 +79,10 @@ public:
   /// the message.
   void receive_posted() noexcept { missing_ = missing::announcement; }
 
+  /// For XRC: the selected shared receive queue is gone, and the receive of the message that is
+  /// arriving with it. The rest of the message is refused.
+  void lose_receive() noexcept { has_receive_ = false; }
+
   /// For an unreliable connection: drops the message whose remaining frames are lost.
   void lose_message() noexcept { message_ = message::none; }
 
@@ -192,6 +196,7 @@ private:
     std::uint32_t frames;  ///< of the answer
     std::uint32_t frame;   ///< the next one to send
     std::uint32_t key;     ///< reads
+    std::uint32_t srq;     ///< reads, XRC
     std::uint32_t length;  ///< reads
     std::uint64_t address; ///< reads: of the memory; atomics: not an address, the original value
   };
@@ -211,7 +216,7 @@ private:
   verdict refuse(std::uint8_t syndrome, ibv_event_type event) noexcept;
   void refuse_access(opcode op, std::uint8_t syndrome, ibv_event_type event, detail why) noexcept;
   void push(const job& j) noexcept;
-  void encode_answer(const header& h, frame& to) noexcept;
+  void encode_answer(header& h, frame& to) noexcept;
   void announce() noexcept;
   bool allowed(const header& h, unsigned flag) noexcept;
   bool permits(const header& h, unsigned right) noexcept;
@@ -221,6 +226,7 @@ private:
 
   std::uint32_t expected_psn_ = 0;
   std::uint32_t msn_ = 0;
+  std::uint32_t srq_ = 0; // XRC: the queue of the last request
   bool running_ = false;
   bool announce_ = false;
   message message_ = message::none;

@@ -13,8 +13,11 @@
 
 namespace rdma::software::protocol {
 
-void responder::encode_answer(const header& h, frame& to) noexcept
+void responder::encode_answer(header& h, frame& to) noexcept
 {
+  h.kind = with_.kind;
+  h.dest_qp = with_.peer_qp;
+  h.msn = msn_;
   to.source = frame::origin::none;
   to.response = true;
   to.psn = h.psn;
@@ -29,8 +32,6 @@ bool responder::next(frame& to) noexcept
   if (!has_next())
     return false;
   header h;
-  h.dest_qp = with_.peer_qp;
-  h.msn = msn_;
   if (job_count_ != 0)
   {
     job& j = jobs_[job_first_];
@@ -50,6 +51,7 @@ bool responder::next(frame& to) noexcept
       encode_answer(h, to);
       to.source = h.payload != 0 ? frame::origin::response : frame::origin::none;
       to.key = j.key;
+      to.srq = j.srq;
       to.offset = j.address + offset;
       to.request = j.psn;
       ++j.frame;
@@ -106,8 +108,6 @@ bool responder::next_acknowledgement(frame& to, bool wanted) noexcept
     return false;
   header h;
   h.op = opcode::acknowledge;
-  h.dest_qp = with_.peer_qp;
-  h.msn = msn_;
   h.syndrome = credits();
   h.psn = psn_add(expected_psn_, psn_mask);
   encode_answer(h, to);
@@ -127,7 +127,14 @@ std::optional<std::uint32_t> responder::take_acknowledgement() noexcept
 bool responder::gather(const frame& from, std::uint32_t offset, std::uint32_t size,
   pinned_buffers& to, std::uint64_t& done) noexcept
 {
-  return pin(from.key, from.offset + offset, size, IBV_ACCESS_REMOTE_READ, to, done);
+  const auto add = [&]
+  { return pin(from.key, from.offset + offset, size, IBV_ACCESS_REMOTE_READ, to, done); };
+  if (with_.kind != service_xrc)
+    return add();
+  host_.select_queue(from.srq);
+  const bool good = add();
+  host_.select_queue(srq_); // of the message that may be arriving
+  return good;
 }
 
 void responder::unreadable(const frame& which, detail why) noexcept

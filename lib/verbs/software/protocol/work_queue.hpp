@@ -43,6 +43,7 @@ struct send_request
   std::uint64_t swap = 0; ///< of an atomic write: the bytes to write, since it began
   std::uint64_t length = 0;
   std::uint32_t elements = 0;
+  std::uint32_t srq = 0; ///< XRC: the number of the peer's shared receive queue
   window_binding bind{};
 
   send_request* next_vacant = nullptr; ///< of a place that nobody is in

@@ -150,7 +150,7 @@ void local_wire::take_acknowledgement(std::uint32_t word)
   h.op = protocol::opcode::acknowledge;
   h.syndrome = (word >> protocol::psn_bits) & protocol::credit_mask;
   h.psn = word & protocol::psn_mask;
-  if (with_.kind != protocol::service_rc
+  if (with_.kind == protocol::service_uc
     || (word & lane_side::acknowledged_unused) != lane_side::acknowledged_bit
     || requester_.receive(h) == protocol::verdict::malformed)
     malformed_ = true;
@@ -321,8 +321,7 @@ bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool
   std::memcpy(bytes.data(), body.data(), there);
   const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(bytes[0]));
   const auto h = size != 0 && size <= there ? protocol::decode({bytes.data(), size}) : std::nullopt;
-  if (!h || h->dest_qp != with_.qp || h->payload > with_.segment
-    || protocol::service_of(static_cast<std::uint8_t>(bytes[0])) != with_.kind
+  if (!h || h->dest_qp != with_.qp || h->payload > with_.segment || h->kind != with_.kind
     || request != ((protocol::traits_of(h->op) & protocol::trait_request) != 0))
   {
     malformed_ = true;

@@ -127,7 +127,7 @@ bool tcp_wire::begin_frame(frame_stream& in)
     return false;
   in.use(size);
   in.begin_payload(with_.qp, h->payload, true);
-  if (h->payload > with_.segment || protocol::service_of(op) != with_.kind)
+  if (h->payload > with_.segment || h->kind != with_.kind)
   {
     malformed_ = true;
     return false;
