@@ -42,7 +42,8 @@ namespace rdma {
  * @par End
  * shutdown() ends this side's bytes; the peer reads boost::asio::error::eof after them. If the
  * connection ends otherwise, operations end with boost::asio::error::connection_reset. close() and
- * the destructor send the bytes that were written, and the end, unless received bytes are unread.
+ * the destructor send the bytes that were written, and the end, within stream_options::close_limit;
+ * if received bytes are unread, they reset the connection.
  *
  * @par Per-operation cancellation
  * terminal, partial and total end a read or a write that has moved no bytes. A write whose bytes

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_STREAM_OPTIONS_HPP
 #define BOOST_RDMA_STREAM_OPTIONS_HPP
 
+#include <chrono>
 #include <cstdint>
 
 namespace rdma {
@@ -24,6 +25,10 @@ struct stream_options
 
   /// Size in bytes to which the ring may grow: ring_min to 1 GiB.
   std::uint32_t ring_max = 1024 * 1024;
+
+  /// Time that a closed stream has to send the bytes that were written, and the end. After it the
+  /// connection is closed without them.
+  std::chrono::milliseconds close_limit{10'000};
 };
 
 } // namespace rdma

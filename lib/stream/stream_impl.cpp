@@ -129,6 +129,7 @@ stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_opt
   , context_(core_->context())
   , receives_(context_.allocate(options.receives * stream_message::size_max))
   , fsm_(options.receives, options.ring_min)
+  , close_timer_(executor_)
 {
   rings_[0] = memory_region(context_, options.ring_min, access::local_write | access::remote_write);
   unread_.reserve(2 * options.receives + 8); // see take()
@@ -491,7 +492,17 @@ void stream_impl::fail(const error_code& ec)
   if (failure_)
     return;
   failure_ = ec;
+  close_timer_.cancel();
   core_->close();
+}
+
+void stream_impl::end(const error_code& ec)
+{
+  lock_type lock(mutex_);
+  fail(ec);
+  operation_list ended;
+  advance(ended);
+  complete(std::move(lock), std::move(ended), true);
 }
 
 // Ends operations that have moved no bytes: that with this number, or all.
@@ -560,6 +571,17 @@ void stream_impl::close()
   last_write_ = std::min(last_write_, last_number_);
   resets_ = available_ != 0; // as TCP does
   advance(ended);
+  if (!failure_)
+  {
+    close_timer_.expires_after(options_.close_limit);
+    close_timer_.async_wait(
+      [weak = weak_from_this()](const error_code& ec)
+      {
+        const auto self = weak.lock();
+        if (!ec && self && !self->core_->forked())
+          self->end(asio::error::timed_out);
+      });
+  }
   complete(std::move(lock), std::move(ended), false);
 }
 

@@ -15,6 +15,8 @@
 #include "completion/waiting_handler.hpp"
 #include "stream/stream_fsm.hpp"
 
+#include <boost/asio/steady_timer.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -93,6 +95,7 @@ private:
   void tell();
   void offer_ring();
   void fail(const error_code& ec);
+  void end(const error_code& ec);
   void end_unstarted(operation_list& ended, std::uint64_t number = any_number);
   void complete(lock_type lock, operation_list ended, bool on_executor);
   std::shared_ptr<owner> hold();
@@ -125,6 +128,7 @@ private:
   bool closed_ = false;                   // by the program
   bool resets_ = false;                   // unread bytes were left
   error_code failure_;
+  boost::asio::steady_timer close_timer_;
   std::weak_ptr<owner> owner_;
 };
 

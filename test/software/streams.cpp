@@ -5,8 +5,8 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-#include "common/catch.hpp"
-#include "common/rdma_fixture.hpp"
+#include "software/connect_fixture.hpp"
+#include "software/still_peer.hpp"
 
 #include <boost_rdma/stream.hpp>
 
@@ -19,6 +19,8 @@
 #include <boost/asio/write.hpp>
 
 #include <array>
+#include <chrono>
+#include <csignal>
 #include <memory>
 #include <optional>
 #include <random>
@@ -308,6 +310,42 @@ TEST_CASE("a stream whose peer violates the protocol ends")
   f.far.async_send(garbage, sent.handler());
   CHECK(read_error(f.io, a) == boost::system::errc::protocol_error);
   REQUIRE(run_until(f.io, [&] { return sent.done(); }));
+}
+
+TEST_CASE("closing a stream ends although the peer receives nothing")
+{
+  linked_pair f;
+  rdma::stream_options options;
+  options.close_limit = std::chrono::milliseconds(50);
+  {
+    const rdma::stream a(std::move(f.near), options);
+  }
+  CHECK(run_out(f.io)); // nothing keeps it running
+}
+
+TEST_CASE("a stream's connection is reset when the peer closes its queue pair or is killed")
+{
+  connect_fixture f;
+  connect_fixture::accepted server;
+  f.acceptor.async_accept(server.handler());
+  plain_record connected;
+  rdma::queue_pair peer(f.io, f.client_context);
+  peer.async_connect(f.acceptor.local_endpoint(), connected.handler());
+  REQUIRE(run_until(f.io, [&] { return connected.done() && server.calls != 0; }));
+  rdma::stream near(std::move(*server.peer));
+  peer.close();
+  CHECK(read_error(f.io, near) == asio::error::connection_reset);
+  CHECK(write_error(f.io, near) == asio::error::connection_reset);
+
+  still_peer other;
+  plain_record again;
+  rdma::queue_pair client(f.io, f.client_context);
+  client.async_connect(other.endpoint(), again.handler());
+  REQUIRE(run_until(f.io, [&] { return again.done(); }));
+  REQUIRE(again.ec == error_code());
+  rdma::stream far(std::move(client));
+  other.signal(SIGKILL);
+  CHECK(read_error(f.io, far) == asio::error::connection_reset);
 }
 
 TEST_CASE("a stream needs a connected queue pair and options in range")
