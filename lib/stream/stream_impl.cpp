@@ -296,10 +296,9 @@ void stream_impl::send(const stream_message& m, std::span<const asio::const_buff
 // Writes what there is room for. Returns true if the operation has ended.
 bool stream_impl::write(operation& op)
 {
-  if (op.bytes != 0)
-    return !op.pending;
   const auto list = std::get<sources>(op.buffers).list();
-  if (const std::size_t size = asio::buffer_size(list); size <= stream_message::data_max)
+  const std::size_t size = asio::buffer_size(list);
+  if (size <= stream_message::data_max)
   {
     if (!fsm_.can_send_bytes())
       return false;
@@ -307,34 +306,47 @@ bool stream_impl::write(operation& op)
     send(fsm_.data(size), list);
     return true;
   }
+  if (list.front().size() <= copy_max)
+    return write_copy(op, list);
+  write_parts(op, list.front());
+  return op.bytes != 0 && op.pending == 0;
+}
+
+bool stream_impl::write_copy(operation& op, std::span<const asio::const_buffer> list)
+{
   const stream_fsm::range room = fsm_.writable();
   if (room.size == 0)
     return false;
-  write_ring(op, room);
-  return !op.pending;
+  op.bytes = std::min<std::size_t>({asio::buffer_size(list), copy_max, room.size});
+  error_code ec;
+  const registered_buffer copy = context_.allocate(op.bytes, ec);
+  if (ec)
+  {
+    fail(ec);
+    return true;
+  }
+  asio::buffer_copy(asio::buffer(copy.data(), op.bytes), list);
+  post(request_kind::write, fsm_.peer_ring().slice(room.offset, op.bytes), copy);
+  send(fsm_.written(static_cast<std::uint32_t>(op.bytes)));
+  return true;
 }
 
-void stream_impl::write_ring(operation& op, stream_fsm::range at)
+// From the program's memory. The peer can read one part while this end writes the next.
+void stream_impl::write_parts(operation& op, asio::const_buffer from)
 {
-  const auto list = std::get<sources>(op.buffers).list();
-  op.pending = list.front().size() > copy_max;
-  op.bytes = std::min<std::size_t>(
-    op.pending ? list.front().size() : std::min(asio::buffer_size(list), copy_max), at.size);
-  const remote_buffer to = fsm_.peer_ring().slice(at.offset, op.bytes);
-  if (op.pending)
+  while (op.bytes != from.size() && !failure_)
   {
-    post(request_kind::write, to, const_buffer(asio::buffer(list.front(), op.bytes)), op.number);
+    const stream_fsm::range room = fsm_.writable();
+    if (room.size == 0)
+      return;
+    const std::size_t size = std::min<std::size_t>(
+      {from.size() - op.bytes, room.size, std::max<std::size_t>(fsm_.peer_ring().size() / 4, 1)});
+    ++op.pending;
+    post(request_kind::write, fsm_.peer_ring().slice(room.offset, size),
+      const_buffer(asio::buffer(from + op.bytes, size)), op.number);
+    send(fsm_.written(static_cast<std::uint32_t>(size)));
+    op.bytes += size;
   }
-  else
-  {
-    error_code ec;
-    const registered_buffer copy = context_.allocate(op.bytes, ec);
-    if (ec)
-      return fail(ec);
-    asio::buffer_copy(asio::buffer(copy.data(), op.bytes), list);
-    post(request_kind::write, to, copy);
-  }
-  send(fsm_.written(static_cast<std::uint32_t>(op.bytes)));
 }
 
 void stream_impl::advance_writes(operation_list& ended)
@@ -364,7 +376,7 @@ void stream_impl::on_sent(const error_code& ec, std::uint64_t write)
   --sending_;
   for (operation& each : writes_)
     if (each.number == write)
-      each.pending = false;
+      --each.pending;
   if (ec)
     fail(as_stream_error(ec));
   operation_list ended;
@@ -424,7 +436,7 @@ void stream_impl::start(
   op.handler.emplace(std::move(waiting));
   op.number = ++last_number_;
   op.bytes = 0;
-  op.pending = false;
+  op.pending = 0;
   op.ec = {};
   among.splice(among.end(), spare_, spare_.begin());
   operation_list ended;

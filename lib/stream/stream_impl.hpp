@@ -65,8 +65,8 @@ private:
     std::variant<targets, sources> buffers;
     std::optional<waiting_handler<std::size_t>> handler; // waiting_handler cannot be assigned
     std::uint64_t number = 0;
-    std::size_t bytes = 0; // moved, or of a write that is on the way
-    bool pending = false;  // the device still reads the program's memory
+    std::size_t bytes = 0;     // moved, or of a write that is on the way
+    std::uint32_t pending = 0; // writes by which the device still reads the program's memory
     error_code ec;
   };
   // The entries are recycled: see spare_.
@@ -91,7 +91,8 @@ private:
   void advance_writes(operation_list& ended);
   [[nodiscard]] std::size_t fill(const targets& to);
   [[nodiscard]] bool write(operation& op);
-  void write_ring(operation& op, stream_fsm::range at);
+  [[nodiscard]] bool write_copy(operation& op, std::span<const boost::asio::const_buffer> list);
+  void write_parts(operation& op, boost::asio::const_buffer from);
   void tell();
   void offer_ring();
   void fail(const error_code& ec);
