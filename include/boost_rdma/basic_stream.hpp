@@ -45,10 +45,6 @@ namespace rdma {
  * the destructor send the bytes that were written, and the end, within stream_options::close_limit;
  * if received bytes are unread, they reset the connection.
  *
- * @par Per-operation cancellation
- * terminal, partial and total end a read or a write that has moved no bytes. A write whose bytes
- * are on the way completes as usual.
- *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe. The context may run on any number of threads.
  */
@@ -107,8 +103,7 @@ public:
 
   /// Ends this side's bytes (shutdown_send, shutdown_both). Outstanding writes go first.
   /**
-   * shutdown_receive has no effect on the peer.
-   *
+   * @param what shutdown_receive has no effect.
    * @param ec error::closed: the stream was closed or moved from.
    */
   void shutdown(shutdown_type what, error_code& ec)
@@ -146,6 +141,9 @@ public:
    * @li error::closed: the stream was closed or moved from before.
    * @li boost::system::errc::protocol_error: the peer has violated the protocol.
    * @li error::forked: the stream was made in the parent process.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the operation. No bytes are lost.
    */
   template <class MutableBufferSequence,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
@@ -175,6 +173,9 @@ public:
    * @par Errors
    * Those of async_read_some() except eof, and
    * @li boost::asio::error::broken_pipe: after shutdown().
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end an operation that has moved no bytes.
    */
   template <class ConstBufferSequence,
     boost::asio::completion_token_for<void(error_code, std::size_t)> CompletionToken =
