@@ -399,6 +399,50 @@ TEST_CASE("a shared receive queue can be destroyed while an XRC send waits for i
   CHECK(x.from.sent().next().status == IBV_WC_REM_INV_REQ_ERR);
 }
 
+TEST_CASE("a shared receive queue can be destroyed while a message for it arrives")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  constexpr std::size_t size = 3 << 20;
+  constexpr unsigned count = 3;
+  extended x;
+  memory from(x.near, size);
+  memory into(x.far, size);
+  const std::size_t polls = GENERATE(0u, 1u, 3u, 10u, 30u);
+  for (unsigned i = 0; i != count; ++i)
+  {
+    REQUIRE(x.queue.post(i, into.sge()) == 0);
+    request r(IBV_WR_SEND, {from.sge()});
+    REQUIRE(post(x.from, r, x.queue.number) == 0);
+  }
+  unsigned received = 0;
+  for (std::size_t i = 0; i != polls; ++i)
+    if (const auto wc = x.queue.received.poll())
+    {
+      CHECK(wc->status == IBV_WC_SUCCESS);
+      ++received;
+    }
+  x.queue.destroy();
+  unsigned carried_out = 0;
+  bool refused = false;
+  for (unsigned i = 0; i != count; ++i)
+  {
+    const ibv_wc_status status = x.from.sent().next().status;
+    CAPTURE(status);
+    if (status == IBV_WC_SUCCESS)
+      ++carried_out;
+    else
+      CHECK((refused ? status == IBV_WC_WR_FLUSH_ERR
+                     : status == IBV_WC_REM_INV_REQ_ERR || status == IBV_WC_REM_OP_ERR));
+    refused = status != IBV_WC_SUCCESS;
+  }
+  while (const auto wc = x.queue.received.poll())
+  {
+    CHECK(wc->status == IBV_WC_SUCCESS);
+    ++received;
+  }
+  CHECK(received == carried_out);
+}
+
 TEST_CASE("an XRC send that is too long for its receive fails on both sides")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
