@@ -27,6 +27,7 @@ namespace {
 
 std::atomic<bool> counting{false};
 std::atomic<std::size_t> count{0};
+std::atomic<std::size_t> released{0};
 void* frames[24];
 std::atomic<int> frame_count{0};
 
@@ -52,6 +53,12 @@ bool note() noexcept
   return true;
 }
 
+void note_release(const void* p) noexcept
+{
+  if (p != nullptr && counting.load(std::memory_order_relaxed))
+    released.fetch_add(1, std::memory_order_relaxed);
+}
+
 void* no_memory() noexcept
 {
   errno = ENOMEM;
@@ -70,7 +77,13 @@ void* __libc_realloc(void*, std::size_t);
 void* __libc_memalign(std::size_t, std::size_t);
 void* __libc_valloc(std::size_t);
 void* __libc_pvalloc(std::size_t);
+void __libc_free(void*);
 
+void free(void* p)
+{
+  note_release(p);
+  __libc_free(p);
+}
 void* malloc(std::size_t size)
 {
   return note() ? __libc_malloc(size) : no_memory();
@@ -81,7 +94,10 @@ void* calloc(std::size_t n, std::size_t size)
 }
 void* realloc(void* p, std::size_t size)
 {
-  return note() ? __libc_realloc(p, size) : no_memory();
+  if (!note())
+    return no_memory();
+  note_release(p);
+  return __libc_realloc(p, size);
 }
 void* aligned_alloc(std::size_t alignment, std::size_t size)
 {
@@ -120,6 +136,7 @@ void* reallocarray(void* p, std::size_t n, std::size_t size)
     errno = ENOMEM;
     return nullptr;
   }
+  note_release(p);
   return __libc_realloc(p, n * size);
 }
 }
@@ -169,51 +186,52 @@ void* operator new[](
 }
 void operator delete(void* p) noexcept
 {
+  note_release(p);
   std::free(p);
 }
 void operator delete(void* p, std::size_t) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete(void* p, std::align_val_t) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete(void* p, std::size_t, std::align_val_t) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete(void* p, const std::nothrow_t&) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete(void* p, std::align_val_t, const std::nothrow_t&) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete[](void* p) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete[](void* p, std::size_t) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete[](void* p, std::align_val_t) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete[](void* p, std::size_t, std::align_val_t) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete[](void* p, const std::nothrow_t&) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 void operator delete[](void* p, std::align_val_t, const std::nothrow_t&) noexcept
 {
-  std::free(p);
+  ::operator delete(p);
 }
 
 #endif
@@ -226,6 +244,7 @@ allocation_count::allocation_count() noexcept
   ::backtrace(first, 1); // the first call of backtrace() allocates
   frame_count.store(0, std::memory_order_relaxed);
   count.store(0, std::memory_order_relaxed);
+  released.store(0, std::memory_order_relaxed);
   counting.store(true, std::memory_order_seq_cst);
 }
 
@@ -242,6 +261,12 @@ void allocation_count::stop() noexcept
 std::size_t allocation_count::value() const noexcept
 {
   return count.load(std::memory_order_relaxed);
+}
+
+std::ptrdiff_t allocation_count::kept() const noexcept
+{
+  return static_cast<std::ptrdiff_t>(value())
+    - static_cast<std::ptrdiff_t>(released.load(std::memory_order_relaxed));
 }
 
 bool allocation_count::sees_malloc() noexcept

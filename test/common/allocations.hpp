@@ -28,6 +28,9 @@ public:
 
   /// Returns the number of allocations since the start, or until stop().
   [[nodiscard]] std::size_t value() const noexcept;
+
+  /// Returns the number of allocations minus that of releases since the start, or until stop().
+  [[nodiscard]] std::ptrdiff_t kept() const noexcept;
   void stop() noexcept;
 
   /// Returns true if this build counts malloc and related functions; new is always counted.

@@ -549,6 +549,34 @@ TEST_CASE("writes, reads and atomics complete when the peer's program never poll
   }
 }
 
+TEST_CASE("the event of a send precedes the event of the peer's answer to it")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device); // the specification does not require it
+  verbs_device near;
+  verbs_device far;
+  const channel ch(near);
+  const endpoint a(near, with_events(ch));
+  const endpoint b(far);
+  const memory m(near, 8);
+  const memory into(far, 8);
+  connect(a, b);
+  for (unsigned i = 0; i != 200; ++i)
+  {
+    REQUIRE(a.receive(i, m.sge()) == 0);
+    REQUIRE(b.receive(i, into.sge()) == 0);
+    arm(a.sent());
+    arm(a.received());
+    REQUIRE(a.send(i, m.sge()) == 0);
+    REQUIRE(b.received().next().status == IBV_WC_SUCCESS);
+    REQUIRE(b.send(i, into.sge()) == 0);
+    REQUIRE(ch.take() == a.sent().get());
+    REQUIRE(a.sent().poll());
+    REQUIRE(ch.take() == a.received().get());
+    REQUIRE(a.received().poll());
+    REQUIRE(b.sent().next().status == IBV_WC_SUCCESS);
+  }
+}
+
 TEST_CASE("a sender's completion does not wait for the receiver to poll")
 {
   connected c;

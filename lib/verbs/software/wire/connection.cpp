@@ -21,7 +21,8 @@ namespace {
 
 constexpr std::int64_t backoff_min = 1'000'000;
 constexpr std::int64_t backoff_max = 100'000'000;
-constexpr std::int64_t greeting_wait = 3'000'000'000; // a refusal comes after 2 s
+constexpr std::int64_t greeting_wait = 3'000'000'000;  // a refusal comes after 2 s
+constexpr std::int64_t suspicion_wait = 1'000'000'000; // a live peer connects much earlier
 constexpr std::uint32_t segment_min = 1024;
 
 // Every eighth attempt uses the other wire, in case only that one reaches the peer.
@@ -58,6 +59,7 @@ void connection::open(
   linked_by_.store(engine_.linked_by(mine_.to), std::memory_order_relaxed);
   attempts_ = 0;
   is_to_itself_ = mine_.from == mine_.to;
+  suspect_at_ = now + suspicion_wait;
   if (is_to_itself_)
   {
     with_.segment = loopback_wire::segment_bytes;
@@ -72,6 +74,8 @@ void connection::open(
   else
   {
     state_ = state::waiting;
+    if (lost_peer_hook.load(std::memory_order_acquire) != nullptr)
+      retry_at_ = suspect_at_;
     meet();
   }
 }
@@ -152,6 +156,14 @@ void connection::timer(std::int64_t now)
   // The answer may have arrived in time without having been read.
   if (state_ == state::greeting)
     read_greeting(now);
+  if (state_ == state::established)
+    return;
+  if (now >= suspect_at_)
+  {
+    // The peer's process may have ended before it connected, of which no socket tells.
+    report_lost_peer();
+    suspect_at_ = now + suspicion_wait;
+  }
   if (state_ == state::greeting && now >= retry_at_)
   {
     // The peer has not even refused, as it does for a queue pair that is not ready.
@@ -160,6 +172,8 @@ void connection::timer(std::int64_t now)
   }
   else if (state_ == state::connecting && now >= retry_at_)
     connect(now);
+  else if (state_ == state::waiting || state_ == state::confirming)
+    retry_at_ = suspect_at_;
 }
 
 // Returns true if a message has arrived or the lane has ended.
@@ -361,10 +375,15 @@ void connection::transmit(bool acknowledge)
   }
 }
 
-void connection::lose() noexcept
+void connection::report_lost_peer() const noexcept
 {
   if (const auto hook = lost_peer_hook.load(std::memory_order_acquire); hook != nullptr)
     hook(with_.qp);
+}
+
+void connection::lose() noexcept
+{
+  report_lost_peer();
   state_ = state::lost;
   retry_at_ = 0;
   hang_up();

@@ -28,8 +28,8 @@ namespace rdma::software::wire {
 class engine;
 struct pending_hello;
 
-/// Called with the number of a queue pair whose connection was lost, by the thread that holds its
-/// progress lock; null: no connection manager is in use.
+/// Called with the number of a queue pair whose connection was lost or is not made within a second,
+/// by the thread that holds its progress lock; null: no connection manager is in use.
 inline std::atomic<void (*)(std::uint32_t queue_pair) noexcept> lost_peer_hook{nullptr};
 
 /// Connects one queue pair to its peer, exchanges the hellos, and selects the wire.
@@ -202,6 +202,7 @@ private:
   void end_wires() noexcept;
   void read_local();
   void read_tcp(tcp_link* from);
+  void report_lost_peer() const noexcept;
   void lose() noexcept;
   void abandon_malformed() noexcept;
 
@@ -232,6 +233,7 @@ private:
   connection_secret secret_{};
   std::uint64_t peers_nonce_ = 0;
   std::int64_t retry_at_ = 0;
+  std::int64_t suspect_at_ = 0; ///< when to report an unconnected peer as lost
   std::int64_t backoff_ = 0;
   protocol::hello_bytes heard_{}; // the peer's hello or confirmation
   bool has_heard_ = false;

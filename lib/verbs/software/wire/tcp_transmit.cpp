@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <new>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include <sys/mman.h>
@@ -72,15 +73,31 @@ void tcp_wire::transmit(bool acknowledge)
   link_->wait_for_turn(lane_);
 }
 
-bool tcp_wire::fill_one()
+bool tcp_wire::fill_answer()
+{
+  if (!responder_.next(box(outbox_count_)))
+    return false;
+  ++outbox_count_;
+  return true;
+}
+
+bool tcp_wire::fill_request()
 {
   frame& to = box(outbox_count_);
+  if (!requester_.next(to))
+    return false;
+  ++outbox_count_;
+  // Programs rely on it that a send completes before the peer's answer to it is received, as on
+  // NICs, which acknowledge before the peer's program can answer.
+  if (responder_.next_acknowledgement(box(outbox_count_), false))
+    std::swap(to, box(outbox_count_++));
+  return true;
+}
+
+bool tcp_wire::fill_one()
+{
   turn_ = !turn_;
-  const bool found =
-    turn_ ? responder_.next(to) || requester_.next(to) : requester_.next(to) || responder_.next(to);
-  if (found)
-    ++outbox_count_;
-  return found;
+  return turn_ ? fill_answer() || fill_request() : fill_request() || fill_answer();
 }
 
 bool tcp_wire::fill(bool acknowledge)

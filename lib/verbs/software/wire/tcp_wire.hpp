@@ -79,6 +79,8 @@ private:
   void unplaceable(frame_stream& in, protocol::detail why);
 
   bool fill(bool acknowledge);
+  bool fill_answer();
+  bool fill_request();
   bool fill_one();
   void drop_superseded() noexcept;
   bool send_batch(std::size_t limit);
