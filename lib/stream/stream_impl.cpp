@@ -9,6 +9,7 @@
 
 #include "boost_rdma/access.hpp"
 #include "boost_rdma/detail/initiate.hpp"
+#include "completion/completion_service.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -52,47 +53,19 @@ error_code as_stream_error(const error_code& ec)
 
 } // namespace
 
-// What the queue pair's operations own. When the last of them is destroyed without a call, the
-// io_context is being destroyed, and the program's handlers go with it.
-class stream_impl::owner
-{
-public:
-  explicit owner(std::shared_ptr<stream_impl> of) noexcept
-    : impl_(std::move(of))
-  {
-  }
-  ~owner()
-  {
-    if (impl_->core_->forked())
-      return; // a thread of the parent may hold the mutex
-    const auto reads = std::exchange(impl_->reads_, {});
-    const auto writes = std::exchange(impl_->writes_, {});
-  }
-  owner(const owner&) = delete;
-  owner& operator=(const owner&) = delete;
-
-  stream_impl* operator->() const noexcept { return impl_.get(); }
-
-private:
-  const std::shared_ptr<stream_impl> impl_;
-};
-
 struct stream_impl::received
 {
-  void operator()(const error_code& ec, std::size_t size)
-  {
-    (*stream)->on_received(index, ec, size);
-  }
+  void operator()(const error_code& ec, std::size_t size) { stream->on_received(index, ec, size); }
 
-  std::shared_ptr<owner> stream;
+  std::shared_ptr<stream_impl> stream;
   std::uint32_t index;
 };
 
 struct stream_impl::sent
 {
-  void operator()(const error_code& ec, std::size_t) { (*stream)->on_sent(ec, write); }
+  void operator()(const error_code& ec, std::size_t) { stream->on_sent(ec, write); }
 
-  std::shared_ptr<owner> stream;
+  std::shared_ptr<stream_impl> stream;
   std::uint64_t write; // the number of the operation whose memory is read; any_number: none
 };
 
@@ -129,6 +102,8 @@ stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_opt
   , context_(core_->context())
   , receives_(context_.allocate(options.receives * stream_message::size_max))
   , fsm_(options.receives, options.ring_min)
+  , posted_(options.receives)
+  , results_(options.receives)
   , close_timer_(executor_)
 {
   rings_[0] = memory_region(context_, options.ring_min, access::local_write | access::remote_write);
@@ -137,19 +112,12 @@ stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_opt
 
 void stream_impl::open()
 {
+  completion_service::of(executor_).add(std::weak_ptr<abandonable>(shared_from_this()));
   core_->count_as_work(false);
   const lock_type lock(mutex_);
   for (std::uint32_t i = 0; i != options_.receives; ++i)
     post_receive(i);
   send(fsm_.hello(rings_[0].remote()));
-}
-
-std::shared_ptr<stream_impl::owner> stream_impl::hold()
-{
-  auto held = owner_.lock();
-  if (!held)
-    owner_ = held = std::make_shared<owner>(shared_from_this());
-  return held;
 }
 
 mutable_buffer stream_impl::receive_at(std::uint32_t index) const noexcept
@@ -166,7 +134,8 @@ std::byte* stream_impl::ring_at(const stream_fsm::place& where) const noexcept
 
 void stream_impl::post_receive(std::uint32_t index)
 {
-  start_operation<receive_result>(core_.get())(executor_, received{hold(), index},
+  posted_[(first_posted_ + posted_count_++) % posted_.size()] = index;
+  start_operation<receive_result>(core_.get())(executor_, received{shared_from_this(), index},
     request{.kind = request_kind::receive}, const_buffer(receive_at(index)));
 }
 
@@ -175,10 +144,19 @@ void stream_impl::on_received(std::uint32_t index, const error_code& ec, std::si
   if (core_->forked())
     return; // a thread of the parent may hold the mutex
   lock_type lock(mutex_);
-  if (ec)
-    fail(as_stream_error(ec));
-  else if (!failure_)
-    take(index, size);
+  results_[index] = {true, ec, size};
+  // Threads of the io_context may call the handlers in another order than that of the messages.
+  while (posted_count_ != 0 && results_[posted_[first_posted_]].ended)
+  {
+    const std::uint32_t next = posted_[first_posted_];
+    first_posted_ = (first_posted_ + 1) % posted_.size();
+    --posted_count_;
+    const result got = std::exchange(results_[next], {});
+    if (got.ec)
+      fail(as_stream_error(got.ec));
+    else if (!failure_)
+      take(next, got.size);
+  }
   operation_list ended;
   advance(ended);
   complete(std::move(lock), std::move(ended), true);
@@ -196,8 +174,8 @@ void stream_impl::take(std::uint32_t index, std::size_t size)
   case stream_fsm::arrival::violation:
     return fail(make_error_code(boost::system::errc::protocol_error));
   case stream_fsm::arrival::data:
-    unread_.push_back({bytes + stream_message::header_size, m->count, index});
     available_ += m->count;
+    add_unread({bytes + stream_message::header_size, m->count, index});
     return;
   case stream_fsm::arrival::written:
   {
@@ -208,7 +186,7 @@ void stream_impl::take(std::uint32_t index, std::size_t size)
         last != nullptr && !last->receive && last->at + last->size == at)
       last->size += m->count;
     else
-      unread_.push_back({at, m->count, std::nullopt});
+      add_unread({at, m->count, std::nullopt});
     break;
   }
   case stream_fsm::arrival::nothing:
@@ -217,6 +195,16 @@ void stream_impl::take(std::uint32_t index, std::size_t size)
   }
   post_receive(index);
   fsm_.reposted();
+}
+
+void stream_impl::add_unread(const unread& what)
+{
+  if (unread_.size() == unread_.capacity())
+  {
+    unread_.erase(unread_.begin(), unread_.begin() + static_cast<std::ptrdiff_t>(first_unread_));
+    first_unread_ = 0;
+  }
+  unread_.push_back(what);
 }
 
 // Moves unread bytes to the program's buffers. Returns their number.
@@ -277,7 +265,7 @@ void stream_impl::post(
 {
   ++sending_;
   start_operation<bytes_result>(core_.get())(
-    executor_, sent{hold(), write}, request{.kind = kind, .remote = to}, from);
+    executor_, sent{shared_from_this(), write}, request{.kind = kind, .remote = to}, from);
 }
 
 void stream_impl::send(const stream_message& m, std::span<const asio::const_buffer> data)
@@ -491,9 +479,9 @@ void stream_impl::complete(lock_type lock, operation_list ended, bool on_executo
       std::move(handler).complete_here(each.ec, each.bytes);
     else
       std::move(handler).complete(each.ec, each.bytes);
-    if (core_->forked())
-      return; // a handler called fork(): a thread of the parent may hold the mutex
   }
+  if (core_->forked())
+    return; // a handler called fork(): a thread of the parent may hold the mutex
   lock.lock();
   spare_.splice(spare_.end(), ended);
 }
@@ -529,6 +517,29 @@ void stream_impl::end_unstarted(operation_list& ended, std::uint64_t number)
       each->ec = asio::error::operation_aborted;
       ended.splice(ended.end(), *among, each);
     }
+}
+
+void stream_impl::abandon() noexcept
+{
+  operation_list reads; // destroyed without the mutex
+  operation_list writes;
+  const lock_type lock(mutex_);
+  reads.swap(reads_);
+  writes.swap(writes_);
+}
+
+void stream_impl::end_in_child()
+{
+  // A thread of the parent may have held the mutex. The operations then end with the io_context.
+  lock_type lock(mutex_, std::try_to_lock);
+  if (!lock)
+    return;
+  operation_list ended;
+  ended.splice(ended.end(), reads_);
+  ended.splice(ended.end(), writes_);
+  for (operation& each : ended)
+    each.ec = error::forked;
+  complete(std::move(lock), std::move(ended), false);
 }
 
 // --- the program's other calls ---

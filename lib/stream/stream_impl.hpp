@@ -11,6 +11,7 @@
 #include "boost_rdma/detail/stream_core.hpp"
 #include "boost_rdma/memory_region.hpp"
 #include "boost_rdma/registered_buffer.hpp"
+#include "completion/abandonable.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "completion/waiting_handler.hpp"
 #include "stream/stream_fsm.hpp"
@@ -36,6 +37,7 @@ namespace rdma::detail {
 // have left and the queue pair has been closed.
 class stream_impl final
   : public stream_core
+  , public abandonable
   , public std::enable_shared_from_this<stream_impl>
 {
 public:
@@ -54,10 +56,12 @@ public:
   void cancel() override;
   void close() override;
 
+  void abandon() noexcept override;
+  void end_in_child() override;
+
 private:
   using lock_type = std::unique_lock<std::mutex>;
-  class owner; // see hold()
-  struct received;
+  struct received; // handlers of the queue pair's operations
   struct sent;
 
   struct operation
@@ -72,6 +76,14 @@ private:
   // The entries are recycled: see spare_.
   using operation_list = std::list<operation>;
 
+  // Of a receive whose handler has been called.
+  struct result
+  {
+    bool ended = false;
+    error_code ec;
+    std::size_t size = 0;
+  };
+
   // Received bytes, in a receive's buffer or in a ring.
   struct unread
   {
@@ -83,6 +95,7 @@ private:
   void on_received(std::uint32_t index, const error_code& ec, std::size_t size);
   void on_sent(const error_code& ec, std::uint64_t write);
   void take(std::uint32_t index, std::size_t size);
+  void add_unread(const unread& what);
   void post_receive(std::uint32_t index);
   void post(request_kind kind, const remote_buffer& to, const_buffer from, std::uint64_t write = 0);
   void send(const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
@@ -99,7 +112,6 @@ private:
   void end(const error_code& ec);
   void end_unstarted(operation_list& ended, std::uint64_t number = any_number);
   void complete(lock_type lock, operation_list ended, bool on_executor);
-  std::shared_ptr<owner> hold();
   [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;
   [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
   template <class Buffers>
@@ -117,7 +129,11 @@ private:
   mutable std::mutex mutex_;
   stream_fsm fsm_;
   std::array<memory_region, 2> rings_; // of even and odd numbers
-  std::vector<unread> unread_;         // from first_unread_ on
+  std::vector<std::uint32_t> posted_;  // a ring of the receives, in the order of the messages
+  std::size_t first_posted_ = 0;
+  std::size_t posted_count_ = 0;
+  std::vector<result> results_; // by receive
+  std::vector<unread> unread_;  // from first_unread_ on
   std::size_t first_unread_ = 0;
   std::size_t available_ = 0;
   operation_list reads_;
@@ -130,7 +146,6 @@ private:
   bool resets_ = false;                   // unread bytes were left
   error_code failure_;
   boost::asio::steady_timer close_timer_;
-  std::weak_ptr<owner> owner_;
 };
 
 } // namespace rdma::detail
