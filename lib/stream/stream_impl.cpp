@@ -8,15 +8,12 @@
 #include "stream/stream_impl.hpp"
 
 #include "boost_rdma/access.hpp"
-#include "boost_rdma/detail/initiate.hpp"
 #include "completion/completion_service.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
-#include <cstring>
-#include <new>
 #include <utility>
 
 namespace rdma::detail {
@@ -24,9 +21,6 @@ namespace rdma::detail {
 namespace asio = boost::asio;
 
 namespace {
-
-// Larger writes are not copied by this end: the copy would cost more than waiting for the device.
-constexpr std::size_t copy_max = 64 * 1024;
 
 constexpr std::uint32_t receives_max = 1024;
 
@@ -43,31 +37,7 @@ stream_options limited(stream_options options, const queue_pair_core& core)
   return options;
 }
 
-// The ends of a connection that a program of sockets knows.
-error_code as_stream_error(const error_code& ec)
-{
-  return ec == asio::error::operation_aborted || ec == error::forked || ec == error::device_lost
-    ? ec
-    : make_error_code(asio::error::connection_reset);
-}
-
 } // namespace
-
-struct stream_impl::received
-{
-  void operator()(const error_code& ec, std::size_t size) { stream->on_received(index, ec, size); }
-
-  std::shared_ptr<stream_impl> stream;
-  std::uint32_t index;
-};
-
-struct stream_impl::sent
-{
-  void operator()(const error_code& ec, std::size_t) { stream->on_sent(ec, write); }
-
-  std::shared_ptr<stream_impl> stream;
-  std::uint64_t write; // the number of the operation whose memory is read; any_number: none
-};
 
 std::shared_ptr<stream_core> stream_core::make(
   std::shared_ptr<queue_pair_core> over, const stream_options& options)
@@ -128,276 +98,6 @@ mutable_buffer stream_impl::receive_at(std::uint32_t index) const noexcept
 std::byte* stream_impl::ring_at(const stream_fsm::place& where) const noexcept
 {
   return static_cast<std::byte*>(rings_[where.odd_ring ? 1 : 0].data()) + where.bytes.offset;
-}
-
-// --- receiving ---
-
-void stream_impl::post_receive(std::uint32_t index)
-{
-  posted_[(first_posted_ + posted_count_++) % posted_.size()] = index;
-  start_operation<receive_result>(core_.get())(executor_, received{shared_from_this(), index},
-    request{.kind = request_kind::receive}, const_buffer(receive_at(index)));
-}
-
-void stream_impl::on_received(std::uint32_t index, const error_code& ec, std::size_t size)
-{
-  if (core_->forked())
-    return; // a thread of the parent may hold the mutex
-  lock_type lock(mutex_);
-  results_[index] = {true, ec, size};
-  // Threads of the io_context may call the handlers in another order than that of the messages.
-  while (posted_count_ != 0 && results_[posted_[first_posted_]].ended)
-  {
-    const std::uint32_t next = posted_[first_posted_];
-    first_posted_ = (first_posted_ + 1) % posted_.size();
-    --posted_count_;
-    const result got = std::exchange(results_[next], {});
-    if (got.ec)
-      fail(as_stream_error(got.ec));
-    else if (!failure_)
-      take(next, got.size);
-  }
-  operation_list ended;
-  advance(ended);
-  complete(std::move(lock), std::move(ended), true);
-}
-
-void stream_impl::take(std::uint32_t index, std::size_t size)
-{
-  const mutable_buffer buffer = receive_at(index);
-  const auto* const bytes = static_cast<const std::byte*>(buffer.data());
-  const auto m = stream_message::decode({bytes, std::min(size, buffer.size())});
-  switch (m ? fsm_.receive(*m) : stream_fsm::arrival::violation)
-  {
-  case stream_fsm::arrival::reset:
-    return fail(make_error_code(asio::error::connection_reset));
-  case stream_fsm::arrival::violation:
-    return fail(make_error_code(boost::system::errc::protocol_error));
-  case stream_fsm::arrival::data:
-    available_ += m->count;
-    add_unread({bytes + stream_message::header_size, m->count, index});
-    return;
-  case stream_fsm::arrival::written:
-  {
-    const std::byte* const at = ring_at(fsm_.arrived());
-    available_ += m->count;
-    // One entry for adjacent bytes: the receives then bound the number of entries.
-    if (unread* const last = first_unread_ != unread_.size() ? &unread_.back() : nullptr;
-        last != nullptr && !last->receive && last->at + last->size == at)
-      last->size += m->count;
-    else
-      add_unread({at, m->count, std::nullopt});
-    break;
-  }
-  case stream_fsm::arrival::nothing:
-  case stream_fsm::arrival::finished:
-    break;
-  }
-  post_receive(index);
-  fsm_.reposted();
-}
-
-void stream_impl::add_unread(const unread& what)
-{
-  if (unread_.size() == unread_.capacity())
-  {
-    unread_.erase(unread_.begin(), unread_.begin() + static_cast<std::ptrdiff_t>(first_unread_));
-    first_unread_ = 0;
-  }
-  unread_.push_back(what);
-}
-
-// Moves unread bytes to the program's buffers. Returns their number.
-std::size_t stream_impl::fill(const targets& to)
-{
-  std::size_t done = 0;
-  for (const asio::mutable_buffer& each : to.list())
-    for (std::size_t offset = 0; offset != each.size() && first_unread_ != unread_.size();)
-    {
-      unread& from = unread_[first_unread_];
-      const auto part =
-        static_cast<std::uint32_t>(std::min<std::size_t>(each.size() - offset, from.size));
-      std::memcpy(static_cast<std::byte*>(each.data()) + offset, from.at, part);
-      offset += part;
-      done += part;
-      from.at += part;
-      from.size -= part;
-      if (!from.receive)
-        fsm_.read(part);
-      if (from.size != 0)
-        continue;
-      if (from.receive && !failure_)
-      {
-        post_receive(*from.receive);
-        fsm_.reposted();
-      }
-      ++first_unread_;
-    }
-  if (first_unread_ == unread_.size())
-  {
-    unread_.clear();
-    first_unread_ = 0;
-  }
-  available_ -= done;
-  return done;
-}
-
-void stream_impl::advance_reads(operation_list& ended)
-{
-  auto next = reads_.begin();
-  for (; next != reads_.end(); ++next)
-  {
-    next->bytes = fill(std::get<targets>(next->buffers));
-    if (next->bytes == 0 && fsm_.peer_has_finished())
-      next->ec = asio::error::eof;
-    else if (next->bytes == 0 && failure_)
-      next->ec = failure_;
-    else if (next->bytes == 0)
-      break;
-  }
-  ended.splice(ended.end(), reads_, reads_.begin(), next);
-}
-
-// --- sending ---
-
-void stream_impl::post(
-  request_kind kind, const remote_buffer& to, const_buffer from, std::uint64_t write)
-{
-  ++sending_;
-  start_operation<bytes_result>(core_.get())(
-    executor_, sent{shared_from_this(), write}, request{.kind = kind, .remote = to}, from);
-}
-
-void stream_impl::send(const stream_message& m, std::span<const asio::const_buffer> data)
-{
-  const std::size_t size = m.size() + (data.empty() ? 0 : m.count);
-  error_code ec;
-  const registered_buffer buffer = context_.allocate(size, ec);
-  if (ec)
-    return fail(ec);
-  auto* const to = static_cast<std::byte*>(buffer.data());
-  m.encode({to, m.size()});
-  asio::buffer_copy(asio::buffer(to + m.size(), size - m.size()), data);
-  post(request_kind::send, {}, buffer);
-}
-
-// Writes what there is room for. Returns true if the operation has ended.
-bool stream_impl::write(operation& op)
-{
-  const auto list = std::get<sources>(op.buffers).list();
-  const std::size_t size = asio::buffer_size(list);
-  if (size <= stream_message::data_max)
-  {
-    if (!fsm_.can_send_bytes())
-      return false;
-    op.bytes = size;
-    send(fsm_.data(size), list);
-    return true;
-  }
-  if (list.front().size() <= copy_max)
-    return write_copy(op, list);
-  write_parts(op, list.front());
-  return op.bytes != 0 && op.pending == 0;
-}
-
-bool stream_impl::write_copy(operation& op, std::span<const asio::const_buffer> list)
-{
-  const stream_fsm::range room = fsm_.writable();
-  if (room.size == 0)
-    return false;
-  op.bytes = std::min<std::size_t>({asio::buffer_size(list), copy_max, room.size});
-  error_code ec;
-  const registered_buffer copy = context_.allocate(op.bytes, ec);
-  if (ec)
-  {
-    fail(ec);
-    return true;
-  }
-  asio::buffer_copy(asio::buffer(copy.data(), op.bytes), list);
-  post(request_kind::write, fsm_.peer_ring().slice(room.offset, op.bytes), copy);
-  send(fsm_.written(static_cast<std::uint32_t>(op.bytes)));
-  return true;
-}
-
-// From the program's memory. The peer can read one part while this end writes the next.
-void stream_impl::write_parts(operation& op, asio::const_buffer from)
-{
-  while (op.bytes != from.size() && !failure_)
-  {
-    const stream_fsm::range room = fsm_.writable();
-    if (room.size == 0)
-      return;
-    const std::size_t size = std::min<std::size_t>(
-      {from.size() - op.bytes, room.size, std::max<std::size_t>(fsm_.peer_ring().size() / 4, 1)});
-    ++op.pending;
-    post(request_kind::write, fsm_.peer_ring().slice(room.offset, size),
-      const_buffer(asio::buffer(from + op.bytes, size)), op.number);
-    send(fsm_.written(static_cast<std::uint32_t>(size)));
-    op.bytes += size;
-  }
-}
-
-void stream_impl::advance_writes(operation_list& ended)
-{
-  auto next = writes_.begin();
-  for (; next != writes_.end(); ++next)
-  {
-    if (next->bytes == 0 && next->number > last_write_)
-      next->ec = asio::error::broken_pipe;
-    else if (next->bytes == 0 && failure_)
-      next->ec = failure_;
-    else if (!write(*next))
-      break;
-    else if (failure_)
-      next->ec = failure_;
-    if (next->ec)
-      next->bytes = 0;
-  }
-  ended.splice(ended.end(), writes_, writes_.begin(), next);
-}
-
-void stream_impl::on_sent(const error_code& ec, std::uint64_t write)
-{
-  if (core_->forked())
-    return; // a thread of the parent may hold the mutex
-  lock_type lock(mutex_);
-  --sending_;
-  for (operation& each : writes_)
-    if (each.number == write)
-      --each.pending;
-  if (ec)
-    fail(as_stream_error(ec));
-  operation_list ended;
-  advance(ended);
-  complete(std::move(lock), std::move(ended), true);
-}
-
-// Sends the messages without bytes that are due.
-void stream_impl::tell()
-{
-  if (last_write_ != UINT64_MAX && writes_.empty() && fsm_.can_finish())
-    send(fsm_.finish(resets_));
-  if (const auto unused = fsm_.unused_ring())
-    rings_[*unused ? 1 : 0] = memory_region();
-  if (!closed_)
-    offer_ring();
-  if (fsm_.credit_due())
-    send(fsm_.credit());
-}
-
-void stream_impl::offer_ring()
-{
-  const std::uint32_t size = fsm_.wanted_ring(options_.ring_max);
-  if (size == 0)
-    return;
-  error_code ec;
-  memory_region made(
-    protection_domain(context_), size, access::local_write | access::remote_write, ec);
-  if (ec)
-    return; // the ring remains as it is
-  const stream_message m = fsm_.ring(made.remote());
-  rings_[m.odd_ring ? 1 : 0] = std::move(made);
-  send(m);
 }
 
 // --- operations ---
