@@ -27,9 +27,8 @@
 
 #include <poll.h>
 
+namespace test::cm_hostile_test {
 namespace {
-
-using namespace test;
 using asio::ip::udp;
 using rdma::software::cm::message;
 using rdma::software::cm::message_type;
@@ -131,6 +130,17 @@ private:
   udp::socket socket_;
   std::uint64_t settled_ = 0;
 };
+
+/// Links that no queue pair uses are released later; `before` may contain one.
+[[nodiscard]] bool holds_no_more_than(const inventory& before)
+{
+  return until(
+    [&]
+    {
+      const inventory now;
+      return now.descriptors <= before.descriptors && now.threads <= before.threads;
+    });
+}
 
 /// A message of this type with random ids.
 message forged(message_type type, const attacker& by, std::minstd_rand& random)
@@ -274,7 +284,7 @@ TEST_CASE("a listener of RDMA-CM serves clients during hostile datagrams and kee
   for (unsigned i = 0; i != 100; ++i)
     round();
   REQUIRE(quiet());
-  CHECK(settled_inventory(before) == before);
+  CHECK(holds_no_more_than(before));
   // A datagram that leaves anything leaves at least one allocation. Containers keep room.
   CHECK(heap.kept() < static_cast<std::ptrdiff_t>(count / 6));
   // The port does not amplify a flood. A damaged request may be accepted, and rejected later.
@@ -358,5 +368,7 @@ TEST_CASE("a listener of RDMA-CM serves clients during a flood of requests that 
   for (unsigned i = 0; i != 30; ++i)
     round();
   REQUIRE(run_until(f.io, [&] { return f.clients.empty(); }));
-  CHECK(settled_inventory(before) == before);
+  CHECK(holds_no_more_than(before));
 }
+
+} // namespace test::cm_hostile_test

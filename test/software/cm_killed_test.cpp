@@ -32,9 +32,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+namespace test::cm_killed_test {
 namespace {
-
-using namespace test;
 
 constexpr std::size_t message_size = 64;
 constexpr unsigned at_once = 5; ///< clients; the start of a process dominates the time of a connect
@@ -549,3 +548,5 @@ TEST_CASE("clients of RDMA-CM that are killed at any moment leave nothing in the
   on.shared->end = true;
   CHECK(steady.succeeded());
 }
+
+} // namespace test::cm_killed_test

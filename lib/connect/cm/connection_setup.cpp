@@ -164,8 +164,9 @@ void connection::respond(error_code& ec)
   id_transitions transitions(id_);
   core->connect(transitions, ec);
   errno = 0;
+  // EINVAL: the listener's time limit has passed, and it has rejected the connection meanwhile.
   if (!ec && id_.api().establish(id_.get()) != 0)
-    ec = last_cm_error();
+    ec = errno == EINVAL ? error_code(error::refused) : last_cm_error();
 }
 
 void connection::requested(const event& asked, unique_id id)
