@@ -473,6 +473,28 @@ TEST_CASE("an XRC initiator refuses the requests of its peer")
   CHECK(a.sent().next().status == IBV_WC_REM_INV_REQ_ERR);
 }
 
+TEST_CASE("an XRC initiator reaches a target of its own context, and not itself")
+{
+  BOOST_RDMA_TEST_NEEDS(software_device);
+  const verbs_device device;
+  const domain in(device);
+  const shared_queue queue(device, in);
+  const target to(device, in);
+  const endpoint from(device, of_initiator());
+  const bool to_itself = GENERATE(false, true);
+  if (to_itself)
+    must(from.to_init() == 0 && from.to_ready_to_receive(from) == 0 && from.to_ready_to_send() == 0,
+      "the states");
+  else
+    connect(from, to);
+  memory bytes(device, 16);
+  REQUIRE(queue.post(1, bytes.sge(8, 8)) == 0);
+  request r(IBV_WR_SEND, {bytes.sge(0, 8)});
+  REQUIRE(post(from, r, queue.number) == 0);
+  CHECK(from.sent().next().status == (to_itself ? IBV_WC_REM_INV_REQ_ERR : IBV_WC_SUCCESS));
+  CHECK(queue.received.poll().has_value() == !to_itself);
+}
+
 TEST_CASE("an XRC initiator does not reach a queue pair of another service")
 {
   BOOST_RDMA_TEST_NEEDS(software_device);
