@@ -27,7 +27,7 @@
 #include <string>
 #include <vector>
 
-namespace test {
+namespace test::streams {
 namespace {
 
 /// Two streams over connected queue pairs.
@@ -365,4 +365,4 @@ TEST_CASE("a stream needs a connected queue pair and options in range")
   }
 }
 
-} // namespace test
+} // namespace test::streams

@@ -23,10 +23,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-using namespace test;
-namespace software = rdma::software;
-
+namespace test::verbs_xrc_test {
 namespace {
+
+namespace software = rdma::software;
 
 ibv_xrcd* open_domain(const verbs_device& on, int fd = -1, int flags = O_CREAT)
 {
@@ -706,3 +706,5 @@ TEST_CASE("the halves of an XRC connection refuse calls of the other half")
   CHECK(ibv_get_srq_num(srq, &number) == EOPNOTSUPP);
   CHECK(x.far.api().destroy_srq(srq) == 0);
 }
+
+} // namespace test::verbs_xrc_test
