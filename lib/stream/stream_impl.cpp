@@ -224,6 +224,7 @@ void stream_impl::abandon() noexcept
   operation_list reads; // destroyed without the mutex
   operation_list writes;
   const lock_type lock(mutex_);
+  closed_ = true; // the queue pair ends with the io_context
   reads.swap(reads_);
   writes.swap(writes_);
 }

@@ -263,7 +263,8 @@ TEST_CASE("a listener of RDMA-CM serves clients during hostile datagrams and kee
       return by.send(m);
     default: // another service, an impossible queue pair
       m = by.request(static_cast<std::uint32_t>(f.random()));
-      f.random() % 2 != 0 ? m.service_id ^= 1u << f.random() % 48 : m.queue_pair = 0xffffff;
+      f.random() % 2 != 0 ? m.service_id ^= std::uint64_t{1} << f.random() % 48
+                          : m.queue_pair = 0xffffff;
       return by.send(m);
     }
   };
