@@ -66,16 +66,6 @@ TEST_CASE(
   CHECK(accepted_device(io, client_context, acceptor, "rxe0", device_address()) == "rxe0");
   CHECK(accepted_device(io, client_context, acceptor, "soft0", loopback) == "soft0");
 
-  // Both listen on this port until the acceptor is closed.
-  error_code ec;
-  cm::acceptor_options alone;
-  alone.reuse_address = false;
-  for (const char* device : {"rxe0", "soft0"})
-  {
-    alone.queue_pair.device = device;
-    const cm::acceptor second(io, server_context, acceptor.local_endpoint(), alone, ec);
-    CHECK(ec == asio::error::address_in_use);
-  }
   const tcp::endpoint port = acceptor.local_endpoint();
   acceptor.close();
   for (const char* device : {"rxe0", "soft0"})
@@ -85,7 +75,7 @@ TEST_CASE(
       {std::string(device) == "rxe0" ? device_address() : loopback, port.port()},
       client.connected.handler());
     REQUIRE(run_until(io, [&] { return client.connected.done(); }));
-    CHECK(client.connected.ec == error::refused);
+    CHECK(client.connected.ec == asio::error::connection_refused);
   }
 }
 
@@ -103,5 +93,5 @@ TEST_CASE("an acceptor of RDMA-CM whose device is named listens on that device o
     {asio::ip::make_address(software_device.address), acceptor.local_endpoint().port()},
     client.connected.handler());
   REQUIRE(run_until(io, [&] { return client.connected.done(); }));
-  CHECK(client.connected.ec == error::refused);
+  CHECK(client.connected.ec == asio::error::connection_refused);
 }
