@@ -15,7 +15,7 @@ namespace rdma::detail {
 stream_fsm::range stream_fsm::ring_state::free(
   std::uint32_t written, std::uint32_t read) const noexcept
 {
-  // What is still unread of earlier rings takes no room in this one.
+  // Bytes of earlier rings that are unread take no room in this one.
   const std::uint32_t from = static_cast<std::int32_t>(read - base) >= 0 ? read : base;
   return {position, std::min(size - position, size - (written - from))};
 }

@@ -76,7 +76,7 @@ private:
   // The entries are recycled: see spare_.
   using operation_list = std::list<operation>;
 
-  // Of a receive whose handler has been called.
+  // The result of a receive; `ended` is set when its handler has been called.
   struct result
   {
     bool ended = false;

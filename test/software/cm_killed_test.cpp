@@ -46,7 +46,7 @@ unsigned connects()
     : 200;
 }
 
-/// What a server holds.
+/// The objects and the memory that a server holds.
 struct holdings
 {
   /// Compares everything but the heap, in which containers keep room.
