@@ -13,7 +13,7 @@
 #include <boost_rdma/detail/acceptor_core.hpp>
 #include <boost_rdma/detail/basic_listener.hpp>
 #include <boost_rdma/detail/initiation.hpp>
-#include <boost_rdma/detail/object_handler.hpp>
+#include <boost_rdma/detail/mapped_handler.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>

@@ -11,7 +11,7 @@
 #include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/cm/detail/cm_core.hpp>
 #include <boost_rdma/detail/initiation.hpp>
-#include <boost_rdma/detail/object_handler.hpp>
+#include <boost_rdma/detail/mapped_handler.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>

@@ -11,7 +11,7 @@
 #include <boost_rdma/connect_options.hpp>
 #include <boost_rdma/detail/control_stream.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
-#include <boost_rdma/detail/object_handler.hpp>
+#include <boost_rdma/detail/mapped_handler.hpp>
 #include <boost_rdma/detail/upgraded_stream.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
