@@ -50,6 +50,7 @@
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>
 #include <boost_rdma/stream.hpp>
+#include <boost_rdma/stream_acceptor.hpp>
 #include <boost_rdma/stream_options.hpp>
 #include <boost_rdma/transport_choice.hpp>
 #include <boost_rdma/version.hpp>

@@ -10,6 +10,7 @@
 
 #include <boost_rdma/basic_queue_pair.hpp>
 #include <boost_rdma/detail/initiation.hpp>
+#include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
 #include <boost_rdma/detail/stream_core.hpp>
 #include <boost_rdma/stream_options.hpp>
@@ -17,22 +18,29 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/execution_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/socket_base.hpp>
 
+#include <concepts>
 #include <cstddef>
+#include <memory>
 #include <utility>
 
 namespace rdma {
 
-/// A stream of bytes over a connected queue pair: Asio's AsyncReadStream and AsyncWriteStream.
+/// A stream of bytes by RDMA, or by TCP to a peer without it: Asio's AsyncReadStream and
+/// AsyncWriteStream.
 /**
  * Programs that are written for any stream (asio::async_read, asio::async_read_until, Beast,
- * asio::ssl::stream) use it instead of a TCP socket. Both ends make a stream of their queue pair:
+ * asio::ssl::stream) use it instead of a TCP socket:
  * @code
- * rdma::stream peer(co_await acceptor.async_accept(asio::use_awaitable));
+ * rdma::stream server(io, context);
+ * co_await server.async_connect({asio::ip::make_address("10.0.0.1"), 7471}, asio::use_awaitable);
+ * co_await asio::async_write(server, asio::buffer("hello\n", 6), asio::use_awaitable);
  * @endcode
- * The protocol is described in doc/stream_protocol.md. Nothing else may be received or sent by
- * the queue pair.
+ * The server has a basic_stream_acceptor. Both ends can also make a stream of a connected queue
+ * pair. The protocol is described in doc/stream_protocol.md.
  *
  * @par Memory
  * Buffers are of plain memory. Writes of up to 64 KiB are copied and complete at once. Larger ones
@@ -71,10 +79,59 @@ public:
     using other = basic_stream<OtherExecutor>;
   };
 
+  /// The endpoint type of the server.
+  using endpoint_type = boost::asio::ip::tcp::endpoint;
+
+  /// Makes a stream that is not connected.
+  /**
+   * @param executor Executor for handlers.
+   * @param domain Protection domain of the queue pair; a context converts to one.
+   * @param options Options of the stream.
+   * @param queue_pair Options of the queue pair.
+   */
+  basic_stream(const executor_type& executor, const protection_domain& domain,
+    const stream_options& options = stream_options(),
+    const queue_pair_options& queue_pair = queue_pair_options())
+    : base(executor,
+      detail::stream_core::make_client(
+        executor, detail::inner_executor(executor), domain, options, queue_pair))
+  {
+  }
+
+  /// Makes a stream that is not connected, in the context's own protection domain.
+  basic_stream(const executor_type& executor, const rdma::context& context,
+    const stream_options& options = stream_options(),
+    const queue_pair_options& queue_pair = queue_pair_options())
+    : basic_stream(executor, protection_domain(context), options, queue_pair)
+  {
+  }
+
+  /// Makes a stream that is not connected, with the executor of an execution context.
+  template <class ExecutionContext>
+    requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+  basic_stream(ExecutionContext& owner, const protection_domain& domain,
+    const stream_options& options = stream_options(),
+    const queue_pair_options& queue_pair = queue_pair_options())
+    : basic_stream(executor_type(owner.get_executor()), domain, options, queue_pair)
+  {
+  }
+
+  /// Makes a stream that is not connected, with the executor of an execution context, in the
+  /// context's own protection domain.
+  template <class ExecutionContext>
+    requires std::convertible_to<ExecutionContext&, boost::asio::execution_context&>
+  basic_stream(ExecutionContext& owner, const rdma::context& context,
+    const stream_options& options = stream_options(),
+    const queue_pair_options& queue_pair = queue_pair_options())
+    : basic_stream(
+      executor_type(owner.get_executor()), protection_domain(context), options, queue_pair)
+  {
+  }
+
   /// Makes a stream of a connected queue pair.
   /**
    * @param peer A queue pair that is connected, has no receives posted, and whose peer makes a
-   * stream, too. The stream closes it.
+   * stream, too. The stream closes it. Nothing else may be received or sent by it.
    * @param options Sizes.
    *
    * @throws system_error With one of these errors:
@@ -90,13 +147,66 @@ public:
     this->core_ = detail::stream_core::make(peer.release_core(), options);
   }
 
+  /// For the library itself.
+  basic_stream(const executor_type& executor, std::shared_ptr<detail::stream_core> core)
+    : base(executor, std::move(core))
+  {
+  }
+
+  /// Connects to a server, by RDMA if both sides allow it and can.
+  /**
+   * TCP connects first. Meanwhile a datagram to the UDP port with the same number asks the server
+   * for RDMA. A server without RDMA receives no byte of this, and the stream goes on over TCP; see
+   * transport() for the reason. This takes no longer than TCP, plus one round trip if the datagram
+   * is slower, or 20 ms if it is not answered at all. A server that did not answer is not asked
+   * again for a minute.
+   *
+   * @param server Address and port of a basic_stream_acceptor or of any TCP server.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   * After an error the stream may connect again.
+   *
+   * @par Errors
+   * @li the error of connecting TCP.
+   * @li with stream_transports::rdma, those of basic_queue_pair::async_connect().
+   * @li error::already_connected: the stream connects, or is connected.
+   * @li operation_aborted: the operation was cancelled, or the stream closed during it.
+   * @li error::closed: the stream was closed or moved from before.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the attempt.
+   */
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_connect(const endpoint_type& server,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+      detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler, const endpoint_type& to)
+        {
+          detail::start_connect_stream(
+            executor, core.get(), to, std::forward<decltype(handler)>(handler));
+        }),
+      token, server);
+  }
+
   /// Returns the stream.
   [[nodiscard]] lowest_layer_type& lowest_layer() noexcept { return *this; }
   /// Returns the stream.
   [[nodiscard]] const lowest_layer_type& lowest_layer() const noexcept { return *this; }
 
   /// Returns the queue pair's transport. Precondition: not moved from.
+  /** Over TCP its wire is wire::socket, and its member `declined` contains the reason. */
   [[nodiscard]] transport_choice transport() const { return this->core_->transport(); }
+
+  /// Returns the local address and port of the TCP connection, or nothing specified for a stream
+  /// that was made of a queue pair. Precondition: not moved from.
+  [[nodiscard]] endpoint_type local_endpoint() const { return this->core_->local_endpoint(); }
+  /// Returns the peer's address and port, likewise.
+  [[nodiscard]] endpoint_type remote_endpoint() const { return this->core_->remote_endpoint(); }
 
   /// Returns the number of bytes that can be read without waiting. Precondition: not moved from.
   [[nodiscard]] std::size_t available() const { return this->core_->available(); }

@@ -40,6 +40,7 @@ enum class wire : std::uint8_t
   iwarp,         ///< RDMA over TCP, in the NIC (RFC 5040)
   tcp,           ///< TCP, on the software device
   shared_memory, ///< shared memory between processes of one host and user, on the software device
+  socket,        ///< no RDMA: a stream over a TCP socket
 };
 
 /// Returns a name for display, for instance "RoCE v2".

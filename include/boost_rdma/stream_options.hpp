@@ -13,9 +13,20 @@
 
 namespace rdma {
 
+/// What a stream may use when it connects or is accepted.
+enum class stream_transports
+{
+  rdma_or_tcp, ///< RDMA if both ends have it, otherwise TCP
+  rdma,        ///< only RDMA
+  tcp,         ///< only TCP
+};
+
 /// Options of a stream (basic_stream). Each side has its own.
 struct stream_options
 {
+  /// What the stream may use. Without effect on a stream that is made of a queue pair.
+  stream_transports transports = stream_transports::rdma_or_tcp;
+
   /// Number of receives that stay posted: 8 to 1024, and at most queue_pair_options::receive_depth.
   /** Each has 256 bytes. Writes of up to 240 bytes take one until the peer has read them. */
   std::uint32_t receives = 32;

@@ -28,9 +28,10 @@ std::string gid_text(const std::array<std::uint8_t, 16>& bytes)
 
 std::string transport_choice::text() const
 {
-  std::string result = std::string(name_of(wire)) + ", " + device + " to "
-    + (peer_device.empty() ? "unnamed device" : peer_device) + ", " + gid_text(gid) + " to "
-    + gid_text(peer_gid) + ", MTU " + std::to_string(path_mtu);
+  std::string result(name_of(wire));
+  if (wire != rdma::wire::socket)
+    result += ", " + device + " to " + (peer_device.empty() ? "unnamed device" : peer_device) + ", "
+      + gid_text(gid) + " to " + gid_text(peer_gid) + ", MTU " + std::to_string(path_mtu);
   for (const declined_transport& each : declined)
     result += "; not " + each.transport + ": " + each.reason;
   if (wire == rdma::wire::shared_memory)

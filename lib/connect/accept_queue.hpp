@@ -11,7 +11,6 @@
 #include "boost_rdma/detail/process_mark.hpp"
 #include "completion/abandonable.hpp"
 #include "completion/waiting_list.hpp"
-#include "connect/unclaimed_queue_pair.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -22,6 +21,7 @@
 #include <deque>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <tuple>
 #include <type_traits>
 #include <utility>
@@ -29,17 +29,17 @@
 namespace rdma::detail {
 
 // Operations of an acceptor that wait for a client, one list for each type of result, and accepted
-// queue pairs that wait for an operation. Acceptors derive from it, with Core as their interface,
-// and protect their own state by the same mutex. Functions with a lock as a parameter require that
-// mutex_ is held.
-template <class Core, class... Results>
+// clients that wait for an operation. Acceptors derive from it, with Core as their interface, and
+// protect their own state by the same mutex. Functions with a lock as a parameter require that
+// mutex_ is held. A Client that is destroyed without release() closes its connection.
+template <class Core, class Client, class... Results>
 class accept_queue
   : public Core
   , public abandonable
-  , public std::enable_shared_from_this<accept_queue<Core, Results...>>
+  , public std::enable_shared_from_this<accept_queue<Core, Client, Results...>>
 {
 protected:
-  using accepted = std::shared_ptr<queue_pair_core>;
+  using accepted = typename Client::result_type;
   using lock_type = std::unique_lock<std::mutex>;
 
 public:
@@ -76,7 +76,7 @@ protected:
   struct contents
   {
     std::tuple<waiting_list<Results>...> operations;
-    std::deque<unclaimed_queue_pair> ready;
+    std::deque<Client> ready;
   };
 
   explicit accept_queue(std::size_t ready_max)
@@ -96,7 +96,7 @@ protected:
     return std::get<waiting_list<Result>>(contents_.operations).size();
   }
 
-  // Starts an operation: it completes at once if a queue pair is ready or the acceptor is closed.
+  // Starts an operation: it completes at once if a client is ready or the acceptor is closed.
   template <class Result>
   void start(const boost::asio::any_io_executor& executor,
     boost::asio::any_completion_handler<void(error_code, Result)> handler)
@@ -104,18 +104,18 @@ protected:
     auto slot = boost::asio::get_associated_cancellation_slot(handler);
     waiting_handler<Result> operation(executor, std::move(handler));
     if (process_.foreign()) // before the mutex: a thread of the parent may have held it
-      return std::move(operation).complete(error::forked, nullptr);
+      return std::move(operation).complete(error::forked, Result());
     lock_type lock(mutex_);
     if (!open_)
     {
       lock.unlock();
-      return std::move(operation).complete(error::closed, nullptr);
+      return std::move(operation).complete(error::closed, Result());
     }
     if constexpr (std::is_same_v<Result, accepted>)
-      if (accepted ready = take_ready(lock))
+      if (std::optional<Client> ready = take_ready(lock))
       {
         lock.unlock();
-        return std::move(operation).complete(error_code{}, std::move(ready));
+        return std::move(operation).complete(error_code{}, ready->release());
       }
     on_adding(lock);
     const std::uint64_t number = ++last_number_;
@@ -131,9 +131,9 @@ protected:
     return std::get<waiting_list<Result>>(contents_.operations).take_front();
   }
 
-  // Takes the queue pair for the oldest operation or for the next one, unless the acceptor is
-  // closed or has too many.
-  void deliver(lock_type lock, unclaimed_queue_pair& queue_pair)
+  // Takes the client for the oldest operation or for the next one, unless the acceptor is closed or
+  // has too many.
+  void deliver(lock_type lock, Client& client)
   {
     if (!open_)
       return;
@@ -141,16 +141,16 @@ protected:
     if (operation.empty())
     {
       if (contents_.ready.size() < ready_max_)
-        contents_.ready.push_back(std::move(queue_pair));
+        contents_.ready.push_back(std::move(client));
       return;
     }
     on_changed(lock);
     lock.unlock();
-    std::move(operation.front().handler).complete(error_code{}, queue_pair.release());
+    std::move(operation.front().handler).complete(error_code{}, client.release());
   }
 
-  // Refuses further operations and returns the ready queue pairs, to be closed without the mutex.
-  [[nodiscard]] std::deque<unclaimed_queue_pair> close_queue(const lock_type&)
+  // Refuses further operations and returns the ready clients, to be closed without the mutex.
+  [[nodiscard]] std::deque<Client> close_queue(const lock_type&)
   {
     open_ = false;
     return std::exchange(contents_.ready, {});
@@ -170,16 +170,16 @@ protected:
   boost::asio::ip::tcp::endpoint local_; // does not change while open
 
 private:
-  accepted take_ready(const lock_type&)
+  std::optional<Client> take_ready(const lock_type&)
   {
     while (!contents_.ready.empty())
     {
-      unclaimed_queue_pair next = std::move(contents_.ready.front());
+      Client next = std::move(contents_.ready.front());
       contents_.ready.pop_front();
-      if (next->is_connected()) // otherwise the client did not wait
-        return next.release();
+      if (next.is_connected()) // otherwise the client did not wait
+        return next;
     }
-    return nullptr;
+    return std::nullopt;
   }
 
   void withdraw(std::uint64_t number)

@@ -45,13 +45,13 @@ void log_if_possible(Log log) noexcept
 
 std::shared_ptr<acceptor_core> acceptor_core::make(const asio::any_io_executor& executor,
   const asio::any_io_executor& inner, const protection_domain& domain,
-  const tcp::endpoint& endpoint, const acceptor_options& options, error_code& ec)
+  const tcp::endpoint& endpoint, const acceptor_options& options, error_code& ec, clients which)
 {
   ec = {};
   try
   {
     connection_service& service = connection_service::of(inner);
-    auto made = std::make_shared<acceptor_impl>(executor, inner, domain, options, service);
+    auto made = std::make_shared<acceptor_impl>(executor, inner, domain, options, which, service);
     service.add(made);
     made->listen(endpoint, ec);
     if (!ec)
@@ -72,13 +72,17 @@ void start_accept(
 
 acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,
   const asio::any_io_executor& inner, const protection_domain& domain,
-  const acceptor_options& options, connection_service& service)
+  const acceptor_options& options, clients which, connection_service& service)
   : accept_queue(options.handshakes_max)
   , options_(options)
+  , clients_(which)
   , settings_{inner, inner == executor, domain, options.queue_pair}
   , admission_(options.authorise, executor)
   , io_(service.io())
   , inbox_(service.service_inbox())
+  , discovery_(which == clients::streams || which == clients::rdma_streams
+        ? std::make_shared<discovery_server>(io_)
+        : nullptr)
   , socket_(io_)
   , timer_(io_)
 {
@@ -86,7 +90,30 @@ acceptor_impl::acceptor_impl(const asio::any_io_executor& executor,
 
 void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
 {
-  std::lock_guard lock(mutex_);
+  constexpr int port_attempts_max = 16;
+  const lock_type lock(mutex_);
+  error_code undiscovered;
+  for (int attempt = 0; attempt != port_attempts_max; ++attempt)
+  {
+    listen_once(endpoint, ec, lock);
+    open_ = !ec;
+    if (!open_ || !discovery_)
+      return;
+    undiscovered = {};
+    discovery_->open(local_, options_.reuse_port, undiscovered);
+    if (!undiscovered)
+      return;
+    if (endpoint.port() != 0)
+      break;
+    socket_.emplace(io_); // a free TCP port whose UDP port is used
+  }
+  log_line(spdlog::level::warn, "streams of {} use TCP only: UDP: {}", text_of(local_),
+    undiscovered.message());
+}
+
+void acceptor_impl::listen_once(const tcp::endpoint& endpoint, error_code& ec, const lock_type&)
+{
+  ec = {};
   socket_->open(endpoint.protocol(), ec);
   if (!ec)
     close_on_exec(*socket_);
@@ -106,7 +133,6 @@ void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
     socket_->set_option(asio::socket_base::enable_connection_aborted(true), ec);
   if (!ec)
     local_ = socket_->local_endpoint(ec);
-  open_ = !ec;
 }
 
 void acceptor_impl::close()
@@ -119,11 +145,13 @@ void acceptor_impl::close()
     return;
   }
   {
-    std::deque<unclaimed_queue_pair> unclaimed; // closed without the mutex
+    std::deque<unclaimed_client> unclaimed; // closed without the mutex
     const lock_type lock(mutex_);
     if (!open_)
       return;
     unclaimed = close_queue(lock);
+    if (discovery_)
+      discovery_->close();
     admission_.close();
     error_code ignored;
     socket_->close(ignored);
@@ -141,6 +169,8 @@ void acceptor_impl::abandon() noexcept
   std::list<handshake> handshakes;
   const lock_type lock(mutex_);
   operations = abandon_queue(lock);
+  if (discovery_)
+    discovery_->close();
   admission_.close();
   socket_.reset();
   timer_.reset();
@@ -343,9 +373,37 @@ bool acceptor_impl::evict_handshake(const asio::ip::address* from, const lock_ty
   return true;
 }
 
-void acceptor_impl::finished(unclaimed_queue_pair queue_pair)
+asio::awaitable<bool> acceptor_impl::wants_queue_pair(connection& link)
 {
-  deliver(lock_type(mutex_), queue_pair);
+  if (!discovery_) // GCC 12 evaluates a co_await behind && in any case
+    co_return clients_ == clients::queue_pairs;
+  co_return co_await takes_preamble(link, *discovery_);
+}
+
+void acceptor_impl::finished(connection& link, unclaimed_queue_pair queue_pair)
+{
+  unclaimed_client client{.queue_pair = std::move(queue_pair),
+    .socket = std::nullopt,
+    .executor = settings_.inner,
+    .local = link.stream().local_endpoint(),
+    .remote = link.stream().remote_endpoint()};
+  deliver(lock_type(mutex_), client);
+}
+
+void acceptor_impl::finished_plain(connection& link)
+{
+  auto& socket = static_cast<tcp_control_stream&>(link.stream()).socket;
+  unclaimed_client client{.queue_pair = {},
+    .socket = std::nullopt,
+    .executor = settings_.inner,
+    .local = link.stream().local_endpoint(),
+    .remote = link.stream().remote_endpoint()};
+  client.socket.emplace(std::move(socket));
+  link.stop(error::refused);
+  if (clients_ == clients::rdma_streams)
+    return log_line(
+      spdlog::level::info, "{} does not ask for RDMA: disconnected", text_of(client.remote));
+  deliver(lock_type(mutex_), client);
 }
 
 void acceptor_impl::remove_handshake(const std::shared_ptr<connection>& link)
@@ -367,6 +425,13 @@ asio::awaitable<void> run_server(
   admitted_client client;
   unclaimed_queue_pair queue_pair;
   heartbeat_times times;
+  if (!co_await acceptor->wants_queue_pair(*link))
+  {
+    acceptor->remove_handshake(link);
+    if (!link->stopped())
+      acceptor->finished_plain(*link);
+    co_return;
+  }
   error_code ec =
     co_await read_request(*link, acceptor->options().target, acceptor->admission(), client);
   if (!ec)
@@ -375,7 +440,7 @@ asio::awaitable<void> run_server(
     co_return link->stop(ec);
   link->establish(times);
   acceptor->remove_handshake(link);
-  acceptor->finished(std::move(queue_pair));
+  acceptor->finished(*link, std::move(queue_pair));
   acceptor.reset(); // which may go before its connections do
   co_await link->watch();
 }

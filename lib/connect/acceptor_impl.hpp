@@ -14,8 +14,10 @@
 #include "connect/client_admission.hpp"
 #include "connect/connection.hpp"
 #include "connect/connection_service.hpp"
+#include "connect/discovery.hpp"
 #include "connect/handshake.hpp"
 #include "connect/tcp_control_stream.hpp"
+#include "connect/unclaimed_client.hpp"
 
 #include <boost/asio/steady_timer.hpp>
 
@@ -30,12 +32,12 @@ namespace rdma::detail {
 // Accepts TCP connections while accept operations wait, and performs the handshakes on all of them
 // concurrently. Functions that user threads can call take the mutex; the others run on the
 // service's thread.
-class acceptor_impl final : public accept_queue<acceptor_core, std::shared_ptr<queue_pair_core>>
+class acceptor_impl final : public accept_queue<acceptor_core, unclaimed_client, connected_peer>
 {
 public:
   acceptor_impl(const boost::asio::any_io_executor& executor,
     const boost::asio::any_io_executor& inner, const protection_domain& domain,
-    const acceptor_options& options, connection_service& service);
+    const acceptor_options& options, clients which, connection_service& service);
 
   void listen(const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec);
 
@@ -47,8 +49,12 @@ public:
   [[nodiscard]] const server_settings& settings() const noexcept { return settings_; }
   [[nodiscard]] const client_admission& admission() const noexcept { return admission_; }
 
-  // The client's queue pair is connected.
-  void finished(unclaimed_queue_pair queue_pair);
+  // Returns true if the client asks for a queue pair. Otherwise only its socket is accepted.
+  boost::asio::awaitable<bool> wants_queue_pair(connection& link);
+
+  // The client is connected.
+  void finished(connection& link, unclaimed_queue_pair queue_pair);
+  void finished_plain(connection& link);
 
   // The handshake has succeeded or failed.
   void remove_handshake(const std::shared_ptr<connection>& link);
@@ -72,6 +78,8 @@ private:
   {
     return open_ && waiting<accepted>(lock) != 0;
   }
+  void listen_once(
+    const boost::asio::ip::tcp::endpoint& endpoint, error_code& ec, const lock_type& lock);
   void on_changed(const lock_type& lock) override;
   void start_accepting(const lock_type& lock);
   error_code take_client(const lock_type& lock);
@@ -84,10 +92,12 @@ private:
   bool evict_handshake(const boost::asio::ip::address* from, const lock_type& lock);
 
   const acceptor_options options_;
+  const clients clients_;
   const server_settings settings_;
   const client_admission admission_;
   boost::asio::io_context& io_;
   const std::shared_ptr<inbox> inbox_;
+  const std::shared_ptr<discovery_server> discovery_; // null for acceptors of queue pairs
 
   // Protected by the mutex:
   bool accepting_ = false;            // socket_ waits for a client, or timer_ for a retry

@@ -19,6 +19,8 @@ namespace rdma::detail {
 class unclaimed_queue_pair
 {
 public:
+  using result_type = std::shared_ptr<queue_pair_core>;
+
   unclaimed_queue_pair() noexcept = default;
   explicit unclaimed_queue_pair(std::shared_ptr<queue_pair_core> core) noexcept
     : core_(std::move(core))
@@ -39,6 +41,7 @@ public:
   explicit operator bool() const noexcept { return static_cast<bool>(core_); }
   queue_pair_core* operator->() const noexcept { return core_.get(); }
   [[nodiscard]] const std::shared_ptr<queue_pair_core>& get() const noexcept { return core_; }
+  [[nodiscard]] bool is_connected() const { return core_ && core_->is_connected(); }
   [[nodiscard]] std::shared_ptr<queue_pair_core> release() noexcept
   {
     return std::exchange(core_, nullptr);

@@ -119,8 +119,8 @@ ibv_context* device::native_handle() const noexcept
 
 const char* name_of(wire value) noexcept
 {
-  static constexpr const char* names[] = {
-    "unknown wire", "InfiniBand", "RoCE v1", "RoCE v2", "iWARP", "TCP", "shared memory"};
+  static constexpr const char* names[] = {"unknown wire", "InfiniBand", "RoCE v1", "RoCE v2",
+    "iWARP", "TCP", "shared memory", "TCP socket without RDMA"};
   const auto index = static_cast<std::size_t>(value);
   return names[index < std::size(names) ? index : 0];
 }

@@ -9,6 +9,7 @@
 
 #include "boost_rdma/access.hpp"
 #include "completion/completion_service.hpp"
+#include "stream/tcp_stream.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
@@ -42,6 +43,16 @@ stream_options limited(stream_options options, const queue_pair_core& core)
 std::shared_ptr<stream_core> stream_core::make(
   std::shared_ptr<queue_pair_core> over, const stream_options& options)
 {
+  connected_peer peer;
+  peer.queue_pair = std::move(over);
+  return make(std::move(peer), options);
+}
+
+std::shared_ptr<stream_core> stream_core::make(connected_peer peer, const stream_options& options)
+{
+  if (peer.socket)
+    return std::make_shared<tcp_stream>(std::move(peer));
+  const std::shared_ptr<queue_pair_core> over = std::move(peer.queue_pair);
   error_code ec;
   if (!over || !over->is_connected())
     ec = error::not_connected;
@@ -53,7 +64,8 @@ std::shared_ptr<stream_core> stream_core::make(
   {
     if (ec)
       throw system_error(ec, "cannot make a stream");
-    const auto made = std::make_shared<stream_impl>(over, limited(options, *over));
+    const auto made =
+      std::make_shared<stream_impl>(over, limited(options, *over), peer.local, peer.remote);
     made->open();
     return made;
   }
@@ -65,10 +77,13 @@ std::shared_ptr<stream_core> stream_core::make(
   }
 }
 
-stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_options& options)
+stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_options& options,
+  const endpoint_type& local, const endpoint_type& remote)
   : core_(std::move(over))
   , executor_(core_->io_executor())
   , options_(options)
+  , local_(local)
+  , remote_(remote)
   , context_(core_->context())
   , receives_(context_.allocate(options.receives * stream_message::size_max))
   , fsm_(options.receives, options.ring_min)
@@ -307,24 +322,6 @@ void stream_impl::close()
       });
   }
   complete(std::move(lock), std::move(ended), false);
-}
-
-void start_read_some(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::targets& to, stream_core::size_handler handler)
-{
-  if (core != nullptr)
-    core->read_some(executor, to, std::move(handler));
-  else
-    waiting_handler<std::size_t>(executor, std::move(handler)).complete(error::closed, 0);
-}
-
-void start_write_some(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::sources& from, stream_core::size_handler handler)
-{
-  if (core != nullptr)
-    core->write_some(executor, from, std::move(handler));
-  else
-    waiting_handler<std::size_t>(executor, std::move(handler)).complete(error::closed, 0);
 }
 
 } // namespace rdma::detail

@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_STREAM_STREAM_IMPL_HPP
 #define BOOST_RDMA_LIB_STREAM_STREAM_IMPL_HPP
 
+#include "boost_rdma/context.hpp"
 #include "boost_rdma/detail/stream_core.hpp"
 #include "boost_rdma/memory_region.hpp"
 #include "boost_rdma/registered_buffer.hpp"
@@ -41,7 +42,8 @@ class stream_impl final
   , public std::enable_shared_from_this<stream_impl>
 {
 public:
-  stream_impl(std::shared_ptr<queue_pair_core> over, const stream_options& options);
+  stream_impl(std::shared_ptr<queue_pair_core> over, const stream_options& options,
+    const endpoint_type& local, const endpoint_type& remote);
 
   // Posts the receives and sends the first message.
   void open();
@@ -50,8 +52,9 @@ public:
   void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] bool is_open() const override;
-  [[nodiscard]] rdma::context context() const override { return core_->context(); }
   [[nodiscard]] transport_choice transport() const override { return core_->transport(); }
+  [[nodiscard]] endpoint_type local_endpoint() const override { return local_; }
+  [[nodiscard]] endpoint_type remote_endpoint() const override { return remote_; }
   void shut_down(error_code& ec) override;
   void cancel() override;
   void close() override;
@@ -123,6 +126,8 @@ private:
   const std::shared_ptr<queue_pair_core> core_;
   const boost::asio::any_io_executor executor_;
   const stream_options options_;
+  const endpoint_type local_;
+  const endpoint_type remote_;
   const rdma::context context_;
   const registered_buffer receives_;
 

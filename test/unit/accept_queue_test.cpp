@@ -8,6 +8,7 @@
 #include "connect/accept_queue.hpp"
 
 #include "boost_rdma/detail/acceptor_core.hpp"
+#include "connect/unclaimed_client.hpp"
 
 #include "common/catch.hpp"
 
@@ -31,7 +32,7 @@ using rdma::error_code;
 
 using request = std::shared_ptr<int>;
 
-class queue final : public accept_queue<acceptor_core, std::shared_ptr<queue_pair_core>, request>
+class queue final : public accept_queue<acceptor_core, unclaimed_client, connected_peer, request>
 {
 public:
   queue()
@@ -60,7 +61,7 @@ public:
   }
   void deliver_one()
   {
-    unclaimed_queue_pair none;
+    unclaimed_client none;
     deliver(lock_type(mutex_), none);
   }
   void close() override

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_DETAIL_ACCEPTOR_CORE_HPP
 
 #include <boost_rdma/acceptor_options.hpp>
+#include <boost_rdma/detail/connected_peer.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 
@@ -20,22 +21,28 @@
 
 namespace rdma::detail {
 
-class queue_pair_core;
-
 // An acceptor, independent of the types of executor and handlers.
 class acceptor_core
 {
 public:
-  using handler_type =
-    boost::asio::any_completion_handler<void(error_code, std::shared_ptr<queue_pair_core>)>;
+  using handler_type = boost::asio::any_completion_handler<void(error_code, connected_peer)>;
 
   static constexpr const char* name = "acceptor"; // for exceptions
+
+  // How clients are accepted.
+  enum class clients
+  {
+    queue_pairs,  // all ask for an upgrade
+    streams,      // those that begin with a preamble ask for an upgrade; the others are plain
+    rdma_streams, // a client without a preamble is disconnected
+    plain,
+  };
 
   // `executor` is the acceptor's; `inner` is the executor inside its strands, or the same.
   static std::shared_ptr<acceptor_core> make(const boost::asio::any_io_executor& executor,
     const boost::asio::any_io_executor& inner, const protection_domain& domain,
-    const boost::asio::ip::tcp::endpoint& endpoint, const acceptor_options& options,
-    error_code& ec);
+    const boost::asio::ip::tcp::endpoint& endpoint, const acceptor_options& options, error_code& ec,
+    clients which = clients::queue_pairs);
 
   virtual ~acceptor_core() = default;
   [[nodiscard]] virtual boost::asio::ip::tcp::endpoint local_endpoint() const = 0;

@@ -8,14 +8,17 @@
 #ifndef BOOST_RDMA_DETAIL_STREAM_CORE_HPP
 #define BOOST_RDMA_DETAIL_STREAM_CORE_HPP
 
-#include <boost_rdma/context.hpp>
+#include <boost_rdma/detail/connected_peer.hpp>
 #include <boost_rdma/error.hpp>
+#include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/queue_pair_options.hpp>
 #include <boost_rdma/stream_options.hpp>
 #include <boost_rdma/transport_choice.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include <array>
 #include <concepts>
@@ -50,6 +53,12 @@ public:
   }
   [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
 
+  // As a sequence of Asio.
+  using value_type = Buffer;
+  using const_iterator = const Buffer*;
+  [[nodiscard]] const_iterator begin() const noexcept { return buffers_.data(); }
+  [[nodiscard]] const_iterator end() const noexcept { return buffers_.data() + count_; }
+
 private:
   static constexpr std::size_t most = 16;
 
@@ -62,13 +71,24 @@ class stream_core
 {
 public:
   using io_executor = boost::asio::any_io_executor;
+  using endpoint_type = boost::asio::ip::tcp::endpoint;
   using size_handler = boost::asio::any_completion_handler<void(error_code, std::size_t)>;
   using targets = stream_buffers<boost::asio::mutable_buffer>;
   using sources = stream_buffers<boost::asio::const_buffer>;
 
+  using connect_handler = boost::asio::any_completion_handler<void(error_code)>;
+
   // Throws system_error.
   static std::shared_ptr<stream_core> make(
     std::shared_ptr<queue_pair_core> over, const stream_options& options);
+
+  // Throws likewise.
+  static std::shared_ptr<stream_core> make(connected_peer peer, const stream_options& options);
+
+  // A stream that will connect. `inner` is the executor inside the strands of `executor`.
+  static std::shared_ptr<stream_core> make_client(const io_executor& executor,
+    const io_executor& inner, const protection_domain& domain, const stream_options& options,
+    const queue_pair_options& queue_pair);
 
   virtual ~stream_core() = default;
   virtual void read_some(const io_executor& executor, const targets& to, size_handler handler) = 0;
@@ -76,17 +96,22 @@ public:
     const io_executor& executor, const sources& from, size_handler handler) = 0;
   [[nodiscard]] virtual std::size_t available() const = 0;
   [[nodiscard]] virtual bool is_open() const = 0;
-  [[nodiscard]] virtual rdma::context context() const = 0;
   [[nodiscard]] virtual transport_choice transport() const = 0;
+  [[nodiscard]] virtual endpoint_type local_endpoint() const = 0;
+  [[nodiscard]] virtual endpoint_type remote_endpoint() const = 0;
   virtual void shut_down(error_code& ec) = 0;
   virtual void cancel() = 0;
   virtual void close() = 0;
+  virtual void connect(
+    const io_executor& executor, const endpoint_type& server, connect_handler handler);
 };
 
 void start_read_some(const stream_core::io_executor& executor, stream_core* core,
   const stream_core::targets& to, stream_core::size_handler handler);
 void start_write_some(const stream_core::io_executor& executor, stream_core* core,
   const stream_core::sources& from, stream_core::size_handler handler);
+void start_connect_stream(const stream_core::io_executor& executor, stream_core* core,
+  const stream_core::endpoint_type& server, stream_core::connect_handler handler);
 
 } // namespace rdma::detail
 

@@ -26,8 +26,8 @@ namespace rdma::cm::detail {
 // passes requests to operations that leave the decision to the program. Functions that user threads
 // can call take the mutex; the others run on the service's thread.
 class acceptor_impl final
-  : public rdma::detail::accept_queue<acceptor_core, std::shared_ptr<queue_pair_core>,
-      std::shared_ptr<request_core>>
+  : public rdma::detail::accept_queue<acceptor_core, rdma::detail::unclaimed_queue_pair,
+      std::shared_ptr<queue_pair_core>, std::shared_ptr<request_core>>
 {
 public:
   explicit acceptor_impl(const acceptor_options& options);

@@ -1,0 +1,350 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/discovery.hpp"
+
+#include "connect/log.hpp"
+
+#include <boost/asio/experimental/awaitable_operators.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <map>
+#include <new>
+#include <utility>
+
+#include <netinet/in.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using asio::ip::udp;
+
+namespace {
+
+constexpr std::chrono::milliseconds answer_max{20}; // for an answer, after TCP has connected
+constexpr std::chrono::seconds own_answer_max{1};   // of this host: it is only slow, not filtered
+constexpr std::chrono::seconds preamble_max{1};     // for a preamble, after TCP has connected
+constexpr std::chrono::seconds question_max{3};     // from a question to TCP's connection
+constexpr std::size_t questions_max = 1024;
+
+// Servers that do not answer, for instance because datagrams are filtered.
+class silent_servers
+{
+public:
+  static silent_servers& of_process()
+  {
+    static silent_servers servers;
+    return servers;
+  }
+
+  void add(const tcp::endpoint& server)
+  {
+    const std::lock_guard lock(mutex_);
+    if (until_.size() >= size_max)
+      until_.clear();
+    until_[server] = clock::now() + memory;
+  }
+
+  [[nodiscard]] bool contains(const tcp::endpoint& server)
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = until_.find(server);
+    return found != until_.end() && clock::now() < found->second;
+  }
+
+private:
+  using clock = std::chrono::steady_clock;
+  static constexpr std::size_t size_max = 1024;
+  static constexpr std::chrono::seconds memory{60};
+
+  std::mutex mutex_;
+  std::map<tcp::endpoint, clock::time_point> until_;
+};
+
+error_code last_error()
+{
+  return {errno, boost::system::system_category()};
+}
+
+void set(int fd, int level, int option, error_code& ec)
+{
+  const int on = 1;
+  if (!ec && ::setsockopt(fd, level, option, &on, sizeof on) != 0)
+    ec = last_error();
+}
+
+} // namespace
+
+// --- the server ---
+
+void discovery_server::open(const tcp::endpoint& at, bool reuse_port, error_code& ec)
+{
+  const lock_type lock(mutex_);
+  const udp::endpoint local(at.address(), at.port());
+  socket_->open(local.protocol(), ec);
+  if (ec)
+    return;
+  close_on_exec(*socket_);
+  // Each datagram brings its destination, from which the answer is sent.
+  const int fd = socket_->native_handle();
+  if (at.address().is_v6())
+    set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, ec);
+  else
+    set(fd, IPPROTO_IP, IP_PKTINFO, ec);
+  if (reuse_port)
+    set(fd, SOL_SOCKET, SO_REUSEPORT, ec);
+  if (!ec)
+    socket_->non_blocking(true, ec);
+  if (!ec)
+    socket_->bind(local, ec);
+  if (ec)
+    return;
+  always_ = reuse_port;
+  wait(lock);
+}
+
+void discovery_server::close() noexcept
+{
+  const lock_type lock(mutex_);
+  socket_.reset();
+}
+
+void discovery_server::wait(const lock_type&)
+{
+  socket_->async_wait(udp::socket::wait_read,
+    [weak = weak_from_this()](const error_code& ec)
+    {
+      const auto self = weak.lock();
+      if (ec || !self)
+        return;
+      const lock_type lock(self->mutex_);
+      if (!self->socket_)
+        return;
+      self->answer_all(lock);
+      self->wait(lock);
+    });
+}
+
+void discovery_server::answer_all(const lock_type& lock)
+{
+  constexpr int most = 64; // the thread also has other work; the next wait ends at once
+  for (int i = 0; i != most && answer_next(lock); ++i)
+    ;
+}
+
+// Returns false if there is no datagram.
+bool discovery_server::answer_next(const lock_type&)
+{
+  discovery_message::bytes_type bytes;
+  udp::endpoint from;
+  alignas(cmsghdr) std::array<std::byte, CMSG_SPACE(sizeof(in6_pktinfo))> control;
+  iovec vector{bytes.data(), bytes.size()};
+  msghdr header{};
+  header.msg_name = from.data();
+  header.msg_namelen = static_cast<socklen_t>(from.capacity());
+  header.msg_iov = &vector;
+  header.msg_iovlen = 1;
+  header.msg_control = control.data();
+  header.msg_controllen = control.size();
+  const int fd = socket_->native_handle();
+  const ssize_t n = ::recvmsg(fd, &header, MSG_DONTWAIT | MSG_TRUNC);
+  if (n < 0)
+    return errno != EAGAIN;
+  auto m = discovery_message::decode({bytes.data(), std::min<std::size_t>(n, bytes.size())});
+  if (static_cast<std::size_t>(n) != bytes.size() || !m || m->type != discovery_type::question)
+    return true;
+  from.resize(header.msg_namelen);
+  const auto now = clock::now();
+  while (!questions_.empty()
+    && (now - questions_.front().at > question_max || questions_.size() >= questions_max))
+    questions_.pop_front();
+  questions_.push_back({m->token, from.address(), now});
+  m->type = discovery_type::answer;
+  bytes = m->encode();
+  static_cast<void>(::sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL)); // may be lost, as all
+  return true;
+}
+
+bool discovery_server::expects(const asio::ip::address& from)
+{
+  const lock_type lock(mutex_);
+  if (socket_)
+    answer_all(lock);
+  const auto now = clock::now();
+  return always_
+    || std::any_of(questions_.begin(), questions_.end(),
+      [&](const question& each) { return each.from == from && now - each.at <= question_max; });
+}
+
+void discovery_server::arrived(const discovery_message::token_type& token)
+{
+  const lock_type lock(mutex_);
+  std::erase_if(questions_, [&](const question& each) { return each.token == token; });
+}
+
+namespace {
+
+enum class first_bytes
+{
+  none,
+  part, // of a preamble
+  preamble,
+  other,
+};
+
+first_bytes peek(int socket, discovery_message& found) noexcept
+{
+  discovery_message::bytes_type bytes;
+  const ssize_t n = ::recv(socket, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
+  if (n < 0)
+    return errno == EAGAIN ? first_bytes::none : first_bytes::other;
+  const std::span got(bytes.data(), static_cast<std::size_t>(n));
+  if (n == 0 || !discovery_message::is_beginning(got))
+    return first_bytes::other;
+  if (got.size() != bytes.size())
+    return first_bytes::part;
+  const auto m = discovery_message::decode(got);
+  if (!m || m->type != discovery_type::preamble)
+    return first_bytes::other;
+  found = *m;
+  return first_bytes::preamble;
+}
+
+} // namespace
+
+asio::awaitable<bool> takes_preamble(connection& link, discovery_server& discovery)
+{
+  using namespace asio::experimental::awaitable_operators;
+  auto& socket = static_cast<tcp_control_stream&>(link.stream()).socket;
+  const int fd = socket.native_handle();
+  asio::steady_timer timer(link.io());
+  timer.expires_after(discovery.expects(link.stream().remote_endpoint().address())
+      ? preamble_max
+      : std::chrono::seconds::zero());
+  bool is_part = false;
+  for (discovery_message m; !link.stopped();)
+  {
+    const first_bytes found = peek(fd, m);
+    if (found == first_bytes::preamble)
+    {
+      discovery_message::bytes_type taken;
+      static_cast<void>(::recv(fd, taken.data(), taken.size(), MSG_DONTWAIT)); // as it was peeked
+      discovery.arrived(m.token);
+      co_return true;
+    }
+    if (found == first_bytes::other || std::chrono::steady_clock::now() >= timer.expiry()
+      || (found == first_bytes::part && is_part)) // it ends there
+      break;
+    if (found == first_bytes::part)
+    {
+      is_part = true;
+      // The wait would otherwise end at once.
+      const int all = static_cast<int>(discovery_message::size);
+      static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &all, sizeof all));
+    }
+    error_code ready;
+    error_code expired;
+    co_await (
+      socket.async_wait(tcp::socket::wait_read, into(ready)) || timer.async_wait(into(expired)));
+  }
+  if (!link.stopped())
+  {
+    const int least = 1;
+    static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least));
+  }
+  co_return false;
+}
+
+bool begins_with_preamble(int socket) noexcept
+{
+  discovery_message ignored;
+  return peek(socket, ignored) == first_bytes::preamble;
+}
+
+// --- the client ---
+
+discovery_client::discovery_client(asio::io_context& io)
+  : socket_(io)
+  , timer_(io)
+{
+  if (::getrandom(token_.data(), token_.size(), 0) < 0) // up to 256 bytes at once
+    throw system_error(last_error(), "no random numbers");
+}
+
+void discovery_client::ask(const tcp::endpoint& server)
+{
+  server_ = server;
+  if (silent_servers::of_process().contains(server))
+    return end("the server does not answer UDP");
+  error_code ec;
+  const udp::endpoint to(server.address(), server.port());
+  socket_.open(to.protocol(), ec);
+  if (!ec)
+    close_on_exec(socket_);
+  if (!ec)
+    socket_.connect(to, ec);
+  if (!ec)
+    send(ec);
+  if (ec)
+    return end("the server cannot be asked: " + ec.message());
+  receive();
+}
+
+void discovery_client::send(error_code& ec)
+{
+  socket_.send(asio::buffer(discovery_message{discovery_type::question, token_}.encode()), 0, ec);
+}
+
+void discovery_client::receive()
+{
+  socket_.async_receive(asio::buffer(received_),
+    [self = shared_from_this()](const error_code& ec, std::size_t size)
+    { self->on_received(ec, size); });
+}
+
+void discovery_client::on_received(const error_code& ec, std::size_t size)
+{
+  if (ec == asio::error::operation_aborted || result_)
+    return;
+  if (ec) // an ICMP error
+    return end("the server does not accept RDMA: " + ec.message());
+  const auto m = discovery_message::decode(std::span(received_).first(size));
+  if (!m || m->type != discovery_type::answer || m->token != token_)
+    return receive();
+  end({});
+}
+
+void discovery_client::end(std::string why)
+{
+  result_ = std::move(why);
+  error_code ignored;
+  socket_.close(ignored);
+  timer_.cancel();
+}
+
+asio::awaitable<std::string> discovery_client::answer(bool is_same_host)
+{
+  if (!result_)
+  {
+    error_code ec;
+    send(ec); // the first question may have been lost
+    timer_.expires_after(is_same_host ? own_answer_max : answer_max);
+    co_await timer_.async_wait(into(ec));
+    if (!result_)
+    {
+      silent_servers::of_process().add(server_);
+      end("the server does not answer UDP");
+    }
+  }
+  co_return *result_;
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,116 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_CONNECT_DISCOVERY_HPP
+#define BOOST_RDMA_LIB_CONNECT_DISCOVERY_HPP
+
+#include "boost_rdma/error.hpp"
+#include "connect/connection.hpp"
+#include "connect/discovery_message.hpp"
+#include "connect/tcp_control_stream.hpp"
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/udp.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+// How a client finds out if a server accepts streams, before a byte of them is sent: by a datagram
+// to the UDP port with the number of the server's TCP port.
+
+namespace rdma::detail {
+
+// The server: answers questions, and remembers who asked. Functions may be called by any thread.
+class discovery_server : public std::enable_shared_from_this<discovery_server>
+{
+public:
+  explicit discovery_server(boost::asio::io_context& io)
+    : socket_(io)
+  {
+  }
+
+  void open(const boost::asio::ip::tcp::endpoint& at, bool reuse_port, error_code& ec);
+  void close() noexcept; // also required before the io_context ends
+
+  // Returns true if a client with this address has asked, and no preamble has arrived since.
+  [[nodiscard]] bool expects(const boost::asio::ip::address& from);
+
+  // A preamble with this token has arrived.
+  void arrived(const discovery_message::token_type& token);
+
+private:
+  using socket_type = boost::asio::basic_datagram_socket<boost::asio::ip::udp,
+    boost::asio::io_context::executor_type>;
+  using lock_type = std::unique_lock<std::mutex>;
+  using clock = std::chrono::steady_clock;
+
+  struct question
+  {
+    discovery_message::token_type token;
+    boost::asio::ip::address from;
+    clock::time_point at;
+  };
+
+  void wait(const lock_type& lock);
+  void answer_all(const lock_type& lock);
+  [[nodiscard]] bool answer_next(const lock_type& lock);
+
+  std::mutex mutex_;
+  std::optional<socket_type> socket_; // empty after close()
+  bool always_ = false;               // another process may have been asked
+  std::deque<question> questions_;    // the oldest first
+};
+
+// Returns true if the client asks for RDMA by a preamble, which is then taken. Waits for the bytes
+// of a client that is expected to send one.
+boost::asio::awaitable<bool> takes_preamble(connection& link, discovery_server& discovery);
+
+// Returns true if unread bytes begin with a preamble. Does not wait.
+bool begins_with_preamble(int socket) noexcept;
+
+// The client. On the thread of the io_context.
+class discovery_client : public std::enable_shared_from_this<discovery_client>
+{
+public:
+  explicit discovery_client(boost::asio::io_context& io);
+
+  [[nodiscard]] const discovery_message::token_type& token() const noexcept { return token_; }
+
+  // Asks, unless the server was silent before.
+  void ask(const boost::asio::ip::tcp::endpoint& server);
+
+  // Waits for the answer, for a short time. Returns why there is no RDMA; empty: there is.
+  boost::asio::awaitable<std::string> answer(bool is_same_host);
+
+private:
+  void send(error_code& ec);
+  void receive();
+  void on_received(const error_code& ec, std::size_t size);
+  void end(std::string why);
+
+  boost::asio::basic_datagram_socket<boost::asio::ip::udp, boost::asio::io_context::executor_type>
+    socket_;
+  boost::asio::basic_waitable_timer<std::chrono::steady_clock,
+    boost::asio::wait_traits<std::chrono::steady_clock>, boost::asio::io_context::executor_type>
+    timer_;
+  boost::asio::ip::tcp::endpoint server_;
+  discovery_message::token_type token_;
+  std::array<std::byte, discovery_message::size + 1> received_; // one more: a message too long
+  std::optional<std::string> result_;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_CONNECT_DISCOVERY_HPP

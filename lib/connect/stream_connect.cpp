@@ -1,0 +1,174 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/stream_connect.hpp"
+
+#include "boost_rdma/detail/upgrade_start.hpp"
+#include "completion/waiting_handler.hpp"
+#include "connect/connection_service.hpp"
+#include "connect/discovery.hpp"
+#include "connect/log.hpp"
+#include "connect/unclaimed_client.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/this_coro.hpp>
+#include <boost/asio/write.hpp>
+
+#include <exception>
+#include <new>
+#include <string>
+#include <utility>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+using waiting = waiting_handler<connected_peer>;
+using token_type = discovery_message::token_type;
+
+// Asks for RDMA on a connected socket.
+asio::awaitable<error_code> upgrade(tcp_control_stream::socket_type socket, const token_type& token,
+  const stream_client& with, connected_peer& made)
+{
+  error_code ec;
+  const auto preamble = discovery_message{discovery_type::preamble, token}.encode();
+  co_await asio::async_write(socket, asio::buffer(preamble), into(ec));
+  if (ec)
+    co_return ec;
+  unclaimed_queue_pair queue_pair;
+  try
+  {
+    queue_pair = unclaimed_queue_pair(
+      queue_pair_core::make(with.inner, with.inner == with.executor, with.domain, with.queue_pair));
+  }
+  catch (const system_error& e)
+  {
+    co_return e.code();
+  }
+  const auto start = [&](auto handler)
+  {
+    start_upgrade(with.inner, queue_pair.get(),
+      {with.inner, std::make_unique<tcp_control_stream>(std::move(socket)), {}}, connect_options(),
+      asio::any_completion_handler<void(error_code)>(std::move(handler)));
+  };
+  auto token_of_error = into(ec);
+  co_await asio::async_initiate<decltype(token_of_error), void(error_code)>(start, token_of_error);
+  if (!ec)
+    made.queue_pair = queue_pair.release();
+  co_return ec;
+}
+
+asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& server,
+  const stream_client& with, connected_peer& made)
+{
+  co_await asio::this_coro::throw_if_cancelled(false);
+  // After a failed upgrade the connection cannot carry the program's bytes: another one can.
+  for (bool rdma = with.rdma;; rdma = false)
+  {
+    const auto question = std::make_shared<discovery_client>(io);
+    if (rdma && with.tcp)
+      question->ask(server);
+    else if (!with.rdma)
+      made.why = "not allowed by the program";
+    tcp_control_stream::socket_type socket(io);
+    error_code ec;
+    socket.open(server.protocol(), ec);
+    if (ec)
+      co_return ec;
+    close_on_exec(socket);
+    co_await socket.async_connect(server, into(ec));
+    if (ec)
+      co_return ec;
+    error_code ignored;
+    socket.set_option(tcp::no_delay(true), ignored);
+    made.local = socket.local_endpoint(ignored);
+    made.remote = server;
+    if (rdma && with.tcp)
+    {
+      made.why = co_await question->answer(made.local.address() == server.address());
+      rdma = made.why.empty();
+    }
+    if ((co_await asio::this_coro::cancellation_state).cancelled() != asio::cancellation_type::none)
+      co_return asio::error::operation_aborted;
+    if (!rdma)
+    {
+      made.socket = move_to(with.inner, std::move(socket));
+      co_return made.socket ? error_code() : make_error_code(asio::error::no_descriptors);
+    }
+    ec = co_await upgrade(std::move(socket), question->token(), with, made);
+    if (!ec || ec == asio::error::operation_aborted || !with.tcp)
+      co_return ec;
+    made.why = "the handshake failed: " + ec.message();
+    log_line(spdlog::level::info, "{} goes on over TCP: {}", text_of(server), made.why);
+  }
+}
+
+asio::awaitable<void> run(
+  asio::io_context& io, tcp::endpoint server, stream_client with, waiting handler)
+{
+  connected_peer made;
+  error_code ec;
+  try
+  {
+    ec = co_await connect(io, server, with, made);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code();
+  }
+  std::move(handler).complete(ec, std::move(made));
+}
+
+} // namespace
+
+stream_connect::stream_connect(stream_client with)
+  : with_(std::move(with))
+  , inbox_(connection_service::of(with_.inner).service_inbox())
+{
+}
+
+void stream_connect::start(const tcp::endpoint& server, handler_type handler)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  waiting operation(with_.executor, std::move(handler));
+  connection_service& service = connection_service::of(with_.inner);
+  on_cancellation(slot, weak_from_this(), [](stream_connect& self) { self.cancel(); });
+  // The signal is used on the service's thread only.
+  asio::post(service.io(),
+    [self = shared_from_this(), &io = service.io(), server,
+      operation = std::move(operation)]() mutable
+    {
+      asio::co_spawn(io, run(io, server, self->with_, std::move(operation)),
+        asio::bind_cancellation_slot(self->cancellation_.slot(),
+          [self](const std::exception_ptr& problem)
+          {
+            if (problem)
+              std::rethrow_exception(problem); // to the service, which logs it
+          }));
+    });
+}
+
+void stream_connect::cancel()
+{
+  inbox_->post(
+    [weak = weak_from_this()]
+    {
+      if (const auto self = weak.lock())
+        self->cancellation_.emit(asio::cancellation_type::terminal);
+    });
+}
+
+} // namespace rdma::detail

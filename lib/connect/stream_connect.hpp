@@ -1,0 +1,59 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_CONNECT_STREAM_CONNECT_HPP
+#define BOOST_RDMA_LIB_CONNECT_STREAM_CONNECT_HPP
+
+#include "boost_rdma/detail/connected_peer.hpp"
+#include "boost_rdma/error.hpp"
+#include "boost_rdma/protection_domain.hpp"
+#include "boost_rdma/queue_pair_options.hpp"
+#include "connect/inbox.hpp"
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <memory>
+
+namespace rdma::detail {
+
+// What a client connects with.
+struct stream_client
+{
+  boost::asio::any_io_executor executor; // of the program's object
+  boost::asio::any_io_executor inner;    // without strands
+  protection_domain domain;
+  queue_pair_options queue_pair;
+  bool rdma = true; // at least one is allowed
+  bool tcp = true;
+};
+
+// A client that connects to a server of streams, or to a plain TCP server.
+class stream_connect : public std::enable_shared_from_this<stream_connect>
+{
+public:
+  using handler_type = boost::asio::any_completion_handler<void(error_code, connected_peer)>;
+
+  // Throws system_error if no thread can be started.
+  explicit stream_connect(stream_client with);
+
+  // Once.
+  void start(const boost::asio::ip::tcp::endpoint& server, handler_type handler);
+
+  // Any thread. Ends it with operation_aborted, unless it has ended.
+  void cancel();
+
+private:
+  const stream_client with_;
+  const std::shared_ptr<inbox> inbox_;
+  boost::asio::cancellation_signal cancellation_; // of the service's thread
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_CONNECT_STREAM_CONNECT_HPP

@@ -1,0 +1,171 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "stream/client_stream.hpp"
+
+#include "boost_rdma/detail/mapped_handler.hpp"
+#include "completion/queue_pair_core.hpp"
+#include "completion/waiting_handler.hpp"
+
+#include <boost/asio/error.hpp>
+
+#include <utility>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+error_code error_without_stream(bool closed)
+{
+  return closed ? error::closed : error::not_connected;
+}
+
+} // namespace
+
+std::shared_ptr<stream_core> stream_core::make_client(const io_executor& executor,
+  const io_executor& inner, const protection_domain& domain, const stream_options& options,
+  const queue_pair_options& queue_pair)
+{
+  return std::make_shared<client_stream>(
+    stream_client{executor, inner, domain, queue_pair, options.transports != stream_transports::tcp,
+      options.transports != stream_transports::rdma},
+    options);
+}
+
+client_stream::client_stream(stream_client with, const stream_options& options)
+  : with_(std::move(with))
+  , options_(options)
+{
+}
+
+void client_stream::connect(
+  const io_executor& executor, const endpoint_type& server, connect_handler handler)
+{
+  error_code ec;
+  std::shared_ptr<stream_connect> attempt;
+  try
+  {
+    const std::lock_guard lock(mutex_);
+    if (closed_)
+      ec = error::closed;
+    else if (stream_ || attempt_)
+      ec = error::already_connected;
+    else
+      attempt = attempt_ = std::make_shared<stream_connect>(with_);
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code();
+  }
+  if (ec)
+    return waiting_handler<>(executor, std::move(handler)).complete(ec);
+  attempt->start(server,
+    map_handler(
+      [self = shared_from_this()](auto own, const error_code& failure, connected_peer peer)
+      { std::move(own)(self->connected(failure, std::move(peer))); },
+      std::move(handler)));
+}
+
+error_code client_stream::connected(const error_code& ec, connected_peer peer)
+{
+  const std::lock_guard lock(mutex_);
+  attempt_ = nullptr; // after an error, the program may try again
+  if (ec || closed_)
+  {
+    if (peer.queue_pair)
+      peer.queue_pair->close();
+    return ec ? ec : make_error_code(asio::error::operation_aborted);
+  }
+  try
+  {
+    stream_ = make(std::move(peer), options_);
+    return {};
+  }
+  catch (const system_error& e)
+  {
+    return e.code();
+  }
+}
+
+void client_stream::read_some(const io_executor& executor, const targets& to, size_handler handler)
+{
+  if (stream_)
+    return stream_->read_some(executor, to, std::move(handler));
+  waiting_handler<std::size_t>(executor, std::move(handler))
+    .complete(error_without_stream(closed_), 0);
+}
+
+void client_stream::write_some(
+  const io_executor& executor, const sources& from, size_handler handler)
+{
+  if (stream_)
+    return stream_->write_some(executor, from, std::move(handler));
+  waiting_handler<std::size_t>(executor, std::move(handler))
+    .complete(error_without_stream(closed_), 0);
+}
+
+std::size_t client_stream::available() const
+{
+  return stream_ ? stream_->available() : 0;
+}
+
+bool client_stream::is_open() const
+{
+  return stream_ ? stream_->is_open() : !closed_;
+}
+
+transport_choice client_stream::transport() const
+{
+  return stream_ ? stream_->transport() : transport_choice();
+}
+
+stream_core::endpoint_type client_stream::local_endpoint() const
+{
+  return stream_ ? stream_->local_endpoint() : endpoint_type();
+}
+
+stream_core::endpoint_type client_stream::remote_endpoint() const
+{
+  return stream_ ? stream_->remote_endpoint() : endpoint_type();
+}
+
+void client_stream::shut_down(error_code& ec)
+{
+  if (stream_)
+    stream_->shut_down(ec);
+  else
+    ec = error_without_stream(closed_);
+}
+
+void client_stream::cancel()
+{
+  std::unique_lock lock(mutex_);
+  const auto stream = stream_;
+  const auto attempt = attempt_;
+  lock.unlock();
+  if (attempt)
+    attempt->cancel();
+  if (stream)
+    stream->cancel();
+}
+
+void client_stream::close()
+{
+  std::unique_lock lock(mutex_);
+  closed_ = true;
+  const auto stream = stream_;
+  const auto attempt = attempt_;
+  lock.unlock();
+  if (attempt)
+    attempt->cancel();
+  if (stream)
+    stream->close();
+}
+
+} // namespace rdma::detail

@@ -1,0 +1,56 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_STREAM_CLIENT_STREAM_HPP
+#define BOOST_RDMA_LIB_STREAM_CLIENT_STREAM_HPP
+
+#include "boost_rdma/detail/stream_core.hpp"
+#include "connect/stream_connect.hpp"
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+
+namespace rdma::detail {
+
+// A stream that connects. Then it passes everything on to a stream of the queue pair or socket.
+class client_stream final
+  : public stream_core
+  , public std::enable_shared_from_this<client_stream>
+{
+public:
+  client_stream(stream_client with, const stream_options& options);
+
+  void connect(
+    const io_executor& executor, const endpoint_type& server, connect_handler handler) override;
+  void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
+  void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  [[nodiscard]] std::size_t available() const override;
+  [[nodiscard]] bool is_open() const override;
+  [[nodiscard]] transport_choice transport() const override;
+  [[nodiscard]] endpoint_type local_endpoint() const override;
+  [[nodiscard]] endpoint_type remote_endpoint() const override;
+  void shut_down(error_code& ec) override;
+  void cancel() override;
+  void close() override;
+
+  // Called by the handler of the attempt. Returns the error for the program.
+  [[nodiscard]] error_code connected(const error_code& ec, connected_peer peer);
+
+private:
+  const stream_client with_;
+  const stream_options options_;
+  std::shared_ptr<stream_core> stream_; // set before the program's handler is called
+
+  mutable std::mutex mutex_; // connected() may run on another thread than close()
+  std::shared_ptr<stream_connect> attempt_;
+  bool closed_ = false;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_STREAM_CLIENT_STREAM_HPP

@@ -1,0 +1,56 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_STREAM_TCP_STREAM_HPP
+#define BOOST_RDMA_LIB_STREAM_TCP_STREAM_HPP
+
+#include "boost_rdma/detail/stream_core.hpp"
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <string>
+
+namespace rdma::detail {
+
+// A stream whose peer has no RDMA.
+class tcp_stream final
+  : public stream_core
+  , public std::enable_shared_from_this<tcp_stream>
+{
+public:
+  // Precondition: the peer has a socket.
+  explicit tcp_stream(connected_peer peer);
+
+  void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
+  void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  [[nodiscard]] std::size_t available() const override;
+  [[nodiscard]] bool is_open() const override { return socket_.is_open(); }
+  [[nodiscard]] transport_choice transport() const override;
+  [[nodiscard]] endpoint_type local_endpoint() const override { return local_; }
+  [[nodiscard]] endpoint_type remote_endpoint() const override { return remote_; }
+  void shut_down(error_code& ec) override;
+  void cancel() override;
+  void close() override;
+
+private:
+  template <class Buffers>
+  [[nodiscard]] bool refuses(
+    const io_executor& executor, const Buffers& buffers, size_handler& handler) const;
+  [[nodiscard]] error_code look_at_beginning();
+
+  mutable boost::asio::ip::tcp::socket socket_; // available() is not const
+  const std::string why_;
+  const endpoint_type local_;
+  const endpoint_type remote_;
+  bool begins_ = true; // nothing has been read
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_STREAM_TCP_STREAM_HPP
