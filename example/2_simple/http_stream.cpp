@@ -10,14 +10,14 @@
 //
 //   http_stream serve --port 7471
 //   http_stream connect 127.0.0.1 7471 "Hello, RDMA"
+//
+// The server also has plain TCP clients: curl --data "Hello, TCP" http://127.0.0.1:7471/echo
 
 #include "common/command_line.hpp"
 #include "common/run.hpp"
 
-#include <boost_rdma/acceptor.hpp>
 #include <boost_rdma/context.hpp>
-#include <boost_rdma/queue_pair.hpp>
-#include <boost_rdma/stream.hpp>
+#include <boost_rdma/stream_acceptor.hpp>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/redirect_error.hpp>
@@ -77,19 +77,18 @@ asio::awaitable<std::string> post(Stream& server, std::string text)
 
 asio::awaitable<void> serve(const rdma::context& context, std::uint16_t port)
 {
-  rdma::acceptor acceptor(
+  rdma::stream_acceptor acceptor(
     co_await asio::this_coro::executor, context, tcp::endpoint(tcp::v4(), port));
   std::cout << "listening on " << acceptor.local_endpoint() << std::endl;
-  rdma::stream client(co_await acceptor.async_accept(use_awaitable));
+  rdma::stream client = co_await acceptor.async_accept(use_awaitable);
   co_await answer_requests(client);
 }
 
 asio::awaitable<void> connect(
   const rdma::context& context, tcp::endpoint server, const std::string& text)
 {
-  rdma::queue_pair peer(co_await asio::this_coro::executor, context);
-  co_await peer.async_connect(server, use_awaitable);
-  rdma::stream stream(std::move(peer));
+  rdma::stream stream(co_await asio::this_coro::executor, context);
+  co_await stream.async_connect(server, use_awaitable);
   const std::string answer = co_await post(stream, text);
   std::cout << answer << '\n';
   if (answer != text)
