@@ -13,6 +13,7 @@
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
 #include <boost_rdma/detail/stream_core.hpp>
+#include <boost_rdma/detail/stream_teardown.hpp>
 #include <boost_rdma/stream_options.hpp>
 
 #include <boost/asio/any_io_executor.hpp>

@@ -7,6 +7,7 @@
 
 #include "software/connect_fixture.hpp"
 #include "software/still_peer.hpp"
+#include "software/stream_fixture.hpp"
 
 #include <boost_rdma/stream.hpp>
 
@@ -28,28 +29,6 @@
 
 namespace test::streams {
 namespace {
-
-/// Two streams over connected queue pairs.
-struct stream_pair : linked_pair
-{
-  explicit stream_pair(const rdma::stream_options& options = {})
-    : a(std::move(near), options)
-    , b(std::move(far), options)
-  {
-  }
-
-  rdma::stream a;
-  rdma::stream b;
-};
-
-std::string random_text(std::size_t size, unsigned seed)
-{
-  std::mt19937 random(seed);
-  std::string text(size, '\0');
-  for (char& each : text)
-    each = static_cast<char>('a' + random() % 26);
-  return text;
-}
 
 error_code write_all(asio::io_context& io, rdma::stream& to, const std::string& text)
 {

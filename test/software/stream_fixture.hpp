@@ -1,0 +1,79 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_TEST_SOFTWARE_STREAM_FIXTURE_HPP
+#define BOOST_RDMA_TEST_SOFTWARE_STREAM_FIXTURE_HPP
+
+#include "common/catch.hpp"
+#include "common/rdma_fixture.hpp"
+
+#include <boost_rdma/stream.hpp>
+
+#include <boost/asio/awaitable.hpp>
+#include <boost/asio/co_spawn.hpp>
+
+#include <cstddef>
+#include <exception>
+#include <random>
+#include <string>
+#include <utility>
+
+namespace test {
+
+/// Two streams over connected queue pairs.
+struct stream_pair : linked_pair
+{
+  explicit stream_pair(const rdma::stream_options& options = {})
+    : a(std::move(near), options)
+    , b(std::move(far), options)
+  {
+  }
+
+  rdma::stream a;
+  rdma::stream b;
+};
+
+/// Returns options with a ring that does not grow.
+inline rdma::stream_options of_ring(std::uint32_t size)
+{
+  rdma::stream_options options;
+  options.ring_min = size;
+  options.ring_max = size;
+  return options;
+}
+
+inline std::string random_text(std::size_t size, unsigned seed)
+{
+  std::mt19937 random(seed);
+  std::string text(size, '\0');
+  for (char& each : text)
+    each = static_cast<char>('a' + random() % 26);
+  return text;
+}
+
+/// Runs these coroutines at once until all have ended. Rethrows the first exception.
+template <class... Functions>
+void run_all(asio::io_context& io, const Functions&... functions)
+{
+  std::size_t running = sizeof...(functions);
+  std::exception_ptr failure;
+  const auto ended = [&](std::exception_ptr thrown)
+  {
+    --running;
+    if (!failure)
+      failure = std::move(thrown);
+  };
+  (asio::co_spawn(io, functions, ended), ...);
+  const bool in_time = run_until(io, [&] { return running == 0 || failure; });
+  if (failure)
+    std::rethrow_exception(failure);
+  REQUIRE(in_time);
+}
+
+} // namespace test
+
+#endif // BOOST_RDMA_TEST_SOFTWARE_STREAM_FIXTURE_HPP
