@@ -69,6 +69,15 @@ public:
   /// The lowest layer is the stream itself.
   using lowest_layer_type = basic_stream;
 
+  /// Condition of async_wait().
+  using wait_type = boost::asio::socket_base::wait_type;
+  /// Bytes have arrived, or there will be none.
+  static constexpr wait_type wait_read = boost::asio::socket_base::wait_read;
+  /// A write can move bytes, or fails.
+  static constexpr wait_type wait_write = boost::asio::socket_base::wait_write;
+  /// The connection has ended.
+  static constexpr wait_type wait_error = boost::asio::socket_base::wait_error;
+
   /// Direction of shutdown().
   using shutdown_type = boost::asio::socket_base::shutdown_type;
 
@@ -212,6 +221,27 @@ public:
   /// Returns the number of bytes that can be read without waiting. Precondition: not moved from.
   [[nodiscard]] std::size_t available() const { return this->core_->available(); }
 
+  /// A sequence of up to 16 buffers with received bytes: Asio's ConstBufferSequence.
+  using const_buffers_type = detail::stream_core::sources;
+
+  /// Returns bytes that have arrived, in memory of the stream, without a copy.
+  /**
+   * They remain valid until consume() or the next read, also if the stream ends. After async_wait()
+   * with wait_read there is at least one byte, unless the peer has ended its bytes or the
+   * connection. Over TCP the bytes are copied from the kernel, at most 64 KiB at once.
+   *
+   * Precondition: not moved from, and no read is outstanding.
+   */
+  [[nodiscard]] const_buffers_type peek() { return this->core_->peek(); }
+
+  /// Ends the use of the first bytes that peek() returned: the peer may write others.
+  /**
+   * Precondition: not moved from.
+   *
+   * @param size At most as many as peek() returned; otherwise all of them end.
+   */
+  void consume(std::size_t size) { this->core_->consume(size); }
+
   /// Ends this side's bytes (shutdown_send, shutdown_both). Outstanding writes go first.
   /**
    * @param what shutdown_receive has no effect.
@@ -233,6 +263,38 @@ public:
     shutdown(what, ec);
     if (ec)
       throw system_error(ec, "stream::shutdown");
+  }
+
+  /// Waits until the stream can be read or written without waiting, or has an error.
+  /**
+   * @param what wait_read: bytes have arrived, or the peer has ended its bytes or the connection.
+   * wait_write: a write can move bytes, or fails. wait_error: the connection has ended.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   *
+   * @par Errors
+   * @li operation_aborted: the stream was closed, or the operation cancelled.
+   * @li error::not_connected: async_connect() has not completed.
+   * @li error::closed: the stream was closed or moved from before.
+   * @li error::forked: the stream was made in the parent process.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the operation.
+   */
+  template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
+              boost::asio::default_completion_token_t<executor_type>>
+  auto async_wait(wait_type what,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_initiate<CompletionToken, void(error_code)>(
+      detail::initiation(this->executor_,
+        [core = this->core_](const auto& executor, auto&& handler, wait_type condition) {
+          detail::start_wait(
+            executor, core.get(), condition, std::forward<decltype(handler)>(handler));
+        }),
+      token, what);
   }
 
   /// Reads at least one byte, unless the buffers are empty.

@@ -45,7 +45,7 @@ client_stream::client_stream(stream_client with, const stream_options& options)
 }
 
 void client_stream::connect(
-  const io_executor& executor, const endpoint_type& server, connect_handler handler)
+  const io_executor& executor, const endpoint_type& server, plain_handler handler)
 {
   error_code ec;
   std::shared_ptr<stream_connect> attempt;
@@ -108,6 +108,24 @@ void client_stream::write_some(
     return stream_->write_some(executor, from, std::move(handler));
   waiting_handler<std::size_t>(executor, std::move(handler))
     .complete(error_without_stream(closed_), 0);
+}
+
+void client_stream::wait(const io_executor& executor, wait_type what, plain_handler handler)
+{
+  if (stream_)
+    return stream_->wait(executor, what, std::move(handler));
+  waiting_handler<>(executor, std::move(handler)).complete(error_without_stream(closed_));
+}
+
+stream_core::sources client_stream::peek()
+{
+  return stream_ ? stream_->peek() : sources();
+}
+
+void client_stream::consume(std::size_t size)
+{
+  if (stream_)
+    stream_->consume(size);
 }
 
 std::size_t client_stream::available() const

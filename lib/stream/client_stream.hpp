@@ -26,10 +26,13 @@ public:
   client_stream(stream_client with, const stream_options& options);
 
   void connect(
-    const io_executor& executor, const endpoint_type& server, connect_handler handler) override;
+    const io_executor& executor, const endpoint_type& server, plain_handler handler) override;
   void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
   void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
   [[nodiscard]] std::size_t available() const override;
+  [[nodiscard]] sources peek() override;
+  void consume(std::size_t size) override;
   [[nodiscard]] bool is_open() const override;
   [[nodiscard]] transport_choice transport() const override;
   [[nodiscard]] endpoint_type local_endpoint() const override;

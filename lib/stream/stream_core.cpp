@@ -13,8 +13,7 @@
 
 namespace rdma::detail {
 
-void stream_core::connect(
-  const io_executor& executor, const endpoint_type&, connect_handler handler)
+void stream_core::connect(const io_executor& executor, const endpoint_type&, plain_handler handler)
 {
   waiting_handler<>(executor, std::move(handler)).complete(error::already_connected);
 }
@@ -37,8 +36,17 @@ void start_write_some(const stream_core::io_executor& executor, stream_core* cor
     waiting_handler<std::size_t>(executor, std::move(handler)).complete(error::closed, 0);
 }
 
+void start_wait(const stream_core::io_executor& executor, stream_core* core,
+  stream_core::wait_type what, stream_core::plain_handler handler)
+{
+  if (core != nullptr)
+    core->wait(executor, what, std::move(handler));
+  else
+    waiting_handler<>(executor, std::move(handler)).complete(error::closed);
+}
+
 void start_connect_stream(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::endpoint_type& server, stream_core::connect_handler handler)
+  const stream_core::endpoint_type& server, stream_core::plain_handler handler)
 {
   if (core != nullptr)
     core->connect(executor, server, std::move(handler));

@@ -8,6 +8,7 @@
 #include "stream/stream_impl.hpp"
 
 #include "boost_rdma/access.hpp"
+#include "boost_rdma/detail/mapped_handler.hpp"
 #include "completion/completion_service.hpp"
 #include "stream/tcp_stream.hpp"
 
@@ -118,15 +119,15 @@ std::byte* stream_impl::ring_at(const stream_fsm::place& where) const noexcept
 // --- operations ---
 
 template <class Buffers>
-void stream_impl::start(
-  operation_list& among, const io_executor& executor, const Buffers& buffers, size_handler handler)
+void stream_impl::start(operation_list& among, const io_executor& executor, const Buffers& buffers,
+  size_handler handler, std::optional<wait_type> waits_for)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<std::size_t> waiting(executor, std::move(handler));
   if (core_->forked())
     return std::move(waiting).complete(error::forked, 0);
   lock_type lock(mutex_);
-  if (closed_ || buffers.empty())
+  if (closed_ || (buffers.empty() && !waits_for))
   {
     const error_code ec = closed_ ? make_error_code(error::closed) : error_code();
     lock.unlock();
@@ -136,6 +137,7 @@ void stream_impl::start(
     spare_.emplace_back();
   operation& op = spare_.front();
   op.buffers = buffers;
+  op.waits_for = waits_for;
   op.handler.emplace(std::move(waiting));
   op.number = ++last_number_;
   op.bytes = 0;
@@ -168,17 +170,27 @@ void stream_impl::write_some(const io_executor& executor, const sources& from, s
   start(writes_, executor, from, std::move(handler));
 }
 
+void stream_impl::wait(const io_executor& executor, wait_type what, plain_handler handler)
+{
+  start(waits_, executor, targets(),
+    map_handler(
+      [](auto own, const error_code& ec, std::size_t) { std::move(own)(ec); }, std::move(handler)),
+    what);
+}
+
 // Moves what can be moved, and takes the operations that have ended.
 void stream_impl::advance(operation_list& ended)
 {
   advance_reads(ended);
   advance_writes(ended);
+  advance_waits(ended);
   if (!failure_)
     tell();
   // Closing waits until the end has left, and not for the peer's program.
   if (closed_ && !failure_ && sending_ == 0 && !fsm_.can_finish())
     fail(asio::error::operation_aborted);
-  core_->count_as_work(!reads_.empty() || !writes_.empty() || closed_ || failure_);
+  core_->count_as_work(
+    !reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_);
 }
 
 void stream_impl::complete(lock_type lock, operation_list ended, bool on_executor)
@@ -223,7 +235,7 @@ void stream_impl::end(const error_code& ec)
 // Ends operations that have moved no bytes: that with this number, or all.
 void stream_impl::end_unstarted(operation_list& ended, std::uint64_t number)
 {
-  for (operation_list* among : {&reads_, &writes_})
+  for (operation_list* among : {&reads_, &writes_, &waits_})
     for (auto next = among->begin(); next != among->end();)
     {
       const auto each = next++;
@@ -238,10 +250,12 @@ void stream_impl::abandon() noexcept
 {
   operation_list reads; // destroyed without the mutex
   operation_list writes;
+  operation_list waits;
   const lock_type lock(mutex_);
   closed_ = true; // the queue pair ends with the io_context
   reads.swap(reads_);
   writes.swap(writes_);
+  waits.swap(waits_);
 }
 
 void stream_impl::end_in_child()
@@ -253,6 +267,7 @@ void stream_impl::end_in_child()
   operation_list ended;
   ended.splice(ended.end(), reads_);
   ended.splice(ended.end(), writes_);
+  ended.splice(ended.end(), waits_);
   for (operation& each : ended)
     each.ec = error::forked;
   complete(std::move(lock), std::move(ended), false);

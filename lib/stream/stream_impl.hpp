@@ -50,7 +50,10 @@ public:
 
   void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
   void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
   [[nodiscard]] std::size_t available() const override;
+  [[nodiscard]] sources peek() override;
+  void consume(std::size_t size) override;
   [[nodiscard]] bool is_open() const override;
   [[nodiscard]] transport_choice transport() const override { return core_->transport(); }
   [[nodiscard]] endpoint_type local_endpoint() const override { return local_; }
@@ -70,6 +73,7 @@ private:
   struct operation
   {
     std::variant<targets, sources> buffers;
+    std::optional<wait_type> waits_for;                  // instead of moving bytes
     std::optional<waiting_handler<std::size_t>> handler; // waiting_handler cannot be assigned
     std::uint64_t number = 0;
     std::size_t bytes = 0;     // moved, or of a write that is on the way
@@ -105,6 +109,9 @@ private:
   void advance(operation_list& ended);
   void advance_reads(operation_list& ended);
   void advance_writes(operation_list& ended);
+  void advance_waits(operation_list& ended);
+  [[nodiscard]] bool is_over(wait_type what) const;
+  std::size_t take_unread(std::byte* to, std::size_t size);
   [[nodiscard]] std::size_t fill(const targets& to);
   [[nodiscard]] bool write(operation& op);
   [[nodiscard]] bool write_copy(operation& op, std::span<const boost::asio::const_buffer> list);
@@ -119,7 +126,7 @@ private:
   [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
   template <class Buffers>
   void start(operation_list& among, const io_executor& executor, const Buffers& buffers,
-    size_handler handler);
+    size_handler handler, std::optional<wait_type> waits_for = std::nullopt);
 
   static constexpr std::uint64_t any_number = 0;
 
@@ -143,6 +150,7 @@ private:
   std::size_t available_ = 0;
   operation_list reads_;
   operation_list writes_;
+  operation_list waits_;
   operation_list spare_;
   std::uint64_t last_number_ = 0;
   std::uint64_t last_write_ = UINT64_MAX; // the number of the last write before the end

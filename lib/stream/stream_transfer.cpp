@@ -130,38 +130,44 @@ void stream_impl::add_unread(const unread& what)
   unread_.push_back(what);
 }
 
-// Moves unread bytes to the program's buffers. Returns their number.
-std::size_t stream_impl::fill(const targets& to)
+// Moves unread bytes to the program's memory, or only ends their use. Returns their number.
+std::size_t stream_impl::take_unread(std::byte* to, std::size_t size)
 {
   std::size_t done = 0;
-  for (const asio::mutable_buffer& each : to.list())
-    for (std::size_t offset = 0; offset != each.size() && first_unread_ != unread_.size();)
+  while (done != size && first_unread_ != unread_.size())
+  {
+    unread& from = unread_[first_unread_];
+    const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(size - done, from.size));
+    if (to != nullptr)
+      std::memcpy(to + done, from.at, part);
+    done += part;
+    from.at += part;
+    from.size -= part;
+    if (!from.receive)
+      fsm_.read(part);
+    if (from.size != 0)
+      continue;
+    if (from.receive && !failure_)
     {
-      unread& from = unread_[first_unread_];
-      const auto part =
-        static_cast<std::uint32_t>(std::min<std::size_t>(each.size() - offset, from.size));
-      std::memcpy(static_cast<std::byte*>(each.data()) + offset, from.at, part);
-      offset += part;
-      done += part;
-      from.at += part;
-      from.size -= part;
-      if (!from.receive)
-        fsm_.read(part);
-      if (from.size != 0)
-        continue;
-      if (from.receive && !failure_)
-      {
-        post_receive(*from.receive);
-        fsm_.reposted();
-      }
-      ++first_unread_;
+      post_receive(*from.receive);
+      fsm_.reposted();
     }
+    ++first_unread_;
+  }
   if (first_unread_ == unread_.size())
   {
     unread_.clear();
     first_unread_ = 0;
   }
   available_ -= done;
+  return done;
+}
+
+std::size_t stream_impl::fill(const targets& to)
+{
+  std::size_t done = 0;
+  for (const asio::mutable_buffer& each : to)
+    done += take_unread(static_cast<std::byte*>(each.data()), each.size());
   return done;
 }
 

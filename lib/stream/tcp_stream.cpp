@@ -15,6 +15,7 @@
 #include <boost/asio/compose.hpp>
 #include <boost/asio/error.hpp>
 
+#include <algorithm>
 #include <utility>
 
 namespace rdma::detail {
@@ -67,6 +68,12 @@ void tcp_stream::read_some(const io_executor& executor, const targets& to, size_
 {
   if (refuses(executor, to, handler))
     return;
+  if (ahead().size() != 0)
+  {
+    const std::size_t size = asio::buffer_copy(to, ahead());
+    consume(size);
+    return waiting_handler<std::size_t>(executor, std::move(handler)).complete({}, size);
+  }
   if (!begins_)
     return socket_.async_read_some(to, with_executor(executor, std::move(handler)));
   enum class step
@@ -105,10 +112,42 @@ void tcp_stream::write_some(const io_executor& executor, const sources& from, si
     socket_.async_write_some(from, with_executor(executor, std::move(handler)));
 }
 
+void tcp_stream::wait(const io_executor& executor, wait_type what, plain_handler handler)
+{
+  if (!socket_.is_open() || (what == wait_type::wait_read && ahead().size() != 0))
+    return waiting_handler<>(executor, std::move(handler))
+      .complete(socket_.is_open() ? error_code() : make_error_code(error::closed));
+  socket_.async_wait(what, with_executor(executor, std::move(handler)));
+}
+
+asio::const_buffer tcp_stream::ahead() const
+{
+  return asio::buffer(ahead_) + first_ahead_;
+}
+
 std::size_t tcp_stream::available() const
 {
   error_code ignored;
-  return socket_.available(ignored);
+  return ahead().size() + socket_.available(ignored);
+}
+
+stream_core::sources tcp_stream::peek()
+{
+  constexpr std::size_t size_max = 64 * 1024;
+  error_code ec;
+  const std::size_t arrived = std::min(socket_.available(ec), size_max);
+  if (ahead().size() == 0 && !ec && arrived != 0 && (!begins_ || !look_at_beginning()))
+  {
+    first_ahead_ = 0;
+    ahead_.resize(arrived);
+    ahead_.resize(socket_.read_some(asio::buffer(ahead_), ec)); // does not wait
+  }
+  return sources(ahead());
+}
+
+void tcp_stream::consume(std::size_t size)
+{
+  first_ahead_ += std::min(size, ahead().size());
 }
 
 transport_choice tcp_stream::transport() const

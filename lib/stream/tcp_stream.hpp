@@ -15,6 +15,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace rdma::detail {
 
@@ -29,7 +30,10 @@ public:
 
   void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
   void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
   [[nodiscard]] std::size_t available() const override;
+  [[nodiscard]] sources peek() override;
+  void consume(std::size_t size) override;
   [[nodiscard]] bool is_open() const override { return socket_.is_open(); }
   [[nodiscard]] transport_choice transport() const override;
   [[nodiscard]] endpoint_type local_endpoint() const override { return local_; }
@@ -43,12 +47,15 @@ private:
   [[nodiscard]] bool refuses(
     const io_executor& executor, const Buffers& buffers, size_handler& handler) const;
   [[nodiscard]] error_code look_at_beginning();
+  [[nodiscard]] boost::asio::const_buffer ahead() const;
 
   mutable boost::asio::ip::tcp::socket socket_; // available() is not const
   const std::string why_;
   const endpoint_type local_;
   const endpoint_type remote_;
-  bool begins_ = true; // nothing has been read
+  bool begins_ = true;           // nothing has been read
+  std::vector<std::byte> ahead_; // bytes that peek() has read, from first_ahead_ on
+  std::size_t first_ahead_ = 0;
 };
 
 } // namespace rdma::detail

@@ -19,6 +19,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/socket_base.hpp>
 
 #include <array>
 #include <concepts>
@@ -59,9 +60,9 @@ public:
   [[nodiscard]] const_iterator begin() const noexcept { return buffers_.data(); }
   [[nodiscard]] const_iterator end() const noexcept { return buffers_.data() + count_; }
 
-private:
   static constexpr std::size_t most = 16;
 
+private:
   std::array<Buffer, most> buffers_;
   std::size_t count_ = 0;
 };
@@ -76,7 +77,8 @@ public:
   using targets = stream_buffers<boost::asio::mutable_buffer>;
   using sources = stream_buffers<boost::asio::const_buffer>;
 
-  using connect_handler = boost::asio::any_completion_handler<void(error_code)>;
+  using wait_type = boost::asio::socket_base::wait_type;
+  using plain_handler = boost::asio::any_completion_handler<void(error_code)>;
 
   // Throws system_error.
   static std::shared_ptr<stream_core> make(
@@ -94,7 +96,10 @@ public:
   virtual void read_some(const io_executor& executor, const targets& to, size_handler handler) = 0;
   virtual void write_some(
     const io_executor& executor, const sources& from, size_handler handler) = 0;
+  virtual void wait(const io_executor& executor, wait_type what, plain_handler handler) = 0;
   [[nodiscard]] virtual std::size_t available() const = 0;
+  [[nodiscard]] virtual sources peek() = 0;
+  virtual void consume(std::size_t size) = 0;
   [[nodiscard]] virtual bool is_open() const = 0;
   [[nodiscard]] virtual transport_choice transport() const = 0;
   [[nodiscard]] virtual endpoint_type local_endpoint() const = 0;
@@ -103,15 +108,17 @@ public:
   virtual void cancel() = 0;
   virtual void close() = 0;
   virtual void connect(
-    const io_executor& executor, const endpoint_type& server, connect_handler handler);
+    const io_executor& executor, const endpoint_type& server, plain_handler handler);
 };
 
 void start_read_some(const stream_core::io_executor& executor, stream_core* core,
   const stream_core::targets& to, stream_core::size_handler handler);
 void start_write_some(const stream_core::io_executor& executor, stream_core* core,
   const stream_core::sources& from, stream_core::size_handler handler);
+void start_wait(const stream_core::io_executor& executor, stream_core* core,
+  stream_core::wait_type what, stream_core::plain_handler handler);
 void start_connect_stream(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::endpoint_type& server, stream_core::connect_handler handler);
+  const stream_core::endpoint_type& server, stream_core::plain_handler handler);
 
 } // namespace rdma::detail
 
