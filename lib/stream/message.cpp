@@ -42,7 +42,7 @@ bool has_form(const stream_message& m, std::size_t size) noexcept
   case hello:
     return !m.odd_ring && m.count != 0 && m.ring.size() != 0 && size == m.size();
   case data:
-    return !m.odd_ring && m.count != 0 && size == m.size() + m.count;
+    return m.count != 0 && size == m.size() + m.count;
   case written:
     return m.count != 0 && size == m.size();
   case ring:
@@ -50,7 +50,7 @@ bool has_form(const stream_message& m, std::size_t size) noexcept
   case credit:
   case finish:
   case reset:
-    return !m.odd_ring && m.count == 0 && size == m.size();
+    return m.count == 0 && size == m.size();
   }
   return false;
 }

@@ -38,7 +38,8 @@ struct stream_message
   static constexpr std::size_t data_max = size_max - header_size;
 
   stream_message_type type{};
-  bool odd_ring = false;      // written, ring: the number of the ring modulo 2, from 0
+  bool odd_ring = false; // ring: the offered ring's number is odd; others: that of the peer's ring
+                         // that the sender writes to
   std::uint32_t received = 0; // total of the peer's messages whose receives were posted again
   std::uint32_t read = 0;     // total of the bytes that were read from this side's rings
   std::uint32_t count = 0;    // hello: receives; data, written: bytes

@@ -15,9 +15,14 @@ namespace rdma::detail {
 stream_fsm::range stream_fsm::ring_state::free(
   std::uint32_t written, std::uint32_t read) const noexcept
 {
+  return {position, std::min(size - position, size - unread(written, read))};
+}
+
+std::uint32_t stream_fsm::ring_state::unread(
+  std::uint32_t written, std::uint32_t read) const noexcept
+{
   // Bytes of earlier rings that are unread take no room in this one.
-  const std::uint32_t from = static_cast<std::int32_t>(read - base) >= 0 ? read : base;
-  return {position, std::min(size - position, size - (written - from))};
+  return written - (static_cast<std::int32_t>(read - base) >= 0 ? read : base);
 }
 
 stream_message stream_fsm::next(stream_message_type type) noexcept
@@ -27,6 +32,7 @@ stream_message stream_fsm::next(stream_message_type type) noexcept
   told_read_ = read_;
   stream_message m;
   m.type = type;
+  m.odd_ring = out_odd_;
   m.received = reposted_;
   m.read = read_;
   return m;
@@ -58,7 +64,6 @@ stream_message stream_fsm::written(std::uint32_t size) noexcept
   written_ += size;
   out_.advance(size);
   stream_message m = next(stream_message_type::written);
-  m.odd_ring = out_odd_;
   m.count = size;
   return m;
 }
@@ -80,13 +85,19 @@ stream_message stream_fsm::credit() noexcept
   return next(stream_message_type::credit);
 }
 
-std::uint32_t stream_fsm::wanted_ring(std::uint32_t most) const noexcept
+// A ring delays the peer if it was half full as the peer saw it, or has no room for several of the
+// peer's writes. The sizes for growing and shrinking are far enough apart that a peer that always
+// writes the same does not cause both.
+std::uint32_t stream_fsm::wanted_ring(std::uint32_t least, std::uint32_t most) const noexcept
 {
-  // A ring that was half full at once is too small.
-  const bool is_full = arrived_bytes_ - read_ >= in_.size / 2;
-  return is_full && offered_ == 0 && is_old_ring_read() && in_.size < most && room() != 0
-    ? std::min(in_.size * 4, most)
-    : 0;
+  if (offered_ != 0 || !is_old_ring_read() || room() == 0)
+    return 0;
+  if ((peak_ >= in_.size / 2 || largest_ >= in_.size / 4) && in_.size < most)
+    return std::min(in_.size * 4, most);
+  if (arrived_count_ - peak_since_ >= messages_before_shrinking && peak_ < in_.size / 16
+    && in_.size > least)
+    return std::max(in_.size / 4, least);
+  return 0;
 }
 
 stream_message stream_fsm::ring(const remote_buffer& offered) noexcept
@@ -101,9 +112,10 @@ stream_message stream_fsm::ring(const remote_buffer& offered) noexcept
 stream_fsm::arrival stream_fsm::receive(const stream_message& m) noexcept
 {
   using enum stream_message_type;
-  ++arrived_count_;
+  if (arrived_count_++ - peak_since_ >= messages_before_shrinking)
+    begin_watching();
   if ((m.type == hello) == peer_greeted_ || arrived_count_ - reposted_ > receives_
-    || !take_totals(m))
+    || !take_totals(m) || (m.type != ring && !take_ring_in_use(m.odd_ring)))
     return arrival::violation;
   const bool has_place = m.type == data || m.type == written || m.type == finish;
   if (has_place && peer_finished_)
@@ -158,21 +170,35 @@ bool stream_fsm::take_ring(const stream_message& m) noexcept
   return true;
 }
 
+// The peer names the ring that it writes to, from the next byte on.
+bool stream_fsm::take_ring_in_use(bool is_odd) noexcept
+{
+  if (is_odd == in_odd_)
+    return true;
+  if (offered_ == 0)
+    return false;
+  in_ = {.size = std::exchange(offered_, 0), .position = 0, .base = arrived_bytes_};
+  in_odd_ = is_odd;
+  begin_watching();
+  return true;
+}
+
+void stream_fsm::begin_watching() noexcept
+{
+  peak_ = 0;
+  largest_ = 0;
+  peak_since_ = arrived_count_;
+}
+
 stream_fsm::arrival stream_fsm::take_written(const stream_message& m) noexcept
 {
-  if (m.odd_ring != in_odd_)
-  {
-    if (offered_ == 0)
-      return arrival::violation;
-    in_ = {.size = std::exchange(offered_, 0), .position = 0, .base = arrived_bytes_};
-    in_odd_ = m.odd_ring;
-  }
-  const range free = in_.free(arrived_bytes_, read_);
-  if (m.count > free.size)
+  if (m.count > in_.free(arrived_bytes_, read_).size)
     return arrival::violation;
   arrived_ = {in_odd_, {in_.position, m.count}};
   in_.advance(m.count);
   arrived_bytes_ += m.count;
+  largest_ = std::max(largest_, m.count);
+  peak_ = std::max(peak_, in_.unread(arrived_bytes_, told_read_));
   return arrival::written;
 }
 

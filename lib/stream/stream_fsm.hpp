@@ -29,6 +29,8 @@ public:
   static constexpr std::uint32_t receives_min = 2 * reserve;
   static constexpr std::uint32_t ring_min = 1024;
   static constexpr std::uint32_t ring_max = 1u << 30; // totals of bytes are compared modulo 2^32
+  // A ring shrinks if the peer has used little of it while so many messages arrived.
+  static constexpr std::uint32_t messages_before_shrinking = 256;
 
   // With so many receives posted, and a ring of so many bytes.
   stream_fsm(std::uint32_t receives, std::uint32_t ring_size) noexcept
@@ -74,8 +76,8 @@ public:
   [[nodiscard]] bool credit_due() const noexcept;
   stream_message credit() noexcept;
 
-  // Returns the size of a larger ring that this end should offer; 0: none.
-  [[nodiscard]] std::uint32_t wanted_ring(std::uint32_t most) const noexcept;
+  // Returns the size of a larger or smaller ring that this end should offer; 0: none.
+  [[nodiscard]] std::uint32_t wanted_ring(std::uint32_t least, std::uint32_t most) const noexcept;
   // Precondition: wanted_ring() is not 0.
   stream_message ring(const remote_buffer& offered) noexcept;
 
@@ -124,6 +126,7 @@ private:
 
     // `written`, `read`: totals.
     [[nodiscard]] range free(std::uint32_t written, std::uint32_t read) const noexcept;
+    [[nodiscard]] std::uint32_t unread(std::uint32_t written, std::uint32_t read) const noexcept;
     void advance(std::uint32_t bytes) noexcept { position = (position + bytes) % size; }
   };
 
@@ -138,6 +141,8 @@ private:
   stream_message next(stream_message_type type) noexcept;
   bool take_totals(const stream_message& m) noexcept;
   bool take_ring(const stream_message& m) noexcept;
+  bool take_ring_in_use(bool is_odd) noexcept;
+  void begin_watching() noexcept;
   arrival take_written(const stream_message& m) noexcept;
 
   const std::uint32_t receives_;
@@ -165,7 +170,10 @@ private:
   std::uint32_t told_read_ = 0;
   ring_state in_;
   bool in_odd_ = false;
-  std::uint32_t offered_ = 0; // size of a ring that the peer does not use yet
+  std::uint32_t offered_ = 0;    // size of a ring that the peer does not use yet
+  std::uint32_t peak_ = 0;       // most bytes that the peer had written and not been told as read
+  std::uint32_t largest_ = 0;    // bytes of one message
+  std::uint32_t peak_since_ = 0; // arrived_count_ when both were 0
   place arrived_;
 };
 

@@ -316,7 +316,7 @@ void stream_impl::tell()
 
 void stream_impl::offer_ring()
 {
-  const std::uint32_t size = fsm_.wanted_ring(options_.ring_max);
+  const std::uint32_t size = fsm_.wanted_ring(options_.ring_min, options_.ring_max);
   if (size == 0)
     return;
   error_code ec;

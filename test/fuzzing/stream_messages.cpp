@@ -65,7 +65,7 @@ bool take(stream_fsm& fsm, memory& mine, const stream_message& m)
 
 void send(stream_fsm& fsm, memory& mine)
 {
-  if (const std::uint32_t size = fsm.wanted_ring(16 * ring_size); size != 0)
+  if (const std::uint32_t size = fsm.wanted_ring(ring_size, 16 * ring_size); size != 0)
   {
     const rdma::remote_buffer offered(rdma::device_kind::software, 4096, size, 1);
     mine.rings[fsm.ring(offered).odd_ring ? 1 : 0] = size;

@@ -95,7 +95,7 @@ struct end
 
   void tell()
   {
-    if (const auto size = fsm.wanted_ring(largest_ring); size != 0)
+    if (const auto size = fsm.wanted_ring(first_ring, largest_ring); size != 0)
     {
       const stream_message m = fsm.ring(ring_of(size));
       rings[m.odd_ring ? 1 : 0] = std::string(size, '.');
@@ -226,6 +226,60 @@ TEST_CASE("streams: an end whose peer reads nothing stops, and goes on when the 
   CHECK(a.fsm.can_send_bytes());
 }
 
+TEST_CASE(
+  "streams: a ring grows when the peer fills it, and shrinks when the peer uses little of it")
+{
+  end a;
+  end b;
+  greet(a, b);
+  const std::string text(1'000'000, 'x');
+  std::size_t at = 0;
+  // a writes; b reads at once, and the messages of b arrive.
+  const auto exchange = [&](std::size_t size)
+  {
+    a.write(text, at, size, b, uses_odd(a));
+    while (!a.out.empty())
+    {
+      REQUIRE(b.take(a.out.front()) != arrival::violation);
+      a.out.pop_front();
+    }
+    while (!b.unread.empty())
+      b.read_one();
+    b.tell();
+    while (!b.out.empty())
+    {
+      REQUIRE(a.take(b.out.front()) == arrival::nothing);
+      b.out.pop_front();
+    }
+  };
+  for (const std::uint32_t size : {4 * first_ring, largest_ring})
+  {
+    exchange(first_ring);
+    CHECK(a.fsm.peer_ring().size() == size);
+    CHECK_FALSE(b.fsm.unused_ring()); // a has not used the new one yet
+  }
+  exchange(first_ring);
+  CHECK(b.fsm.unused_ring() == true);
+
+  const auto send_small = [&]
+  {
+    for (std::uint32_t i = 0; i != stream_fsm::messages_before_shrinking; ++i)
+      exchange(1);
+  };
+  send_small(); // the count that includes the write ends,
+  exchange(1);  // and another one begins
+  for (const std::uint32_t size : {largest_ring / 4, first_ring, first_ring})
+  {
+    send_small();
+    CHECK(a.fsm.peer_ring().size() == size);
+    exchange(1); // names the new ring although it has no bytes for it
+    CHECK(b.fsm.unused_ring());
+  }
+  exchange(first_ring);
+  CHECK(a.fsm.peer_ring().size() == 4 * first_ring);
+  CHECK(b.got.size() == at);
+}
+
 TEST_CASE("streams: the end may follow the first message, before the peer's")
 {
   end a;
@@ -292,6 +346,11 @@ TEST_CASE("streams: violations of the protocol are found")
       m = b.fsm.credit();
       m.type = stream_message_type::ring;
       m.ring = ring_of(first_ring);
+    }
+    SECTION("a ring in use that was not offered")
+    {
+      m = b.fsm.credit();
+      m.odd_ring = true;
     }
     SECTION("bytes after the end")
     {
