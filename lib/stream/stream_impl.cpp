@@ -9,13 +9,16 @@
 
 #include "boost_rdma/access.hpp"
 #include "boost_rdma/detail/mapped_handler.hpp"
+#include "completion/completion_queue_impl.hpp"
 #include "completion/completion_service.hpp"
+#include "completion/waiting_handler.hpp"
 #include "stream/tcp_stream.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 namespace rdma::detail {
@@ -118,46 +121,114 @@ std::byte* stream_impl::ring_at(const stream_fsm::place& where) const noexcept
 
 // --- operations ---
 
+namespace {
+
+// Calls the handler of a slot of the queue pair, or destroys it. In the slot is a size_handler
+// whose executor is the queue pair's, or otherwise a waiting_handler.
+template <class Handler>
+void complete_slot(operation* op, bool invoke, bool on_executor)
+{
+  constexpr bool is_direct = std::is_same_v<Handler, stream_core::size_handler>;
+  auto* const stored = static_cast<Handler*>(op->handler);
+  Handler handler(std::move(*stored));
+  stored->~Handler();
+  const error_code ec = op->result.ec;
+  const std::size_t bytes = op->result.received.size;
+  if constexpr (is_direct)
+    if (invoke && on_executor)
+    {
+      const work_source::spare_slot spare(op);
+      return std::move(handler)(ec, bytes);
+    }
+  std::optional<waiting_handler<std::size_t>> waiting;
+  if constexpr (is_direct)
+  {
+    if (invoke)
+      waiting.emplace(op->source->io_executor(), std::move(handler));
+  }
+  else
+    waiting.emplace(std::move(handler));
+  op->source->release(op); // may destroy the queue pair
+  if (!invoke)
+    return;
+  if (on_executor)
+    std::move(*waiting).complete_here(ec, bytes);
+  else
+    std::move(*waiting).complete(ec, bytes);
+}
+
+template <class Handler>
+void place(operation* op, Handler&& handler)
+{
+  static_assert(sizeof(Handler) <= operation::storage_size);
+  op->handler = ::new (static_cast<void*>(op->storage)) Handler(std::move(handler));
+  op->complete = &complete_slot<Handler>;
+}
+
+} // namespace
+
+// Returns null if the queue pair has too many operations; the handler is then unchanged.
+operation* stream_impl::claim(const io_executor& executor, size_handler& handler)
+{
+  operation* const op = core_->claim();
+  if (op == nullptr)
+    return nullptr;
+  // The completion queue then keeps the handler's context running, and calls it on its executor.
+  const bool is_direct = core_->executor() == executor_relation::same_executor
+    && asio::get_associated_executor(handler, executor) == asio::any_completion_executor(executor_);
+  if (is_direct)
+    place(op, std::move(handler));
+  else
+    place(op, waiting_handler<std::size_t>(executor, std::move(handler)));
+  return op;
+}
+
 template <class Buffers>
-void stream_impl::start(operation_list& among, const io_executor& executor, const Buffers& buffers,
+void stream_impl::start(transfer_list& among, const io_executor& executor, const Buffers& buffers,
   size_handler handler, std::optional<wait_type> waits_for)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
-  waiting_handler<std::size_t> waiting(executor, std::move(handler));
+  const auto refuse = [&](const error_code& ec)
+  { waiting_handler<std::size_t>(executor, std::move(handler)).complete(ec, 0); };
   if (core_->forked())
-    return std::move(waiting).complete(error::forked, 0);
+    return refuse(error::forked);
   lock_type lock(mutex_);
-  if (closed_ || (buffers.empty() && !waits_for))
+  operation* op = nullptr;
+  error_code ec;
+  if (closed_)
+    ec = error::closed;
+  else if ((!buffers.empty() || waits_for) && (op = claim(executor, handler)) == nullptr)
+    ec = error::queue_too_deep;
+  if (op == nullptr)
   {
-    const error_code ec = closed_ ? make_error_code(error::closed) : error_code();
     lock.unlock();
-    return std::move(waiting).complete(ec, 0);
+    return refuse(ec);
   }
   if (spare_.empty())
     spare_.emplace_back();
-  operation& op = spare_.front();
-  op.buffers = buffers;
-  op.waits_for = waits_for;
-  op.handler.emplace(std::move(waiting));
-  op.number = ++last_number_;
-  op.bytes = 0;
-  op.pending = 0;
-  op.ec = {};
+  transfer& made = spare_.front();
+  made.buffers = buffers;
+  made.waits_for = waits_for;
+  made.slot = op;
+  made.number = ++last_number_;
+  made.bytes = 0;
+  made.pending = 0;
+  made.ec = {};
   among.splice(among.end(), spare_, spare_.begin());
-  operation_list ended;
+  transfer_list ended;
   advance(ended);
-  if (!among.empty() && &among.back() == &op)
+  if (!among.empty() && &among.back() == &made)
     on_cancellation(slot, weak_from_this(),
-      [number = op.number](stream_impl& self)
+      [number = made.number](stream_impl& self)
       {
         if (self.core_->forked())
           return;
         lock_type held(self.mutex_);
-        operation_list withdrawn;
+        transfer_list withdrawn;
         self.end_unstarted(withdrawn, number);
-        self.complete(std::move(held), std::move(withdrawn), false);
+        self.complete(std::move(held), withdrawn, false);
       });
-  complete(std::move(lock), std::move(ended), false);
+  complete(std::move(lock), ended, false);
 }
 
 void stream_impl::read_some(const io_executor& executor, const targets& to, size_handler handler)
@@ -179,7 +250,7 @@ void stream_impl::wait(const io_executor& executor, wait_type what, plain_handle
 }
 
 // Moves what can be moved, and takes the operations that have ended.
-void stream_impl::advance(operation_list& ended)
+void stream_impl::advance(transfer_list& ended)
 {
   advance_reads(ended);
   advance_writes(ended);
@@ -189,28 +260,35 @@ void stream_impl::advance(operation_list& ended)
   // Closing waits until the end has left, and not for the peer's program.
   if (closed_ && !failure_ && sending_ == 0 && !fsm_.can_finish())
     fail(asio::error::operation_aborted);
-  core_->count_as_work(
-    !reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_);
+  count_as_work(!reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_);
 }
 
-void stream_impl::complete(lock_type lock, operation_list ended, bool on_executor)
+void stream_impl::count_as_work(bool counts)
+{
+  if (std::exchange(counts_as_work_, counts) != counts)
+    core_->count_as_work(counts);
+}
+
+// Calls the handlers, or has the completion queue call them: an initiating function must not.
+void stream_impl::complete(lock_type lock, transfer_list& ended, bool on_executor)
 {
   if (ended.empty())
     return;
-  lock.unlock();
-  for (operation& each : ended)
+  operation_list done;
+  for (const transfer& each : ended)
   {
-    waiting_handler<std::size_t> handler(std::move(*each.handler));
-    each.handler.reset();
-    if (on_executor)
-      std::move(handler).complete_here(each.ec, each.bytes);
-    else
-      std::move(handler).complete(each.ec, each.bytes);
+    each.slot->stage(operation::state::done);
+    each.slot->result.ec = each.ec;
+    each.slot->result.received.size = each.bytes;
+    done.push_back(each.slot);
   }
-  if (core_->forked())
-    return; // a handler called fork(): a thread of the parent may hold the mutex
-  lock.lock();
   spare_.splice(spare_.end(), ended);
+  lock.unlock();
+  while (operation* const op = done.pop_front())
+    if (on_executor)
+      op->complete(op, true, true);
+    else
+      core_->completions().defer(op);
 }
 
 // The operations end in advance(). Those of writes whose memory the device still reads end later.
@@ -227,15 +305,15 @@ void stream_impl::end(const error_code& ec)
 {
   lock_type lock(mutex_);
   fail(ec);
-  operation_list ended;
+  transfer_list ended;
   advance(ended);
-  complete(std::move(lock), std::move(ended), true);
+  complete(std::move(lock), ended, true);
 }
 
 // Ends operations that have moved no bytes: that with this number, or all.
-void stream_impl::end_unstarted(operation_list& ended, std::uint64_t number)
+void stream_impl::end_unstarted(transfer_list& ended, std::uint64_t number)
 {
-  for (operation_list* among : {&reads_, &writes_, &waits_})
+  for (transfer_list* among : {&reads_, &writes_, &waits_})
     for (auto next = among->begin(); next != among->end();)
     {
       const auto each = next++;
@@ -248,14 +326,16 @@ void stream_impl::end_unstarted(operation_list& ended, std::uint64_t number)
 
 void stream_impl::abandon() noexcept
 {
-  operation_list reads; // destroyed without the mutex
-  operation_list writes;
-  operation_list waits;
-  const lock_type lock(mutex_);
-  closed_ = true; // the queue pair ends with the io_context
-  reads.swap(reads_);
-  writes.swap(writes_);
-  waits.swap(waits_);
+  transfer_list ended;
+  {
+    const lock_type lock(mutex_);
+    closed_ = true; // the queue pair ends with the io_context
+    ended.splice(ended.end(), reads_);
+    ended.splice(ended.end(), writes_);
+    ended.splice(ended.end(), waits_);
+  }
+  for (const transfer& each : ended)
+    each.slot->complete(each.slot, false, false);
 }
 
 void stream_impl::end_in_child()
@@ -264,13 +344,13 @@ void stream_impl::end_in_child()
   lock_type lock(mutex_, std::try_to_lock);
   if (!lock)
     return;
-  operation_list ended;
+  transfer_list ended;
   ended.splice(ended.end(), reads_);
   ended.splice(ended.end(), writes_);
   ended.splice(ended.end(), waits_);
-  for (operation& each : ended)
+  for (transfer& each : ended)
     each.ec = error::forked;
-  complete(std::move(lock), std::move(ended), false);
+  complete(std::move(lock), ended, false);
 }
 
 // --- the program's other calls ---
@@ -297,9 +377,9 @@ void stream_impl::shut_down(error_code& ec)
   if (closed_)
     ec = error::closed;
   last_write_ = std::min(last_write_, last_number_);
-  operation_list ended;
+  transfer_list ended;
   advance(ended);
-  complete(std::move(lock), std::move(ended), false);
+  complete(std::move(lock), ended, false);
 }
 
 void stream_impl::cancel()
@@ -307,10 +387,10 @@ void stream_impl::cancel()
   if (core_->forked())
     return;
   lock_type lock(mutex_);
-  operation_list ended;
+  transfer_list ended;
   end_unstarted(ended);
   advance(ended);
-  complete(std::move(lock), std::move(ended), false);
+  complete(std::move(lock), ended, false);
 }
 
 void stream_impl::close()
@@ -320,7 +400,7 @@ void stream_impl::close()
   lock_type lock(mutex_);
   if (std::exchange(closed_, true))
     return;
-  operation_list ended;
+  transfer_list ended;
   end_unstarted(ended);
   last_write_ = std::min(last_write_, last_number_);
   resets_ = available_ != 0; // as TCP does
@@ -336,7 +416,7 @@ void stream_impl::close()
           self->end(asio::error::timed_out);
       });
   }
-  complete(std::move(lock), std::move(ended), false);
+  complete(std::move(lock), ended, false);
 }
 
 } // namespace rdma::detail

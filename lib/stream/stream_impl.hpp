@@ -14,7 +14,6 @@
 #include "boost_rdma/registered_buffer.hpp"
 #include "completion/abandonable.hpp"
 #include "completion/queue_pair_core.hpp"
-#include "completion/waiting_handler.hpp"
 #include "stream/stream_fsm.hpp"
 
 #include <boost/asio/steady_timer.hpp>
@@ -70,18 +69,19 @@ private:
   struct received; // handlers of the queue pair's operations
   struct sent;
 
-  struct operation
+  // A read or write of the program.
+  struct transfer
   {
     std::variant<targets, sources> buffers;
-    std::optional<wait_type> waits_for;                  // instead of moving bytes
-    std::optional<waiting_handler<std::size_t>> handler; // waiting_handler cannot be assigned
+    std::optional<wait_type> waits_for; // instead of moving bytes
+    operation* slot = nullptr;          // has the handler, and takes the result
     std::uint64_t number = 0;
     std::size_t bytes = 0;     // moved, or of a write that is on the way
     std::uint32_t pending = 0; // writes by which the device still reads the program's memory
     error_code ec;
   };
   // The entries are recycled: see spare_.
-  using operation_list = std::list<operation>;
+  using transfer_list = std::list<transfer>;
 
   // The result of a receive; `ended` is set when its handler has been called.
   struct result
@@ -106,26 +106,28 @@ private:
   void post_receive(std::uint32_t index);
   void post(request_kind kind, const remote_buffer& to, const_buffer from, std::uint64_t write = 0);
   void send(const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
-  void advance(operation_list& ended);
-  void advance_reads(operation_list& ended);
-  void advance_writes(operation_list& ended);
-  void advance_waits(operation_list& ended);
+  void advance(transfer_list& ended);
+  void advance_reads(transfer_list& ended);
+  void advance_writes(transfer_list& ended);
+  void advance_waits(transfer_list& ended);
   [[nodiscard]] bool is_over(wait_type what) const;
   std::size_t take_unread(std::byte* to, std::size_t size);
   [[nodiscard]] std::size_t fill(const targets& to);
-  [[nodiscard]] bool write(operation& op);
-  [[nodiscard]] bool write_copy(operation& op, std::span<const boost::asio::const_buffer> list);
-  void write_parts(operation& op, boost::asio::const_buffer from);
+  [[nodiscard]] bool write(transfer& op);
+  [[nodiscard]] bool write_copy(transfer& op, std::span<const boost::asio::const_buffer> list);
+  void write_parts(transfer& op, boost::asio::const_buffer from);
   void tell();
   void offer_ring();
   void fail(const error_code& ec);
   void end(const error_code& ec);
-  void end_unstarted(operation_list& ended, std::uint64_t number = any_number);
-  void complete(lock_type lock, operation_list ended, bool on_executor);
+  void end_unstarted(transfer_list& ended, std::uint64_t number = any_number);
+  void complete(lock_type lock, transfer_list& ended, bool on_executor);
+  operation* claim(const io_executor& executor, size_handler& handler);
+  void count_as_work(bool counts);
   [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;
   [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
   template <class Buffers>
-  void start(operation_list& among, const io_executor& executor, const Buffers& buffers,
+  void start(transfer_list& among, const io_executor& executor, const Buffers& buffers,
     size_handler handler, std::optional<wait_type> waits_for = std::nullopt);
 
   static constexpr std::uint64_t any_number = 0;
@@ -148,15 +150,16 @@ private:
   std::vector<unread> unread_;  // from first_unread_ on
   std::size_t first_unread_ = 0;
   std::size_t available_ = 0;
-  operation_list reads_;
-  operation_list writes_;
-  operation_list waits_;
-  operation_list spare_;
+  transfer_list reads_;
+  transfer_list writes_;
+  transfer_list waits_;
+  transfer_list spare_;
   std::uint64_t last_number_ = 0;
   std::uint64_t last_write_ = UINT64_MAX; // the number of the last write before the end
   std::uint32_t sending_ = 0;             // operations of the queue pair that have not completed
-  bool closed_ = false;                   // by the program
-  bool resets_ = false;                   // unread bytes were left
+  bool counts_as_work_ = false;
+  bool closed_ = false; // by the program
+  bool resets_ = false; // unread bytes were left
   error_code failure_;
   boost::asio::steady_timer close_timer_;
 };

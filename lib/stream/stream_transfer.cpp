@@ -80,9 +80,9 @@ void stream_impl::on_received(std::uint32_t index, const error_code& ec, std::si
     else if (!failure_)
       take(next, got.size);
   }
-  operation_list ended;
+  transfer_list ended;
   advance(ended);
-  complete(std::move(lock), std::move(ended), true);
+  complete(std::move(lock), ended, true);
 }
 
 void stream_impl::take(std::uint32_t index, std::size_t size)
@@ -171,7 +171,7 @@ std::size_t stream_impl::fill(const targets& to)
   return done;
 }
 
-void stream_impl::advance_reads(operation_list& ended)
+void stream_impl::advance_reads(transfer_list& ended)
 {
   auto next = reads_.begin();
   for (; next != reads_.end(); ++next)
@@ -211,7 +211,7 @@ void stream_impl::send(const stream_message& m, std::span<const asio::const_buff
 }
 
 // Writes what there is room for. Returns true if the operation has ended.
-bool stream_impl::write(operation& op)
+bool stream_impl::write(transfer& op)
 {
   const auto list = std::get<sources>(op.buffers).list();
   const std::size_t size = asio::buffer_size(list);
@@ -229,7 +229,7 @@ bool stream_impl::write(operation& op)
   return op.bytes != 0 && op.pending == 0;
 }
 
-bool stream_impl::write_copy(operation& op, std::span<const asio::const_buffer> list)
+bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> list)
 {
   const stream_fsm::range room = fsm_.writable();
   if (room.size == 0)
@@ -249,7 +249,7 @@ bool stream_impl::write_copy(operation& op, std::span<const asio::const_buffer> 
 }
 
 // From the program's memory. The peer can read one part while this end writes the next.
-void stream_impl::write_parts(operation& op, asio::const_buffer from)
+void stream_impl::write_parts(transfer& op, asio::const_buffer from)
 {
   while (op.bytes != from.size() && !failure_)
   {
@@ -266,7 +266,7 @@ void stream_impl::write_parts(operation& op, asio::const_buffer from)
   }
 }
 
-void stream_impl::advance_writes(operation_list& ended)
+void stream_impl::advance_writes(transfer_list& ended)
 {
   auto next = writes_.begin();
   for (; next != writes_.end(); ++next)
@@ -291,14 +291,17 @@ void stream_impl::on_sent(const error_code& ec, std::uint64_t write)
     return; // a thread of the parent may hold the mutex
   lock_type lock(mutex_);
   --sending_;
-  for (operation& each : writes_)
+  bool is_over = ec || closed_; // otherwise nothing waits for this
+  for (transfer& each : writes_)
     if (each.number == write)
-      --each.pending;
+      is_over = --each.pending == 0 || is_over;
+  if (!is_over)
+    return;
   if (ec)
     fail(as_stream_error(ec));
-  operation_list ended;
+  transfer_list ended;
   advance(ended);
-  complete(std::move(lock), std::move(ended), true);
+  complete(std::move(lock), ended, true);
 }
 
 // Sends the messages without bytes that are due.

@@ -33,7 +33,7 @@ bool stream_impl::is_over(wait_type what) const
   return static_cast<bool>(failure_);
 }
 
-void stream_impl::advance_waits(operation_list& ended)
+void stream_impl::advance_waits(transfer_list& ended)
 {
   for (auto next = waits_.begin(); next != waits_.end();)
   {
@@ -62,9 +62,9 @@ void stream_impl::consume(std::size_t size)
     return;
   lock_type lock(mutex_);
   take_unread(nullptr, size);
-  operation_list ended;
+  transfer_list ended;
   advance(ended);
-  complete(std::move(lock), std::move(ended), false);
+  complete(std::move(lock), ended, false);
 }
 
 } // namespace rdma::detail

@@ -167,6 +167,25 @@ TEST_CASE("streams connect by RDMA")
   }
 }
 
+TEST_CASE("streams connect by RDMA at each address of a server that listens on all")
+{
+  need(feature::endpoint_descriptions);
+  const auto [listens, connects] = GENERATE(table<const char*, const char*>({{"::1", "::1"},
+    {"::", "::1"}, {"::", "127.0.0.1"}, {"0.0.0.0", "127.0.0.1"}, {"0.0.0.0", "127.0.0.2"}}));
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rdma::stream_acceptor acceptor(io, context, {asio::ip::make_address(listens), 0});
+  rdma::stream client(io, make_context());
+  plain_record connected;
+  accepted server;
+  acceptor.async_accept(server.handler());
+  client.async_connect(
+    {asio::ip::make_address(connects), acceptor.local_endpoint().port()}, connected.handler());
+  REQUIRE(run_until(io, [&] { return connected.done() && server.calls != 0; }));
+  CHECK(connected.ec == error_code());
+  CHECK(client.transport().text().find(name_of(socket_wire)) == std::string::npos);
+}
+
 TEST_CASE("a stream acceptor serves plain TCP clients that speak first")
 {
   acceptor_fixture f;
