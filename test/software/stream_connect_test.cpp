@@ -8,6 +8,7 @@
 #include "common/catch.hpp"
 #include "connect/discovery_message.hpp"
 #include "software/connect_fixture.hpp"
+#include "software/stream_fixture.hpp"
 
 #include <boost_rdma/stream_acceptor.hpp>
 
@@ -17,6 +18,7 @@
 #include <boost/asio/ip/udp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/strand.hpp>
+#include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
 #include <list>
@@ -465,6 +467,31 @@ TEST_CASE("many streams connect at the same time as plain TCP clients, on strand
   CHECK(std::count_if(servers.begin(), servers.end(),
           [](const accepted& each) { return each.stream->transport().wire == socket_wire; })
     == count);
+}
+
+TEST_CASE("streams and their acceptors have default completion tokens")
+{
+  need(feature::endpoint_descriptions);
+  using asio::use_awaitable_t;
+  asio::io_context io;
+  const rdma::context context = make_context();
+  use_awaitable_t<>::as_default_on_t<rdma::stream_acceptor> acceptor(io, context, loopback());
+  use_awaitable_t<>::as_default_on_t<rdma::stream> client(io, context);
+  std::string got(5, '\0');
+  run_all(
+    io,
+    [&]() -> asio::awaitable<void>
+    {
+      auto server = co_await acceptor.async_accept();
+      co_await server.async_wait(client.wait_read);
+      co_await asio::async_read(server, asio::buffer(got));
+    },
+    [&]() -> asio::awaitable<void>
+    {
+      co_await client.async_connect(acceptor.local_endpoint());
+      co_await asio::async_write(client, asio::buffer("hello", 5));
+    });
+  CHECK(got == "hello");
 }
 
 TEST_CASE("a destroyed io_context destroys the operations of streams that connect")
