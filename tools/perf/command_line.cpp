@@ -25,10 +25,9 @@ void add_options(CLI::App& app, settings& to, int& rounds, int& milliseconds)
       "wires of the software device to measure, as \"local,tcp\" (default: all available wires)")
     ->delimiter(',');
   app.add_option("--only", to.only,
-    "measure only the groups whose name contains this text: send_latency, operations, "
-    "latency_by_size, "
-    "bandwidth_by_size, large, "
-    "first_write, small, reads, overhead, idle");
+    "measure only the groups whose name contains this text: send_latency, streams, many_streams, "
+    "operations, latency_by_size, bandwidth_by_size, large, first_write, small, reads, overhead, "
+    "idle");
   app.add_option("--case", to.only_case,
     "measure only the cases whose name contains this text, as \"local, send, event\"");
   app

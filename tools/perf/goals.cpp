@@ -30,6 +30,10 @@ constexpr double scattered_reads_wanted = 1.5e6;
 constexpr double raw_writes_wanted = 25e6;
 constexpr double single_writes_wanted = 12e6;
 constexpr double event_latency_share = 1.2;
+constexpr double stream_latency_share = 1.3; // of a message
+constexpr double stream_share_of_memcpy = 0.6;
+constexpr double stream_share_of_tcp = 1 / 1.3; // 1.3 times the time
+constexpr double many_streams_share = 1.2;
 constexpr double added_ns_max = 60;
 constexpr double perftest_latency_share = 1.10;
 constexpr double perftest_bandwidth_share = 0.95;
@@ -225,6 +229,28 @@ void event_goals(judge& of)
   }
 }
 
+void stream_goals(judge& of)
+{
+  for (std::size_t i = 0; i < transports().size(); ++i)
+  {
+    const std::string name = transports()[i].name + ": stream, ";
+    const auto one_way = [&of, i](rdma::completion_mode mode)
+    { return of.all().find("streams", small_stream(i, mode)); };
+    of.compare(name + "64 B one way <= 1.3 times a message", one_way(adaptive),
+      of.latency(small_send(i, adaptive)), stream_latency_share);
+    of.compare(name + "event mode, 64 B one way <= 1.2 Asio TCP", one_way(event),
+      of.all().find("streams", small_send_tcp()), event_latency_share);
+    if (transports()[i].name == "local")
+      of.compare(name + "1 MiB writes >= 0.6 memcpy", of.large(large_stream(i)),
+        of.large(large_memory(1)), stream_share_of_memcpy);
+    else
+      of.compare(name + "1 MiB writes <= 1.3 times the time of Asio TCP", of.large(large_stream(i)),
+        of.large(large_tcp()), stream_share_of_tcp);
+    of.compare(name + "256 at once >= 1.2 Asio TCP", of.all().find("many_streams", many_streams(i)),
+      of.all().find("many_streams", many_sockets(contender::tcp)), many_streams_share);
+  }
+}
+
 // Only if perftest was able to run.
 void perftest_goals(judge& of)
 {
@@ -283,6 +309,7 @@ std::vector<goal> goals_of(const report& all)
     && std::ranges::find(transports(), "local", &transport::name) == transports().end())
     of.unknown("local: 64 B one way, 1 MiB writes, 64 B writes per second", "no wire \"local\"");
   event_goals(of);
+  stream_goals(of);
   perftest_goals(of);
   overhead_goals(of);
   return of.take();

@@ -25,7 +25,7 @@ json::object object_of(const result& one, const group& in)
   json::object to{{"case", name_of(what)}, {"contender", name_of(what.contender)},
     {"size", what.size}, {"queue_pairs", what.queue_pairs}, {"in_flight", what.depth},
     {"batch", what.batch}, {"buffers", what.buffers}};
-  if (what.contender != contender::memory && what.contender != contender::tcp)
+  if (what.contender != contender::memory && !what.is_plain_socket())
     to["operation"] = name_of(what.operation);
   if (what.contender == contender::library)
   {

@@ -5,10 +5,14 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "perf/rdma_link.hpp"
 #include "perf/side.hpp"
 #include "perf/turns.hpp"
 
+#include <boost_rdma/stream.hpp>
+
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/local/stream_protocol.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/write.hpp>
 
@@ -19,7 +23,9 @@
 #include <deque>
 #include <memory>
 #include <stdexcept>
+#include <string>
 #include <system_error>
+#include <type_traits>
 #include <vector>
 
 #include <sys/uio.h>
@@ -29,48 +35,65 @@ namespace perf {
 namespace {
 
 using asio::ip::tcp;
+using local = asio::local::stream_protocol;
 
-// Plain Asio TCP on loopback with TCP_NODELAY, as in a program without this library. With busy_poll
-// it reads the sockets in a loop, without Asio's reactor, like a program that dedicates a
-// processor.
-class tcp_side final : public side
+// Accepts or makes the connections of a case. `address` returns the endpoint with the port that the
+// server sends. Protocols without ports use the same endpoint each time.
+template <class Protocol, class Address>
+std::vector<typename Protocol::socket> connect_sockets(asio::io_context& io, const test_case& what,
+  bench::control_channel& control, bool server, Address address)
+{
+  std::vector<typename Protocol::socket> all;
+  for (std::uint32_t i = 0; i < what.queue_pairs; ++i)
+  {
+    typename Protocol::socket& socket = all.emplace_back(io);
+    std::uint16_t port = 0;
+    if (server)
+    {
+      typename Protocol::acceptor acceptor(io, address(0));
+      if constexpr (std::is_same_v<Protocol, tcp>)
+        port = acceptor.local_endpoint().port();
+      control.send(port);
+      acceptor.accept(socket);
+    }
+    else if (control.receive(port))
+      socket.connect(address(port));
+    else
+      throw std::runtime_error("the other process has ended");
+    if constexpr (std::is_same_v<Protocol, tcp>)
+      socket.set_option(tcp::no_delay(true));
+  }
+  return all;
+}
+
+// Streams of bytes: plain Asio TCP on loopback with TCP_NODELAY, as in a program without this
+// library, AF_UNIX sockets, or this library's streams. With busy_poll it reads TCP sockets in a
+// loop, without Asio's reactor, like a program that dedicates a processor.
+template <class Stream>
+class stream_side final : public side
 {
 public:
-  tcp_side(const test_case& what, bench::control_channel& control, bool server)
+  // `connect` returns the streams of an io_context.
+  template <class Connect>
+  stream_side(const test_case& what, Connect connect)
     : what_(what)
+    , streams_(connect(io_))
     , outgoing_(std::size_t{what.size} * what.batch * what.buffers, std::byte{1})
     , incoming_(outgoing_)
   {
-    for (std::uint32_t i = 0; i < what.queue_pairs; ++i)
-    {
-      tcp::socket socket(io_);
-      std::uint16_t port = 0;
-      if (server)
-      {
-        tcp::acceptor acceptor(io_, {asio::ip::address_v4::loopback(), 0});
-        control.send(acceptor.local_endpoint().port());
-        acceptor.accept(socket);
-      }
-      else if (control.receive(port))
-        socket.connect({asio::ip::address_v4::loopback(), port});
-      else
-        throw std::runtime_error("the other process has ended");
-      socket.set_option(tcp::no_delay(true));
-      sockets_.push_back(std::move(socket));
-    }
   }
 
   asio::io_context& io() { return io_; }
   template <class CompletionToken>
   auto receive(CompletionToken&& token)
   {
-    return asio::async_read(sockets_.front(), asio::buffer(incoming_.data(), what_.size),
+    return asio::async_read(streams_.front(), asio::buffer(incoming_.data(), what_.size),
       std::forward<CompletionToken>(token));
   }
   template <class CompletionToken>
   auto send(CompletionToken&& token)
   {
-    return asio::async_write(sockets_.front(), asio::buffer(outgoing_.data(), what_.size),
+    return asio::async_write(streams_.front(), asio::buffer(outgoing_.data(), what_.size),
       std::forward<CompletionToken>(token));
   }
 
@@ -82,49 +105,53 @@ public:
   seconds run(std::uint64_t count, histogram* latencies) override
   {
     if (what_.measure == measure::latency)
-      return polled() ? polled_turns(count, true, latencies, [] {})
-                      : take_turns(*this, what_.token, count, true, latencies, [] {});
+      return turns(count, true, latencies, [] {});
     io_.restart();
     const clock::time_point begin = clock::now();
     std::array<char, 1> end{};
     std::deque<blocks> all;
-    for (tcp::socket& socket : sockets_)
+    for (Stream& stream : streams_)
     {
-      all.emplace_back(*this, socket, count / what_.queue_pairs / what_.batch, true);
+      all.emplace_back(*this, stream, count / what_.queue_pairs / what_.batch, true);
       // A completed write does not mean arrival, so the other side confirms.
-      asio::async_read(socket, asio::buffer(end), sent);
+      if (!what_.answers)
+        asio::async_read(stream, asio::buffer(end), sent);
     }
     io_.run();
     return clock::now() - begin;
+  }
+
+  [[nodiscard]] std::string wire() const override
+  {
+    if constexpr (std::is_same_v<Stream, rdma::stream>)
+      return rdma::name_of(streams_.front().transport().wire);
+    return {};
   }
 
   void serve(std::uint64_t count, const std::function<void()>& ready) override
   {
     if (what_.measure == measure::latency)
     {
-      if (polled())
-        polled_turns(count, false, nullptr, ready);
-      else
-        take_turns(*this, what_.token, count, false, nullptr, ready);
+      turns(count, false, nullptr, ready);
       return;
     }
     io_.restart();
     std::deque<blocks> all;
-    for (tcp::socket& socket : sockets_)
-      all.emplace_back(*this, socket, count / what_.queue_pairs / what_.batch, false);
+    for (Stream& stream : streams_)
+      all.emplace_back(*this, stream, count / what_.queue_pairs / what_.batch, false);
     ready();
     io_.run();
   }
 
 private:
   // A batch is one async_write. Each side has one in progress, because Asio permits only one per
-  // socket.
+  // stream.
   class blocks
   {
   public:
-    blocks(tcp_side& owner, tcp::socket& socket, std::uint64_t count, bool client)
+    blocks(stream_side& owner, Stream& stream, std::uint64_t count, bool client)
       : owner_(owner)
-      , socket_(socket)
+      , stream_(stream)
       , count_(count)
       , client_(client)
     {
@@ -132,37 +159,70 @@ private:
     }
 
   private:
-    void next()
+    void next() { client_ ? write() : read(); }
+
+    void write()
     {
-      const std::size_t size = std::size_t{owner_.what_.size} * owner_.what_.batch;
-      const std::size_t offset = index_ % owner_.what_.buffers * size;
-      const auto handler = [this](rdma::error_code ec, std::size_t)
-      {
-        check(ec);
-        if (++index_ < count_)
-          next();
-        else if (!client_)
-          asio::async_write(socket_, asio::buffer(owner_.outgoing_.data(), 1), sent);
-      };
-      if (client_)
-        asio::async_write(socket_, asio::buffer(&owner_.outgoing_[offset], size), handler);
-      else
-        asio::async_read(socket_, asio::buffer(&owner_.incoming_[offset], size), handler);
+      asio::async_write(stream_, asio::buffer(&owner_.outgoing_[offset()], size()),
+        [this](rdma::error_code ec, std::size_t)
+        {
+          check(ec);
+          if (owner_.what_.answers && client_)
+            read();
+          else
+            turn();
+        });
     }
 
-    tcp_side& owner_;
-    tcp::socket& socket_;
+    void read()
+    {
+      asio::async_read(stream_, asio::buffer(&owner_.incoming_[offset()], size()),
+        [this](rdma::error_code ec, std::size_t)
+        {
+          check(ec);
+          if (owner_.what_.answers && !client_)
+            write();
+          else
+            turn();
+        });
+    }
+
+    void turn()
+    {
+      if (++index_ < count_)
+        next();
+      else if (!client_ && !owner_.what_.answers)
+        asio::async_write(stream_, asio::buffer(owner_.outgoing_.data(), 1), sent);
+    }
+
+    [[nodiscard]] std::size_t size() const
+    {
+      return std::size_t{owner_.what_.size} * owner_.what_.batch;
+    }
+    [[nodiscard]] std::size_t offset() const { return index_ % owner_.what_.buffers * size(); }
+
+    stream_side& owner_;
+    Stream& stream_;
     std::uint64_t count_;
     std::uint64_t index_ = 0;
     bool client_;
   };
 
-  [[nodiscard]] bool polled() const { return what_.mode == rdma::completion_mode::busy_poll; }
+  static constexpr bool is_tcp = std::is_same_v<Stream, tcp::socket>;
+
+  seconds turns(
+    std::uint64_t count, bool client, histogram* latencies, const std::function<void()>& ready)
+  {
+    if constexpr (is_tcp)
+      if (what_.mode == rdma::completion_mode::busy_poll)
+        return polled_turns(count, client, latencies, ready);
+    return take_turns(*this, what_.token, count, client, latencies, ready);
+  }
 
   seconds polled_turns(
     std::uint64_t count, bool client, histogram* latencies, const std::function<void()>& ready)
   {
-    tcp::socket& socket = sockets_.front();
+    tcp::socket& socket = streams_.front();
     socket.non_blocking(true);
     const auto read_all = [&]
     {
@@ -191,7 +251,7 @@ private:
 
   test_case what_;
   asio::io_context io_{1};
-  std::vector<tcp::socket> sockets_;
+  std::vector<Stream> streams_;
   std::vector<std::byte> outgoing_;
   std::vector<std::byte> incoming_;
 };
@@ -244,7 +304,42 @@ private:
 std::unique_ptr<side> make_tcp_side(
   const test_case& what, bench::control_channel& control, bool server)
 {
-  return std::make_unique<tcp_side>(what, control, server);
+  return std::make_unique<stream_side<tcp::socket>>(what,
+    [&](asio::io_context& io)
+    {
+      return connect_sockets<tcp>(io, what, control, server,
+        [](std::uint16_t port) { return tcp::endpoint(asio::ip::address_v4::loopback(), port); });
+    });
+}
+
+std::unique_ptr<side> make_local_socket_side(
+  const test_case& what, bench::control_channel& control, bool server)
+{
+  pid_t of = ::getpid();
+  if (server)
+    control.send(of);
+  else if (!control.receive(of))
+    throw std::runtime_error("the other process has ended");
+  // The name of an abstract socket (unix(7)) begins with a zero byte.
+  const std::string name = std::string(1, '\0') + "rdma_perf " + std::to_string(of);
+  return std::make_unique<stream_side<local::socket>>(what,
+    [&](asio::io_context& io)
+    {
+      return connect_sockets<local>(
+        io, what, control, server, [&](std::uint16_t) { return local::endpoint(name); });
+    });
+}
+
+std::unique_ptr<side> make_stream_side(const test_case& what, bench::control_channel& control)
+{
+  return std::make_unique<stream_side<rdma::stream>>(what,
+    [&](asio::io_context& io)
+    {
+      std::vector<rdma::stream> all;
+      for (rdma::queue_pair& each : rdma_link(io, what, what.mode, control).take_peers())
+        all.emplace_back(std::move(each));
+      return all;
+    });
 }
 
 std::unique_ptr<side> make_memory_side(const test_case& what)
@@ -262,6 +357,10 @@ std::unique_ptr<side> make_side(const test_case& what, bench::control_channel& c
     return make_raw_side(what, control);
   case contender::tcp:
     return make_tcp_side(what, control, server);
+  case contender::local_socket:
+    return make_local_socket_side(what, control, server);
+  case contender::stream:
+    return make_stream_side(what, control);
   case contender::memory:
     return make_memory_side(what);
   case contender::ucx:

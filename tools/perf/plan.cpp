@@ -20,6 +20,7 @@ constexpr std::uint32_t large_depth = 8;
 constexpr std::uint32_t region = 256u << 20;
 constexpr std::uint32_t region_quick = 32u << 20;
 constexpr std::uint32_t perftest_size = 65536;
+constexpr std::uint32_t streams_at_once = 256;
 
 // Deep enough that small messages do not wait for one another, but with a limit on the bytes in
 // flight.
@@ -63,6 +64,28 @@ public:
     to.cases.push_back({.contender = contender::tcp, .token = token::awaitable, .mode = event});
     to.cases.push_back({.contender = contender::tcp, .mode = busy});
     each_transport(to, small_send_ucx(0));
+    return to;
+  }
+
+  [[nodiscard]] group streams() const
+  {
+    group to{"streams", size_text(small) + " in a stream, one way", measure::latency,
+      group::axis::none, {}, {}};
+    for (const auto mode : {adaptive, busy, event})
+      each_transport(to, small_stream(0, mode));
+    to.cases.push_back(small_send_tcp());
+    to.cases.push_back({.contender = contender::local_socket, .mode = event});
+    return to;
+  }
+
+  [[nodiscard]] group many_streams() const
+  {
+    group to{"many_streams",
+      size_text(small) + " there and back, " + std::to_string(streams_at_once) + " streams at once",
+      measure::bandwidth, group::axis::none, {}, {}};
+    each_transport(to, perf::many_streams(0));
+    to.cases.push_back(many_sockets(contender::tcp));
+    to.cases.push_back(many_sockets(contender::local_socket));
     return to;
   }
 
@@ -162,7 +185,11 @@ public:
     to.cases.push_back(large_memory(1));
     to.cases.push_back(large_memory(many_buffers));
     to.cases.push_back(own_memory(large_memory(1)));
+    add(large_stream(0));
     to.cases.push_back(large_tcp());
+    test_case unix_sockets = large_tcp();
+    unix_sockets.contender = contender::local_socket;
+    to.cases.push_back(unix_sockets);
     test_case connections = large_tcp();
     connections.queue_pairs = 4;
     to.cases.push_back(connections);
@@ -262,6 +289,13 @@ test_case small_send_ucx(std::size_t transport)
     .contender = contender::ucx, .mode = busy, .transport = static_cast<std::uint8_t>(transport)};
 }
 
+test_case small_stream(std::size_t transport, rdma::completion_mode mode)
+{
+  return {.contender = contender::stream,
+    .mode = mode,
+    .transport = static_cast<std::uint8_t>(transport)};
+}
+
 test_case large_write(std::size_t transport, std::uint32_t buffers)
 {
   return {.measure = measure::bandwidth,
@@ -299,6 +333,31 @@ test_case first_write(std::size_t transport, std::uint32_t use)
 test_case large_tcp()
 {
   return {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .size = large};
+}
+
+test_case large_stream(std::size_t transport)
+{
+  return {.contender = contender::stream,
+    .measure = measure::bandwidth,
+    .transport = static_cast<std::uint8_t>(transport),
+    .size = large};
+}
+
+test_case many_streams(std::size_t transport)
+{
+  test_case what = many_sockets(contender::stream);
+  what.mode = adaptive;
+  what.transport = static_cast<std::uint8_t>(transport);
+  return what;
+}
+
+test_case many_sockets(contender who)
+{
+  return {.contender = who,
+    .measure = measure::bandwidth,
+    .mode = event,
+    .queue_pairs = streams_at_once,
+    .answers = true};
 }
 
 test_case large_ucx(std::size_t transport, operation what)
@@ -360,10 +419,10 @@ test_case perftest_write(contender who)
 std::vector<group> plan(const settings& how)
 {
   const planner make(how);
-  std::vector<group> all{make.send_latency(), make.operations(), make.latency_by_size(),
-    make.bandwidth_by_size(), make.large_blocks(), make.first_writes(), make.small_blocks(),
-    make.scattered_reads(), planner::beside_perftest(measure::latency),
-    planner::beside_perftest(measure::bandwidth)};
+  std::vector<group> all{make.send_latency(), make.streams(), make.many_streams(),
+    make.operations(), make.latency_by_size(), make.bandwidth_by_size(), make.large_blocks(),
+    make.first_writes(), make.small_blocks(), make.scattered_reads(),
+    planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,
       [&how](const test_case& what)

@@ -38,10 +38,14 @@ test_case small_send(
 test_case small_send_raw(std::size_t transport);
 test_case small_send_tcp();
 test_case small_send_ucx(std::size_t transport);
+test_case small_stream(std::size_t transport, rdma::completion_mode mode);
 test_case large_write(std::size_t transport, std::uint32_t buffers = 1);
 test_case large_send(std::size_t transport);
 test_case large_memory(std::uint32_t buffers);
+test_case large_stream(std::size_t transport);
 test_case large_tcp();
+test_case many_streams(std::size_t transport);
+test_case many_sockets(contender who);
 test_case first_write(std::size_t transport, std::uint32_t use);
 test_case large_ucx(std::size_t transport, operation what);
 test_case small_writes(

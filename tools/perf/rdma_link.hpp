@@ -23,6 +23,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace perf {
@@ -78,6 +79,8 @@ public:
   [[nodiscard]] std::size_t incoming() const { return size_; }
   [[nodiscard]] std::uint32_t receive_depth() const { return receive_depth_; }
   [[nodiscard]] std::string wire() const { return rdma::name_of(peers_.front().transport().wire); }
+
+  [[nodiscard]] std::vector<rdma::queue_pair> take_peers() { return std::move(peers_); }
 
   void close()
   {

@@ -30,11 +30,14 @@ std::string colour_of(const test_case& what, bool by_operation)
   switch (what.contender)
   {
   case contender::library:
+  case contender::stream:
     return (what.transport == 0 ? first_transport : second_transport)[shade];
   case contender::raw:
     return what.transport == 0 ? "#e8820c" : "#b8a200";
   case contender::tcp:
     return what.mode == rdma::completion_mode::busy_poll ? "#9aa4af" : "#68727d";
+  case contender::local_socket:
+    return "#c3cad1";
   case contender::memory:
     return "#1d232a";
   case contender::ucx:

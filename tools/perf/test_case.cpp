@@ -35,8 +35,12 @@ const char* name_of(contender value)
     return "library";
   case contender::raw:
     return "raw verbs";
+  case contender::stream:
+    return "stream";
   case contender::tcp:
     return "Asio TCP";
+  case contender::local_socket:
+    return "Asio AF_UNIX";
   case contender::memory:
     return "memcpy";
   case contender::ucx:
@@ -98,7 +102,7 @@ std::string name_of(const test_case& what)
     return "process_vm_writev";
   if (what.contender == contender::memory)
     return what.buffers > 1 ? text + ", " + std::to_string(what.buffers) + " buffers" : text;
-  if (what.contender != contender::tcp)
+  if (!what.is_plain_socket())
     text += " " + transports()[what.transport].name;
   if (what.contender == contender::ucx)
     return text
@@ -108,9 +112,10 @@ std::string name_of(const test_case& what)
   if (what.contender == contender::perftest)
     return text + " ib_" + name_of(what.operation)
       + (what.measure == measure::latency ? "_lat" : "_bw");
-  if (what.contender != contender::tcp)
+  if (!what.is_plain_socket() && what.contender != contender::stream)
     add(name_of(what.operation));
-  if (what.contender == contender::library && what.use == 0)
+  if ((what.contender == contender::library && what.use == 0)
+    || what.contender == contender::stream)
     add(name_of(what.mode));
   if (what.contender == contender::tcp && what.mode == rdma::completion_mode::busy_poll)
     add("polled without Asio");
@@ -125,7 +130,8 @@ std::string name_of(const test_case& what)
     add(name_of(what.token));
   if (what.queue_pairs > 1)
     add(std::to_string(what.queue_pairs)
-      + (what.contender == contender::tcp ? " connections" : " queue pairs"));
+      + (what.is_plain_socket() || what.contender == contender::stream ? " connections"
+                                                                       : " queue pairs"));
   if (what.buffers > 1)
     add(std::to_string(what.buffers) + " buffers");
   if (what.own_memory)

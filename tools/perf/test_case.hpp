@@ -22,12 +22,14 @@ inline constexpr auto event = rdma::completion_mode::event;
 
 enum class contender : std::uint8_t
 {
-  library,  // this library's Asio operations
-  raw,      // verbs calls on the same device, polling
-  tcp,      // plain Asio TCP
-  memory,   // memcpy within one process
-  ucx,      // ucx_perftest
-  perftest, // ib_send_lat and similar programs
+  library,      // this library's Asio operations
+  raw,          // verbs calls on the same device, polling
+  stream,       // this library's streams of bytes
+  tcp,          // plain Asio TCP
+  local_socket, // plain Asio AF_UNIX stream sockets
+  memory,       // memcpy within one process
+  ucx,          // ucx_perftest
+  perftest,     // ib_send_lat and similar programs
 };
 
 enum class measure : std::uint8_t
@@ -70,14 +72,20 @@ struct test_case
   std::uint32_t buffers = 1; // used in turn, on each side
   std::uint32_t use = 0;     // measures this one operation: 1 is the first with new memory
 
+  bool answers = false;    // of streams: each batch is answered by one
   bool own_memory = false; // the program's, registered; otherwise the library's
 
   friend bool operator==(const test_case&, const test_case&) = default;
 
+  [[nodiscard]] bool is_plain_socket() const
+  {
+    return contender == contender::tcp || contender == contender::local_socket;
+  }
+
   [[nodiscard]] bool between_two_processes_of_ours() const
   {
     return contender == contender::library || contender == contender::raw
-      || contender == contender::tcp;
+      || contender == contender::stream || is_plain_socket();
   }
 
   /// The maximum number of operations in flight on a queue pair.
