@@ -258,7 +258,7 @@ void stream_impl::advance(transfer_list& ended)
   if (!failure_)
     tell();
   // Closing waits until the end has left, and not for the peer's program.
-  if (closed_ && !failure_ && sending_ == 0 && !fsm_.can_finish())
+  if (closed_ && !failure_ && sending_ == 0 && fsm_.has_finished())
     fail(asio::error::operation_aborted);
   count_as_work(!reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_);
 }
