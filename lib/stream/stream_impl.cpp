@@ -255,10 +255,10 @@ void stream_impl::advance(transfer_list& ended)
   advance_reads(ended);
   advance_writes(ended);
   advance_waits(ended);
-  if (!failure_)
+  if (!failure_ && !send_failure_)
     tell();
   // Closing waits until the end has left, and not for the peer's program.
-  if (closed_ && !failure_ && sending_ == 0 && fsm_.has_finished())
+  if (closed_ && !failure_ && sending_ == 0 && (fsm_.has_finished() || send_failure_))
     fail(asio::error::operation_aborted);
   count_as_work(!reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_);
 }

@@ -161,6 +161,7 @@ private:
   bool closed_ = false; // by the program
   bool resets_ = false; // unread bytes were left
   error_code failure_;
+  error_code send_failure_; // ends writes; reads end with the receives, after what has arrived
   boost::asio::steady_timer close_timer_;
 };
 

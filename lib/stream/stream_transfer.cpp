@@ -251,7 +251,7 @@ bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> l
 // From the program's memory. The peer can read one part while this end writes the next.
 void stream_impl::write_parts(transfer& op, asio::const_buffer from)
 {
-  while (op.bytes != from.size() && !failure_)
+  while (op.bytes != from.size() && !failure_ && !send_failure_)
   {
     const stream_fsm::range room = fsm_.writable();
     if (room.size == 0)
@@ -273,12 +273,12 @@ void stream_impl::advance_writes(transfer_list& ended)
   {
     if (next->bytes == 0 && next->number > last_write_)
       next->ec = asio::error::broken_pipe;
-    else if (next->bytes == 0 && failure_)
-      next->ec = failure_;
+    else if (next->bytes == 0 && (failure_ || send_failure_))
+      next->ec = failure_ ? failure_ : send_failure_;
     else if (!write(*next))
       break;
-    else if (failure_)
-      next->ec = failure_;
+    else if (failure_ || send_failure_)
+      next->ec = failure_ ? failure_ : send_failure_;
     if (next->ec)
       next->bytes = 0;
   }
@@ -297,8 +297,10 @@ void stream_impl::on_sent(const error_code& ec, std::uint64_t write)
       is_over = --each.pending == 0 || is_over;
   if (!is_over)
     return;
-  if (ec)
-    fail(as_stream_error(ec));
+  // Messages that arrived before the failure may be waiting for on_received(). The queue pair also
+  // ends the receives, after them.
+  if (ec && !send_failure_)
+    send_failure_ = as_stream_error(ec);
   transfer_list ended;
   advance(ended);
   complete(std::move(lock), ended, true);
