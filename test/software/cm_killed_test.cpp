@@ -10,6 +10,7 @@
 
 #include "common/allocations.hpp"
 #include "common/inventory.hpp"
+#include "common/process.hpp"
 #include "common/sanitizers.hpp"
 #include "software/cm_fixture.hpp"
 #include "software/verbs_fixture.hpp"
@@ -86,54 +87,6 @@ struct board
   std::atomic<unsigned> asked{0};        ///< counts requests for `held`
   std::atomic<unsigned> answered{0};
   holdings held;
-};
-
-/// A process that runs `body` and ends with its result. The parent opens no device.
-class process
-{
-public:
-  explicit process(const std::function<bool()>& body)
-    : pid_(::fork())
-  {
-    REQUIRE(pid_ >= 0);
-    if (pid_ != 0)
-      return;
-    bool good = false;
-    try
-    {
-      good = body();
-    }
-    catch (const std::exception& e)
-    {
-      std::fprintf(stderr, "process: %s\n", e.what());
-    }
-    ::_exit(good ? 0 : 1);
-  }
-  ~process()
-  {
-    if (pid_ > 0)
-      static_cast<void>(kill());
-  }
-  process(const process&) = delete;
-  process& operator=(const process&) = delete;
-
-  /// Returns false if the process had ended before.
-  [[nodiscard]] bool kill()
-  {
-    ::kill(pid_, SIGKILL);
-    return WIFSIGNALED(wait());
-  }
-  [[nodiscard]] bool succeeded() { return wait() == 0; }
-
-private:
-  int wait()
-  {
-    int status = -1;
-    ::waitpid(std::exchange(pid_, 0), &status, 0);
-    return status;
-  }
-
-  pid_t pid_;
 };
 
 rdma::context limited_context()
