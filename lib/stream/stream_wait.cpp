@@ -26,11 +26,12 @@ bool stream_impl::is_over(wait_type what) const
   case wait_type::wait_read:
     return failure_ || available_ != 0 || fsm_.peer_has_finished();
   case wait_type::wait_write:
-    return failure_ || last_write_ != UINT64_MAX || (writes_.empty() && fsm_.can_send_bytes());
+    return failure_ || send_failure_ || last_write_ != UINT64_MAX
+      || (writes_.empty() && fsm_.can_send_bytes());
   case wait_type::wait_error:
     break;
   }
-  return static_cast<bool>(failure_);
+  return failure_ || send_failure_;
 }
 
 void stream_impl::advance_waits(transfer_list& ended)
