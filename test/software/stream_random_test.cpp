@@ -21,15 +21,18 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
 #include <list>
 #include <memory>
 #include <optional>
 #include <random>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <poll.h>
@@ -141,13 +144,14 @@ void generate(std::uint64_t key, std::size_t position, std::string& to)
   }
 }
 
-/// What happened to the streams of all processes.
+/// What happened to all processes and their streams.
 struct board
 {
   std::atomic<unsigned> complete{0};  ///< ends that read all bytes of the peer, and the end
   std::atomic<unsigned> reset{0};     ///< ends whose peer closed or was killed
   std::atomic<unsigned> closed{0};    ///< ends that closed before the peer's end
   std::atomic<unsigned> cancelled{0}; ///< operations
+  std::atomic<unsigned> killed{0};    ///< processes that asked to be killed
 };
 
 class stream_end;
@@ -509,15 +513,14 @@ struct actor
     line.close(1);
   }
 
-  /// Call this when the pipe is readable.
-  void hear()
+  /// Call this when the pipe is readable. Returns true if the process asked to be killed.
+  bool hear()
   {
     char c = 0;
-    if (::read(line.fds[0], &c, 1) == 1)
-      CHECK(runs.kill_or_succeed());
-    else
-      CHECK(runs.succeeded());
+    const bool asks = ::read(line.fds[0], &c, 1) == 1;
+    CHECK((asks ? runs.kill_or_succeed() : runs.succeeded()));
     line.close(0);
+    return asks;
   }
   [[nodiscard]] bool has_ended() const { return line.fds[0] < 0; }
 
@@ -526,7 +529,7 @@ struct actor
 };
 
 /// Hears these processes until the first `count` have ended.
-void watch(std::list<actor>& all, std::size_t count)
+void watch(board& counts, std::list<actor>& all, std::size_t count)
 {
   const auto ended = [&]
   {
@@ -542,8 +545,8 @@ void watch(std::list<actor>& all, std::size_t count)
     auto next = all.begin();
     for (const pollfd& line : lines)
     {
-      if (line.revents != 0)
-        next->hear();
+      if (line.revents != 0 && next->hear())
+        ++counts.killed;
       ++next;
     }
   }
@@ -577,9 +580,9 @@ std::size_t play_round(board& counts, unsigned seed)
       });
   }
   all.splice(all.end(), server);
-  watch(all, clients_of_round);
+  watch(counts, all, clients_of_round);
   no_more.close(1);
-  watch(all, all.size());
+  watch(counts, all, all.size());
   return streams;
 }
 
@@ -609,6 +612,7 @@ TEST_CASE(
   CHECK(counts.reset != 0);
   CHECK(counts.closed != 0);
   CHECK(counts.cancelled != 0);
+  CHECK(counts.killed != 0);
   ::munmap(memory, sizeof(board));
 }
 
