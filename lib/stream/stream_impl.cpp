@@ -85,6 +85,7 @@ stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_opt
   const endpoint_type& local, const endpoint_type& remote)
   : core_(std::move(over))
   , executor_(core_->io_executor())
+  , handler_executor_(executor_)
   , options_(options)
   , local_(local)
   , remote_(remote)
@@ -175,7 +176,8 @@ operation* stream_impl::claim(const io_executor& executor, size_handler& handler
     return nullptr;
   // The completion queue then keeps the handler's context running, and calls it on its executor.
   const bool is_direct = core_->executor() == executor_relation::same_executor
-    && asio::get_associated_executor(handler, executor) == asio::any_completion_executor(executor_);
+    && executor == executor_
+    && asio::get_associated_executor(handler, handler_executor_) == handler_executor_;
   if (is_direct)
     place(op, std::move(handler));
   else

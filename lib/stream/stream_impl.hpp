@@ -16,6 +16,7 @@
 #include "completion/queue_pair_core.hpp"
 #include "stream/stream_fsm.hpp"
 
+#include <boost/asio/any_completion_executor.hpp>
 #include <boost/asio/steady_timer.hpp>
 
 #include <array>
@@ -134,6 +135,7 @@ private:
 
   const std::shared_ptr<queue_pair_core> core_;
   const boost::asio::any_io_executor executor_;
+  const boost::asio::any_completion_executor handler_executor_; // the same; a conversion allocates
   const stream_options options_;
   const endpoint_type local_;
   const endpoint_type remote_;
