@@ -262,7 +262,13 @@ void stream_impl::advance(transfer_list& ended)
   // Closing waits until the end has left, and not for the peer's program.
   if (closed_ && !failure_ && sending_ == 0 && (fsm_.has_finished() || send_failure_))
     fail(asio::error::operation_aborted);
-  count_as_work(!reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_);
+  if (ended.empty() || has_work())
+    count_as_work(has_work()); // otherwise see complete()
+}
+
+bool stream_impl::has_work() const
+{
+  return !reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_;
 }
 
 void stream_impl::count_as_work(bool counts)
@@ -285,12 +291,33 @@ void stream_impl::complete(lock_type lock, transfer_list& ended, bool on_executo
     done.push_back(each.slot);
   }
   spare_.splice(spare_.end(), ended);
-  lock.unlock();
-  while (operation* const op = done.pop_front())
-    if (on_executor)
-      op->complete(op, true, true);
-    else
+  if (!on_executor)
+  {
+    count_as_work(has_work());
+    lock.unlock();
+    while (operation* const op = done.pop_front())
       core_->completions().defer(op);
+    return;
+  }
+  lock.unlock();
+  const struct after_handlers
+  {
+    stream_impl& self;
+    operation_list& done;
+
+    ~after_handlers()
+    {
+      while (operation* const op = done.pop_front()) // a handler has thrown
+        self.core_->completions().defer(op);
+      if (self.core_->forked())
+        return; // a handler called fork(): a thread of the parent may hold the mutex
+      // Not before: most handlers start the next operation, and counting takes a mutex.
+      const lock_type held(self.mutex_);
+      self.count_as_work(self.has_work());
+    }
+  } after{*this, done};
+  while (operation* const op = done.pop_front())
+    op->complete(op, true, true);
 }
 
 // The operations end in advance(). Those of writes whose memory the device still reads end later.

@@ -124,6 +124,7 @@ private:
   void end_unstarted(transfer_list& ended, std::uint64_t number = any_number);
   void complete(lock_type lock, transfer_list& ended, bool on_executor);
   operation* claim(const io_executor& executor, size_handler& handler);
+  [[nodiscard]] bool has_work() const;
   void count_as_work(bool counts);
   [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;
   [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
