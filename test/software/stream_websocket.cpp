@@ -159,7 +159,8 @@ TEST_CASE("WebSocket carries messages of all sizes over a stream, compressed or 
       for (const std::size_t size : {0u, 1u, 125u, 126u, 4096u, 65'535u, 65'536u, 1'000'000u})
       {
         f.client.text(size % 2 == 0);
-        co_await ask(f.client, random_text(size, ++seed));
+        const std::string text = random_text(size, ++seed);
+        co_await ask(f.client, text);
       }
       co_await f.client.async_close(websocket::close_code::normal, use_awaitable);
     },
