@@ -30,6 +30,7 @@ stream_message stream_fsm::next(stream_message_type type) noexcept
   ++sent_;
   told_reposted_ = reposted_;
   told_read_ = read_;
+  in_.follow(read_);
   stream_message m;
   m.type = type;
   m.odd_ring = out_odd_;
@@ -76,8 +77,11 @@ stream_message stream_fsm::finish(bool resets) noexcept
 
 bool stream_fsm::credit_due() const noexcept
 {
-  return room() != 0
-    && (reposted_ - told_reposted_ >= receives_ / 4 || read_ - told_read_ >= in_.size / 4);
+  // As far as the peer knows. It cannot send bytes if this is not more than the reserve.
+  const std::uint32_t peer_room = receives_ - (arrived_count_ - told_reposted_);
+  return can_tell()
+    && (untold() >= receives_ / 4 || (untold() >= untold_min && peer_room <= reserve)
+      || read_ - told_read_ >= in_.size / 4);
 }
 
 stream_message stream_fsm::credit() noexcept
@@ -90,7 +94,7 @@ stream_message stream_fsm::credit() noexcept
 // writes the same does not cause both.
 std::uint32_t stream_fsm::wanted_ring(std::uint32_t least, std::uint32_t most) const noexcept
 {
-  if (offered_ != 0 || !is_old_ring_read() || room() == 0)
+  if (offered_ != 0 || !is_old_ring_read() || !can_tell())
     return 0;
   if ((peak_ >= in_.size / 2 || largest_ >= in_.size / 4) && in_.size < most)
     return std::min(in_.size * 4, most);
@@ -124,7 +128,7 @@ stream_fsm::arrival stream_fsm::receive(const stream_message& m) noexcept
   {
   case hello:
     peer_greeted_ = true;
-    peer_receives_ = m.count;
+    peer_receives_ = std::min(m.count, receives_max); // more messages under way serve nobody
     return peer_receives_ >= receives_min && take_ring(m) ? arrival::nothing : arrival::violation;
   case data:
     return arrival::data;
@@ -151,13 +155,15 @@ bool stream_fsm::take_totals(const stream_message& m) noexcept
     return false;
   peer_received_ = m.received;
   peer_read_ = m.read;
+  out_.follow(peer_read_);
   return true;
 }
 
 // The peer offers another ring only when this end uses the last one, and has read the one before.
 bool stream_fsm::take_ring(const stream_message& m) noexcept
 {
-  if (m.ring.size() < ring_min || m.ring.size() > ring_max)
+  if (m.ring.size() < ring_min || m.ring.size() > ring_max
+    || !permits(m.ring.rights(), access::remote_write))
     return false;
   if (m.type == stream_message_type::ring)
   {

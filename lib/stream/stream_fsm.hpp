@@ -27,6 +27,7 @@ public:
   // to send bytes still tell each other what they have read.
   static constexpr std::uint32_t reserve = 4;
   static constexpr std::uint32_t receives_min = 2 * reserve;
+  static constexpr std::uint32_t receives_max = 1024;
   static constexpr std::uint32_t ring_min = 1024;
   static constexpr std::uint32_t ring_max = 1u << 30; // totals of bytes are compared modulo 2^32
   // A ring shrinks if the peer has used little of it while so many messages arrived.
@@ -67,7 +68,7 @@ public:
   // once.
   [[nodiscard]] bool can_finish() const noexcept
   {
-    return greeted_ && !finished_ && (room() != 0 || !peer_greeted_);
+    return greeted_ && !finished_ && (can_tell() || !peer_greeted_);
   }
   stream_message finish(bool resets = false) noexcept;
   [[nodiscard]] bool has_finished() const noexcept { return finished_; }
@@ -122,12 +123,18 @@ private:
   {
     std::uint32_t size = 0;
     std::uint32_t position = 0; // of the next byte
-    std::uint32_t base = 0;     // total of the bytes that went to rings before this one
+    std::uint32_t base = 0;     // total of the bytes that went to earlier rings, or were read since
 
     // `written`, `read`: totals.
     [[nodiscard]] range free(std::uint32_t written, std::uint32_t read) const noexcept;
     [[nodiscard]] std::uint32_t unread(std::uint32_t written, std::uint32_t read) const noexcept;
     void advance(std::uint32_t bytes) noexcept { position = (position + bytes) % size; }
+    // Keeps `base` close to the totals, which are compared modulo 2^32.
+    void follow(std::uint32_t read) noexcept
+    {
+      if (static_cast<std::int32_t>(read - base) > 0)
+        base = read;
+    }
   };
 
   [[nodiscard]] std::uint32_t room() const noexcept
@@ -138,12 +145,22 @@ private:
   {
     return static_cast<std::int32_t>(read_ - in_.base) >= 0;
   }
+  // Returns true if a message without bytes may be sent. The peer's last receive is only for one
+  // that makes room for the peer: otherwise both ends could run out of receives at once.
+  [[nodiscard]] bool can_tell() const noexcept
+  {
+    return room() > 1 || (room() == 1 && untold() >= untold_min);
+  }
+  // Messages of the peer whose receives were posted again since the last message of this end.
+  [[nodiscard]] std::uint32_t untold() const noexcept { return reposted_ - told_reposted_; }
   stream_message next(stream_message_type type) noexcept;
   bool take_totals(const stream_message& m) noexcept;
   bool take_ring(const stream_message& m) noexcept;
   bool take_ring_in_use(bool is_odd) noexcept;
   void begin_watching() noexcept;
   arrival take_written(const stream_message& m) noexcept;
+
+  static constexpr std::uint32_t untold_min = 2; // fewer: two ends would answer each other forever
 
   const std::uint32_t receives_;
 

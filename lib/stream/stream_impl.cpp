@@ -27,13 +27,11 @@ namespace asio = boost::asio;
 
 namespace {
 
-constexpr std::uint32_t receives_max = 1024;
-
 bool in_range(const stream_options& options)
 {
-  return options.receives >= stream_fsm::receives_min && options.receives <= receives_max
-    && options.ring_min >= stream_fsm::ring_min && options.ring_min <= options.ring_max
-    && options.ring_max <= stream_fsm::ring_max;
+  return options.receives >= stream_fsm::receives_min
+    && options.receives <= stream_fsm::receives_max && options.ring_min >= stream_fsm::ring_min
+    && options.ring_min <= options.ring_max && options.ring_max <= stream_fsm::ring_max;
 }
 
 stream_options limited(stream_options options, const queue_pair_core& core)

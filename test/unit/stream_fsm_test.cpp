@@ -389,4 +389,140 @@ TEST_CASE("streams: malformed messages are refused")
   CHECK_FALSE(stream_message::decode(pack(data).head));
 }
 
+namespace {
+
+/// An end without memory. Its messages wait in `out`.
+struct counting_end
+{
+  counting_end(std::uint32_t receive_count, std::uint32_t ring_size)
+    : fsm(receive_count, ring_size)
+    , size(ring_size)
+  {
+    out.push_back(fsm.hello(ring_of(size)));
+  }
+
+  void take(const stream_message& m)
+  {
+    const arrival what = fsm.receive(m);
+    REQUIRE(what != arrival::violation);
+    if (what == arrival::data)
+      ++unread_messages;
+    else
+      fsm.reposted();
+    if (what == arrival::written)
+      unread += m.count;
+    CHECK(unread <= size);
+  }
+
+  void read(std::uint32_t bytes)
+  {
+    fsm.read(bytes);
+    unread -= bytes;
+  }
+  void read_messages()
+  {
+    for (; unread_messages != 0; --unread_messages)
+      fsm.reposted();
+  }
+  void tell()
+  {
+    while (fsm.credit_due())
+      out.push_back(fsm.credit());
+  }
+  void write(std::uint32_t most)
+  {
+    if (const auto room = fsm.writable(); room.size != 0)
+      out.push_back(fsm.written(std::min(room.size, most)));
+  }
+
+  stream_fsm fsm;
+  const std::uint32_t size;
+  std::uint32_t unread = 0; // in the ring
+  std::uint32_t unread_messages = 0;
+  std::deque<stream_message> out;
+};
+
+/// Delivers what waits, in turns, until both ends have nothing to say. Their programs do nothing.
+void settle(counting_end& a, counting_end& b)
+{
+  std::size_t delivered = 0;
+  do
+  {
+    a.tell();
+    b.tell();
+    for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)})
+      if (!from->out.empty())
+      {
+        const stream_message m = from->out.front();
+        from->out.pop_front();
+        to->take(m);
+      }
+    REQUIRE(++delivered < 100'000); // otherwise they answer each other forever
+  } while (!a.out.empty() || !b.out.empty() || a.fsm.credit_due() || b.fsm.credit_due());
+}
+
+} // namespace
+
+TEST_CASE("streams: a ring is never overwritten, also when the totals have wrapped around")
+{
+  const std::uint32_t size = GENERATE(as<std::uint32_t>(), 1u << 30, 1u << 20);
+  counting_end a(receives, size);
+  counting_end b(receives, size);
+  settle(a, b);
+  std::mt19937 random(1);
+  std::uint64_t total = 0;
+  const std::uint32_t part = size / 16;
+  while (total < (std::uint64_t{5} << 30))
+  {
+    a.write(part); // faster than the peer reads, so that the ring is mostly full
+    a.write(part);
+    settle(a, b);
+    const auto read = std::min<std::uint32_t>(b.unread, random() % (2 * part));
+    b.read(read);
+    total += read;
+    settle(a, b);
+  }
+  CHECK(b.unread > size / 2);
+}
+
+TEST_CASE("streams: two ends go on when one reads, or both, after both had no room")
+{
+  const auto [count, size, piece] = GENERATE(table<std::uint32_t, std::uint32_t, std::uint32_t>(
+    {{8, 1024, 16}, {32, 1 << 20, 1 << 16}, {32, 8192, 2048}, {1024, 1 << 20, 1 << 16}}));
+  const bool both = GENERATE(false, true);
+  counting_end a(count, size);
+  counting_end b(count, size);
+  settle(a, b);
+  // Both fill the other's ring, and then the other's receives.
+  for (const auto& [from, to] : {std::pair(&a, &b), std::pair(&b, &a)})
+    while (to->unread != to->size && from->fsm.can_send_bytes())
+    {
+      from->write(size / 4);
+      settle(a, b);
+    }
+  for (counting_end* const each : {&a, &b})
+    while (each->fsm.can_send_bytes())
+    {
+      each->out.push_back(each->fsm.data(100));
+      settle(a, b);
+    }
+  // Both rings are read before any message about it arrives.
+  for (counting_end* const each : {&a, &b})
+    while ((each == &a || both) && each->unread != 0)
+    {
+      each->read(std::min(each->unread, piece));
+      each->tell();
+    }
+  settle(a, b);
+  a.read_messages();
+  if (both)
+    b.read_messages();
+  settle(a, b);
+  CHECK(b.fsm.can_send_bytes());
+  CHECK(b.fsm.writable().size != 0);
+  CHECK(a.fsm.can_finish());
+  if (both)
+    CHECK(a.fsm.can_send_bytes());
+}
+
 } // namespace test::stream_protocol
