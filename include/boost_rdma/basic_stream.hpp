@@ -52,7 +52,8 @@ namespace rdma {
  * shutdown() ends this side's bytes; the peer reads boost::asio::error::eof after them. If the
  * connection ends otherwise, operations end with boost::asio::error::connection_reset. close() and
  * the destructor send the bytes that were written, and the end, within stream_options::close_limit;
- * if received bytes are unread, they reset the connection.
+ * if received bytes are unread, they reset the connection. For that the execution context must run
+ * on.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe. The context may run on any number of threads.
@@ -169,7 +170,8 @@ public:
    * for RDMA. A server without RDMA receives no byte of this, and the stream goes on over TCP; see
    * transport() for the reason. This takes no longer than TCP, plus one round trip if the datagram
    * is slower, or 20 ms if it is not answered at all. A server that did not answer is not asked
-   * again for a minute.
+   * again for a minute. A server with a basic_stream_acceptor must accept within
+   * queue_pair_options::connect_timeout; otherwise the stream connects again for TCP.
    *
    * @param server Address and port of a basic_stream_acceptor or of any TCP server.
    * @param token A completion token for the signature below.
@@ -228,7 +230,10 @@ public:
   /**
    * They remain valid until consume() or the next read, also if the stream ends. After async_wait()
    * with wait_read there is at least one byte, unless the peer has ended its bytes or the
-   * connection. Over TCP the bytes are copied from the kernel, at most 64 KiB at once.
+   * connection. A wait also ends at once for bytes that were seen before and not consumed. Over TCP
+   * the bytes are copied from the kernel, at most 64 KiB at once.
+   *
+   * A hostile peer can change bytes until they are consumed: copy them before you check them.
    *
    * Precondition: not moved from, and no read is outstanding.
    */

@@ -377,7 +377,8 @@ asio::awaitable<bool> acceptor_impl::wants_queue_pair(connection& link)
 {
   if (!discovery_) // GCC 12 evaluates a co_await behind && in any case
     co_return clients_ == clients::queue_pairs;
-  co_return co_await takes_preamble(link, *discovery_);
+  co_return co_await takes_preamble(
+    link, *discovery_, clients_ == clients::rdma_streams, options_.handshake_timeout / 2);
 }
 
 void acceptor_impl::finished(connection& link, unclaimed_queue_pair queue_pair)

@@ -9,6 +9,7 @@
 
 #include "connect/log.hpp"
 
+#include <boost/asio/bind_allocator.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 
 #include <algorithm>
@@ -45,9 +46,12 @@ public:
     return servers;
   }
 
+  // Both do nothing while the mutex is held: in a child process it may be held for ever.
   void add(const tcp::endpoint& server)
   {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock)
+      return;
     if (until_.size() >= size_max)
       until_.clear();
     until_[server] = clock::now() + memory;
@@ -55,7 +59,9 @@ public:
 
   [[nodiscard]] bool contains(const tcp::endpoint& server)
   {
-    const std::lock_guard lock(mutex_);
+    const std::unique_lock lock(mutex_, std::try_to_lock);
+    if (!lock)
+      return false;
     const auto found = until_.find(server);
     return found != until_.end() && clock::now() < found->second;
   }
@@ -89,13 +95,26 @@ void discovery_server::open(const tcp::endpoint& at, bool reuse_port, error_code
 {
   const lock_type lock(mutex_);
   const udp::endpoint local(at.address(), at.port());
+  open_socket(local, reuse_port, ec);
+  if (ec)
+  {
+    error_code ignored;
+    socket_->close(ignored);
+    return;
+  }
+  always_ = reuse_port;
+  wait(lock);
+}
+
+void discovery_server::open_socket(const udp::endpoint& local, bool reuse_port, error_code& ec)
+{
   socket_->open(local.protocol(), ec);
   if (ec)
     return;
   close_on_exec(*socket_);
   // Each datagram brings its destination, from which the answer is sent.
   const int fd = socket_->native_handle();
-  if (at.address().is_v6())
+  if (local.address().is_v6())
     set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, ec);
   else
     set(fd, IPPROTO_IP, IP_PKTINFO, ec);
@@ -105,10 +124,6 @@ void discovery_server::open(const tcp::endpoint& at, bool reuse_port, error_code
     socket_->non_blocking(true, ec);
   if (!ec)
     socket_->bind(local, ec);
-  if (ec)
-    return;
-  always_ = reuse_port;
-  wait(lock);
 }
 
 void discovery_server::close() noexcept
@@ -119,18 +134,17 @@ void discovery_server::close() noexcept
 
 void discovery_server::wait(const lock_type&)
 {
+  // With memory of its own, so that a lack of memory does not end it.
   socket_->async_wait(udp::socket::wait_read,
-    [weak = weak_from_this()](const error_code& ec)
-    {
-      const auto self = weak.lock();
-      if (ec || !self)
-        return;
-      const lock_type lock(self->mutex_);
-      if (!self->socket_)
-        return;
-      self->answer_all(lock);
-      self->wait(lock);
-    });
+    asio::bind_allocator(slot_allocator<void>(wait_slot_),
+      [self = shared_from_this()](const error_code& ec)
+      {
+        const lock_type lock(self->mutex_);
+        if (ec || !self->socket_)
+          return;
+        self->answer_all(lock);
+        self->wait(lock);
+      }));
 }
 
 void discovery_server::answer_all(const lock_type& lock)
@@ -166,7 +180,14 @@ bool discovery_server::answer_next(const lock_type&)
   while (!questions_.empty()
     && (now - questions_.front().at > question_max || questions_.size() >= questions_max))
     questions_.pop_front();
-  questions_.push_back({m->token, from.address(), now});
+  try
+  {
+    questions_.push_back({m->token, from.address(), now});
+  }
+  catch (const std::bad_alloc&)
+  {
+    return true; // the client goes on over TCP
+  }
   m->type = discovery_type::answer;
   bytes = m->encode();
   static_cast<void>(::sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL)); // may be lost, as all
@@ -187,6 +208,8 @@ bool discovery_server::expects(const asio::ip::address& from)
 void discovery_server::arrived(const discovery_message::token_type& token)
 {
   const lock_type lock(mutex_);
+  if (socket_)
+    answer_all(lock); // the question may have been repeated
   std::erase_if(questions_, [&](const question& each) { return each.token == token; });
 }
 
@@ -200,7 +223,7 @@ enum class first_bytes
   other,
 };
 
-first_bytes peek(int socket, discovery_message& found) noexcept
+first_bytes look_at(int socket, discovery_message& found) noexcept
 {
   discovery_message::bytes_type bytes;
   const ssize_t n = ::recv(socket, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
@@ -220,25 +243,30 @@ first_bytes peek(int socket, discovery_message& found) noexcept
 
 } // namespace
 
-asio::awaitable<bool> takes_preamble(connection& link, discovery_server& discovery)
+asio::awaitable<bool> takes_preamble(
+  connection& link, discovery_server& discovery, bool expected, std::chrono::milliseconds most)
 {
   using namespace asio::experimental::awaitable_operators;
   auto& socket = static_cast<tcp_control_stream&>(link.stream()).socket;
   const int fd = socket.native_handle();
   asio::steady_timer timer(link.io());
-  timer.expires_after(discovery.expects(link.stream().remote_endpoint().address())
-      ? preamble_max
-      : std::chrono::seconds::zero());
+  const bool waits = expected || discovery.expects(link.stream().remote_endpoint().address());
+  timer.expires_after(waits ? std::min<std::chrono::milliseconds>(preamble_max, most)
+                            : std::chrono::milliseconds::zero());
+  const auto wait_for = [fd](int bytes)
+  { static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &bytes, sizeof bytes)); };
   bool is_part = false;
+  bool has_preamble = false;
   for (discovery_message m; !link.stopped();)
   {
-    const first_bytes found = peek(fd, m);
-    if (found == first_bytes::preamble)
+    const first_bytes found = look_at(fd, m);
+    has_preamble = found == first_bytes::preamble;
+    if (has_preamble)
     {
       discovery_message::bytes_type taken;
-      static_cast<void>(::recv(fd, taken.data(), taken.size(), MSG_DONTWAIT)); // as it was peeked
+      static_cast<void>(::recv(fd, taken.data(), taken.size(), MSG_DONTWAIT)); // as it was seen
       discovery.arrived(m.token);
-      co_return true;
+      break;
     }
     if (found == first_bytes::other || std::chrono::steady_clock::now() >= timer.expiry()
       || (found == first_bytes::part && is_part)) // it ends there
@@ -246,27 +274,22 @@ asio::awaitable<bool> takes_preamble(connection& link, discovery_server& discove
     if (found == first_bytes::part)
     {
       is_part = true;
-      // The wait would otherwise end at once.
-      const int all = static_cast<int>(discovery_message::size);
-      static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &all, sizeof all));
+      wait_for(discovery_message::size); // otherwise the wait would end at once
     }
     error_code ready;
     error_code expired;
     co_await (
       socket.async_wait(tcp::socket::wait_read, into(ready)) || timer.async_wait(into(expired)));
   }
-  if (!link.stopped())
-  {
-    const int least = 1;
-    static_cast<void>(::setsockopt(fd, SOL_SOCKET, SO_RCVLOWAT, &least, sizeof least));
-  }
-  co_return false;
+  if (is_part && !link.stopped())
+    wait_for(1);
+  co_return has_preamble;
 }
 
 bool begins_with_preamble(int socket) noexcept
 {
   discovery_message ignored;
-  return peek(socket, ignored) == first_bytes::preamble;
+  return look_at(socket, ignored) == first_bytes::preamble;
 }
 
 // --- the client ---
@@ -336,11 +359,18 @@ asio::awaitable<std::string> discovery_client::answer(bool is_same_host)
   {
     error_code ec;
     send(ec); // the first question may have been lost
+    if (ec)
+      end("the server does not accept RDMA: " + ec.message()); // an ICMP error for the first one
+  }
+  if (!result_)
+  {
+    error_code ec;
     timer_.expires_after(is_same_host ? own_answer_max : answer_max);
     co_await timer_.async_wait(into(ec));
     if (!result_)
     {
-      silent_servers::of_process().add(server_);
+      if (!ec) // otherwise the operation was cancelled
+        silent_servers::of_process().add(server_);
       end("the server does not answer UDP");
     }
   }

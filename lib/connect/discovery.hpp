@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_CONNECT_DISCOVERY_HPP
 
 #include "boost_rdma/error.hpp"
+#include "completion/handler_slot.hpp"
 #include "connect/connection.hpp"
 #include "connect/discovery_message.hpp"
 #include "connect/tcp_control_stream.hpp"
@@ -63,19 +64,22 @@ private:
     clock::time_point at;
   };
 
+  void open_socket(const boost::asio::ip::udp::endpoint& local, bool reuse_port, error_code& ec);
   void wait(const lock_type& lock);
   void answer_all(const lock_type& lock);
   [[nodiscard]] bool answer_next(const lock_type& lock);
 
   std::mutex mutex_;
   std::optional<socket_type> socket_; // empty after close()
-  bool always_ = false;               // another process may have been asked
-  std::deque<question> questions_;    // the oldest first
+  handler_slot wait_slot_;
+  bool always_ = false;            // another process may have been asked
+  std::deque<question> questions_; // the oldest first
 };
 
 // Returns true if the client asks for RDMA by a preamble, which is then taken. Waits for the bytes
-// of a client that is expected to send one.
-boost::asio::awaitable<bool> takes_preamble(connection& link, discovery_server& discovery);
+// of a client that is expected to send one, at most for this time.
+boost::asio::awaitable<bool> takes_preamble(
+  connection& link, discovery_server& discovery, bool expected, std::chrono::milliseconds most);
 
 // Returns true if unread bytes begin with a preamble. Does not wait.
 bool begins_with_preamble(int socket) noexcept;
@@ -94,11 +98,13 @@ public:
   // Waits for the answer, for a short time. Returns why there is no RDMA; empty: there is.
   boost::asio::awaitable<std::string> answer(bool is_same_host);
 
+  // Ends the question. Required, because it owns itself until it has an answer.
+  void end(std::string why);
+
 private:
   void send(error_code& ec);
   void receive();
   void on_received(const error_code& ec, std::size_t size);
-  void end(std::string why);
 
   boost::asio::basic_datagram_socket<boost::asio::ip::udp, boost::asio::io_context::executor_type>
     socket_;

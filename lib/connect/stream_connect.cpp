@@ -67,6 +67,12 @@ asio::awaitable<error_code> upgrade(tcp_control_stream::socket_type socket, cons
   co_return ec;
 }
 
+struct question_end
+{
+  discovery_client& question;
+  ~question_end() { question.end("nobody waits for the answer"); }
+};
+
 asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& server,
   const stream_client& with, connected_peer& made)
 {
@@ -75,8 +81,9 @@ asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& s
   for (bool rdma = with.rdma;; rdma = false)
   {
     const auto question = std::make_shared<discovery_client>(io);
-    if (rdma && with.tcp)
-      question->ask(server);
+    const question_end ended{*question};
+    if (rdma)
+      question->ask(server); // also without TCP: the server then expects the preamble
     else if (!with.rdma)
       made.why = "not allowed by the program";
     tcp_control_stream::socket_type socket(io);

@@ -13,25 +13,19 @@
 
 #include <boost/asio/error.hpp>
 
+#include <new>
 #include <utility>
 
 namespace rdma::detail {
 
 namespace asio = boost::asio;
 
-namespace {
-
-error_code error_without_stream(bool closed)
-{
-  return closed ? error::closed : error::not_connected;
-}
-
-} // namespace
-
 std::shared_ptr<stream_core> stream_core::make_client(const io_executor& executor,
   const io_executor& inner, const protection_domain& domain, const stream_options& options,
   const queue_pair_options& queue_pair)
 {
+  if (const error_code ec = check(options, queue_pair))
+    throw system_error(ec, "cannot make a stream");
   return std::make_shared<client_stream>(
     stream_client{executor, inner, domain, queue_pair, options.transports != stream_transports::tcp,
       options.transports != stream_transports::rdma},
@@ -49,20 +43,23 @@ void client_stream::connect(
 {
   error_code ec;
   std::shared_ptr<stream_connect> attempt;
-  try
-  {
-    const std::lock_guard lock(mutex_);
-    if (closed_)
-      ec = error::closed;
-    else if (stream_ || attempt_)
-      ec = error::already_connected;
-    else
-      attempt = attempt_ = std::make_shared<stream_connect>(with_);
-  }
-  catch (const system_error& e)
-  {
-    ec = e.code();
-  }
+  if (process_.foreign())
+    ec = error::forked;
+  else
+    try
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_)
+        ec = error::closed;
+      else if (stream_ || attempt_)
+        ec = error::already_connected;
+      else
+        attempt = attempt_ = std::make_shared<stream_connect>(with_);
+    }
+    catch (const system_error& e)
+    {
+      ec = e.code();
+    }
   if (ec)
     return waiting_handler<>(executor, std::move(handler)).complete(ec);
   attempt->start(server,
@@ -85,105 +82,121 @@ error_code client_stream::connected(const error_code& ec, connected_peer peer)
   try
   {
     stream_ = make(std::move(peer), options_);
+    ready_.store(stream_.get(), std::memory_order_release);
     return {};
   }
   catch (const system_error& e)
   {
     return e.code();
   }
+  catch (const std::bad_alloc&)
+  {
+    return asio::error::no_memory;
+  }
 }
 
 void client_stream::read_some(const io_executor& executor, const targets& to, size_handler handler)
 {
-  if (stream_)
-    return stream_->read_some(executor, to, std::move(handler));
-  waiting_handler<std::size_t>(executor, std::move(handler))
-    .complete(error_without_stream(closed_), 0);
+  if (stream_core* const made = stream())
+    return made->read_some(executor, to, std::move(handler));
+  waiting_handler<std::size_t>(executor, std::move(handler)).complete(why_not(), 0);
 }
 
 void client_stream::write_some(
   const io_executor& executor, const sources& from, size_handler handler)
 {
-  if (stream_)
-    return stream_->write_some(executor, from, std::move(handler));
-  waiting_handler<std::size_t>(executor, std::move(handler))
-    .complete(error_without_stream(closed_), 0);
+  if (stream_core* const made = stream())
+    return made->write_some(executor, from, std::move(handler));
+  waiting_handler<std::size_t>(executor, std::move(handler)).complete(why_not(), 0);
 }
 
 void client_stream::wait(const io_executor& executor, wait_type what, plain_handler handler)
 {
-  if (stream_)
-    return stream_->wait(executor, what, std::move(handler));
-  waiting_handler<>(executor, std::move(handler)).complete(error_without_stream(closed_));
+  if (stream_core* const made = stream())
+    return made->wait(executor, what, std::move(handler));
+  waiting_handler<>(executor, std::move(handler)).complete(why_not());
 }
 
 stream_core::sources client_stream::peek()
 {
-  return stream_ ? stream_->peek() : sources();
+  stream_core* const made = stream();
+  return made != nullptr ? made->peek() : sources();
 }
 
 void client_stream::consume(std::size_t size)
 {
-  if (stream_)
-    stream_->consume(size);
+  if (stream_core* const made = stream())
+    made->consume(size);
 }
 
 std::size_t client_stream::available() const
 {
-  return stream_ ? stream_->available() : 0;
+  const stream_core* const made = stream();
+  return made != nullptr ? made->available() : 0;
 }
 
 bool client_stream::is_open() const
 {
-  return stream_ ? stream_->is_open() : !closed_;
+  const stream_core* const made = stream();
+  return made != nullptr ? made->is_open() : !closed_;
 }
 
 transport_choice client_stream::transport() const
 {
-  return stream_ ? stream_->transport() : transport_choice();
+  const stream_core* const made = stream();
+  return made != nullptr ? made->transport() : transport_choice();
 }
 
 stream_core::endpoint_type client_stream::local_endpoint() const
 {
-  return stream_ ? stream_->local_endpoint() : endpoint_type();
+  const stream_core* const made = stream();
+  return made != nullptr ? made->local_endpoint() : endpoint_type();
 }
 
 stream_core::endpoint_type client_stream::remote_endpoint() const
 {
-  return stream_ ? stream_->remote_endpoint() : endpoint_type();
+  const stream_core* const made = stream();
+  return made != nullptr ? made->remote_endpoint() : endpoint_type();
 }
 
 void client_stream::shut_down(error_code& ec)
 {
-  if (stream_)
-    stream_->shut_down(ec);
+  if (stream_core* const made = stream())
+    made->shut_down(ec);
   else
-    ec = error_without_stream(closed_);
+    ec = why_not();
+}
+
+error_code client_stream::why_not() const noexcept
+{
+  return closed_.load(std::memory_order_relaxed) ? error::closed : error::not_connected;
 }
 
 void client_stream::cancel()
 {
+  if (process_.foreign())
+    return; // a thread of the parent may hold the mutex
   std::unique_lock lock(mutex_);
-  const auto stream = stream_;
   const auto attempt = attempt_;
   lock.unlock();
   if (attempt)
     attempt->cancel();
-  if (stream)
-    stream->cancel();
+  if (stream_core* const made = stream())
+    made->cancel();
 }
 
 void client_stream::close()
 {
+  if (process_.foreign())
+    return; // it belongs to the parent
   std::unique_lock lock(mutex_);
-  closed_ = true;
-  const auto stream = stream_;
+  closed_.store(true, std::memory_order_relaxed);
   const auto attempt = attempt_;
   lock.unlock();
   if (attempt)
     attempt->cancel();
-  if (stream)
-    stream->close();
+  if (stream_core* const made = stream())
+    made->close();
 }
 
 } // namespace rdma::detail

@@ -8,9 +8,11 @@
 #ifndef BOOST_RDMA_LIB_STREAM_CLIENT_STREAM_HPP
 #define BOOST_RDMA_LIB_STREAM_CLIENT_STREAM_HPP
 
+#include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/detail/stream_core.hpp"
 #include "connect/stream_connect.hpp"
 
+#include <atomic>
 #include <cstddef>
 #include <memory>
 #include <mutex>
@@ -45,13 +47,22 @@ public:
   [[nodiscard]] error_code connected(const error_code& ec, connected_peer peer);
 
 private:
+  // The stream, when connected. Functions without the mutex may run during connected().
+  [[nodiscard]] stream_core* stream() const noexcept
+  {
+    return ready_.load(std::memory_order_acquire);
+  }
+  [[nodiscard]] error_code why_not() const noexcept;
+
   const stream_client with_;
   const stream_options options_;
-  std::shared_ptr<stream_core> stream_; // set before the program's handler is called
+  const process_mark process_;
+  std::atomic<stream_core*> ready_{nullptr}; // stream_, set once
+  std::atomic<bool> closed_{false};
 
-  mutable std::mutex mutex_; // connected() may run on another thread than close()
+  std::mutex mutex_;
   std::shared_ptr<stream_connect> attempt_;
-  bool closed_ = false;
+  std::shared_ptr<stream_core> stream_;
 };
 
 } // namespace rdma::detail

@@ -10,6 +10,7 @@
 #include "completion/waiting_handler.hpp"
 #include "connect/log.hpp"
 
+#include <exception>
 #include <utility>
 
 namespace rdma::detail {
@@ -37,6 +38,9 @@ std::shared_ptr<stream_acceptor_core> stream_acceptor_core::make(
   const protection_domain& domain, const boost::asio::ip::tcp::endpoint& endpoint,
   const stream_acceptor_options& options, error_code& ec)
 {
+  ec = stream_core::check(options.stream, options.queue_pair);
+  if (ec)
+    return nullptr;
   auto clients = acceptor_core::make(
     executor, inner, domain, endpoint, options, ec, clients_of(options.stream.transports));
   return clients ? std::make_shared<stream_acceptor_core>(std::move(clients), options.stream)
@@ -56,7 +60,7 @@ void stream_acceptor_core::accept(
           if (!ec)
             made = stream_core::make(std::move(peer), self->options_);
         }
-        catch (const system_error& e)
+        catch (const std::exception& e) // of the system, or bad_alloc
         {
           log_line(spdlog::level::warn, "cannot make a stream of a client: {}", e.what());
           return self->accept(executor, std::move(own)); // the next client

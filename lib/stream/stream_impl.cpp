@@ -27,13 +27,6 @@ namespace asio = boost::asio;
 
 namespace {
 
-bool in_range(const stream_options& options)
-{
-  return options.receives >= stream_fsm::receives_min
-    && options.receives <= stream_fsm::receives_max && options.ring_min >= stream_fsm::ring_min
-    && options.ring_min <= options.ring_max && options.ring_max <= stream_fsm::ring_max;
-}
-
 stream_options limited(stream_options options, const queue_pair_core& core)
 {
   options.receives = std::min(options.receives, core.options().receive_depth);
@@ -41,6 +34,15 @@ stream_options limited(stream_options options, const queue_pair_core& core)
 }
 
 } // namespace
+
+error_code stream_core::check(const stream_options& options, const queue_pair_options& queue_pair)
+{
+  const bool good = options.receives >= stream_fsm::receives_min
+    && options.receives <= stream_fsm::receives_max && options.ring_min >= stream_fsm::ring_min
+    && options.ring_min <= options.ring_max && options.ring_max <= stream_fsm::ring_max
+    && queue_pair.receive_depth >= stream_fsm::receives_min && !queue_pair.receives;
+  return good ? error_code() : make_error_code(asio::error::invalid_argument);
+}
 
 std::shared_ptr<stream_core> stream_core::make(
   std::shared_ptr<queue_pair_core> over, const stream_options& options)
@@ -58,10 +60,10 @@ std::shared_ptr<stream_core> stream_core::make(connected_peer peer, const stream
   error_code ec;
   if (!over || !over->is_connected())
     ec = error::not_connected;
-  else if (!in_range(options) || over->options().receive_depth < stream_fsm::receives_min)
-    ec = asio::error::invalid_argument;
   else if (over->transport().wire == wire::iwarp)
     ec = asio::error::operation_not_supported;
+  else
+    ec = check(options, over->options());
   try
   {
     if (ec)
@@ -193,6 +195,8 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
   if (core_->forked())
     return refuse(error::forked);
   lock_type lock(mutex_);
+  if (spare_.empty())
+    spare_.emplace_back(); // before the claim, as it may throw
   operation* op = nullptr;
   error_code ec;
   if (closed_)
@@ -204,8 +208,6 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
     lock.unlock();
     return refuse(ec);
   }
-  if (spare_.empty())
-    spare_.emplace_back();
   transfer& made = spare_.front();
   made.buffers = buffers;
   made.waits_for = waits_for;
@@ -226,6 +228,7 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
         lock_type held(self.mutex_);
         transfer_list withdrawn;
         self.end_unstarted(withdrawn, number);
+        self.advance(withdrawn); // others may have waited for it
         self.complete(std::move(held), withdrawn, false);
       });
   complete(std::move(lock), ended, false);
@@ -281,8 +284,9 @@ void stream_impl::complete(lock_type lock, transfer_list& ended, bool on_executo
   if (ended.empty())
     return;
   operation_list done;
-  for (const transfer& each : ended)
+  for (transfer& each : ended)
   {
+    each.memory.reset();
     each.slot->stage(operation::state::done);
     each.slot->result.ec = each.ec;
     each.slot->result.received.size = each.bytes;
@@ -353,16 +357,18 @@ void stream_impl::end_unstarted(transfer_list& ended, std::uint64_t number)
 
 void stream_impl::abandon() noexcept
 {
-  transfer_list ended;
-  {
-    const lock_type lock(mutex_);
-    closed_ = true; // the queue pair ends with the io_context
-    ended.splice(ended.end(), reads_);
-    ended.splice(ended.end(), writes_);
-    ended.splice(ended.end(), waits_);
-  }
-  for (const transfer& each : ended)
-    each.slot->complete(each.slot, false, false);
+  const lock_type lock(mutex_);
+  closed_ = true; // the queue pair ends with the io_context
+  // The completion queue destroys the handlers, when the device does not use their memory any more.
+  take_all();
+}
+
+stream_impl::transfer_list stream_impl::take_all() noexcept
+{
+  transfer_list all;
+  for (transfer_list* const each : {&reads_, &writes_, &waits_})
+    all.splice(all.end(), *each);
+  return all;
 }
 
 void stream_impl::end_in_child()
@@ -371,10 +377,7 @@ void stream_impl::end_in_child()
   lock_type lock(mutex_, std::try_to_lock);
   if (!lock)
     return;
-  transfer_list ended;
-  ended.splice(ended.end(), reads_);
-  ended.splice(ended.end(), writes_);
-  ended.splice(ended.end(), waits_);
+  transfer_list ended = take_all();
   for (transfer& each : ended)
     each.ec = error::forked;
   complete(std::move(lock), ended, false);
@@ -384,12 +387,16 @@ void stream_impl::end_in_child()
 
 std::size_t stream_impl::available() const
 {
+  if (core_->forked())
+    return 0;
   const std::lock_guard lock(mutex_);
   return available_;
 }
 
 bool stream_impl::is_open() const
 {
+  if (core_->forked())
+    return true; // a thread of the parent may hold the mutex
   const std::lock_guard lock(mutex_);
   return !closed_;
 }

@@ -70,12 +70,18 @@ private:
   struct received; // handlers of the queue pair's operations
   struct sent;
 
+  struct registration_release
+  {
+    void operator()(registration* held) const noexcept { held->release(); }
+  };
+
   // A read or write of the program.
   struct transfer
   {
     std::variant<targets, sources> buffers;
     std::optional<wait_type> waits_for; // instead of moving bytes
     operation* slot = nullptr;          // has the handler, and takes the result
+    std::unique_ptr<registration, registration_release> memory; // of a write without a copy
     std::uint64_t number = 0;
     std::size_t bytes = 0;     // moved, or of a write that is on the way
     std::uint32_t pending = 0; // writes by which the device still reads the program's memory
@@ -101,11 +107,12 @@ private:
   };
 
   void on_received(std::uint32_t index, const error_code& ec, std::size_t size);
-  void on_sent(const error_code& ec, std::uint64_t write);
+  void on_sent(const sent& what, const error_code& ec);
   void take(std::uint32_t index, std::size_t size);
   void add_unread(const unread& what);
   void post_receive(std::uint32_t index);
-  void post(request_kind kind, const remote_buffer& to, const_buffer from, std::uint64_t write = 0);
+  void post(request_kind kind, const remote_buffer& to, const_buffer from,
+    std::uint64_t write = any_number, std::size_t copied = 0);
   void send(const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
   void advance(transfer_list& ended);
   void advance_reads(transfer_list& ended);
@@ -114,13 +121,19 @@ private:
   [[nodiscard]] bool is_over(wait_type what) const;
   std::size_t take_unread(std::byte* to, std::size_t size);
   [[nodiscard]] std::size_t fill(const targets& to);
+  [[nodiscard]] const error_code& write_failure() const noexcept
+  {
+    return failure_ ? failure_ : send_failure_;
+  }
   [[nodiscard]] bool write(transfer& op);
+  [[nodiscard]] bool register_memory(transfer& op, boost::asio::const_buffer from);
   [[nodiscard]] bool write_copy(transfer& op, std::span<const boost::asio::const_buffer> list);
   void write_parts(transfer& op, boost::asio::const_buffer from);
   void tell();
   void offer_ring();
   void fail(const error_code& ec);
   void end(const error_code& ec);
+  transfer_list take_all() noexcept;
   void end_unstarted(transfer_list& ended, std::uint64_t number = any_number);
   void complete(lock_type lock, transfer_list& ended, bool on_executor);
   operation* claim(const io_executor& executor, size_handler& handler);
@@ -160,6 +173,8 @@ private:
   std::uint64_t last_number_ = 0;
   std::uint64_t last_write_ = UINT64_MAX; // the number of the last write before the end
   std::uint32_t sending_ = 0;             // operations of the queue pair that have not completed
+  std::size_t copied_ = 0;                // bytes of the program that they read from the pool
+  bool keeps_ring_ = false;               // no other one could be registered
   bool counts_as_work_ = false;
   bool closed_ = false; // by the program
   bool resets_ = false; // unread bytes were left

@@ -9,6 +9,8 @@
 
 #include "boost_rdma/access.hpp"
 #include "boost_rdma/detail/initiate.hpp"
+#include "resource/domain_impl.hpp"
+#include "resource/pool_impl.hpp"
 
 #include <boost/asio/error.hpp>
 
@@ -47,10 +49,11 @@ struct stream_impl::received
 
 struct stream_impl::sent
 {
-  void operator()(const error_code& ec, std::size_t) { stream->on_sent(ec, write); }
+  void operator()(const error_code& ec, std::size_t) { stream->on_sent(*this, ec); }
 
   std::shared_ptr<stream_impl> stream;
   std::uint64_t write; // the number of the operation whose memory is read; any_number: none
+  std::size_t copied;  // bytes of the program that the device reads from the pool
 };
 
 // --- receiving ---
@@ -189,12 +192,13 @@ void stream_impl::advance_reads(transfer_list& ended)
 
 // --- sending ---
 
-void stream_impl::post(
-  request_kind kind, const remote_buffer& to, const_buffer from, std::uint64_t write)
+void stream_impl::post(request_kind kind, const remote_buffer& to, const_buffer from,
+  std::uint64_t write, std::size_t copied)
 {
-  ++sending_;
   start_operation<bytes_result>(core_.get())(
-    executor_, sent{shared_from_this(), write}, request{.kind = kind, .remote = to}, from);
+    executor_, sent{shared_from_this(), write, copied}, request{.kind = kind, .remote = to}, from);
+  ++sending_; // its handler waits for the mutex
+  copied_ += copied;
 }
 
 void stream_impl::send(const stream_message& m, std::span<const asio::const_buffer> data)
@@ -223,18 +227,34 @@ bool stream_impl::write(transfer& op)
     send(fsm_.data(size), list);
     return true;
   }
-  if (list.front().size() <= copy_max)
+  if (list.front().size() <= copy_max || !register_memory(op, list.front()))
     return write_copy(op, list);
   write_parts(op, list.front());
   return op.bytes != 0 && op.pending == 0;
 }
 
+// Before the peer is told of bytes, they must be certain to arrive: a write of plain memory could
+// be refused because the memory cannot be registered.
+bool stream_impl::register_memory(transfer& op, asio::const_buffer from)
+{
+  if (op.memory)
+    return true;
+  domain_impl& domain = *context_.impl();
+  op.memory.reset(domain.pool().find(from.data(), from.size()));
+  error_code ec;
+  if (!op.memory)
+    op.memory.reset(domain.cache().acquire(from.data(), from.size(), false, ec));
+  return op.memory && !ec;
+}
+
 bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> list)
 {
   const stream_fsm::range room = fsm_.writable();
-  if (room.size == 0)
+  const std::size_t size = std::min<std::size_t>({asio::buffer_size(list), copy_max, room.size});
+  // The peer decides on the room: a large ring that it does not serve must not use up the pool.
+  if (size == 0 || (copied_ != 0 && copied_ + size > options_.ring_max))
     return false;
-  op.bytes = std::min<std::size_t>({asio::buffer_size(list), copy_max, room.size});
+  op.bytes = size;
   error_code ec;
   const registered_buffer copy = context_.allocate(op.bytes, ec);
   if (ec)
@@ -243,7 +263,8 @@ bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> l
     return true;
   }
   asio::buffer_copy(asio::buffer(copy.data(), op.bytes), list);
-  post(request_kind::write, fsm_.peer_ring().slice(room.offset, op.bytes), copy);
+  post(
+    request_kind::write, fsm_.peer_ring().slice(room.offset, op.bytes), copy, any_number, op.bytes);
   send(fsm_.written(static_cast<std::uint32_t>(op.bytes)));
   return true;
 }
@@ -251,7 +272,7 @@ bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> l
 // From the program's memory. The peer can read one part while this end writes the next.
 void stream_impl::write_parts(transfer& op, asio::const_buffer from)
 {
-  while (op.bytes != from.size() && !failure_ && !send_failure_)
+  while (op.bytes != from.size() && !closed_ && !write_failure())
   {
     const stream_fsm::range room = fsm_.writable();
     if (room.size == 0)
@@ -259,8 +280,9 @@ void stream_impl::write_parts(transfer& op, asio::const_buffer from)
     const std::size_t size = std::min<std::size_t>(
       {from.size() - op.bytes, room.size, std::max<std::size_t>(fsm_.peer_ring().size() / 4, 1)});
     ++op.pending;
+    const auto* const at = static_cast<const std::byte*>(from.data()) + op.bytes;
     post(request_kind::write, fsm_.peer_ring().slice(room.offset, size),
-      const_buffer(asio::buffer(from + op.bytes, size)), op.number);
+      const_buffer(at, size, op.memory.get()), op.number);
     send(fsm_.written(static_cast<std::uint32_t>(size)));
     op.bytes += size;
   }
@@ -273,33 +295,37 @@ void stream_impl::advance_writes(transfer_list& ended)
   {
     if (next->bytes == 0 && next->number > last_write_)
       next->ec = asio::error::broken_pipe;
-    else if (next->bytes == 0 && (failure_ || send_failure_))
-      next->ec = failure_ ? failure_ : send_failure_;
+    else if (next->bytes == 0 && write_failure())
+      next->ec = write_failure();
     else if (!write(*next))
       break;
-    else if (failure_ || send_failure_)
-      next->ec = failure_ ? failure_ : send_failure_;
+    else
+      next->ec = write_failure();
     if (next->ec)
       next->bytes = 0;
+    next->memory.reset();
   }
   ended.splice(ended.end(), writes_, writes_.begin(), next);
 }
 
-void stream_impl::on_sent(const error_code& ec, std::uint64_t write)
+void stream_impl::on_sent(const sent& what, const error_code& ec)
 {
   if (core_->forked())
     return; // a thread of the parent may hold the mutex
   lock_type lock(mutex_);
   --sending_;
-  bool is_over = ec || closed_; // otherwise nothing waits for this
+  copied_ -= what.copied;
+  bool is_over = ec || closed_ || (what.copied != 0 && !writes_.empty());
   for (transfer& each : writes_)
-    if (each.number == write)
+    if (each.number == what.write)
       is_over = --each.pending == 0 || is_over;
   if (!is_over)
-    return;
+    return; // nothing waits for this
   // Messages that arrived before the failure may be waiting for on_received(). The queue pair also
   // ends the receives, after them.
-  if (ec && !send_failure_)
+  if (ec && core_->is_connected())
+    fail(ec); // this end refused it
+  else if (ec && !send_failure_)
     send_failure_ = as_stream_error(ec);
   transfer_list ended;
   advance(ended);
@@ -322,13 +348,14 @@ void stream_impl::tell()
 void stream_impl::offer_ring()
 {
   const std::uint32_t size = fsm_.wanted_ring(options_.ring_min, options_.ring_max);
-  if (size == 0)
+  if (size == 0 || keeps_ring_)
     return;
   error_code ec;
   memory_region made(
     protection_domain(context_), size, access::local_write | access::remote_write, ec);
+  keeps_ring_ = static_cast<bool>(ec); // a second attempt would cost as much and fail as well
   if (ec)
-    return; // the ring remains as it is
+    return;
   const stream_message m = fsm_.ring(made.remote());
   rings_[m.odd_ring ? 1 : 0] = std::move(made);
   send(m);

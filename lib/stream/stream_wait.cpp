@@ -49,6 +49,8 @@ void stream_impl::advance_waits(transfer_list& ended)
 
 stream_core::sources stream_impl::peek()
 {
+  if (core_->forked())
+    return {};
   const std::lock_guard lock(mutex_);
   std::array<asio::const_buffer, sources::most> found;
   std::size_t count = 0;

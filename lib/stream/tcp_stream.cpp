@@ -134,13 +134,15 @@ std::size_t tcp_stream::available() const
 stream_core::sources tcp_stream::peek()
 {
   constexpr std::size_t size_max = 64 * 1024;
+  ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(first_ahead_));
+  first_ahead_ = 0;
   error_code ec;
-  const std::size_t arrived = std::min(socket_.available(ec), size_max);
-  if (ahead().size() == 0 && !ec && arrived != 0 && (!begins_ || !look_at_beginning()))
+  const std::size_t old = std::min(ahead_.size(), size_max);
+  const std::size_t arrived = std::min(socket_.available(ec), size_max - old);
+  if (!ec && arrived != 0 && (!begins_ || !look_at_beginning()))
   {
-    first_ahead_ = 0;
-    ahead_.resize(arrived);
-    ahead_.resize(socket_.read_some(asio::buffer(ahead_), ec)); // does not wait
+    ahead_.resize(old + arrived);
+    ahead_.resize(old + socket_.read_some(asio::buffer(ahead_) + old, ec)); // does not wait
   }
   return sources(ahead());
 }

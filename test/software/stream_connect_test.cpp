@@ -6,6 +6,7 @@
 //
 
 #include "common/catch.hpp"
+#include "common/inventory.hpp"
 #include "connect/discovery_message.hpp"
 #include "software/connect_fixture.hpp"
 #include "software/stream_fixture.hpp"
@@ -436,6 +437,39 @@ TEST_CASE("refused connections and closed acceptors end the operations of stream
   client.async_connect(gone, connected.handler());
   REQUIRE(run_until(f.io, [&] { return connected.done(); }));
   CHECK(connected.ec == asio::error::connection_refused);
+}
+
+TEST_CASE("connecting a stream in vain leaves no descriptor open")
+{
+  acceptor_fixture f; // for the contexts
+  asio::ip::udp::socket silent(f.io, {asio::ip::address_v4::loopback(), 0});
+  const tcp::endpoint nobody(silent.local_endpoint().address(), silent.local_endpoint().port());
+  const auto fail = [&]
+  {
+    rdma::stream client(f.io, f.client_context);
+    plain_record connected;
+    client.async_connect(nobody, connected.handler());
+    REQUIRE(run_until(f.io, [&] { return connected.done(); }));
+    CHECK(connected.ec == asio::error::connection_refused);
+  };
+  fail();
+  const inventory before;
+  for (int i = 0; i != 10; ++i)
+    fail();
+  CHECK(settled_inventory(before) == before);
+}
+
+TEST_CASE("a stream acceptor and its clients refuse options with which no stream can be made")
+{
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rdma::stream_acceptor_options options;
+  options.stream.receives = 1;
+  CHECK_THROWS_AS(rdma::stream_acceptor(io, context, loopback(), options), rdma::system_error);
+  CHECK_THROWS_AS(rdma::stream(io, context, options.stream), rdma::system_error);
+  options.stream = {};
+  options.queue_pair.receive_depth = 4;
+  CHECK_THROWS_AS(rdma::stream_acceptor(io, context, loopback(), options), rdma::system_error);
 }
 
 TEST_CASE("many streams connect at the same time as plain TCP clients, on strands")

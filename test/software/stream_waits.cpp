@@ -144,6 +144,21 @@ TEST_CASE("bytes that are consumed make room for others")
   }
 }
 
+TEST_CASE("bytes that arrive are added to those that were seen and not consumed")
+{
+  connected_pair f(GENERATE(true, false));
+  write(f.io, f.b, "ab");
+  REQUIRE(wait(f.io, f.a(), rdma::stream::wait_read) == error_code());
+  CHECK(asio::buffer_size(f.a().peek()) == 2);
+  write(f.io, f.b, "cd");
+  REQUIRE(run_until(f.io, [&] { return f.a().available() == 4; }));
+  std::string seen(4, '\0');
+  CHECK(asio::buffer_copy(asio::buffer(seen), f.a().peek()) == 4);
+  CHECK(seen == "abcd");
+  f.a().consume(3);
+  CHECK(take(f.io, f.a(), 1) == "d");
+}
+
 TEST_CASE("a wait for writing ends when there is room")
 {
   connected_pair f(GENERATE(true, false));

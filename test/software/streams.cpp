@@ -6,6 +6,7 @@
 //
 
 #include "software/connect_fixture.hpp"
+#include "software/limited_device.hpp"
 #include "software/still_peer.hpp"
 #include "software/stream_fixture.hpp"
 
@@ -327,6 +328,36 @@ TEST_CASE("a stream's connection is reset when the peer closes its queue pair or
   rdma::stream far(std::move(client));
   other.signal(SIGKILL);
   CHECK(read_error(f.io, far) == asio::error::connection_reset);
+}
+
+TEST_CASE("a stream sends memory that the device does not register")
+{
+  const registrations counted;
+  asio::io_context io;
+  const rdma::context near_context = counted_context();
+  const rdma::context far_context = make_context();
+  rdma::queue_pair near(io, near_context);
+  rdma::queue_pair far(io, far_context);
+  connect(near, far);
+  rdma::stream a(std::move(near));
+  rdma::stream b(std::move(far));
+  const std::string text = random_text(1'000'000, 1);
+  const int before = registrations::asked;
+  registrations::size_max = 100'000;
+  std::string got(text.size(), '\0');
+  bytes_record read;
+  asio::async_read(b, asio::buffer(got), read.handler());
+  for (std::size_t at = 0; at != text.size();) // all of it each time, unlike asio::async_write
+  {
+    bytes_record written;
+    a.async_write_some(asio::buffer(text) + at, written.handler());
+    REQUIRE(run_until(io, [&] { return written.done(); }));
+    REQUIRE(written.ec == error_code());
+    at += written.value();
+  }
+  REQUIRE(run_until(io, [&] { return read.done(); }));
+  CHECK(got == text);
+  CHECK(registrations::asked > before); // some were refused
 }
 
 TEST_CASE("a stream needs a connected queue pair and options in range")

@@ -80,6 +80,9 @@ public:
   using wait_type = boost::asio::socket_base::wait_type;
   using plain_handler = boost::asio::any_completion_handler<void(error_code)>;
 
+  // Returns invalid_argument for options with which no stream can be made.
+  static error_code check(const stream_options& options, const queue_pair_options& queue_pair);
+
   // Throws system_error.
   static std::shared_ptr<stream_core> make(
     std::shared_ptr<queue_pair_core> over, const stream_options& options);
@@ -87,7 +90,8 @@ public:
   // Throws likewise.
   static std::shared_ptr<stream_core> make(connected_peer peer, const stream_options& options);
 
-  // A stream that will connect. `inner` is the executor inside the strands of `executor`.
+  // A stream that will connect; throws likewise. `inner` is the executor inside the strands of
+  // `executor`.
   static std::shared_ptr<stream_core> make_client(const io_executor& executor,
     const io_executor& inner, const protection_domain& domain, const stream_options& options,
     const queue_pair_options& queue_pair);
