@@ -525,4 +525,46 @@ TEST_CASE("streams: two ends go on when one reads, or both, after both had no ro
     CHECK(a.fsm.can_send_bytes());
 }
 
+TEST_CASE("streams: whatever two programs did, a program that reads lets the other one write")
+{
+  for (unsigned seed = 1; seed != 300; ++seed)
+  {
+    CAPTURE(seed);
+    std::mt19937 random(seed);
+    const auto chance = [&](unsigned of) { return random() % of == 0; };
+    counting_end a(8 + random() % 32, 1024);
+    counting_end b(8 + random() % 32, 1024);
+    const unsigned reads = random() % 5; // one of so many times; 0: never
+    for (int i = 0; i != 1000; ++i)
+      for (const auto& [self, peer] : {std::pair(&a, &b), std::pair(&b, &a)})
+      {
+        if (chance(3) && self->fsm.can_send_bytes())
+          self->out.push_back(self->fsm.data(1 + random() % stream_message::data_max));
+        if (chance(3))
+          self->write(1 + random() % 1024);
+        if (reads != 0 && chance(reads))
+          self->read_messages();
+        if (reads != 0 && chance(reads))
+          self->read(self->unread == 0 ? 0 : 1 + random() % self->unread);
+        if (chance(2) && !self->out.empty())
+        {
+          const stream_message m = self->out.front();
+          self->out.pop_front();
+          peer->take(m);
+        }
+        if (chance(2))
+          self->tell();
+      }
+    do
+    {
+      b.read(std::min(b.unread, 100u));
+      b.read_messages();
+      settle(a, b);
+    } while (b.unread != 0 || b.unread_messages != 0);
+    CHECK(a.fsm.can_send_bytes());
+    CHECK(a.fsm.writable().size != 0);
+    CHECK(b.fsm.can_finish());
+  }
+}
+
 } // namespace test::stream_protocol
