@@ -331,9 +331,11 @@ public:
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code, std::size_t)>(
       detail::initiation(this->executor_,
-        [core = this->core_](const auto& executor, auto&& handler, const auto& to) {
+        [core = this->core_](const auto& executor, auto&& handler, const auto& to)
+        {
+          const bool on_executor = detail::is_on_executor(executor, handler);
           detail::start_read_some(
-            executor, core.get(), to, std::forward<decltype(handler)>(handler));
+            executor, core.get(), to, std::forward<decltype(handler)>(handler), on_executor);
         }),
       token, detail::stream_core::targets(buffers));
   }
@@ -365,8 +367,9 @@ public:
       detail::initiation(this->executor_,
         [core = this->core_](const auto& executor, auto&& handler, const auto& from)
         {
+          const bool on_executor = detail::is_on_executor(executor, handler);
           detail::start_write_some(
-            executor, core.get(), from, std::forward<decltype(handler)>(handler));
+            executor, core.get(), from, std::forward<decltype(handler)>(handler), on_executor);
         }),
       token, detail::stream_core::sources(buffers));
   }

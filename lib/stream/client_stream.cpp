@@ -95,18 +95,19 @@ error_code client_stream::connected(const error_code& ec, connected_peer peer)
   }
 }
 
-void client_stream::read_some(const io_executor& executor, const targets& to, size_handler handler)
+void client_stream::read_some(
+  const io_executor& executor, const targets& to, size_handler handler, bool on_executor)
 {
   if (stream_core* const made = stream())
-    return made->read_some(executor, to, std::move(handler));
+    return made->read_some(executor, to, std::move(handler), on_executor);
   waiting_handler<std::size_t>(executor, std::move(handler)).complete(why_not(), 0);
 }
 
 void client_stream::write_some(
-  const io_executor& executor, const sources& from, size_handler handler)
+  const io_executor& executor, const sources& from, size_handler handler, bool on_executor)
 {
   if (stream_core* const made = stream())
-    return made->write_some(executor, from, std::move(handler));
+    return made->write_some(executor, from, std::move(handler), on_executor);
   waiting_handler<std::size_t>(executor, std::move(handler)).complete(why_not(), 0);
 }
 

@@ -19,19 +19,19 @@ void stream_core::connect(const io_executor& executor, const endpoint_type&, pla
 }
 
 void start_read_some(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::targets& to, stream_core::size_handler handler)
+  const stream_core::targets& to, stream_core::size_handler handler, bool on_executor)
 {
   if (core != nullptr)
-    core->read_some(executor, to, std::move(handler));
+    core->read_some(executor, to, std::move(handler), on_executor);
   else
     waiting_handler<std::size_t>(executor, std::move(handler)).complete(error::closed, 0);
 }
 
 void start_write_some(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::sources& from, stream_core::size_handler handler)
+  const stream_core::sources& from, stream_core::size_handler handler, bool on_executor)
 {
   if (core != nullptr)
-    core->write_some(executor, from, std::move(handler));
+    core->write_some(executor, from, std::move(handler), on_executor);
   else
     waiting_handler<std::size_t>(executor, std::move(handler)).complete(error::closed, 0);
 }

@@ -85,7 +85,6 @@ stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_opt
   const endpoint_type& local, const endpoint_type& remote)
   : core_(std::move(over))
   , executor_(core_->io_executor())
-  , handler_executor_(executor_)
   , options_(options)
   , local_(local)
   , remote_(remote)
@@ -169,16 +168,13 @@ void place(operation* op, Handler&& handler)
 } // namespace
 
 // Returns null if the queue pair has too many operations; the handler is then unchanged.
-operation* stream_impl::claim(const io_executor& executor, size_handler& handler)
+operation* stream_impl::claim(const io_executor& executor, size_handler& handler, bool on_executor)
 {
   operation* const op = core_->claim();
   if (op == nullptr)
     return nullptr;
   // The completion queue then keeps the handler's context running, and calls it on its executor.
-  const bool is_direct = core_->executor() == executor_relation::same_executor
-    && executor == executor_
-    && asio::get_associated_executor(handler, handler_executor_) == handler_executor_;
-  if (is_direct)
+  if (on_executor && core_->executor() == executor_relation::same_executor && executor == executor_)
     place(op, std::move(handler));
   else
     place(op, waiting_handler<std::size_t>(executor, std::move(handler)));
@@ -187,7 +183,7 @@ operation* stream_impl::claim(const io_executor& executor, size_handler& handler
 
 template <class Buffers>
 void stream_impl::start(transfer_list& among, const io_executor& executor, const Buffers& buffers,
-  size_handler handler, std::optional<wait_type> waits_for)
+  size_handler handler, bool on_executor, std::optional<wait_type> waits_for)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   const auto refuse = [&](const error_code& ec)
@@ -201,7 +197,8 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
   error_code ec;
   if (closed_)
     ec = error::closed;
-  else if ((!buffers.empty() || waits_for) && (op = claim(executor, handler)) == nullptr)
+  else if ((!buffers.empty() || waits_for)
+    && (op = claim(executor, handler, on_executor)) == nullptr)
     ec = error::queue_too_deep;
   if (op == nullptr)
   {
@@ -234,14 +231,16 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
   complete(std::move(lock), ended, false);
 }
 
-void stream_impl::read_some(const io_executor& executor, const targets& to, size_handler handler)
+void stream_impl::read_some(
+  const io_executor& executor, const targets& to, size_handler handler, bool on_executor)
 {
-  start(reads_, executor, to, std::move(handler));
+  start(reads_, executor, to, std::move(handler), on_executor);
 }
 
-void stream_impl::write_some(const io_executor& executor, const sources& from, size_handler handler)
+void stream_impl::write_some(
+  const io_executor& executor, const sources& from, size_handler handler, bool on_executor)
 {
-  start(writes_, executor, from, std::move(handler));
+  start(writes_, executor, from, std::move(handler), on_executor);
 }
 
 void stream_impl::wait(const io_executor& executor, wait_type what, plain_handler handler)
@@ -249,7 +248,7 @@ void stream_impl::wait(const io_executor& executor, wait_type what, plain_handle
   start(waits_, executor, targets(),
     map_handler(
       [](auto own, const error_code& ec, std::size_t) { std::move(own)(ec); }, std::move(handler)),
-    what);
+    false, what);
 }
 
 // Moves what can be moved, and takes the operations that have ended.

@@ -48,8 +48,10 @@ public:
   // Posts the receives and sends the first message.
   void open();
 
-  void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
-  void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  void read_some(const io_executor& executor, const targets& to, size_handler handler,
+    bool on_executor) override;
+  void write_some(const io_executor& executor, const sources& from, size_handler handler,
+    bool on_executor) override;
   void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] sources peek() override;
@@ -136,20 +138,19 @@ private:
   transfer_list take_all() noexcept;
   void end_unstarted(transfer_list& ended, std::uint64_t number = any_number);
   void complete(lock_type lock, transfer_list& ended, bool on_executor);
-  operation* claim(const io_executor& executor, size_handler& handler);
+  operation* claim(const io_executor& executor, size_handler& handler, bool on_executor);
   [[nodiscard]] bool has_work() const;
   void count_as_work(bool counts);
   [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;
   [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
   template <class Buffers>
   void start(transfer_list& among, const io_executor& executor, const Buffers& buffers,
-    size_handler handler, std::optional<wait_type> waits_for = std::nullopt);
+    size_handler handler, bool on_executor, std::optional<wait_type> waits_for = std::nullopt);
 
   static constexpr std::uint64_t any_number = 0;
 
   const std::shared_ptr<queue_pair_core> core_;
   const boost::asio::any_io_executor executor_;
-  const boost::asio::any_completion_executor handler_executor_; // the same; a conversion allocates
   const stream_options options_;
   const endpoint_type local_;
   const endpoint_type remote_;

@@ -64,7 +64,8 @@ error_code tcp_stream::look_at_beginning()
   return asio::error::connection_reset;
 }
 
-void tcp_stream::read_some(const io_executor& executor, const targets& to, size_handler handler)
+void tcp_stream::read_some(
+  const io_executor& executor, const targets& to, size_handler handler, bool)
 {
   if (refuses(executor, to, handler))
     return;
@@ -106,7 +107,8 @@ void tcp_stream::read_some(const io_executor& executor, const targets& to, size_
     handler, executor);
 }
 
-void tcp_stream::write_some(const io_executor& executor, const sources& from, size_handler handler)
+void tcp_stream::write_some(
+  const io_executor& executor, const sources& from, size_handler handler, bool)
 {
   if (!refuses(executor, from, handler))
     socket_.async_write_some(from, with_executor(executor, std::move(handler)));

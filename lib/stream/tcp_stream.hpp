@@ -28,8 +28,10 @@ public:
   // Precondition: the peer has a socket.
   explicit tcp_stream(connected_peer peer);
 
-  void read_some(const io_executor& executor, const targets& to, size_handler handler) override;
-  void write_some(const io_executor& executor, const sources& from, size_handler handler) override;
+  void read_some(const io_executor& executor, const targets& to, size_handler handler,
+    bool on_executor) override;
+  void write_some(const io_executor& executor, const sources& from, size_handler handler,
+    bool on_executor) override;
   void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] sources peek() override;

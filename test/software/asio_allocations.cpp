@@ -9,19 +9,25 @@
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
 
+#include <boost_rdma/stream.hpp>
+
 #include <boost/asio/co_spawn.hpp>
 #include <boost/asio/deferred.hpp>
 #include <boost/asio/detached.hpp>
 #include <boost/asio/post.hpp>
+#include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/strand.hpp>
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/use_future.hpp>
+#include <boost/asio/write.hpp>
 
 #include <cstddef>
 #include <functional>
 #include <future>
 #include <optional>
+#include <utility>
+#include <vector>
 
 // Tests that no operation allocates from the heap in steady state.
 
@@ -388,6 +394,38 @@ TEST_CASE("operations awaited by coroutines allocate nothing in steady state")
           *window, behind_window, rdma::access::remote_read, asio::use_awaitable);
         co_await l.near.async_invalidate(window->key(), asio::use_awaitable);
       }
+    } while (rounds.next());
+  };
+  asio::co_spawn(l.io, serve(), asio::detached);
+  asio::co_spawn(l.io, ask(), asio::detached);
+  REQUIRE(run_through(l.io, rounds));
+  INFO(allocation_count::first());
+  CHECK(rounds.allocations == 0);
+}
+
+TEST_CASE("reads and writes of a stream allocate nothing in steady state")
+{
+  const std::size_t size = GENERATE(64u, 4096u, 100'000u);
+  linked_pair l;
+  rdma::stream near(std::move(l.near));
+  rdma::stream far(std::move(l.far));
+  counted_rounds rounds;
+  const auto serve = [&]() -> asio::awaitable<void>
+  {
+    std::vector<char> bytes(size);
+    for (int i = 0; i < warm_up + counted + 1; ++i) // one more: see above
+    {
+      co_await asio::async_read(far, asio::buffer(bytes), asio::use_awaitable);
+      co_await asio::async_write(far, asio::buffer(bytes), asio::use_awaitable);
+    }
+  };
+  const auto ask = [&]() -> asio::awaitable<void>
+  {
+    std::vector<char> bytes(size);
+    do
+    {
+      co_await asio::async_write(near, asio::buffer(bytes), asio::use_awaitable);
+      co_await asio::async_read(near, asio::buffer(bytes), asio::use_awaitable);
     } while (rounds.next());
   };
   asio::co_spawn(l.io, serve(), asio::detached);

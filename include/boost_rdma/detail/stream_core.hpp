@@ -17,6 +17,7 @@
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/associated_executor.hpp>
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/socket_base.hpp>
@@ -97,9 +98,11 @@ public:
     const queue_pair_options& queue_pair);
 
   virtual ~stream_core() = default;
-  virtual void read_some(const io_executor& executor, const targets& to, size_handler handler) = 0;
+  // `on_executor`: the handler's associated executor is `executor`.
+  virtual void read_some(
+    const io_executor& executor, const targets& to, size_handler handler, bool on_executor) = 0;
   virtual void write_some(
-    const io_executor& executor, const sources& from, size_handler handler) = 0;
+    const io_executor& executor, const sources& from, size_handler handler, bool on_executor) = 0;
   virtual void wait(const io_executor& executor, wait_type what, plain_handler handler) = 0;
   [[nodiscard]] virtual std::size_t available() const = 0;
   [[nodiscard]] virtual sources peek() = 0;
@@ -115,10 +118,21 @@ public:
     const io_executor& executor, const endpoint_type& server, plain_handler handler);
 };
 
+// Call it before the handler's type is erased: to ask an erased handler allocates memory.
+template <class Executor, class Handler>
+bool is_on_executor(const Executor& executor, const Handler& handler)
+{
+  using associated = boost::asio::associated_executor_t<Handler, Executor>;
+  if constexpr (std::same_as<associated, Executor>)
+    return boost::asio::get_associated_executor(handler, executor) == executor;
+  else
+    return false;
+}
+
 void start_read_some(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::targets& to, stream_core::size_handler handler);
+  const stream_core::targets& to, stream_core::size_handler handler, bool on_executor);
 void start_write_some(const stream_core::io_executor& executor, stream_core* core,
-  const stream_core::sources& from, stream_core::size_handler handler);
+  const stream_core::sources& from, stream_core::size_handler handler, bool on_executor);
 void start_wait(const stream_core::io_executor& executor, stream_core* core,
   stream_core::wait_type what, stream_core::plain_handler handler);
 void start_connect_stream(const stream_core::io_executor& executor, stream_core* core,
