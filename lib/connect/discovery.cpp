@@ -197,7 +197,7 @@ bool discovery_server::answer_next(const lock_type&)
 bool discovery_server::expects(const asio::ip::address& from)
 {
   const lock_type lock(mutex_);
-  if (socket_)
+  if (socket_ && socket_->is_open())
     answer_all(lock);
   const auto now = clock::now();
   return always_
@@ -208,7 +208,7 @@ bool discovery_server::expects(const asio::ip::address& from)
 void discovery_server::arrived(const discovery_message::token_type& token)
 {
   const lock_type lock(mutex_);
-  if (socket_)
+  if (socket_ && socket_->is_open())
     answer_all(lock); // the question may have been repeated
   std::erase_if(questions_, [&](const question& each) { return each.token == token; });
 }
@@ -302,10 +302,10 @@ discovery_client::discovery_client(asio::io_context& io)
     throw system_error(last_error(), "no random numbers");
 }
 
-void discovery_client::ask(const tcp::endpoint& server)
+void discovery_client::ask(const tcp::endpoint& server, bool again)
 {
   server_ = server;
-  if (silent_servers::of_process().contains(server))
+  if (!again && silent_servers::of_process().contains(server))
     return end("the server does not answer UDP");
   error_code ec;
   const udp::endpoint to(server.address(), server.port());

@@ -92,8 +92,8 @@ public:
 
   [[nodiscard]] const discovery_message::token_type& token() const noexcept { return token_; }
 
-  // Asks, unless the server was silent before.
-  void ask(const boost::asio::ip::tcp::endpoint& server);
+  // Asks, unless the server was silent before; `again`: also then.
+  void ask(const boost::asio::ip::tcp::endpoint& server, bool again);
 
   // Waits for the answer, for a short time. Returns why there is no RDMA; empty: there is.
   boost::asio::awaitable<std::string> answer(bool is_same_host);

@@ -70,7 +70,7 @@ asio::awaitable<error_code> upgrade(tcp_control_stream::socket_type socket, cons
 struct question_end
 {
   discovery_client& question;
-  ~question_end() { question.end("nobody waits for the answer"); }
+  ~question_end() { question.end({}); }
 };
 
 asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& server,
@@ -83,7 +83,7 @@ asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& s
     const auto question = std::make_shared<discovery_client>(io);
     const question_end ended{*question};
     if (rdma)
-      question->ask(server); // also without TCP: the server then expects the preamble
+      question->ask(server, !with.tcp);
     else if (!with.rdma)
       made.why = "not allowed by the program";
     tcp_control_stream::socket_type socket(io);
@@ -99,10 +99,11 @@ asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& s
     socket.set_option(tcp::no_delay(true), ignored);
     made.local = socket.local_endpoint(ignored);
     made.remote = server;
-    if (rdma && with.tcp)
+    if (rdma)
     {
+      // Also without TCP: a server that has been asked expects the preamble.
       made.why = co_await question->answer(made.local.address() == server.address());
-      rdma = made.why.empty();
+      rdma = made.why.empty() || !with.tcp;
     }
     if ((co_await asio::this_coro::cancellation_state).cancelled() != asio::cancellation_type::none)
       co_return asio::error::operation_aborted;

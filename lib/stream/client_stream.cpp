@@ -24,7 +24,8 @@ std::shared_ptr<stream_core> stream_core::make_client(const io_executor& executo
   const io_executor& inner, const protection_domain& domain, const stream_options& options,
   const queue_pair_options& queue_pair)
 {
-  if (const error_code ec = check(options, queue_pair))
+  const bool uses_rdma = options.transports != stream_transports::tcp;
+  if (const error_code ec = check(options, queue_pair); ec && uses_rdma)
     throw system_error(ec, "cannot make a stream");
   return std::make_shared<client_stream>(
     stream_client{executor, inner, domain, queue_pair, options.transports != stream_transports::tcp,
@@ -62,11 +63,20 @@ void client_stream::connect(
     }
   if (ec)
     return waiting_handler<>(executor, std::move(handler)).complete(ec);
-  attempt->start(server,
-    map_handler(
-      [self = shared_from_this()](auto own, const error_code& failure, connected_peer peer)
-      { std::move(own)(self->connected(failure, std::move(peer))); },
-      std::move(handler)));
+  try
+  {
+    attempt->start(server,
+      map_handler(
+        [self = shared_from_this()](auto own, const error_code& failure, connected_peer peer)
+        { std::move(own)(self->connected(failure, std::move(peer))); },
+        std::move(handler)));
+  }
+  catch (...)
+  {
+    const std::lock_guard lock(mutex_);
+    attempt_ = nullptr;
+    throw;
+  }
 }
 
 error_code client_stream::connected(const error_code& ec, connected_peer peer)
@@ -173,14 +183,19 @@ error_code client_stream::why_not() const noexcept
   return closed_.load(std::memory_order_relaxed) ? error::closed : error::not_connected;
 }
 
-void client_stream::cancel()
+std::shared_ptr<stream_connect> client_stream::take_attempt(bool closes)
 {
   if (process_.foreign())
-    return; // a thread of the parent may hold the mutex
-  std::unique_lock lock(mutex_);
-  const auto attempt = attempt_;
-  lock.unlock();
-  if (attempt)
+    return nullptr; // a thread of the parent may hold the mutex
+  const std::lock_guard lock(mutex_);
+  if (closes)
+    closed_.store(true, std::memory_order_relaxed);
+  return attempt_;
+}
+
+void client_stream::cancel()
+{
+  if (const auto attempt = take_attempt(false))
     attempt->cancel();
   if (stream_core* const made = stream())
     made->cancel();
@@ -188,13 +203,7 @@ void client_stream::cancel()
 
 void client_stream::close()
 {
-  if (process_.foreign())
-    return; // it belongs to the parent
-  std::unique_lock lock(mutex_);
-  closed_.store(true, std::memory_order_relaxed);
-  const auto attempt = attempt_;
-  lock.unlock();
-  if (attempt)
+  if (const auto attempt = take_attempt(true))
     attempt->cancel();
   if (stream_core* const made = stream())
     made->close();

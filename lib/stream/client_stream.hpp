@@ -55,6 +55,7 @@ private:
     return ready_.load(std::memory_order_acquire);
   }
   [[nodiscard]] error_code why_not() const noexcept;
+  [[nodiscard]] std::shared_ptr<stream_connect> take_attempt(bool closes);
 
   const stream_client with_;
   const stream_options options_;

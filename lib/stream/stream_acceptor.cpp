@@ -38,7 +38,9 @@ std::shared_ptr<stream_acceptor_core> stream_acceptor_core::make(
   const protection_domain& domain, const boost::asio::ip::tcp::endpoint& endpoint,
   const stream_acceptor_options& options, error_code& ec)
 {
-  ec = stream_core::check(options.stream, options.queue_pair);
+  ec = {};
+  if (options.stream.transports != stream_transports::tcp)
+    ec = stream_core::check(options.stream, options.queue_pair);
   if (ec)
     return nullptr;
   auto clients = acceptor_core::make(

@@ -212,6 +212,7 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
   made.number = ++last_number_;
   made.bytes = 0;
   made.pending = 0;
+  made.refused = false;
   made.ec = {};
   among.splice(among.end(), spare_, spare_.begin());
   transfer_list ended;

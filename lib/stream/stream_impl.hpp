@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_STREAM_STREAM_IMPL_HPP
 #define BOOST_RDMA_LIB_STREAM_STREAM_IMPL_HPP
 
+#include "boost_rdma/batch.hpp"
 #include "boost_rdma/context.hpp"
 #include "boost_rdma/detail/stream_core.hpp"
 #include "boost_rdma/memory_region.hpp"
@@ -84,6 +85,7 @@ private:
     std::optional<wait_type> waits_for; // instead of moving bytes
     operation* slot = nullptr;          // has the handler, and takes the result
     std::unique_ptr<registration, registration_release> memory; // of a write without a copy
+    bool refused = false;                                       // it cannot be registered
     std::uint64_t number = 0;
     std::size_t bytes = 0;     // moved, or of a write that is on the way
     std::uint32_t pending = 0; // writes by which the device still reads the program's memory
@@ -113,8 +115,11 @@ private:
   void take(std::uint32_t index, std::size_t size);
   void add_unread(const unread& what);
   void post_receive(std::uint32_t index);
-  void post(request_kind kind, const remote_buffer& to, const_buffer from,
-    std::uint64_t write = any_number, std::size_t copied = 0);
+  [[nodiscard]] registered_buffer store(
+    const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
+  template <class... What>
+  void post(std::uint64_t write, std::size_t copied, const What&... what);
+  void write_to_ring(const const_buffer& from, std::uint64_t write, std::size_t copied);
   void send(const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
   void advance(transfer_list& ended);
   void advance_reads(transfer_list& ended);
@@ -165,6 +170,7 @@ private:
   std::size_t posted_count_ = 0;
   std::vector<result> results_; // by receive
   std::vector<unread> unread_;  // from first_unread_ on
+  rdma::batch batch_;           // its memory is used again
   std::size_t first_unread_ = 0;
   std::size_t available_ = 0;
   transfer_list reads_;

@@ -16,6 +16,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <utility>
 
 // The messages and the bytes of a stream.
@@ -28,6 +29,12 @@ namespace {
 
 // Larger writes are not copied by this end: the copy would cost more than waiting for the device.
 constexpr std::size_t copy_max = 64 * 1024;
+
+// Such a write moves at most so much: its memory is registered at once.
+constexpr std::size_t direct_max = 16 * 1024 * 1024;
+
+// Less than the largest message of any device.
+constexpr std::size_t part_max = 1024 * 1024;
 
 // The ends of a connection that a program of sockets knows.
 error_code as_stream_error(const error_code& ec)
@@ -59,10 +66,15 @@ struct stream_impl::sent
 // --- receiving ---
 
 void stream_impl::post_receive(std::uint32_t index)
+try
 {
   posted_[(first_posted_ + posted_count_++) % posted_.size()] = index;
   start_operation<receive_result>(core_.get())(executor_, received{shared_from_this(), index},
     request{.kind = request_kind::receive}, const_buffer(receive_at(index)));
+}
+catch (const std::bad_alloc&)
+{
+  fail(make_error_code(asio::error::no_memory));
 }
 
 void stream_impl::on_received(std::uint32_t index, const error_code& ec, std::size_t size)
@@ -192,26 +204,57 @@ void stream_impl::advance_reads(transfer_list& ended)
 
 // --- sending ---
 
-void stream_impl::post(request_kind kind, const remote_buffer& to, const_buffer from,
-  std::uint64_t write, std::size_t copied)
+// Returns memory for the device with this message, and after it bytes of these buffers; empty: it
+// has failed.
+registered_buffer stream_impl::store(
+  const stream_message& m, std::span<const asio::const_buffer> data)
+{
+  const std::size_t size = m.size() + (data.empty() ? 0 : m.count);
+  error_code ec;
+  registered_buffer buffer = context_.allocate(size, ec);
+  if (ec)
+  {
+    fail(ec);
+    return {};
+  }
+  auto* const to = static_cast<std::byte*>(buffer.data());
+  m.encode({to, m.size()});
+  asio::buffer_copy(asio::buffer(to + m.size(), size - m.size()), data);
+  return buffer;
+}
+
+// `what` are the arguments of the operation that follow the handler.
+template <class... What>
+void stream_impl::post(std::uint64_t write, std::size_t copied, const What&... what)
+try
 {
   start_operation<bytes_result>(core_.get())(
-    executor_, sent{shared_from_this(), write, copied}, request{.kind = kind, .remote = to}, from);
+    executor_, sent{shared_from_this(), write, copied}, what...);
   ++sending_; // its handler waits for the mutex
   copied_ += copied;
+}
+catch (const std::bad_alloc&)
+{
+  fail(make_error_code(asio::error::no_memory));
 }
 
 void stream_impl::send(const stream_message& m, std::span<const asio::const_buffer> data)
 {
-  const std::size_t size = m.size() + (data.empty() ? 0 : m.count);
-  error_code ec;
-  const registered_buffer buffer = context_.allocate(size, ec);
-  if (ec)
-    return fail(ec);
-  auto* const to = static_cast<std::byte*>(buffer.data());
-  m.encode({to, m.size()});
-  asio::buffer_copy(asio::buffer(to + m.size(), size - m.size()), data);
-  post(request_kind::send, {}, buffer);
+  if (const registered_buffer buffer = store(m, data); buffer.size() != 0)
+    post(any_number, 0, request{.kind = request_kind::send}, const_buffer(buffer));
+}
+
+// Writes to the peer's ring, and tells the peer. Both are one batch, so that the peer is not told
+// of a write that the device refuses.
+void stream_impl::write_to_ring(const const_buffer& from, std::uint64_t write, std::size_t copied)
+{
+  const remote_buffer to = fsm_.peer_ring().slice(fsm_.writable().offset, from.size());
+  const registered_buffer notice = store(fsm_.written(static_cast<std::uint32_t>(from.size())));
+  if (notice.size() == 0)
+    return;
+  batch_.clear();
+  batch_.write(from, to).send(notice);
+  post(write, copied, request{.kind = request_kind::batch}, batch_);
 }
 
 // Writes what there is room for. Returns true if the operation has ended.
@@ -227,9 +270,14 @@ bool stream_impl::write(transfer& op)
     send(fsm_.data(size), list);
     return true;
   }
-  if (list.front().size() <= copy_max || !register_memory(op, list.front()))
+  if (list.front().size() <= copy_max)
     return write_copy(op, list);
-  write_parts(op, list.front());
+  if (op.bytes == 0 && fsm_.writable().size == 0)
+    return false;
+  const auto from = asio::buffer(list.front(), direct_max);
+  if (!register_memory(op, from))
+    return write_copy(op, list);
+  write_parts(op, from);
   return op.bytes != 0 && op.pending == 0;
 }
 
@@ -237,14 +285,15 @@ bool stream_impl::write(transfer& op)
 // be refused because the memory cannot be registered.
 bool stream_impl::register_memory(transfer& op, asio::const_buffer from)
 {
-  if (op.memory)
-    return true;
+  if (op.memory || op.refused)
+    return !op.refused;
   domain_impl& domain = *context_.impl();
   op.memory.reset(domain.pool().find(from.data(), from.size()));
   error_code ec;
   if (!op.memory)
     op.memory.reset(domain.cache().acquire(from.data(), from.size(), false, ec));
-  return op.memory && !ec;
+  op.refused = !op.memory;
+  return !op.refused;
 }
 
 bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> list)
@@ -256,16 +305,14 @@ bool stream_impl::write_copy(transfer& op, std::span<const asio::const_buffer> l
     return false;
   op.bytes = size;
   error_code ec;
-  const registered_buffer copy = context_.allocate(op.bytes, ec);
+  const registered_buffer copy = context_.allocate(size, ec);
   if (ec)
   {
     fail(ec);
     return true;
   }
-  asio::buffer_copy(asio::buffer(copy.data(), op.bytes), list);
-  post(
-    request_kind::write, fsm_.peer_ring().slice(room.offset, op.bytes), copy, any_number, op.bytes);
-  send(fsm_.written(static_cast<std::uint32_t>(op.bytes)));
+  asio::buffer_copy(asio::buffer(copy.data(), size), list);
+  write_to_ring(copy, any_number, size);
   return true;
 }
 
@@ -277,13 +324,11 @@ void stream_impl::write_parts(transfer& op, asio::const_buffer from)
     const stream_fsm::range room = fsm_.writable();
     if (room.size == 0)
       return;
-    const std::size_t size = std::min<std::size_t>(
-      {from.size() - op.bytes, room.size, std::max<std::size_t>(fsm_.peer_ring().size() / 4, 1)});
-    ++op.pending;
+    const std::size_t size = std::min<std::size_t>({from.size() - op.bytes, room.size, part_max,
+      std::max<std::size_t>(fsm_.peer_ring().size() / 4, 1)});
     const auto* const at = static_cast<const std::byte*>(from.data()) + op.bytes;
-    post(request_kind::write, fsm_.peer_ring().slice(room.offset, size),
-      const_buffer(at, size, op.memory.get()), op.number);
-    send(fsm_.written(static_cast<std::uint32_t>(size)));
+    ++op.pending;
+    write_to_ring(const_buffer(at, size, op.memory.get()), op.number, 0);
     op.bytes += size;
   }
 }

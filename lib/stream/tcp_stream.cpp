@@ -136,6 +136,7 @@ std::size_t tcp_stream::available() const
 stream_core::sources tcp_stream::peek()
 {
   constexpr std::size_t size_max = 64 * 1024;
+  ahead_.reserve(size_max); // what the program has seen stays where it is
   ahead_.erase(ahead_.begin(), ahead_.begin() + static_cast<std::ptrdiff_t>(first_ahead_));
   first_ahead_ = 0;
   error_code ec;

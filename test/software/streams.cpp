@@ -9,6 +9,7 @@
 #include "software/limited_device.hpp"
 #include "software/still_peer.hpp"
 #include "software/stream_fixture.hpp"
+#include "stream/message.hpp"
 
 #include <boost_rdma/stream.hpp>
 
@@ -25,6 +26,7 @@
 #include <csignal>
 #include <memory>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -328,6 +330,34 @@ TEST_CASE("a stream's connection is reset when the peer closes its queue pair or
   rdma::stream far(std::move(client));
   other.signal(SIGKILL);
   CHECK(read_error(f.io, far) == asio::error::connection_reset);
+}
+
+TEST_CASE("a stream does not announce bytes that its device has refused to write")
+{
+  using rdma::detail::stream_message;
+  need(feature::software_device); // the ring has a key for a NIC only
+  linked_pair f;
+  rdma::stream a(std::move(f.near));
+  stream_message hello;
+  hello.type = rdma::detail::stream_message_type::hello;
+  hello.count = 32;
+  hello.ring = rdma::remote_buffer(rdma::device_kind::nic, 4096, 8192, 1);
+  std::string bytes(hello.size(), '\0');
+  hello.encode(std::as_writable_bytes(std::span(bytes)));
+  const auto got = f.far_context.allocate(stream_message::size_max);
+  bytes_record greeted;
+  bytes_record notice;
+  bytes_record sent;
+  f.far.async_receive(got, greeted.handler());
+  f.far.async_receive(got, notice.handler());
+  f.far.async_send(buffer_of(f.far_context, bytes), sent.handler());
+  REQUIRE(write_all(f.io, a, std::string(1000, 'x')) == error_code()); // it has been copied
+  CHECK(read_error(f.io, a) == rdma::error::no_remote_key);
+  REQUIRE(run_until(f.io, [&] { return greeted.done(); }));
+  CHECK(greeted.ec == error_code());
+  f.far.close();
+  REQUIRE(run_until(f.io, [&] { return notice.done(); }));
+  CHECK(notice.ec); // no message has come
 }
 
 TEST_CASE("a stream sends memory that the device does not register")
