@@ -362,6 +362,7 @@ TEST_CASE("a stream does not announce bytes that its device has refused to write
 
 TEST_CASE("a stream sends memory that the device does not register")
 {
+  need(feature::software_device);
   const registrations counted;
   asio::io_context io;
   const rdma::context near_context = counted_context();
