@@ -13,7 +13,7 @@
 
 namespace rdma {
 
-/// What a stream may use when it connects or is accepted.
+/// Transports that a stream may use when it connects or is accepted.
 enum class stream_transports
 {
   rdma_or_tcp, ///< RDMA if both ends have it, otherwise TCP
@@ -24,7 +24,7 @@ enum class stream_transports
 /// Options of a stream (basic_stream). Each side has its own.
 struct stream_options
 {
-  /// What the stream may use. Without effect on a stream that is made of a queue pair.
+  /// Transports that the stream may use. Has no effect on a stream that is made of a queue pair.
   stream_transports transports = stream_transports::rdma_or_tcp;
 
   /// Number of receives that stay posted: 8 to 1024, and at most queue_pair_options::receive_depth.

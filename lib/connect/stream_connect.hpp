@@ -22,7 +22,7 @@
 
 namespace rdma::detail {
 
-// What a client connects with.
+// The settings of a client.
 struct stream_client
 {
   boost::asio::any_io_executor executor; // of the program's object

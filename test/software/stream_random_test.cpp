@@ -74,7 +74,7 @@ enum class ending
   close_in_write, ///< closes while its last write is outstanding
 };
 
-/// What one end of a stream does.
+/// The plan of one end of a stream.
 struct end_plan
 {
   end_plan(unsigned seed, bool is_server)
@@ -144,7 +144,7 @@ void generate(std::uint64_t key, std::size_t position, std::string& to)
   }
 }
 
-/// What happened to all processes and their streams.
+/// Counts of the ends of all processes and their streams.
 struct board
 {
   std::atomic<unsigned> complete{0};  ///< ends that read all bytes of the peer, and the end
