@@ -10,19 +10,14 @@
 
 #include "common/catch.hpp"
 #include "common/sanitizers.hpp"
+#include "common/sleeping_threads.hpp"
 
 #include <cerrno>
 #include <cstddef>
 #include <cstring>
 #include <exception>
-#include <filesystem>
-#include <fstream>
 #include <functional>
-#include <map>
-#include <optional>
 #include <string>
-#include <thread>
-#include <utility>
 
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -44,50 +39,19 @@
 
 namespace test {
 
+/// The address sanitizer does not hold its allocator's locks over fork(), so a child whose parent
+/// had a thread in malloc() finds them locked forever (github.com/google/sanitizers/issues/774).
+inline void prepare_to_fork()
+{
 #if BOOST_RDMA_TEST_ADDRESS_SANITIZER
-/// Returns the number of context switches of each other thread; nothing if one is awake.
-inline std::optional<std::map<std::string, std::string>> sleeping_threads()
-{
-  std::map<std::string, std::string> result;
-  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task"))
-  {
-    const std::string tid = task.path().filename();
-    if (tid == std::to_string(::gettid()))
-      continue;
-    std::ifstream status(task.path() / "status");
-    for (std::string line; std::getline(status, line);)
-    {
-      if (line.starts_with("State:") && line.find("S (sleeping)") == std::string::npos)
-        return std::nullopt;
-      if (line.starts_with("voluntary_ctxt_switches:"))
-        result[tid] = line;
-    }
-  }
-  return result;
-}
-
-/// Waits until every other thread of this process sleeps. The address sanitizer does not hold its
-/// allocator's locks over fork(), so a child whose parent had a thread in malloc() finds them
-/// locked forever (github.com/google/sanitizers/issues/774). Threads that sleep in two samples and
-/// did not wake up in between slept at the same time.
-inline void wait_for_sleeping_threads()
-{
-  for (auto before = sleeping_threads();; std::this_thread::yield())
-  {
-    auto after = sleeping_threads();
-    if (before && before == after)
-      return;
-    before = std::move(after);
-  }
-}
-#else
-inline void wait_for_sleeping_threads() {}
+  wait_for_sleeping_threads();
 #endif
+}
 
 /// Runs `body` in a child process. Returns its error text, or how it died; empty on success.
 [[nodiscard]] inline std::string in_child(const std::function<std::string()>& body)
 {
-  wait_for_sleeping_threads();
+  prepare_to_fork();
   int pipe_ends[2];
   REQUIRE(::pipe(pipe_ends) == 0);
   const pid_t child = ::fork();

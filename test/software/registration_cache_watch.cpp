@@ -360,7 +360,7 @@ TEST_CASE("the registration cache of the parent is not affected by a child of fo
   static_cast<void>(user.acquire(memory.at(0), 4 * page));
   int ends[2];
   REQUIRE(::pipe(ends) == 0);
-  wait_for_sleeping_threads();
+  prepare_to_fork();
   const pid_t child = ::fork();
   REQUIRE(child >= 0);
   if (child == 0)

@@ -5,6 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
+#include "common/sleeping_threads.hpp"
 #include "software/verbs_failure.hpp"
 #include "software/verbs_processes.hpp"
 
@@ -158,7 +159,7 @@ TEST_CASE("data for other queue pairs is readable before requests to a vanished 
 
 namespace {
 
-constexpr std::chrono::milliseconds short_retry_time{500};
+constexpr std::chrono::milliseconds short_retry_time{1000};
 
 rdma::software::device_settings on_one_wire(
   const std::string& name, std::chrono::milliseconds retry_time_min)
@@ -203,6 +204,7 @@ bool send_and_stop(const out_of_band& line, const out_of_band& to_peer, const st
   line.meet();
   line.meet(); // the peer is stopped
   must(e.send(1, from.sge()) == 0, "send");
+  wait_for_sleeping_threads(); // the engine may hold the queue pair, and then sends the message
   must(::raise(SIGSTOP) == 0, "stop");
   // Only the engine reads the answer: a poll could read it before the engine looks at its timers.
   const volatile std::uint8_t& written = into[0];
