@@ -23,6 +23,10 @@ enum class completion_mode
   adaptive,
   /// Does nothing by itself. The program calls completion_queue::poll().
   manual,
+  /// As manual, for the event loop of a program that does not run an execution context: poll() also
+  /// calls the handlers whose executor is the queue's, and the loop may sleep, see
+  /// completion_queue::arm().
+  external,
 };
 
 } // namespace rdma

@@ -36,7 +36,8 @@ struct completion_queue_options
   /// channel.
   std::chrono::microseconds spin_time{50};
 
-  /// All modes except manual: polling time before other handlers of the io_context run.
+  /// All modes except manual and external: polling time before other handlers of the io_context
+  /// run.
   std::chrono::microseconds spin_slice{8};
 
   /// Initial number of completions that the queue can hold. It grows with the queue pairs that use
@@ -104,17 +105,34 @@ public:
   /// Returns the current mode.
   [[nodiscard]] completion_mode mode() const noexcept;
 
-  /// Changes the mode between event, busy_poll and adaptive. The mode manual cannot be entered or
-  /// left.
+  /// Changes the mode between event, busy_poll and adaptive. The modes manual and external cannot
+  /// be entered or left.
   void mode(completion_mode mode) noexcept;
 
   /// Takes the completions of all devices and dispatches the handlers to their executors.
   /**
-   * Required for manual queues. Other queues may be polled, too, to check for completions
-   * immediately. Never blocks (ibv_poll_cq(3)).
+   * Required for manual and external queues. Other queues may be polled, too, to check for
+   * completions immediately. Never blocks (ibv_poll_cq(3)).
    * @returns The number of operations that completed.
    */
   std::size_t poll();
+
+  /// Prepares for sleeping, in the mode external (ibv_req_notify_cq(3)).
+  /**
+   * After it has returned true, native_handle() becomes readable when poll() may find something.
+   * Call it again after each sleep: it also takes the event that ended the sleep.
+   * @code
+   * while (!stopped)
+   *   if (queue.poll() == 0 && queue.arm())
+   *     ::poll(descriptors, count, -1); // one of them is queue.native_handle()
+   * @endcode
+   * One thread at a time may call it.
+   * @returns false if there may be completions already: poll again.
+   */
+  bool arm();
+
+  /// Returns a descriptor to sleep on, in the mode external; otherwise -1. It belongs to the queue.
+  [[nodiscard]] int native_handle() const noexcept { return sleep_set_ ? sleep_set_->fd : -1; }
 
   /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::completion_queue_impl>& impl(
@@ -130,7 +148,22 @@ private:
   completion_queue(make_tag, executor_type executor, const context& context,
     const completion_queue_options& options);
 
+  // An epoll set with the descriptors of all devices.
+  struct sleep_set
+  {
+    explicit sleep_set(int made) noexcept
+      : fd(made)
+    {
+    }
+    sleep_set(const sleep_set&) = delete;
+    sleep_set& operator=(const sleep_set&) = delete;
+    ~sleep_set();
+
+    const int fd;
+  };
+
   std::array<std::shared_ptr<detail::completion_queue_impl>, detail::device_count_max> impls_;
+  std::shared_ptr<sleep_set> sleep_set_; // of the mode external
 };
 
 } // namespace rdma

@@ -20,15 +20,19 @@
 #include <utility>
 #include <vector>
 
+#include <unistd.h>
+
 // The chain of handlers that polls a completion queue: spinning, waiting and waking up.
 
 namespace rdma::detail {
 
 void completion_queue_impl::kick()
 {
+  if (!has_chain())
+    return end_sleep();
   // seq_cst: pairs with the stores in go_idle() and go_waiting()
   const chain_state seen = state_.load(std::memory_order_seq_cst);
-  if (seen == chain_state::running || mode() == completion_mode::manual)
+  if (seen == chain_state::running)
     return;
   if (seen == chain_state::waiting && mode() == completion_mode::event
     && !has_deferred_.load(std::memory_order_seq_cst))
@@ -82,6 +86,7 @@ bool completion_queue_impl::must_spin(clock::time_point now) const
   case completion_mode::event:
     return now - last_activity_.load(std::memory_order_relaxed) < sleep_time;
   case completion_mode::manual:
+  case completion_mode::external:
     return false;
   }
   return false;
@@ -184,6 +189,27 @@ bool completion_queue_impl::poll_and_arm()
     return false;
   last_activity_.store(clock::now(), std::memory_order_relaxed);
   return false;
+}
+
+// See poll_and_arm(). The caller polls instead of the chain.
+bool completion_queue_impl::arm()
+{
+  if (forked())
+    return true;
+  std::uint64_t ignored = 0;
+  sleeps_.store(true, std::memory_order_seq_cst); // before poll() looks for ended operations
+  static_cast<void>(::read(sleep_end_, &ignored, sizeof ignored));
+  return poll_and_arm();
+}
+
+// Operations may end without the device while a thread sleeps. seq_cst: either arm()'s poll sees
+// has_deferred_, or this sees sleeps_.
+void completion_queue_impl::end_sleep() noexcept
+{
+  constexpr std::uint64_t one = 1;
+  if (has_deferred_.load(std::memory_order_seq_cst)
+    && sleeps_.exchange(false, std::memory_order_seq_cst))
+    static_cast<void>(::write(sleep_end_, &one, sizeof one));
 }
 
 bool completion_queue_impl::go_idle()

@@ -9,6 +9,11 @@
 
 #include "completion/completion_queue_impl.hpp"
 
+#include <cerrno>
+
+#include <sys/epoll.h>
+#include <unistd.h>
+
 namespace rdma {
 
 completion_queue::completion_queue(
@@ -18,6 +23,29 @@ completion_queue::completion_queue(
     if (context.impl()->device_at(i) != nullptr)
       impls_[i] = std::make_shared<detail::completion_queue_impl>(
         executor, context.impl()->devices(), i, options);
+  if (options.mode != completion_mode::external)
+    return;
+  const auto check = [](int result)
+  {
+    if (result < 0)
+      throw system_error(
+        error_code(errno, boost::system::system_category()), "cannot make descriptors to sleep on");
+    return result;
+  };
+  sleep_set_ = std::make_shared<sleep_set>(check(::epoll_create1(EPOLL_CLOEXEC)));
+  for (const auto& impl : impls_)
+    if (impl)
+      for (const int each : impl->sleep_descriptors())
+      {
+        epoll_event event{};
+        event.events = EPOLLIN;
+        check(::epoll_ctl(sleep_set_->fd, EPOLL_CTL_ADD, each, &event));
+      }
+}
+
+completion_queue::sleep_set::~sleep_set()
+{
+  ::close(fd);
 }
 
 // Every context opens the software device, so that its place is always taken.
@@ -42,10 +70,20 @@ void completion_queue::mode(completion_mode mode) noexcept
 std::size_t completion_queue::poll()
 {
   std::size_t count = 0;
+  const bool in_context = mode() == completion_mode::external;
   for (const auto& impl : impls_)
     if (impl)
-      count += impl->poll(false).handlers;
+      count += impl->poll(in_context).handlers;
   return count;
+}
+
+bool completion_queue::arm()
+{
+  bool armed = true;
+  for (const auto& impl : impls_)
+    if (impl)
+      armed = impl->arm() && armed;
+  return armed;
 }
 
 } // namespace rdma

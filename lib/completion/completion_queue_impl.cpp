@@ -16,6 +16,8 @@
 #include <utility>
 
 #include <fcntl.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace rdma::detail {
 completion_queue_impl::completion_queue_impl(boost::asio::any_io_executor executor,
@@ -66,9 +68,11 @@ void completion_queue_impl::create(std::uint32_t depth)
     const int flags = ::fcntl(channel_->fd, F_GETFL);
     if (flags < 0 || ::fcntl(channel_->fd, F_SETFL, flags | O_NONBLOCK) != 0)
       throw system_error(last_verbs_error(), "cannot make a completion channel non-blocking");
-    descriptor_ = std::make_unique<boost::asio::posix::stream_descriptor>(executor_,
-      device().kind() == device_kind::software ? software::wait_descriptor(channel_)
-                                               : channel_->fd);
+    if (has_chain())
+      descriptor_ =
+        std::make_unique<boost::asio::posix::stream_descriptor>(executor_, channel_descriptor());
+    else if (sleep_end_ = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK); sleep_end_ < 0)
+      throw system_error(last_verbs_error(), "cannot make a descriptor to sleep on");
   }
   native_ = api.create_cq(device().native(), static_cast<int>(depth), nullptr, channel_, 0);
   if (native_ == nullptr)
@@ -93,11 +97,24 @@ void completion_queue_impl::destroy() noexcept
     api.destroy_cq(std::exchange(native_, nullptr));
   if (channel_ != nullptr)
     api.destroy_comp_channel(std::exchange(channel_, nullptr));
+  if (sleep_end_ >= 0)
+    ::close(std::exchange(sleep_end_, -1));
+}
+
+int completion_queue_impl::channel_descriptor() const
+{
+  return device().kind() == device_kind::software ? software::wait_descriptor(channel_)
+                                                  : channel_->fd;
+}
+
+std::array<int, 2> completion_queue_impl::sleep_descriptors() const
+{
+  return {channel_descriptor(), sleep_end_};
 }
 
 void completion_queue_impl::mode(completion_mode mode) noexcept
 {
-  if (mode == completion_mode::manual || this->mode() == completion_mode::manual)
+  if (mode == completion_mode::manual || mode == completion_mode::external || !has_chain())
     return;
   mode_.store(mode, std::memory_order_relaxed);
   wake(); // for a waiting chain
@@ -415,7 +432,7 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
       // A handler that threw leaves the rest of its round in ready_, for the chain.
       const bool rest = !queue.ready_.empty();
       queue.polling_.store(polling_state::nobody, std::memory_order_release);
-      if (rest && queue.mode() != completion_mode::manual)
+      if (rest && queue.has_chain())
         queue.wake();
     }
   } leave{*this};

@@ -94,6 +94,10 @@ public:
   // Polls once and calls the handlers. `in_context` is true on a thread of executor().
   round poll(bool in_context);
 
+  // In the mode external, before sleeping on these descriptors; see completion_queue::arm().
+  bool arm();
+  [[nodiscard]] std::array<int, 2> sleep_descriptors() const;
+
   // Returns this completion if the device has it. The others keep their order until the next
   // poll(). May be called by any thread, also while handlers run.
   std::optional<ibv_wc> extract(std::uint64_t work_request);
@@ -143,6 +147,12 @@ private:
   void create(std::uint32_t depth);
   void destroy() noexcept;
   void wake() noexcept;
+  [[nodiscard]] bool has_chain() const noexcept
+  {
+    return mode() != completion_mode::manual && mode() != completion_mode::external;
+  }
+  void end_sleep() noexcept;
+  [[nodiscard]] int channel_descriptor() const;
   void start_chain();
   void run_chain();
   bool poll_in_turn();
@@ -179,9 +189,11 @@ private:
   std::atomic<bool> shut_down_{false};
   std::mutex chain_mutex_; // state_ on its slow paths, descriptor_, wait_pending_
   bool wait_pending_ = false;
-  bool armed_ = false;      // since the last event; for the chain
-  handler_slot chain_slot_; // the chain's handler, when it is queued
-  handler_slot wait_slot_;  // the wait for the channel
+  bool armed_ = false; // since the last event; for the chain, or arm()
+  int sleep_end_ = -1; // an eventfd: an operation has ended without the device, mode external
+  std::atomic<bool> sleeps_{false}; // a thread may sleep, or will
+  handler_slot chain_slot_;         // the chain's handler, when it is queued
+  handler_slot wait_slot_;          // the wait for the channel
   std::atomic<clock::time_point> last_activity_{};
   processor_sharing sharing_; // for the chain
 

@@ -10,6 +10,7 @@
 
 // Declarations that every C++ block of the guides can use.
 
+#include <poll.h>
 #include <boost_rdma.hpp>
 #include <boost_rdma/upgrade.hpp>
 

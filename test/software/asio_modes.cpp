@@ -14,10 +14,14 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/use_awaitable.hpp>
 
+#include <array>
 #include <atomic>
+#include <chrono>
 #include <deque>
 #include <functional>
 #include <thread>
+
+#include <poll.h>
 
 // Tests the modes in which a completion queue detects completions, and shared completion queues.
 
@@ -25,7 +29,8 @@ using namespace test;
 
 namespace {
 
-// Two queue pairs, each on its own completion queue of the given mode; run() polls manual queues.
+// Two queue pairs, each on its own completion queue of the given mode; run() polls manual and
+// external queues.
 struct mode_link
 {
   explicit mode_link(rdma::completion_mode mode)
@@ -47,17 +52,29 @@ struct mode_link
   template <class Condition>
   [[nodiscard]] bool run(Condition done)
   {
-    if (completions_a.mode() != rdma::completion_mode::manual)
+    const rdma::completion_mode mode = completions_a.mode();
+    if (mode != rdma::completion_mode::manual && mode != rdma::completion_mode::external)
       return run_until(io, done);
     const auto limit = std::chrono::steady_clock::now() + patience;
     while (!done() && std::chrono::steady_clock::now() < limit)
     {
-      completions_a.poll();
-      completions_b.poll();
+      const std::size_t found = completions_a.poll() + completions_b.poll();
       io.restart();
-      io.poll();
+      if (io.poll() + found == 0 && mode == rdma::completion_mode::external)
+        sleep();
     }
     return done();
+  }
+
+  /// Until one of two external queues has a completion.
+  void sleep()
+  {
+    if (!completions_a.arm() || !completions_b.arm())
+      return;
+    std::array<pollfd, 2> sleeps{
+      pollfd{completions_a.native_handle(), POLLIN, 0}, {completions_b.native_handle(), POLLIN, 0}};
+    constexpr std::chrono::milliseconds limit = patience;
+    CHECK(::poll(sleeps.data(), sleeps.size(), static_cast<int>(limit.count())) > 0);
   }
 
   /// Waits until the io_context repeatedly has no handler to run. A polling loop always has one.
@@ -150,7 +167,8 @@ TEST_CASE("thousands of operations on shallow queues complete in order")
 TEST_CASE("ping-pong and bulk transfers complete in every completion mode")
 {
   const auto mode = GENERATE(rdma::completion_mode::event, rdma::completion_mode::busy_poll,
-    rdma::completion_mode::adaptive, rdma::completion_mode::manual);
+    rdma::completion_mode::adaptive, rdma::completion_mode::manual,
+    rdma::completion_mode::external);
   CAPTURE(static_cast<int>(mode));
   mode_link l(mode);
   CHECK(l.completions_a.mode() == mode);
@@ -282,6 +300,27 @@ TEST_CASE("destroyed queue pairs release their share of a completion queue")
     a.close();
     REQUIRE(run_until(io, [&] { return ended == 4; }));
   }
+}
+
+TEST_CASE("poll calls the handlers of an external queue, and a sleep ends when an operation ends")
+{
+  mode_link l(rdma::completion_mode::external);
+  bytes_record received;
+  bytes_record refused;
+  l.a.async_receive(rdma::no_data, received.handler());
+  REQUIRE(l.completions_a.native_handle() >= 0);
+  while (!l.completions_a.arm())
+    CHECK(l.completions_a.poll() == 0);
+  l.a.async_send(l.context.allocate(8).first(0), refused.handler()); // ends without the device
+  pollfd sleeps{l.completions_a.native_handle(), POLLIN, 0};
+  CHECK(::poll(&sleeps, 1, 0) == 1);
+  CHECK_FALSE(refused.done());
+  CHECK(l.completions_a.poll() == 1);
+  CHECK(refused.ec == rdma::error::empty_buffer);
+  l.b.async_send(rdma::no_data, [](error_code, std::size_t) {});
+  REQUIRE(l.run([&] { return received.done(); }));
+  CHECK(received.ec == error_code());
+  CHECK(rdma::completion_queue(l.io, l.context).native_handle() == -1);
 }
 
 TEST_CASE("poll processes completions and queues their handlers")
