@@ -33,8 +33,6 @@ namespace {
 constexpr std::chrono::milliseconds answer_max{20}; // for an answer, after TCP has connected
 constexpr std::chrono::seconds own_answer_max{1};   // of this host: it is only slow, not filtered
 constexpr std::chrono::seconds preamble_max{1};     // for a preamble, after TCP has connected
-constexpr std::chrono::seconds question_max{3};     // from a question to TCP's connection
-constexpr std::size_t questions_max = 1024;
 
 // Servers that do not answer, for instance because datagrams are filtered.
 class silent_servers
@@ -102,6 +100,16 @@ void discovery_server::open(const tcp::endpoint& at, bool reuse_port, error_code
     socket_->close(ignored);
     return;
   }
+  always_ = reuse_port;
+  wait(lock);
+}
+
+void discovery_server::assign(const tcp& protocol, int native, bool reuse_port, error_code& ec)
+{
+  const lock_type lock(mutex_);
+  socket_->assign(protocol == tcp::v6() ? udp::v6() : udp::v4(), native, ec);
+  if (ec)
+    return;
   always_ = reuse_port;
   wait(lock);
 }
@@ -176,18 +184,7 @@ bool discovery_server::answer_next(const lock_type&)
   if (static_cast<std::size_t>(n) != bytes.size() || !m || m->type != discovery_type::question)
     return true;
   from.resize(header.msg_namelen);
-  const auto now = clock::now();
-  while (!questions_.empty()
-    && (now - questions_.front().at > question_max || questions_.size() >= questions_max))
-    questions_.pop_front();
-  try
-  {
-    questions_.push_back({m->token, from.address(), now});
-  }
-  catch (const std::bad_alloc&)
-  {
-    return true; // the client goes on over TCP
-  }
+  questions_->add(m->token, from.address());
   m->type = discovery_type::answer;
   bytes = m->encode();
   static_cast<void>(::sendmsg(fd, &header, MSG_DONTWAIT | MSG_NOSIGNAL)); // may be lost, as all
@@ -199,10 +196,7 @@ bool discovery_server::expects(const asio::ip::address& from)
   const lock_type lock(mutex_);
   if (socket_ && socket_->is_open())
     answer_all(lock);
-  const auto now = clock::now();
-  return always_
-    || std::any_of(questions_.begin(), questions_.end(),
-      [&](const question& each) { return each.from == from && now - each.at <= question_max; });
+  return always_ || questions_->contains(from);
 }
 
 void discovery_server::arrived(const discovery_message::token_type& token)
@@ -210,7 +204,7 @@ void discovery_server::arrived(const discovery_message::token_type& token)
   const lock_type lock(mutex_);
   if (socket_ && socket_->is_open())
     answer_all(lock); // the question may have been repeated
-  std::erase_if(questions_, [&](const question& each) { return each.token == token; });
+  questions_->remove(token);
 }
 
 namespace {

@@ -12,6 +12,7 @@
 #include "completion/handler_slot.hpp"
 #include "connect/connection.hpp"
 #include "connect/discovery_message.hpp"
+#include "connect/question_list.hpp"
 #include "connect/tcp_control_stream.hpp"
 
 #include <boost/asio/awaitable.hpp>
@@ -22,11 +23,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 // How a client finds out if a server accepts streams, before a byte of them is sent: by a datagram
 // to the UDP port with the number of the server's TCP port.
@@ -37,12 +38,19 @@ namespace rdma::detail {
 class discovery_server : public std::enable_shared_from_this<discovery_server>
 {
 public:
-  explicit discovery_server(boost::asio::io_context& io)
+  explicit discovery_server(boost::asio::io_context& io,
+    std::shared_ptr<question_list> questions = std::make_shared<question_list>())
     : socket_(io)
+    , questions_(std::move(questions))
   {
   }
 
   void open(const boost::asio::ip::tcp::endpoint& at, bool reuse_port, error_code& ec);
+
+  // Instead of open(): answers at a copy of another server's socket.
+  void assign(const boost::asio::ip::tcp& protocol, int native, bool reuse_port, error_code& ec);
+  [[nodiscard]] int native_handle() { return socket_->native_handle(); }
+
   void close() noexcept; // also required before the io_context ends
 
   // Returns true if a client with this address has asked, and no preamble has arrived since.
@@ -55,15 +63,6 @@ private:
   using socket_type = boost::asio::basic_datagram_socket<boost::asio::ip::udp,
     boost::asio::io_context::executor_type>;
   using lock_type = std::unique_lock<std::mutex>;
-  using clock = std::chrono::steady_clock;
-
-  struct question
-  {
-    discovery_message::token_type token;
-    boost::asio::ip::address from;
-    clock::time_point at;
-  };
-
   void open_socket(const boost::asio::ip::udp::endpoint& local, bool reuse_port, error_code& ec);
   void wait(const lock_type& lock);
   void answer_all(const lock_type& lock);
@@ -72,8 +71,8 @@ private:
   std::mutex mutex_;
   std::optional<socket_type> socket_; // empty after close()
   handler_slot wait_slot_;
-  bool always_ = false;            // another process may have been asked
-  std::deque<question> questions_; // the oldest first
+  bool always_ = false; // another process may have been asked
+  const std::shared_ptr<question_list> questions_;
 };
 
 // Returns true if the client asks for RDMA by a preamble, which is then taken. Waits for the bytes
