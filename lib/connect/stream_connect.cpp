@@ -25,6 +25,8 @@
 #include <string>
 #include <utility>
 
+#include <unistd.h>
+
 namespace rdma::detail {
 
 namespace asio = boost::asio;
@@ -120,14 +122,39 @@ asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& s
   }
 }
 
-asio::awaitable<void> run(
-  asio::io_context& io, tcp::endpoint server, stream_client with, waiting handler)
+// A copy of the program's socket, which may be connecting.
+asio::awaitable<error_code> decide(tcp_control_stream::socket_type socket,
+  std::shared_ptr<discovery_client> question, const stream_client& with, connected_peer& made)
+{
+  if (!question)
+  {
+    made.why = "the server was not asked";
+    co_return error_code();
+  }
+  const question_end ended{*question};
+  error_code ec;
+  co_await socket.async_wait(tcp::socket::wait_write, into(ec));
+  made.local = socket.local_endpoint(ec);
+  if (!ec)
+    made.remote = socket.remote_endpoint(ec);
+  if (ec)
+    made.why = "TCP is not connected";
+  else
+    made.why = co_await question->answer(made.local.address() == made.remote.address());
+  if (!made.why.empty())
+    co_return error_code();
+  co_return co_await upgrade(std::move(socket), question->token(), with, made);
+}
+
+// `attempt` returns the error, and fills the peer.
+template <class Attempt>
+asio::awaitable<void> run_attempt(Attempt attempt, waiting handler)
 {
   connected_peer made;
   error_code ec;
   try
   {
-    ec = co_await connect(io, server, with, made);
+    ec = co_await attempt(made);
   }
   catch (const std::bad_alloc&)
   {
@@ -148,7 +175,8 @@ stream_connect::stream_connect(stream_client with)
 {
 }
 
-void stream_connect::start(const tcp::endpoint& server, handler_type handler)
+template <class Function>
+void stream_connect::run(handler_type handler, Function function)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting operation(with_.executor, std::move(handler));
@@ -156,10 +184,10 @@ void stream_connect::start(const tcp::endpoint& server, handler_type handler)
   on_cancellation(slot, weak_from_this(), [](stream_connect& self) { self.cancel(); });
   // The signal is used on the service's thread only.
   asio::post(service.io(),
-    [self = shared_from_this(), &io = service.io(), server,
-      operation = std::move(operation)]() mutable
+    [self = shared_from_this(), &io = service.io(), operation = std::move(operation),
+      function = std::move(function)]() mutable
     {
-      asio::co_spawn(io, run(io, server, self->with_, std::move(operation)),
+      asio::co_spawn(io, run_attempt(function(*self, io), std::move(operation)),
         asio::bind_cancellation_slot(self->cancellation_.slot(),
           [self](const std::exception_ptr& problem)
           {
@@ -169,13 +197,63 @@ void stream_connect::start(const tcp::endpoint& server, handler_type handler)
     });
 }
 
+void stream_connect::start(const tcp::endpoint& server, handler_type handler)
+{
+  run(std::move(handler),
+    [server](stream_connect& self, asio::io_context& io)
+    {
+      return [server, &self, &io](connected_peer& made)
+      { return connect(io, server, self.with_, made); };
+    });
+}
+
+void stream_connect::ask(const tcp::endpoint& server)
+{
+  asio::post(connection_service::of(with_.inner).io(),
+    [self = shared_from_this(), server]
+    {
+      try
+      {
+        self->question_ =
+          std::make_shared<discovery_client>(connection_service::of(self->with_.inner).io());
+        self->question_->ask(server, false);
+      }
+      catch (const std::exception&)
+      {
+        self->question_ = nullptr; // no memory, or no random numbers: TCP goes on
+      }
+    });
+}
+
+void stream_connect::decide(const tcp& protocol, int socket, handler_type handler)
+{
+  run(std::move(handler),
+    [protocol, socket](stream_connect& self, asio::io_context& io)
+    {
+      tcp_control_stream::socket_type copy(io);
+      error_code ec;
+      copy.assign(protocol, socket, ec);
+      if (ec)
+        ::close(socket);
+      return [copy = std::move(copy), &self](connected_peer& made) mutable
+      {
+        return detail::decide(
+          std::move(copy), std::exchange(self.question_, nullptr), self.with_, made);
+      };
+    });
+}
+
 void stream_connect::cancel()
 {
   inbox_->post(
     [weak = weak_from_this()]
     {
-      if (const auto self = weak.lock())
-        self->cancellation_.emit(asio::cancellation_type::terminal);
+      const auto self = weak.lock();
+      if (!self)
+        return;
+      self->cancellation_.emit(asio::cancellation_type::terminal);
+      if (self->question_)
+        self->question_->end({}); // nothing will be decided
     });
 }
 

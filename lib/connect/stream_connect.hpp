@@ -22,6 +22,8 @@
 
 namespace rdma::detail {
 
+class discovery_client;
+
 // The settings of a client.
 struct stream_client
 {
@@ -45,13 +47,24 @@ public:
   // Once.
   void start(const boost::asio::ip::tcp::endpoint& server, handler_type handler);
 
+  // For a socket that the program connects (tools/rdma_sockets): ask() before that, and decide()
+  // after it, once each. decide() takes a copy of the socket. The handler's peer has a queue pair,
+  // or the reason for which the program's socket goes on with TCP; after an error, neither.
+  void ask(const boost::asio::ip::tcp::endpoint& server);
+  void decide(const boost::asio::ip::tcp& protocol, int socket, handler_type handler);
+
   // Any thread. Ends it with operation_aborted, unless it has ended.
   void cancel();
 
 private:
+  template <class Function>
+  void run(handler_type handler, Function function);
+
   const stream_client with_;
   const std::shared_ptr<inbox> inbox_;
-  boost::asio::cancellation_signal cancellation_; // of the service's thread
+  // Of the service's thread:
+  boost::asio::cancellation_signal cancellation_;
+  std::shared_ptr<discovery_client> question_;
 };
 
 } // namespace rdma::detail

@@ -1,0 +1,117 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "connect/accepted_socket.hpp"
+
+#include "boost_rdma/acceptor_options.hpp"
+#include "completion/waiting_handler.hpp"
+#include "connect/connection_service.hpp"
+
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/post.hpp>
+
+#include <exception>
+#include <new>
+#include <utility>
+
+#include <unistd.h>
+
+namespace rdma::detail {
+
+namespace asio = boost::asio;
+
+namespace {
+
+using waiting = waiting_handler<connected_peer>;
+
+asio::awaitable<error_code> decide(
+  connection& link, discovery_server& asked, const server_settings& settings, connected_peer& made)
+{
+  const acceptor_options defaults;
+  if (!co_await takes_preamble(link, asked, false, defaults.handshake_timeout / 2))
+  {
+    made.why = "the client has not asked for RDMA";
+    // The connection must not shut down the program's socket.
+    const auto ended = std::move(static_cast<tcp_control_stream&>(link.stream()).socket);
+    link.stop(error::refused);
+    co_return error_code();
+  }
+  const client_admission admission(defaults.authorise, settings.inner);
+  admitted_client client;
+  error_code ec = co_await read_request(link, defaults.target, admission, client);
+  unclaimed_queue_pair queue_pair;
+  heartbeat_times times;
+  if (!ec)
+    ec = co_await answer_request(link, settings, std::move(client), queue_pair, times);
+  if (ec)
+  {
+    link.stop(ec);
+    co_return ec;
+  }
+  link.establish(times);
+  made.queue_pair = queue_pair.release();
+  co_return ec;
+}
+
+asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<discovery_server> asked,
+  server_settings settings, waiting handler)
+{
+  connected_peer made{.queue_pair = {},
+    .socket = std::nullopt,
+    .why = {},
+    .local = link->stream().local_endpoint(),
+    .remote = link->stream().remote_endpoint()};
+  error_code ec;
+  try
+  {
+    ec = co_await decide(*link, *asked, settings, made);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
+  const bool is_connected = static_cast<bool>(made.queue_pair);
+  std::move(handler).complete(ec, std::move(made));
+  if (is_connected)
+    co_await link->watch();
+}
+
+} // namespace
+
+void decide_accepted(const asio::ip::tcp& protocol, int socket,
+  std::shared_ptr<discovery_server> asked, const server_settings& settings,
+  asio::any_completion_handler<void(error_code, connected_peer)> handler)
+{
+  connection_service& service = connection_service::of(settings.inner);
+  asio::post(service.io(),
+    [&service, protocol, socket, asked = std::move(asked), settings,
+      handler = waiting(settings.inner, std::move(handler))]() mutable
+    {
+      tcp_control_stream::socket_type copy(service.io());
+      error_code ec;
+      copy.assign(protocol, socket, ec);
+      if (ec)
+      {
+        ::close(socket);
+        return std::move(handler).complete(ec, {});
+      }
+      const acceptor_options defaults;
+      auto stream = std::make_unique<tcp_control_stream>(std::move(copy));
+      const auto link =
+        std::make_shared<connection>(service.io(), service.service_inbox(), std::move(stream));
+      link->set_deadline(defaults.handshake_timeout);
+      asio::co_spawn(service.io(),
+        run(link, std::move(asked), std::move(settings), std::move(handler)),
+        [link](const std::exception_ptr& problem)
+        {
+          if (problem)
+            std::rethrow_exception(problem); // to the service, which logs it
+        });
+    });
+}
+
+} // namespace rdma::detail
