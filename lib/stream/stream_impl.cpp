@@ -265,6 +265,9 @@ void stream_impl::advance(transfer_list& ended)
     fail(asio::error::operation_aborted);
   if (ended.empty() || has_work())
     count_as_work(has_work()); // otherwise see complete()
+  if (is_observed_)
+    if (const auto observer = observer_.lock())
+      observer->changed();
 }
 
 bool stream_impl::has_work() const

@@ -33,6 +33,18 @@
 
 namespace rdma::detail {
 
+// Hears of changes of a stream.
+class stream_observer
+{
+public:
+  // look() may return something else. Called with the stream's mutex locked: it must not call the
+  // stream.
+  virtual void changed() noexcept = 0;
+
+protected:
+  ~stream_observer() = default;
+};
+
 // One end of a stream, over a queue pair that it owns.
 //
 // The queue pair's operations keep it alive, so it outlives the user's object until the last bytes
@@ -64,6 +76,24 @@ public:
   void shut_down(error_code& ec) override;
   void cancel() override;
   void close() override;
+
+  // Functions that do not wait and need no execution context, for tools/rdma_sockets. The program
+  // then has no outstanding operations.
+
+  struct status
+  {
+    std::size_t readable = 0;
+    bool writable = false;
+    bool peer_has_finished = false;
+    error_code failure; // of the connection
+  };
+  [[nodiscard]] status look() const;
+
+  // Reads or writes what is possible; sets would_block if that is nothing.
+  std::size_t read_now(const targets& to, error_code& ec);
+  std::size_t write_now(const sources& from, error_code& ec);
+
+  void observe(std::weak_ptr<stream_observer> by);
 
   void abandon() noexcept override;
   void end_in_child() override;
@@ -133,6 +163,7 @@ private:
     return failure_ ? failure_ : send_failure_;
   }
   [[nodiscard]] bool write(transfer& op);
+  [[nodiscard]] bool write_message(transfer& op, std::span<const boost::asio::const_buffer> list);
   [[nodiscard]] bool register_memory(transfer& op, boost::asio::const_buffer from);
   [[nodiscard]] bool write_copy(transfer& op, std::span<const boost::asio::const_buffer> list);
   void write_parts(transfer& op, boost::asio::const_buffer from);
@@ -188,6 +219,8 @@ private:
   error_code failure_;
   error_code send_failure_; // ends writes; reads end with the receives, after what has arrived
   boost::asio::steady_timer close_timer_;
+  std::weak_ptr<stream_observer> observer_;
+  bool is_observed_ = false;
 };
 
 } // namespace rdma::detail

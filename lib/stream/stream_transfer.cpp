@@ -263,13 +263,7 @@ bool stream_impl::write(transfer& op)
   const auto list = std::get<sources>(op.buffers).list();
   const std::size_t size = asio::buffer_size(list);
   if (size <= stream_message::data_max)
-  {
-    if (!fsm_.can_send_bytes())
-      return false;
-    op.bytes = size;
-    send(fsm_.data(size), list);
-    return true;
-  }
+    return write_message(op, list);
   if (list.front().size() <= copy_max)
     return write_copy(op, list);
   if (op.bytes == 0 && fsm_.writable().size == 0)
@@ -279,6 +273,15 @@ bool stream_impl::write(transfer& op)
     return write_copy(op, list);
   write_parts(op, from);
   return op.bytes != 0 && op.pending == 0;
+}
+
+bool stream_impl::write_message(transfer& op, std::span<const asio::const_buffer> list)
+{
+  if (!fsm_.can_send_bytes())
+    return false;
+  op.bytes = asio::buffer_size(list);
+  send(fsm_.data(op.bytes), list);
+  return true;
 }
 
 // Before the peer is told of bytes, they must be certain to arrive: a write of plain memory could
@@ -360,7 +363,7 @@ void stream_impl::on_sent(const sent& what, const error_code& ec)
   lock_type lock(mutex_);
   --sending_;
   copied_ -= what.copied;
-  bool is_over = ec || closed_ || (what.copied != 0 && !writes_.empty());
+  bool is_over = ec || closed_ || (what.copied != 0 && (!writes_.empty() || is_observed_));
   for (transfer& each : writes_)
     if (each.number == what.write)
       is_over = --each.pending == 0 || is_over;
