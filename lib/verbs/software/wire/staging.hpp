@@ -59,8 +59,8 @@ public:
   /// Returns null if memory is short.
   staging take() noexcept
   {
-    if (mine())
-      return std::move(mine());
+    if (!has_ended() && mine().one)
+      return std::move(mine().one);
     for (auto& spare : spares_)
     {
       // acquire, and release below: the previous user's accesses come before
@@ -75,9 +75,9 @@ public:
 
   void give_back(staging used) noexcept
   {
-    if (!mine())
+    if (!has_ended() && !mine().one)
     {
-      mine() = std::move(used);
+      mine().one = std::move(used);
       return;
     }
     keep(std::move(used));
@@ -87,10 +87,23 @@ private:
   staging_pool() = default;
 
   // A polling thread takes and gives back a buffer in each call.
-  static staging& mine() noexcept
+  struct cache
   {
-    thread_local staging one;
-    return one;
+    staging one;
+    ~cache() { has_ended() = true; }
+  };
+  static cache& mine() noexcept
+  {
+    thread_local cache of_thread;
+    return of_thread;
+  }
+
+  // Set when the cache is destroyed. Other destructors of the thread, and functions of atexit(3),
+  // may use devices after that.
+  static bool& has_ended() noexcept
+  {
+    constinit thread_local bool ended = false;
+    return ended;
   }
 
   void keep(staging used) noexcept
