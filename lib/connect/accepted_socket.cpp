@@ -28,8 +28,9 @@ namespace {
 
 using waiting = waiting_handler<connected_peer>;
 
-asio::awaitable<error_code> decide(
-  connection& link, discovery_server& asked, const server_settings& settings, connected_peer& made)
+asio::awaitable<error_code> decide(connection& link, discovery_server& asked,
+  const asio::any_io_executor& executor, const std::function<queue_pair_settings()>& settings,
+  connected_peer& made)
 {
   const acceptor_options defaults;
   if (!co_await takes_preamble(link, asked, false, defaults.handshake_timeout / 2))
@@ -40,13 +41,13 @@ asio::awaitable<error_code> decide(
     link.stop(error::refused);
     co_return error_code();
   }
-  const client_admission admission(defaults.authorise, settings.inner);
+  const client_admission admission(defaults.authorise, executor);
   admitted_client client;
   error_code ec = co_await read_request(link, defaults.target, admission, client);
   unclaimed_queue_pair queue_pair;
   heartbeat_times times;
   if (!ec)
-    ec = co_await answer_request(link, settings, std::move(client), queue_pair, times);
+    ec = co_await answer_request(link, settings(), std::move(client), queue_pair, times);
   if (ec)
   {
     link.stop(ec);
@@ -58,7 +59,7 @@ asio::awaitable<error_code> decide(
 }
 
 asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<discovery_server> asked,
-  server_settings settings, waiting handler)
+  asio::any_io_executor executor, std::function<queue_pair_settings()> settings, waiting handler)
 {
   connected_peer made{.queue_pair = {},
     .socket = std::nullopt,
@@ -68,11 +69,15 @@ asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<disc
   error_code ec;
   try
   {
-    ec = co_await decide(*link, *asked, settings, made);
+    ec = co_await decide(*link, *asked, executor, settings, made);
   }
   catch (const std::bad_alloc&)
   {
     ec = asio::error::no_memory;
+  }
+  catch (const system_error& e)
+  {
+    ec = e.code();
   }
   const bool is_connected = static_cast<bool>(made.queue_pair);
   std::move(handler).complete(ec, std::move(made));
@@ -83,13 +88,14 @@ asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<disc
 } // namespace
 
 void decide_accepted(const asio::ip::tcp& protocol, int socket,
-  std::shared_ptr<discovery_server> asked, const server_settings& settings,
+  std::shared_ptr<discovery_server> asked, const asio::any_io_executor& executor,
+  std::function<queue_pair_settings()> settings,
   asio::any_completion_handler<void(error_code, connected_peer)> handler)
 {
-  connection_service& service = connection_service::of(settings.inner);
+  connection_service& service = connection_service::of(executor);
   asio::post(service.io(),
-    [&service, protocol, socket, asked = std::move(asked), settings,
-      handler = waiting(settings.inner, std::move(handler))]() mutable
+    [&service, protocol, socket, asked = std::move(asked), executor, settings = std::move(settings),
+      handler = waiting(executor, std::move(handler))]() mutable
     {
       tcp_control_stream::socket_type copy(service.io());
       error_code ec;
@@ -105,7 +111,7 @@ void decide_accepted(const asio::ip::tcp& protocol, int socket,
         std::make_shared<connection>(service.io(), service.service_inbox(), std::move(stream));
       link->set_deadline(defaults.handshake_timeout);
       asio::co_spawn(service.io(),
-        run(link, std::move(asked), std::move(settings), std::move(handler)),
+        run(link, std::move(asked), executor, std::move(settings), std::move(handler)),
         [link](const std::exception_ptr& problem)
         {
           if (problem)

@@ -14,18 +14,21 @@
 #include "connect/handshake.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include <functional>
 #include <memory>
 
 namespace rdma::detail {
 
 // Decides how a socket that the program has accepted goes on (tools/rdma_sockets). `socket` is a
 // copy of it, which is closed. The handler's peer has a queue pair, or the reason for which the
-// program's socket goes on with TCP; after an error, neither. Throws system_error if no thread can
-// be started.
+// program's socket goes on with TCP; after an error, neither. `settings` is called if the client
+// asks for RDMA, and may throw system_error. Throws system_error if no thread can be started.
 void decide_accepted(const boost::asio::ip::tcp& protocol, int socket,
-  std::shared_ptr<discovery_server> asked, const server_settings& settings,
+  std::shared_ptr<discovery_server> asked, const boost::asio::any_io_executor& executor,
+  std::function<queue_pair_settings()> settings,
   boost::asio::any_completion_handler<void(error_code, connected_peer)> handler);
 
 } // namespace rdma::detail

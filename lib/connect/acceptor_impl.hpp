@@ -46,7 +46,7 @@ public:
 
   // For the handshake of one client.
   [[nodiscard]] const acceptor_options& options() const noexcept { return options_; }
-  [[nodiscard]] const server_settings& settings() const noexcept { return settings_; }
+  [[nodiscard]] const queue_pair_settings& settings() const noexcept { return settings_; }
   [[nodiscard]] const client_admission& admission() const noexcept { return admission_; }
 
   // Returns true if the client asks for a queue pair. Otherwise only its socket is accepted.
@@ -93,7 +93,7 @@ private:
 
   const acceptor_options options_;
   const clients clients_;
-  const server_settings settings_;
+  const queue_pair_settings settings_;
   const client_admission admission_;
   boost::asio::io_context& io_;
   const std::shared_ptr<inbox> inbox_;

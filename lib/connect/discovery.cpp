@@ -209,14 +209,6 @@ void discovery_server::arrived(const discovery_message::token_type& token)
 
 namespace {
 
-enum class first_bytes
-{
-  none,
-  part, // of a preamble
-  preamble,
-  other,
-};
-
 first_bytes look_at(int socket, discovery_message& found) noexcept
 {
   discovery_message::bytes_type bytes;
@@ -280,10 +272,10 @@ asio::awaitable<bool> takes_preamble(
   co_return has_preamble;
 }
 
-bool begins_with_preamble(int socket) noexcept
+first_bytes look_at_first_bytes(int socket) noexcept
 {
   discovery_message ignored;
-  return look_at(socket, ignored) == first_bytes::preamble;
+  return look_at(socket, ignored);
 }
 
 // --- the client ---

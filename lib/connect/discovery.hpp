@@ -80,10 +80,17 @@ private:
 boost::asio::awaitable<bool> takes_preamble(
   connection& link, discovery_server& discovery, bool expected, std::chrono::milliseconds most);
 
-// Returns true if unread bytes begin with a preamble. Does not wait.
-bool begins_with_preamble(int socket) noexcept;
+// The unread bytes of a connection, or its end. Does not wait.
+enum class first_bytes
+{
+  none,
+  part, // of a preamble
+  preamble,
+  other,
+};
+first_bytes look_at_first_bytes(int socket) noexcept;
 
-// The client. On the thread of the io_context.
+// The client. On the thread of the io_context, except for ask(), which comes first.
 class discovery_client : public std::enable_shared_from_this<discovery_client>
 {
 public:

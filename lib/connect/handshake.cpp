@@ -69,7 +69,7 @@ std::string name_of(const connection& link)
                           : peer.address().to_string() + ' ' + std::to_string(peer.port());
 }
 
-unclaimed_queue_pair server_settings::make_queue_pair() const
+unclaimed_queue_pair queue_pair_settings::make_queue_pair() const
 {
   return unclaimed_queue_pair(queue_pair_core::make(inner, same_context, domain, queue_pair));
 }
@@ -150,7 +150,7 @@ asio::awaitable<error_code> read_request(connection& link, std::string_view targ
   co_return error::refused;
 }
 
-asio::awaitable<error_code> answer_request(connection& link, const server_settings& settings,
+asio::awaitable<error_code> answer_request(connection& link, const queue_pair_settings& settings,
   admitted_client client, unclaimed_queue_pair& made, heartbeat_times& times)
 {
   error_code ec;

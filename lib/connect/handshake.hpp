@@ -24,8 +24,8 @@
 
 namespace rdma::detail {
 
-// Settings of the queue pairs for clients.
-struct server_settings
+// Settings of the queue pairs for peers.
+struct queue_pair_settings
 {
   boost::asio::any_io_executor inner; // without strands
   bool same_context;                  // the acceptor's executor has no strand
@@ -51,8 +51,9 @@ boost::asio::awaitable<error_code> admit_request(
   connection& link, const boost::beast::http::request_header<>& request, admitted_client& client);
 
 // Answers the request, and agrees on a path with the client.
-boost::asio::awaitable<error_code> answer_request(connection& link, const server_settings& settings,
-  admitted_client client, unclaimed_queue_pair& made, heartbeat_times& times);
+boost::asio::awaitable<error_code> answer_request(connection& link,
+  const queue_pair_settings& settings, admitted_client client, unclaimed_queue_pair& made,
+  heartbeat_times& times);
 
 // The peer's address, for a log.
 std::string name_of(const connection& link);

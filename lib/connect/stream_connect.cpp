@@ -37,25 +37,28 @@ namespace {
 using waiting = waiting_handler<connected_peer>;
 using token_type = discovery_message::token_type;
 
+// Before the first byte for the server: afterwards the connection cannot carry the program's bytes.
+unclaimed_queue_pair make_queue_pair(const stream_client& with, error_code& ec)
+try
+{
+  ec = {};
+  return with.settings().make_queue_pair();
+}
+catch (const system_error& e)
+{
+  ec = e.code();
+  return {};
+}
+
 // Asks for RDMA on a connected socket.
 asio::awaitable<error_code> upgrade(tcp_control_stream::socket_type socket, const token_type& token,
-  const stream_client& with, connected_peer& made)
+  const stream_client& with, unclaimed_queue_pair queue_pair, connected_peer& made)
 {
   error_code ec;
   const auto preamble = discovery_message{discovery_type::preamble, token}.encode();
   co_await asio::async_write(socket, asio::buffer(preamble), into(ec));
   if (ec)
     co_return ec;
-  unclaimed_queue_pair queue_pair;
-  try
-  {
-    queue_pair = unclaimed_queue_pair(
-      queue_pair_core::make(with.inner, with.inner == with.executor, with.domain, with.queue_pair));
-  }
-  catch (const system_error& e)
-  {
-    co_return e.code();
-  }
   const auto start = [&](auto handler)
   {
     start_upgrade(with.inner, queue_pair.get(),
@@ -114,7 +117,10 @@ asio::awaitable<error_code> connect(asio::io_context& io, const tcp::endpoint& s
       made.socket = move_to(with.inner, std::move(socket));
       co_return made.socket ? error_code() : make_error_code(asio::error::no_descriptors);
     }
-    ec = co_await upgrade(std::move(socket), question->token(), with, made);
+    auto queue_pair = make_queue_pair(with, ec);
+    if (!ec)
+      ec =
+        co_await upgrade(std::move(socket), question->token(), with, std::move(queue_pair), made);
     if (!ec || ec == asio::error::operation_aborted || !with.tcp)
       co_return ec;
     made.why = "the handshake failed: " + ec.message();
@@ -143,7 +149,14 @@ asio::awaitable<error_code> decide(tcp_control_stream::socket_type socket,
     made.why = co_await question->answer(made.local.address() == made.remote.address());
   if (!made.why.empty())
     co_return error_code();
-  co_return co_await upgrade(std::move(socket), question->token(), with, made);
+  auto queue_pair = make_queue_pair(with, ec);
+  if (ec)
+  {
+    made.why = "no queue pair can be made: " + ec.message();
+    co_return error_code();
+  }
+  co_return co_await upgrade(
+    std::move(socket), question->token(), with, std::move(queue_pair), made);
 }
 
 // `attempt` returns the error, and fills the peer.
@@ -209,20 +222,8 @@ void stream_connect::start(const tcp::endpoint& server, handler_type handler)
 
 void stream_connect::ask(const tcp::endpoint& server)
 {
-  asio::post(connection_service::of(with_.inner).io(),
-    [self = shared_from_this(), server]
-    {
-      try
-      {
-        self->question_ =
-          std::make_shared<discovery_client>(connection_service::of(self->with_.inner).io());
-        self->question_->ask(server, false);
-      }
-      catch (const std::exception&)
-      {
-        self->question_ = nullptr; // no memory, or no random numbers: TCP goes on
-      }
-    });
+  question_ = std::make_shared<discovery_client>(connection_service::of(with_.inner).io());
+  question_->ask(server, false);
 }
 
 void stream_connect::decide(const tcp& protocol, int socket, handler_type handler)

@@ -10,14 +10,14 @@
 
 #include "boost_rdma/detail/connected_peer.hpp"
 #include "boost_rdma/error.hpp"
-#include "boost_rdma/protection_domain.hpp"
-#include "boost_rdma/queue_pair_options.hpp"
+#include "connect/handshake.hpp"
 #include "connect/inbox.hpp"
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 
+#include <functional>
 #include <memory>
 
 namespace rdma::detail {
@@ -27,11 +27,10 @@ class discovery_client;
 // The settings of a client.
 struct stream_client
 {
-  boost::asio::any_io_executor executor; // of the program's object
-  boost::asio::any_io_executor inner;    // without strands
-  protection_domain domain;
-  queue_pair_options queue_pair;
-  bool rdma = true; // at least one is allowed
+  boost::asio::any_io_executor executor;         // of the program's object
+  boost::asio::any_io_executor inner;            // without strands
+  std::function<queue_pair_settings()> settings; // for a server with RDMA; throws system_error
+  bool rdma = true;                              // at least one is allowed
   bool tcp = true;
 };
 
@@ -47,9 +46,10 @@ public:
   // Once.
   void start(const boost::asio::ip::tcp::endpoint& server, handler_type handler);
 
-  // For a socket that the program connects (tools/rdma_sockets): ask() before that, and decide()
-  // after it, once each. decide() takes a copy of the socket. The handler's peer has a queue pair,
-  // or the reason for which the program's socket goes on with TCP; after an error, neither.
+  // For a socket that the program connects (tools/rdma_sockets): ask() before that, so that the
+  // question is there before the connection, and decide() after it, once each. decide() takes a
+  // copy of the socket. The handler's peer has a queue pair, or the reason for which the program's
+  // socket goes on with TCP; after an error, neither.
   void ask(const boost::asio::ip::tcp::endpoint& server);
   void decide(const boost::asio::ip::tcp& protocol, int socket, handler_type handler);
 
@@ -62,9 +62,8 @@ private:
 
   const stream_client with_;
   const std::shared_ptr<inbox> inbox_;
-  // Of the service's thread:
-  boost::asio::cancellation_signal cancellation_;
-  std::shared_ptr<discovery_client> question_;
+  boost::asio::cancellation_signal cancellation_; // of the service's thread
+  std::shared_ptr<discovery_client> question_;    // likewise, after ask()
 };
 
 } // namespace rdma::detail

@@ -27,7 +27,7 @@ namespace {
 // The arguments of async_upgrade; they outlive the initiating call.
 struct server_side
 {
-  server_settings settings;
+  queue_pair_settings settings;
   boost::beast::http::request_header<> request;
   std::string data;
 };

@@ -28,8 +28,9 @@ std::shared_ptr<stream_core> stream_core::make_client(const io_executor& executo
   if (const error_code ec = check(options, queue_pair); ec && uses_rdma)
     throw system_error(ec, "cannot make a stream");
   return std::make_shared<client_stream>(
-    stream_client{executor, inner, domain, queue_pair, options.transports != stream_transports::tcp,
-      options.transports != stream_transports::rdma},
+    stream_client{executor, inner,
+      [made = queue_pair_settings{inner, inner == executor, domain, queue_pair}] { return made; },
+      options.transports != stream_transports::tcp, options.transports != stream_transports::rdma},
     options);
 }
 

@@ -58,7 +58,7 @@ bool tcp_stream::refuses(
 error_code tcp_stream::look_at_beginning()
 {
   begins_ = false;
-  if (!begins_with_preamble(socket_.native_handle()))
+  if (look_at_first_bytes(socket_.native_handle()) != first_bytes::preamble)
     return {};
   close();
   return asio::error::connection_reset;
