@@ -4,7 +4,7 @@
 # Installs the library and its headers, a CMake package and a pkg-config file. Programs use find_package(boost_rdma), which
 # also finds the dependencies. The installed tree may be moved, because both files contain relative paths, unless
 # CMAKE_INSTALL_LIBDIR is an absolute path.
-# Components: boost_rdma_runtime, boost_rdma_development, rdma_soft.
+# Components: boost_rdma_runtime, boost_rdma_development, rdma_soft, rdma_sockets.
 
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)

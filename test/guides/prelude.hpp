@@ -10,7 +10,6 @@
 
 // Declarations that every C++ block of the guides can use.
 
-#include <poll.h>
 #include <boost_rdma.hpp>
 #include <boost_rdma/upgrade.hpp>
 
@@ -35,6 +34,8 @@
 #include <thread>
 #include <utility>
 #include <vector>
+
+#include <poll.h>
 
 namespace asio = boost::asio;
 namespace beast = boost::beast;

@@ -1,0 +1,680 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "sockets/connection.hpp"
+
+#include "sockets/endpoints.hpp"
+#include "sockets/listening.hpp"
+#include "sockets/rules.hpp"
+#include "sockets/system.hpp"
+
+#include "connect/accepted_socket.hpp"
+
+#include <boost/asio/bind_executor.hpp>
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <exception>
+#include <new>
+#include <utility>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+namespace rdma::sockets {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+
+namespace {
+
+constexpr std::size_t pending_max = 64 * 1024;
+
+std::size_t size_of(std::span<const iovec> buffers) noexcept
+{
+  std::size_t size = 0;
+  for (const iovec& each : buffers)
+    size += each.iov_len;
+  return size;
+}
+
+// The errors of TCP that programs know.
+int errno_of(const error_code& ec) noexcept
+{
+  if (ec == asio::error::would_block)
+    return EAGAIN;
+  if (ec == asio::error::broken_pipe)
+    return EPIPE;
+  if (ec == asio::error::no_memory)
+    return ENOMEM;
+  return ECONNRESET;
+}
+
+// The open connections of this process, for its end.
+struct connections
+{
+  std::mutex mutex;
+  std::vector<std::weak_ptr<connection>> all;
+  std::size_t at_sweep = 0;
+
+  static connections& of_process()
+  {
+    static auto* const made = new connections; // other threads may use it at exit
+    return *made;
+  }
+
+  void add(std::weak_ptr<connection> what)
+  {
+    const std::lock_guard lock(mutex);
+    if (all.size() >= 2 * at_sweep)
+    {
+      std::erase_if(all, [](const auto& each) { return each.expired(); });
+      at_sweep = all.size() + 16;
+    }
+    all.push_back(std::move(what));
+  }
+};
+
+bool is_stream_socket(int fd) noexcept
+{
+  int type = 0;
+  socklen_t size = sizeof type;
+  return ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0 && type == SOCK_STREAM;
+}
+
+} // namespace
+
+// --- the beginning ---
+
+std::shared_ptr<socket> socket::connecting(int fd, const sockaddr* server, socklen_t size) noexcept
+try
+{
+  const internal_call internal;
+  const auto to = to_endpoint(server, size);
+  if (!to || to->port() == 0 || !is_stream_socket(fd) || !rules::allow(false, server))
+    return nullptr;
+  return std::make_shared<connection>(*to);
+}
+catch (const std::exception&)
+{
+  return nullptr; // TCP
+}
+
+std::shared_ptr<socket> socket::accepted(int fd, listener& from) noexcept
+try
+{
+  const internal_call internal;
+  const auto client = remote_endpoint(fd);
+  if (!client)
+    return nullptr;
+  auto& by = static_cast<listening&>(from);
+  return std::make_shared<connection>(by.shared_from_this(), *client);
+}
+catch (const std::exception&)
+{
+  return nullptr;
+}
+
+connection::connection(const tcp::endpoint& server)
+  : made_in_(runtime::generation())
+  , peer_(server)
+{
+  runtime& library = runtime::of_process();
+  const asio::any_io_executor executor = library.io().get_executor();
+  attempt_ = std::make_shared<detail::stream_connect>(detail::stream_client{
+    executor, executor, [&library] { return library.queue_pairs(); }, true, true});
+  attempt_->ask(server);
+}
+
+connection::connection(std::shared_ptr<listening> by, const tcp::endpoint& client)
+  : made_in_(runtime::generation())
+  , accepted_by_(std::move(by))
+  , peer_(client)
+  , is_connected_(true)
+{
+}
+
+socket::state connection::current() const noexcept
+{
+  const state now = state_.load(std::memory_order_acquire);
+  const bool of_parent = (now == state::deciding || now == state::rdma) && is_foreign();
+  return of_parent ? state::ended : now;
+}
+
+socket::state connection::use(int fd) noexcept
+{
+  if (state_.load(std::memory_order_acquire) != state::undecided)
+    return current();
+  const internal_call internal;
+  try
+  {
+    const lock_type lock(mutex_);
+    if (state_.load(std::memory_order_relaxed) == state::undecided)
+      begin(fd, lock);
+  }
+  catch (const std::exception& e)
+  {
+    end_with(e.what());
+  }
+  return current();
+}
+
+// The first bytes of a client decide if it has not asked before, or its question was lost.
+bool connection::is_decided_by_bytes(int fd, const lock_type& lock)
+{
+  const auto asked = accepted_by_->discovery();
+  if (asked && asked->expects(peer_.address()))
+    return false;
+  const detail::first_bytes found = detail::look_at_first_bytes(fd);
+  if (found == detail::first_bytes::none)
+    return true; // later
+  if (found == detail::first_bytes::other)
+  {
+    ending_ = "tcp the client has not asked for RDMA";
+    become(state::kernel, lock);
+    return true;
+  }
+  if (!asked)
+    throw std::bad_alloc(); // it cannot be answered, and the program must not read it
+  return false;
+}
+
+void connection::begin(int fd, const lock_type& lock)
+{
+  if (accepted_by_ && is_decided_by_bytes(fd, lock))
+    return;
+  if (!accepted_by_ && is_foreign())
+  {
+    ending_ = "tcp another process has connected it";
+    return become(state::kernel, lock);
+  }
+  made_in_ = runtime::generation();
+  is_connected_ = is_connected_ || remote_endpoint(fd).has_value();
+  copy_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  const int other_copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (copy_ < 0 || other_copy < 0)
+    throw system_error(error_code(errno, boost::system::system_category()), "no descriptor");
+  auto handler = [self = shared_from_this()](const error_code& ec, detail::connected_peer peer)
+  { self->decided(ec, std::move(peer)); };
+  become(state::deciding, lock);
+  if (!accepted_by_)
+    return attempt_->decide(peer_.protocol(), other_copy, std::move(handler));
+  runtime& library = runtime::of_process();
+  detail::decide_accepted(
+    peer_.protocol(), other_copy, accepted_by_->discovery(), library.io().get_executor(),
+    [&library] { return library.queue_pairs(); }, std::move(handler));
+}
+
+// --- the decision ---
+
+// On the thread of the runtime.
+void connection::decided(const error_code& ec, detail::connected_peer peer) noexcept
+try
+{
+  if (ec)
+    return end_with(ec.message());
+  if (!peer.queue_pair)
+    return go_on_with_kernel((peer.remote.port() != 0 ? "tcp " : "none ") + std::move(peer.why));
+  auto made = std::static_pointer_cast<detail::stream_impl>(
+    detail::stream_core::make(std::move(peer), stream_options()));
+  made->observe(weak_from_this());
+  connections::of_process().add(weak_from_this());
+  const lock_type lock(mutex_);
+  attempt_ = nullptr;
+  stream_ = std::move(made);
+  ::close(std::exchange(copy_, -1));
+  is_connected_ = true;
+  become(state::rdma, lock);
+  if (!flush_and_end(lock))
+    runtime::of_process().flush_later(weak_from_this());
+}
+catch (const std::exception& e)
+{
+  end_with(e.what());
+}
+
+void connection::go_on_with_kernel(std::string ending) noexcept
+{
+  lock_type lock(mutex_);
+  while (!pending_.empty())
+  {
+    lock.unlock();
+    if (!send_pending_to_kernel())
+      return end_with("TCP has failed");
+    lock.lock();
+  }
+  attempt_ = nullptr;
+  ending_ = std::move(ending);
+  if (copy_ >= 0)
+  {
+    const int flags = ::fcntl(copy_, F_GETFL);
+    const int wanted = non_blocking ? flags | O_NONBLOCK : flags & ~O_NONBLOCK;
+    if (flags >= 0 && flags != wanted)
+      ::fcntl(copy_, F_SETFL, wanted);
+    if (writes_nothing_)
+      ::shutdown(copy_, SHUT_WR);
+    ::close(std::exchange(copy_, -1));
+  }
+  become(state::kernel, lock);
+}
+
+// Returns false if that is not possible.
+bool connection::send_pending_to_kernel() noexcept
+{
+  constexpr int limit_ms = 30'000; // the kernel has room for more bytes than these
+  std::vector<char> bytes;
+  {
+    const lock_type lock(mutex_);
+    bytes.swap(pending_);
+  }
+  for (std::size_t sent = 0; sent != bytes.size();)
+  {
+    const ssize_t n =
+      ::send(copy_, bytes.data() + sent, bytes.size() - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+    pollfd room{copy_, POLLOUT, 0};
+    if (n >= 0)
+      sent += static_cast<std::size_t>(n);
+    else if (errno != EAGAIN || ::poll(&room, 1, limit_ms) != 1)
+      return false;
+  }
+  return true;
+}
+
+void connection::end_with(std::string why) noexcept
+{
+  const lock_type lock(mutex_);
+  attempt_ = nullptr;
+  ending_ = "none " + std::move(why);
+  error_ = ECONNRESET;
+  if (copy_ >= 0)
+    ::close(std::exchange(copy_, -1));
+  become(state::ended, lock);
+}
+
+void connection::become(state next, const lock_type&) noexcept
+{
+  state_.store(next, std::memory_order_release);
+  changed();
+}
+
+// --- reading and writing ---
+
+ssize_t connection::fail(const error_code& ec) noexcept
+{
+  errno = errno_of(ec);
+  if (errno == EAGAIN)
+    return -1;
+  error_ = 0;
+  if (has_failed_.exchange(true) && errno == ECONNRESET)
+    errno = EPIPE;
+  return -1;
+}
+
+namespace {
+
+// Calls move(buffers) for parts of the list that a stream takes at once.
+template <class Buffers, class Move>
+std::size_t in_parts(std::span<const iovec> list, error_code& ec, Move move)
+{
+  std::size_t done = 0;
+  while (!list.empty() && !ec)
+  {
+    const auto part = list.first(std::min(list.size(), Buffers::most));
+    list = list.subspan(part.size());
+    std::array<typename Buffers::value_type, Buffers::most> buffers;
+    for (std::size_t i = 0; i != part.size(); ++i)
+      buffers[i] = {part[i].iov_base, part[i].iov_len};
+    std::span<typename Buffers::value_type> rest(buffers.data(), part.size());
+    for (std::size_t left = size_of(part); left != 0;)
+    {
+      const std::size_t moved = move(Buffers(rest), ec);
+      if (ec)
+        break;
+      done += moved;
+      left -= moved;
+      for (std::size_t skip = moved; skip != 0;)
+      {
+        const std::size_t step = std::min(skip, rest.front().size());
+        rest.front() += step;
+        skip -= step;
+        if (rest.front().size() == 0)
+          rest = rest.subspan(1);
+      }
+    }
+  }
+  return done;
+}
+
+} // namespace
+
+ssize_t connection::receive(std::span<const iovec> to, int flags) noexcept
+{
+  const internal_call internal;
+  if (reads_nothing_)
+    return 0;
+  switch (current())
+  {
+  case state::rdma:
+    break;
+  case state::deciding:
+    errno = EAGAIN;
+    return -1;
+  case state::ended:
+    return has_failed_ ? 0 : fail(asio::error::connection_reset);
+  default:
+    errno = EAGAIN; // the kernel's, since a moment ago
+    return -1;
+  }
+  if ((flags & MSG_PEEK) != 0)
+    return peek(to);
+  error_code ec;
+  const auto read = [&]
+  {
+    ec = {};
+    return in_parts<detail::stream_core::targets>(to, ec,
+      [&](const auto& buffers, error_code& error) { return stream_->read_now(buffers, error); });
+  };
+  std::size_t size = read();
+  if (size == 0 && ec == asio::error::would_block && runtime::of_process().poll())
+    size = read();
+  if (size != 0 || !ec || ec == asio::error::eof)
+    return static_cast<ssize_t>(size);
+  return has_failed_ && ec != asio::error::would_block ? 0 : fail(ec);
+}
+
+ssize_t connection::peek(std::span<const iovec> to) noexcept
+{
+  const auto found = stream_->peek();
+  std::size_t size = 0;
+  std::size_t skipped = 0; // of the first buffer
+  auto from = found.begin();
+  for (const iovec& each : to)
+    for (std::size_t filled = 0; filled != each.iov_len && from != found.end();)
+    {
+      const std::size_t part = std::min(each.iov_len - filled, from->size() - skipped);
+      std::memcpy(static_cast<char*>(each.iov_base) + filled,
+        static_cast<const char*>(from->data()) + skipped, part);
+      filled += part;
+      size += part;
+      skipped += part;
+      if (skipped == from->size())
+      {
+        ++from;
+        skipped = 0;
+      }
+    }
+  if (size != 0 || size_of(to) == 0)
+    return static_cast<ssize_t>(size);
+  const auto now = stream_->look();
+  if (now.peer_has_finished)
+    return 0;
+  return fail(now.failure ? now.failure : make_error_code(asio::error::would_block));
+}
+
+std::size_t connection::write(std::span<const iovec> from, error_code& ec)
+{
+  return in_parts<detail::stream_core::sources>(from, ec,
+    [&](const auto& buffers, error_code& error) { return stream_->write_now(buffers, error); });
+}
+
+// Returns true if no bytes are left.
+bool connection::flush(const lock_type&) noexcept
+{
+  if (pending_.empty() || is_foreign())
+    return true;
+  error_code ec;
+  const iovec all{pending_.data(), pending_.size()};
+  const std::size_t size = write({&all, 1}, ec);
+  pending_.erase(pending_.begin(), pending_.begin() + static_cast<std::ptrdiff_t>(size));
+  if (ec && ec != asio::error::would_block)
+    pending_.clear(); // the next call of the program fails
+  return pending_.empty();
+}
+
+// The same, and what the program has done after it sent them.
+bool connection::flush_and_end(const lock_type& lock) noexcept
+{
+  if (!flush(lock))
+    return false;
+  error_code ignored;
+  if (closed_)
+    finish(lock);
+  else if (writes_nothing_)
+    stream_->shut_down(ignored);
+  return true;
+}
+
+bool connection::flush() noexcept
+{
+  const lock_type lock(mutex_);
+  return flush_and_end(lock);
+}
+
+ssize_t connection::send(std::span<const iovec> from) noexcept
+try
+{
+  const internal_call internal;
+  if (writes_nothing_)
+    return fail(asio::error::broken_pipe);
+  const lock_type lock(mutex_);
+  const state now = current();
+  if (now == state::ended)
+    return fail(asio::error::connection_reset);
+  if (now == state::kernel)
+    return fail(asio::error::would_block); // since a moment ago
+  if (now != state::rdma || !flush(lock))
+  {
+    const std::size_t room = pending_max - std::min(pending_max, pending_.size());
+    std::size_t size = 0;
+    if (is_connected_)
+      for (const iovec& each : from)
+      {
+        const auto* const bytes = static_cast<const char*>(each.iov_base);
+        const std::size_t part = std::min(each.iov_len, room - size);
+        pending_.insert(pending_.end(), bytes, bytes + part);
+        size += part;
+      }
+    if (size == 0 && size_of(from) != 0)
+      return fail(asio::error::would_block);
+    return static_cast<ssize_t>(size);
+  }
+  error_code ec;
+  std::size_t size = write(from, ec);
+  if (size == 0 && ec == asio::error::would_block && runtime::of_process().poll())
+  {
+    ec = {};
+    size = write(from, ec);
+  }
+  if (ec == asio::error::connection_reset && stream_->look().peer_has_finished)
+    ec = asio::error::broken_pipe; // the peer has closed its end
+  return size != 0 || !ec ? static_cast<ssize_t>(size) : fail(ec);
+}
+catch (const std::bad_alloc&)
+{
+  errno = ENOMEM;
+  return -1;
+}
+
+// --- other calls ---
+
+short connection::events() const noexcept
+{
+  constexpr short in = POLLIN | POLLRDNORM;
+  constexpr short out = POLLOUT | POLLWRNORM;
+  constexpr short ended = in | out | POLLRDHUP | POLLHUP;
+  switch (current())
+  {
+  case state::rdma:
+    break;
+  case state::deciding:
+    return is_connected_ && unsent() < static_cast<int>(pending_max) ? out : 0;
+  default:
+    return ended | POLLERR;
+  }
+  const auto now = stream_->look();
+  if (now.failure && !now.peer_has_finished)
+    return has_failed_ ? ended : ended | POLLERR;
+  short result = 0;
+  if (now.readable != 0 || now.peer_has_finished || reads_nothing_)
+    result |= in;
+  if (now.writable || writes_nothing_ || now.failure)
+    result |= out;
+  if (now.peer_has_finished || reads_nothing_)
+    result |= POLLRDHUP;
+  if ((now.peer_has_finished || reads_nothing_) && writes_nothing_)
+    result |= POLLHUP;
+  return result;
+}
+
+int connection::unread() const noexcept
+{
+  return current() == state::rdma ? static_cast<int>(stream_->look().readable) : 0;
+}
+
+int connection::unsent() const noexcept
+{
+  const lock_type lock(mutex_);
+  return static_cast<int>(pending_.size());
+}
+
+int connection::take_error() noexcept
+{
+  if (current() != state::rdma)
+    return error_.exchange(0);
+  const auto now = stream_->look();
+  const bool is_new = now.failure && !now.peer_has_finished && !has_failed_.exchange(true);
+  return is_new ? ECONNRESET : 0;
+}
+
+int connection::shut_down(int how) noexcept
+{
+  const internal_call internal;
+  const state now = current();
+  if (now == state::ended || !is_connected_)
+  {
+    errno = ENOTCONN;
+    return -1;
+  }
+  if (how == SHUT_RD || how == SHUT_RDWR)
+    reads_nothing_ = true;
+  if (how == SHUT_WR || how == SHUT_RDWR)
+  {
+    const lock_type lock(mutex_);
+    writes_nothing_ = true;
+    if (now == state::rdma && flush(lock))
+    {
+      error_code ignored; // it has ended
+      stream_->shut_down(ignored);
+    }
+  }
+  changed();
+  return 0;
+}
+
+// The stream sends what it has, and the end.
+void connection::finish(const lock_type&) noexcept
+{
+  if (!stream_ || is_foreign())
+    return;
+  stream_->close();
+  try
+  {
+    runtime::of_process().finish_later(stream_);
+  }
+  catch (const std::exception&)
+  {
+    // The program's threads finish it.
+  }
+}
+
+void connection::close(bool) noexcept
+{
+  const internal_call internal;
+  if (is_foreign() && current() == state::ended)
+    return; // the parent's
+  const lock_type lock(mutex_);
+  if (std::exchange(closed_, true))
+    return;
+  if (current() == state::rdma && flush(lock))
+    finish(lock);
+  else if (current() == state::undecided && attempt_)
+    attempt_->cancel();
+  else if (current() == state::deciding)
+    writes_nothing_ = true;
+}
+
+void connection::end() noexcept
+{
+  close(false);
+}
+
+void connection::watch(watcher& by) noexcept
+{
+  const std::lock_guard lock(watch_mutex_);
+  watchers_.push_back(&by);
+}
+
+void connection::unwatch(watcher& by) noexcept
+{
+  const std::lock_guard lock(watch_mutex_);
+  if (const auto found = std::find(watchers_.begin(), watchers_.end(), &by);
+      found != watchers_.end())
+    watchers_.erase(found);
+}
+
+void connection::changed() noexcept
+{
+  const std::lock_guard lock(watch_mutex_);
+  for (watcher* const each : watchers_)
+    each->changed();
+}
+
+std::string connection::describe() const
+{
+  switch (current())
+  {
+  case state::rdma:
+    return "rdma " + stream_->transport().text();
+  case state::undecided:
+    return "none it was not used";
+  case state::deciding:
+    return "none the peers had not agreed before its end";
+  case state::kernel:
+  case state::ended:
+    break;
+  }
+  if (is_foreign())
+    return "none it belongs to the parent process";
+  const lock_type lock(mutex_);
+  return ending_;
+}
+
+namespace progress {
+
+void finish() noexcept
+{
+  runtime* const made = runtime::existing();
+  if (made == nullptr || made->existing_device() == nullptr)
+    return;
+  const internal_call internal;
+  std::vector<std::weak_ptr<connection>> all;
+  {
+    connections& known = connections::of_process();
+    const std::lock_guard lock(known.mutex);
+    all.swap(known.all);
+  }
+  for (const auto& each : all)
+    if (const auto alive = each.lock())
+      alive->end();
+  made->finish();
+}
+
+} // namespace progress
+} // namespace rdma::sockets

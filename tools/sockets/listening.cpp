@@ -1,0 +1,153 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "sockets/listening.hpp"
+
+#include "sockets/endpoints.hpp"
+#include "sockets/rules.hpp"
+#include "sockets/runtime.hpp"
+#include "sockets/system.hpp"
+
+#include "connect/connection_service.hpp"
+
+#include <exception>
+#include <new>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <unistd.h>
+
+namespace rdma::sockets {
+
+using boost::asio::ip::tcp;
+
+namespace {
+
+// The listeners of this process and its parents, for yield_udp_port().
+struct listeners
+{
+  std::mutex mutex;
+  std::vector<std::weak_ptr<listening>> all;
+
+  static listeners& of_process()
+  {
+    static auto* const made = new listeners; // other threads may use it at exit
+    return *made;
+  }
+};
+
+bool is_set(int fd, int option) noexcept
+{
+  int value = 0;
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 && value != 0;
+}
+
+} // namespace
+
+listening::listening(const tcp::endpoint& at, bool reuse_port)
+  : at_(at)
+  , reuse_port_(reuse_port)
+  , questions_(std::make_shared<detail::question_list>())
+  , used_in_(runtime::generation())
+{
+  const boost::asio::any_io_executor executor = runtime::of_process().io().get_executor();
+  discovery_ = std::make_shared<detail::discovery_server>(
+    detail::connection_service::of(executor).io(), questions_);
+  error_code ec;
+  discovery_->open(at, reuse_port, ec);
+  if (ec)
+    throw system_error(ec, "cannot answer UDP");
+  native_ = discovery_->native_handle();
+}
+
+std::shared_ptr<listener> listener::open(int fd) noexcept
+try
+{
+  const internal_call internal;
+  const auto at = local_endpoint(fd);
+  if (!at || !rules::allow(true, at->data()))
+    return nullptr;
+  const auto made = std::make_shared<listening>(*at, is_set(fd, SO_REUSEPORT));
+  listeners& known = listeners::of_process();
+  const std::lock_guard lock(known.mutex);
+  std::erase_if(known.all, [](const auto& each) { return each.expired(); });
+  known.all.push_back(made);
+  return made;
+}
+catch (const std::exception&)
+{
+  return nullptr;
+}
+
+void listening::use() noexcept
+{
+  if (used_in_ != runtime::generation())
+    static_cast<void>(discovery());
+}
+
+std::shared_ptr<detail::discovery_server> listening::discovery() noexcept
+{
+  const internal_call internal;
+  const std::lock_guard lock(mutex_);
+  if (std::exchange(used_in_, runtime::generation()) == runtime::generation())
+    return discovery_;
+  leave_to_parent();
+  try
+  {
+    const boost::asio::any_io_executor executor = runtime::of_process().io().get_executor();
+    discovery_ = std::make_shared<detail::discovery_server>(
+      detail::connection_service::of(executor).io(), questions_);
+    error_code unanswered; // the parent may answer
+    if (native_ >= 0)
+      discovery_->assign(
+        at_.protocol(), ::fcntl(native_, F_DUPFD_CLOEXEC, 0), reuse_port_, unanswered);
+  }
+  catch (const std::exception&)
+  {
+    // Without threads, clients that ask are refused.
+  }
+  return discovery_;
+}
+
+// The parent's object watches its socket by the parent's epoll set: it is leaked.
+void listening::leave_to_parent() noexcept
+{
+  static_cast<void>(new (std::nothrow) std::shared_ptr(std::move(discovery_)));
+  discovery_ = nullptr;
+}
+
+// A process that closes its listener still decides on the clients that it has accepted.
+void listening::close() noexcept
+{
+  const internal_call internal;
+  const std::lock_guard lock(mutex_);
+  const int native = std::exchange(native_, -1);
+  if (used_in_ == runtime::generation())
+  {
+    if (discovery_)
+      discovery_->close();
+  }
+  else if (native >= 0)
+    ::close(native);
+}
+
+void yield_udp_port(const sockaddr* address, socklen_t size) noexcept
+{
+  const auto wanted = to_endpoint(address, size);
+  if (!wanted || wanted->port() == 0 || runtime::existing() == nullptr)
+    return;
+  listeners& known = listeners::of_process();
+  const std::lock_guard lock(known.mutex);
+  for (const auto& each : known.all)
+    if (const auto alive = each.lock(); alive && alive->endpoint().port() == wanted->port())
+      alive->close();
+}
+
+} // namespace rdma::sockets
