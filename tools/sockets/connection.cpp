@@ -122,6 +122,21 @@ catch (const std::exception&)
   return nullptr;
 }
 
+std::shared_ptr<socket> socket::inherited(int fd) noexcept
+try
+{
+  const internal_call internal;
+  const auto client = remote_endpoint(fd);
+  const auto local = local_endpoint(fd);
+  if (!client || !local || !rules::allow(true, local->data()))
+    return nullptr;
+  return std::make_shared<connection>(std::make_shared<listening>(), *client);
+}
+catch (const std::exception&)
+{
+  return nullptr;
+}
+
 connection::connection(const tcp::endpoint& server)
   : made_in_(runtime::generation())
   , peer_(server)
@@ -367,7 +382,8 @@ ssize_t connection::receive(std::span<const iovec> to, int flags) noexcept
     errno = EAGAIN;
     return -1;
   case state::ended:
-    return has_failed_ ? 0 : fail(asio::error::connection_reset);
+    errno = ECONNRESET; // at each call, so that no program takes it for the end of the bytes
+    return -1;
   default:
     errno = EAGAIN; // the kernel's, since a moment ago
     return -1;
@@ -386,7 +402,10 @@ ssize_t connection::receive(std::span<const iovec> to, int flags) noexcept
     size = read();
   if (size != 0 || !ec || ec == asio::error::eof)
     return static_cast<ssize_t>(size);
-  return has_failed_ && ec != asio::error::would_block ? 0 : fail(ec);
+  errno = errno_of(ec);
+  if (errno != EAGAIN)
+    has_failed_ = true;
+  return -1;
 }
 
 ssize_t connection::peek(std::span<const iovec> to) noexcept

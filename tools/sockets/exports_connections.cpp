@@ -15,6 +15,7 @@
 
 #include <fcntl.h>
 #include <netinet/in.h>
+#include <sys/stat.h>
 
 // Calls that make connections and end them.
 
@@ -62,6 +63,39 @@ void enter(
       table::enter(fd, d, table::kind::ours);
       return 0;
     });
+}
+
+bool is_same_file(int a, int b) noexcept
+{
+  struct stat of_a;
+  struct stat of_b;
+  return ::fstat(a, &of_a) == 0 && ::fstat(b, &of_b) == 0 && of_a.st_dev == of_b.st_dev
+    && of_a.st_ino == of_b.st_ino;
+}
+
+// A server may have accepted a connection and executed this program, as inetd does.
+[[gnu::constructor]] void adopt_standard_streams()
+{
+  const internal_call here;
+  const kept_errno kept;
+  for (int fd = 0; fd != 3; ++fd)
+  {
+    if (!is_tcp(fd))
+      continue;
+    int same = 0;
+    while (!is_same_file(same, fd))
+      ++same;
+    if (same != fd)
+      guarded<int>([&] { return table::share(same, fd, false), 0; });
+    else if (std::shared_ptr<socket> connection = socket::inherited(fd))
+    {
+      connection->non_blocking = (original::fcntl(fd, F_GETFL) & O_NONBLOCK) != 0;
+      sockaddr_storage address{};
+      socklen_t size = sizeof address;
+      ::getpeername(fd, reinterpret_cast<sockaddr*>(&address), &size);
+      enter(fd, std::move(connection), reinterpret_cast<const sockaddr*>(&address), size);
+    }
+  }
 }
 
 int accept_from(int fd, sockaddr* peer, socklen_t* peer_size, int flags, bool has_flags)

@@ -67,6 +67,13 @@ listening::listening(const tcp::endpoint& at, bool reuse_port)
   native_ = discovery_->native_handle();
 }
 
+listening::listening()
+  : reuse_port_(false)
+  , questions_(std::make_shared<detail::question_list>())
+  , used_in_(runtime::generation() - 1) // not in this process yet
+{
+}
+
 std::shared_ptr<listener> listener::open(int fd) noexcept
 try
 {

@@ -28,6 +28,9 @@ public:
   /// Throws std::exception.
   listening(const boost::asio::ip::tcp::endpoint& at, bool reuse_port);
 
+  /// For connections that were accepted in another program: nobody asks here.
+  listening();
+
   void use() noexcept override;
   void close() noexcept override;
 

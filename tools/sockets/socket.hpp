@@ -58,6 +58,9 @@ public:
   /// For accept(2). Returns null if the rules say no, or the listener accepts TCP only.
   static std::shared_ptr<socket> accepted(int fd, listener& from) noexcept;
 
+  /// For a connection that another program has accepted, as inetd does. Returns null likewise.
+  static std::shared_ptr<socket> inherited(int fd) noexcept;
+
   virtual ~socket() = default;
 
   [[nodiscard]] virtual state current() const noexcept = 0;
