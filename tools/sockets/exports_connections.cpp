@@ -178,20 +178,30 @@ BOOST_RDMA_SOCKETS_EXPORT(int, bind, (int fd, const sockaddr* to, socklen_t size
 
 BOOST_RDMA_SOCKETS_EXPORT(int, listen, (int fd, int backlog))
 {
-  const int result = original::listen(fd, backlog);
-  if (result != 0 || is_internal() || table::has(fd) || !is_tcp(fd))
-    return result;
+  if (is_internal() || table::has(fd) || !is_tcp(fd))
+    return original::listen(fd, backlog);
   const internal_call here;
+  // First, so that no client connects before it can ask. Without bind(2), there is no port yet.
+  std::shared_ptr<listener> made = listener::open(fd);
+  const int result = original::listen(fd, backlog);
   const kept_errno kept;
-  guarded<int>(
-    [&]
-    {
-      const auto d = std::make_shared<description>();
-      d->listening = listener::open(fd);
-      if (d->listening)
+  if (result != 0)
+  {
+    if (made)
+      made->close();
+    return result;
+  }
+  if (!made)
+    made = listener::open(fd);
+  if (made)
+    guarded<int>(
+      [&]
+      {
+        const auto d = std::make_shared<description>();
+        d->listening = std::move(made);
         table::enter(fd, d, table::kind::ours);
-      return 0;
-    });
+        return 0;
+      });
   return result;
 }
 

@@ -79,7 +79,7 @@ try
 {
   const internal_call internal;
   const auto at = local_endpoint(fd);
-  if (!at || !rules::allow(true, at->data()))
+  if (!at || at->port() == 0 || !rules::allow(true, at->data()))
     return nullptr;
   const auto made = std::make_shared<listening>(*at, is_set(fd, SO_REUSEPORT));
   listeners& known = listeners::of_process();

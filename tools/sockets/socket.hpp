@@ -116,8 +116,8 @@ public:
 class listener
 {
 public:
-  /// For listen(2), after the system call. Returns null if the rules say no, or UDP is not
-  /// possible.
+  /// For listen(2). Returns null if the rules say no, UDP is not possible, or the socket has no
+  /// port yet.
   static std::shared_ptr<listener> open(int fd) noexcept;
 
   virtual ~listener() = default;
