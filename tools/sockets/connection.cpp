@@ -241,14 +241,16 @@ try
     detail::stream_core::make(std::move(peer), stream_options()));
   made->observe(weak_from_this());
   connections::of_process().add(weak_from_this());
-  const lock_type lock(mutex_);
+  lock_type lock(mutex_);
   attempt_ = nullptr;
   stream_ = std::move(made);
   ::close(std::exchange(copy_, -1));
   is_connected_ = true;
   become(state::rdma, lock);
-  if (!flush_and_end(lock))
-    runtime::of_process().flush_later(weak_from_this());
+  const bool is_flushed = flush_and_end(lock);
+  lock.unlock(); // flush() is called with the mutex of the list held
+  if (!is_flushed)
+    runtime::of_process().flush_later(shared_from_this());
 }
 catch (const std::exception& e)
 {
@@ -613,7 +615,7 @@ void connection::finish(const lock_type&) noexcept
   }
 }
 
-void connection::close(bool) noexcept
+void connection::close(bool resets) noexcept
 {
   const internal_call internal;
   if (is_foreign() && current() == state::ended)
@@ -623,7 +625,7 @@ void connection::close(bool) noexcept
     return;
   if (current() == state::rdma && flush(lock))
     finish(lock);
-  else if (current() == state::undecided && attempt_)
+  else if (attempt_ && (current() == state::undecided || resets))
     attempt_->cancel();
   else if (current() == state::deciding)
     writes_nothing_ = true;

@@ -155,7 +155,7 @@ void runtime::woken() noexcept
     static_cast<void>(existing_device()->completions.arm());
 }
 
-void runtime::flush_later(std::weak_ptr<flushable> what)
+void runtime::flush_later(std::shared_ptr<flushable> what)
 {
   const std::lock_guard lock(flush_mutex_);
   unflushed_.push_back(std::move(what));
@@ -167,12 +167,7 @@ void runtime::flush_all() noexcept
   const std::unique_lock lock(flush_mutex_, std::try_to_lock);
   if (!lock)
     return;
-  std::erase_if(unflushed_,
-    [](const std::weak_ptr<flushable>& each)
-    {
-      const auto alive = each.lock();
-      return !alive || alive->flush();
-    });
+  std::erase_if(unflushed_, [](const std::shared_ptr<flushable>& each) { return each->flush(); });
   has_unflushed_.store(!unflushed_.empty(), std::memory_order_relaxed);
 }
 

@@ -69,8 +69,9 @@ public:
   bool arm() noexcept;
   void woken() noexcept;
 
-  /// Bytes wait for the peer: poll() calls flush() until it returns true.
-  void flush_later(std::weak_ptr<flushable> what);
+  /// Bytes wait for the peer: poll() calls flush() until it returns true. They are sent also if the
+  /// program has closed the socket.
+  void flush_later(std::shared_ptr<flushable> what);
 
   /// A closed stream that may have bytes to send.
   void finish_later(std::weak_ptr<detail::stream_impl> what);
@@ -100,7 +101,7 @@ private:
   unsigned sleepers_ = 0;
 
   std::mutex flush_mutex_;
-  std::vector<std::weak_ptr<flushable>> unflushed_;
+  std::vector<std::shared_ptr<flushable>> unflushed_;
   std::atomic<bool> has_unflushed_{false};
 
   std::mutex finish_mutex_;
