@@ -28,12 +28,34 @@ namespace {
 
 using waiting = waiting_handler<connected_peer>;
 
+// The functions of the caller.
+struct functions
+{
+  std::function<queue_pair_settings()> settings;
+  std::function<bool()> goes_on;
+};
+
+asio::awaitable<bool> asks(connection& link, discovery_server& asked, const functions& caller)
+{
+  const int fd = static_cast<tcp_control_stream&>(link.stream()).socket.native_handle();
+  const acceptor_options defaults;
+  bool is_asked = false;
+  for (;;)
+  {
+    link.set_deadline(defaults.handshake_timeout);
+    if (co_await takes_preamble(link, asked, is_asked, defaults.handshake_timeout / 2))
+      co_return true;
+    if (link.stopped() || look_at_first_bytes(fd) != first_bytes::none || caller.goes_on())
+      co_return false;
+    is_asked = true;
+  }
+}
+
 asio::awaitable<error_code> decide(connection& link, discovery_server& asked,
-  const asio::any_io_executor& executor, const std::function<queue_pair_settings()>& settings,
-  connected_peer& made)
+  const asio::any_io_executor& executor, const functions& caller, connected_peer& made)
 {
   const acceptor_options defaults;
-  if (!co_await takes_preamble(link, asked, false, defaults.handshake_timeout / 2))
+  if (!co_await asks(link, asked, caller))
   {
     made.why = "the client has not asked for RDMA";
     // The connection must not shut down the program's socket.
@@ -47,7 +69,7 @@ asio::awaitable<error_code> decide(connection& link, discovery_server& asked,
   unclaimed_queue_pair queue_pair;
   heartbeat_times times;
   if (!ec)
-    ec = co_await answer_request(link, settings(), std::move(client), queue_pair, times);
+    ec = co_await answer_request(link, caller.settings(), std::move(client), queue_pair, times);
   if (ec)
   {
     link.stop(ec);
@@ -59,7 +81,7 @@ asio::awaitable<error_code> decide(connection& link, discovery_server& asked,
 }
 
 asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<discovery_server> asked,
-  asio::any_io_executor executor, std::function<queue_pair_settings()> settings, waiting handler)
+  asio::any_io_executor executor, functions caller, waiting handler)
 {
   connected_peer made{.queue_pair = {},
     .socket = std::nullopt,
@@ -69,7 +91,7 @@ asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<disc
   error_code ec;
   try
   {
-    ec = co_await decide(*link, *asked, executor, settings, made);
+    ec = co_await decide(*link, *asked, executor, caller, made);
   }
   catch (const std::bad_alloc&)
   {
@@ -89,12 +111,13 @@ asio::awaitable<void> run(std::shared_ptr<connection> link, std::shared_ptr<disc
 
 void decide_accepted(const asio::ip::tcp& protocol, int socket,
   std::shared_ptr<discovery_server> asked, const asio::any_io_executor& executor,
-  std::function<queue_pair_settings()> settings,
+  std::function<queue_pair_settings()> settings, std::function<bool()> goes_on,
   asio::any_completion_handler<void(error_code, connected_peer)> handler)
 {
   connection_service& service = connection_service::of(executor);
   asio::post(service.io(),
-    [&service, protocol, socket, asked = std::move(asked), executor, settings = std::move(settings),
+    [&service, protocol, socket, asked = std::move(asked), executor,
+      caller = functions{std::move(settings), std::move(goes_on)},
       handler = waiting(executor, std::move(handler))]() mutable
     {
       tcp_control_stream::socket_type copy(service.io());
@@ -105,13 +128,11 @@ void decide_accepted(const asio::ip::tcp& protocol, int socket,
         ::close(socket);
         return std::move(handler).complete(ec, {});
       }
-      const acceptor_options defaults;
       auto stream = std::make_unique<tcp_control_stream>(std::move(copy));
       const auto link =
         std::make_shared<connection>(service.io(), service.service_inbox(), std::move(stream));
-      link->set_deadline(defaults.handshake_timeout);
       asio::co_spawn(service.io(),
-        run(link, std::move(asked), executor, std::move(settings), std::move(handler)),
+        run(link, std::move(asked), executor, std::move(caller), std::move(handler)),
         [link](const std::exception_ptr& problem)
         {
           if (problem)

@@ -24,11 +24,15 @@ namespace rdma::detail {
 
 // Decides how a socket that the program has accepted goes on (tools/rdma_sockets). `socket` is a
 // copy of it, which is closed. The handler's peer has a queue pair, or the reason for which the
-// program's socket goes on with TCP; after an error, neither. `settings` is called if the client
-// asks for RDMA, and may throw system_error. Throws system_error if no thread can be started.
+// program's socket goes on with TCP; after an error, neither. Throws system_error if no thread can
+// be started.
+//
+// `settings` is called if the client asks for RDMA, and may throw system_error. A client that has
+// asked and sends nothing may do so later: after a second TCP goes on only if goes_on() returns
+// true.
 void decide_accepted(const boost::asio::ip::tcp& protocol, int socket,
   std::shared_ptr<discovery_server> asked, const boost::asio::any_io_executor& executor,
-  std::function<queue_pair_settings()> settings,
+  std::function<queue_pair_settings()> settings, std::function<bool()> goes_on,
   boost::asio::any_completion_handler<void(error_code, connected_peer)> handler);
 
 } // namespace rdma::detail

@@ -100,7 +100,7 @@ void acceptor_impl::listen(const tcp::endpoint& endpoint, error_code& ec)
     if (!open_ || !discovery_)
       return;
     undiscovered = {};
-    discovery_->open(local_, options_.reuse_port, undiscovered);
+    discovery_->open(local_, socket_->native_handle(), undiscovered);
     if (!undiscovered)
       return;
     if (endpoint.port() != 0)

@@ -78,43 +78,49 @@ error_code last_error()
   return {errno, boost::system::system_category()};
 }
 
-void set(int fd, int level, int option, error_code& ec)
+void set(int fd, int level, int option, error_code& ec, int on = 1)
 {
-  const int on = 1;
   if (!ec && ::setsockopt(fd, level, option, &on, sizeof on) != 0)
     ec = last_error();
+}
+
+int get(int fd, int level, int option)
+{
+  int value = 0;
+  socklen_t size = sizeof value;
+  return ::getsockopt(fd, level, option, &value, &size) == 0 ? value : 0;
 }
 
 } // namespace
 
 // --- the server ---
 
-void discovery_server::open(const tcp::endpoint& at, bool reuse_port, error_code& ec)
+void discovery_server::open(const tcp::endpoint& at, int listener, error_code& ec)
 {
   const lock_type lock(mutex_);
   const udp::endpoint local(at.address(), at.port());
-  open_socket(local, reuse_port, ec);
+  open_socket(local, listener, ec);
   if (ec)
   {
     error_code ignored;
     socket_->close(ignored);
     return;
   }
-  always_ = reuse_port;
+  always_ = get(listener, SOL_SOCKET, SO_REUSEPORT) != 0;
   wait(lock);
 }
 
-void discovery_server::assign(const tcp& protocol, int native, bool reuse_port, error_code& ec)
+void discovery_server::assign(const tcp& protocol, int native, error_code& ec)
 {
   const lock_type lock(mutex_);
   socket_->assign(protocol == tcp::v6() ? udp::v6() : udp::v4(), native, ec);
   if (ec)
     return;
-  always_ = reuse_port;
+  always_ = get(native, SOL_SOCKET, SO_REUSEPORT) != 0;
   wait(lock);
 }
 
-void discovery_server::open_socket(const udp::endpoint& local, bool reuse_port, error_code& ec)
+void discovery_server::open_socket(const udp::endpoint& local, int listener, error_code& ec)
 {
   socket_->open(local.protocol(), ec);
   if (ec)
@@ -123,10 +129,13 @@ void discovery_server::open_socket(const udp::endpoint& local, bool reuse_port, 
   // Each datagram brings its destination, from which the answer is sent.
   const int fd = socket_->native_handle();
   if (local.address().is_v6())
+  {
     set(fd, IPPROTO_IPV6, IPV6_RECVPKTINFO, ec);
+    set(fd, IPPROTO_IPV6, IPV6_V6ONLY, ec, get(listener, IPPROTO_IPV6, IPV6_V6ONLY));
+  }
   else
     set(fd, IPPROTO_IP, IP_PKTINFO, ec);
-  if (reuse_port)
+  if (get(listener, SOL_SOCKET, SO_REUSEPORT) != 0)
     set(fd, SOL_SOCKET, SO_REUSEPORT, ec);
   if (!ec)
     socket_->non_blocking(true, ec);
@@ -288,7 +297,7 @@ discovery_client::discovery_client(asio::io_context& io)
     throw system_error(last_error(), "no random numbers");
 }
 
-void discovery_client::ask(const tcp::endpoint& server, bool again)
+void discovery_client::ask(const tcp::endpoint& server, bool again, const asio::ip::address& from)
 {
   server_ = server;
   if (!again && silent_servers::of_process().contains(server))
@@ -298,6 +307,8 @@ void discovery_client::ask(const tcp::endpoint& server, bool again)
   socket_.open(to.protocol(), ec);
   if (!ec)
     close_on_exec(socket_);
+  if (!ec && !from.is_unspecified())
+    socket_.bind({from, 0}, ec);
   if (!ec)
     socket_.connect(to, ec);
   if (!ec)
@@ -339,9 +350,9 @@ void discovery_client::end(std::string why)
   timer_.cancel();
 }
 
-asio::awaitable<std::string> discovery_client::answer(bool is_same_host)
+asio::awaitable<std::string> discovery_client::answer(bool is_same_host, bool repeats)
 {
-  if (!result_)
+  if (!result_ && repeats)
   {
     error_code ec;
     send(ec); // the first question may have been lost

@@ -45,10 +45,11 @@ public:
   {
   }
 
-  void open(const boost::asio::ip::tcp::endpoint& at, bool reuse_port, error_code& ec);
+  // `listener`: the TCP socket, whose options are used.
+  void open(const boost::asio::ip::tcp::endpoint& at, int listener, error_code& ec);
 
   // Instead of open(): answers at a copy of another server's socket.
-  void assign(const boost::asio::ip::tcp& protocol, int native, bool reuse_port, error_code& ec);
+  void assign(const boost::asio::ip::tcp& protocol, int native, error_code& ec);
   [[nodiscard]] int native_handle() { return socket_->native_handle(); }
 
   void close() noexcept; // also required before the io_context ends
@@ -63,7 +64,7 @@ private:
   using socket_type = boost::asio::basic_datagram_socket<boost::asio::ip::udp,
     boost::asio::io_context::executor_type>;
   using lock_type = std::unique_lock<std::mutex>;
-  void open_socket(const boost::asio::ip::udp::endpoint& local, bool reuse_port, error_code& ec);
+  void open_socket(const boost::asio::ip::udp::endpoint& local, int listener, error_code& ec);
   void wait(const lock_type& lock);
   void answer_all(const lock_type& lock);
   [[nodiscard]] bool answer_next(const lock_type& lock);
@@ -98,11 +99,14 @@ public:
 
   [[nodiscard]] const discovery_message::token_type& token() const noexcept { return token_; }
 
-  // Asks, unless the server was silent before; `again`: also then.
-  void ask(const boost::asio::ip::tcp::endpoint& server, bool again);
+  // Asks, unless the server was silent before; `again`: also then. `from`: the address of the TCP
+  // connection, if it is known.
+  void ask(const boost::asio::ip::tcp::endpoint& server, bool again,
+    const boost::asio::ip::address& from = {});
 
   // Waits for the answer, for a short time. Returns why there is no RDMA; empty: there is.
-  boost::asio::awaitable<std::string> answer(bool is_same_host);
+  // `repeats`: asks once more first.
+  boost::asio::awaitable<std::string> answer(bool is_same_host, bool repeats = true);
 
   // Ends the question. Required, because it owns itself until it has an answer.
   void end(std::string why);

@@ -145,8 +145,8 @@ asio::awaitable<error_code> decide(tcp_control_stream::socket_type socket,
     made.remote = socket.remote_endpoint(ec);
   if (ec)
     made.why = "TCP is not connected";
-  else
-    made.why = co_await question->answer(made.local.address() == made.remote.address());
+  else // a repeated question could come after the server has decided
+    made.why = co_await question->answer(made.local.address() == made.remote.address(), false);
   if (!made.why.empty())
     co_return error_code();
   auto queue_pair = make_queue_pair(with, ec);
@@ -220,10 +220,10 @@ void stream_connect::start(const tcp::endpoint& server, handler_type handler)
     });
 }
 
-void stream_connect::ask(const tcp::endpoint& server)
+void stream_connect::ask(const tcp::endpoint& server, const asio::ip::address& from)
 {
   question_ = std::make_shared<discovery_client>(connection_service::of(with_.inner).io());
-  question_->ask(server, false);
+  question_->ask(server, false, from);
 }
 
 void stream_connect::decide(const tcp& protocol, int socket, handler_type handler)
@@ -247,11 +247,8 @@ void stream_connect::decide(const tcp& protocol, int socket, handler_type handle
 void stream_connect::cancel()
 {
   inbox_->post(
-    [weak = weak_from_this()]
+    [self = shared_from_this()] // the question ends also if nobody else has it
     {
-      const auto self = weak.lock();
-      if (!self)
-        return;
       self->cancellation_.emit(asio::cancellation_type::terminal);
       if (self->question_)
         self->question_->end({}); // nothing will be decided

@@ -47,10 +47,11 @@ public:
   void start(const boost::asio::ip::tcp::endpoint& server, handler_type handler);
 
   // For a socket that the program connects (tools/rdma_sockets): ask() before that, so that the
-  // question is there before the connection, and decide() after it, once each. decide() takes a
+  // question is there before the connection, from the address that the socket has if it has one,
+  // and decide() after it, once each. decide() takes a
   // copy of the socket. The handler's peer has a queue pair, or the reason for which the program's
   // socket goes on with TCP; after an error, neither.
-  void ask(const boost::asio::ip::tcp::endpoint& server);
+  void ask(const boost::asio::ip::tcp::endpoint& server, const boost::asio::ip::address& from);
   void decide(const boost::asio::ip::tcp& protocol, int socket, handler_type handler);
 
   // Any thread. Ends it with operation_aborted, unless it has ended.
