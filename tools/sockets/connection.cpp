@@ -100,7 +100,8 @@ try
   const auto to = to_endpoint(server, size);
   if (!to || to->port() == 0 || !is_stream_socket(fd) || !rules::allow(false, server))
     return nullptr;
-  return std::make_shared<connection>(*to);
+  const auto from = local_endpoint(fd);
+  return std::make_shared<connection>(*to, from ? from->address() : asio::ip::address());
 }
 catch (const std::exception&)
 {
@@ -137,7 +138,7 @@ catch (const std::exception&)
   return nullptr;
 }
 
-connection::connection(const tcp::endpoint& server)
+connection::connection(const tcp::endpoint& server, const asio::ip::address& from)
   : made_in_(runtime::generation())
   , peer_(server)
 {
@@ -145,7 +146,7 @@ connection::connection(const tcp::endpoint& server)
   const asio::any_io_executor executor = library.io().get_executor();
   attempt_ = std::make_shared<detail::stream_connect>(detail::stream_client{
     executor, executor, [&library] { return library.queue_pairs(); }, true, true});
-  attempt_->ask(server);
+  attempt_->ask(server, from);
 }
 
 connection::connection(std::shared_ptr<listening> by, const tcp::endpoint& client)
@@ -222,9 +223,15 @@ void connection::begin(int fd, const lock_type& lock)
   if (!accepted_by_)
     return attempt_->decide(peer_.protocol(), other_copy, std::move(handler));
   runtime& library = runtime::of_process();
+  // A server that sends first goes on without the client.
+  auto goes_on = [self = shared_from_this()]
+  {
+    const lock_type here(self->mutex_);
+    return self->closed_ || !self->pending_.empty();
+  };
   detail::decide_accepted(
     peer_.protocol(), other_copy, accepted_by_->discovery(), library.io().get_executor(),
-    [&library] { return library.queue_pairs(); }, std::move(handler));
+    [&library] { return library.queue_pairs(); }, std::move(goes_on), std::move(handler));
 }
 
 // --- the decision ---

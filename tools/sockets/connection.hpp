@@ -36,7 +36,8 @@ class connection final
 {
 public:
   /// A socket that connects: the server is asked at once.
-  explicit connection(const boost::asio::ip::tcp::endpoint& server);
+  /// from: the address that the program has chosen, or an unspecified one.
+  connection(const boost::asio::ip::tcp::endpoint& server, const boost::asio::ip::address& from);
 
   /// A socket that was accepted from this address.
   connection(std::shared_ptr<listening> by, const boost::asio::ip::tcp::endpoint& client);

@@ -42,18 +42,10 @@ struct listeners
   }
 };
 
-bool is_set(int fd, int option) noexcept
-{
-  int value = 0;
-  socklen_t size = sizeof value;
-  return ::getsockopt(fd, SOL_SOCKET, option, &value, &size) == 0 && value != 0;
-}
-
 } // namespace
 
-listening::listening(const tcp::endpoint& at, bool reuse_port)
+listening::listening(const tcp::endpoint& at, int fd)
   : at_(at)
-  , reuse_port_(reuse_port)
   , questions_(std::make_shared<detail::question_list>())
   , used_in_(runtime::generation())
 {
@@ -61,15 +53,14 @@ listening::listening(const tcp::endpoint& at, bool reuse_port)
   discovery_ = std::make_shared<detail::discovery_server>(
     detail::connection_service::of(executor).io(), questions_);
   error_code ec;
-  discovery_->open(at, reuse_port, ec);
+  discovery_->open(at, fd, ec);
   if (ec)
     throw system_error(ec, "cannot answer UDP");
   native_ = discovery_->native_handle();
 }
 
 listening::listening()
-  : reuse_port_(false)
-  , questions_(std::make_shared<detail::question_list>())
+  : questions_(std::make_shared<detail::question_list>())
   , used_in_(runtime::generation() - 1) // not in this process yet
 {
 }
@@ -81,7 +72,7 @@ try
   const auto at = local_endpoint(fd);
   if (!at || at->port() == 0 || !rules::allow(true, at->data()))
     return nullptr;
-  const auto made = std::make_shared<listening>(*at, is_set(fd, SO_REUSEPORT));
+  const auto made = std::make_shared<listening>(*at, fd);
   listeners& known = listeners::of_process();
   const std::lock_guard lock(known.mutex);
   std::erase_if(known.all, [](const auto& each) { return each.expired(); });
@@ -113,8 +104,7 @@ std::shared_ptr<detail::discovery_server> listening::discovery() noexcept
       detail::connection_service::of(executor).io(), questions_);
     error_code unanswered; // the parent may answer
     if (native_ >= 0)
-      discovery_->assign(
-        at_.protocol(), ::fcntl(native_, F_DUPFD_CLOEXEC, 0), reuse_port_, unanswered);
+      discovery_->assign(at_.protocol(), ::fcntl(native_, F_DUPFD_CLOEXEC, 0), unanswered);
   }
   catch (const std::exception&)
   {

@@ -25,8 +25,8 @@ class listening final
   , public std::enable_shared_from_this<listening>
 {
 public:
-  /// Throws std::exception.
-  listening(const boost::asio::ip::tcp::endpoint& at, bool reuse_port);
+  /// fd is the TCP socket. Throws std::exception.
+  listening(const boost::asio::ip::tcp::endpoint& at, int fd);
 
   /// For connections that were accepted in another program: nobody asks here.
   listening();
@@ -43,7 +43,6 @@ private:
   void leave_to_parent() noexcept;
 
   const boost::asio::ip::tcp::endpoint at_;
-  const bool reuse_port_;
   const std::shared_ptr<detail::question_list> questions_;
   std::mutex mutex_;
   unsigned used_in_;
