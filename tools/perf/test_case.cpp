@@ -23,6 +23,8 @@ const char* name_of(rdma::completion_mode mode)
     return "adaptive";
   case rdma::completion_mode::manual:
     return "manual";
+  case rdma::completion_mode::external:
+    return "external";
   }
   return "";
 }
