@@ -177,7 +177,10 @@ socket::state connection::use(int fd) noexcept
   }
   catch (const std::exception& e)
   {
-    end_with(e.what());
+    if (!accepted_by_ && state_.load(std::memory_order_relaxed) == state::undecided)
+      go_on_with_kernel(std::string("tcp ") + e.what()); // the server has received nothing
+    else
+      end_with(e.what());
   }
   return current();
 }
@@ -215,10 +218,15 @@ void connection::begin(int fd, const lock_type& lock)
   is_connected_ = is_connected_ || remote_endpoint(fd).has_value();
   copy_ = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
   const int other_copy = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
-  if (copy_ < 0 || other_copy < 0)
+  if (other_copy < 0)
+  {
+    if (copy_ >= 0)
+      ::close(std::exchange(copy_, -1));
     throw system_error(error_code(errno, boost::system::system_category()), "no descriptor");
+  }
   auto handler = [self = shared_from_this()](const error_code& ec, detail::connected_peer peer)
   { self->decided(ec, std::move(peer)); };
+  connections::of_process().add(weak_from_this());
   become(state::deciding, lock);
   if (!accepted_by_)
     return attempt_->decide(peer_.protocol(), other_copy, std::move(handler));
@@ -247,7 +255,6 @@ try
   auto made = std::static_pointer_cast<detail::stream_impl>(
     detail::stream_core::make(std::move(peer), stream_options()));
   made->observe(weak_from_this());
-  connections::of_process().add(weak_from_this());
   lock_type lock(mutex_);
   attempt_ = nullptr;
   stream_ = std::move(made);
@@ -514,12 +521,7 @@ try
     return static_cast<ssize_t>(size);
   }
   error_code ec;
-  std::size_t size = write(from, ec);
-  if (size == 0 && ec == asio::error::would_block && runtime::of_process().poll())
-  {
-    ec = {};
-    size = write(from, ec);
-  }
+  const std::size_t size = write(from, ec); // the caller polls: that may call flush()
   if (ec == asio::error::connection_reset && stream_->look().peer_has_finished)
     ec = asio::error::broken_pipe; // the peer has closed its end
   return size != 0 || !ec ? static_cast<ssize_t>(size) : fail(ec);
@@ -643,6 +645,31 @@ void connection::end() noexcept
   close(false);
 }
 
+bool connection::is_over() const noexcept
+{
+  if (current() == state::deciding)
+    return false;
+  const lock_type lock(mutex_);
+  return pending_.empty() || current() != state::rdma;
+}
+
+// go_on_with_kernel() gives the kernel's flag this value.
+void connection::set_non_blocking(bool to) noexcept
+{
+  if (is_foreign())
+    return;
+  const lock_type lock(mutex_);
+  non_blocking = to;
+}
+
+// Threads of the parent may have held the mutexes, and watchers are on their stacks.
+void connection::after_fork() noexcept
+{
+  ::new (&mutex_) std::mutex;
+  ::new (&watch_mutex_) std::mutex;
+  ::new (&watchers_) std::vector<watcher*>;
+}
+
 void connection::watch(watcher& by) noexcept
 {
   const std::lock_guard lock(watch_mutex_);
@@ -689,7 +716,7 @@ namespace progress {
 void finish() noexcept
 {
   runtime* const made = runtime::existing();
-  if (made == nullptr || made->existing_device() == nullptr)
+  if (made == nullptr)
     return;
   const internal_call internal;
   std::vector<std::weak_ptr<connection>> all;
@@ -698,10 +725,19 @@ void finish() noexcept
     const std::lock_guard lock(known.mutex);
     all.swap(known.all);
   }
+  std::vector<std::shared_ptr<connection>> open;
   for (const auto& each : all)
-    if (const auto alive = each.lock())
+    if (auto alive = each.lock())
+    {
       alive->end();
-  made->finish();
+      open.push_back(std::move(alive));
+    }
+  made->finish(
+    [&]
+    {
+      return std::all_of(
+        open.begin(), open.end(), [](const auto& each) { return each->is_over(); });
+    });
 }
 
 } // namespace progress

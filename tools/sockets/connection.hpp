@@ -55,12 +55,17 @@ public:
   void watch(watcher& by) noexcept override;
   void unwatch(watcher& by) noexcept override;
   [[nodiscard]] std::string describe() const override;
+  void after_fork() noexcept override;
+  void set_non_blocking(bool to) noexcept override;
 
   void changed() noexcept override;
   bool flush() noexcept override;
 
   /// The process ends: as close().
   void end() noexcept;
+
+  /// No bytes wait for the decision, or for the peer to be ready.
+  [[nodiscard]] bool is_over() const noexcept;
 
 private:
   using lock_type = std::unique_lock<std::mutex>;

@@ -69,6 +69,8 @@ public:
   [[nodiscard]] std::uint32_t ready_events() const noexcept
   {
     const short now = target->connection ? target->connection->events() : target->polled->events();
+    if (target->connection && target->connection->current() == socket::state::kernel)
+      return 0; // since a moment ago
     return static_cast<std::uint16_t>(with_normal_band(now))
       & ((wanted.events & ~not_events) | EPOLLERR | EPOLLHUP);
   }
@@ -196,7 +198,8 @@ bool epoll_set::settle(int fd_of_set, member& which) noexcept
 {
   if (which.target->polled)
     return true;
-  const int fd = table::descriptor_of(*which.target);
+  const bool is_open = table::find_any(which.fd) == which.target;
+  const int fd = is_open ? which.fd : table::descriptor_of(*which.target);
   if (which.target->connection && takes(*which.target, fd))
   {
     if (which.in_kernel)
@@ -264,9 +267,10 @@ int epoll_set::add(
   m.watch();
   members_.emplace(fd, std::move(made));
   table::add_set(*target, self_);
+  if (is_ours || is_set || target->connection) // which may be the library's when it is read
+    begin_use(fd_of_set);
   if (is_ours || is_set)
   {
-    begin_use(fd_of_set);
     queue(m, wakes::watchers); // it may be ready already
   }
   return 0;
@@ -320,8 +324,9 @@ void epoll_set::forget(int fd_of_set, const description& what, int fd) noexcept
       erase(m);
   }
   // The library may have a duplicate of the descriptor, so the kernel does not remove it.
+  // That of a child of fork(2) is its parent's, too.
   const kept_errno kept;
-  if (what.connection && fd_of_set != -1)
+  if (what.connection && fd_of_set != -1 && made_in_ == table::generation())
     original::epoll_ctl(fd_of_set, EPOLL_CTL_DEL, fd, nullptr);
 }
 

@@ -10,6 +10,7 @@
 
 #include "sockets/socket.hpp"
 #include "sockets/system.hpp"
+#include "sockets/table.hpp"
 #include "sockets/waiting.hpp"
 
 #include <atomic>
@@ -129,6 +130,7 @@ private:
   void remove_wake_up(int fd_of_set) noexcept;
 
   const std::weak_ptr<description> self_;
+  const unsigned made_in_ = table::generation();
   std::atomic<bool> is_used_{false};
   std::atomic<int> in_kernel_{0};        // threads in wait_in_kernel()
   std::atomic<bool> has_wake_up_{false}; // the kernel's set has the descriptor that wakes them

@@ -43,7 +43,7 @@ bool is_taken(const description& d, int fd) noexcept
 
 void set_blocking(description& d, int fd, bool blocks) noexcept
 {
-  d.connection->non_blocking = !blocks;
+  d.connection->set_non_blocking(!blocks);
   if (is_taken(d, fd))
     return;
   // If the state changes to deciding now, the library sets the flag again.
@@ -63,14 +63,11 @@ int set_status_flags(description& d, int fd, int flags) noexcept
 {
   if (is_taken(d, fd))
   {
-    const int kernels = original::fcntl(fd, F_GETFL) & O_NONBLOCK;
-    if (original::fcntl(fd, F_SETFL, (flags & ~O_NONBLOCK) | kernels) == -1)
-      return -1;
+    d.connection->set_non_blocking((flags & O_NONBLOCK) != 0);
+    return original::fcntl(fd, F_SETFL, flags | O_NONBLOCK); // the library's
   }
-  else if (original::fcntl(fd, F_SETFL, flags) == -1)
-    return -1;
-  d.connection->non_blocking = (flags & O_NONBLOCK) != 0;
-  return 0;
+  d.connection->set_non_blocking((flags & O_NONBLOCK) != 0);
+  return original::fcntl(fd, F_SETFL, flags);
 }
 
 // A duplicate that could not be entered would be a descriptor without the connection.
@@ -250,17 +247,20 @@ BOOST_RDMA_SOCKETS_EXPORT(int, ioctl, (int fd, unsigned long request, ...))
 
 // --- the end of the process ---
 
-// exit(3) calls the destructors, and _exit(2) does not.
+// exit(3) calls the destructors, and _exit(2) does not. A signal handler may have interrupted the
+// library, which is then left as it is.
 BOOST_RDMA_SOCKETS_EXPORT(void, _exit, (int status))
 {
-  finish();
+  if (!is_internal())
+    finish();
   original::_exit(status);
   __builtin_unreachable();
 }
 
 BOOST_RDMA_SOCKETS_EXPORT(void, _Exit, (int status))
 {
-  finish();
+  if (!is_internal())
+    finish();
   original::_Exit(status);
   __builtin_unreachable();
 }

@@ -41,12 +41,9 @@ std::optional<ssize_t> wait_for_first_byte(int fd, int flags)
   return n > 0 ? std::nullopt : std::optional(n);
 }
 
-// recv(2) and read(2). Returns nothing if the call is the kernel's.
-std::optional<ssize_t> receive_taken(int fd, std::span<const iovec> to, int flags)
+// Gets the description if the library has the bytes. Returns the result of a call that gets none.
+std::optional<ssize_t> take_for_reading(int fd, int flags, std::shared_ptr<description>& to)
 {
-  if (is_internal() || !table::has(fd))
-    return std::nullopt;
-  const internal_call here;
   const std::shared_ptr<description> d = table::find(fd);
   if (!d || !d->connection)
     return std::nullopt;
@@ -57,6 +54,21 @@ std::optional<ssize_t> receive_taken(int fd, std::span<const iovec> to, int flag
     if (const auto result = wait_for_first_byte(fd, flags))
       return result;
   }
+  to = d;
+  return std::nullopt;
+}
+
+// recv(2) and read(2). Returns nothing if the call is the kernel's.
+std::optional<ssize_t> receive_taken(int fd, std::span<const iovec> to, int flags)
+{
+  if (is_internal() || !table::has(fd))
+    return std::nullopt;
+  const internal_call here;
+  std::shared_ptr<description> d;
+  if (const auto result = take_for_reading(fd, flags, d))
+    return result;
+  if (!d)
+    return std::nullopt;
   return guarded<ssize_t>([&] { return receive(*d, fd, to, flags); });
 }
 
@@ -363,11 +375,15 @@ BOOST_RDMA_SOCKETS_EXPORT(ssize_t, splice,
   if (!is_internal() && (table::has(from) || table::has(to)) && size != 0)
   {
     const internal_call here;
-    if (const std::shared_ptr<description> d = taken(from))
+    std::shared_ptr<description> d;
+    if (const auto result =
+          take_for_reading(from, (flags & SPLICE_F_NONBLOCK) != 0 ? MSG_DONTWAIT : 0, d))
+      return *result;
+    if (d)
       return from_offset != nullptr
         ? fail(ESPIPE)
         : guarded<ssize_t>([&] { return splice_from(*d, from, to, size, flags); });
-    if (const std::shared_ptr<description> d = taken(to))
+    if (d = taken(to); d)
       return to_offset != nullptr
         ? fail(ESPIPE)
         : guarded<ssize_t>([&] { return splice_to(*d, to, from, size, flags); });

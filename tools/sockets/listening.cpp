@@ -14,6 +14,7 @@
 
 #include "connect/connection_service.hpp"
 
+#include <cstdint>
 #include <exception>
 #include <new>
 #include <utility>
@@ -41,6 +42,16 @@ struct listeners
     return *made;
   }
 };
+
+// Returns false if the program has closed all descriptors, and has another one with this number.
+bool is_udp_socket_of(int fd, std::uint16_t port)
+{
+  int type = 0;
+  socklen_t size = sizeof type;
+  const auto at = local_endpoint(fd);
+  return at && at->port() == port && ::getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) == 0
+    && type == SOCK_DGRAM;
+}
 
 } // namespace
 
@@ -104,7 +115,7 @@ std::shared_ptr<detail::discovery_server> listening::discovery() noexcept
       detail::connection_service::of(executor).io(), questions_);
     error_code unanswered; // the parent may answer
     if (native_ >= 0)
-      discovery_->assign(at_.protocol(), ::fcntl(native_, F_DUPFD_CLOEXEC, 0), unanswered);
+      discovery_->assign(at_.protocol(), native_, unanswered);
   }
   catch (const std::exception&)
   {
@@ -131,7 +142,7 @@ void listening::close() noexcept
     if (discovery_)
       discovery_->close();
   }
-  else if (native >= 0)
+  else if (is_udp_socket_of(native, at_.port()))
     ::close(native);
 }
 

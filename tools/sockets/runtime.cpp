@@ -12,11 +12,16 @@
 
 #include "verbs/signals_blocked.hpp"
 
+#include <array>
+#include <cerrno>
 #include <chrono>
 #include <exception>
+#include <utility>
 
 #include <poll.h>
 #include <pthread.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
 
 namespace rdma::sockets {
 
@@ -52,7 +57,10 @@ runtime& runtime::of_process()
 
 runtime::runtime()
   : work_(io_.get_executor())
+  , nudge_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK))
 {
+  if (nudge_ < 0)
+    throw system_error(error_code(errno, boost::system::system_category()), "no descriptor");
   const detail::signals_blocked blocked;
   std::thread([this] { run(); }).detach();
 }
@@ -94,7 +102,7 @@ detail::queue_pair_settings runtime::queue_pairs()
   // TCP has none of these limits: a program may accept late, and be stopped for a while.
   constexpr std::chrono::milliseconds patience{60'000};
   queue_pair_options options;
-  options.connect_timeout = patience;
+  options.connect_timeout = std::chrono::hours(24); // TCP ends the wait if the server goes
   options.heartbeat_interval = patience / 6;
   options.heartbeat_limit = patience;
   device& opened = opened_device();
@@ -138,8 +146,16 @@ bool runtime::arm() noexcept
     return true;
   const internal_call internal;
   const std::lock_guard lock(sleep_mutex_);
+  std::uint64_t ignored = 0;
+  if (std::exchange(is_nudged_, false))
+    static_cast<void>(::read(nudge_, &ignored, sizeof ignored));
   if (!armed->completions.arm())
+  {
+    // It may have taken the event for a completion that it did not take, and need not come again.
+    if (sleepers_ != 0 && !std::exchange(is_nudged_, true))
+      static_cast<void>(::eventfd_write(nudge_, 1));
     return false;
+  }
   ++sleepers_;
   sleeps_in = this;
   return true;
@@ -157,9 +173,13 @@ void runtime::woken() noexcept
 
 void runtime::flush_later(std::shared_ptr<flushable> what)
 {
-  const std::lock_guard lock(flush_mutex_);
-  unflushed_.push_back(std::move(what));
-  has_unflushed_.store(true, std::memory_order_relaxed);
+  {
+    const std::lock_guard lock(flush_mutex_);
+    unflushed_.push_back(std::move(what));
+    has_unflushed_.store(true, std::memory_order_relaxed);
+  }
+  const std::lock_guard lock(finish_mutex_);
+  start_finisher(lock);
 }
 
 void runtime::flush_all() noexcept
@@ -177,6 +197,11 @@ void runtime::finish_later(std::weak_ptr<detail::stream_impl> what)
 {
   const std::lock_guard lock(finish_mutex_);
   finishing_.push_back(std::move(what));
+  start_finisher(lock);
+}
+
+void runtime::start_finisher(const std::lock_guard<std::mutex>&)
+{
   if (!std::exchange(has_finisher_, true))
   {
     const detail::signals_blocked blocked;
@@ -199,16 +224,16 @@ bool runtime::forget_finished() noexcept
 }
 
 // Polls once, or sleeps for a moment.
-bool runtime::poll_and_sleep() noexcept
+void runtime::poll_and_sleep() noexcept
 {
   constexpr int moment_ms = 10; // the other threads of the library end connections, too
   if (poll() || !arm())
-    return true;
-  pollfd event{existing_device()->completions.native_handle(), POLLIN, 0};
+    return;
+  device* const opened = existing_device();
+  pollfd event{opened != nullptr ? opened->completions.native_handle() : -1, POLLIN, 0};
   const internal_call internal;
   static_cast<void>(::poll(&event, 1, moment_ms));
   woken();
-  return false;
 }
 
 // Continues with closed streams when the program's threads do not take completions.
@@ -219,18 +244,19 @@ void runtime::run_finisher() noexcept
   {
     {
       std::unique_lock lock(finish_mutex_);
-      finish_wanted_.wait(lock, [this] { return !finishing_.empty(); });
+      finish_wanted_.wait(lock,
+        [this] { return !finishing_.empty() || has_unflushed_.load(std::memory_order_relaxed); });
       finish_wanted_.wait_for(lock, turn_of_program, [] { return false; });
     }
-    while (!forget_finished())
+    while (!forget_finished() || has_unflushed_.load(std::memory_order_relaxed))
       poll_and_sleep();
   }
 }
 
-void runtime::finish() noexcept
+void runtime::finish(const std::function<bool()>& is_over) noexcept
 {
   const auto limit = std::chrono::steady_clock::now() + stream_options().close_limit;
-  while (!forget_finished() && std::chrono::steady_clock::now() < limit)
+  while ((!is_over() || !forget_finished()) && std::chrono::steady_clock::now() < limit)
     poll_and_sleep();
 }
 
@@ -256,9 +282,9 @@ std::span<const int> descriptors() noexcept
   runtime::device* const opened = made != nullptr ? made->existing_device() : nullptr;
   if (opened == nullptr)
     return {};
-  static thread_local int descriptor; // of this process, also after fork()
-  descriptor = opened->completions.native_handle();
-  return {&descriptor, 1};
+  static thread_local std::array<int, 2> descriptors; // of this process, also after fork()
+  descriptors = {opened->completions.native_handle(), made->nudge()};
+  return descriptors;
 }
 
 void woken() noexcept

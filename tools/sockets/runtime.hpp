@@ -20,6 +20,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -76,14 +77,19 @@ public:
   /// A closed stream that may have bytes to send.
   void finish_later(std::weak_ptr<detail::stream_impl> what);
 
-  /// Waits until those have gone, or the time limit of a closed stream.
-  void finish() noexcept;
+  /// Waits until those have gone and is_over() returns true, or for the time limit of a closed
+  /// stream.
+  void finish(const std::function<bool()>& is_over) noexcept;
+
+  /// A descriptor on which threads sleep, beside the completion queue's.
+  [[nodiscard]] int nudge() const noexcept { return nudge_; }
 
 private:
   runtime();
   void run() noexcept;
   void run_finisher() noexcept;
-  bool poll_and_sleep() noexcept;
+  void poll_and_sleep() noexcept;
+  void start_finisher(const std::lock_guard<std::mutex>& finish_lock);
   bool forget_finished() noexcept;
   void flush_all() noexcept;
 
@@ -99,6 +105,8 @@ private:
 
   std::mutex sleep_mutex_; // the queue's arm()
   unsigned sleepers_ = 0;
+  const int nudge_;
+  bool is_nudged_ = false;
 
   std::mutex flush_mutex_;
   std::vector<std::shared_ptr<flushable>> unflushed_;

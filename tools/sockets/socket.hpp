@@ -105,8 +105,14 @@ public:
   virtual void watch(watcher& by) noexcept = 0;
   virtual void unwatch(watcher& by) noexcept = 0;
 
+  /// In a child of fork(2), in which no other thread exists.
+  virtual void after_fork() noexcept = 0;
+
   /// For reports: "rdma" and the wire, "tcp" and the reason, or "none" if it has carried no bytes.
   [[nodiscard]] virtual std::string describe() const = 0;
+
+  /// Changes non_blocking: the program's call is before or after the end of a decision.
+  virtual void set_non_blocking(bool to) noexcept = 0;
 
   /// The program's O_NONBLOCK. The kernel's flag differs while the library uses the descriptor.
   std::atomic<bool> non_blocking{false};

@@ -47,13 +47,22 @@ public:
     : before_(is_internal())
   {
     is_internal() = true;
+    // pthread_cancel(3) must not end a thread that holds the library's locks.
+    if (!before_)
+      ::pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancel_state_);
   }
   internal_call(const internal_call&) = delete;
   internal_call& operator=(const internal_call&) = delete;
-  ~internal_call() { is_internal() = before_; }
+  ~internal_call()
+  {
+    is_internal() = before_;
+    if (!before_)
+      ::pthread_setcancelstate(cancel_state_, nullptr);
+  }
 
 private:
   const bool before_;
+  int cancel_state_ = PTHREAD_CANCEL_ENABLE;
 };
 
 /// While the thread sleeps in the library, a signal handler may use the program's sockets.

@@ -152,6 +152,8 @@ void after_fork_in_child() noexcept
         e.locked.clear(std::memory_order_relaxed);
         if (e.holds && e.holds->polled)
           e.holds->polled->after_fork();
+        if (e.holds && e.holds->connection)
+          e.holds->connection->after_fork();
       }
   report::after_fork();
 }

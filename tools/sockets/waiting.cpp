@@ -86,9 +86,11 @@ private:
         *fd = -1;
       }
   }
+  // The program may have closed all descriptors, and have others with these numbers.
   void replace() noexcept
   {
-    close_all();
+    wakes_ = -1;
+    signals_ = -1;
     generation_ = table::generation();
   }
 
@@ -239,8 +241,8 @@ wait::outcome wait::run(std::optional<time_point> deadline, const sigset_t* mask
       // Armed and watched before the last look, because a change after it wakes this thread.
       if (ready())
         return outcome::ready;
-      if (progress::arm())
-        slept = sleep(deadline, mask, how);
+      // While there are completions, it only looks at the kernel's descriptors.
+      slept = sleep(progress::arm() ? deadline : clock::now(), mask, how);
     }
     progress::poll();
     if (ready())
