@@ -26,7 +26,7 @@ namespace {
 using rdma::detail::stream_core;
 using rdma::detail::stream_impl;
 
-struct counter : rdma::detail::stream_observer
+struct counter final : rdma::detail::stream_observer
 {
   void changed() noexcept override { ++count; }
   int count = 0;
