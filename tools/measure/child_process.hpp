@@ -60,6 +60,7 @@ public:
   }
 
   [[nodiscard]] control_channel& control() { return control_; }
+  [[nodiscard]] pid_t pid() const { return sides_.child(); }
   void signal(int number) const { ::kill(sides_.child(), number); }
 
   void end_by(int number)
