@@ -70,6 +70,8 @@ public:
 private:
   using lock_type = std::unique_lock<std::mutex>;
 
+  static constexpr std::size_t pending_max = 64 * 1024;
+
   [[nodiscard]] bool is_foreign() const noexcept { return made_in_ != runtime::generation(); }
   void begin(int fd, const lock_type& lock);
   [[nodiscard]] bool is_decided_by_bytes(int fd, const lock_type& lock);

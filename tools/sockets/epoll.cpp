@@ -324,7 +324,7 @@ void epoll_set::forget(int fd_of_set, const description& what, int fd) noexcept
       erase(m);
   }
   // The library may have a duplicate of the descriptor, so the kernel does not remove it.
-  // That of a child of fork(2) is its parent's, too.
+  // A child of fork(2) shares the kernel's set with its parent, which keeps the descriptor.
   const kept_errno kept;
   if (what.connection && fd_of_set != -1 && made_in_ == table::generation())
     original::epoll_ctl(fd_of_set, EPOLL_CTL_DEL, fd, nullptr);

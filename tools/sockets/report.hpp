@@ -12,8 +12,8 @@ namespace rdma::sockets {
 
 struct description;
 
-/// What users see of the connections of a process: a line for each that ends, and a listing of
-/// those that exist.
+/// Reports the connections of a process to users: a line for each that ends, and a listing of those
+/// that exist.
 namespace report {
 
 /// The state of a connection, which this process uses, has changed.

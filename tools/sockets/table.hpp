@@ -23,7 +23,7 @@ namespace rdma::sockets {
 
 class epoll_set;
 
-/// What several descriptors of dup(2) share: an open file description (open(2)).
+/// An open file description (open(2)), which descriptors made by dup(2) share.
 struct description
 {
   /// One of these is set.
