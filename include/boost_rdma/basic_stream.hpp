@@ -12,6 +12,7 @@
 #include <boost_rdma/detail/initiation.hpp>
 #include <boost_rdma/detail/inner_executor.hpp>
 #include <boost_rdma/detail/io_object.hpp>
+#include <boost_rdma/detail/range_connect.hpp>
 #include <boost_rdma/detail/stream_core.hpp>
 #include <boost_rdma/detail/stream_teardown.hpp>
 #include <boost_rdma/stream_options.hpp>
@@ -19,10 +20,13 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 #include <boost/asio/buffer.hpp>
+#include <boost/asio/compose.hpp>
+#include <boost/asio/error.hpp>
 #include <boost/asio/execution_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/socket_base.hpp>
 
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <memory>
@@ -54,6 +58,14 @@ namespace rdma {
  * the destructor send the bytes that were written, and the end, within stream_options::close_limit;
  * if received bytes are unread, they reset the connection. For that the execution context must run
  * on.
+ *
+ * @par Synchronous functions
+ * connect(), wait(), read_some() and write_some() wait in the call, for Asio's and Beast's
+ * synchronous functions. They have the errors of the asynchronous ones. No thread need run the
+ * execution context: the calling thread polls, and then sleeps. close() and the destructor then
+ * wait, too, until the bytes have left, at most stream_options::close_limit. One thread may read
+ * while another one writes. A handler that calls them delays other handlers of the context's RDMA
+ * objects. Writes are copied.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe. The context may run on any number of threads.
@@ -205,6 +217,113 @@ public:
       token, server);
   }
 
+  /// Connects to the first server of a list that accepts the connection, in the order of the list.
+  /**
+   * @param servers Copyable range of endpoints, for example the results of asio::ip::tcp::resolver.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, rdma::basic_stream::endpoint_type) @endcode
+   * The server, or the error of the last attempt.
+   *
+   * @par Errors
+   * Those for one server, and
+   * @li boost::asio::error::not_found: the list is empty.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the attempt, and no other one follows.
+   */
+  template <detail::endpoint_range EndpointSequence,
+    boost::asio::completion_token_for<void(error_code, endpoint_type)> CompletionToken =
+      boost::asio::default_completion_token_t<executor_type>>
+  auto async_connect(const EndpointSequence& servers,
+    CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
+  {
+    return boost::asio::async_compose<CompletionToken, void(error_code, endpoint_type)>(
+      detail::range_connect<basic_stream, EndpointSequence>(*this, servers), token, *this);
+  }
+
+  /// Connects to a server, as async_connect() does, and waits until it has.
+  /** See "Synchronous functions". */
+  void connect(const endpoint_type& server, error_code& ec)
+  {
+    if (this->core_)
+      this->core_->connect(server, ec);
+    else
+      ec = error::closed;
+  }
+
+  /// Connects likewise; throws system_error.
+  void connect(const endpoint_type& server)
+  {
+    error_code ec;
+    connect(server, ec);
+    detail::throw_if(ec, "stream::connect");
+  }
+
+  /// Connects to the first server of a list that accepts the connection, and returns it.
+  template <detail::endpoint_range EndpointSequence>
+  endpoint_type connect(const EndpointSequence& servers, error_code& ec)
+  {
+    ec = boost::asio::error::not_found;
+    for (const endpoint_type& each : servers)
+      if (connect(each, ec); !ec)
+        return each;
+    return {};
+  }
+
+  /// Connects likewise; throws system_error.
+  template <detail::endpoint_range EndpointSequence>
+  endpoint_type connect(const EndpointSequence& servers)
+  {
+    error_code ec;
+    const endpoint_type server = connect(servers, ec);
+    detail::throw_if(ec, "stream::connect");
+    return server;
+  }
+
+  /// Sets a time limit, as boost::beast::tcp_stream does: for connecting, waiting, reading and
+  /// writing.
+  /**
+   * When it is exceeded during an asynchronous operation, the stream closes without its unsent
+   * bytes, and the operations end with boost::beast::error::timeout. An operation that starts later
+   * ends so at once. The limit applies until another one is set. Synchronous functions have no
+   * limit.
+   *
+   * Precondition: not moved from, and no operation is outstanding.
+   */
+  void expires_after(std::chrono::nanoseconds time)
+  {
+    expires_at(std::chrono::steady_clock::now()
+      + std::chrono::ceil<std::chrono::steady_clock::duration>(time));
+  }
+
+  /// Sets the time limit likewise.
+  void expires_at(std::chrono::steady_clock::time_point time)
+  {
+    detail::limit_stream(this->executor_, this->core_, time);
+  }
+
+  /// Ends the time limit.
+  void expires_never()
+  {
+    if (this->core_->deadline)
+      expires_at(std::chrono::steady_clock::time_point::max());
+  }
+
+  /// Sets whether the synchronous functions end with boost::asio::error::would_block instead of
+  /// waiting.
+  /** connect() always waits. Precondition: not moved from. */
+  void non_blocking(bool mode) { this->core_->non_blocking = mode; }
+  /// Sets it likewise; ec is always cleared.
+  void non_blocking(bool mode, error_code& ec)
+  {
+    ec = {};
+    non_blocking(mode);
+  }
+  /// Returns true if the synchronous functions do not wait. Initially they do.
+  [[nodiscard]] bool non_blocking() const { return this->core_->non_blocking; }
+
   /// Returns the stream.
   [[nodiscard]] lowest_layer_type& lowest_layer() noexcept { return *this; }
   /// Returns the stream.
@@ -222,6 +341,12 @@ public:
 
   /// Returns the number of bytes that can be read without waiting. Precondition: not moved from.
   [[nodiscard]] std::size_t available() const { return this->core_->available(); }
+  /// Returns it likewise; ec is always cleared.
+  [[nodiscard]] std::size_t available(error_code& ec) const
+  {
+    ec = {};
+    return available();
+  }
 
   /// A sequence of up to 16 buffers with received bytes: Asio's ConstBufferSequence.
   using const_buffers_type = detail::stream_core::sources;
@@ -266,8 +391,7 @@ public:
   {
     error_code ec;
     shutdown(what, ec);
-    if (ec)
-      throw system_error(ec, "stream::shutdown");
+    detail::throw_if(ec, "stream::shutdown");
   }
 
   /// Waits until the stream can be read or written without waiting, or has an error.
@@ -300,6 +424,23 @@ public:
             executor, core.get(), condition, std::forward<decltype(handler)>(handler));
         }),
       token, what);
+  }
+
+  /// Waits likewise in the call.
+  void wait(wait_type what, error_code& ec)
+  {
+    if (this->core_)
+      this->core_->wait(what, !non_blocking(), ec);
+    else
+      ec = error::closed;
+  }
+
+  /// Waits likewise; throws system_error.
+  void wait(wait_type what)
+  {
+    error_code ec;
+    wait(what, ec);
+    detail::throw_if(ec, "stream::wait");
   }
 
   /// Reads at least one byte, unless the buffers are empty.
@@ -340,6 +481,26 @@ public:
       token, detail::stream_core::targets(buffers));
   }
 
+  /// Reads likewise in the call, and returns the number of bytes.
+  template <class MutableBufferSequence>
+  std::size_t read_some(const MutableBufferSequence& buffers, error_code& ec)
+  {
+    ec = error::closed;
+    return this->core_
+      ? this->core_->read_some(detail::stream_core::targets(buffers), !non_blocking(), ec)
+      : 0;
+  }
+
+  /// Reads likewise; throws system_error.
+  template <class MutableBufferSequence>
+  std::size_t read_some(const MutableBufferSequence& buffers)
+  {
+    error_code ec;
+    const std::size_t size = read_some(buffers, ec);
+    detail::throw_if(ec, "stream::read_some");
+    return size;
+  }
+
   /// Writes at least one byte, unless the buffers are empty.
   /**
    * @param buffers A constant buffer sequence of plain memory, which must remain valid until the
@@ -372,6 +533,26 @@ public:
             executor, core.get(), from, std::forward<decltype(handler)>(handler), on_executor);
         }),
       token, detail::stream_core::sources(buffers));
+  }
+
+  /// Writes likewise in the call, and returns the number of bytes. They are copied.
+  template <class ConstBufferSequence>
+  std::size_t write_some(const ConstBufferSequence& buffers, error_code& ec)
+  {
+    ec = error::closed;
+    return this->core_
+      ? this->core_->write_some(detail::stream_core::sources(buffers), !non_blocking(), ec)
+      : 0;
+  }
+
+  /// Writes likewise; throws system_error.
+  template <class ConstBufferSequence>
+  std::size_t write_some(const ConstBufferSequence& buffers)
+  {
+    error_code ec;
+    const std::size_t size = write_some(buffers, ec);
+    detail::throw_if(ec, "stream::write_some");
+    return size;
   }
 };
 

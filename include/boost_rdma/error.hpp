@@ -198,14 +198,19 @@ std::string likely_cause(const error_code& ec);
 
 namespace detail {
 
+inline void throw_if(const error_code& ec, const char* what)
+{
+  if (ec)
+    throw system_error(ec, what);
+}
+
 // Returns function(ec). Throws system_error with the text `what` if it fails.
 template <class Function>
 auto or_throw(const char* what, Function function)
 {
   error_code ec;
   auto result = function(ec);
-  if (ec)
-    throw system_error(ec, what);
+  throw_if(ec, what);
   return result;
 }
 

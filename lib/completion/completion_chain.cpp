@@ -71,7 +71,7 @@ void completion_queue_impl::start_chain()
     asio::post(executor_, std::move(run));
 }
 
-bool completion_queue_impl::must_spin(clock::time_point now) const
+bool completion_queue_impl::must_spin(clock::duration inactive) const
 {
   // About the time of a sleep and a wake-up, so that polling costs at most as much as it can save
   // (Karlin et al., "Competitive Randomized Algorithms for Non-Uniform Problems", 1990). A little
@@ -82,14 +82,14 @@ bool completion_queue_impl::must_spin(clock::time_point now) const
   case completion_mode::busy_poll:
     return true;
   case completion_mode::adaptive:
-    return now - last_activity_.load(std::memory_order_relaxed) < spin_time_;
+    return inactive < spin_time_;
   case completion_mode::event:
-    return now - last_activity_.load(std::memory_order_relaxed) < sleep_time;
-  case completion_mode::manual:
   case completion_mode::external:
-    return false;
+    return inactive < sleep_time;
+  case completion_mode::manual:
+    break; // there is no channel to wait for
   }
-  return false;
+  return true;
 }
 
 void completion_queue_impl::run_chain()
@@ -152,7 +152,8 @@ bool completion_queue_impl::poll_in_turn()
       now = clock::now();
       if (std::exchange(active, false))
         last_activity_.store(now, std::memory_order_relaxed);
-      if (!must_spin(now) && poll_and_arm() && go_waiting())
+      if (!must_spin(now - last_activity_.load(std::memory_order_relaxed)) && poll_and_arm()
+        && go_waiting())
         return false;
       if (device().traits().polls_in_kernel) // a NIC needs no processor
         now = sharing_.offer(now);
@@ -177,10 +178,7 @@ bool completion_queue_impl::poll_and_arm()
 {
   if (forked())
     return true; // the channel's events belong to the parent
-  if (armed_)
-    drain_channel(); // an event of before would wake this thread once more
-  armed_ = true;
-  if (const int error = ibv_req_notify_cq(native_, 0); error != 0)
+  if (!arm_channel())
     return false; // continues polling
   const round polled = poll(true);
   if (polled.quiet)
@@ -189,6 +187,19 @@ bool completion_queue_impl::poll_and_arm()
     return false;
   last_activity_.store(clock::now(), std::memory_order_relaxed);
   return false;
+}
+
+bool completion_queue_impl::arm_channel()
+{
+  if (armed_.load(std::memory_order_relaxed))
+    drain_channel(); // an event of before would wake the thread once more
+  armed_.store(true, std::memory_order_relaxed);
+  return ibv_req_notify_cq(native_, 0) == 0;
+}
+
+completion_queue_impl::round completion_queue_impl::arm_here()
+{
+  return arm_channel() ? poll_here() : round();
 }
 
 // See poll_and_arm(). The caller polls instead of the chain.
@@ -225,9 +236,25 @@ bool completion_queue_impl::go_idle()
   }
   if (wait_pending_)
     descriptor_->cancel(); // otherwise it would keep the io_context running
-  if (device().kind() == device_kind::software && !forked())
-    software::rest(native_);
+  rest(lock);
   return true;
+}
+
+// No thread polls, or waits for the channel. The software device disarms the queue.
+void completion_queue_impl::rest(const std::lock_guard<std::mutex>&) noexcept
+{
+  if (device().kind() != device_kind::software || forked()
+    || sleeper_count_.load(std::memory_order_seq_cst) != 0)
+    return;
+  software::rest(native_);
+  wake_sleepers(); // those that have armed it meanwhile
+}
+
+void completion_queue_impl::stop_sleeping() noexcept
+{
+  const std::lock_guard lock(chain_mutex_);
+  if (has_chain() && state_.load(std::memory_order_relaxed) == chain_state::idle)
+    rest(lock);
 }
 
 bool completion_queue_impl::go_waiting()
@@ -274,9 +301,11 @@ void completion_queue_impl::on_channel_ready(const error_code& ec)
   }
   // The software device reads its sockets here, without a signal to this thread. Of all queues that
   // wait, the one whose channel is read first finds what has come, and polls for more.
-  if (!forked()
-    && (drain_channel()
-      || (device().kind() == device_kind::software && software::found_work(channel_))))
+  const bool drained = !forked() && drain_channel();
+  if (drained)
+    wake_sleepers(); // the chain may end without arming the queue again
+  if (drained
+    || (!forked() && device().kind() == device_kind::software && software::found_work(channel_)))
     last_activity_.store(clock::now(), std::memory_order_relaxed);
   run_chain();
 }
@@ -290,7 +319,7 @@ bool completion_queue_impl::drain_channel()
   void* unused = nullptr;
   if (device().api().get_cq_event(channel_, &which, &unused) != 0)
     return false;
-  armed_ = false;
+  armed_.store(false, std::memory_order_relaxed);
   device().api().ack_cq_events(native_, 1);
   return true;
 }

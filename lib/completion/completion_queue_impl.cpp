@@ -103,6 +103,8 @@ void completion_queue_impl::destroy() noexcept
 
 int completion_queue_impl::channel_descriptor() const
 {
+  if (channel_ == nullptr)
+    return -1;
   return device().kind() == device_kind::software ? software::wait_descriptor(channel_)
                                                   : channel_->fd;
 }
@@ -256,6 +258,7 @@ void completion_queue_impl::defer(operation* op)
   // state
   has_deferred_.store(true, std::memory_order_seq_cst);
   kick();
+  wake_sleepers();
 }
 
 void completion_queue_impl::refill()
@@ -427,15 +430,21 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
   struct guard
   {
     completion_queue_impl& queue;
+    const round& result;
     ~guard()
     {
       // A handler that threw leaves the rest of its round in ready_, for the chain.
       const bool rest = !queue.ready_.empty();
+      // seq_cst: a thread that is about to sleep counts itself and reads handling_ then
+      if (result.handlers != 0)
+        queue.handling_.exchange(0, std::memory_order_seq_cst);
       queue.polling_.store(polling_state::nobody, std::memory_order_release);
       if (rest && queue.has_chain())
         queue.wake();
+      if (result.handlers != 0)
+        queue.wake_sleepers();
     }
-  } leave{*this};
+  } leave{*this, result};
 
   refill();
   if (ready_.empty())
@@ -447,10 +456,78 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
     operation* op = ready_.pop_front();
     if (op == nullptr)
       break;
-    ++result.handlers;
+    if (++result.handlers == 1)
+      handling_.store(::pthread_self(), std::memory_order_relaxed);
     op->complete(op, true, in_context);
   }
   return result;
+}
+
+completion_queue_impl::round completion_queue_impl::poll_here()
+{
+  round result;
+  const bool nested = handling_.load(std::memory_order_relaxed) == ::pthread_self();
+  polling_state nobody = polling_state::nobody;
+  if (nested)
+    polling_.store(polling_state::on_device, std::memory_order_seq_cst);
+  else if (shut_down_.load(std::memory_order_relaxed)
+    || !polling_.compare_exchange_strong(
+      nobody, polling_state::on_device, std::memory_order_seq_cst))
+  {
+    result.busy = true;
+    return result;
+  }
+  refill();
+  result.quiet = !collect();
+  for (operation *op = ready_.front(), *next = nullptr; op != nullptr; op = next)
+  {
+    next = op->next;
+    if (!op->on_any_thread)
+      continue;
+    ready_.erase(op);
+    ++result.handlers;
+    op->complete(op, true, false);
+  }
+  const bool rest = !ready_.empty();
+  if (!nested)
+    polling_.store(polling_state::nobody, std::memory_order_seq_cst);
+  if (rest)
+  {
+    has_deferred_.store(true, std::memory_order_seq_cst); // as in defer()
+    kick();
+  }
+  if (result.handlers != 0)
+    wake_sleepers();
+  return result;
+}
+
+void completion_queue_impl::add_sleeper(queue_sleeper& sleeper) noexcept
+{
+  const std::lock_guard lock(sleepers_mutex_);
+  sleepers_.push_back(sleeper);
+  sleeper_count_.fetch_add(1, std::memory_order_seq_cst);
+}
+
+void completion_queue_impl::remove_sleeper(queue_sleeper& sleeper) noexcept
+{
+  const std::lock_guard lock(sleepers_mutex_);
+  sleepers_.erase(sleepers_.iterator_to(sleeper));
+  sleeper_count_.fetch_sub(1, std::memory_order_seq_cst);
+}
+
+bool completion_queue_impl::handlers_run() const noexcept
+{
+  return handling_.load(std::memory_order_seq_cst) != 0;
+}
+
+void completion_queue_impl::wake_sleepers() noexcept
+{
+  if (sleeper_count_.load(std::memory_order_seq_cst) == 0)
+    return;
+  constexpr std::uint64_t one = 1;
+  const std::lock_guard lock(sleepers_mutex_);
+  for (const queue_sleeper& each : sleepers_)
+    static_cast<void>(::write(each.wakes, &one, sizeof one)); // fails only if it is readable
 }
 
 std::optional<ibv_wc> completion_queue_impl::extract(std::uint64_t work_request)

@@ -16,6 +16,7 @@
 #include "resource/domain_impl.hpp"
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/intrusive/list.hpp>
 
 #include <array>
 #include <atomic>
@@ -25,9 +26,17 @@
 #include <optional>
 #include <vector>
 
+#include <pthread.h>
+
 namespace rdma::detail {
 
 class completion_service;
+
+// A thread that sleeps until the completion queue changes, or another thread writes to `wakes`.
+struct queue_sleeper : boost::intrusive::list_base_hook<>
+{
+  int wakes = -1; // an eventfd
+};
 
 // An ibv_cq with its channel, its work sources, and the chain of handlers that polls it.
 //
@@ -94,6 +103,22 @@ public:
   // Polls once and calls the handlers. `in_context` is true on a thread of executor().
   round poll(bool in_context);
 
+  // For a thread of the program that waits outside the execution context (blocked_thread).
+  // poll_here() calls only the handlers that run on any thread, also while a handler of this thread
+  // waits.
+  round poll_here();
+  // Before sleeping on channel_descriptor(). Returns what poll_here() returned after the arming.
+  round arm_here();
+  [[nodiscard]] int channel_descriptor() const; // -1 in the mode manual
+  // Returns true if a thread still polls that has found nothing for so long.
+  [[nodiscard]] bool must_spin(clock::duration inactive) const;
+  // Between these two calls, other threads wake it that have found something.
+  void add_sleeper(queue_sleeper& sleeper) noexcept;
+  void remove_sleeper(queue_sleeper& sleeper) noexcept;
+  void stop_sleeping() noexcept; // after arm_here()
+  // Returns true if another thread calls handlers; it wakes the sleepers then.
+  [[nodiscard]] bool handlers_run() const noexcept;
+
   // In the mode external, before sleeping on these descriptors; see completion_queue::arm().
   bool arm();
   [[nodiscard]] std::array<int, 2> sleep_descriptors() const;
@@ -152,11 +177,13 @@ private:
     return mode() != completion_mode::manual && mode() != completion_mode::external;
   }
   void end_sleep() noexcept;
-  [[nodiscard]] int channel_descriptor() const;
+  void wake_sleepers() noexcept;
+  void rest(const std::lock_guard<std::mutex>& chain_lock) noexcept;
   void start_chain();
   void run_chain();
   bool poll_in_turn();
   bool poll_and_arm();
+  bool arm_channel();
   bool go_idle();
   bool go_waiting();
   void start_wait();
@@ -169,7 +196,6 @@ private:
   void leave_sources() noexcept;
   void refill();
   void destroy_ended() noexcept;
-  bool must_spin(clock::time_point now) const;
   [[nodiscard]] std::vector<std::shared_ptr<work_source>> sources() const;
 
   boost::asio::any_io_executor executor_;
@@ -189,7 +215,7 @@ private:
   std::atomic<bool> shut_down_{false};
   std::mutex chain_mutex_; // state_ on its slow paths, descriptor_, wait_pending_
   bool wait_pending_ = false;
-  bool armed_ = false; // since the last event; for the chain, or arm()
+  std::atomic<bool> armed_{false}; // since the last event
   int sleep_end_ = -1; // an eventfd: an operation has ended without the device, mode external
   std::atomic<bool> sleeps_{false}; // a thread may sleep, or will
   handler_slot chain_slot_;         // the chain's handler, when it is queued
@@ -205,7 +231,11 @@ private:
   std::atomic<std::uint32_t> epoch_{0};
 
   std::atomic<polling_state> polling_{polling_state::nobody}; // guards ready_
+  std::atomic<pthread_t> handling_{0}; // the polling thread, while it calls handlers
   operation_list ready_;
+  std::mutex sleepers_mutex_; // innermost
+  boost::intrusive::list<queue_sleeper> sleepers_;
+  std::atomic<std::size_t> sleeper_count_{0};
   std::mutex deferred_mutex_;
   operation_list deferred_;
   std::atomic<bool> has_deferred_{false};

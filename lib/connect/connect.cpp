@@ -139,9 +139,11 @@ asio::awaitable<void> run_client(client_side client, waiting_handler<> handler)
     co_await link.watch();
 }
 
-void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
-  std::unique_ptr<control_stream> user_stream, const tcp::endpoint& peer,
-  const connect_options& options, asio::any_completion_handler<void(error_code)> handler)
+// `owner` is the queue pair's executor, or one of its context.
+void start_client(const asio::any_io_executor& executor, const asio::any_io_executor& owner,
+  std::shared_ptr<queue_pair_core> core, std::unique_ptr<control_stream> user_stream,
+  const tcp::endpoint& peer, const connect_options& options,
+  asio::any_completion_handler<void(error_code)> handler)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<> waiting(executor, std::move(handler));
@@ -155,7 +157,7 @@ void start_client(const asio::any_io_executor& executor, std::shared_ptr<queue_p
   client_side client{nullptr, core, nullptr, peer, options};
   try
   {
-    connection_service& service = connection_service::of(executor);
+    connection_service& service = connection_service::of(owner);
     if (user_stream)
       client.link = service.make_connection(std::move(user_stream));
     else
@@ -189,7 +191,7 @@ void start_connect(const asio::any_io_executor& executor, std::shared_ptr<queue_
   const tcp::endpoint& peer, const connect_options& options,
   asio::any_completion_handler<void(error_code)> handler)
 {
-  start_client(executor, std::move(core), nullptr, peer, options, std::move(handler));
+  start_client(executor, executor, std::move(core), nullptr, peer, options, std::move(handler));
 }
 
 void start_upgrade(const asio::any_io_executor& executor, std::shared_ptr<queue_pair_core> core,
@@ -197,15 +199,15 @@ void start_upgrade(const asio::any_io_executor& executor, std::shared_ptr<queue_
   asio::any_completion_handler<void(error_code)> handler)
 {
   // The connection's thread must not outlive the execution context of the queue pair.
-  if (!stream.ec
-    && &asio::query(executor, asio::execution::context)
-      != &asio::query(stream.executor, asio::execution::context))
+  const auto context_of = [](const asio::any_io_executor& each)
+  { return &asio::query(each, asio::execution::context); };
+  if (!stream.ec && core && context_of(core->io_executor()) != context_of(stream.executor))
     stream.ec = asio::error::invalid_argument;
   if (stream.ec)
     return waiting_handler<>(executor, std::move(handler)).complete(stream.ec);
   const tcp::endpoint peer = stream.stream->remote_endpoint();
-  start_client(
-    executor, std::move(core), std::move(stream.stream), peer, options, std::move(handler));
+  start_client(executor, stream.executor, std::move(core), std::move(stream.stream), peer, options,
+    std::move(handler));
 }
 
 } // namespace rdma::detail

@@ -21,6 +21,7 @@
 #include <boost/asio/write.hpp>
 
 #include <exception>
+#include <future>
 #include <new>
 #include <string>
 #include <utility>
@@ -59,9 +60,10 @@ asio::awaitable<error_code> upgrade(tcp_control_stream::socket_type socket, cons
   co_await asio::async_write(socket, asio::buffer(preamble), into(ec));
   if (ec)
     co_return ec;
+  const asio::any_io_executor own = socket.get_executor(); // the program's context need not run
   const auto start = [&](auto handler)
   {
-    start_upgrade(with.inner, queue_pair.get(),
+    start_upgrade(own, queue_pair.get(),
       {with.inner, std::make_unique<tcp_control_stream>(std::move(socket)), {}}, connect_options(),
       asio::any_completion_handler<void(error_code)>(std::move(handler)));
   };
@@ -160,8 +162,8 @@ asio::awaitable<error_code> decide(tcp_control_stream::socket_type socket,
 }
 
 // `attempt` returns the error, and fills the peer.
-template <class Attempt>
-asio::awaitable<void> run_attempt(Attempt attempt, waiting handler)
+template <class Attempt, class Handler>
+asio::awaitable<void> run_attempt(Attempt attempt, Handler handler)
 {
   connected_peer made;
   error_code ec;
@@ -177,7 +179,7 @@ asio::awaitable<void> run_attempt(Attempt attempt, waiting handler)
   {
     ec = e.code();
   }
-  std::move(handler).complete(ec, std::move(made));
+  std::move(handler)(ec, std::move(made));
 }
 
 } // namespace
@@ -188,19 +190,16 @@ stream_connect::stream_connect(stream_client with)
 {
 }
 
-template <class Function>
-void stream_connect::run(handler_type handler, Function function)
+template <class Function, class Handler>
+void stream_connect::spawn(Function function, Handler handler)
 {
-  auto slot = asio::get_associated_cancellation_slot(handler);
-  waiting operation(with_.executor, std::move(handler));
-  connection_service& service = connection_service::of(with_.inner);
-  on_cancellation(slot, weak_from_this(), [](stream_connect& self) { self.cancel(); });
   // The signal is used on the service's thread only.
+  connection_service& service = connection_service::of(with_.inner);
   asio::post(service.io(),
-    [self = shared_from_this(), &io = service.io(), operation = std::move(operation),
+    [self = shared_from_this(), &io = service.io(), handler = std::move(handler),
       function = std::move(function)]() mutable
     {
-      asio::co_spawn(io, run_attempt(function(*self, io), std::move(operation)),
+      asio::co_spawn(io, run_attempt(function(*self, self->with_, io), std::move(handler)),
         asio::bind_cancellation_slot(self->cancellation_.slot(),
           [self](const std::exception_ptr& problem)
           {
@@ -210,14 +209,45 @@ void stream_connect::run(handler_type handler, Function function)
     });
 }
 
+template <class Function>
+void stream_connect::begin(handler_type handler, Function function)
+{
+  auto slot = asio::get_associated_cancellation_slot(handler);
+  waiting operation(with_.executor, std::move(handler));
+  on_cancellation(slot, weak_from_this(), [](stream_connect& self) { self.cancel(); });
+  spawn(std::move(function),
+    [operation = std::move(operation)](const error_code& ec, connected_peer made) mutable
+    { std::move(operation).complete(ec, std::move(made)); });
+}
+
+namespace {
+
+auto attempt_to(const tcp::endpoint& server)
+{
+  return [server](stream_connect&, const stream_client& with, asio::io_context& io) {
+    return [server, &with, &io](connected_peer& made) { return connect(io, server, with, made); };
+  };
+}
+
+} // namespace
+
 void stream_connect::start(const tcp::endpoint& server, handler_type handler)
 {
-  run(std::move(handler),
-    [server](stream_connect& self, asio::io_context& io)
+  begin(std::move(handler), attempt_to(server));
+}
+
+connected_peer stream_connect::run(const tcp::endpoint& server, error_code& ec)
+{
+  connected_peer result;
+  std::promise<error_code> end;
+  spawn(attempt_to(server),
+    [&](const error_code& failure, connected_peer made)
     {
-      return [server, &self, &io](connected_peer& made)
-      { return connect(io, server, self.with_, made); };
+      result = std::move(made);
+      end.set_value(failure);
     });
+  ec = end.get_future().get();
+  return result;
 }
 
 void stream_connect::ask(const tcp::endpoint& server, const asio::ip::address& from)
@@ -228,18 +258,16 @@ void stream_connect::ask(const tcp::endpoint& server, const asio::ip::address& f
 
 void stream_connect::decide(const tcp& protocol, int socket, handler_type handler)
 {
-  run(std::move(handler),
-    [protocol, socket](stream_connect& self, asio::io_context& io)
+  begin(std::move(handler),
+    [protocol, socket](stream_connect& self, const stream_client& with, asio::io_context& io)
     {
       tcp_control_stream::socket_type copy(io);
       error_code ec;
       copy.assign(protocol, socket, ec);
       if (ec)
         ::close(socket);
-      return [copy = std::move(copy), &self](connected_peer& made) mutable
-      {
-        return detail::decide(
-          std::move(copy), std::exchange(self.question_, nullptr), self.with_, made);
+      return [copy = std::move(copy), &self, &with](connected_peer& made) mutable {
+        return detail::decide(std::move(copy), std::exchange(self.question_, nullptr), with, made);
       };
     });
 }

@@ -43,8 +43,9 @@ public:
   // Throws system_error if no thread can be started.
   explicit stream_connect(stream_client with);
 
-  // Once.
+  // Either of these, once. run() waits.
   void start(const boost::asio::ip::tcp::endpoint& server, handler_type handler);
+  connected_peer run(const boost::asio::ip::tcp::endpoint& server, error_code& ec);
 
   // For a socket that the program connects (tools/rdma_sockets): ask() before that, so that the
   // question is there before the connection, from the address that the socket has if it has one,
@@ -59,7 +60,9 @@ public:
 
 private:
   template <class Function>
-  void run(handler_type handler, Function function);
+  void begin(handler_type handler, Function function);
+  template <class Function, class Handler>
+  void spawn(Function function, Handler handler);
 
   const stream_client with_;
   const std::shared_ptr<inbox> inbox_;

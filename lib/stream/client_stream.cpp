@@ -40,28 +40,43 @@ client_stream::client_stream(stream_client with, const stream_options& options)
 {
 }
 
+// Returns null with an error.
+std::shared_ptr<stream_connect> client_stream::begin(error_code& ec)
+try
+{
+  ec = error::forked;
+  if (process_.foreign())
+    return nullptr;
+  const std::lock_guard lock(mutex_);
+  ec = {};
+  if (closed_)
+    ec = error::closed;
+  else if (stream_ || attempt_)
+    ec = error::already_connected;
+  else
+    attempt_ = std::make_shared<stream_connect>(with_);
+  return ec ? nullptr : attempt_;
+}
+catch (const system_error& e)
+{
+  ec = e.code();
+  return nullptr;
+}
+
+void client_stream::connect(const endpoint_type& server, error_code& ec)
+{
+  const std::shared_ptr<stream_connect> attempt = begin(ec);
+  if (ec)
+    return;
+  connected_peer made = attempt->run(server, ec);
+  ec = connected(ec, std::move(made));
+}
+
 void client_stream::connect(
   const io_executor& executor, const endpoint_type& server, plain_handler handler)
 {
   error_code ec;
-  std::shared_ptr<stream_connect> attempt;
-  if (process_.foreign())
-    ec = error::forked;
-  else
-    try
-    {
-      const std::lock_guard lock(mutex_);
-      if (closed_)
-        ec = error::closed;
-      else if (stream_ || attempt_)
-        ec = error::already_connected;
-      else
-        attempt = attempt_ = std::make_shared<stream_connect>(with_);
-    }
-    catch (const system_error& e)
-    {
-      ec = e.code();
-    }
+  const std::shared_ptr<stream_connect> attempt = begin(ec);
   if (ec)
     return waiting_handler<>(executor, std::move(handler)).complete(ec);
   try
@@ -127,6 +142,29 @@ void client_stream::wait(const io_executor& executor, wait_type what, plain_hand
   if (stream_core* const made = stream())
     return made->wait(executor, what, std::move(handler));
   waiting_handler<>(executor, std::move(handler)).complete(why_not());
+}
+
+std::size_t client_stream::read_some(const targets& to, bool waits, error_code& ec)
+{
+  if (stream_core* const made = stream())
+    return made->read_some(to, waits, ec);
+  ec = why_not();
+  return 0;
+}
+
+std::size_t client_stream::write_some(const sources& from, bool waits, error_code& ec)
+{
+  if (stream_core* const made = stream())
+    return made->write_some(from, waits, ec);
+  ec = why_not();
+  return 0;
+}
+
+void client_stream::wait(wait_type what, bool waits, error_code& ec)
+{
+  if (stream_core* const made = stream())
+    return made->wait(what, waits, ec);
+  ec = why_not();
 }
 
 stream_core::sources client_stream::peek()
@@ -208,6 +246,13 @@ void client_stream::close()
     attempt->cancel();
   if (stream_core* const made = stream())
     made->close();
+}
+
+void client_stream::abort()
+{
+  if (stream_core* const made = stream())
+    made->abort();
+  close();
 }
 
 } // namespace rdma::detail

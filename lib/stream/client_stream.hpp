@@ -29,11 +29,15 @@ public:
 
   void connect(
     const io_executor& executor, const endpoint_type& server, plain_handler handler) override;
+  void connect(const endpoint_type& server, error_code& ec) override;
   void read_some(const io_executor& executor, const targets& to, size_handler handler,
     bool on_executor) override;
   void write_some(const io_executor& executor, const sources& from, size_handler handler,
     bool on_executor) override;
   void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
+  std::size_t read_some(const targets& to, bool waits, error_code& ec) override;
+  std::size_t write_some(const sources& from, bool waits, error_code& ec) override;
+  void wait(wait_type what, bool waits, error_code& ec) override;
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] sources peek() override;
   void consume(std::size_t size) override;
@@ -44,6 +48,7 @@ public:
   void shut_down(error_code& ec) override;
   void cancel() override;
   void close() override;
+  void abort() override;
 
   // Called by the handler of the attempt. Returns the error for the program.
   [[nodiscard]] error_code connected(const error_code& ec, connected_peer peer);
@@ -55,6 +60,7 @@ private:
     return ready_.load(std::memory_order_acquire);
   }
   [[nodiscard]] error_code why_not() const noexcept;
+  [[nodiscard]] std::shared_ptr<stream_connect> begin(error_code& ec);
   [[nodiscard]] std::shared_ptr<stream_connect> take_attempt(bool closes);
 
   const stream_client with_;

@@ -190,6 +190,7 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
   { waiting_handler<std::size_t>(executor, std::move(handler)).complete(ec, 0); };
   if (core_->forked())
     return refuse(error::forked);
+  lingers_.store(false, std::memory_order_relaxed);
   lock_type lock(mutex_);
   if (spare_.empty())
     spare_.emplace_back(); // before the claim, as it may throw
@@ -335,13 +336,13 @@ void stream_impl::fail(const error_code& ec)
   core_->close();
 }
 
-void stream_impl::end(const error_code& ec)
+void stream_impl::end(const error_code& ec, bool in_context)
 {
   lock_type lock(mutex_);
   fail(ec);
   transfer_list ended;
   advance(ended);
-  complete(std::move(lock), ended, true);
+  complete(std::move(lock), ended, in_context);
 }
 
 // Ends operations that have moved no bytes: that with this number, or all.
@@ -392,8 +393,15 @@ std::size_t stream_impl::available() const
 {
   if (core_->forked())
     return 0;
-  const std::lock_guard lock(mutex_);
-  return available_;
+  const auto now = [this]
+  {
+    const lock_type lock(mutex_);
+    return available_;
+  };
+  if (const std::size_t size = now())
+    return size;
+  core_->completions().poll_here();
+  return now();
 }
 
 bool stream_impl::is_open() const
@@ -450,10 +458,24 @@ void stream_impl::close()
       {
         const auto self = weak.lock();
         if (!ec && self && !self->core_->forked())
-          self->end(asio::error::timed_out);
+          self->end(asio::error::timed_out, true);
       });
   }
+  const bool lingers = !failure_ && lingers_.load(std::memory_order_relaxed);
   complete(std::move(lock), ended, false);
+  if (lingers)
+    linger();
+}
+
+void stream_impl::abort()
+{
+  if (core_->forked())
+    return;
+  {
+    const lock_type lock(mutex_);
+    closed_ = true;
+  }
+  end(asio::error::operation_aborted, false);
 }
 
 } // namespace rdma::detail

@@ -21,6 +21,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <list>
@@ -66,6 +67,9 @@ public:
   void write_some(const io_executor& executor, const sources& from, size_handler handler,
     bool on_executor) override;
   void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
+  std::size_t read_some(const targets& to, bool waits, error_code& ec) override;
+  std::size_t write_some(const sources& from, bool waits, error_code& ec) override;
+  void wait(wait_type what, bool waits, error_code& ec) override;
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] sources peek() override;
   void consume(std::size_t size) override;
@@ -76,9 +80,9 @@ public:
   void shut_down(error_code& ec) override;
   void cancel() override;
   void close() override;
+  void abort() override;
 
-  // Functions that do not wait and need no execution context, for tools/rdma_sockets. The program
-  // then has no outstanding operations.
+  // Functions that do not wait, for tools/rdma_sockets.
 
   struct status
   {
@@ -89,7 +93,7 @@ public:
   };
   [[nodiscard]] status look() const;
 
-  // Reads or writes what is possible; sets would_block if that is nothing.
+  // Reads or writes what is possible; sets would_block if that is nothing, or operations wait.
   std::size_t read_now(const targets& to, error_code& ec);
   std::size_t write_now(const sources& from, error_code& ec);
 
@@ -140,8 +144,8 @@ private:
     std::optional<std::uint32_t> receive; // no value: in a ring
   };
 
-  void on_received(std::uint32_t index, const error_code& ec, std::size_t size);
-  void on_sent(const sent& what, const error_code& ec);
+  void on_received(std::uint32_t index, const error_code& ec, std::size_t size, bool in_context);
+  void on_sent(const sent& what, const error_code& ec, bool in_context);
   void take(std::uint32_t index, std::size_t size);
   void add_unread(const unread& what);
   void post_receive(std::uint32_t index);
@@ -156,6 +160,9 @@ private:
   void advance_writes(transfer_list& ended);
   void advance_waits(transfer_list& ended);
   [[nodiscard]] bool is_over(wait_type what) const;
+  template <class Function>
+  void repeat(bool waits, error_code& ec, Function function);
+  void linger();
   std::size_t take_unread(std::byte* to, std::size_t size);
   [[nodiscard]] std::size_t fill(const targets& to);
   [[nodiscard]] const error_code& write_failure() const noexcept
@@ -170,7 +177,7 @@ private:
   void tell();
   void offer_ring();
   void fail(const error_code& ec);
-  void end(const error_code& ec);
+  void end(const error_code& ec, bool in_context);
   transfer_list take_all() noexcept;
   void end_unstarted(transfer_list& ended, std::uint64_t number = any_number);
   void complete(lock_type lock, transfer_list& ended, bool on_executor);
@@ -214,8 +221,9 @@ private:
   std::size_t copied_ = 0;                // bytes of the program that they read from the pool
   bool keeps_ring_ = false;               // no other one could be registered
   bool counts_as_work_ = false;
-  bool closed_ = false; // by the program
-  bool resets_ = false; // unread bytes were left
+  bool closed_ = false;              // by the program
+  std::atomic<bool> lingers_{false}; // the last operation was synchronous
+  bool resets_ = false;              // unread bytes were left
   error_code failure_;
   error_code send_failure_; // ends writes; reads end with the receives, after what has arrived
   boost::asio::steady_timer close_timer_;

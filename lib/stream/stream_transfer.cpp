@@ -48,7 +48,11 @@ error_code as_stream_error(const error_code& ec)
 
 struct stream_impl::received
 {
-  void operator()(const error_code& ec, std::size_t size) { stream->on_received(index, ec, size); }
+  using runs_on_any_thread = void;
+  void operator()(const error_code& ec, std::size_t size, bool in_context = true)
+  {
+    stream->on_received(index, ec, size, in_context);
+  }
 
   std::shared_ptr<stream_impl> stream;
   std::uint32_t index;
@@ -56,7 +60,11 @@ struct stream_impl::received
 
 struct stream_impl::sent
 {
-  void operator()(const error_code& ec, std::size_t) { stream->on_sent(*this, ec); }
+  using runs_on_any_thread = void;
+  void operator()(const error_code& ec, std::size_t, bool in_context = true)
+  {
+    stream->on_sent(*this, ec, in_context);
+  }
 
   std::shared_ptr<stream_impl> stream;
   std::uint64_t write; // the number of the operation whose memory is read; any_number: none
@@ -77,7 +85,8 @@ catch (const std::bad_alloc&)
   fail(make_error_code(asio::error::no_memory));
 }
 
-void stream_impl::on_received(std::uint32_t index, const error_code& ec, std::size_t size)
+void stream_impl::on_received(
+  std::uint32_t index, const error_code& ec, std::size_t size, bool in_context)
 {
   if (core_->forked())
     return; // a thread of the parent may hold the mutex
@@ -97,7 +106,7 @@ void stream_impl::on_received(std::uint32_t index, const error_code& ec, std::si
   }
   transfer_list ended;
   advance(ended);
-  complete(std::move(lock), ended, true);
+  complete(std::move(lock), ended, in_context);
 }
 
 void stream_impl::take(std::uint32_t index, std::size_t size)
@@ -356,7 +365,7 @@ void stream_impl::advance_writes(transfer_list& ended)
   ended.splice(ended.end(), writes_, writes_.begin(), next);
 }
 
-void stream_impl::on_sent(const sent& what, const error_code& ec)
+void stream_impl::on_sent(const sent& what, const error_code& ec, bool in_context)
 {
   if (core_->forked())
     return; // a thread of the parent may hold the mutex
@@ -377,7 +386,7 @@ void stream_impl::on_sent(const sent& what, const error_code& ec)
     send_failure_ = as_stream_error(ec);
   transfer_list ended;
   advance(ended);
-  complete(std::move(lock), ended, true);
+  complete(std::move(lock), ended, in_context);
 }
 
 // Sends the messages without bytes that are due.

@@ -122,6 +122,50 @@ void tcp_stream::wait(const io_executor& executor, wait_type what, plain_handler
   socket_.async_wait(what, with_executor(executor, std::move(handler)));
 }
 
+bool tcp_stream::can_use(bool waits, error_code& ec)
+{
+  ec = error::closed;
+  if (socket_.is_open() && (ec = {}, socket_.non_blocking() == waits))
+    socket_.non_blocking(!waits, ec);
+  return !ec;
+}
+
+std::size_t tcp_stream::read_some(const targets& to, bool waits, error_code& ec)
+{
+  if (!can_use(waits, ec) || to.empty())
+    return 0;
+  if (ahead().size() != 0)
+  {
+    const std::size_t size = asio::buffer_copy(to, ahead());
+    consume(size);
+    return size;
+  }
+  if (begins_)
+  {
+    if (waits)
+      socket_.wait(wait_type::wait_read, ec);
+    else if (socket_.available(ec) == 0 && !ec)
+      return socket_.read_some(to, ec); // would_block, or the end
+    if (!ec)
+      ec = look_at_beginning();
+    if (ec)
+      return 0;
+  }
+  return socket_.read_some(to, ec);
+}
+
+std::size_t tcp_stream::write_some(const sources& from, bool waits, error_code& ec)
+{
+  return can_use(waits, ec) && !from.empty() ? socket_.write_some(from, ec) : 0;
+}
+
+void tcp_stream::wait(wait_type what, bool waits, error_code& ec)
+{
+  if (!can_use(waits, ec) || (what == wait_type::wait_read && ahead().size() != 0))
+    return;
+  socket_.wait(what, ec);
+}
+
 asio::const_buffer tcp_stream::ahead() const
 {
   return asio::buffer(ahead_) + first_ahead_;

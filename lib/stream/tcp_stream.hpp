@@ -33,6 +33,9 @@ public:
   void write_some(const io_executor& executor, const sources& from, size_handler handler,
     bool on_executor) override;
   void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
+  std::size_t read_some(const targets& to, bool waits, error_code& ec) override;
+  std::size_t write_some(const sources& from, bool waits, error_code& ec) override;
+  void wait(wait_type what, bool waits, error_code& ec) override;
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] sources peek() override;
   void consume(std::size_t size) override;
@@ -49,6 +52,7 @@ private:
   [[nodiscard]] bool refuses(
     const io_executor& executor, const Buffers& buffers, size_handler& handler) const;
   [[nodiscard]] error_code look_at_beginning();
+  [[nodiscard]] bool can_use(bool waits, error_code& ec);
   [[nodiscard]] boost::asio::const_buffer ahead() const;
 
   mutable boost::asio::ip::tcp::socket socket_; // available() is not const

@@ -10,14 +10,17 @@
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
+#include "software/connect_fixture.hpp"
 
 #include <boost_rdma/stream.hpp>
+#include <boost_rdma/stream_acceptor.hpp>
 
 #include <boost/asio/awaitable.hpp>
 #include <boost/asio/co_spawn.hpp>
 
 #include <cstddef>
 #include <exception>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -34,6 +37,40 @@ struct stream_pair : linked_pair
   }
 
   rdma::stream a;
+  rdma::stream b;
+};
+
+/// A connected stream and its client.
+struct connected_pair
+{
+  explicit connected_pair(bool by_rdma)
+    : acceptor(io, server_context, loopback())
+    , b(io, client_context, of(by_rdma))
+  {
+    need(feature::endpoint_descriptions);
+    plain_record connected;
+    acceptor.async_accept(
+      [&](error_code, rdma::stream made) { accepted.emplace(std::move(made)); });
+    b.async_connect(acceptor.local_endpoint(), connected.handler());
+    REQUIRE(run_until(io, [&] { return connected.done() && accepted; }));
+    REQUIRE((b.transport().wire != rdma::wire::socket) == by_rdma);
+  }
+
+  static rdma::stream_options of(bool by_rdma)
+  {
+    rdma::stream_options options;
+    if (!by_rdma)
+      options.transports = rdma::stream_transports::tcp;
+    return options;
+  }
+
+  [[nodiscard]] rdma::stream& a() { return *accepted; }
+
+  asio::io_context io;
+  rdma::context server_context = make_context();
+  rdma::context client_context = make_context();
+  rdma::stream_acceptor acceptor;
+  std::optional<rdma::stream> accepted;
   rdma::stream b;
 };
 

@@ -25,40 +25,6 @@
 namespace test::stream_waiting {
 namespace {
 
-/// A connected stream and its client.
-struct connected_pair
-{
-  explicit connected_pair(bool by_rdma)
-    : acceptor(io, server_context, loopback())
-    , b(io, client_context, of(by_rdma))
-  {
-    need(feature::endpoint_descriptions);
-    plain_record connected;
-    acceptor.async_accept(
-      [&](error_code, rdma::stream made) { accepted.emplace(std::move(made)); });
-    b.async_connect(acceptor.local_endpoint(), connected.handler());
-    REQUIRE(run_until(io, [&] { return connected.done() && accepted; }));
-    REQUIRE((b.transport().wire != rdma::wire::socket) == by_rdma);
-  }
-
-  static rdma::stream_options of(bool by_rdma)
-  {
-    rdma::stream_options options;
-    if (!by_rdma)
-      options.transports = rdma::stream_transports::tcp;
-    return options;
-  }
-
-  [[nodiscard]] rdma::stream& a() { return *accepted; }
-
-  asio::io_context io;
-  rdma::context server_context = make_context();
-  rdma::context client_context = make_context();
-  rdma::stream_acceptor acceptor;
-  std::optional<rdma::stream> accepted;
-  rdma::stream b;
-};
-
 error_code wait(asio::io_context& io, rdma::stream& on, rdma::stream::wait_type what)
 {
   plain_record waited;

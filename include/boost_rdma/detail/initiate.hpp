@@ -84,6 +84,11 @@ inline constexpr bool names_no_executor = requires {
     IoExecutor>::asio_associated_executor_is_unspecialised;
 };
 
+// True for handlers of the library that need no executor: the thread that polls calls them, with a
+// third argument that is false outside the completion queue's own context.
+template <class Handler>
+inline constexpr bool runs_on_any_thread = requires { typename Handler::runs_on_any_thread; };
+
 // A stored handler, with the work guard of its executor's context.
 template <class Handler, class IoExecutor, class Result>
 class pending_handler
@@ -99,8 +104,9 @@ public:
     , io_executor_(&source, io_executor)
   {
     // The completion queue keeps its own context running. Another context needs a guard.
-    if (source.executor() == executor_relation::elsewhere || !on_io_executor())
-      work_.emplace(executor());
+    if constexpr (!runs_on_any_thread<Handler>)
+      if (source.executor() == executor_relation::elsewhere || !on_io_executor())
+        work_.emplace(executor());
   }
 
   // The slot's storage is used only with the default allocator; the user's allocator takes
@@ -133,7 +139,23 @@ public:
         throw;
       }
     }
-    op->complete = &pending_handler::complete;
+    op->on_any_thread = runs_on_any_thread<Handler>;
+    if constexpr (runs_on_any_thread<Handler>)
+      op->complete = &pending_handler::complete_here;
+    else
+      op->complete = &pending_handler::complete;
+  }
+
+private:
+  static void complete_here(operation* op, bool invoke, bool in_context)
+  {
+    auto* self = static_cast<pending_handler*>(op->handler);
+    Handler handler(std::move(self->handler_));
+    remove(self, handler);
+    if (!invoke)
+      return op->source->release(op);
+    const work_source::spare_slot spare(op);
+    std::apply(handler, std::tuple_cat(Result::arguments(op->result), std::make_tuple(in_context)));
   }
 
   static void complete(operation* op, bool invoke, bool in_context)
@@ -164,7 +186,6 @@ public:
     std::move(moved).dispatch(target, std::move(arguments));
   }
 
-private:
   executor_type executor() const
   {
     return asio::get_associated_executor(handler_, io_executor_.get());

@@ -23,6 +23,7 @@
 #include <boost/asio/socket_base.hpp>
 
 #include <array>
+#include <chrono>
 #include <concepts>
 #include <cstddef>
 #include <memory>
@@ -31,6 +32,7 @@
 namespace rdma::detail {
 
 class queue_pair_core;
+class stream_deadline;
 
 // The first buffers of a sequence that are not empty.
 template <class Buffer>
@@ -104,6 +106,10 @@ public:
   virtual void write_some(
     const io_executor& executor, const sources& from, size_handler handler, bool on_executor) = 0;
   virtual void wait(const io_executor& executor, wait_type what, plain_handler handler) = 0;
+  // Synchronous: they set would_block if `waits` is false.
+  virtual std::size_t read_some(const targets& to, bool waits, error_code& ec) = 0;
+  virtual std::size_t write_some(const sources& from, bool waits, error_code& ec) = 0;
+  virtual void wait(wait_type what, bool waits, error_code& ec) = 0;
   [[nodiscard]] virtual std::size_t available() const = 0;
   [[nodiscard]] virtual sources peek() = 0;
   virtual void consume(std::size_t size) = 0;
@@ -114,8 +120,15 @@ public:
   virtual void shut_down(error_code& ec) = 0;
   virtual void cancel() = 0;
   virtual void close() = 0;
+  virtual void abort() { close(); } // without what was written
   virtual void connect(
     const io_executor& executor, const endpoint_type& server, plain_handler handler);
+  virtual void connect(const endpoint_type& server, error_code& ec); // waits
+
+  bool non_blocking = false; // of the program's synchronous functions
+
+  using time_point = std::chrono::steady_clock::time_point;
+  std::shared_ptr<stream_deadline> deadline; // null before the first one is set
 };
 
 // Call it before the handler's type is erased: to ask an erased handler allocates memory.
@@ -128,6 +141,10 @@ bool is_on_executor(const Executor& executor, const Handler& handler)
   else
     return false;
 }
+
+// Beast's expires_at(); time_point::max() is never.
+void limit_stream(const stream_core::io_executor& executor,
+  const std::shared_ptr<stream_core>& core, stream_core::time_point time);
 
 void start_read_some(const stream_core::io_executor& executor, stream_core* core,
   const stream_core::targets& to, stream_core::size_handler handler, bool on_executor);

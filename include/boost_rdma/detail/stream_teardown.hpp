@@ -25,7 +25,7 @@
 #include <utility>
 
 // The functions by which Beast's WebSocket ends a stream. It finds them by argument-dependent
-// lookup. The synchronous teardown() is missing, as synchronous reads are.
+// lookup.
 
 namespace rdma {
 
@@ -84,6 +84,19 @@ void async_teardown(
 {
   boost::asio::async_compose<TeardownHandler, void(error_code)>(
     detail::stream_teardown<Executor>(stream), handler, stream);
+}
+
+// The same in the call.
+template <class Executor>
+void teardown(boost::beast::role_type, basic_stream<Executor>& stream, error_code& ec)
+{
+  stream.shutdown(boost::asio::socket_base::shutdown_send, ec);
+  std::array<char, 2048> room{};
+  while (!ec)
+    stream.read_some(boost::asio::buffer(room), ec);
+  stream.close();
+  if (ec == boost::asio::error::eof)
+    ec = {};
 }
 
 // Closes a stream whose WebSocket has timed out.

@@ -1,0 +1,66 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "stream/stream_deadline.hpp"
+
+namespace rdma::detail {
+
+void stream_deadline::expires_at(time_point time)
+{
+  const std::lock_guard lock(mutex_);
+  time_ = time;
+  if (waits_)
+    timer_.cancel(); // on_timer() waits again
+}
+
+void stream_deadline::started()
+{
+  const std::lock_guard lock(mutex_);
+  ++operations_;
+  if (!waits_)
+    wait(lock);
+}
+
+void stream_deadline::ended() noexcept
+{
+  const std::lock_guard lock(mutex_);
+  if (--operations_ == 0 && waits_)
+    timer_.cancel(); // otherwise it would keep the execution context running
+}
+
+bool stream_deadline::has_expired()
+{
+  const std::lock_guard lock(mutex_);
+  return has_expired_;
+}
+
+void stream_deadline::wait(const std::lock_guard<std::mutex>&)
+{
+  if (time_ == time_point::max())
+    return;
+  waits_ = true;
+  timer_.expires_at(time_);
+  timer_.async_wait([self = shared_from_this()](const error_code&) { self->on_timer(); });
+}
+
+// Also after a cancellation: another operation or time may have come since then.
+void stream_deadline::on_timer()
+{
+  {
+    const std::lock_guard lock(mutex_);
+    waits_ = false;
+    if (operations_ == 0)
+      return;
+    has_expired_ = time_ <= time_point::clock::now();
+    if (!has_expired_)
+      return wait(lock);
+  }
+  if (const auto stream = stream_.lock())
+    stream->abort();
+}
+
+} // namespace rdma::detail

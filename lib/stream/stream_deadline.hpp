@@ -1,0 +1,76 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_STREAM_STREAM_DEADLINE_HPP
+#define BOOST_RDMA_LIB_STREAM_STREAM_DEADLINE_HPP
+
+#include "boost_rdma/detail/mapped_handler.hpp"
+#include "boost_rdma/detail/stream_core.hpp"
+
+#include <boost/asio/steady_timer.hpp>
+#include <boost/beast/core/error.hpp>
+
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <utility>
+
+namespace rdma::detail {
+
+// The time limit of a stream's operations. Its timer waits only while there are some.
+class stream_deadline : public std::enable_shared_from_this<stream_deadline>
+{
+public:
+  using time_point = stream_core::time_point;
+
+  stream_deadline(const stream_core::io_executor& executor, std::weak_ptr<stream_core> stream)
+    : stream_(std::move(stream))
+    , timer_(executor)
+  {
+  }
+
+  void expires_at(time_point time);
+
+  // Starts an operation with this handler: start(handler).
+  template <class Handler, class Start>
+  void run(Handler handler, Start start)
+  {
+    started();
+    start(map_handler(
+      [self = shared_from_this()](Handler own, error_code ec, auto... results)
+      {
+        const struct after
+        {
+          stream_deadline& deadline;
+          ~after() { deadline.ended(); } // most handlers start the next operation
+        } last{*self};
+        if (ec && self->has_expired())
+          ec = boost::beast::error::timeout;
+        std::move(own)(ec, results...);
+      },
+      std::move(handler)));
+  }
+
+private:
+  void started();
+  void ended() noexcept;
+  [[nodiscard]] bool has_expired();
+  void wait(const std::lock_guard<std::mutex>& lock);
+  void on_timer();
+
+  const std::weak_ptr<stream_core> stream_;
+  std::mutex mutex_;
+  boost::asio::steady_timer timer_;
+  time_point time_ = time_point::max(); // never
+  std::size_t operations_ = 0;
+  bool waits_ = false;
+  bool has_expired_ = false;
+};
+
+} // namespace rdma::detail
+
+#endif // BOOST_RDMA_LIB_STREAM_STREAM_DEADLINE_HPP
