@@ -44,8 +44,10 @@ posting::posting(work_source& owner, std::uint32_t send_depth, std::uint32_t rec
 {
 }
 
-void posting::open(ibv_qp* native, std::size_t device_index, std::uint32_t inline_max) noexcept
+void posting::open(
+  ibv_qp* native, std::size_t device_index, std::uint32_t inline_max, bool signals_each) noexcept
 {
+  signals_each_ = signals_each;
   native_ = native;
   device_index_ = device_index;
   inline_max_.store(inline_max, std::memory_order_relaxed);
@@ -240,10 +242,12 @@ void posting::describe_batch(const operation* op, batch_requests& into) const
     describe(wr, each.what, device_index_);
     if (may_go_inline(each.what.kind) && bytes <= inline_max_.load(std::memory_order_relaxed))
       wr.send_flags |= IBV_SEND_INLINE;
+    if (signals_each_)
+      wr.send_flags |= IBV_SEND_SIGNALED;
   }
 }
 
-// Posts the next `count` work requests. Only the last one of them is signalled.
+// Posts the next `count` work requests. Only the last one of them is signalled, or each.
 int posting::post_batch(operation* op, std::uint32_t count, mutex_held held)
 {
   const bool kept = op->kept && !op->kept->requests.empty();

@@ -32,7 +32,8 @@ public:
 
   // Posts to `native` from now on, a new queue pair without work requests. inline_max limits the
   // bytes of a request that is posted inline.
-  void open(ibv_qp* native, std::size_t device_index, std::uint32_t inline_max) noexcept;
+  void open(
+    ibv_qp* native, std::size_t device_index, std::uint32_t inline_max, bool signals_each) noexcept;
   void open(ibv_srq* shared) noexcept { shared_ = shared; }
   // Posts nothing from now on.
   void close() noexcept
@@ -157,6 +158,7 @@ private:
   ibv_srq* shared_ = nullptr; // of an owner without a queue pair
   std::size_t device_index_ = 0;
   std::atomic<std::uint32_t> inline_max_{0};
+  bool signals_each_ = false; // device_traits::signals_each
   queue sends_;
   queue receives_;
   std::uint64_t sends_completed_ = 0; // completions

@@ -132,7 +132,7 @@ void queue_pair_core::open_native(mutex_held)
   std::uint32_t inline_max = 0;
   ibv_qp* const native = create_native(*device_, domain_->native(device_index_),
     completions_->native(), receives_ ? receives_->native() : nullptr, options_, inline_max);
-  posting_.open(native, device_index_, inline_max);
+  posting_.open(native, device_index_, inline_max, device_->traits().signals_each);
   if (receives_)
     receives_->attach();
   port_ = device_->port_number();

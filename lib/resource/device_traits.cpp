@@ -42,6 +42,9 @@ constexpr device_traits iwarp{
   // queue (../core/iwcm.c, cm_event_handler).
   .flushes_before_disconnect = true,
   .no_immediate_data = true, // RFC 5040; siw and others do not implement RFC 7306
+  // TCP refers to the memory of an unsignalled request of a page or more (siw/siw_qp_tx.c,
+  // siw_qp_prepare_tx), also when a later request has completed.
+  .signals_each = true,
 };
 
 constexpr device_traits software{

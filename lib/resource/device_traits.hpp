@@ -46,6 +46,9 @@ struct device_traits
   bool flushes_before_disconnect = false; // RDMA_CM_EVENT_DISCONNECTED comes after the flush
 
   bool no_immediate_data = false;
+  // Each work request must be signalled: a completion does not end the use of the memory of earlier
+  // ones without.
+  bool signals_each = false;
   bool windows_unprotected = false; // a window does not restrict the peer to its bounds
   bool windows_delay_close = false; // destroying a queue pair blocks until its windows are unbound
 

@@ -8,12 +8,15 @@
 #include "software/cm_fixture.hpp"
 #include "software/verbs_fixture.hpp"
 
+#include <boost_rdma/batch.hpp>
 #include <boost_rdma/memory_region.hpp>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 
 #include <array>
+#include <cstring>
+#include <string>
 #include <vector>
 
 namespace {
@@ -108,6 +111,37 @@ TEST_CASE("one-sided operations work over a connection of RDMA-CM")
   REQUIRE(read.ec == error_code());
   CHECK(text_of(back) == "written"); // a read executes after the preceding writes, also on iWARP
   CHECK(text_of(target.first(7)) == "written");
+}
+
+TEST_CASE("the memory of a batch can be changed when the batch has completed")
+{
+  constexpr std::size_t part = 1 << 18;
+  constexpr std::size_t parts = 16;
+  cm_fixture f;
+  const rdma::memory_region target(f.server_context, parts * part, exposed);
+  const rdma::memory_region source(f.client_context, parts * part, rdma::access::local_write);
+  f.connect();
+  std::memset(source.data(), 'x', source.size());
+  std::size_t completed = 0;
+  for (std::size_t i = 0; i != parts; ++i)
+  {
+    const rdma::mutable_buffer from = source.slice(i * part, part);
+    const rdma::remote_buffer to = target.remote().slice(i * part, part);
+    f.client.async_submit(rdma::batch().write(from, to).write(from.first(1), to.first(1)),
+      [&completed, from](const error_code& ec, std::size_t)
+      {
+        CHECK(ec == error_code());
+        std::memset(from.data(), '.', from.size());
+        ++completed;
+      });
+  }
+  REQUIRE(run_until(f.io, [&] { return completed == parts; }));
+  const auto answer = f.client_context.allocate(1);
+  bytes_record read; // its answer follows all writes
+  f.client.async_read(answer, target.remote().first(1), read.handler());
+  REQUIRE(run_until(f.io, [&] { return read.done(); }));
+  REQUIRE(read.ec == error_code());
+  CHECK((text_of(target) == std::string(target.size(), 'x')));
 }
 
 TEST_CASE("an acceptor of RDMA-CM serves one client per accept and keeps the others waiting")

@@ -44,6 +44,7 @@ std::string deviations(const device_traits& of)
   add(of.private_data_of_any_size, "private_data_of_any_size");
   add(of.flushes_before_disconnect, "flushes_before_disconnect");
   add(of.no_immediate_data, "no_immediate_data");
+  add(of.signals_each, "signals_each");
   add(of.windows_unprotected, "windows_unprotected");
   add(of.windows_delay_close, "windows_delay_close");
   add(of.copies_shared_memory, "copies_shared_memory");
@@ -60,7 +61,7 @@ TEST_CASE("each family of devices has the deviations that its sources show")
     == "retries=6 windows_unprotected windows_delay_close");
   CHECK(deviations(traits_of(device_family::iwarp))
     == "iWARP gids_without_addresses cm_only cm_moves cm_blocks private_data_of_any_size "
-       "flushes_before_disconnect no_immediate_data");
+       "flushes_before_disconnect no_immediate_data signals_each");
   CHECK(deviations(traits_of(device_family::software))
     == "TCP routes_any_gid copies_shared_memory polls_in_kernel");
 }
