@@ -160,7 +160,8 @@ public:
    * @throws system_error With one of these errors:
    * @li error::not_connected: the queue pair is not connected.
    * @li boost::asio::error::invalid_argument: an option is out of range.
-   * @li operation_not_supported: the device is iWARP.
+   * @li operation_not_supported: the queue pair was accepted on iWARP without
+   *     queue_pair_options::for_stream.
    * @li the error of registering memory.
    */
   explicit basic_stream(

@@ -139,6 +139,15 @@ struct queue_pair_options
    */
   bool fall_back = true;
 
+  /// If true, the queue pair is only used by a basic_stream. Has an effect on iWARP only, for queue
+  /// pairs that cm::basic_acceptor accepts.
+  /**
+   * On iWARP the connecting side sends first, and a message without a receive ends the connection.
+   * The constructor of the queue pair therefore posts a receive for the first message of the peer's
+   * stream. Do not call async_receive().
+   */
+  bool for_stream = false;
+
   /// Address by which the peer reaches this side by RDMA, one of device::addresses(). It selects
   /// the GID, the RDMA address of a port of the device.
   /**

@@ -14,6 +14,7 @@
 #include <initializer_list>
 #include <iterator>
 #include <string_view>
+#include <utility>
 
 // Connecting by a description, by an offer, or with a connection manager.
 
@@ -177,12 +178,25 @@ void queue_pair_core::transit(transition_source& source, std::initializer_list<i
 }
 
 void queue_pair_core::note_connected(
-  const boost::asio::ip::address& own, const boost::asio::ip::address& peer)
+  const boost::asio::ip::address& own, const boost::asio::ip::address& peer, side which)
 {
   std::lock_guard lock(mutex_);
+  side_ = which;
   own_.description.gid = gid_of(own);
   remote_.gid = gid_of(peer);
   apply(connection_event::connected, lock); // unless a completion was first
+}
+
+bool queue_pair_core::sends_second() const
+{
+  const std::lock_guard lock(mutex_);
+  return device_->traits().only_wire == wire::iwarp && side_ == side::first;
+}
+
+std::shared_ptr<early_receive> queue_pair_core::take_early_receive()
+{
+  const std::lock_guard lock(mutex_);
+  return std::exchange(early_receive_, nullptr);
 }
 
 // Stores what transport() reports of a queue pair that a connection manager connects.

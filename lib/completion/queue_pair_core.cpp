@@ -8,6 +8,7 @@
 
 #include "completion/completion_queue_impl.hpp"
 #include "completion/completion_service.hpp"
+#include "completion/early_receive.hpp"
 #include "completion/native_queue_pair.hpp"
 #include "completion/queue_pair_endings.hpp"
 #include "completion/shared_receive_core.hpp"
@@ -80,6 +81,11 @@ std::shared_ptr<queue_pair_core> queue_pair_core::make(const boost::asio::any_io
     executor, where, domain, options, std::move(completions), *device);
   core->reserved_ = reserved;
   core->create();
+  if (options.for_stream && device->traits().connection_manager_only && !options.receives)
+  {
+    core->early_receive_ = std::make_shared<early_receive>(core->context());
+    core->early_receive_->post(*core);
+  }
   return core;
 }
 

@@ -39,6 +39,7 @@
 namespace rdma::detail {
 
 class device_impl;
+class early_receive;
 class shared_receive_core;
 
 // Monitors the peer while the queue pair is connected (layer 3). close() ends the monitoring
@@ -170,8 +171,17 @@ public:
   void connect(transition_source& source, error_code& ec);
 
   // Replaces connect() on devices that enter RTS by themselves when the connection manager connects
-  // (iWARP).
-  void note_connected(const boost::asio::ip::address& own, const boost::asio::ip::address& peer);
+  // (iWARP). The accepting side is the first one.
+  void note_connected(const boost::asio::ip::address& own, const boost::asio::ip::address& peer,
+    side which = side::unknown);
+
+  // Returns true if this is the accepting side of a connection in which the other one sends first
+  // (iWARP; RFC 5044, 7.1.2).
+  [[nodiscard]] bool sends_second() const;
+
+  // Returns the receive of queue_pair_options::for_stream; null if there is none, or on a further
+  // call.
+  [[nodiscard]] std::shared_ptr<early_receive> take_early_receive();
 
   // Takes ownership of the object that connects and then monitors the peer. Returns false and
   // destroys it if the queue pair has a guard already or cannot be connected any more.
@@ -310,6 +320,7 @@ private:
   device_impl* device_;
   std::size_t device_index_;
   std::shared_ptr<shared_receive_core> receives_;
+  std::shared_ptr<early_receive> early_receive_;
   std::uint32_t reserved_ = 0; // entries in the completion queue
 
   connection_fsm connection_;

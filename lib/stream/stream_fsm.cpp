@@ -162,8 +162,9 @@ bool stream_fsm::take_totals(const stream_message& m) noexcept
 // The peer offers another ring only when this end uses the last one, and has read the one before.
 bool stream_fsm::take_ring(const stream_message& m) noexcept
 {
-  if (m.ring.size() < ring_min || m.ring.size() > ring_max
-    || !permits(m.ring.rights(), access::remote_write))
+  const access needed =
+    order_ == order::none ? access::remote_write : access::remote_write | access::remote_read;
+  if (m.ring.size() < ring_min || m.ring.size() > ring_max || !permits(m.ring.rights(), needed))
     return false;
   if (m.type == stream_message_type::ring)
   {

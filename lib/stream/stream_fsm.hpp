@@ -33,9 +33,19 @@ public:
   // A ring shrinks if the peer has used little of it while so many messages arrived.
   static constexpr std::uint32_t messages_before_shrinking = 256;
 
+  // The order of the first messages. On iWARP one end sends first, and nothing else before it has
+  // the other one's first message.
+  enum class order : std::uint8_t
+  {
+    none,
+    first,
+    second,
+  };
+
   // With so many receives posted, and a ring of so many bytes.
-  stream_fsm(std::uint32_t receives, std::uint32_t ring_size) noexcept
+  stream_fsm(std::uint32_t receives, std::uint32_t ring_size, order which = order::none) noexcept
     : receives_(receives)
+    , order_(which)
     , in_{.size = ring_size}
   {
   }
@@ -44,7 +54,10 @@ public:
 
   // The first message.
   stream_message hello(const remote_buffer& ring) noexcept;
-  [[nodiscard]] bool has_greeted() const noexcept { return greeted_; }
+  [[nodiscard]] bool hello_due() const noexcept
+  {
+    return !greeted_ && (peer_greeted_ || order_ != order::second);
+  }
 
   // Returns true if a message with bytes of the stream may be sent.
   [[nodiscard]] bool can_send_bytes() const noexcept { return room() > reserve && !finished_; }
@@ -65,10 +78,10 @@ public:
   stream_message written(std::uint32_t size) noexcept;
 
   // The last message with a place in the stream: finish, or reset. It may follow the first one at
-  // once.
+  // once, unless there is an order.
   [[nodiscard]] bool can_finish() const noexcept
   {
-    return greeted_ && !finished_ && (can_tell() || !peer_greeted_);
+    return greeted_ && !finished_ && (can_tell() || (!peer_greeted_ && order_ == order::none));
   }
   stream_message finish(bool resets = false) noexcept;
   [[nodiscard]] bool has_finished() const noexcept { return finished_; }
@@ -163,6 +176,7 @@ private:
   static constexpr std::uint32_t untold_min = 2; // fewer: two ends would answer each other forever
 
   const std::uint32_t receives_;
+  const order order_;
 
   // This end's messages and bytes.
   bool greeted_ = false;

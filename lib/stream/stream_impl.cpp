@@ -12,12 +12,14 @@
 #include "completion/completion_queue_impl.hpp"
 #include "completion/completion_service.hpp"
 #include "completion/waiting_handler.hpp"
+#include "resource/device_impl.hpp"
 #include "stream/tcp_stream.hpp"
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <new>
 #include <utility>
 
@@ -31,6 +33,11 @@ stream_options limited(stream_options options, const queue_pair_core& core)
 {
   options.receives = std::min(options.receives, core.options().receive_depth);
   return options;
+}
+
+bool is_iwarp(const queue_pair_core& core)
+{
+  return core.device().traits().only_wire == wire::iwarp;
 }
 
 } // namespace
@@ -57,20 +64,23 @@ std::shared_ptr<stream_core> stream_core::make(connected_peer peer, const stream
   if (peer.socket)
     return std::make_shared<tcp_stream>(std::move(peer));
   const std::shared_ptr<queue_pair_core> over = std::move(peer.queue_pair);
+  const auto early = over ? over->take_early_receive() : nullptr;
   error_code ec;
   if (!over || !over->is_connected())
     ec = error::not_connected;
-  else if (over->transport().wire == wire::iwarp)
-    ec = asio::error::operation_not_supported;
   else
     ec = check(options, over->options());
   try
   {
     if (ec)
       throw system_error(ec, "cannot make a stream");
+    if (!early && over->sends_second())
+      throw system_error(asio::error::operation_not_supported,
+        "cannot make a stream of a queue pair that was accepted on iWARP. Create it with "
+        "queue_pair_options::for_stream");
     const auto made =
       std::make_shared<stream_impl>(over, limited(options, *over), peer.local, peer.remote);
-    made->open();
+    made->open(early);
     return made;
   }
   catch (...)
@@ -90,23 +100,45 @@ stream_impl::stream_impl(std::shared_ptr<queue_pair_core> over, const stream_opt
   , remote_(remote)
   , context_(core_->context())
   , receives_(context_.allocate(options.receives * stream_message::size_max))
-  , fsm_(options.receives, options.ring_min)
+  , is_iwarp_(is_iwarp(*core_))
+  , fsm_(options.receives, options.ring_min,
+      !is_iwarp_                ? stream_fsm::order::none
+        : core_->sends_second() ? stream_fsm::order::second
+                                : stream_fsm::order::first)
   , posted_(options.receives)
   , results_(options.receives)
   , close_timer_(executor_)
 {
-  rings_[0] = memory_region(context_, options.ring_min, access::local_write | access::remote_write);
+  rings_[0] = memory_region(context_, options.ring_min, ring_rights());
   unread_.reserve(2 * options.receives + 8); // see take()
 }
 
-void stream_impl::open()
+void stream_impl::open(const std::shared_ptr<early_receive>& early)
 {
+  static_assert(early_receive::size_max == stream_message::size_max);
   completion_service::of(executor_).add(std::weak_ptr<abandonable>(shared_from_this()));
   core_->count_as_work(false);
-  const lock_type lock(mutex_);
-  for (std::uint32_t i = 0; i != options_.receives; ++i)
-    post_receive(i);
-  send(fsm_.hello(rings_[0].remote()));
+  {
+    const lock_type lock(mutex_);
+    if (early)
+      expect(0);
+    for (std::uint32_t i = early ? 1 : 0; i != options_.receives; ++i)
+      post_receive(i);
+    greet();
+  }
+  if (early)
+    early->hand_over(
+      [self = shared_from_this()](const error_code& ec, const const_buffer& message)
+      {
+        std::memcpy(self->receive_at(0).data(), message.data(), message.size());
+        self->on_received(0, ec, message.size());
+      });
+}
+
+access stream_impl::ring_rights() const noexcept
+{
+  constexpr access rights = access::local_write | access::remote_write;
+  return is_iwarp_ ? rights | access::remote_read : rights; // see send_end()
 }
 
 mutable_buffer stream_impl::receive_at(std::uint32_t index) const noexcept
@@ -256,6 +288,8 @@ void stream_impl::wait(const io_executor& executor, wait_type what, plain_handle
 // Moves what can be moved, and takes the operations that have ended.
 void stream_impl::advance(transfer_list& ended)
 {
+  if (!failure_ && !send_failure_)
+    greet(); // before the writes, which may have waited for it
   advance_reads(ended);
   advance_writes(ended);
   advance_waits(ended);

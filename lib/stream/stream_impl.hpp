@@ -14,6 +14,7 @@
 #include "boost_rdma/memory_region.hpp"
 #include "boost_rdma/registered_buffer.hpp"
 #include "completion/abandonable.hpp"
+#include "completion/early_receive.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "stream/stream_fsm.hpp"
 
@@ -59,8 +60,9 @@ public:
   stream_impl(std::shared_ptr<queue_pair_core> over, const stream_options& options,
     const endpoint_type& local, const endpoint_type& remote);
 
-  // Posts the receives and sends the first message.
-  void open();
+  // Posts the receives after the early one, which may be null. Sends the first message, unless the
+  // peer sends first.
+  void open(const std::shared_ptr<early_receive>& early);
 
   void read_some(const io_executor& executor, const targets& to, size_handler handler,
     bool on_executor) override;
@@ -148,6 +150,7 @@ private:
   void on_sent(const sent& what, const error_code& ec, bool in_context);
   void take(std::uint32_t index, std::size_t size);
   void add_unread(const unread& what);
+  void expect(std::uint32_t index) noexcept;
   void post_receive(std::uint32_t index);
   [[nodiscard]] registered_buffer store(
     const stream_message& m, std::span<const boost::asio::const_buffer> data = {});
@@ -174,6 +177,8 @@ private:
   [[nodiscard]] bool register_memory(transfer& op, boost::asio::const_buffer from);
   [[nodiscard]] bool write_copy(transfer& op, std::span<const boost::asio::const_buffer> list);
   void write_parts(transfer& op, boost::asio::const_buffer from);
+  void greet();
+  void send_end();
   void tell();
   void offer_ring();
   void fail(const error_code& ec);
@@ -184,6 +189,7 @@ private:
   operation* claim(const io_executor& executor, size_handler& handler, bool on_executor);
   [[nodiscard]] bool has_work() const;
   void count_as_work(bool counts);
+  [[nodiscard]] access ring_rights() const noexcept;
   [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;
   [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
   template <class Buffers>
@@ -199,6 +205,7 @@ private:
   const endpoint_type remote_;
   const rdma::context context_;
   const registered_buffer receives_;
+  const bool is_iwarp_;
 
   mutable std::mutex mutex_;
   stream_fsm fsm_;

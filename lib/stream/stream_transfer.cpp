@@ -73,10 +73,16 @@ struct stream_impl::sent
 
 // --- receiving ---
 
+// This receive completes after those that were posted before.
+void stream_impl::expect(std::uint32_t index) noexcept
+{
+  posted_[(first_posted_ + posted_count_++) % posted_.size()] = index;
+}
+
 void stream_impl::post_receive(std::uint32_t index)
 try
 {
-  posted_[(first_posted_ + posted_count_++) % posted_.size()] = index;
+  expect(index);
   start_operation<receive_result>(core_.get())(executor_, received{shared_from_this(), index},
     request{.kind = request_kind::receive}, const_buffer(receive_at(index)));
 }
@@ -389,11 +395,33 @@ void stream_impl::on_sent(const sent& what, const error_code& ec, bool in_contex
   complete(std::move(lock), ended, in_context);
 }
 
+void stream_impl::greet()
+{
+  if (fsm_.hello_due())
+    send(fsm_.hello(rings_[0].remote()));
+}
+
+// An iWARP device completes a send when TCP has it. If the queue pair were closed then, the next
+// message of the peer would make TCP drop what has not left. A read of the peer's ring completes
+// when the peer's device has taken all messages before.
+void stream_impl::send_end()
+{
+  const stream_message m = fsm_.finish(resets_);
+  if (!is_iwarp_)
+    return send(m);
+  const registered_buffer notice = store(m);
+  if (notice.size() == 0)
+    return;
+  batch_.clear();
+  batch_.send(notice).read(notice.first(1), fsm_.peer_ring().first(1));
+  post(any_number, 0, request{.kind = request_kind::batch}, batch_);
+}
+
 // Sends the messages without bytes that are due.
 void stream_impl::tell()
 {
   if (last_write_ != UINT64_MAX && writes_.empty() && fsm_.can_finish())
-    send(fsm_.finish(resets_));
+    send_end();
   if (const auto unused = fsm_.unused_ring())
     rings_[*unused ? 1 : 0] = memory_region();
   if (!closed_)
@@ -408,8 +436,7 @@ void stream_impl::offer_ring()
   if (size == 0 || keeps_ring_)
     return;
   error_code ec;
-  memory_region made(
-    protection_domain(context_), size, access::local_write | access::remote_write, ec);
+  memory_region made(protection_domain(context_), size, ring_rights(), ec);
   keeps_ring_ = static_cast<bool>(ec); // a second attempt would cost as much and fail as well
   if (ec)
     return;

@@ -78,8 +78,39 @@ struct object_record
 using accept_record = object_record<rdma::queue_pair>;
 using request_record = object_record<cm::connection_request>;
 
+/// What two sides tell each other while they connect.
+struct cm_exchange
+{
+  cm::private_data client_data;
+  cm::private_data server_data;
+  tcp::endpoint client_endpoint;
+};
+
+/// Connects client and server with this private data.
+inline cm_exchange connect_by_cm(asio::io_context& io, cm::acceptor& acceptor,
+  rdma::queue_pair& client, rdma::queue_pair& server, std::string_view from_client = {},
+  std::string_view from_server = {})
+{
+  request_record asked;
+  plain_record accepted;
+  data_record connected;
+  acceptor.async_get_request(asked.handler());
+  cm::async_connect(client, acceptor.local_endpoint(),
+    cm::connect_options{.data = cm::private_data(from_client), .source = {}}, connected.handler());
+  REQUIRE(run_until(io, [&] { return asked.done() || connected.done(); }));
+  REQUIRE(connected.ec == error_code());
+  REQUIRE(asked.ec == error_code());
+  cm_exchange told{asked.object->data(), {}, asked.object->remote_endpoint()};
+  asked.object->async_accept(server, cm::private_data(from_server), accepted.handler());
+  REQUIRE(run_until(io, [&] { return accepted.done() && connected.done(); }));
+  REQUIRE(connected.ec == error_code());
+  REQUIRE(accepted.ec == error_code());
+  told.server_data = connected.value();
+  return told;
+}
+
 /// An acceptor, a context for its clients, and a queue pair for each side.
-struct cm_fixture
+struct cm_fixture : cm_exchange
 {
   explicit cm_fixture(const cm::acceptor_options& options = {})
     : acceptor(io, server_context, tcp::endpoint(device_address(), 0), options)
@@ -89,23 +120,8 @@ struct cm_fixture
   /// Connects client and server with this private data.
   void connect(std::string_view from_client = {}, std::string_view from_server = {})
   {
-    request_record asked;
-    plain_record accepted;
-    data_record connected;
-    acceptor.async_get_request(asked.handler());
-    cm::async_connect(client, acceptor.local_endpoint(),
-      cm::connect_options{.data = cm::private_data(from_client), .source = {}},
-      connected.handler());
-    REQUIRE(run_until(io, [&] { return asked.done() || connected.done(); }));
-    REQUIRE(connected.ec == error_code());
-    REQUIRE(asked.ec == error_code());
-    client_data = asked.object->data();
-    client_endpoint = asked.object->remote_endpoint();
-    asked.object->async_accept(server, cm::private_data(from_server), accepted.handler());
-    REQUIRE(run_until(io, [&] { return accepted.done() && connected.done(); }));
-    REQUIRE(connected.ec == error_code());
-    REQUIRE(accepted.ec == error_code());
-    server_data = connected.value();
+    static_cast<cm_exchange&>(*this) =
+      connect_by_cm(io, acceptor, client, server, from_client, from_server);
   }
 
   asio::io_context io;
@@ -114,9 +130,6 @@ struct cm_fixture
   cm::acceptor acceptor;
   rdma::queue_pair server{io, server_context};
   rdma::queue_pair client{io, client_context};
-  cm::private_data client_data;
-  cm::private_data server_data;
-  tcp::endpoint client_endpoint;
 };
 
 } // namespace test

@@ -10,6 +10,7 @@
 
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
+#include "software/cm_fixture.hpp"
 #include "software/connect_fixture.hpp"
 
 #include <boost_rdma/stream.hpp>
@@ -27,8 +28,37 @@
 
 namespace test {
 
+inline rdma::queue_pair_options for_stream()
+{
+  rdma::queue_pair_options options;
+  options.for_stream = true;
+  return options;
+}
+
+/// Connects two queue pairs for_stream() as the device permits.
+inline void connect_for_streams(asio::io_context& io, const rdma::context& far_context,
+  rdma::queue_pair& near, rdma::queue_pair& far)
+{
+  if (missing(feature::endpoint_descriptions).empty())
+    return connect(near, far);
+  cm::acceptor acceptor(io, far_context, tcp::endpoint(device_address(), 0));
+  connect_by_cm(io, acceptor, near, far);
+}
+
+/// Two connected queue pairs for streams.
+struct stream_link
+{
+  stream_link() { connect_for_streams(io, far_context, near, far); }
+
+  asio::io_context io;
+  rdma::context near_context = make_context();
+  rdma::context far_context = make_context();
+  rdma::queue_pair near{io, near_context, for_stream()};
+  rdma::queue_pair far{io, far_context, for_stream()};
+};
+
 /// Two streams over connected queue pairs.
-struct stream_pair : linked_pair
+struct stream_pair : stream_link
 {
   explicit stream_pair(const rdma::stream_options& options = {})
     : a(std::move(near), options)

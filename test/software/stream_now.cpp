@@ -36,13 +36,14 @@ struct counter final : rdma::detail::stream_observer
 struct unattended_pair
 {
   explicit unattended_pair(const rdma::stream_options& options)
-    : completions(io, context, {.mode = rdma::completion_mode::external})
+    // Two queue pairs with the default depths: siw's completion queues do not grow.
+    : completions(io, context, {.mode = rdma::completion_mode::external, .depth = 512})
   {
-    rdma::queue_pair_options with;
+    rdma::queue_pair_options with = for_stream();
     with.completions = completions;
     rdma::queue_pair near(io, context, with);
     rdma::queue_pair far(io, context, with);
-    connect(near, far);
+    connect_for_streams(io, context, near, far);
     a = made_of(near, options);
     b = made_of(far, options);
   }

@@ -286,7 +286,7 @@ TEST_CASE("an io_context that is destroyed with a stream's operations does not c
 
 TEST_CASE("a stream whose peer violates the protocol ends")
 {
-  linked_pair f;
+  stream_link f;
   rdma::stream a(std::move(f.near));
   const auto garbage =
     buffer_of(f.far_context, GENERATE(std::string("no message"), std::string(256, '\1')));
@@ -298,7 +298,7 @@ TEST_CASE("a stream whose peer violates the protocol ends")
 
 TEST_CASE("closing a stream ends although the peer receives nothing")
 {
-  linked_pair f;
+  stream_link f;
   rdma::stream_options options;
   options.close_limit = std::chrono::milliseconds(50);
   {
@@ -336,7 +336,7 @@ TEST_CASE("a stream does not announce bytes that its device has refused to write
 {
   using rdma::detail::stream_message;
   need(feature::software_device); // the ring has a key for a NIC only
-  linked_pair f;
+  stream_link f;
   rdma::stream a(std::move(f.near));
   stream_message hello;
   hello.type = rdma::detail::stream_message_type::hello;
@@ -399,7 +399,7 @@ TEST_CASE("a stream needs a connected queue pair and options in range")
   for (const auto& [receives, smallest, largest] :
     {std::array{7u, 1024u, 1024u}, {8u, 1023u, 1024u}, {8u, 2048u, 1024u}, {1025u, 1024u, 1024u}})
   {
-    linked_pair f;
+    stream_link f;
     rdma::stream_options options;
     options.receives = receives;
     options.ring_min = smallest;

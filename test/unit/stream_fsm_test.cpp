@@ -295,6 +295,41 @@ TEST_CASE("streams: the end may follow the first message, before the peer's")
   CHECK(b.take(a.out[1]) == arrival::finished);
 }
 
+TEST_CASE("streams: on iWARP one end sends first, and nothing else before the other's hello")
+{
+  const remote_buffer ring(rdma::device_kind::nic, 4096, first_ring, 1,
+    rdma::access::remote_write | rdma::access::remote_read);
+  stream_fsm first(receives, first_ring, stream_fsm::order::first);
+  stream_fsm second(receives, first_ring, stream_fsm::order::second);
+  CHECK(first.hello_due());
+  CHECK_FALSE(second.hello_due());
+  CHECK_FALSE(second.can_finish());
+  REQUIRE(second.receive(first.hello(ring)) == arrival::nothing);
+  second.reposted();
+  CHECK_FALSE(first.hello_due());
+  CHECK_FALSE(first.can_send_bytes());
+  CHECK_FALSE(first.can_finish());
+  CHECK(second.hello_due());
+  CHECK_FALSE(second.can_send_bytes());
+  REQUIRE(first.receive(second.hello(ring)) == arrival::nothing);
+  first.reposted();
+  CHECK_FALSE(second.hello_due());
+  for (const stream_fsm* each : {&first, &second})
+  {
+    CHECK(each->can_send_bytes());
+    CHECK(each->can_finish());
+  }
+}
+
+TEST_CASE("streams: on iWARP a ring must permit remote reads")
+{
+  const remote_buffer ring(rdma::device_kind::nic, 4096, first_ring, 1, rdma::access::remote_write);
+  const auto which = GENERATE(stream_fsm::order::none, stream_fsm::order::second);
+  stream_fsm fsm(receives, first_ring, which);
+  const stream_message m = stream_fsm(receives, first_ring).hello(ring);
+  CHECK((fsm.receive(m) == arrival::nothing) == (which == stream_fsm::order::none));
+}
+
 TEST_CASE("streams: violations of the protocol are found")
 {
   end a;

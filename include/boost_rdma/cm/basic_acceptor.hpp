@@ -56,9 +56,10 @@ namespace rdma::cm {
  * rdma::basic_acceptor. Handlers are never called on it.
  *
  * @par iWARP
- * The client must send first (RFC 6581, 4.1), and its first message requires a posted receive.
+ * The client must send first (RFC 5044, 7.1.2), and its first message requires a posted receive.
  * Accept it into a queue pair that has one, by async_get_request() and
- * basic_connection_request::async_accept(), or use a shared receive queue.
+ * basic_connection_request::async_accept(), or use a shared receive queue. For a basic_stream set
+ * queue_pair_options::for_stream.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe. The context may run on any number of threads.

@@ -30,7 +30,7 @@ namespace rdma::cm {
  * connection.
  *
  * @param queue_pair An unconnected queue pair of a NIC. On iWARP, the connecting side must send
- * first (RFC 6581, 4.1). It must also have receives posted for the listener's messages, because
+ * first (RFC 5044, 7.1.2). It must also have receives posted for the listener's messages, because
  * iWARP has no RNR NAK.
  * @param peer Endpoint of the listener (RDMA_PS_TCP).
  * @param options Data for the listener, and the local address.

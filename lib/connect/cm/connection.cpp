@@ -201,7 +201,8 @@ void connection::step(const event& what)
     break;
   case RDMA_CM_EVENT_ESTABLISHED:
     if (const auto core = core_.lock(); core && traits().connection_manager_moves)
-      core->note_connected(endpoint_of(id_->route.addr.src_storage).address(), peer_.address());
+      core->note_connected(endpoint_of(id_->route.addr.src_storage).address(), peer_.address(),
+        stage_ == stage::accepting ? queue_pair_core::side::first : queue_pair_core::side::last);
     succeed(what.data);
     break;
   default:
