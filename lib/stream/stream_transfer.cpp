@@ -386,7 +386,10 @@ void stream_impl::on_sent(const sent& what, const error_code& ec, bool in_contex
     return; // nothing waits for this
   // Messages that arrived before the failure may be waiting for on_received(). The queue pair also
   // ends the receives, after them.
-  if (ec && core_->is_connected())
+  // siw refuses to post when the peer has closed, before the receives are flushed (siw_verbs.c,
+  // siw_post_send).
+  const bool has_left = is_iwarp_ && ec.category() == boost::system::system_category();
+  if (ec && core_->is_connected() && !has_left)
     fail(ec); // this end refused it
   else if (ec && !send_failure_)
     send_failure_ = as_stream_error(ec);
