@@ -131,7 +131,7 @@ void stream_impl::open(const std::shared_ptr<early_receive>& early)
       [self = shared_from_this()](const error_code& ec, const const_buffer& message)
       {
         std::memcpy(self->receive_at(0).data(), message.data(), message.size());
-        self->on_received(0, ec, message.size());
+        self->on_received(0, ec, message.size(), false);
       });
 }
 
