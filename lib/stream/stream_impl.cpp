@@ -472,7 +472,7 @@ void stream_impl::cancel()
   complete(std::move(lock), ended, false);
 }
 
-void stream_impl::close()
+void stream_impl::close(bool resets)
 {
   if (core_->forked())
     return; // it belongs to the parent
@@ -482,7 +482,7 @@ void stream_impl::close()
   transfer_list ended;
   end_unstarted(ended);
   last_write_ = std::min(last_write_, last_number_);
-  resets_ = available_ != 0; // as TCP does
+  resets_ = resets || available_ != 0; // unread bytes: as TCP does
   advance(ended);
   if (!failure_)
   {

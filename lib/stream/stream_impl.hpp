@@ -81,7 +81,7 @@ public:
   [[nodiscard]] endpoint_type remote_endpoint() const override { return remote_; }
   void shut_down(error_code& ec) override;
   void cancel() override;
-  void close() override;
+  void close() override { close(false); }
   void abort() override;
 
   // Functions that do not wait, for tools/rdma_sockets.
@@ -100,6 +100,9 @@ public:
   std::size_t write_now(const sources& from, error_code& ec);
 
   void observe(std::weak_ptr<stream_observer> by);
+
+  // `resets`: the peer gets connection_reset after the bytes, as it does if there are unread bytes.
+  void close(bool resets);
 
   void abandon() noexcept override;
   void end_in_child() override;
@@ -230,7 +233,7 @@ private:
   bool counts_as_work_ = false;
   bool closed_ = false;              // by the program
   std::atomic<bool> lingers_{false}; // the last operation was synchronous
-  bool resets_ = false;              // unread bytes were left
+  bool resets_ = false;              // when it is closed
   error_code failure_;
   error_code send_failure_; // ends writes; reads end with the receives, after what has arrived
   boost::asio::steady_timer close_timer_;

@@ -674,6 +674,49 @@ def broken_pipe_client(address):
         same(os.waitpid(pid, 0)[1], 0, "the end of a process that used MSG_NOSIGNAL")
 
 
+def unused_server(listener):
+    for _ in range(20):
+        accept(listener).close()
+
+
+def unused_client(address):
+    for number in range(20):
+        with connect(address) as peer:
+            if number % 2:
+                poller = select.poll()
+                poller.register(peer, select.POLLIN | select.POLLRDHUP)
+                same(poller.poll(), [(peer.fileno(), select.POLLIN | select.POLLRDHUP)], "the events")
+            same(peer.recv(1), b"")
+            same(peer.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR), 0, "SO_ERROR")
+            peer.shutdown(socket.SHUT_WR)
+            same(peer.recv(1), b"")
+
+
+def resets_server(listener):
+    for number in range(3):
+        with accept(listener) as peer:
+            if number == 0:
+                same(read_exactly(peer, 1), b"x")
+            if number <= 1:
+                peer.sendall(b"bytes")
+            else:
+                select.select([], [peer], [])
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+
+
+def resets_client(address):
+    for number in range(3):
+        with connect(address) as peer:
+            if number == 0:
+                peer.sendall(b"x")
+            if number <= 1:
+                same(read_exactly(peer, 5), b"bytes")
+            try:
+                same(peer.recv(1), "a reset")
+            except ConnectionResetError:
+                pass
+
+
 def signals_server(listener):
     with accept(listener) as peer:
         same(read_exactly(peer, 1), b"x")
@@ -809,6 +852,8 @@ CASES = {
     "options and addresses": Case(options_server, options_client),
     "300 short connections": Case(short_server, short_client, 300),
     "exit() after send()": Case(exit_server, slow_reader_client),
+    "the server closes without a use": Case(unused_server, unused_client, 20, "any"),
+    "SO_LINGER with 0 seconds": Case(resets_server, resets_client),
     "EPIPE and MSG_NOSIGNAL": Case(broken_pipe_server, broken_pipe_client),
     "signals": Case(signals_server, signals_client),
     "accept() in a thread": Case(accept_thread_server, accept_thread_client, 2),

@@ -19,12 +19,15 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <cstddef>
+#include <cstdint>
 #include <cstring>
 #include <exception>
 #include <new>
 #include <utility>
 
 #include <fcntl.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -59,6 +62,17 @@ struct connections
     all.push_back(std::move(what));
   }
 };
+
+// Of <linux/tcp.h>, which cannot be included together with <netinet/tcp.h>.
+struct long_tcp_info
+{
+  tcp_info beginning;
+  std::uint64_t pacing_rate;
+  std::uint64_t max_pacing_rate;
+  std::uint64_t bytes_acked;
+  std::uint64_t bytes_received;
+};
+static_assert(offsetof(long_tcp_info, bytes_received) == 128);
 
 bool is_stream_socket(int fd) noexcept
 {
@@ -227,7 +241,13 @@ void connection::decided(const error_code& ec, detail::connected_peer peer) noex
 try
 {
   if (ec)
+  {
+    // As with TCP: the program gets a reset only if it has sent bytes.
+    lock_type lock(mutex_);
+    ended_unused_ = pending_.empty() && is_unused_by_server();
+    lock.unlock();
     return end_with(ec.message());
+  }
   if (!peer.queue_pair)
     return go_on_with_kernel((peer.remote.port() != 0 ? "tcp " : "none ") + std::move(peer.why));
   auto made = std::static_pointer_cast<detail::stream_impl>(
@@ -296,12 +316,27 @@ bool connection::send_pending_to_kernel() noexcept
   return true;
 }
 
+// Returns true if the server has closed the connection without reading the bytes of the attempt,
+// which has not shut down the socket.
+bool connection::is_unused_by_server() const noexcept
+{
+  long_tcp_info info{};
+  socklen_t size = sizeof info;
+  if (accepted_by_ || copy_ < 0 || ::getsockopt(copy_, IPPROTO_TCP, TCP_INFO, &info, &size) != 0)
+    return false;
+  const bool was_reset = info.beginning.tcpi_state == TCP_CLOSE;
+  const bool will_be_reset =
+    info.beginning.tcpi_state == TCP_CLOSE_WAIT && info.beginning.tcpi_unacked != 0;
+  return info.bytes_received <= 1 // the end counts as a byte
+    && (was_reset || will_be_reset);
+}
+
 void connection::end_with(std::string why) noexcept
 {
   const lock_type lock(mutex_);
   attempt_ = nullptr;
   ending_ = "none " + std::move(why);
-  error_ = ECONNRESET;
+  error_ = ended_unused_ ? 0 : ECONNRESET;
   if (copy_ >= 0)
     ::close(std::exchange(copy_, -1));
   become(state::ended, lock);
@@ -327,6 +362,8 @@ short connection::events() const noexcept
   case state::deciding:
     return is_connected_ && unsent() < static_cast<int>(pending_max) ? out : 0;
   default:
+    if (ended_unused_)
+      return writes_nothing_ ? ended : in | out | POLLRDHUP;
     return ended | POLLERR;
   }
   const auto now = stream_->look();
@@ -368,7 +405,7 @@ int connection::shut_down(int how) noexcept
 {
   const internal_call internal;
   const state now = current();
-  if (now == state::ended || !is_connected_)
+  if ((now == state::ended && !ended_unused_) || !is_connected_)
   {
     errno = ENOTCONN;
     return -1;
@@ -394,7 +431,7 @@ void connection::finish(const lock_type&) noexcept
 {
   if (!stream_ || is_foreign())
     return;
-  stream_->close();
+  stream_->close(resets_);
   try
   {
     runtime::of_process().finish_later(stream_);
@@ -413,6 +450,7 @@ void connection::close(bool resets) noexcept
   const lock_type lock(mutex_);
   if (std::exchange(closed_, true))
     return;
+  resets_ = resets;
   if (current() == state::rdma && flush(lock))
     finish(lock);
   else if (attempt_ && (current() == state::undecided || resets))

@@ -78,6 +78,7 @@ private:
   void decided(const error_code& ec, detail::connected_peer peer) noexcept;
   void go_on_with_kernel(std::string ending) noexcept;
   [[nodiscard]] bool send_pending_to_kernel() noexcept;
+  [[nodiscard]] bool is_unused_by_server() const noexcept;
   void end_with(std::string why) noexcept;
   void become(state next, const lock_type& lock) noexcept;
   [[nodiscard]] std::size_t write(std::span<const iovec> from, error_code& ec);
@@ -98,13 +99,15 @@ private:
   std::atomic<bool> has_failed_{false};         // an error was reported: the next one is EPIPE
   std::atomic<bool> reads_nothing_{false};      // SHUT_RD
   std::atomic<bool> writes_nothing_{false};     // SHUT_WR
+  std::atomic<bool> ended_unused_{false};       // by the server, before it has used the connection
 
   mutable std::mutex mutex_;
   std::shared_ptr<detail::stream_connect> attempt_;
   int copy_ = -1;             // of the program's descriptor, while it is deciding
   std::vector<char> pending_; // sent before the decision, or before the peer is ready
   bool closed_ = false;
-  std::string ending_; // of describe(), in state::kernel or state::ended
+  bool resets_ = false; // when it was closed
+  std::string ending_;  // of describe(), in state::kernel or state::ended
 
   std::mutex watch_mutex_; // innermost
   std::vector<watcher*> watchers_;

@@ -108,6 +108,8 @@ ssize_t connection::receive(std::span<const iovec> to, int flags) noexcept
     errno = EAGAIN;
     return -1;
   case state::ended:
+    if (ended_unused_)
+      return 0;
     errno = ECONNRESET; // at each call, so that no program takes it for the end of the bytes
     return -1;
   default:
@@ -211,7 +213,7 @@ try
   const lock_type lock(mutex_);
   const state now = current();
   if (now == state::ended)
-    return fail(asio::error::connection_reset);
+    return fail(ended_unused_ ? asio::error::broken_pipe : asio::error::connection_reset);
   if (now == state::kernel)
     return fail(asio::error::would_block); // since a moment ago
   if (now != state::rdma || !flush(lock))
