@@ -19,6 +19,8 @@
 #include <utility>
 
 #include <netinet/in.h>
+#include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 
@@ -220,6 +222,12 @@ namespace {
 
 first_bytes look_at(int socket, discovery_message& found) noexcept
 {
+  // recv(2) would take the error of a reset, which is the program's.
+  pollfd ready{socket, POLLIN, 0};
+  int unread = 0;
+  if (::poll(&ready, 1, 0) == 1 && (ready.revents & POLLERR) != 0
+    && (::ioctl(socket, FIONREAD, &unread) != 0 || unread == 0))
+    return first_bytes::other;
   discovery_message::bytes_type bytes;
   const ssize_t n = ::recv(socket, bytes.data(), bytes.size(), MSG_PEEK | MSG_DONTWAIT);
   if (n < 0)

@@ -717,6 +717,23 @@ def resets_client(address):
                 pass
 
 
+def early_reset_server(listener):
+    for _ in range(20):
+        with accept(listener) as peer:
+            select.select([peer], [], [])
+            try:
+                same(peer.recv(1), "a reset")
+            except ConnectionResetError:
+                pass
+
+
+def early_reset_client(address):
+    for number in range(20):
+        with connect(address) as peer:
+            peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            time.sleep(number / 1000)
+
+
 def signals_server(listener):
     with accept(listener) as peer:
         same(read_exactly(peer, 1), b"x")
@@ -853,6 +870,7 @@ CASES = {
     "300 short connections": Case(short_server, short_client, 300),
     "exit() after send()": Case(exit_server, slow_reader_client),
     "the server closes without a use": Case(unused_server, unused_client, 20, "any"),
+    "the client resets without a use": Case(early_reset_server, early_reset_client, 20, "any"),
     "SO_LINGER with 0 seconds": Case(resets_server, resets_client),
     "EPIPE and MSG_NOSIGNAL": Case(broken_pipe_server, broken_pipe_client),
     "signals": Case(signals_server, signals_client),
