@@ -717,8 +717,16 @@ def resets_client(address):
                 pass
 
 
+def waiting_clients(listener):
+    # tcpi_unacked
+    return struct.unpack_from("I", listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 28), 24)[0]
+
+
 def early_reset_server(listener):
-    for _ in range(20):
+    for number in range(20):
+        # The last ten have reset the connection before it is accepted.
+        while number == 10 and waiting_clients(listener) < 10:
+            time.sleep(0.01)
         with accept(listener) as peer:
             select.select([peer], [], [])
             try:
@@ -731,7 +739,7 @@ def early_reset_client(address):
     for number in range(20):
         with connect(address) as peer:
             peer.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            time.sleep(number / 1000)
+            time.sleep(number % 10 / 1000)
 
 
 def signals_server(listener):

@@ -100,15 +100,16 @@ catch (const std::exception&)
   return nullptr; // TCP
 }
 
-std::shared_ptr<socket> socket::accepted(int fd, listener& from) noexcept
+std::shared_ptr<socket> socket::accepted(
+  const sockaddr* client, socklen_t size, listener& from) noexcept
 try
 {
   const internal_call internal;
-  const auto client = remote_endpoint(fd);
-  if (!client)
+  const auto peer = to_endpoint(client, size);
+  if (!peer)
     return nullptr;
   auto& by = static_cast<listening&>(from);
-  return std::make_shared<connection>(by.shared_from_this(), *client);
+  return std::make_shared<connection>(by.shared_from_this(), *peer);
 }
 catch (const std::exception&)
 {

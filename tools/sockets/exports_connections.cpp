@@ -10,6 +10,7 @@
 #include "sockets/transfer.hpp"
 #include "sockets/waiting.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <memory>
 
@@ -100,34 +101,39 @@ bool is_same_file(int a, int b) noexcept
 
 int accept_from(int fd, sockaddr* peer, socklen_t* peer_size, int flags, bool has_flags)
 {
-  const auto in_kernel = [=]
+  const auto in_kernel = [=](sockaddr* address, socklen_t* size)
   {
-    return has_flags ? original::accept4(fd, peer, peer_size, flags)
-                     : original::accept(fd, peer, peer_size);
+    return has_flags ? original::accept4(fd, address, size, flags)
+                     : original::accept(fd, address, size);
   };
   if (is_internal() || !table::has(fd))
-    return in_kernel();
+    return in_kernel(peer, peer_size);
   const std::shared_ptr<description> d = table::find(fd);
   if (!d || !d->listening)
-    return in_kernel();
+    return in_kernel(peer, peer_size);
   {
     const internal_call here;
     d->listening->use();
     make_progress();
   }
-  const int accepted = in_kernel();
+  // getpeername(2) does not have the address of a client that has reset the connection.
+  sockaddr_storage address{};
+  auto* const client = reinterpret_cast<sockaddr*>(&address);
+  socklen_t size = sizeof address;
+  const int accepted = in_kernel(client, &size);
   if (accepted == -1)
     return -1;
+  if (peer != nullptr)
+  {
+    std::memcpy(peer, client, std::min(*peer_size, size));
+    *peer_size = size;
+  }
   const internal_call here;
-  std::shared_ptr<socket> connection = socket::accepted(accepted, *d->listening);
+  std::shared_ptr<socket> connection = socket::accepted(client, size, *d->listening);
   if (!connection)
     return accepted;
   connection->non_blocking = (flags & SOCK_NONBLOCK) != 0;
-  sockaddr_storage address{};
-  socklen_t size = sizeof address;
-  const kept_errno kept;
-  ::getpeername(accepted, reinterpret_cast<sockaddr*>(&address), &size);
-  enter(accepted, std::move(connection), reinterpret_cast<const sockaddr*>(&address), size);
+  enter(accepted, std::move(connection), client, size);
   return accepted;
 }
 

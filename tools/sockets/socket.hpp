@@ -56,7 +56,8 @@ public:
     int fd, const sockaddr* server, socklen_t size) noexcept;
 
   /// For accept(2). Returns null if the rules say no, or the listener accepts TCP only.
-  static std::shared_ptr<socket> accepted(int fd, listener& from) noexcept;
+  static std::shared_ptr<socket> accepted(
+    const sockaddr* client, socklen_t size, listener& from) noexcept;
 
   /// For a connection that another program has accepted, as inetd does. Returns null likewise.
   static std::shared_ptr<socket> inherited(int fd) noexcept;
