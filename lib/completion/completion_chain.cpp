@@ -112,11 +112,18 @@ void completion_queue_impl::run_chain()
 bool completion_queue_impl::poll_in_turn()
 {
   constexpr std::size_t handlers_max = 64; // between two turns of other handlers
+  // A turn of other handlers costs a system call, because Asio looks at its descriptors as well.
+  // The turns become rarer while there are no others: nothing took time between this turn and the
+  // last.
+  constexpr clock::duration alone_max = std::chrono::microseconds(3);
+  constexpr int slices_max = 4;
   // A look at the clock costs as much as one at a queue, and far more where it is a system call.
   constexpr unsigned polls_per_time = 16;
   unsigned empty_polls = 0;
   const clock::time_point begin = clock::now();
   clock::time_point now = begin;
+  slice_ =
+    begin - turn_end_ < alone_max ? std::min(2 * slice_, slices_max * spin_slice_) : spin_slice_;
   std::size_t handled = 0;
   bool active = false; // since the last reading of the clock
   for (;;)
@@ -158,12 +165,13 @@ bool completion_queue_impl::poll_in_turn()
       if (device().traits().polls_in_kernel) // a NIC needs no processor
         now = sharing_.offer(now);
     }
-    if (handled >= handlers_max || now - begin >= spin_slice_)
+    if (handled >= handlers_max || now - begin >= slice_)
     {
       if (handled == 0)
         std::this_thread::yield();
+      turn_end_ = clock::now();
       if (active)
-        last_activity_.store(clock::now(), std::memory_order_relaxed);
+        last_activity_.store(turn_end_, std::memory_order_relaxed);
       return true;
     }
   }

@@ -221,7 +221,9 @@ private:
   handler_slot chain_slot_;         // the chain's handler, when it is queued
   handler_slot wait_slot_;          // the wait for the channel
   std::atomic<clock::time_point> last_activity_{};
-  processor_sharing sharing_; // for the chain
+  processor_sharing sharing_;  // for the chain
+  clock::time_point turn_end_; // of the chain
+  clock::duration slice_ = spin_slice_;
 
   std::mutex native_mutex_; // the order of completions: rescued_ first, then native_; innermost
   std::vector<ibv_wc> rescued_;

@@ -21,7 +21,7 @@ namespace {
 
 // The largest body of a record. Several records fit into a ring, so that one side can write while
 // the other one reads.
-constexpr std::size_t body_max = 32 * 1024 - ring::head_size;
+constexpr std::size_t body_max = 16 * 1024 - ring::head_size;
 
 // A writer may wait if less room than this is free. It is twice the longest record, because the
 // writer may have to skip the end of the ring, plus the lines behind and the reserve.
