@@ -62,10 +62,11 @@ namespace rdma {
  * @par Synchronous functions
  * connect(), wait(), read_some() and write_some() wait in the call, for Asio's and Beast's
  * synchronous functions. They have the errors of the asynchronous ones. No thread need run the
- * execution context: the calling thread polls, and then sleeps. close() and the destructor then
- * wait, too, until the bytes have left, at most stream_options::close_limit. One thread may read
- * while another one writes. A handler that calls them delays other handlers of the context's RDMA
- * objects. Writes are copied.
+ * execution context: the calling thread polls, and then sleeps. Writes are copied. One thread may
+ * read while another one writes. If the last read, write or wait was synchronous, close() and the
+ * destructor wait, too, until the bytes have left, at most stream_options::close_limit. An
+ * execution context that no thread ever runs keeps some memory of each closed stream: call its
+ * poll() sometimes.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe. The context may run on any number of threads.
@@ -283,20 +284,24 @@ public:
     return server;
   }
 
-  /// Sets a time limit, as boost::beast::tcp_stream does: for connecting, waiting, reading and
-  /// writing.
+  /// Sets a time limit for connecting, waiting, reading and writing, in the manner of
+  /// boost::beast::tcp_stream.
   /**
-   * When it is exceeded during an asynchronous operation, the stream closes without its unsent
-   * bytes, and the operations end with boost::beast::error::timeout. An operation that starts later
-   * ends so at once. The limit applies until another one is set. Synchronous functions have no
-   * limit.
+   * When it is exceeded during an asynchronous operation, the stream closes, and its operations end
+   * with boost::beast::error::timeout. An operation that starts later ends so at once. One limit
+   * applies to both directions, until another one is set. Synchronous functions have none.
+   *
+   * A handler of the stream's executor closes it: if several threads run the context, that executor
+   * must be a strand.
    *
    * Precondition: not moved from, and no operation is outstanding.
    */
   void expires_after(std::chrono::nanoseconds time)
   {
-    expires_at(std::chrono::steady_clock::now()
-      + std::chrono::ceil<std::chrono::steady_clock::duration>(time));
+    using clock = std::chrono::steady_clock;
+    const clock::time_point now = clock::now();
+    const bool never = time >= clock::time_point::max() - now;
+    expires_at(never ? clock::time_point::max() : now + std::chrono::ceil<clock::duration>(time));
   }
 
   /// Sets the time limit likewise.

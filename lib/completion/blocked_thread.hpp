@@ -10,9 +10,6 @@
 
 #include "completion/completion_queue_impl.hpp"
 
-#include <optional>
-#include <thread>
-
 namespace rdma::detail {
 
 // A thread of the program in a synchronous function. It polls the completion queue itself, because
@@ -30,31 +27,28 @@ public:
   blocked_thread& operator=(const blocked_thread&) = delete;
   ~blocked_thread();
 
-  // Waits until ready() returns true. Returns false after the time limit, or sets ec if the thread
-  // cannot sleep.
+  // Waits until ready() returns true, or returns false after the time limit.
   template <class Ready>
-  bool wait(Ready ready, std::optional<clock::time_point> limit, error_code& ec)
+  bool wait(Ready ready, clock::time_point limit)
   {
+    unsigned busy = 0;
     for (const clock::time_point begin = clock::now();;)
     {
-      const bool busy = queue_.poll_here().busy;
+      busy = queue_.poll_here().busy ? busy + 1 : 0;
       if (ready())
         return true;
       const clock::time_point now = clock::now();
-      if (limit && now >= *limit)
+      if (now >= limit)
         return false;
-      if (queue_.must_spin(now - begin))
+      if (busy != 0)
+        completion_queue_impl::give_way(busy);
+      else if (!queue_.must_spin(now - begin))
       {
-        if (busy)
-          std::this_thread::yield();
-        continue;
+        const sleeping here(*this);
+        if (ready()) // a change after this wakes the thread
+          return true;
+        sleep(limit);
       }
-      const sleeping here(*this, ec);
-      if (ec)
-        return false;
-      if (ready()) // a change after this wakes the thread
-        return true;
-      sleep(limit);
     }
   }
 
@@ -62,7 +56,7 @@ private:
   class sleeping
   {
   public:
-    sleeping(blocked_thread& thread, error_code& ec);
+    explicit sleeping(blocked_thread& thread) noexcept;
     sleeping(const sleeping&) = delete;
     sleeping& operator=(const sleeping&) = delete;
     ~sleeping();
@@ -71,9 +65,10 @@ private:
     blocked_thread& thread_;
   };
 
-  void sleep(std::optional<clock::time_point> limit) noexcept;
+  void sleep(clock::time_point limit);
 
   completion_queue_impl& queue_;
+  bool was_quiet_ = true; // the last poll after an arming
   queue_sleeper own_;
 };
 

@@ -258,8 +258,17 @@ void completion_queue_impl::rest(const std::lock_guard<std::mutex>&) noexcept
   wake_sleepers(); // those that have armed it meanwhile
 }
 
-void completion_queue_impl::stop_sleeping() noexcept
+// If the last poll was not quiet, completions may have been in the queue when it was armed, for
+// which there is no event.
+void completion_queue_impl::stop_sleeping(bool was_quiet) noexcept
 {
+  if (!was_quiet)
+  {
+    wake_sleepers();
+    if (has_chain())
+      wake();
+    return;
+  }
   const std::lock_guard lock(chain_mutex_);
   if (has_chain() && state_.load(std::memory_order_relaxed) == chain_state::idle)
     rest(lock);

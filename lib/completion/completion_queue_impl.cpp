@@ -229,15 +229,17 @@ void completion_queue_impl::remove(std::uint32_t source_index) noexcept
 }
 
 // The polling thread has finished with its sources.
-void completion_queue_impl::leave_sources() noexcept
+void completion_queue_impl::leave_sources(polling_state next) noexcept
 {
-  polling_.exchange(polling_state::in_handlers, std::memory_order_seq_cst);
-  if (!has_removed_.load(std::memory_order_seq_cst))
-    return;
-  for (;;)
+  polling_.exchange(next, std::memory_order_seq_cst);
+  while (has_removed_.load(std::memory_order_seq_cst))
   {
     std::shared_ptr<work_source> last; // destroyed after the lock
     const std::lock_guard lock(sources_mutex_);
+    // Another thread that polls by now may use them, and leaves them later.
+    if (const polling_state now = polling_.load(std::memory_order_seq_cst);
+        now == polling_state::on_device || now == polling_state::in_sources)
+      return;
     if (removed_.empty())
     {
       has_removed_.store(false, std::memory_order_relaxed);
@@ -315,6 +317,17 @@ void completion_queue_impl::note_rescued(const std::lock_guard<std::mutex>&) noe
     rescues_.fetch_sub(1, std::memory_order_seq_cst);
 }
 
+// The polling thread takes no lock. A thread that waits for it may have preempted it, perhaps with
+// a real-time priority; then yielding alone does not let it run.
+void completion_queue_impl::give_way(unsigned attempt) noexcept
+{
+  constexpr unsigned yields_max = 20;
+  if (attempt < yields_max)
+    std::this_thread::yield();
+  else
+    std::this_thread::sleep_for(std::chrono::microseconds(20));
+}
+
 // During its lifetime, completions are taken only with native_mutex_ held.
 class completion_queue_impl::rescuing
 {
@@ -323,15 +336,9 @@ public:
     : queue_(queue)
   {
     queue_.rescues_.fetch_add(1, std::memory_order_seq_cst);
-    // The polling thread takes no lock here. This thread may have preempted it, perhaps with a
-    // real-time priority; then yielding alone does not let it run.
-    constexpr unsigned yields_max = 20;
     for (unsigned i = 0;
          queue_.polling_.load(std::memory_order_seq_cst) == polling_state::on_device; ++i)
-      if (i < yields_max)
-        std::this_thread::yield();
-      else
-        std::this_thread::sleep_for(std::chrono::microseconds(20));
+      give_way(i);
   }
   rescuing(const rescuing&) = delete;
   rescuing& operator=(const rescuing&) = delete;
@@ -371,49 +378,50 @@ void completion_queue_impl::rescue() noexcept
   kick();
 }
 
-// Returns true if there was a completion.
-bool completion_queue_impl::collect()
+// Takes what has ended, and then leaves the device and the sources. Returns true if there was a
+// completion.
+bool completion_queue_impl::collect(operation_list& into, polling_state quiet, polling_state next)
 {
+  struct leave // also if a source throws bad_alloc
+  {
+    completion_queue_impl& queue;
+    polling_state next;
+    ~leave() { queue.leave_sources(next); }
+  } last{*this, quiet};
   std::array<ibv_wc, 32> completions;
   const int count = take_completions(completions.data(), static_cast<int>(completions.size()));
   if (count <= 0)
-  {
-    leave_sources();
     return false; // a negative count is an overrun, which the queue pairs' async events report
-  }
   polling_.store(polling_state::in_sources, std::memory_order_release);
-  operation_list ended;
-  struct hand_over // also if a source throws bad_alloc
-  {
-    completion_queue_impl& queue;
-    operation_list& ended;
-    ~hand_over()
-    {
-      queue.leave_sources();
-      for (operation *op = ended.front(), *next = nullptr; op != nullptr; op = next)
-      {
-        next = op->next;
-        if (op->at_once)
-        {
-          ended.erase(op);
-          op->complete(op, true, false);
-        }
-      }
-      queue.ready_.append(ended);
-    }
-  } leave{*this, ended};
   // take() is called without sources_mutex_: sources take that under their own mutex.
   for (const ibv_wc *first = completions.data(), *end = first + count; first != end;)
   {
     const std::uint32_t index = work_request_name::source_of(first->wr_id);
-    const ibv_wc* next = first + 1;
-    while (next != end && work_request_name::source_of(next->wr_id) == index)
-      ++next;
+    const ibv_wc* following = first + 1;
+    while (following != end && work_request_name::source_of(following->wr_id) == index)
+      ++following;
     if (work_source* source = sources_.find(index)) // null if the queue pair has been removed
-      source->take(first, static_cast<std::size_t>(next - first), ended);
-    first = next;
+      source->take(first, static_cast<std::size_t>(following - first), into);
+    first = following;
   }
+  last.next = next;
   return true;
+}
+
+// Calls the handlers of the library, and takes them out.
+std::size_t completion_queue_impl::call_at_once(operation_list& from, bool in_poll)
+{
+  std::size_t calls = 0;
+  for (operation *op = from.front(), *next = nullptr; op != nullptr; op = next)
+  {
+    next = op->next; // what call_next() adds is none of these
+    if (!op->at_once)
+      continue;
+    from.erase(op);
+    ++calls;
+    op->complete(op, true, in_poll);
+  }
+  return calls;
 }
 
 completion_queue_impl::round completion_queue_impl::poll(bool in_context)
@@ -427,78 +435,101 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
     result.busy = true;
     return result;
   }
+  refill();
+  if (ready_.empty())
+  {
+    result.quiet = !collect(ready_, polling_state::nobody, polling_state::in_handlers);
+    if (result.quiet)
+      return result;
+  }
+  else
+    leave_sources(polling_state::in_handlers);
   struct guard
   {
     completion_queue_impl& queue;
-    const round& result;
     ~guard()
     {
       // A handler that threw leaves the rest of its round in ready_, for the chain.
       const bool rest = !queue.ready_.empty();
-      // seq_cst: a thread that is about to sleep counts itself and reads handling_ then
-      if (result.handlers != 0)
-        queue.handling_.exchange(0, std::memory_order_seq_cst);
-      queue.polling_.store(polling_state::nobody, std::memory_order_release);
+      queue.leave_handlers();
       if (rest && queue.has_chain())
         queue.wake();
-      if (result.handlers != 0)
-        queue.wake_sleepers();
     }
-  } leave{*this, result};
-
-  refill();
-  if (ready_.empty())
-    result.quiet = !collect();
-  else
-    leave_sources();
+  } leave{*this};
+  result.handlers = call_at_once(ready_, true);
+  if (result.handlers != 0)
+    wake_sleepers();
   while (!shut_down_.load(std::memory_order_relaxed))
   {
     operation* op = ready_.pop_front();
     if (op == nullptr)
       break;
-    if (++result.handlers == 1)
-      handling_.store(::pthread_self(), std::memory_order_relaxed);
+    ++result.handlers;
     op->complete(op, true, in_context);
   }
   return result;
 }
 
+void completion_queue_impl::leave_handlers() noexcept
+{
+  polling_state expected = polling_state::in_handlers;
+  for (unsigned i = 0;
+       !polling_.compare_exchange_weak(expected, polling_state::nobody, std::memory_order_seq_cst);
+       ++i)
+  {
+    expected = polling_state::in_handlers;
+    give_way(i); // poll_here() of another thread is about to return
+  }
+}
+
 completion_queue_impl::round completion_queue_impl::poll_here()
 {
   round result;
-  const bool nested = handling_.load(std::memory_order_relaxed) == ::pthread_self();
-  polling_state nobody = polling_state::nobody;
-  if (nested)
-    polling_.store(polling_state::on_device, std::memory_order_seq_cst);
-  else if (shut_down_.load(std::memory_order_relaxed)
-    || !polling_.compare_exchange_strong(
-      nobody, polling_state::on_device, std::memory_order_seq_cst))
+  polling_state before = polling_state::nobody;
+  while (
+    !polling_.compare_exchange_weak(before, polling_state::on_device, std::memory_order_seq_cst))
+    if (before == polling_state::on_device || before == polling_state::in_sources)
+    {
+      result.busy = true;
+      return result;
+    }
+  struct guard
   {
-    result.busy = true;
-    return result;
-  }
-  refill();
-  result.quiet = !collect();
-  for (operation *op = ready_.front(), *next = nullptr; op != nullptr; op = next)
-  {
-    next = op->next;
-    if (!op->on_any_thread)
-      continue;
-    ready_.erase(op);
-    ++result.handlers;
-    op->complete(op, true, false);
-  }
-  const bool rest = !ready_.empty();
-  if (!nested)
-    polling_.store(polling_state::nobody, std::memory_order_seq_cst);
-  if (rest)
-  {
-    has_deferred_.store(true, std::memory_order_seq_cst); // as in defer()
-    kick();
-  }
+    completion_queue_impl& queue;
+    operation_list ended{};
+    ~guard()
+    {
+      if (ended.empty())
+        return;
+      {
+        const std::lock_guard lock(queue.deferred_mutex_);
+        queue.deferred_.append(ended);
+      }
+      queue.has_deferred_.store(true, std::memory_order_seq_cst); // as in defer()
+      queue.kick();
+    }
+  } rest{*this};
+  take_deferred_at_once(rest.ended);
+  result.quiet = !collect(rest.ended, before, before);
+  result.handlers = call_at_once(rest.ended, false);
   if (result.handlers != 0)
     wake_sleepers();
   return result;
+}
+
+void completion_queue_impl::take_deferred_at_once(operation_list& to)
+{
+  if (!has_deferred_.load(std::memory_order_relaxed))
+    return;
+  const std::lock_guard lock(deferred_mutex_);
+  for (operation *op = deferred_.front(), *next = nullptr; op != nullptr; op = next)
+  {
+    next = op->next;
+    if (!op->at_once)
+      continue;
+    deferred_.erase(op);
+    to.push_back(op);
+  }
 }
 
 void completion_queue_impl::add_sleeper(queue_sleeper& sleeper) noexcept
@@ -513,11 +544,6 @@ void completion_queue_impl::remove_sleeper(queue_sleeper& sleeper) noexcept
   const std::lock_guard lock(sleepers_mutex_);
   sleepers_.erase(sleepers_.iterator_to(sleeper));
   sleeper_count_.fetch_sub(1, std::memory_order_seq_cst);
-}
-
-bool completion_queue_impl::handlers_run() const noexcept
-{
-  return handling_.load(std::memory_order_seq_cst) != 0;
 }
 
 void completion_queue_impl::wake_sleepers() noexcept

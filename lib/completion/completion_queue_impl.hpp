@@ -26,8 +26,6 @@
 #include <optional>
 #include <vector>
 
-#include <pthread.h>
-
 namespace rdma::detail {
 
 class completion_service;
@@ -92,6 +90,8 @@ public:
 
   // op has ended without the device. The chain calls its handler.
   void defer(operation* op);
+  // The same for a handler of the library in poll(), which calls the operation's handler next.
+  void call_next(operation* op) noexcept { ready_.push_back(op); }
 
   struct round
   {
@@ -103,21 +103,22 @@ public:
   // Polls once and calls the handlers. `in_context` is true on a thread of executor().
   round poll(bool in_context);
 
-  // For a thread of the program that waits outside the execution context (blocked_thread).
-  // poll_here() calls only the handlers that run on any thread, also while a handler of this thread
-  // waits.
+  // For a thread of the program that waits in a synchronous function (blocked_thread). poll_here()
+  // calls the handlers of the library only, also while another thread, or a handler that is waiting
+  // in this one, calls others.
   round poll_here();
   // Before sleeping on channel_descriptor(). Returns what poll_here() returned after the arming.
   round arm_here();
   [[nodiscard]] int channel_descriptor() const; // -1 in the mode manual
   // Returns true if a thread still polls that has found nothing for so long.
   [[nodiscard]] bool must_spin(clock::duration inactive) const;
-  // Between these two calls, other threads wake it that have found something.
+  // Lets a thread run that polls; `attempt` counts from 0.
+  static void give_way(unsigned attempt) noexcept;
+  // Between these two calls, other threads wake it that have called handlers of the library.
   void add_sleeper(queue_sleeper& sleeper) noexcept;
   void remove_sleeper(queue_sleeper& sleeper) noexcept;
-  void stop_sleeping() noexcept; // after arm_here()
-  // Returns true if another thread calls handlers; it wakes the sleepers then.
-  [[nodiscard]] bool handlers_run() const noexcept;
+  void stop_sleeping(bool was_quiet) noexcept; // after arm_here(), with its result
+  void wake_sleepers() noexcept;
 
   // In the mode external, before sleeping on these descriptors; see completion_queue::arm().
   bool arm();
@@ -158,7 +159,7 @@ private:
     waiting,
   };
 
-  // State of the one thread that polls.
+  // State of the one thread that polls. While it calls handlers, others may take completions.
   enum class polling_state : std::uint8_t
   {
     nobody,
@@ -177,7 +178,6 @@ private:
     return mode() != completion_mode::manual && mode() != completion_mode::external;
   }
   void end_sleep() noexcept;
-  void wake_sleepers() noexcept;
   void rest(const std::lock_guard<std::mutex>& chain_lock) noexcept;
   void start_chain();
   void run_chain();
@@ -189,11 +189,14 @@ private:
   void start_wait();
   void on_channel_ready(const error_code& ec);
   bool drain_channel();
-  bool collect();
+  bool collect(operation_list& into, polling_state quiet, polling_state next);
+  static std::size_t call_at_once(operation_list& from, bool in_poll);
+  void take_deferred_at_once(operation_list& to);
   int take_completions(ibv_wc* to, int count);
   int take_rescued(ibv_wc* to, int count);
   void note_rescued(const std::lock_guard<std::mutex>& native_lock) noexcept;
-  void leave_sources() noexcept;
+  void leave_sources(polling_state next) noexcept;
+  void leave_handlers() noexcept;
   void refill();
   void destroy_ended() noexcept;
   [[nodiscard]] std::vector<std::shared_ptr<work_source>> sources() const;
@@ -233,7 +236,6 @@ private:
   std::atomic<std::uint32_t> epoch_{0};
 
   std::atomic<polling_state> polling_{polling_state::nobody}; // guards ready_
-  std::atomic<pthread_t> handling_{0}; // the polling thread, while it calls handlers
   operation_list ready_;
   std::mutex sleepers_mutex_; // innermost
   boost::intrusive::list<queue_sleeper> sleepers_;

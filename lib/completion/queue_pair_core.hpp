@@ -183,6 +183,10 @@ public:
   // call.
   [[nodiscard]] std::shared_ptr<early_receive> take_early_receive();
 
+  // Ends the operations that the device should have flushed, if its time is over. A timer of the
+  // execution context calls it, and a thread that waits without the context.
+  void force_flush();
+
   // Takes ownership of the object that connects and then monitors the peer. Returns false and
   // destroys it if the queue pair has a guard already or cannot be connected any more.
   bool attach(std::shared_ptr<connection_guard> guard);
@@ -274,7 +278,6 @@ private:
   void create();
   void open_native(mutex_held held);
   void start_flush_timer(mutex_held held);
-  void force_flush();
   void end_posted();
   void finish_flushed();
   [[nodiscard]] bool takes_more() const noexcept;

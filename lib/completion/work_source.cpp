@@ -116,7 +116,6 @@ operation* work_source::claim()
     op->next = nullptr;
     op->stage(operation::state::claimed);
     op->at_once = false;
-    op->on_any_thread = false;
     op->bounced = false;
     op->sge_count = 0;
     op->result.ec = {};

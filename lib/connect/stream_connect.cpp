@@ -240,13 +240,21 @@ connected_peer stream_connect::run(const tcp::endpoint& server, error_code& ec)
 {
   connected_peer result;
   std::promise<error_code> end;
+  auto ended = end.get_future();
   spawn(attempt_to(server),
-    [&](const error_code& failure, connected_peer made)
+    [&result, end = std::move(end)](const error_code& failure, connected_peer made) mutable
     {
       result = std::move(made);
       end.set_value(failure);
     });
-  ec = end.get_future().get();
+  try
+  {
+    ec = ended.get();
+  }
+  catch (const std::future_error&) // the handler was destroyed: the attempt could not start
+  {
+    ec = asio::error::no_memory;
+  }
   return result;
 }
 

@@ -68,7 +68,15 @@ void client_stream::connect(const endpoint_type& server, error_code& ec)
   const std::shared_ptr<stream_connect> attempt = begin(ec);
   if (ec)
     return;
-  connected_peer made = attempt->run(server, ec);
+  connected_peer made;
+  try
+  {
+    made = attempt->run(server, ec);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = asio::error::no_memory;
+  }
   ec = connected(ec, std::move(made));
 }
 

@@ -11,29 +11,45 @@ namespace rdma::detail {
 
 void stream_deadline::expires_at(time_point time)
 {
+  if (process_.foreign())
+    return;
   const std::lock_guard lock(mutex_);
   time_ = time;
   if (waits_)
     timer_.cancel(); // on_timer() waits again
 }
 
-void stream_deadline::started()
+void stream_deadline::add()
 {
+  if (process_.foreign())
+    return;
   const std::lock_guard lock(mutex_);
-  ++operations_;
   if (!waits_)
     wait(lock);
+  ++operations_;
 }
 
-void stream_deadline::ended() noexcept
+void stream_deadline::remove() noexcept
 {
+  if (process_.foreign())
+    return;
   const std::lock_guard lock(mutex_);
-  if (--operations_ == 0 && waits_)
+  --operations_;
+}
+
+void stream_deadline::stop_if_idle() noexcept
+{
+  if (process_.foreign())
+    return;
+  const std::lock_guard lock(mutex_);
+  if (operations_ == 0 && waits_)
     timer_.cancel(); // otherwise it would keep the execution context running
 }
 
 bool stream_deadline::has_expired()
 {
+  if (process_.foreign())
+    return false;
   const std::lock_guard lock(mutex_);
   return has_expired_;
 }
@@ -42,14 +58,16 @@ void stream_deadline::wait(const std::lock_guard<std::mutex>&)
 {
   if (time_ == time_point::max())
     return;
-  waits_ = true;
   timer_.expires_at(time_);
   timer_.async_wait([self = shared_from_this()](const error_code&) { self->on_timer(); });
+  waits_ = true;
 }
 
 // Also after a cancellation: another operation or time may have come since then.
 void stream_deadline::on_timer()
 {
+  if (process_.foreign())
+    return;
   {
     const std::lock_guard lock(mutex_);
     waits_ = false;

@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_STREAM_STREAM_DEADLINE_HPP
 
 #include "boost_rdma/detail/mapped_handler.hpp"
+#include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/detail/stream_core.hpp"
 
 #include <boost/asio/steady_timer.hpp>
@@ -39,16 +40,12 @@ public:
   template <class Handler, class Start>
   void run(Handler handler, Start start)
   {
-    started();
     start(map_handler(
-      [self = shared_from_this()](Handler own, error_code ec, auto... results)
+      [counted = operation(shared_from_this())](Handler own, error_code ec, auto... results) mutable
       {
-        const struct after
-        {
-          stream_deadline& deadline;
-          ~after() { deadline.ended(); } // most handlers start the next operation
-        } last{*self};
-        if (ec && self->has_expired())
+        operation ended(std::move(counted));
+        ended.end(); // the time of the handler does not count
+        if (ec && ended.deadline_->has_expired())
           ec = boost::beast::error::timeout;
         std::move(own)(ec, results...);
       },
@@ -56,14 +53,46 @@ public:
   }
 
 private:
-  void started();
-  void ended() noexcept;
+  class operation
+  {
+  public:
+    explicit operation(std::shared_ptr<stream_deadline> of)
+      : deadline_(std::move(of))
+    {
+      deadline_->add();
+    }
+    operation(operation&& other) noexcept = default;
+    // After the handler, which may have started the next operation, or without it.
+    ~operation()
+    {
+      if (!deadline_)
+        return;
+      end();
+      deadline_->stop_if_idle();
+    }
+
+    void end() noexcept
+    {
+      if (!std::exchange(has_ended_, true))
+        deadline_->remove();
+    }
+
+    std::shared_ptr<stream_deadline> deadline_;
+
+  private:
+    bool has_ended_ = false;
+  };
+
+  void add();
+  void remove() noexcept;
+  void stop_if_idle() noexcept;
   [[nodiscard]] bool has_expired();
   void wait(const std::lock_guard<std::mutex>& lock);
   void on_timer();
 
   const std::weak_ptr<stream_core> stream_;
-  std::mutex mutex_;
+  const process_mark process_;
+  std::mutex mutex_; // not locked in a child process: a thread of the parent may hold it
   boost::asio::steady_timer timer_;
   time_point time_ = time_point::max(); // never
   std::size_t operations_ = 0;

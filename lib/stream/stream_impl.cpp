@@ -155,11 +155,20 @@ std::byte* stream_impl::ring_at(const stream_fsm::place& where) const noexcept
 
 namespace {
 
+// Ends the work that start() has counted.
+struct counted_work
+{
+  completion_queue_impl& completions;
+  ~counted_work() { completions.work_finished(); }
+};
+
 // Calls the handler of a slot of the queue pair, or destroys it. In the slot is a size_handler
 // whose executor is the queue pair's, or otherwise a waiting_handler.
 template <class Handler>
 void complete_slot(operation* op, bool invoke, bool on_executor)
 {
+  const counted_work counted{
+    op->source->completions()}; // also while the handler starts another one
   constexpr bool is_direct = std::is_same_v<Handler, stream_core::size_handler>;
   auto* const stored = static_cast<Handler*>(op->handler);
   Handler handler(std::move(*stored));
@@ -247,6 +256,8 @@ void stream_impl::start(transfer_list& among, const io_executor& executor, const
   made.pending = 0;
   made.refused = false;
   made.ec = {};
+  core_->completions().work_started();
+  core_->completions().kick();
   among.splice(among.end(), spare_, spare_.begin());
   transfer_list ended;
   advance(ended);
@@ -298,16 +309,10 @@ void stream_impl::advance(transfer_list& ended)
   // Closing waits until the end has left, and not for the peer's program.
   if (closed_ && !failure_ && sending_ == 0 && (fsm_.has_finished() || send_failure_))
     fail(asio::error::operation_aborted);
-  if (ended.empty() || has_work())
-    count_as_work(has_work()); // otherwise see complete()
+  count_as_work(closed_ || failure_); // until the device has ended all operations
   if (is_observed_)
     if (const auto observer = observer_.lock())
       observer->changed();
-}
-
-bool stream_impl::has_work() const
-{
-  return !reads_.empty() || !writes_.empty() || !waits_.empty() || closed_ || failure_;
 }
 
 void stream_impl::count_as_work(bool counts)
@@ -316,8 +321,8 @@ void stream_impl::count_as_work(bool counts)
     core_->count_as_work(counts);
 }
 
-// Calls the handlers, or has the completion queue call them: an initiating function must not.
-void stream_impl::complete(lock_type lock, transfer_list& ended, bool on_executor)
+// Has the completion queue call the handlers, at the end of poll() or later.
+void stream_impl::complete(lock_type lock, transfer_list& ended, bool in_poll)
 {
   if (ended.empty())
     return;
@@ -331,33 +336,12 @@ void stream_impl::complete(lock_type lock, transfer_list& ended, bool on_executo
     done.push_back(each.slot);
   }
   spare_.splice(spare_.end(), ended);
-  if (!on_executor)
-  {
-    count_as_work(has_work());
-    lock.unlock();
-    while (operation* const op = done.pop_front())
-      core_->completions().defer(op);
-    return;
-  }
   lock.unlock();
-  const struct after_handlers
-  {
-    stream_impl& self;
-    operation_list& done;
-
-    ~after_handlers()
-    {
-      while (operation* const op = done.pop_front()) // a handler has thrown
-        self.core_->completions().defer(op);
-      if (self.core_->forked())
-        return; // a handler called fork(): a thread of the parent may hold the mutex
-      // Not before: most handlers start the next operation, and counting takes a mutex.
-      const lock_type held(self.mutex_);
-      self.count_as_work(self.has_work());
-    }
-  } after{*this, done};
   while (operation* const op = done.pop_front())
-    op->complete(op, true, true);
+    if (in_poll)
+      core_->completions().call_next(op);
+    else
+      core_->completions().defer(op);
 }
 
 // The operations end in advance(). Those of writes whose memory the device still reads end later.
@@ -370,13 +354,14 @@ void stream_impl::fail(const error_code& ec)
   core_->close();
 }
 
-void stream_impl::end(const error_code& ec, bool in_context)
+void stream_impl::end(const error_code& ec)
 {
   lock_type lock(mutex_);
   fail(ec);
   transfer_list ended;
   advance(ended);
-  complete(std::move(lock), ended, in_context);
+  complete(std::move(lock), ended, false);
+  core_->completions().wake_sleepers();
 }
 
 // Ends operations that have moved no bytes: that with this number, or all.
@@ -492,11 +477,12 @@ void stream_impl::close(bool resets)
       {
         const auto self = weak.lock();
         if (!ec && self && !self->core_->forked())
-          self->end(asio::error::timed_out, true);
+          self->end(asio::error::timed_out);
       });
   }
   const bool lingers = !failure_ && lingers_.load(std::memory_order_relaxed);
   complete(std::move(lock), ended, false);
+  core_->completions().wake_sleepers(); // a thread may wait for bytes
   if (lingers)
     linger();
 }
@@ -509,7 +495,7 @@ void stream_impl::abort()
     const lock_type lock(mutex_);
     closed_ = true;
   }
-  end(asio::error::operation_aborted, false);
+  end(asio::error::operation_aborted);
 }
 
 } // namespace rdma::detail

@@ -149,8 +149,8 @@ private:
     std::optional<std::uint32_t> receive; // no value: in a ring
   };
 
-  void on_received(std::uint32_t index, const error_code& ec, std::size_t size, bool in_context);
-  void on_sent(const sent& what, const error_code& ec, bool in_context);
+  void on_received(std::uint32_t index, const error_code& ec, std::size_t size, bool in_poll);
+  void on_sent(const sent& what, const error_code& ec, bool in_poll);
   void take(std::uint32_t index, std::size_t size);
   void add_unread(const unread& what);
   void expect(std::uint32_t index) noexcept;
@@ -166,6 +166,7 @@ private:
   void advance_writes(transfer_list& ended);
   void advance_waits(transfer_list& ended);
   [[nodiscard]] bool is_over(wait_type what) const;
+  [[nodiscard]] bool has_room() const;
   template <class Function>
   void repeat(bool waits, error_code& ec, Function function);
   void linger();
@@ -185,12 +186,11 @@ private:
   void tell();
   void offer_ring();
   void fail(const error_code& ec);
-  void end(const error_code& ec, bool in_context);
+  void end(const error_code& ec);
   transfer_list take_all() noexcept;
   void end_unstarted(transfer_list& ended, std::uint64_t number = any_number);
-  void complete(lock_type lock, transfer_list& ended, bool on_executor);
+  void complete(lock_type lock, transfer_list& ended, bool in_poll);
   operation* claim(const io_executor& executor, size_handler& handler, bool on_executor);
-  [[nodiscard]] bool has_work() const;
   void count_as_work(bool counts);
   [[nodiscard]] access ring_rights() const noexcept;
   [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;

@@ -10,7 +10,8 @@
 
 #include <boost/asio/error.hpp>
 
-#include <optional>
+#include <chrono>
+#include <new>
 #include <utility>
 
 // Functions without handlers.
@@ -32,7 +33,7 @@ stream_impl::status stream_impl::look() const
     return {.failure = error::forked};
   const std::lock_guard lock(mutex_);
   return {.readable = available_,
-    .writable = fsm_.can_send_bytes() && fsm_.writable().size != 0 && copied_ < options_.ring_max,
+    .writable = has_room(),
     .peer_has_finished = fsm_.peer_has_finished(),
     .failure = write_failure()};
 }
@@ -118,42 +119,45 @@ void stream_impl::wait(wait_type what, bool waits, error_code& ec)
 template <class Function>
 void stream_impl::repeat(bool waits, error_code& ec, Function function)
 {
-  lingers_.store(true, std::memory_order_relaxed);
   function(ec);
-  if (ec != asio::error::would_block)
-    return;
-  if (!waits)
+  if (!waits && ec == asio::error::would_block)
   {
     core_->completions().poll_here();
     return function(ec);
   }
-  error_code why;
-  blocked_thread(core_->completions())
-    .wait(
-      [&]
-      {
-        function(ec);
-        return ec != asio::error::would_block;
-      },
-      std::nullopt, why);
-  if (why)
-    ec = why;
+  if (!waits)
+    return;
+  lingers_.store(true, std::memory_order_relaxed);
+  const auto is_over = [&]
+  {
+    if (ec == asio::error::would_block)
+      function(ec);
+    return ec != asio::error::would_block;
+  };
+  if (is_over())
+    return;
+  // No thread may run the queue pair's timer for devices that do not flush.
+  blocked_thread thread(core_->completions());
+  while (!thread.wait(is_over, blocked_thread::clock::now() + std::chrono::seconds(1)))
+    core_->force_flush();
 }
 
 // No thread may run the execution context: sends the end, and waits until it has left.
 void stream_impl::linger()
+try
 {
-  error_code ec;
-  const bool has_left = blocked_thread(core_->completions())
-                          .wait(
-                            [this]
-                            {
-                              const lock_type lock(mutex_);
-                              return static_cast<bool>(failure_);
-                            },
-                            blocked_thread::clock::now() + options_.close_limit, ec);
-  if (!has_left)
-    end(asio::error::timed_out, false);
+  const auto has_left = [this]
+  {
+    const lock_type lock(mutex_);
+    return static_cast<bool>(failure_);
+  };
+  const auto limit = blocked_thread::clock::now() + options_.close_limit;
+  if (!blocked_thread(core_->completions()).wait(has_left, limit))
+    end(asio::error::timed_out);
+}
+catch (const std::bad_alloc&)
+{
+  end(asio::error::no_memory);
 }
 
 } // namespace rdma::detail

@@ -48,10 +48,10 @@ error_code as_stream_error(const error_code& ec)
 
 struct stream_impl::received
 {
-  using runs_on_any_thread = void;
-  void operator()(const error_code& ec, std::size_t size, bool in_context = true)
+  using is_called_at_once = void;
+  void operator()(const error_code& ec, std::size_t size, bool in_poll = false)
   {
-    stream->on_received(index, ec, size, in_context);
+    stream->on_received(index, ec, size, in_poll);
   }
 
   std::shared_ptr<stream_impl> stream;
@@ -60,10 +60,10 @@ struct stream_impl::received
 
 struct stream_impl::sent
 {
-  using runs_on_any_thread = void;
-  void operator()(const error_code& ec, std::size_t, bool in_context = true)
+  using is_called_at_once = void;
+  void operator()(const error_code& ec, std::size_t, bool in_poll = false)
   {
-    stream->on_sent(*this, ec, in_context);
+    stream->on_sent(*this, ec, in_poll);
   }
 
   std::shared_ptr<stream_impl> stream;
@@ -92,7 +92,7 @@ catch (const std::bad_alloc&)
 }
 
 void stream_impl::on_received(
-  std::uint32_t index, const error_code& ec, std::size_t size, bool in_context)
+  std::uint32_t index, const error_code& ec, std::size_t size, bool in_poll)
 {
   if (core_->forked())
     return; // a thread of the parent may hold the mutex
@@ -112,7 +112,7 @@ void stream_impl::on_received(
   }
   transfer_list ended;
   advance(ended);
-  complete(std::move(lock), ended, in_context);
+  complete(std::move(lock), ended, in_poll);
 }
 
 void stream_impl::take(std::uint32_t index, std::size_t size)
@@ -371,14 +371,15 @@ void stream_impl::advance_writes(transfer_list& ended)
   ended.splice(ended.end(), writes_, writes_.begin(), next);
 }
 
-void stream_impl::on_sent(const sent& what, const error_code& ec, bool in_context)
+void stream_impl::on_sent(const sent& what, const error_code& ec, bool in_poll)
 {
   if (core_->forked())
     return; // a thread of the parent may hold the mutex
   lock_type lock(mutex_);
   --sending_;
   copied_ -= what.copied;
-  bool is_over = ec || closed_ || (what.copied != 0 && (!writes_.empty() || is_observed_));
+  bool is_over =
+    ec || closed_ || (what.copied != 0 && (!writes_.empty() || !waits_.empty() || is_observed_));
   for (transfer& each : writes_)
     if (each.number == what.write)
       is_over = --each.pending == 0 || is_over;
@@ -395,7 +396,7 @@ void stream_impl::on_sent(const sent& what, const error_code& ec, bool in_contex
     send_failure_ = as_stream_error(ec);
   transfer_list ended;
   advance(ended);
-  complete(std::move(lock), ended, in_context);
+  complete(std::move(lock), ended, in_poll);
 }
 
 void stream_impl::greet()

@@ -27,11 +27,17 @@ bool stream_impl::is_over(wait_type what) const
     return failure_ || available_ != 0 || fsm_.peer_has_finished();
   case wait_type::wait_write:
     return failure_ || send_failure_ || last_write_ != UINT64_MAX
-      || (writes_.empty() && fsm_.can_send_bytes());
+      || (writes_.empty() && has_room());
   case wait_type::wait_error:
     break;
   }
   return failure_ || send_failure_;
+}
+
+// Returns true if a write of any size can move bytes.
+bool stream_impl::has_room() const
+{
+  return fsm_.can_send_bytes() && fsm_.writable().size != 0 && copied_ < options_.ring_max;
 }
 
 void stream_impl::advance_waits(transfer_list& ended)

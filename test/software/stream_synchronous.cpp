@@ -29,6 +29,7 @@
 
 #include <array>
 #include <future>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <thread>
@@ -105,6 +106,31 @@ private:
   const tcp::endpoint endpoint_ = acceptor_.local_endpoint();
   std::promise<std::pair<std::string, error_code>> rest_;
   std::thread thread_;
+};
+
+/// Connected streams on one completion queue.
+struct queue_fixture
+{
+  struct link
+  {
+    link(asio::io_context& io, const rdma::context& context)
+      : link(rdma::queue_pair(io, context), rdma::queue_pair(io, context))
+    {
+    }
+    link(rdma::queue_pair near, rdma::queue_pair far)
+      : a((connect(near, far), std::move(near)))
+      , b(std::move(far))
+    {
+    }
+
+    rdma::stream a;
+    rdma::stream b;
+  };
+
+  asio::io_context io;
+  rdma::context context = make_context();
+  link first{io, context};
+  link second{io, context};
 };
 
 std::string read_line(rdma::stream& from)
@@ -258,30 +284,53 @@ TEST_CASE("two threads use the two directions of a stream by synchronous functio
   CHECK(b_reads.get() == forward);
 }
 
-TEST_CASE("a handler that waits by a synchronous function lets others wait, and does not call them")
+TEST_CASE("a handler that waits in a synchronous function does not call others meanwhile")
 {
-  connected_pair first(true);
-  connected_pair second(true); // of the same completion queues
-  rdma::stream& a = first.a();
+  queue_fixture f;
   bytes_record other;
+  std::array<char, 5> other_bytes{};
   std::array<char, 5> bytes{};
-  bool waited = false;
-  int calls_inside = 0;
-  // Both streams of `first`, and the reader, are on one queue.
-  a.async_read_some(asio::buffer(bytes), other.handler());
-  asio::post(first.io,
-    [&]
+  std::string reply;
+  bool called_inside = true;
+  f.first.a.async_read_some(asio::buffer(other_bytes), other.handler());
+  f.second.a.async_read_some(asio::buffer(bytes),
+    [&](error_code, std::size_t)
     {
-      asio::write(first.b, asio::buffer("other", 5));
-      asio::write(a, asio::buffer("reply", 5));
-      std::array<char, 5> reply{};
-      asio::read(first.b, asio::buffer(reply));
-      waited = std::string(reply.data(), reply.size()) == "reply";
-      calls_inside = other.done() ? 1 : 0;
+      asio::write(f.first.b, asio::buffer("other", 5));
+      asio::write(f.second.a, asio::buffer("back", 4));
+      reply.resize(4);
+      asio::read(f.second.b, asio::buffer(reply));
+      called_inside = other.done();
     });
-  REQUIRE(run_until(first.io, [&] { return waited && other.done(); }));
-  CHECK(calls_inside == 0);
+  bytes_record written;
+  asio::async_write(f.second.b, asio::buffer("begin", 5), written.handler());
+  REQUIRE(run_until(f.io, [&] { return !reply.empty() && other.done() && written.done(); }));
+  CHECK(reply == "back");
+  CHECK_FALSE(called_inside);
   CHECK(other.value() == 5);
+}
+
+TEST_CASE("synchronous functions go on while a handler waits for the thread that calls them")
+{
+  queue_fixture f;
+  std::mutex held;
+  std::promise<void> handler_begins;
+  std::array<char, 5> bytes{};
+  std::string got(4, ' ');
+  f.first.a.async_read_some(asio::buffer(bytes),
+    [&](error_code, std::size_t)
+    {
+      handler_begins.set_value();
+      const std::lock_guard lock(held);
+    });
+  std::unique_lock lock(held);
+  std::jthread runs([&] { f.io.run(); });
+  asio::write(f.first.b, asio::buffer("begin", 5));
+  handler_begins.get_future().get();
+  asio::write(f.second.b, asio::buffer("back", 4));
+  asio::read(f.second.a, asio::buffer(got));
+  lock.unlock();
+  CHECK(got == "back");
 }
 
 TEST_CASE("synchronous functions go on beside a thread that runs the context")
@@ -289,7 +338,7 @@ TEST_CASE("synchronous functions go on beside a thread that runs the context")
   connected_pair quiet(true);
   rdma::stream& a = quiet.a();
   auto work = asio::make_work_guard(quiet.io);
-  std::thread runs([&] { quiet.io.run(); });
+  std::jthread runs([&] { quiet.io.run(); });
   // The thread of the context calls the handlers of one end; this one waits for the other end.
   asio::co_spawn(
     quiet.io,
@@ -319,7 +368,6 @@ TEST_CASE("synchronous functions go on beside a thread that runs the context")
   CHECK(all);
   quiet.b.close();
   work.reset();
-  runs.join();
 }
 
 TEST_CASE("synchronous functions wait in each mode of the completion queue")
@@ -350,7 +398,7 @@ TEST_CASE("a thread that waits in a read returns when another one closes the str
 {
   connected_pair pair(true);
   error_code ec;
-  std::thread reader(
+  std::jthread reader(
     [&]
     {
       std::array<char, 1> byte{};

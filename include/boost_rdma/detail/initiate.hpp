@@ -84,10 +84,10 @@ inline constexpr bool names_no_executor = requires {
     IoExecutor>::asio_associated_executor_is_unspecialised;
 };
 
-// True for handlers of the library that need no executor: the thread that polls calls them, with a
-// third argument that is false outside the completion queue's own context.
+// True for handlers of the library that need no executor: the thread that polls calls them before
+// those of programs, with a third argument that is true in completion_queue_impl::poll().
 template <class Handler>
-inline constexpr bool runs_on_any_thread = requires { typename Handler::runs_on_any_thread; };
+inline constexpr bool is_called_at_once = requires { typename Handler::is_called_at_once; };
 
 // A stored handler, with the work guard of its executor's context.
 template <class Handler, class IoExecutor, class Result>
@@ -104,9 +104,8 @@ public:
     , io_executor_(&source, io_executor)
   {
     // The completion queue keeps its own context running. Another context needs a guard.
-    if constexpr (!runs_on_any_thread<Handler>)
-      if (source.executor() == executor_relation::elsewhere || !on_io_executor())
-        work_.emplace(executor());
+    if (source.executor() == executor_relation::elsewhere || !on_io_executor())
+      work_.emplace(executor());
   }
 
   // The slot's storage is used only with the default allocator; the user's allocator takes
@@ -139,23 +138,24 @@ public:
         throw;
       }
     }
-    op->on_any_thread = runs_on_any_thread<Handler>;
-    if constexpr (runs_on_any_thread<Handler>)
-      op->complete = &pending_handler::complete_here;
+    op->at_once = is_called_at_once<Handler>;
+    if constexpr (is_called_at_once<Handler>)
+      op->complete = &pending_handler::complete_at_once;
     else
       op->complete = &pending_handler::complete;
   }
 
 private:
-  static void complete_here(operation* op, bool invoke, bool in_context)
+  static void complete_at_once(operation* op, bool invoke, bool in_poll)
   {
     auto* self = static_cast<pending_handler*>(op->handler);
+    const auto work = std::move(self->work_); // the handler's end may need its context
     Handler handler(std::move(self->handler_));
     remove(self, handler);
     if (!invoke)
       return op->source->release(op);
     const work_source::spare_slot spare(op);
-    std::apply(handler, std::tuple_cat(Result::arguments(op->result), std::make_tuple(in_context)));
+    std::apply(handler, std::tuple_cat(Result::arguments(op->result), std::make_tuple(in_poll)));
   }
 
   static void complete(operation* op, bool invoke, bool in_context)

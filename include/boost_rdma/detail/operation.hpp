@@ -203,8 +203,7 @@ struct operation
   bool retains = false;            // true if `registrations` hold references
   bool holds = false;              // true if the end must release something: see work_source
   bool bounced = false;            // true if at least one origin is not null
-  bool at_once = false; // true for the library's handlers, which need not wait for other handlers
-  bool on_any_thread = false; // true for handlers that need no executor: see runs_on_any_thread
+  bool at_once = false; // true for the library's handlers, which no program's handler may delay
   // Holds references. The batch itself may be destroyed before the end.
   std::vector<registration*> batch_registrations;
   std::unique_ptr<batch_requests> kept; // of a batch that waits or is posted in parts; may be null

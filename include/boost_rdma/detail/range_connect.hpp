@@ -51,7 +51,7 @@ public:
       if (size == 0)
         return boost::asio::post(stream_->get_executor(), std::move(self));
     }
-    else if (self.cancelled() != boost::asio::cancellation_type::none)
+    else if (ec && self.cancelled() != boost::asio::cancellation_type::none)
       ec = boost::asio::error::operation_aborted;
     if (!begins && (!ec || ec == boost::asio::error::operation_aborted || next_ == size))
       return self.complete(ec, ec ? boost::asio::ip::tcp::endpoint() : server_);

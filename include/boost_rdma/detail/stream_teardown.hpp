@@ -94,6 +94,8 @@ void teardown(boost::beast::role_type, basic_stream<Executor>& stream, error_cod
   std::array<char, 2048> room{};
   while (!ec)
     stream.read_some(boost::asio::buffer(room), ec);
+  if (ec == boost::asio::error::would_block)
+    return;
   stream.close();
   if (ec == boost::asio::error::eof)
     ec = {};
