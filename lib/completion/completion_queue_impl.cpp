@@ -456,7 +456,8 @@ completion_queue_impl::round completion_queue_impl::poll(bool in_context)
         queue.wake();
     }
   } leave{*this};
-  result.handlers = call_at_once(ready_, true);
+  if (has_at_once_.load(std::memory_order_relaxed))
+    result.handlers = call_at_once(ready_, true);
   if (result.handlers != 0)
     wake_sleepers();
   while (!shut_down_.load(std::memory_order_relaxed))

@@ -100,6 +100,9 @@ public:
     bool quiet = false;       // there was no completion, not even one that ends no operation
   };
 
+  // Call it before there are operations with handlers that are called at once.
+  void allow_at_once() noexcept { has_at_once_.store(true, std::memory_order_relaxed); }
+
   // Polls once and calls the handlers. `in_context` is true on a thread of executor().
   round poll(bool in_context);
 
@@ -237,6 +240,7 @@ private:
 
   std::atomic<polling_state> polling_{polling_state::nobody}; // guards ready_
   operation_list ready_;
+  std::atomic<bool> has_at_once_{false}; // otherwise no list of operations need be searched
   std::mutex sleepers_mutex_; // innermost
   boost::intrusive::list<queue_sleeper> sleepers_;
   std::atomic<std::size_t> sleeper_count_{0};

@@ -35,6 +35,7 @@ void queue_pair_core::confirm(confirmation_handler done)
     return done(error::queue_too_deep); // 32768 receives wait
   op->complete = &complete_confirmation;
   op->handler = new confirmation_handler(std::move(done)); // complete_confirmation() owns it
+  completions_->allow_at_once();
   op->at_once = true;
   op->what = {};
   // A write of no bytes needs no memory and no key of the peer (IBA 9.7.4.1.2, C9-88).

@@ -118,6 +118,7 @@ void stream_impl::open(const std::shared_ptr<early_receive>& early)
   static_assert(early_receive::size_max == stream_message::size_max);
   completion_service::of(executor_).add(std::weak_ptr<abandonable>(shared_from_this()));
   core_->count_as_work(false);
+  core_->completions().allow_at_once();
   {
     const lock_type lock(mutex_);
     if (early)
