@@ -241,7 +241,7 @@ private:
   std::atomic<polling_state> polling_{polling_state::nobody}; // guards ready_
   operation_list ready_;
   std::atomic<bool> has_at_once_{false}; // otherwise no list of operations need be searched
-  std::mutex sleepers_mutex_; // innermost
+  std::mutex sleepers_mutex_;            // innermost
   boost::intrusive::list<queue_sleeper> sleepers_;
   std::atomic<std::size_t> sleeper_count_{0};
   std::mutex deferred_mutex_;
