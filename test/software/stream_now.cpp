@@ -114,8 +114,10 @@ TEST_CASE("a stream without an execution context moves bytes until there is no r
       ++refused;
     }
     const int before = seen->count;
+    const bool waits = pair.b->look().readable == 0; // otherwise the waits before have seen it come
     REQUIRE(pair.wait([&] { return pair.b->look().readable != 0; }));
-    CHECK(seen->count > before);
+    if (waits)
+      CHECK(seen->count > before);
     for (std::size_t n = 1; n != 0;)
     {
       n = pair.b->read_now(to, ec);
