@@ -278,10 +278,8 @@ public:
   template <detail::endpoint_range EndpointSequence>
   endpoint_type connect(const EndpointSequence& servers)
   {
-    error_code ec;
-    const endpoint_type server = connect(servers, ec);
-    detail::throw_if(ec, "stream::connect");
-    return server;
+    return detail::or_throw(
+      "stream::connect", [&](error_code& ec) { return connect(servers, ec); });
   }
 
   /// Sets a time limit for connecting, waiting, reading and writing, in the manner of
@@ -501,10 +499,8 @@ public:
   template <class MutableBufferSequence>
   std::size_t read_some(const MutableBufferSequence& buffers)
   {
-    error_code ec;
-    const std::size_t size = read_some(buffers, ec);
-    detail::throw_if(ec, "stream::read_some");
-    return size;
+    return detail::or_throw(
+      "stream::read_some", [&](error_code& ec) { return read_some(buffers, ec); });
   }
 
   /// Writes at least one byte, unless the buffers are empty.
@@ -555,10 +551,8 @@ public:
   template <class ConstBufferSequence>
   std::size_t write_some(const ConstBufferSequence& buffers)
   {
-    error_code ec;
-    const std::size_t size = write_some(buffers, ec);
-    detail::throw_if(ec, "stream::write_some");
-    return size;
+    return detail::or_throw(
+      "stream::write_some", [&](error_code& ec) { return write_some(buffers, ec); });
   }
 };
 

@@ -205,11 +205,6 @@ bool completion_queue_impl::arm_channel()
   return ibv_req_notify_cq(native_, 0) == 0;
 }
 
-completion_queue_impl::round completion_queue_impl::arm_here()
-{
-  return arm_channel() ? poll_here() : round();
-}
-
 // See poll_and_arm(). The caller polls instead of the chain.
 bool completion_queue_impl::arm()
 {

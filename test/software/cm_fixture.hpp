@@ -78,7 +78,7 @@ struct object_record
 using accept_record = object_record<rdma::queue_pair>;
 using request_record = object_record<cm::connection_request>;
 
-/// What two sides tell each other while they connect.
+/// The data that two sides pass each other while they connect.
 struct cm_exchange
 {
   cm::private_data client_data;

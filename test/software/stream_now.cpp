@@ -123,7 +123,7 @@ TEST_CASE("a stream without an execution context moves bytes until there is no r
       n = pair.b->read_now(to, ec);
       received.append(bytes.data(), n);
     }
-    // What was on the way may have filled the ring again.
+    // Bytes that were on the way may have filled the ring again.
     if (sent != all.size())
       REQUIRE(pair.wait([&] { return pair.a->look().writable || pair.b->look().readable != 0; }));
   }

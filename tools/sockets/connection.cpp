@@ -63,7 +63,7 @@ struct connections
   }
 };
 
-// Of <linux/tcp.h>, which cannot be included together with <netinet/tcp.h>.
+// These are declared in <linux/tcp.h>, which cannot be included together with <netinet/tcp.h>.
 struct long_tcp_info
 {
   tcp_info beginning;
