@@ -39,6 +39,9 @@
 #include <boost_rdma/memory_region.hpp>
 #include <boost_rdma/memory_window.hpp>
 #include <boost_rdma/message.hpp>
+#include <boost_rdma/objects/owned.hpp>
+#include <boost_rdma/objects/remote_versioned.hpp>
+#include <boost_rdma/objects/versioned.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/queue_pair.hpp>
 #include <boost_rdma/queue_pair_options.hpp>

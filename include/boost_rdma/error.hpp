@@ -124,6 +124,12 @@ enum class error
   lease_failed,
   /// The agents of the two sides no longer communicate.
   agent_ended,
+  /// The memory contains no object of this kind, or one of another layout.
+  object_mismatch,
+  /// Other processes changed the object during each of many attempts.
+  contended,
+  /// The object has no room for more.
+  object_full,
 };
 
 /// Result of a work request: ibv_wc_status, value for value (ibv_poll_cq(3)).

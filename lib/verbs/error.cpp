@@ -154,6 +154,13 @@ constexpr text<error> error_texts[] = {
   {error::agent_ended, "the session between the agents has ended",
     "One agent failed or received an invalid message. All leases have ended. The connection "
     "itself may still work."},
+  {error::object_mismatch, "the memory contains another object than expected",
+    "Both sides must use the same class, the same type of value (rdma::object_layout) and the same "
+    "byte order, and the memory must be that of the whole object."},
+  {error::contended, "other processes changed the object during every attempt",
+    "Try again later, or reduce the number of stores."},
+  {error::object_full, "the object has no room for more",
+    "Remove elements, wait until the owner has made room, or create it with a larger capacity."},
 };
 
 constexpr text<wc_status> status_texts[] = {
@@ -208,7 +215,7 @@ consteval bool is_complete(std::span<const text<Code>> table, Code first, Code l
       return false;
   return value == static_cast<int>(last) + 1;
 }
-static_assert(is_complete<error>(error_texts, error::no_device, error::agent_ended));
+static_assert(is_complete<error>(error_texts, error::no_device, error::object_full));
 static_assert(is_complete<wc_status>(status_texts, wc_status::success, wc_status::general_error));
 
 template <class Code>

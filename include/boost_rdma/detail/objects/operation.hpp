@@ -1,0 +1,331 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_OBJECTS_OPERATION_HPP
+#define BOOST_RDMA_DETAIL_OBJECTS_OPERATION_HPP
+
+#include <boost_rdma/buffer.hpp>
+#include <boost_rdma/detail/initiate.hpp>
+#include <boost_rdma/detail/objects/step.hpp>
+#include <boost_rdma/detail/queue_pair_handle.hpp>
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/associator.hpp>
+#include <boost/asio/cancellation_type.hpp>
+#include <boost/asio/error.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <optional>
+#include <tuple>
+#include <utility>
+
+namespace rdma::detail::objects {
+
+// The place of an object: memory that the queue pair's peer exposes.
+struct place
+{
+  std::shared_ptr<queue_pair_core> through; // null if the queue pair was moved from
+  remote_buffer memory;
+};
+
+// A handler that continues an operation, which it owns together with others. If it is destroyed
+// without a call, its io_context is being destroyed. Has the associations of the operation's
+// handler, except for the cancellation slot: a step always ends.
+template <class Operation>
+class continuation
+{
+public:
+  continuation(Operation* owner, std::size_t request) noexcept
+    : owner_(owner)
+    , request_(request)
+  {
+  }
+  continuation(continuation&& other) noexcept
+    : owner_(std::exchange(other.owner_, nullptr))
+    , request_(other.request_)
+  {
+  }
+  continuation& operator=(continuation&&) = delete;
+  ~continuation()
+  {
+    if (owner_ != nullptr && owner_->release(1))
+      owner_->remove();
+  }
+
+  // The end of a request.
+  void operator()(const error_code& ec, std::uint64_t value)
+  {
+    std::exchange(owner_, nullptr)->answered(request_, ec, value);
+  }
+
+  // The end of a pause.
+  void operator()(const error_code& = {}) { std::exchange(owner_, nullptr)->resume(); }
+
+  [[nodiscard]] const auto& handler() const noexcept { return owner_->handler_; }
+
+private:
+  Operation* owner_;
+  std::size_t request_;
+};
+
+// An operation on a remote object: carries out the steps of `Machine`, then calls the handler.
+/* A Machine has:
+ *   step begin();                                     first step, called once
+ *   access_request request(std::size_t i);            request number i of the step
+ *   void answered(std::size_t i, std::uint64_t was);  an atomic's previous value, for each i
+ *   step next(bool cancelled);                        after the step, without an error
+ *   auto results();                                   a tuple of the handler's other arguments
+ * Calls of answered() with different i may be concurrent. */
+template <class Machine, class Handler, class Executor>
+class operation
+{
+public:
+  using handler_type = Handler;
+
+  // Throws what an initiating function throws; no handler is called then.
+  template <class H>
+  static void start(const place& where, const Executor& executor, Machine&& machine, H&& handler)
+  {
+    allocator_type allocator(handler_allocator(handler));
+    operation* room = std::allocator_traits<allocator_type>::allocate(allocator, 1);
+    operation* self = nullptr;
+    try
+    {
+      self = ::new (static_cast<void*>(room))
+        operation(where, executor, std::move(machine), std::forward<H>(handler));
+    }
+    catch (...)
+    {
+      std::allocator_traits<allocator_type>::deallocate(allocator, room, 1);
+      throw;
+    }
+    try
+    {
+      self->connect_cancellation();
+      self->begin();
+    }
+    catch (...)
+    {
+      self->remove();
+      throw;
+    }
+  }
+
+private:
+  using allocator_type =
+    typename std::allocator_traits<handler_allocator_t<Handler>>::template rebind_alloc<operation>;
+
+  friend class continuation<operation>;
+  using continuation = objects::continuation<operation>;
+
+  template <class H>
+  operation(const place& where, const Executor& executor, Machine&& machine, H&& handler)
+    : through_(where.through)
+    , memory_(where.memory)
+    , executor_(executor)
+    , machine_(std::move(machine))
+    , handler_(std::forward<H>(handler))
+  {
+  }
+
+  void connect_cancellation()
+  {
+    auto slot = asio::get_associated_cancellation_slot(handler_);
+    if (slot.is_connected())
+      slot.assign(
+        [this](asio::cancellation_type type)
+        {
+          if (type == asio::cancellation_type::none)
+            return;
+          cancelled_.store(true, std::memory_order_relaxed);
+          if (timer_)
+            timer_->cancel();
+        });
+  }
+
+  void begin()
+  {
+    const step first = machine_.begin();
+    if (first.what == step::action::access)
+      return post_all(first.requests, true);
+    fail(first.ec); // nothing to wait for, but the handler must not be called here
+    resume_later();
+  }
+
+  void perform(const step& next)
+  {
+    switch (next.what)
+    {
+    case step::action::access:
+      return post_all(next.requests, false);
+    case step::action::pause:
+      if (!timer_)
+        timer_.emplace(executor_);
+      timer_->expires_after(next.pause);
+      owners_.store(1, std::memory_order_relaxed);
+      return timer_->async_wait(continuation(this, 0));
+    case step::action::finish:
+      return finish(next.ec);
+    }
+  }
+
+  // The caller is an owner, too, because requests may end on other threads before the last is
+  // posted.
+  void post_all(std::size_t count, bool first)
+  {
+    owners_.store(count + 1, std::memory_order_relaxed);
+    std::size_t posted = 0;
+    try
+    {
+      for (; posted != count; ++posted)
+        post(posted);
+    }
+    catch (const std::bad_alloc&)
+    {
+      if (first && posted == 0)
+        throw;
+      fail(make_error_code(boost::system::errc::not_enough_memory));
+      ++posted; // its continuation has been destroyed
+    }
+    if (release(count - posted + 1))
+      resume_later();
+  }
+
+  void post(std::size_t i)
+  {
+    const access_request what = machine_.request(i);
+    const bool moves = what.kind == request_kind::read || what.kind == request_kind::write;
+    const detail::request posted{.kind = what.kind,
+      .remote = memory_.slice(what.offset, moves ? what.bytes.size() : sizeof(std::uint64_t)),
+      .compare_or_add = what.compare_or_add,
+      .swap = what.swap};
+    work_source* const source = as_work_source(through_.get());
+    if (moves)
+      start_operation<bytes_result>{source}(executor_, continuation(this, i), posted,
+        const_buffer(asio::const_buffer(what.bytes.data(), what.bytes.size())));
+    else
+      start_operation<value_result>{source}(executor_, continuation(this, i), posted, no_data);
+  }
+
+  void resume_later()
+  {
+    owners_.store(1, std::memory_order_relaxed);
+    asio::post(executor_, continuation(this, 0));
+  }
+
+  // Returns true if no owner is left.
+  bool release(std::size_t owners) noexcept
+  {
+    return owners_.fetch_sub(owners, std::memory_order_acq_rel) == owners;
+  }
+
+  void answered(std::size_t i, const error_code& ec, std::uint64_t value)
+  {
+    if (ec)
+      fail(ec);
+    else
+      machine_.answered(i, value);
+    if (release(1))
+      resume();
+  }
+
+  // The first error of a step is the cause of the others.
+  void fail(const error_code& ec) noexcept
+  {
+    if (!ended_.test_and_set(std::memory_order_relaxed))
+      end_ = ec;
+  }
+
+  void resume()
+  {
+    if (ended_.test(std::memory_order_relaxed))
+      return finish(end_);
+    try
+    {
+      perform(machine_.next(cancelled_.load(std::memory_order_relaxed)));
+    }
+    catch (const std::bad_alloc&)
+    {
+      finish(make_error_code(boost::system::errc::not_enough_memory));
+    }
+  }
+
+  void finish(const error_code& ec)
+  {
+    auto slot = asio::get_associated_cancellation_slot(handler_);
+    if (slot.is_connected())
+      slot.clear();
+    auto arguments = std::tuple_cat(std::make_tuple(ec), machine_.results());
+    Handler handler(std::move(handler_));
+    remove(handler);
+    std::apply(std::move(handler), std::move(arguments));
+  }
+
+  void remove() { remove(handler_); }
+
+  void remove(const Handler& handler) noexcept
+  {
+    allocator_type allocator(handler_allocator(handler));
+    this->~operation();
+    std::allocator_traits<allocator_type>::deallocate(allocator, this, 1);
+  }
+
+  const std::shared_ptr<queue_pair_core> through_;
+  const remote_buffer memory_;
+  Executor executor_;
+  Machine machine_;
+  Handler handler_;
+  std::optional<asio::steady_timer> timer_;
+  std::atomic<std::size_t> owners_{0};
+  std::atomic<bool> cancelled_{false};
+  std::atomic_flag ended_; // end_ is the result
+  error_code end_;
+};
+
+} // namespace rdma::detail::objects
+
+template <template <class, class> class Associator, class Operation, class Candidate>
+struct boost::asio::associator<Associator, rdma::detail::objects::continuation<Operation>,
+  Candidate> : Associator<typename Operation::handler_type, Candidate>
+{
+  using base = Associator<typename Operation::handler_type, Candidate>;
+  using wrapped_type = rdma::detail::objects::continuation<Operation>;
+
+  static typename base::type get(const wrapped_type& wrapped) noexcept
+  {
+    return base::get(wrapped.handler());
+  }
+
+  static auto get(const wrapped_type& wrapped, const Candidate& candidate) noexcept
+    -> decltype(base::get(wrapped.handler(), candidate))
+  {
+    return base::get(wrapped.handler(), candidate);
+  }
+};
+
+template <class Operation, class Candidate>
+struct boost::asio::associator<boost::asio::associated_cancellation_slot,
+  rdma::detail::objects::continuation<Operation>, Candidate>
+{
+  using type = Candidate;
+
+  static type get(const rdma::detail::objects::continuation<Operation>&) noexcept { return {}; }
+
+  static type get(
+    const rdma::detail::objects::continuation<Operation>&, const Candidate& candidate) noexcept
+  {
+    return candidate;
+  }
+};
+
+#endif // BOOST_RDMA_DETAIL_OBJECTS_OPERATION_HPP

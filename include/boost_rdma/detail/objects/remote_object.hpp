@@ -1,0 +1,91 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_OBJECTS_REMOTE_OBJECT_HPP
+#define BOOST_RDMA_DETAIL_OBJECTS_REMOTE_OBJECT_HPP
+
+#include <boost_rdma/basic_queue_pair.hpp>
+#include <boost_rdma/detail/initiation.hpp>
+#include <boost_rdma/detail/mapped_handler.hpp>
+#include <boost_rdma/detail/objects/header.hpp>
+#include <boost_rdma/detail/objects/operation.hpp>
+
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+namespace rdma::detail::objects {
+
+/// Common base of the objects in a peer's memory.
+template <class Executor>
+class remote_object
+{
+public:
+  /// The executor type, for handlers without an associated executor.
+  using executor_type = Executor;
+
+  /// Returns the executor of the queue pair through which the object is accessed.
+  [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
+
+  /// Returns the memory of the object.
+  [[nodiscard]] const remote_buffer& memory() const noexcept { return where_.memory; }
+
+protected:
+  /// @cond
+  remote_object(const Executor& executor, place where)
+    : executor_(executor)
+    , where_(std::move(where))
+  {
+  }
+
+  // Starts an operation whose machine is made by `make` when the token starts it.
+  template <class Signature, class CompletionToken, class Make>
+  auto initiate(std::remove_reference_t<CompletionToken>& token, Make make) const
+  {
+    return run<Signature, CompletionToken>(executor_, where_, token, std::move(make));
+  }
+
+  template <class Signature, class CompletionToken, class Make>
+  static auto run(const Executor& through, const place& where,
+    std::remove_reference_t<CompletionToken>& token, Make make)
+  {
+    return asio::async_initiate<CompletionToken, Signature>(
+      initiation(through,
+        [where, make = std::move(make)](const auto& executor, auto&& handler) mutable
+        {
+          using machine = std::invoke_result_t<Make>;
+          operation<machine, std::decay_t<decltype(handler)>, Executor>::start(
+            where, executor, make(), std::forward<decltype(handler)>(handler));
+        }),
+      token);
+  }
+
+  // The machine of open_object or of another operation that makes an object, with the object as its
+  // result.
+  template <class Object, class Machine>
+  struct making : Machine
+  {
+    making(Machine machine, Object object)
+      : Machine(std::move(machine))
+      , made(std::move(object))
+    {
+    }
+
+    auto results() { return std::make_tuple(std::move(made)); }
+
+    Object made;
+  };
+
+  Executor executor_;
+  place where_;
+  /// @endcond
+};
+
+} // namespace rdma::detail::objects
+
+#endif // BOOST_RDMA_DETAIL_OBJECTS_REMOTE_OBJECT_HPP
