@@ -10,12 +10,15 @@
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
+#include <bit>
 
 namespace rdma::detail::objects {
 namespace {
 
 constexpr std::size_t head_word = 0;
 constexpr std::size_t current = 1; // first word of the current copy
+
+constexpr std::uint64_t data_mask = UINT32_MAX;
 
 constexpr unsigned reads_between_pauses = 8;
 
@@ -39,18 +42,40 @@ bool decode_cell(
   std::span<const std::uint64_t> image, std::span<std::byte> value, tag& version) noexcept
 {
   const std::size_t width = copy_words(value.size());
+  const std::size_t whole = value.size() / 4;
   const tag committed = cell_head::of(image[head_word]).committed;
-  const bool has_next = image.size() > current + width;
-  for (std::size_t i = 0; i != width; ++i)
+  const std::uint64_t* const words = image.data() + current;
+  const std::uint64_t tagged = cell_word{0, committed}.packed();
+  version = committed;
+  std::uint64_t different = 0;
+  std::size_t i = 0;
+  if constexpr (std::endian::native == std::endian::little)
+    for (; i + 2 <= whole; i += 2)
+    {
+      different |= (words[i] ^ tagged) | (words[i + 1] ^ tagged);
+      const std::uint64_t data = (words[i] & data_mask) | (words[i + 1] << 32);
+      std::memcpy(value.data() + 4 * i, &data, 8);
+    }
+  for (; i != width; ++i)
   {
-    cell_word word = cell_word::of(image[current + i]);
-    if (word.tag != committed && has_next)
-      word = cell_word::of(image[current + width + i]);
+    different |= words[i] ^ tagged;
+    const auto data = static_cast<std::uint32_t>(words[i]);
+    std::memcpy(value.data() + 4 * i, &data, std::min<std::size_t>(4, value.size() - 4 * i));
+  }
+  if (different >> 32 == 0)
+    return true;
+  if (image.size() == current + width)
+    return false;
+  // The other words are in the next copy.
+  for (i = 0; i != width; ++i)
+  {
+    if (cell_word::of(words[i]).tag == committed)
+      continue;
+    const cell_word word = cell_word::of(words[width + i]);
     if (word.tag != committed)
       return false;
     std::memcpy(value.data() + 4 * i, &word.data, std::min<std::size_t>(4, value.size() - 4 * i));
   }
-  version = committed;
   return true;
 }
 

@@ -32,6 +32,7 @@ constexpr double single_writes_wanted = 12e6;
 constexpr double event_latency_share = 1.2;
 constexpr double stream_latency_share = 1.3; // of a message
 constexpr double stream_share_of_memcpy = 0.6;
+constexpr double load_latency_share = 1.3;      // of a read
 constexpr double stream_share_of_tcp = 1 / 1.3; // 1.3 times the time
 constexpr double many_streams_share = 1.2;
 constexpr double added_ns_max = 60;
@@ -251,6 +252,14 @@ void stream_goals(judge& of)
   }
 }
 
+void object_goals(judge& of)
+{
+  for (std::size_t i = 0; i < transports().size(); ++i)
+    of.compare(transports()[i].name + ": load of versioned<64 B> <= 1.3 times a read",
+      of.all().find("objects", object(operation::load, i)),
+      of.all().find("objects", object(operation::read, i)), load_latency_share);
+}
+
 // Only if perftest was able to run.
 void perftest_goals(judge& of)
 {
@@ -310,6 +319,7 @@ std::vector<goal> goals_of(const report& all)
     of.unknown("local: 64 B one way, 1 MiB writes, 64 B writes per second", "no wire \"local\"");
   event_goals(of);
   stream_goals(of);
+  object_goals(of);
   perftest_goals(of);
   overhead_goals(of);
   return of.take();

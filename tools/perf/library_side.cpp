@@ -103,6 +103,8 @@ private:
         link_.local(offset, what_.size), link_.remote(offset, what_.size), handler);
     case operation::fetch_add:
       return peer.async_fetch_add(link_.remote(0, sizeof(std::uint64_t)), 1, handler);
+    default:
+      throw std::logic_error("not an operation of a queue pair");
     }
   }
 

@@ -361,6 +361,8 @@ std::unique_ptr<side> make_side(const test_case& what, bench::control_channel& c
     return make_local_socket_side(what, control, server);
   case contender::stream:
     return make_stream_side(what, control);
+  case contender::object:
+    return make_object_side(what, control, server);
   case contender::memory:
     return make_memory_side(what);
   case contender::ucx:

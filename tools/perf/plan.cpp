@@ -104,6 +104,16 @@ public:
     return to;
   }
 
+  [[nodiscard]] group objects() const
+  {
+    group to{"objects", "remote objects of " + size_text(small) + ", until completed",
+      measure::latency, group::axis::none, {}, {}};
+    for (const operation what :
+      {operation::read, operation::load, operation::store, operation::call})
+      each_transport(to, object(what, 0));
+    return to;
+  }
+
   [[nodiscard]] group latency_by_size() const
   {
     group to{"latency_by_size", "send and receive, one way, by size", measure::latency,
@@ -335,6 +345,13 @@ test_case large_tcp()
   return {.contender = contender::tcp, .measure = measure::bandwidth, .mode = event, .size = large};
 }
 
+test_case object(operation what, std::size_t transport)
+{
+  return {.contender = contender::object,
+    .operation = what,
+    .transport = static_cast<std::uint8_t>(transport)};
+}
+
 test_case large_stream(std::size_t transport)
 {
   return {.contender = contender::stream,
@@ -420,8 +437,8 @@ std::vector<group> plan(const settings& how)
 {
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.streams(), make.many_streams(),
-    make.operations(), make.latency_by_size(), make.bandwidth_by_size(), make.large_blocks(),
-    make.first_writes(), make.small_blocks(), make.scattered_reads(),
+    make.operations(), make.objects(), make.latency_by_size(), make.bandwidth_by_size(),
+    make.large_blocks(), make.first_writes(), make.small_blocks(), make.scattered_reads(),
     planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,

@@ -150,6 +150,8 @@ private:
         request.opcode = IBV_WR_ATOMIC_FETCH_AND_ADD;
         request.wr.atomic = {remote.address(), 1, 0, remote_key};
         break;
+      default:
+        throw std::logic_error("not an operation of verbs");
       }
       if (size <= max_inline_ && (what == operation::send || what == operation::write))
         request.send_flags |= IBV_SEND_INLINE;

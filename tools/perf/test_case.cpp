@@ -39,6 +39,8 @@ const char* name_of(contender value)
     return "raw verbs";
   case contender::stream:
     return "stream";
+  case contender::object:
+    return "object";
   case contender::tcp:
     return "Asio TCP";
   case contender::local_socket:
@@ -65,6 +67,12 @@ const char* name_of(operation value)
     return "read";
   case operation::fetch_add:
     return "fetch_add";
+  case operation::load:
+    return "load";
+  case operation::store:
+    return "store";
+  case operation::call:
+    return "call";
   }
   return "";
 }
@@ -116,8 +124,8 @@ std::string name_of(const test_case& what)
       + (what.measure == measure::latency ? "_lat" : "_bw");
   if (!what.is_plain_socket() && what.contender != contender::stream)
     add(name_of(what.operation));
-  if ((what.contender == contender::library && what.use == 0)
-    || what.contender == contender::stream)
+  if ((what.contender == contender::library && what.use == 0) || what.contender == contender::stream
+    || what.contender == contender::object)
     add(name_of(what.mode));
   if (what.contender == contender::tcp && what.mode == rdma::completion_mode::busy_poll)
     add("polled without Asio");

@@ -25,6 +25,7 @@ enum class contender : std::uint8_t
   library,      // this library's Asio operations
   raw,          // verbs calls on the same device, polling
   stream,       // this library's streams of bytes
+  object,       // this library's remote objects, and what they are compared with
   tcp,          // plain Asio TCP
   local_socket, // plain Asio AF_UNIX stream sockets
   memory,       // memcpy within one process
@@ -44,6 +45,9 @@ enum class operation : std::uint8_t
   write,
   read,
   fetch_add,
+  load,  // of a remote_versioned
+  store, // of a remote_versioned
+  call,  // a request and its answer
 };
 
 enum class token : std::uint8_t
@@ -85,7 +89,7 @@ struct test_case
   [[nodiscard]] bool between_two_processes_of_ours() const
   {
     return contender == contender::library || contender == contender::raw
-      || contender == contender::stream || is_plain_socket();
+      || contender == contender::stream || contender == contender::object || is_plain_socket();
   }
 
   /// The maximum number of operations in flight on a queue pair.

@@ -240,6 +240,7 @@ protected:
     return detail::objects::header_of<T>(detail::objects::kind::versioned);
   }
 
+  static constexpr std::size_t room_size = 8 * cell_size;
   static constexpr std::size_t size_for(const T& = T()) noexcept { return memory_size; }
 
   // Writes the memory of a new object.
@@ -257,12 +258,22 @@ private:
   template <class Machine>
   struct with_room : Machine
   {
-    std::array<std::uint64_t, cell_size> image;
+    explicit with_room(const T& first)
+      : value(first)
+    {
+    }
+
+    std::array<std::uint64_t, cell_size> image; // not initialized
     T value;
   };
 
   struct load : with_room<detail::objects::cell_load>
   {
+    load()
+      : with_room<detail::objects::cell_load>(T())
+    {
+    }
+
     detail::objects::step begin()
     {
       return detail::objects::cell_load::begin(
@@ -277,9 +288,9 @@ private:
   struct store : with_room<detail::objects::cell_store>
   {
     store(const T& stored, std::optional<std::uint32_t> version)
-      : expected(version)
+      : with_room<detail::objects::cell_store>(stored)
+      , expected(version)
     {
-      this->value = stored;
     }
 
     detail::objects::step begin()
@@ -302,7 +313,7 @@ private:
   static auto make(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
     CompletionToken& token, Make make_machine)
   {
-    const detail::objects::place where{peer.core(), memory.first(memory_size)};
+    const detail::objects::place where{peer.core(), memory.first(memory_size), room_size};
     return base::template run<void(error_code, remote_versioned), CompletionToken>(
       peer.get_executor(), where, token,
       [executor = peer.get_executor(), where, make_machine = std::move(make_machine)]

@@ -12,6 +12,7 @@
 #include <boost_rdma/detail/initiate.hpp>
 #include <boost_rdma/detail/objects/step.hpp>
 #include <boost_rdma/detail/queue_pair_handle.hpp>
+#include <boost_rdma/registered_buffer.hpp>
 
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/associator.hpp>
@@ -23,19 +24,87 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <memory>
 #include <new>
 #include <optional>
+#include <span>
 #include <tuple>
 #include <utility>
 
 namespace rdma::detail::objects {
 
-// The place of an object: memory that the queue pair's peer exposes.
-struct place
+// Registered memory for one read at a time. Reads into it need no bounce buffer.
+class read_room
 {
-  std::shared_ptr<queue_pair_core> through; // null if the queue pair was moved from
-  remote_buffer memory;
+public:
+  explicit read_room(registered_buffer memory) noexcept
+    : memory_(std::move(memory))
+  {
+  }
+
+  // Returns false if the room is in use or too small.
+  [[nodiscard]] bool take(std::size_t size) noexcept
+  {
+    return size <= memory_.size() && !taken_.test_and_set(std::memory_order_acquire);
+  }
+  void release() noexcept { taken_.clear(std::memory_order_release); }
+
+  [[nodiscard]] mutable_buffer first(std::size_t size) const noexcept
+  {
+    return memory_.first(size);
+  }
+
+private:
+  registered_buffer memory_;
+  std::atomic_flag taken_;
+};
+
+// The place of an object: memory that the queue pair's peer exposes. Copies share the read_room.
+class place
+{
+public:
+  place() = default;
+
+  // `through` is null if the queue pair was moved from.
+  place(std::shared_ptr<queue_pair_core> through, const remote_buffer& memory, std::size_t room = 0)
+    : shared_(std::make_shared<state>(std::move(through), memory, room))
+  {
+  }
+
+  [[nodiscard]] queue_pair_core* through() const noexcept
+  {
+    return shared_ ? shared_->through.get() : nullptr;
+  }
+  [[nodiscard]] const remote_buffer& memory() const noexcept
+  {
+    static const remote_buffer none;
+    return shared_ ? shared_->memory : none;
+  }
+  [[nodiscard]] read_room* room() const noexcept
+  {
+    return shared_ && shared_->room ? &*shared_->room : nullptr;
+  }
+
+private:
+  struct state
+  {
+    state(std::shared_ptr<queue_pair_core> by, const remote_buffer& at, std::size_t room_size)
+      : through(std::move(by))
+      , memory(at)
+    {
+      error_code ec;
+      if (through && room_size != 0)
+        if (registered_buffer taken = context_of(*through).allocate(room_size, ec); !ec)
+          room.emplace(std::move(taken)); // reads are copied without it
+    }
+
+    std::shared_ptr<queue_pair_core> through;
+    remote_buffer memory;
+    std::optional<read_room> room;
+  };
+
+  std::shared_ptr<state> shared_;
 };
 
 // A handler that continues an operation, which it owns together with others. If it is destroyed
@@ -92,17 +161,18 @@ class operation
 public:
   using handler_type = Handler;
 
-  // Throws what an initiating function throws; no handler is called then.
-  template <class H>
-  static void start(const place& where, const Executor& executor, Machine&& machine, H&& handler)
+  // `make` returns the machine. Throws what an initiating function throws; no handler is called
+  // then.
+  template <class Make, class H>
+  static void start(const place& where, const Executor& executor, Make& make, H&& handler)
   {
     allocator_type allocator(handler_allocator(handler));
     operation* room = std::allocator_traits<allocator_type>::allocate(allocator, 1);
     operation* self = nullptr;
     try
     {
-      self = ::new (static_cast<void*>(room))
-        operation(where, executor, std::move(machine), std::forward<H>(handler));
+      self =
+        ::new (static_cast<void*>(room)) operation(where, executor, make, std::forward<H>(handler));
     }
     catch (...)
     {
@@ -128,12 +198,11 @@ private:
   friend class continuation<operation>;
   using continuation = objects::continuation<operation>;
 
-  template <class H>
-  operation(const place& where, const Executor& executor, Machine&& machine, H&& handler)
-    : through_(where.through)
-    , memory_(where.memory)
+  template <class Make, class H>
+  operation(const place& where, const Executor& executor, Make& make, H&& handler)
+    : where_(where)
     , executor_(executor)
-    , machine_(std::move(machine))
+    , machine_(make())
     , handler_(std::forward<H>(handler))
   {
   }
@@ -206,15 +275,39 @@ private:
     const access_request what = machine_.request(i);
     const bool moves = what.kind == request_kind::read || what.kind == request_kind::write;
     const detail::request posted{.kind = what.kind,
-      .remote = memory_.slice(what.offset, moves ? what.bytes.size() : sizeof(std::uint64_t)),
+      .remote =
+        where_.memory().slice(what.offset, moves ? what.bytes.size() : sizeof(std::uint64_t)),
       .compare_or_add = what.compare_or_add,
       .swap = what.swap};
-    work_source* const source = as_work_source(through_.get());
-    if (moves)
-      start_operation<bytes_result>{source}(executor_, continuation(this, i), posted,
-        const_buffer(asio::const_buffer(what.bytes.data(), what.bytes.size())));
-    else
-      start_operation<value_result>{source}(executor_, continuation(this, i), posted, no_data);
+    work_source* const source = as_work_source(where_.through());
+    if (!moves)
+      return start_operation<value_result>{source}(
+        executor_, continuation(this, i), posted, no_data);
+    const const_buffer plain(asio::const_buffer(what.bytes.data(), what.bytes.size()));
+    start_operation<bytes_result>{source}(executor_, continuation(this, i), posted,
+      what.kind == request_kind::read && take_room(i, what.bytes)
+        ? const_buffer(where_.room()->first(what.bytes.size()))
+        : plain);
+  }
+
+  // Returns true if the bytes of the read arrive in the read_room.
+  bool take_room(std::size_t i, std::span<std::byte> bytes) noexcept
+  {
+    read_room* const room = where_.room();
+    if (room == nullptr || !into_.empty() || !room->take(bytes.size()))
+      return false;
+    into_ = bytes;
+    read_ = i;
+    return true;
+  }
+
+  void leave_room() noexcept
+  {
+    if (into_.empty())
+      return;
+    std::memcpy(into_.data(), where_.room()->first(into_.size()).data(), into_.size());
+    into_ = {};
+    where_.room()->release();
   }
 
   void resume_later()
@@ -234,7 +327,11 @@ private:
     if (ec)
       fail(ec);
     else
+    {
+      if (i == read_)
+        leave_room();
       machine_.answered(i, value);
+    }
     if (release(1))
       resume();
   }
@@ -275,17 +372,19 @@ private:
 
   void remove(const Handler& handler) noexcept
   {
+    leave_room();
     allocator_type allocator(handler_allocator(handler));
     this->~operation();
     std::allocator_traits<allocator_type>::deallocate(allocator, this, 1);
   }
 
-  const std::shared_ptr<queue_pair_core> through_;
-  const remote_buffer memory_;
+  const place where_;
   Executor executor_;
   Machine machine_;
   Handler handler_;
   std::optional<asio::steady_timer> timer_;
+  std::span<std::byte> into_; // destination of the read that uses the read_room
+  std::size_t read_ = 0;      // number of that request
   std::atomic<std::size_t> owners_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic_flag ended_; // end_ is the result

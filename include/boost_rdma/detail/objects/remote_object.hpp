@@ -14,6 +14,7 @@
 #include <boost_rdma/detail/objects/header.hpp>
 #include <boost_rdma/detail/objects/operation.hpp>
 
+#include <functional>
 #include <memory>
 #include <tuple>
 #include <type_traits>
@@ -33,7 +34,7 @@ public:
   [[nodiscard]] executor_type get_executor() const noexcept { return executor_; }
 
   /// Returns the memory of the object.
-  [[nodiscard]] const remote_buffer& memory() const noexcept { return where_.memory; }
+  [[nodiscard]] const remote_buffer& memory() const noexcept { return where_.memory(); }
 
 protected:
   /// @cond
@@ -43,15 +44,16 @@ protected:
   {
   }
 
-  // Starts an operation whose machine is made by `make` when the token starts it.
+  // Starts an operation. `make` makes its machine when the token starts it.
   template <class Signature, class CompletionToken, class Make>
   auto initiate(std::remove_reference_t<CompletionToken>& token, Make make) const
   {
-    return run<Signature, CompletionToken>(executor_, where_, token, std::move(make));
+    // As that of a socket, the initiation refers to the I/O object.
+    return run<Signature, CompletionToken>(executor_, std::cref(where_), token, std::move(make));
   }
 
-  template <class Signature, class CompletionToken, class Make>
-  static auto run(const Executor& through, const place& where,
+  template <class Signature, class CompletionToken, class Place, class Make>
+  static auto run(const Executor& through, const Place& where,
     std::remove_reference_t<CompletionToken>& token, Make make)
   {
     return asio::async_initiate<CompletionToken, Signature>(
@@ -60,7 +62,7 @@ protected:
         {
           using machine = std::invoke_result_t<Make>;
           operation<machine, std::decay_t<decltype(handler)>, Executor>::start(
-            where, executor, make(), std::forward<decltype(handler)>(handler));
+            where, executor, make, std::forward<decltype(handler)>(handler));
         }),
       token);
   }
