@@ -84,6 +84,23 @@ struct device_settings
 
   /// Time for which the engine thread leaves arrived work to a program that has polled recently.
   std::chrono::microseconds engine_delay{200};
+
+  /// Seed of hostile mode; 0: off. If 0, the environment variable BOOST_RDMA_HOSTILE_MEMORY may
+  /// contain a seed; another value than a number fails with EINVAL.
+  /**
+   * For tests of programs: the device then behaves as a NIC may, but usually does not.
+   *
+   * - Writes and reads access their target memory as aligned 8-byte words in random order, with
+   *   delays. An overlapping access may see any mix of old and new words, and a write's last bytes
+   *   may arrive first. A word that a write covers only in part is written as bytes.
+   * - Atomics are atomic only among requests to this process (IBV_ATOMIC_HCA). They may undo a
+   *   processor's access to the same word.
+   * - Completions may be late. All accesses of a request still precede its completion, and later
+   *   requests of the same queue pair.
+   *
+   * Each queue pair's random decisions depend on the seed and its number only.
+   */
+  std::uint64_t hostile_seed = 0;
 };
 
 } // namespace rdma::software

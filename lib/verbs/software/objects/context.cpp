@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <charconv>
 #include <climits>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@
 #include <new>
 #include <sstream>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 #include <arpa/inet.h>
@@ -171,6 +173,18 @@ int choose_wires(device_settings& settings)
     : EINVAL;
 }
 
+// Sets the seed of hostile mode from the environment if the settings have none; 0 or an errno.
+int choose_hostile_seed(device_settings& settings)
+{
+  const char* const given = ::secure_getenv("BOOST_RDMA_HOSTILE_MEMORY");
+  if (settings.hostile_seed != 0 || given == nullptr)
+    return 0;
+  const std::string_view text(given);
+  const auto read = std::from_chars(text.data(), text.data() + text.size(), settings.hostile_seed);
+  return text.empty() || (read.ec == std::errc() && read.ptr == text.data() + text.size()) ? 0
+                                                                                           : EINVAL;
+}
+
 bool is_not_off(const char* setting)
 {
   return setting == nullptr || std::string_view(setting) != "off";
@@ -291,6 +305,8 @@ ibv_context* open_device(const device_settings& settings, unsigned index)
   {
     device_settings chosen = settings;
     int error = choose_wires(chosen);
+    if (error == 0)
+      error = choose_hostile_seed(chosen);
     if (error != 0)
       return fail(error);
     auto made = std::make_unique<device_context>(the_device(index), chosen);
@@ -380,7 +396,8 @@ int query_device(ibv_context* context, ibv_device_attr* to)
   to->max_ah = reported(owner.address_handles.most());
   to->max_res_rd_atom = reported(
     std::uint64_t{owner.queue_pairs.most()} * static_cast<std::uint32_t>(to->max_qp_rd_atom));
-  to->atomic_cap = IBV_ATOMIC_GLOB; // they are processor atomics
+  // Without hostile mode they are processor atomics.
+  to->atomic_cap = s.hostile_seed == 0 ? IBV_ATOMIC_GLOB : IBV_ATOMIC_HCA;
   to->max_srq = reported(owner.shared_receive_queues.most());
   to->max_srq_wr = static_cast<int>(s.max_work_requests);
   to->max_srq_sge = static_cast<int>(s.max_sge);

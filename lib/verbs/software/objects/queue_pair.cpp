@@ -88,6 +88,8 @@ int queue_pair::enter_ready_to_receive()
   with_.max_peer_read_atomic = attributes.max_dest_rd_atomic;
   with_.signal_all = signal_all;
   with_.has_short_sends = context_of.has_short_sends;
+  if (const std::uint64_t seed = context_of.settings.hostile_seed; seed != 0)
+    with_.hostile = &hostile.emplace(seed, qp_num);
   if (const int error = context_of.engine.listen(qp_num, mine, attributes.ah_attr.grh.sgid_index);
       error != 0)
     return error;

@@ -110,6 +110,7 @@ private:
   std::atomic<std::uint64_t> begun_below{0};   ///< the requester's, for threads that post
   std::atomic<std::uint64_t> through_below{0}; ///< likewise
 
+  std::optional<hostile_memory> hostile;
   protocol::parameters with_;
   protocol::requester requester;
   protocol::responder responder;

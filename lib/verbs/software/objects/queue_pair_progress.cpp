@@ -168,6 +168,8 @@ void queue_pair::move_or_defer(std::uint64_t end)
 
 void queue_pair::send_completed(const ibv_wc& wc, std::uint64_t next)
 {
+  if (with_.hostile != nullptr) [[unlikely]]
+    with_.hostile->delay_completion();
   if (!static_cast<completion_queue*>(send_cq)->push(wc, carrier(), this, true, next, false))
     broken = true;
 }

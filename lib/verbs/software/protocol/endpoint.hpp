@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_ENDPOINT_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_PROTOCOL_ENDPOINT_HPP
 
+#include "verbs/software/memory/hostile_memory.hpp"
 #include "verbs/software/memory/key_table.hpp"
 #include "verbs/software/protocol/packet.hpp"
 
@@ -42,8 +43,9 @@ struct parameters
   std::uint8_t retry_count = 0;
   std::uint8_t timeout = 0;
   bool signal_all = false;
-  service kind = service_rc;   ///< or UC, XRC
-  bool has_short_sends = true; ///< local wire: see requester::next_short()
+  service kind = service_rc;         ///< or UC, XRC
+  bool has_short_sends = true;       ///< local wire: see requester::next_short()
+  hostile_memory* hostile = nullptr; ///< accesses the memory of one-sided requests, if not null
 };
 
 /// A receive work request that a message is placed in.

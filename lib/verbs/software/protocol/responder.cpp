@@ -15,6 +15,18 @@
 
 namespace rdma::software::protocol {
 
+namespace {
+
+// Returns the word that an atomic write stores.
+std::uint64_t written_value(const header& h) noexcept
+{
+  std::uint64_t bytes = 0;
+  byte_writer(reinterpret_cast<std::byte*>(&bytes)).put(h.swap_add, 8);
+  return bytes;
+}
+
+} // namespace
+
 void responder::start()
 {
   jobs_ =
@@ -286,11 +298,20 @@ verdict responder::take_atomic(const header& h) noexcept
     if (reinterpret_cast<std::uintptr_t>(at) % 8 != 0) // a zero based region that is not aligned
       return refuse(nak_invalid_request, IBV_EVENT_QP_REQ_ERR);
     auto* word = reinterpret_cast<std::uint64_t*>(at);
-    if (h.op == opcode::atomic_write)
+    if (with_.hostile != nullptr) [[unlikely]]
     {
-      std::uint64_t bytes = 0;
-      byte_writer(reinterpret_cast<std::byte*>(&bytes)).put(h.swap_add, 8);
-      __atomic_store_n(word, bytes, __ATOMIC_SEQ_CST);
+      value = with_.hostile->change(word,
+        [&h](std::uint64_t before)
+        {
+          return h.op == opcode::atomic_write ? written_value(h)
+            : h.op == opcode::fetch_add       ? before + h.swap_add
+            : before == h.compare             ? h.swap_add
+                                              : before;
+        });
+    }
+    else if (h.op == opcode::atomic_write)
+    {
+      __atomic_store_n(word, written_value(h), __ATOMIC_SEQ_CST);
     }
     else if (h.op == opcode::fetch_add)
     {

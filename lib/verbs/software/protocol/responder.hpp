@@ -64,6 +64,20 @@ public:
   bool place(
     std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept;
 
+  /// Returns the object that places the payload of the accepted frame; null without hostile mode,
+  /// and for sends.
+  hostile_memory* hostile_target() const noexcept
+  {
+    return with_.hostile != nullptr && message_ == message::write ? with_.hostile : nullptr;
+  }
+
+  /// Likewise for the payload of a frame that next() has returned.
+  hostile_memory* hostile_source(const frame& of) const noexcept
+  {
+    return with_.hostile != nullptr && of.source == frame::origin::response ? with_.hostile
+                                                                            : nullptr;
+  }
+
   /// The payload of the accepted frame cannot be placed: refuses the request.
   void unplaceable(detail why) noexcept;
 

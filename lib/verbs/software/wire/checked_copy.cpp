@@ -75,4 +75,9 @@ bool checked_copy(void* to, const void* from, std::size_t size, program_side whi
   return true;
 }
 
+bool is_accessible(const void* at, std::size_t size, program_side which) noexcept
+{
+  return size <= checked_copy_by_hand_max || try_access(at, size, which) == access::possible;
+}
+
 } // namespace rdma::software::wire

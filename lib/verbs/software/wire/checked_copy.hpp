@@ -31,6 +31,9 @@ enum class program_side
  */
 bool checked_copy(void* to, const void* from, std::size_t size, program_side which) noexcept;
 
+/// Returns true if checked_copy() would copy by hand: after its check, or because of the size.
+bool is_accessible(const void* at, std::size_t size, program_side which) noexcept;
+
 } // namespace rdma::software::wire
 
 #endif // BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_CHECKED_COPY_HPP

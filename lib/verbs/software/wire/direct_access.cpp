@@ -14,6 +14,7 @@
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <cstring>
 #include <new>
@@ -28,6 +29,9 @@ constexpr std::size_t accesses_max = 64;
 constexpr std::size_t accesses_usual = 4;
 constexpr std::size_t shown_max = 256;
 
+// The bytes that hostile mode copies at a time.
+constexpr std::size_t hostile_part = 16 * 1024;
+
 unsigned right_of(const protocol::send_request& what) noexcept
 {
   switch (what.opcode)
@@ -40,6 +44,15 @@ unsigned right_of(const protocol::send_request& what) noexcept
   default:
     return IBV_ACCESS_REMOTE_ATOMIC;
   }
+}
+
+// Returns the largest size up to `most` with which a part of the `left` bytes at this address does
+// not end within a word, unless it is the last one.
+std::uint64_t whole_words(const std::byte* there, std::uint64_t left, std::uint64_t most) noexcept
+{
+  if (most >= left)
+    return left;
+  return most - std::min(most, (reinterpret_cast<std::uintptr_t>(there) + most) % 8);
 }
 
 } // namespace
@@ -190,8 +203,8 @@ inline bool direct_access::enter(const access& a, bool marked) noexcept
 bool direct_access::write_short(const protocol::send_request& what) noexcept
 {
   access* const a = find(what.rkey);
-  if (a == nullptr || what.length > budget_ || !permits(*a, what, IBV_ACCESS_REMOTE_WRITE)
-    || !enter(*a, true))
+  if (a == nullptr || with_.hostile != nullptr || what.length > budget_
+    || !permits(*a, what, IBV_ACCESS_REMOTE_WRITE) || !enter(*a, true))
     return false;
   std::byte* to = a->memory + (what.remote - a->by.address);
   const auto put = [&to](const std::byte* from, std::uint64_t size)
@@ -225,7 +238,9 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
   if (a == nullptr)
     return ask(what);
   const unsigned right = right_of(what);
-  if (!permits(*a, what, right))
+  if (!permits(*a, what, right)
+    || (what.opcode == protocol::wr_atomic_write
+      && (a->by.rights & grant_message::atomic_writes) == 0))
     return outcome::no;
   const bool marked = right != IBV_ACCESS_REMOTE_READ;
   if (!enter(*a, marked))
@@ -233,7 +248,10 @@ protocol::direct_path::outcome direct_access::run(protocol::send_request& what) 
   if (right == IBV_ACCESS_REMOTE_ATOMIC || what.opcode == protocol::wr_atomic_write)
     return atomic(*a, what) ? outcome::done : outcome::no;
   // The next call continues with the rest of this request, or with the requests behind it.
-  const std::uint64_t size = std::min(what.length - what.received, budget_);
+  std::uint64_t size = std::min(what.length - what.received, budget_);
+  if (with_.hostile != nullptr) [[unlikely]]
+    size = whole_words(
+      a->memory + (what.remote - a->by.address) + what.received, what.length - what.received, size);
   if (size == 0)
     return outcome::part;
   budget_ -= size;
@@ -263,6 +281,10 @@ bool direct_access::move(
   access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept
 {
   const bool write = what.opcode == IBV_WR_RDMA_WRITE;
+  const std::uint64_t offset = what.remote - a.by.address + what.received;
+  std::byte* there = a.memory + offset;
+  if (with_.hostile != nullptr) [[unlikely]]
+    size = whole_words(there, size, hostile_part);
   pinned_buffers here;
   if ((what.flags & IBV_SEND_INLINE) != 0)
   {
@@ -274,8 +296,8 @@ bool direct_access::move(
   {
     return false;
   }
-  const std::uint64_t offset = what.remote - a.by.address + what.received;
-  std::byte* there = a.memory + offset;
+  if (with_.hostile != nullptr) [[unlikely]]
+    return move_hostile(there, write, here, done, *with_.hostile);
   for (std::size_t i = 0; i != here.count(); ++i)
   {
     const iovec& v = here.view()[i];
@@ -302,6 +324,31 @@ bool direct_access::move(
   }
   if (!write)
     end_granted_read<atomics>();
+  return true;
+}
+
+// The elements of a request may end within words of the peer's memory.
+bool direct_access::move_hostile(std::byte* there, bool write, const pinned_buffers& here,
+  std::uint64_t size, hostile_memory& by) noexcept
+{
+  std::array<std::byte, hostile_part> bytes;
+  if (!write)
+  {
+    const unordered_access overlooked;
+    by.read(bytes.data(), there, size);
+    end_granted_read<atomics>();
+  }
+  std::byte* at = bytes.data();
+  for (const iovec& v : here.view())
+  {
+    if (!checked_copy(write ? at : v.iov_base, write ? v.iov_base : at, v.iov_len,
+          write ? program_side::source : program_side::target))
+      return false;
+    at += v.iov_len;
+  }
+  const unordered_access overlooked;
+  if (write)
+    by.write(there, bytes.data(), size);
   return true;
 }
 

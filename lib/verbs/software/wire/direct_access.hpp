@@ -9,6 +9,7 @@
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_WIRE_DIRECT_ACCESS_HPP
 
 #include "verbs/software/memory/grant_word.hpp"
+#include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/protocol/direct_path.hpp"
 #include "verbs/software/protocol/endpoint.hpp"
 #include "verbs/software/wire/mapped_area.hpp"
@@ -30,10 +31,13 @@ struct grant_message
   std::uint32_t key = 0;
   std::uint32_t index = 0; ///< of lane_side::grants
   std::uint32_t generation = 0;
-  std::uint32_t rights = 0;  ///< IBV_ACCESS_REMOTE_*
+  std::uint32_t rights = 0;  ///< IBV_ACCESS_REMOTE_*, atomic_writes
   std::uint64_t address = 0; ///< of the first byte, as in requests with this key
   std::uint64_t length = 0;
   std::uint64_t place = 0; ///< offset in the shared memory whose descriptor the message carries
+
+  /// Atomic writes need this right and that of writes.
+  static constexpr std::uint32_t atomic_writes = 1u << 31;
 };
 
 /// A question for a grant.
@@ -149,6 +153,8 @@ private:
   bool atomic(const access& a, protocol::send_request& what) noexcept;
   bool move(
     access& a, protocol::send_request& what, std::uint64_t size, std::uint64_t& done) noexcept;
+  bool move_hostile(std::byte* there, bool write, const pinned_buffers& here, std::uint64_t size,
+    hostile_memory& by) noexcept;
 
   protocol::parameters& with_;
   const std::uint64_t waits_from_;

@@ -8,6 +8,7 @@
 #include "verbs/software/wire/local_wire.hpp"
 
 #include "verbs/software/wire/checked_copy.hpp"
+#include "verbs/software/wire/hostile_copy.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <algorithm>
@@ -343,8 +344,27 @@ bool local_wire::begin_frame(const protocol::header& h, arrival& of, bool reques
   return true;
 }
 
+// Keeps the bytes until the frame has arrived.
+void local_wire::place_hostile(
+  std::span<const std::byte> bytes, arrival& of, hostile_memory& by) noexcept
+{
+  const std::uint32_t size = of.done + of.left;
+  std::byte* const frame = by.arriving(size);
+  protocol::detail why = protocol::detail_local_fault;
+  if (frame != nullptr)
+    std::memcpy(frame + of.done, bytes.data(), bytes.size());
+  if (frame != nullptr
+    && (bytes.size() != of.left || place_frame(by, responder_, frame, size, why)))
+    return;
+  of.placing = false;
+  responder_.unplaceable(why);
+}
+
 void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool request)
 {
+  hostile_memory* const hostile = request ? responder_.hostile_target() : nullptr;
+  if (hostile != nullptr) [[unlikely]]
+    return place_hostile(bytes, of, *hostile);
   std::size_t copied = 0;
   while (copied != bytes.size())
   {
@@ -574,6 +594,15 @@ void local_wire::show_blocked(bool blocked) noexcept
 bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_t offset,
   std::uint32_t size, protocol::detail& why)
 {
+  if (hostile_memory* const hostile = responder_.hostile_source(from)) [[unlikely]]
+  {
+    std::byte* const frame = hostile->leaving(from.payload);
+    why = protocol::detail_local_fault;
+    if (frame == nullptr || (offset == 0 && !gather_frame(*hostile, responder_, from, frame, why)))
+      return false;
+    std::memcpy(to, frame + offset, size);
+    return true;
+  }
   std::uint32_t copied = 0;
   while (copied != size)
   {

@@ -160,6 +160,7 @@ private:
   bool begin_frame(const protocol::header& h, arrival& of, bool request);
   bool take_record(ring::reader& from, arrival& of, bool request);
   void place(std::span<const std::byte> bytes, arrival& of, bool request);
+  void place_hostile(std::span<const std::byte> bytes, arrival& of, hostile_memory& by) noexcept;
   bool send_record(ring::writer& to, departure& what, bool request, bool& good);
   std::byte* room(ring::writer& to, std::size_t body, bool urgent, bool request) noexcept;
   bool gather(std::byte* to, const protocol::frame& from, std::uint32_t offset, std::uint32_t size,

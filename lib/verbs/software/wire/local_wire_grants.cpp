@@ -214,7 +214,9 @@ local_wire::grant_is local_wire::grant(std::uint32_t key) noexcept
   grant.key = key;
   grant.index = given->index;
   grant.generation = given->generation;
-  grant.rights = pinned->access;
+  // The atomics of hostile mode are only atomic among requests that this process carries out.
+  grant.rights = with_.hostile == nullptr ? pinned->access | grant_message::atomic_writes
+                                          : pinned->access & ~unsigned{IBV_ACCESS_REMOTE_ATOMIC};
   grant.address = pinned->address + shared.offset;
   grant.length = shared.length;
   grant.place = static_cast<std::uint64_t>(shared.memory - area->base());

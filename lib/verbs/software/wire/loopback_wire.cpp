@@ -10,6 +10,7 @@
 #include "verbs/software/memory/pinned_buffers.hpp"
 #include "verbs/software/protocol/packet.hpp"
 #include "verbs/software/wire/checked_copy.hpp"
+#include "verbs/software/wire/hostile_copy.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
 #include <cstddef>
@@ -71,6 +72,8 @@ void loopback_wire::carry(const frame& which, std::byte* staged) noexcept
 
 bool loopback_wire::gather(const frame& which, std::byte* to, protocol::detail& why) noexcept
 {
+  if (hostile_memory* const hostile = responder_.hostile_source(which)) [[unlikely]]
+    return gather_frame(*hostile, responder_, which, to, why);
   std::uint64_t done = 0;
   const std::uint32_t size = which.source != frame::origin::none ? which.payload : 0;
   for (std::uint32_t offset = 0; offset != size; offset += static_cast<std::uint32_t>(done))
@@ -95,6 +98,9 @@ bool loopback_wire::gather(const frame& which, std::byte* to, protocol::detail& 
 
 bool loopback_wire::place(const frame& which, const std::byte* from, protocol::detail& why) noexcept
 {
+  hostile_memory* const hostile = which.response ? nullptr : responder_.hostile_target();
+  if (hostile != nullptr) [[unlikely]]
+    return place_frame(*hostile, responder_, from, which.payload, why);
   std::uint64_t done = 0;
   const std::uint32_t size = which.payload;
   for (std::uint32_t offset = 0; offset != size; offset += static_cast<std::uint32_t>(done))

@@ -7,6 +7,7 @@
 
 // The receiving half of the TCP wire: copies bytes from the socket to their destinations.
 
+#include "verbs/software/wire/hostile_copy.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
 #include "verbs/software/wire/unordered_access.hpp"
 
@@ -70,8 +71,7 @@ bool tcp_wire::read_payload(frame_stream& in)
     return false;
   pinned_buffers to;
   std::uint64_t direct = 0;
-  const bool ok = request_ ? responder_.place(payload_done_, in.left(), to, direct)
-                           : requester_.place(payload_done_, in.left(), to, direct);
+  const bool ok = place(payload_done_, in.left(), to, direct);
   if (!ok)
   {
     to.clear();
@@ -99,6 +99,24 @@ bool tcp_wire::read_payload(frame_stream& in)
     return false;
   use_payload(
     in, static_cast<std::uint32_t>(std::min<std::size_t>(static_cast<std::size_t>(n), direct)));
+  return true;
+}
+
+// Adds the memory for this part of the frame's payload. Returns false if a key forbids it.
+bool tcp_wire::place(
+  std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept
+{
+  if (!request_)
+    return requester_.place(offset, size, to, done);
+  hostile_memory* const hostile = responder_.hostile_target();
+  if (hostile == nullptr) [[likely]]
+    return responder_.place(offset, size, to, done);
+  // end_frame() copies the whole frame.
+  std::byte* const frame = hostile->arriving(offset + size);
+  if (frame == nullptr)
+    return false;
+  to.add(frame + offset, size);
+  done = size;
   return true;
 }
 
@@ -152,7 +170,12 @@ void tcp_wire::end_frame()
   if (!placing_)
     return;
   placing_ = false;
-  if (request_)
+  hostile_memory* const hostile = request_ ? responder_.hostile_target() : nullptr;
+  protocol::detail why = protocol::detail_none;
+  if (hostile != nullptr
+    && !place_frame(*hostile, responder_, hostile->arriving(0), payload_done_, why)) [[unlikely]]
+    responder_.unplaceable(why);
+  else if (request_)
     responder_.finish();
   else
     requester_.finish();
@@ -166,9 +189,7 @@ bool tcp_wire::place_staged(std::span<const std::byte> bytes)
   {
     pinned_buffers to;
     std::uint64_t done = 0;
-    const bool ok = request_ ? responder_.place(payload_done_ + copied, size - copied, to, done)
-                             : requester_.place(payload_done_ + copied, size - copied, to, done);
-    if (!ok || done == 0)
+    if (!place(payload_done_ + copied, size - copied, to, done) || done == 0)
       return false;
     const unordered_access overlooked(to.unordered());
     const std::byte* from = bytes.data() + copied;

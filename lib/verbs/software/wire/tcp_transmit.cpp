@@ -8,6 +8,7 @@
 // The sending half of the TCP wire: sends frames, with payload directly from registered memory.
 
 #include "verbs/software/wire/checked_copy.hpp"
+#include "verbs/software/wire/hostile_copy.hpp"
 #include "verbs/software/wire/tcp_wire.hpp"
 
 #include <algorithm>
@@ -137,9 +138,9 @@ std::size_t tcp_wire::gather_batch(
   std::size_t total = 0;
   for (std::size_t i = 0; i < ends.size(); ++i)
   {
-    if (to.room() < 2)
-      return i;
     frame& f = box(i);
+    if (to.room() < 2 || responder_.hostile_source(f) != nullptr)
+      return i;
     to.add(f.bytes.data(), f.header_size);
     std::uint64_t done = f.payload;
     if (f.source != frame::origin::none)
@@ -207,38 +208,54 @@ bool tcp_wire::send_batch(std::size_t limit)
   return true;
 }
 
-// Sends the first frame, whose buffers exceed the limit of one call.
-bool tcp_wire::send_copied() noexcept
-try
+// Copies the first frame, to `to` or to a buffer of hostile mode, and sets `whole` to it. Returns
+// the reason if its payload cannot be read.
+std::optional<protocol::detail> tcp_wire::copy_frame(std::vector<std::byte>& to, iovec& whole)
 {
   const frame& f = box(0);
-  std::vector<std::byte> whole(f.bytes.begin(), f.bytes.begin() + f.header_size);
+  if (hostile_memory* const hostile = responder_.hostile_source(f))
+  {
+    std::byte* const at = hostile->leaving(f.size());
+    protocol::detail why = protocol::detail_local_fault;
+    if (at == nullptr || !gather_frame(*hostile, responder_, f, at + f.header_size, why))
+      return why;
+    std::copy_n(f.bytes.begin(), f.header_size, at);
+    whole = {at, f.size()};
+    return std::nullopt;
+  }
+  to.assign(f.bytes.begin(), f.bytes.begin() + f.header_size);
   for (std::uint32_t offset = 0; offset != f.payload;)
   {
     pinned_buffers some;
     std::uint64_t done = 0;
     if (!requester_.gather(f, offset, f.payload - offset, some, done) || done == 0)
-    {
-      some.clear();
-      unreadable(protocol::detail_local_key);
-      return true;
-    }
+      return protocol::detail_local_key;
     for (const iovec& v : some.view())
     {
-      whole.resize(whole.size() + v.iov_len);
+      to.resize(to.size() + v.iov_len);
       if (!checked_copy(
-            whole.data() + whole.size() - v.iov_len, v.iov_base, v.iov_len, program_side::source))
-      {
-        some.clear();
-        unreadable(protocol::detail_local_fault);
-        return true;
-      }
+            to.data() + to.size() - v.iov_len, v.iov_base, v.iov_len, program_side::source))
+        return protocol::detail_local_fault;
     }
     offset += static_cast<std::uint32_t>(done);
   }
-  const iovec all{whole.data(), whole.size()};
-  const std::size_t end = whole.size();
-  if (link_->send(lane_, {&all, 1}, {&end, 1}, false) < 0)
+  whole = {to.data(), to.size()};
+  return std::nullopt;
+}
+
+// Sends the first frame, whose buffers exceed the limit of one call, or must be copied.
+bool tcp_wire::send_copied() noexcept
+try
+{
+  std::vector<std::byte> memory;
+  iovec whole{};
+  if (const auto why = copy_frame(memory, whole))
+  {
+    unreadable(*why);
+    return true;
+  }
+  const std::size_t end = whole.iov_len;
+  if (link_->send(lane_, {&whole, 1}, {&end, 1}, false) < 0)
     return false;
   leave();
   return true;
@@ -246,6 +263,21 @@ try
 catch (const std::bad_alloc&)
 {
   link_->wait_for_turn(lane_);
+  return false;
+}
+
+bool tcp_wire::send_last_copied() noexcept
+try
+{
+  std::vector<std::byte> memory;
+  iovec whole{};
+  if (copy_frame(memory, whole))
+    return false;
+  link_->send_last({&whole, 1});
+  return true;
+}
+catch (const std::bad_alloc&)
+{
   return false;
 }
 
@@ -296,9 +328,10 @@ void tcp_wire::finish() noexcept
     pinned_buffers from;
     bool blocked_by_key = false;
     std::size_t end = 0;
-    if (gather_batch(from, {&end, 1}, blocked_by_key) == 0)
+    if (gather_batch(from, {&end, 1}, blocked_by_key) != 0)
+      link_->send_last(from.view());
+    else if (responder_.hostile_source(box(0)) == nullptr || !send_last_copied())
       break;
-    link_->send_last(from.view());
   }
   if (frame last; is_open() && responder_.next_acknowledgement(last, false))
   {

@@ -17,7 +17,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <vector>
 
 namespace rdma::software::wire {
 
@@ -75,6 +77,8 @@ private:
   bool begin_frame(frame_stream& in);
   void use_payload(frame_stream& in, std::uint32_t size);
   void end_frame();
+  bool place(
+    std::uint32_t offset, std::uint32_t size, pinned_buffers& to, std::uint64_t& done) noexcept;
   bool place_staged(std::span<const std::byte> from);
   void unplaceable(frame_stream& in, protocol::detail why);
 
@@ -87,6 +91,8 @@ private:
   std::size_t gather_batch(
     pinned_buffers& to, std::span<std::size_t> ends, bool& blocked_by_key) noexcept;
   bool send_copied() noexcept;
+  bool send_last_copied() noexcept;
+  std::optional<protocol::detail> copy_frame(std::vector<std::byte>& to, iovec& whole);
   void leave() noexcept;
   void pop() noexcept;
   void unreadable(protocol::detail why);
