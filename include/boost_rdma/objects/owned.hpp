@@ -49,7 +49,7 @@ public:
     return {kind, all.address(), all.size(), all.key(kind), all.rights()};
   }
 
-  [[nodiscard]] place where(std::size_t room) const { return {self_.core(), remote(), room}; }
+  [[nodiscard]] place where() const { return {self_.core(), remote()}; }
 
   // Copies words that peers change meanwhile.
   static void read(std::span<const std::uint64_t> from, std::span<std::uint64_t> to) noexcept
@@ -109,7 +109,7 @@ public:
   template <class... Initial>
   owned(const executor_type& executor, const rdma::context& context, const Initial&... initial)
     : memory(executor, context, Remote::size_for(initial...))
-    , Remote(executor, memory::where(Remote::room_size))
+    , Remote(executor, memory::where())
   {
     Remote::encode(memory::words().first(Remote::size_for(initial...) / 8), initial...);
   }

@@ -72,6 +72,7 @@ template <class T, class Executor = boost::asio::any_io_executor>
 class remote_versioned : public detail::objects::remote_object<Executor>
 {
   using base = detail::objects::remote_object<Executor>;
+  friend base;
 
   static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>);
   static_assert(sizeof(T) <= 1024, "use rdma::published for larger values");
@@ -122,7 +123,8 @@ public:
   static auto async_open(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return make<detail::objects::open_object>(peer, memory, token,
+    return base::template make<remote_versioned, detail::objects::open_object>(peer, memory,
+      memory_size, token,
       [checked = detail::objects::check_memory(memory, memory_size)]
       { return detail::objects::open_object(expected_header(), checked, false); });
   }
@@ -150,7 +152,7 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     using machine = detail::objects::create_object<memory_size>;
-    return make<machine>(peer, memory, token,
+    return base::template make<remote_versioned, machine>(peer, memory, memory_size, token,
       [initial, checked = detail::objects::check_memory(memory, memory_size)]
       {
         machine result(checked);
@@ -240,7 +242,6 @@ protected:
     return detail::objects::header_of<T>(detail::objects::kind::versioned);
   }
 
-  static constexpr std::size_t room_size = 8 * cell_size;
   static constexpr std::size_t size_for(const T& = T()) noexcept { return memory_size; }
 
   // Writes the memory of a new object.
@@ -308,20 +309,6 @@ private:
     using store::store;
     auto results() const { return std::make_tuple(this->stored(), this->version()); }
   };
-
-  template <class Machine, class CompletionToken, class Make>
-  static auto make(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
-    CompletionToken& token, Make make_machine)
-  {
-    const detail::objects::place where{peer.core(), memory.first(memory_size), room_size};
-    return base::template run<void(error_code, remote_versioned), CompletionToken>(
-      peer.get_executor(), where, token,
-      [executor = peer.get_executor(), where, make_machine = std::move(make_machine)]
-      {
-        return typename base::template making<remote_versioned, Machine>(
-          make_machine(), remote_versioned(executor, where));
-      });
-  }
 };
 
 } // namespace rdma

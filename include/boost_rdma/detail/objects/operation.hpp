@@ -21,6 +21,7 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 
+#include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -67,8 +68,8 @@ public:
   place() = default;
 
   // `through` is null if the queue pair was moved from.
-  place(std::shared_ptr<queue_pair_core> through, const remote_buffer& memory, std::size_t room = 0)
-    : shared_(std::make_shared<state>(std::move(through), memory, room))
+  place(std::shared_ptr<queue_pair_core> through, const remote_buffer& memory)
+    : shared_(std::make_shared<state>(std::move(through), memory))
   {
   }
 
@@ -89,11 +90,14 @@ public:
 private:
   struct state
   {
-    state(std::shared_ptr<queue_pair_core> by, const remote_buffer& at, std::size_t room_size)
+    state(std::shared_ptr<queue_pair_core> by, const remote_buffer& at)
       : through(std::move(by))
       , memory(at)
     {
+      constexpr std::size_t room_max = 4096;
       error_code ec;
+      const auto room_size =
+        static_cast<std::size_t>(std::min<std::uint64_t>(memory.size(), room_max));
       if (through && room_size != 0)
         if (registered_buffer taken = context_of(*through).allocate(room_size, ec); !ec)
           room.emplace(std::move(taken)); // reads are copied without it

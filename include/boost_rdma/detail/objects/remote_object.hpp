@@ -14,6 +14,7 @@
 #include <boost_rdma/detail/objects/header.hpp>
 #include <boost_rdma/detail/objects/operation.hpp>
 
+#include <cstddef>
 #include <functional>
 #include <memory>
 #include <tuple>
@@ -67,8 +68,19 @@ protected:
       token);
   }
 
-  // The machine of open_object or of another operation that makes an object, with the object as its
-  // result.
+  // Starts open_object or another machine that makes an object of `size` bytes. Object befriends
+  // this class.
+  template <class Object, class Machine, class CompletionToken, class Make>
+  static auto make(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
+    std::size_t size, CompletionToken& token, Make make_machine)
+  {
+    const place where{peer.core(), memory.first(size)};
+    return run<void(error_code, Object), CompletionToken>(peer.get_executor(), where, token,
+      [executor = peer.get_executor(), where, make_machine = std::move(make_machine)]
+      { return making<Object, Machine>(make_machine(), Object(executor, where)); });
+  }
+
+  // Such a machine with the object as its result.
   template <class Object, class Machine>
   struct making : Machine
   {
