@@ -37,6 +37,10 @@ namespace detail::objects {
 enum class kind : std::uint32_t
 {
   versioned = 1,
+  counter = 8,
+  flag = 9,
+  mutex = 10,
+  semaphore = 11,
 };
 
 struct header
@@ -49,7 +53,8 @@ struct header
   std::uint32_t size = 0;     // of a value in bytes
   std::uint64_t layout = 0;   // of a value
   std::uint64_t capacity = 0; // number of values
-  std::array<std::uint64_t, 3> reserved{};
+  std::uint64_t lease_ms = 0; // of a lock
+  std::array<std::uint64_t, 2> reserved{};
   std::uint64_t probe = 0; // for an atomic without effect
 
   friend bool operator==(const header&, const header&) = default;
@@ -81,6 +86,11 @@ public:
   access_request request(std::size_t i) noexcept;
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled) noexcept;
+
+protected:
+  // Valid in next(). A derived class may expect values that it has found.
+  [[nodiscard]] const header& found() const noexcept { return found_; }
+  [[nodiscard]] header& expected() noexcept { return expected_; }
 
 private:
   header expected_;
