@@ -26,9 +26,10 @@ namespace objects = rdma::detail::objects;
 
 /// Processes that run state machines of remote objects on memory of the worst conforming device.
 /**
- * One turn is one word of a read or a write, or one atomic, of a process that is chosen at random.
- * The requests of a step, and the words of a request, are carried out in random order. A process
- * may be killed or stopped at any turn; requests of a killed process may be carried out much later.
+ * One turn is one word of a read or a write, or one atomic, or the completion of a step, of a
+ * process that is chosen at random. The requests of a step, and the words of a request, are carried
+ * out in random order. A process may be killed or stopped at any turn; requests of a killed process
+ * may be carried out much later.
  */
 class object_simulation
 {
@@ -152,7 +153,7 @@ private:
         return true;
       if (!accesses.empty())
         access(on, true);
-      if (accesses.empty())
+      else
         take(on, machine.next(this->cancelled));
       return false;
     }
