@@ -30,7 +30,7 @@ step lease_change::next(bool cancelled) noexcept
     held_.expires_at_ = holder_end(posted_, held_.lease_);
   }
   // The holder's own renewal, whose answer was lost with a connection, leaves another beat.
-  else if (!found.held || found.ticket != held_.word_.ticket)
+  else if (found.ticket != held_.word_.ticket)
     return step::finish(error::lease_ended);
   held_.word_ = found;
   if (exchange_.succeeded() && now_() < held_.expires_at_)

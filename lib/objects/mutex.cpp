@@ -63,10 +63,11 @@ std::optional<held_lease> mutex_lock_request::held() const noexcept
   return held_lease(word(), 0, lease(), holder_end(posted_, lease()));
 }
 
-// Returns the first ticket from this one on whose process still waits, or this operation's own.
+// Returns the first ticket from this one on that is not abandoned. Tickets beyond this operation's
+// own are not reached.
 std::uint64_t mutex_lock_request::first_waiting(std::uint64_t ticket) const noexcept
 {
-  while (ticket < ticket_ && memory_.marks[ticket % mutex_memory::marks_max] == ticket)
+  while (memory_.marks[ticket % mutex_memory::marks_max] == ticket)
     ++ticket;
   return ticket;
 }
@@ -81,16 +82,15 @@ step mutex_lock_request::give_up() noexcept
 step mutex_lock_request::claim_if_free() noexcept
 {
   ticket_ = memory_.next;
-  const lease_word served = word();
-  if (cancelled_ || served.held || first_waiting(served.ticket) != ticket_)
+  if (cancelled_ || first_waiting(word().ticket) != ticket_)
     return give_up();
   stage_ = stage::claim;
   exchange_ = {.offset = offsetof(mutex_memory, next), .expected = ticket_, .desired = ticket_ + 1};
   return step::access(1);
 }
 
-// The process has a ticket. memory_.served is newer than memory_.marks; a mark does not change
-// before its ticket has been served.
+// The process has a ticket. memory_.served may be newer than memory_.marks. An abandoned ticket
+// remains so.
 step mutex_lock_request::decide() noexcept
 {
   const lease_word served = word();
@@ -106,14 +106,14 @@ step mutex_lock_request::decide() noexcept
     seen_since_ = now_();
     pause_ = back_off(pause_max(lease()));
   }
-  const std::uint64_t turn = served.held ? served.ticket : first_waiting(served.ticket);
+  const std::uint64_t turn = first_waiting(served.ticket);
   if (turn == ticket_ && cancelled_)
     return change_served(stage::skip, {ticket_ + 1, 0, false});
   if (turn == ticket_)
     return change_served(
       stage::lock, served.held ? served.renewed() : lease_word{ticket_, 0, true});
   if (tries_ || cancelled_)
-    return abandon(served.ticket);
+    return abandon();
   if (turn != served.ticket)
     return change_served(stage::skip, {turn, 0, false});
   if (now_() - seen_since_ < lease())
@@ -125,16 +125,15 @@ step mutex_lock_request::decide() noexcept
   return change_served(stage::skip, {first_waiting(turn + 1), 0, false});
 }
 
-// Without a mark, the ticket delays others by a lease. A mark that is still needed has priority.
-step mutex_lock_request::abandon(std::uint64_t served) noexcept
+// Without the mark, the ticket delays others by a lease. That happens to the ticket whose mark is
+// replaced, if it has not been served.
+step mutex_lock_request::abandon() noexcept
 {
   const std::size_t slot = ticket_ % mutex_memory::marks_max;
-  const std::uint64_t mark = memory_.marks[slot];
-  if (mark >= served)
-    return give_up();
   stage_ = stage::abandon;
-  exchange_ = {
-    .offset = offsetof(mutex_memory, marks) + 8 * slot, .expected = mark, .desired = ticket_};
+  exchange_ = {.offset = offsetof(mutex_memory, marks) + 8 * slot,
+    .expected = memory_.marks[slot],
+    .desired = ticket_};
   return step::access(1);
 }
 
@@ -166,7 +165,7 @@ step mutex_lock_request::next(bool cancelled) noexcept
     if (exchange_.succeeded())
       return give_up();
     memory_.marks[ticket_ % mutex_memory::marks_max] = exchange_.was;
-    return abandon(word().ticket);
+    return abandon();
   }
   return step::finish(); // not reached
 }

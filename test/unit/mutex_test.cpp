@@ -188,6 +188,59 @@ TEST_CASE("a lock is renewed and unlocked by the handle before a renewal whose a
   CHECK_FALSE(s.unlock_now(0, *locked.held).ec);
 }
 
+TEST_CASE("a lock or a renewal that is answered after its lease has ended is renewed")
+{
+  mutex_simulation s(5);
+  const auto stopped = [&](auto start)
+  {
+    mutex_simulation::result r;
+    start(r);
+    while (!r.done)
+    {
+      const std::uint64_t before = s.memory[served_word];
+      REQUIRE(s.turn());
+      if (s.memory[served_word] != before && s.now < 3 * lease_in_turns)
+        s.stop(0, 3 * lease_in_turns); // before the process is told of its success
+    }
+    return r;
+  };
+  const auto locked = stopped([&](auto& r) { s.lock(0, r); });
+  REQUIRE(locked.held);
+  CHECK(s.now > 3 * lease_in_turns);
+  CHECK(locked.held->expires_at() > simulated_clock::now());
+  CHECK(s.served().beat == 1);
+  s.now = 0; // stop() once more
+  const auto renewed = stopped([&](auto& r) { s.renew(0, *locked.held, r); });
+  CHECK_FALSE(renewed.ec);
+  CHECK(s.now > 3 * lease_in_turns);
+  CHECK(renewed.held->expires_at() > simulated_clock::now());
+  CHECK(s.served().beat == 3);
+}
+
+TEST_CASE("a cancelled operation leaves the mutex free")
+{
+  unsigned cancelled = 0;
+  const bool tries = GENERATE(false, true);
+  for (std::uint64_t seed = 0; seed != 2000; ++seed)
+  {
+    INFO("seed " << seed);
+    mutex_simulation s(seed);
+    mutex_simulation::result r;
+    s.lock(0, r, tries);
+    for (std::uint64_t turns = s.below(50); turns != 0; --turns)
+      s.turn();
+    s.cancel(0);
+    while (!r.done && s.turn())
+      ;
+    CHECK((r.ec == boost::asio::error::operation_aborted) == (r.steps_cancelled != 0));
+    cancelled += r.steps_cancelled != 0;
+    if (r.held)
+      CHECK_FALSE(s.unlock_now(0, *r.held).ec);
+    CHECK(s.lock_now(1, true).held);
+  }
+  CHECK(cancelled > 1000);
+}
+
 TEST_CASE("a cancelled wait for a mutex does not delay those behind it")
 {
   unsigned cancelled = 0;

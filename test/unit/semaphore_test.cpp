@@ -49,13 +49,15 @@ struct semaphore_simulation : object_simulation
     rdma::error_code ec;
     std::optional<objects::held_lease> held;
     bool ended_lease = false;
+    unsigned steps_cancelled = 0;
   };
 
   void acquire(std::size_t process, result& r, bool tries = false)
   {
-    start<permit_request>(process, permit_request(tries, &simulated_clock::now),
-      [&r](const rdma::error_code& ec, permit_request& m) {
-        r = {true, ec, m.held(), m.ended_lease()};
+    using machine = clocked<permit_request>;
+    start<machine>(process, machine(permit_request(tries, &simulated_clock::now), 1),
+      [&r](const rdma::error_code& ec, machine& m) {
+        r = {true, ec, m.held(), m.ended_lease(), m.steps_cancelled};
       });
   }
   void release(std::size_t process, const objects::held_lease& held, result& r)
@@ -116,6 +118,30 @@ TEST_CASE("a semaphore has as many holders as permits")
   CHECK(again.held->fencing_token() == 2);
   CHECK(s.release_now(0, held[0]).ec == rdma::error::lease_ended);
   CHECK(s.release_now(0, {}).ec == rdma::error::lease_ended);
+}
+
+TEST_CASE("a cancelled operation leaves the permit free")
+{
+  unsigned cancelled = 0;
+  const bool tries = GENERATE(false, true);
+  for (std::uint64_t seed = 0; seed != 2000; ++seed)
+  {
+    INFO("seed " << seed);
+    semaphore_simulation s(seed, 1);
+    semaphore_simulation::result r;
+    s.acquire(0, r, tries);
+    for (std::uint64_t turns = s.below(80); turns != 0; --turns)
+      s.turn();
+    s.cancel(0);
+    while (!r.done && s.turn())
+      ;
+    CHECK((r.ec == boost::asio::error::operation_aborted) == (r.steps_cancelled != 0));
+    cancelled += r.steps_cancelled != 0;
+    if (r.held)
+      CHECK_FALSE(s.release_now(0, *r.held).ec);
+    CHECK(s.acquire_now(1, true).held);
+  }
+  CHECK(cancelled > 1000);
 }
 
 TEST_CASE("a process waits for a permit until another releases one or its lease ends")

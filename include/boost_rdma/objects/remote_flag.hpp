@@ -180,7 +180,7 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>()) const
   {
     return base::template initiate<void(error_code, bool), CompletionToken>(
-      token, [] { return request(detail::request_kind::read); });
+      token, [] { return bool_request(detail::request_kind::read); });
   }
 
   /// Waits until the flag is set, or until it is clear.
@@ -229,15 +229,15 @@ protected:
   /// @endcond
 
 private:
-  struct request : detail::objects::word_request
+  struct bool_request : detail::objects::word_request
   {
     using word_request::word_request;
     [[nodiscard]] auto results() const noexcept { return std::make_tuple(this->was() != 0); }
   };
 
-  static request change(std::uint64_t from, std::uint64_t to) noexcept
+  static bool_request change(std::uint64_t from, std::uint64_t to) noexcept
   {
-    return request(detail::request_kind::compare_exchange, from, to);
+    return bool_request(detail::request_kind::compare_exchange, from, to);
   }
 };
 

@@ -33,7 +33,7 @@ struct mutex_memory
   std::uint64_t next = first_ticket; // ticket for the next process
   // The lease. A ticket that is not held yet is kept for its process.
   std::uint64_t served = lease_word{first_ticket, 0, false}.packed();
-  // Tickets whose processes no longer wait, at the index ticket % marks_max. They only increase.
+  // Tickets whose processes no longer wait, at the index ticket % marks_max.
   std::array<std::uint64_t, marks_max> marks{};
 };
 
@@ -83,7 +83,7 @@ private:
   step look() noexcept;
   step claim_if_free() noexcept;
   step decide() noexcept;
-  step abandon(std::uint64_t served) noexcept;
+  step abandon() noexcept;
   step change_served(stage entered, const lease_word& desired) noexcept;
   step give_up() noexcept;
   [[nodiscard]] lease_word word() const noexcept { return lease_word::of(memory_.served); }
