@@ -40,6 +40,10 @@
 #include <boost_rdma/memory_window.hpp>
 #include <boost_rdma/message.hpp>
 #include <boost_rdma/objects/owned.hpp>
+#include <boost_rdma/objects/remote_counter.hpp>
+#include <boost_rdma/objects/remote_flag.hpp>
+#include <boost_rdma/objects/remote_mutex.hpp>
+#include <boost_rdma/objects/remote_semaphore.hpp>
 #include <boost_rdma/objects/remote_versioned.hpp>
 #include <boost_rdma/objects/versioned.hpp>
 #include <boost_rdma/protection_domain.hpp>
