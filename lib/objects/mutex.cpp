@@ -82,7 +82,7 @@ step mutex_lock_request::give_up() noexcept
 step mutex_lock_request::claim_if_free() noexcept
 {
   ticket_ = memory_.next;
-  if (cancelled_ || first_waiting(word().ticket) != ticket_)
+  if (first_waiting(word().ticket) != ticket_)
     return give_up();
   stage_ = stage::claim;
   exchange_ = {.offset = offsetof(mutex_memory, next), .expected = ticket_, .desired = ticket_ + 1};
@@ -112,7 +112,7 @@ step mutex_lock_request::decide() noexcept
   if (turn == ticket_)
     return change_served(
       stage::lock, served.held ? served.renewed() : lease_word{ticket_, 0, true});
-  if (tries_ || cancelled_)
+  if (cancelled_)
     return abandon();
   if (turn != served.ticket)
     return change_served(stage::skip, {turn, 0, false});
@@ -125,8 +125,8 @@ step mutex_lock_request::decide() noexcept
   return change_served(stage::skip, {first_waiting(turn + 1), 0, false});
 }
 
-// Without the mark, the ticket delays others by a lease. That happens to the ticket whose mark is
-// replaced, if it has not been served.
+// Without the mark, the ticket delays others by a lease. That happens if it replaces the mark of a
+// ticket that has not been served, or if that one is written at the same time.
 step mutex_lock_request::abandon() noexcept
 {
   const std::size_t slot = ticket_ % mutex_memory::marks_max;
@@ -162,10 +162,7 @@ step mutex_lock_request::next(bool cancelled) noexcept
     memory_.served = exchange_.content();
     return decide();
   case stage::abandon:
-    if (exchange_.succeeded())
-      return give_up();
-    memory_.marks[ticket_ % mutex_memory::marks_max] = exchange_.was;
-    return abandon();
+    return give_up();
   }
   return step::finish(); // not reached
 }

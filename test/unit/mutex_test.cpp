@@ -26,6 +26,7 @@ namespace {
 
 using mutex_words = std::array<std::uint64_t, sizeof(mutex_memory) / 8>;
 constexpr std::size_t served_word = offsetof(mutex_memory, served) / 8;
+constexpr std::size_t next_word = offsetof(mutex_memory, next) / 8;
 
 mutex_words memory_of_new_mutex()
 {
@@ -48,6 +49,7 @@ struct mutex_simulation : object_simulation
     std::optional<objects::held_lease> held;
     std::uint64_t at = 0;
     unsigned steps_cancelled = 0;
+    unsigned skipped = 0;
   };
 
   void lock(std::size_t process, result& r, bool tries = false)
@@ -55,7 +57,7 @@ struct mutex_simulation : object_simulation
     using machine = clocked<mutex_lock_request>;
     start<machine>(process, machine(mutex_lock_request(tries, &simulated_clock::now), 1),
       [this, &r](const rdma::error_code& ec, machine& m) {
-        r = {true, ec, m.held(), now, m.steps_cancelled};
+        r = {true, ec, m.held(), now, m.steps_cancelled, m.skipped()};
       });
   }
 
@@ -65,7 +67,7 @@ struct mutex_simulation : object_simulation
     start<objects::lease_change>(process,
       objects::lease_change(what, held, 8 * served_word, &simulated_clock::now),
       [this, &r](const rdma::error_code& ec, objects::lease_change& m) {
-        r = {true, ec, m.held(), now, 0};
+        r = {true, ec, m.held(), now};
       });
   }
   void renew(std::size_t process, const objects::held_lease& held, result& r)
@@ -142,6 +144,7 @@ TEST_CASE("try_lock locks a mutex that is free and has no waiting process")
   const auto second = s.lock_now(1, true);
   CHECK_FALSE(second.ec);
   CHECK_FALSE(second.held);
+  CHECK(s.memory[next_word] == first.held->fencing_token() + 1); // it has taken no ticket
   mutex_simulation::result waiting;
   s.lock(2, waiting);
   for (int i = 0; i != 100; ++i)
@@ -186,6 +189,71 @@ TEST_CASE("a lock is renewed and unlocked by the handle before a renewal whose a
   CHECK(again.held->expires_at() > renewed.held->expires_at());
   CHECK(s.served().beat == 2);
   CHECK_FALSE(s.unlock_now(0, *locked.held).ec);
+}
+
+TEST_CASE("try_lock fails when another process has skipped its ticket")
+{
+  mutex_simulation s(6);
+  mutex_simulation::result tries;
+  const std::uint64_t ticket = s.memory[next_word];
+  s.lock(0, tries, true);
+  while (s.memory[next_word] == ticket)
+    REQUIRE(s.turn());
+  s.stop(0, 3 * lease_in_turns); // before it can take its turn
+  const auto other = s.lock_now(1);
+  REQUIRE(other.held);
+  CHECK(other.held->fencing_token() == ticket + 1);
+  CHECK_FALSE(tries.done);
+  CHECK_FALSE(s.unlock_now(1, *other.held).ec);
+  while (!tries.done)
+    REQUIRE(s.turn());
+  CHECK_FALSE(tries.ec);
+  CHECK_FALSE(tries.held);
+  CHECK(s.lock_now(1, true).held);
+}
+
+TEST_CASE("more processes than marks wait for a mutex in their order")
+{
+  constexpr std::size_t waiting = mutex_memory::marks_max + 8;
+  mutex_simulation s(7);
+  // So many processes take many turns for a look.
+  s.memory[offsetof(objects::header, lease_ms) / 8] = 1000;
+  const auto holder = s.lock_now(0);
+  REQUIRE(holder.held);
+  std::array<mutex_simulation::result, waiting> locks;
+  for (std::size_t i = 0; i != waiting; ++i)
+  {
+    const std::uint64_t ticket = s.memory[next_word];
+    s.lock(i + 1, locks[i]);
+    while (s.memory[next_word] == ticket)
+      REQUIRE(s.turn());
+  }
+  const auto wait_for = [&](std::size_t i)
+  {
+    while (!locks[i].done)
+      REQUIRE(s.turn());
+  };
+  // Their marks are at the indices of the first tickets, whose processes still wait.
+  for (std::size_t i = mutex_memory::marks_max; i != waiting - 1; ++i)
+    s.cancel(i + 1);
+  for (std::size_t i = mutex_memory::marks_max; i != waiting - 1; ++i)
+    wait_for(i);
+  CHECK_FALSE(s.unlock_now(0, *holder.held).ec);
+  for (std::size_t i = 0; i != waiting; ++i)
+  {
+    wait_for(i);
+    CHECK(locks[i].skipped == 0);
+    const bool cancelled = i >= mutex_memory::marks_max && i != waiting - 1;
+    CHECK(locks[i].ec
+      == (cancelled ? rdma::error_code(boost::asio::error::operation_aborted)
+                    : rdma::error_code()));
+    REQUIRE(locks[i].held.has_value() == !cancelled);
+    if (cancelled)
+      continue;
+    CHECK(locks[i].held->fencing_token() == holder.held->fencing_token() + 1 + i);
+    CHECK_FALSE(s.unlock_now(i + 1, *locks[i].held).ec);
+  }
+  CHECK(s.now < 1000 * lease_in_turns); // no lease has ended
 }
 
 TEST_CASE("a lock or a renewal that is answered after its lease has ended is renewed")
