@@ -41,6 +41,7 @@ enum class kind : std::uint32_t
   flag = 9,
   mutex = 10,
   semaphore = 11,
+  log = 8,
 };
 
 struct header
