@@ -241,23 +241,18 @@ access_request open_log::request(std::size_t) noexcept
     .bytes = std::as_writable_bytes(std::span(&found_, 1))};
 }
 
-log_shape open_log::shape() const noexcept
-{
-  return {.order = static_cast<unsigned>(std::countr_zero(found_.capacity)),
-    .lease = std::chrono::microseconds(found_.reserved[0])};
-}
-
 step open_log::next(bool) noexcept
 {
-  const auto lease = found_.reserved[0];
-  const auto count = [](std::chrono::microseconds time)
-  { return static_cast<std::uint64_t>(time.count()); };
-  if (!std::has_single_bit(found_.capacity) || lease < count(log_shape::lease_min)
-    || lease > count(log_shape::lease_max) || found_ != with_shape(expected_, shape()))
+  const auto lease = std::chrono::microseconds(found_.reserved[0]);
+  if (!std::has_single_bit(found_.capacity) || found_.capacity > log_shape::capacity_max
+    || lease < log_shape::lease_min || lease > log_shape::lease_max)
     return step::finish(error::object_mismatch);
-  if (found_.capacity > (size_ - log_entries_offset) / (8 * copy_words(found_.size)))
-    return step::finish(error::remote_range_too_small);
-  return step::finish();
+  shape_ = {.order = static_cast<unsigned>(std::countr_zero(found_.capacity)), .lease = lease};
+  if (found_ != with_shape(expected_, shape_))
+    return step::finish(error::object_mismatch);
+  return step::finish(log_size(shape_.capacity(), found_.size) > size_
+      ? error_code(error::remote_range_too_small)
+      : error_code());
 }
 
 step create_log::begin()

@@ -75,6 +75,8 @@ struct log_shape
   static constexpr std::chrono::microseconds lease_min{1000};
   static constexpr std::chrono::microseconds lease_max = std::chrono::hours(1);
 
+  static constexpr std::uint64_t capacity_max = std::uint64_t{1} << 40;
+
   unsigned order = 0; // the capacity is 2 to this power
   std::chrono::microseconds lease = lease_min;
 
@@ -275,13 +277,15 @@ public:
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled) noexcept;
 
-  [[nodiscard]] log_shape shape() const noexcept;
+  // After success.
+  [[nodiscard]] log_shape shape() const noexcept { return shape_; }
 
 private:
   header expected_;
   header found_{.kind = {}};
   error_code memory_;
   std::uint64_t size_;
+  log_shape shape_;
 };
 
 // The header of a log with this shape.
@@ -291,10 +295,11 @@ private:
 class create_log
 {
 public:
-  create_log(const header& written, const error_code& memory, std::uint64_t size) noexcept
-    : header_(written)
+  create_log(const header& of_type, const log_shape& shape, const error_code& memory) noexcept
+    : shape_(shape)
+    , header_(with_shape(of_type, shape))
     , memory_(memory)
-    , size_(size)
+    , size_(log_size(shape.capacity(), of_type.size))
   {
   }
 
@@ -303,9 +308,12 @@ public:
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled) noexcept;
 
+  [[nodiscard]] log_shape shape() const noexcept { return shape_; }
+
 private:
   static constexpr std::uint64_t chunk_max = 256 * 1024;
 
+  log_shape shape_;
   header header_;
   error_code memory_;
   std::uint64_t size_;
