@@ -94,6 +94,13 @@ std::uint64_t log_append::desired(std::size_t word) const noexcept
   return log_word{data, lap, log_word::mark::written}.packed();
 }
 
+access_request log_append::read_place(std::uint64_t index) const noexcept
+{
+  return {.kind = request_kind::read,
+    .offset = entry_offset(index),
+    .bytes = std::as_writable_bytes(image_)};
+}
+
 access_request log_append::request(std::size_t i) noexcept
 {
   switch (stage_)
@@ -103,13 +110,9 @@ access_request log_append::request(std::size_t i) noexcept
   case stage::reserve:
     if (i == 0)
       return {.kind = request_kind::fetch_add, .offset = log_tail_offset, .compare_or_add = 1};
-    [[fallthrough]];
+    return read_place(guess_);
   case stage::inspect:
-    if (i == 0)
-      return read_control(control_);
-    return {.kind = request_kind::read,
-      .offset = entry_offset(stage_ == stage::reserve ? guess_ : index_),
-      .bytes = std::as_writable_bytes(image_)};
+    return i == 0 ? read_place(index_) : read_control(control_);
   default:
     const std::size_t word = stage_ == stage::fill ? i + 1 : 0;
     return {.kind = request_kind::compare_exchange,

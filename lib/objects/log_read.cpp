@@ -65,13 +65,13 @@ access_request log_read::request(std::size_t i) noexcept
       .compare_or_add = entry(sealed)[0],
       .swap = log_word{0, shape_.lap_of(index), log_word::mark::skipped}.packed()};
   }
-  if (i == 0)
+  if (i == 0) // the larger one has the registered memory of the handle
     return {.kind = request_kind::read,
-      .offset = log_tail_offset,
-      .bytes = std::as_writable_bytes(std::span(&control_, 1))};
+      .offset = offset(begin_),
+      .bytes = std::as_writable_bytes(image_.first(entries_ * copy_words(value_size_)))};
   return {.kind = request_kind::read,
-    .offset = offset(begin_),
-    .bytes = std::as_writable_bytes(image_.first(entries_ * copy_words(value_size_)))};
+    .offset = log_tail_offset,
+    .bytes = std::as_writable_bytes(std::span(&control_, 1))};
 }
 
 step log_read::looked(bool cancelled) noexcept

@@ -198,10 +198,8 @@ public:
   auto async_append(const T& value,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return base::template initiate<void(error_code, std::uint64_t), CompletionToken>(token,
-      [shape = shape_, value] {
-        return append{{}, shape, value, {}};
-      });
+    return base::template initiate<void(error_code, std::uint64_t), CompletionToken>(
+      token, [shape = shape_, value] { return append(shape, value); });
   }
 
   /// Reads entries from an index on, and waits for at least one.
@@ -235,9 +233,7 @@ public:
     const bool may_seal = permits(base::memory().rights(), access::remote_atomic);
     return base::template initiate<void(error_code, std::size_t, std::uint64_t), CompletionToken>(
       token,
-      [shape = shape_, may_seal, index, values] {
-        return read{{}, shape, may_seal, index, values, {}};
-      });
+      [shape = shape_, may_seal, index, values] { return read(shape, may_seal, index, values); });
   }
 
   /// Removes the entries before an index, which makes room for others.
@@ -270,6 +266,11 @@ public:
 
 protected:
   /// @cond
+  static constexpr std::size_t entry_words = detail::objects::copy_words(sizeof(T));
+  static constexpr std::size_t read_words =
+    std::max<std::size_t>(1024 / entry_words, 1) * entry_words;
+  static constexpr std::size_t room_size = 8 * read_words;
+
   remote_log(const Executor& executor, detail::objects::place where)
     : base(executor, std::move(where))
   {
@@ -286,10 +287,6 @@ protected:
   /// @endcond
 
 private:
-  static constexpr std::size_t entry_words = detail::objects::copy_words(sizeof(T));
-  static constexpr std::size_t read_words =
-    std::max<std::size_t>(1024 / entry_words, 1) * entry_words;
-
   static constexpr detail::objects::header expected_header() noexcept
   {
     return detail::objects::header_of<T>(detail::objects::kind::log);
@@ -306,6 +303,12 @@ private:
   // These add the memory of values and entries to a state machine.
   struct append : detail::objects::log_append
   {
+    append(const detail::objects::log_shape& of, const T& appended)
+      : shape(of)
+      , value(appended)
+    {
+    }
+
     detail::objects::step begin()
     {
       return log_append::begin(shape, image, std::as_bytes(std::span(&value, 1)));
@@ -314,11 +317,19 @@ private:
 
     detail::objects::log_shape shape;
     T value;
-    std::array<std::uint64_t, entry_words> image;
+    std::array<std::uint64_t, entry_words> image; // not initialized
   };
 
   struct read : detail::objects::log_read
   {
+    read(const detail::objects::log_shape& of, bool seals, std::uint64_t from, std::span<T> to)
+      : shape(of)
+      , may_seal(seals)
+      , index(from)
+      , values(to)
+    {
+    }
+
     detail::objects::step begin()
     {
       return log_read::begin(
@@ -330,7 +341,7 @@ private:
     bool may_seal;
     std::uint64_t index;
     std::span<T> values;
-    std::array<std::uint64_t, read_words> image;
+    std::array<std::uint64_t, read_words> image; // not initialized
   };
 
   struct trim : detail::objects::log_trim
@@ -346,8 +357,6 @@ private:
     auto results()
     {
       made.shape_ = this->shape();
-      made.where_.memory =
-        made.where_.memory.first(detail::objects::log_size(made.shape_.capacity(), sizeof(T)));
       return std::make_tuple(std::move(made));
     }
 
@@ -358,7 +367,7 @@ private:
   static auto make(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
     CompletionToken& token, const Machine& machine)
   {
-    const detail::objects::place where{peer.core(), memory};
+    const detail::objects::place where{peer.core(), memory, room_size};
     return base::template run<void(error_code, remote_log), CompletionToken>(peer.get_executor(),
       where, token,
       [executor = peer.get_executor(), where, machine] {

@@ -166,6 +166,7 @@ private:
   step advance(bool cancelled) noexcept;
   step give_up_index() noexcept;
   step enter(stage entered, std::size_t requests) noexcept;
+  [[nodiscard]] access_request read_place(std::uint64_t index) const noexcept;
   [[nodiscard]] std::uint64_t desired(std::size_t word) const noexcept;
   [[nodiscard]] std::uint64_t entry_offset(std::uint64_t index) const noexcept;
 
