@@ -269,7 +269,6 @@ protected:
   static constexpr std::size_t entry_words = detail::objects::copy_words(sizeof(T));
   static constexpr std::size_t read_words =
     std::max<std::size_t>(1024 / entry_words, 1) * entry_words;
-  static constexpr std::size_t room_size = 8 * read_words;
 
   remote_log(const Executor& executor, detail::objects::place where)
     : base(executor, std::move(where))
@@ -367,7 +366,7 @@ private:
   static auto make(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
     CompletionToken& token, const Machine& machine)
   {
-    const detail::objects::place where{peer.core(), memory, room_size};
+    const detail::objects::place where{peer.core(), memory};
     return base::template run<void(error_code, remote_log), CompletionToken>(peer.get_executor(),
       where, token,
       [executor = peer.get_executor(), where, machine] {

@@ -37,11 +37,11 @@ namespace detail::objects {
 enum class kind : std::uint32_t
 {
   versioned = 1,
-  counter = 8,
-  flag = 9,
-  mutex = 10,
-  semaphore = 11,
-  log = 8,
+  counter = 2,
+  flag = 3,
+  mutex = 4,
+  semaphore = 5,
+  log = 6,
 };
 
 struct header

@@ -94,7 +94,7 @@ private:
       : through(std::move(by))
       , memory(at)
     {
-      constexpr std::size_t room_max = 4096;
+      constexpr std::size_t room_max = 8192;
       error_code ec;
       const auto room_size =
         static_cast<std::size_t>(std::min<std::uint64_t>(memory.size(), room_max));
