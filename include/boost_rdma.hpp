@@ -42,9 +42,9 @@
 #include <boost_rdma/objects/owned.hpp>
 #include <boost_rdma/objects/remote_counter.hpp>
 #include <boost_rdma/objects/remote_flag.hpp>
+#include <boost_rdma/objects/remote_log.hpp>
 #include <boost_rdma/objects/remote_mutex.hpp>
 #include <boost_rdma/objects/remote_semaphore.hpp>
-#include <boost_rdma/objects/remote_log.hpp>
 #include <boost_rdma/objects/remote_versioned.hpp>
 #include <boost_rdma/objects/versioned.hpp>
 #include <boost_rdma/protection_domain.hpp>

@@ -11,6 +11,7 @@
 // Sequential objects for why_not_linearizable(). Operations and results are trivially copyable, so
 // that a history_recorder can hold them. Each field of a result can be `unseen`.
 
+#include "common/linearizability.hpp"
 #include "common/sequential_model.hpp"
 
 #include <cstddef>
@@ -339,6 +340,15 @@ struct semaphore_model
                          : " -> refused");
   }
 };
+
+extern template std::string why_not_linearizable(
+  const history<register_model>&, const register_model::State&);
+extern template std::string why_not_linearizable(
+  const history<counter_model>&, const counter_model::State&);
+extern template std::string why_not_linearizable(
+  const history<mutex_model>&, const mutex_model::State&);
+extern template std::string why_not_linearizable(
+  const history<semaphore_model>&, const semaphore_model::State&);
 
 } // namespace test
 

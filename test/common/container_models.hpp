@@ -11,6 +11,7 @@
 // Sequential containers for why_not_linearizable(), as those of basic_models.hpp.
 
 #include "common/basic_models.hpp"
+#include "common/linearizability.hpp"
 #include "common/persistent_sequence.hpp"
 
 #include <cstddef>
@@ -202,8 +203,7 @@ struct log_model
   }
 };
 
-/// A bounded FIFO queue.
-template <std::uint64_t Capacity>
+/// A FIFO queue. Its initial state has the capacity.
 struct ring_model
 {
   struct Operation
@@ -218,25 +218,30 @@ struct ring_model
     std::uint64_t value = unseen; ///< of pop
     bool operator==(const Result&) const = default;
   };
-  using State = persistent_sequence;
+  struct State
+  {
+    std::uint64_t capacity = ~std::uint64_t{0};
+    persistent_sequence items = {};
+    bool operator==(const State&) const = default;
+  };
 
   static State initial() { return {}; }
   static std::optional<State> step(
     const State& now, const Operation& what, const std::optional<Result>& result)
   {
-    const bool able = what.pushes ? now.size() < Capacity : now.size() != 0;
+    const bool able = what.pushes ? now.items.size() < now.capacity : now.items.size() != 0;
     if (result && result->done != able)
       return std::nullopt;
-    if (!what.pushes && able && result && !detail::matches(result->value, now[0]))
+    if (!what.pushes && able && result && !detail::matches(result->value, now.items[0]))
       return std::nullopt;
     State next = now;
     if (able && what.pushes)
-      next.push_back(what.value);
+      next.items.push_back(what.value);
     else if (able)
-      next.pop_front();
+      next.items.pop_front();
     return next;
   }
-  static std::size_t hash(const State& now) { return now.hash(); }
+  static std::size_t hash(const State& now) { return now.items.hash(); }
   static bool changes(const Operation&, const std::optional<Result>& result)
   {
     return !result || result->done;
@@ -248,9 +253,9 @@ struct ring_model
   }
   static std::string text(const State& now)
   {
-    return now.size() == 0
+    return now.items.size() == 0
       ? "empty"
-      : "size " + detail::number(now.size()) + ", first " + detail::number(now[0]);
+      : "size " + detail::number(now.items.size()) + ", first " + detail::number(now.items[0]);
   }
   static std::string text(const Operation& what, const std::optional<Result>& result)
   {
@@ -262,6 +267,13 @@ struct ring_model
     return text;
   }
 };
+
+extern template std::string why_not_linearizable(
+  const history<map_model>&, const map_model::State&);
+extern template std::string why_not_linearizable(
+  const history<log_model>&, const log_model::State&);
+extern template std::string why_not_linearizable(
+  const history<ring_model>&, const ring_model::State&);
 
 } // namespace test
 

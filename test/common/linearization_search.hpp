@@ -250,15 +250,21 @@ private:
     case phase::unknown:
       for (std::uint32_t c = 0; c != classes_.size() && classes_[c].from.front() <= one.at; ++c)
       {
-        spent used = *one.used;
-        const auto place = std::lower_bound(
-          used.begin(), used.end(), c, [](const auto& a, std::uint32_t b) { return a.first < b; });
-        const std::size_t before = place != used.end() && place->first == c ? place->second : 0;
+        const auto find = [c](auto& some)
+        {
+          return std::lower_bound(some.begin(), some.end(), c,
+            [](const auto& a, std::uint32_t b) { return a.first < b; });
+        };
+        const auto known = find(*one.used);
+        const std::size_t before =
+          known != one.used->end() && known->first == c ? known->second : 0;
         if (before == classes_[c].from.size() || classes_[c].from[before] > one.at)
           continue;
         auto next = Model::step(where.now, classes_[c].operation, std::nullopt);
         if (!next || *next == where.now)
           continue;
+        spent used = *one.used;
+        const auto place = find(used);
         if (before != 0)
           ++place->second;
         else

@@ -73,11 +73,9 @@ public:
     , peer_(io, context_)
   {
     plain_record connected;
-    peer_.async_connect(
-      {asio::ip::address_v4::loopback(), port}, connected.handler());
+    peer_.async_connect({asio::ip::address_v4::loopback(), port}, connected.handler());
     wait(connected);
-    const rdma::registered_buffer handle =
-      context_.allocate(rdma::remote_buffer::encoded_size);
+    const rdma::registered_buffer handle = context_.allocate(rdma::remote_buffer::encoded_size);
     bytes_record received;
     peer_.async_receive(handle, received.handler());
     wait(received);
@@ -179,7 +177,8 @@ history<Model> history_of(const history_device& device, std::uint32_t clients,
   asio::io_context io{1};
   const rdma::context context = device.context();
   auto owner = make_owner(io, context);
-  rdma::acceptor acceptor(io, context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  rdma::acceptor acceptor(
+    io, context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   std::list<rdma::queue_pair> peers;
   const rdma::registered_buffer handle = context.allocate(rdma::remote_buffer::encoded_size);
   const auto encoded = owner->remote().encode();

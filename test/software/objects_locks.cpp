@@ -25,9 +25,10 @@
 #include <set>
 #include <vector>
 
+namespace test::objects_locks {
+
 // Tests mutexes and semaphores through one connection.
 
-using namespace test;
 using namespace std::chrono_literals;
 
 namespace {
@@ -378,3 +379,5 @@ TEST_CASE("a wait for a permit ends when it is cancelled")
   CHECK_FALSE(s.release(s.owner, held));
   CHECK(s.try_acquire(s.remote));
 }
+
+} // namespace test::objects_locks

@@ -20,9 +20,9 @@
 #include <set>
 #include <vector>
 
-// Tests logs through one connection. log_simulation_test.cpp tests many processes.
+namespace test::objects_log {
 
-using namespace test;
+// Tests logs through one connection. log_simulation_test.cpp tests many processes.
 
 namespace {
 
@@ -471,3 +471,5 @@ TEST_CASE("a read of a log that waits is cancelled")
   CHECK(r.ec == asio::error::operation_aborted);
   CHECK(r.values == std::tuple(std::size_t{0}, std::uint64_t{3}));
 }
+
+} // namespace test::objects_log

@@ -18,9 +18,9 @@
 #include <array>
 #include <cstdint>
 
-// Tests versioned values through one connection. objects_history_test.cpp tests many processes.
+namespace test::objects_versioned {
 
-using namespace test;
+// Tests versioned values through one connection. objects_history_test.cpp tests many processes.
 
 namespace {
 
@@ -243,3 +243,5 @@ TEST_CASE("cancelling a store of a versioned value leaves it consistent")
     s.store(s.owner, 1); // without a pause: a cancelled store leaves no claim
   }
 }
+
+} // namespace test::objects_versioned

@@ -17,9 +17,9 @@
 #include <optional>
 #include <string>
 
-// Tests that histories of versioned values of many processes are linearizable.
+namespace test::objects_versioned_history {
 
-using namespace test;
+// Tests that histories of versioned values of many processes are linearizable.
 
 namespace {
 
@@ -77,12 +77,14 @@ struct value_model
   static std::string text(const Operation& what, const std::optional<Result>& result)
   {
     const std::string before = what.kind == kind::load ? "load"
-      : what.kind == kind::store ? "store " + std::to_string(what.value)
-                                 : "store " + std::to_string(what.value) + " over "
-          + std::to_string(what.expected);
-    return before + (!result ? ": unknown"
-        : what.kind == kind::load ? ": " + std::to_string(result->value)
-                                  : result->stored ? ": stored" : ": not stored");
+      : what.kind == kind::store
+      ? "store " + std::to_string(what.value)
+      : "store " + std::to_string(what.value) + " over " + std::to_string(what.expected);
+    return before
+      + (!result                    ? ": unknown"
+          : what.kind == kind::load ? ": " + std::to_string(result->value)
+          : result->stored          ? ": stored"
+                                    : ": not stored");
   }
 };
 
@@ -99,8 +101,8 @@ void use(history_client<value_model>& client)
     case 0:
     {
       record<rdma::versioned_value<sample>> r;
-      client.record_operation({value_model::kind::load, 0, 0}, r,
-        [&] { object.async_load(r.handler()); },
+      client.record_operation(
+        {value_model::kind::load, 0, 0}, r, [&] { object.async_load(r.handler()); },
         [&]
         {
           const auto& found = r.value().value.values;
@@ -116,7 +118,8 @@ void use(history_client<value_model>& client)
     {
       const std::uint64_t value = client.unique();
       record<std::uint32_t> r;
-      client.record_operation({value_model::kind::store, 0, value}, r,
+      client.record_operation(
+        {value_model::kind::store, 0, value}, r,
         [&] { object.async_store(all(value), r.handler()); },
         [&]
         {
@@ -130,9 +133,9 @@ void use(history_client<value_model>& client)
       const auto [version, expected] = *seen.rbegin();
       const std::uint64_t value = client.unique();
       record<bool, std::uint32_t> r;
-      client.record_operation({value_model::kind::compare_store, expected, value}, r,
-        [&, version = version]
-        { object.async_compare_store(version, all(value), r.handler()); },
+      client.record_operation(
+        {value_model::kind::compare_store, expected, value}, r,
+        [&, version = version] { object.async_compare_store(version, all(value), r.handler()); },
         [&]
         {
           const auto [stored, found] = r.values;
@@ -159,3 +162,5 @@ TEST_CASE("the history of a versioned value of many processes is linearizable")
     use);
   CHECK(why_not_linearizable(history) == "");
 }
+
+} // namespace test::objects_versioned_history

@@ -21,9 +21,9 @@
 #include <set>
 #include <type_traits>
 
-// Tests counters and flags through one connection.
+namespace test::objects_words {
 
-using namespace test;
+// Tests counters and flags through one connection.
 
 namespace {
 
@@ -240,3 +240,5 @@ TEST_CASE("async_wait of a flag fails when the queue pair is closed")
   REQUIRE(run_until(s.io, [&] { return r.done(); }));
   CHECK(r.ec);
 }
+
+} // namespace test::objects_words

@@ -25,7 +25,7 @@ template <class Model>
 struct whole_model
 {
   using State = typename Model::State;
-  static State initial() { return Model::initial(); }
+  static State initial(const State& one) { return one; }
   static std::optional<State> step(const State& now, const recorded_operation<Model>& one)
   {
     return Model::step(now, one.operation, one.result);
@@ -37,7 +37,7 @@ template <>
 struct whole_model<map_model>
 {
   using State = std::map<std::uint64_t, map_model::State>;
-  static State initial() { return {}; }
+  static State initial(const map_model::State&) { return {}; }
   static std::optional<State> step(const State& now, const recorded_operation<map_model>& one)
   {
     State next = now;
@@ -67,7 +67,10 @@ public:
   {
   }
 
-  bool linearizable() { return linearizable(whole_model<Model>::initial()); }
+  bool linearizable(const typename Model::State& initial)
+  {
+    return search(whole_model<Model>::initial(initial));
+  }
 
 private:
   static std::vector<bool> with_result(const std::vector<recorded_operation<Model>>& all)
@@ -78,7 +81,7 @@ private:
     return required;
   }
 
-  bool linearizable(const typename whole_model<Model>::State& now)
+  bool search(const typename whole_model<Model>::State& now)
   {
     bool complete = true;
     for (std::size_t i = 0; i != all_.size(); ++i)
@@ -93,7 +96,7 @@ private:
       if (!next)
         continue;
       done_[i] = true;
-      if (linearizable(*next))
+      if (search(*next))
         return true;
       done_[i] = false;
     }

@@ -17,9 +17,10 @@
 #include <set>
 #include <span>
 
+namespace test::cell_test {
+
 // Tests the state machines of cells on simulated memory.
 
-using namespace test;
 using objects::cell_head;
 
 namespace {
@@ -212,3 +213,5 @@ TEST_CASE("loads and stores of a cell are linearizable with processes that stop 
   CHECK(completed > 100'000);
   CHECK(torn > 1000);
 }
+
+} // namespace test::cell_test

@@ -76,7 +76,7 @@ struct clocked : Machine
 };
 
 /// Does nothing for some time.
-struct idle
+struct sleeping_process
 {
   objects::step begin() const { return objects::step::wait(time); }
   static objects::access_request request(std::size_t) { return {}; }
@@ -319,8 +319,9 @@ public:
 
   void wait(std::size_t process, std::uint64_t us_max, std::function<void()> then)
   {
-    simulation.start<idle>(process, {std::chrono::microseconds(simulation.below(us_max))},
-      [then = std::move(then)](const rdma::error_code&, idle&) { then(); });
+    simulation.start<sleeping_process>(process,
+      {std::chrono::microseconds(simulation.below(us_max))},
+      [then = std::move(then)](const rdma::error_code&, sleeping_process&) { then(); });
   }
 
   // Returns false if a rule was broken.

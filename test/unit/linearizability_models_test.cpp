@@ -178,34 +178,35 @@ TEST_CASE("A log's history is not linearizable when an append is lost or an inde
 
 TEST_CASE("A ring's history is not linearizable when values are out of order")
 {
-  history<test::ring_model<2>> all;
+  const test::ring_model::State initial{2, {}};
+  history<test::ring_model> all;
   all.add(0, 0, 1, {true, 100}, {});
   all.add(0, 2, 3, {true, 101}, {});
   all.add(0, 4, 5, {true, 102}, {false, unseen});
-  CHECK(why_not_linearizable(all) == "");
+  CHECK(why_not_linearizable(all, initial) == "");
   SECTION("right")
   {
     all.add(1, 6, 7, {false, 0}, {true, 100});
     all.add(1, 8, 9, {false, 0}, {true, 101});
     all.add(1, 10, 11, {false, 0}, {false, unseen});
-    CHECK(why_not_linearizable(all) == "");
+    CHECK(why_not_linearizable(all, initial) == "");
     all.add(1, 12, 13, {false, 0}, {true, 102});
-    CHECK(why_not_linearizable(all) != "");
+    CHECK(why_not_linearizable(all, initial) != "");
   }
   SECTION("wrong")
   {
     all.add(1, 6, 7, {false, 0}, {true, 101});
-    CHECK(why_not_linearizable(all) != "");
+    CHECK(why_not_linearizable(all, initial) != "");
   }
   SECTION("lost with an unknown pop")
   {
     all.add_unknown(2, 6, {false, 0});
     all.add(1, 7, 8, {false, 0}, {true, 101});
-    CHECK(why_not_linearizable(all) == "");
+    CHECK(why_not_linearizable(all, initial) == "");
   }
   SECTION("full")
   {
     all.add(1, 6, 7, {true, 103}, {});
-    CHECK(why_not_linearizable(all) != "");
+    CHECK(why_not_linearizable(all, initial) != "");
   }
 }

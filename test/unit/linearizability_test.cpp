@@ -110,6 +110,28 @@ TEST_CASE("compare_store succeeds once for each version")
   }
 }
 
+TEST_CASE("Equal values of a register can be stored at several versions")
+{
+  history<register_model> all;
+  all.add(0, 0, 1, store(5), {});
+  all.add(0, 2, 3, store(5), {});
+  all.add(0, 4, 5, store(6), {});
+  const std::uint64_t version = GENERATE(1u, 2u);
+  all.add(1, 0, 6, load, {version, 5, false});
+  CHECK(why_not_linearizable(all) == "");
+  SECTION("also the first value")
+  {
+    all.add(0, 7, 8, store(0), {});
+    all.add(1, 0, 8, load, {0, 0, false});
+    CHECK(why_not_linearizable(all) == "");
+  }
+  SECTION("not at a version of another value")
+  {
+    all.add(1, 0, 8, load, {3, 5, false});
+    CHECK(why_not_linearizable(all) != "");
+  }
+}
+
 TEST_CASE("An operation without a known outcome takes effect after its call, once, or never")
 {
   history<register_model> all;

@@ -15,9 +15,9 @@
 #include <set>
 #include <vector>
 
-// Appends to, reads and trims simulated logs by processes that are stopped, killed and replaced.
+namespace test::log_simulation_test {
 
-using namespace test;
+// Appends to, reads and trims simulated logs by processes that are stopped, killed and replaced.
 
 namespace {
 
@@ -383,3 +383,5 @@ TEST_CASE("entries of a log are lost, changed and repeated by no process that st
   CHECK(all.aborted > 1000);
   CHECK(all.laps > 30000);
 }
+
+} // namespace test::log_simulation_test

@@ -16,9 +16,10 @@
 #include <optional>
 #include <vector>
 
+namespace test::log_test {
+
 // Tests the transitions of the state machines of logs. log_simulation_test.cpp runs random ones.
 
-using namespace test;
 using objects::log_word;
 using namespace std::chrono_literals;
 
@@ -568,3 +569,5 @@ TEST_CASE("open_log accepts the header of a log with any shape, and no other")
     there = right;
   }
 }
+
+} // namespace test::log_test

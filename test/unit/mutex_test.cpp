@@ -15,9 +15,10 @@
 #include <cstdint>
 #include <optional>
 
+namespace test::mutex_test {
+
 // Tests the state machines of remote_mutex on simulated memory.
 
-using namespace test;
 using objects::lease_word;
 using objects::mutex_lock_request;
 using objects::mutex_memory;
@@ -468,3 +469,5 @@ TEST_CASE("a mutex has one holder at a time with processes that stop and die")
   CHECK(late > 10);
   CHECK(at_once > 5);
 }
+
+} // namespace test::mutex_test

@@ -17,9 +17,10 @@
 #include <set>
 #include <vector>
 
+namespace test::semaphore_test {
+
 // Tests the state machines of remote_semaphore on simulated memory.
 
-using namespace test;
 using objects::lease_word;
 using objects::permit_request;
 using objects::semaphore_memory;
@@ -235,3 +236,5 @@ TEST_CASE("a semaphore has no more holders than permits with processes that stop
   CHECK(lost > 1000);
   CHECK(at_once > 20);
 }
+
+} // namespace test::semaphore_test

@@ -26,6 +26,7 @@ namespace test {
 
 // Each object has:
 // - `choose`: a random operation, and `apply`, which performs it.
+// - `initial`: the model's state at its beginning.
 // - `spoil(history, random, way)`: makes a history wrong, whatever its concurrent operations do.
 //   Returns false if the history has no place for it. There are `ways` ways.
 inline constexpr std::uint64_t thin_air = 1'000'000'000;
@@ -33,6 +34,7 @@ inline constexpr std::uint64_t thin_air = 1'000'000'000;
 struct register_object
 {
   using model = register_model;
+  static model::State initial() { return model::initial(); }
   using kind = model::kind;
 
   model::Operation choose(std::mt19937& random, std::uint32_t)
@@ -95,6 +97,7 @@ struct register_object
 struct counter_object
 {
   using model = counter_model;
+  static model::State initial() { return model::initial(); }
 
   model::Operation choose(std::mt19937& random, std::uint32_t) { return {random() % 3}; }
   model::Result apply(const model::Operation& what)
@@ -123,6 +126,7 @@ struct counter_object
 struct mutex_object
 {
   using model = mutex_model;
+  static model::State initial() { return model::initial(); }
   using kind = model::kind;
 
   model::Operation choose(std::mt19937& random, std::uint32_t process)
@@ -169,6 +173,7 @@ struct mutex_object
 struct semaphore_object
 {
   using model = semaphore_model;
+  static model::State initial() { return model::initial(); }
 
   model::Operation choose(std::mt19937& random, std::uint32_t) { return {random() % 2 == 0}; }
   model::Result apply(const model::Operation& what)
@@ -201,6 +206,7 @@ struct semaphore_object
 struct map_object
 {
   using model = map_model;
+  static model::State initial() { return model::initial(); }
   using kind = model::kind;
 
   model::Operation choose(std::mt19937& random, std::uint32_t)
@@ -259,6 +265,7 @@ struct map_object
 struct log_object
 {
   using model = log_model;
+  static model::State initial() { return model::initial(); }
   using kind = model::kind;
 
   model::Operation choose(std::mt19937& random, std::uint32_t)
@@ -312,7 +319,8 @@ struct log_object
 struct ring_object
 {
   static constexpr std::size_t capacity = 3;
-  using model = ring_model<capacity>;
+  using model = ring_model;
+  static model::State initial() { return {capacity, {}}; }
 
   model::Operation choose(std::mt19937& random, std::uint32_t)
   {
