@@ -16,11 +16,20 @@
 #include <boost/asio/cancellation_signal.hpp>
 
 #include <array>
+#include <atomic>
+#include <chrono>
 #include <cstdint>
+#include <functional>
+#include <span>
+#include <string_view>
+#include <thread>
 
 namespace test::objects_versioned {
 
-// Tests versioned values through one connection. objects_history_test.cpp tests many processes.
+// Tests versioned values through one connection. objects_versioned_history.cpp tests many
+// processes.
+
+namespace objects = rdma::detail::objects;
 
 namespace {
 
@@ -242,6 +251,93 @@ TEST_CASE("cancelling a store of a versioned value leaves it consistent")
     }
     s.store(s.owner, 1); // without a pause: a cancelled store leaves no claim
   }
+}
+
+TEST_CASE("loads of a versioned value return no torn value while a writer stores at full speed")
+{
+  rdma::context_options hostile;
+  hostile.software.hostile_seed = 11;
+  const rdma::context near_context = make_context(hostile);
+  const rdma::context far_context = make_context(hostile);
+  asio::io_context io{1};
+  asio::io_context writer_io{1};
+  rdma::queue_pair near(io, near_context);
+  rdma::queue_pair far(writer_io, far_context);
+  connect(near, far);
+  rdma::versioned<sample> owner(writer_io, far_context, all(0));
+  record<rdma::remote_versioned<sample>> opened;
+  rdma::remote_versioned<sample>::async_open(near, owner.remote(), opened.handler());
+  REQUIRE(run_until(io, [&] { return opened.done(); }));
+  auto remote = opened.value();
+
+  std::atomic<bool> ends{false};
+  std::uint64_t stored = 0;
+  error_code store_error;
+  const std::function<void()> store = [&]
+  {
+    owner.async_store(all(++stored),
+      [&](error_code ec, std::uint32_t)
+      {
+        store_error = ec;
+        if (!ec && !ends)
+          store();
+      });
+  };
+  store();
+  std::thread writer([&] { writer_io.run(); });
+
+  // Each load is beside a read of the head and the current copy, of which some are torn.
+  constexpr std::size_t words = 1 + objects::copy_words(sizeof(sample));
+  std::array<std::uint64_t, words> image{};
+  std::uint64_t loads = 0;
+  std::uint64_t torn = 0;
+  std::uint64_t wrong = 0;
+  std::uint64_t last = 0;
+  error_code failure;
+  bool loading = false;
+  bool reading = false;
+  const auto limit =
+    std::chrono::steady_clock::now() + (exhaustive() ? std::chrono::minutes(10) : patience / 2);
+  const bool tears = std::string_view(device_name()) == rdma::software::device_name;
+  const auto enough = [&]
+  {
+    return (!exhaustive() && (torn >= 20 || !tears) && loads >= 200) || wrong != 0 || failure
+      || std::chrono::steady_clock::now() > limit;
+  };
+  while (!enough())
+  {
+    loading = reading = true;
+    near.async_read(asio::buffer(image), owner.remote().slice(sizeof(objects::header), 8 * words),
+      [&](error_code ec, std::size_t)
+      {
+        reading = false;
+        failure = ec ? ec : failure;
+        sample read;
+        objects::tag version = 0;
+        torn +=
+          objects::decode_cell(image, std::as_writable_bytes(std::span(&read, 1)), version) ? 0 : 1;
+      });
+    remote.async_load(
+      [&](error_code ec, const rdma::versioned_value<sample>& found)
+      {
+        loading = false;
+        failure = ec ? ec : failure;
+        const std::uint64_t value = found.value.values[0];
+        wrong += found.value == all(value) && value >= last ? 0 : 1;
+        last = value;
+        ++loads;
+      });
+    if (!run_until(io, [&] { return !loading && !reading; }))
+      break;
+  }
+  ends = true;
+  writer.join();
+  CHECK_FALSE(store_error);
+  CHECK_FALSE(failure);
+  CHECK(wrong == 0);
+  CHECK((torn != 0 || !tears));
+  if (exhaustive())
+    WARN(loads << " loads, " << stored << " stores, " << torn << " reads were torn");
 }
 
 } // namespace test::objects_versioned

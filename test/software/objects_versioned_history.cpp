@@ -152,6 +152,7 @@ void use(history_client<value_model>& client)
 TEST_CASE("the history of a versioned value of many processes is linearizable")
 {
   BOOST_RDMA_TEST_FORKS();
+  need(feature::endpoint_descriptions); // of the owner's queue pair
   const std::string wire = GENERATE("local", "tcp");
   const std::uint64_t hostile = GENERATE(0, 7);
   CAPTURE(wire, hostile);

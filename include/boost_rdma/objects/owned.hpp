@@ -24,12 +24,13 @@
 namespace rdma {
 namespace detail::objects {
 
-// Registered memory of an object, and the owner's access to it: a queue pair that is its own peer,
-// because a device's atomics need not be atomic with the processor's (IBV_ATOMIC_HCA).
+/// Registered memory of an object, and the owner's access to it: a queue pair that is its own peer,
+/// because a device's atomics need not be atomic with the processor's (IBV_ATOMIC_HCA).
 template <class Executor>
 class owned_memory
 {
 public:
+  /// @cond
   owned_memory(const Executor& executor, const rdma::context& context, std::size_t size)
     : region_(context, size,
       access::local_write | access::remote_read | access::remote_atomic | access::window_bind)
@@ -57,6 +58,7 @@ public:
     for (std::size_t i = 0; i != to.size(); ++i)
       to[i] = std::atomic_ref(const_cast<std::uint64_t&>(from[i])).load(std::memory_order_acquire);
   }
+  /// @endcond
 
 private:
   static queue_pair_options own_options()

@@ -86,6 +86,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_counter)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -113,6 +116,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_write().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_counter)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -138,6 +144,9 @@ public:
    * @par Completion signature
    * @code void(rdma::error_code, std::uint64_t) @endcode
    * The value before.
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -155,6 +164,9 @@ public:
    * @par Completion signature
    * @code void(rdma::error_code, std::uint64_t) @endcode
    * The value.
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

@@ -88,6 +88,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_flag)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -115,6 +118,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_write().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_flag)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -139,6 +145,9 @@ public:
    * @par Completion signature
    * @code void(rdma::error_code, bool) @endcode
    * True if it was set before.
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -156,6 +165,9 @@ public:
    * @par Completion signature
    * @code void(rdma::error_code, bool) @endcode
    * True if it was set before.
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -173,6 +185,9 @@ public:
    * @par Completion signature
    * @code void(rdma::error_code, bool) @endcode
    * True if it is set.
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, bool)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

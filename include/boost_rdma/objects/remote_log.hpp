@@ -132,6 +132,9 @@ public:
    * @li error::remote_range_too_small: the memory is smaller than the log.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_log)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -159,6 +162,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_write().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_log)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

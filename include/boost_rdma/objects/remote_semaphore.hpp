@@ -124,6 +124,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read() and async_compare_exchange().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_semaphore)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -152,6 +155,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_write().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_semaphore)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -255,6 +261,9 @@ public:
    * @par Errors
    * @li error::lease_ended: the permit has been released, or another process has ended the lease.
    * The semaphore is not changed.
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
