@@ -35,7 +35,9 @@ step lease_change::next(bool cancelled) noexcept
   held_.word_ = found;
   if (exchange_.succeeded() && now_() < held_.expires_at_)
     return step::finish();
-  return cancelled ? step::finish(boost::asio::error::operation_aborted) : begin();
+  if (cancelled && what_ == kind::renew)
+    return step::finish(boost::asio::error::operation_aborted);
+  return begin();
 }
 
 step open_leased::next(bool cancelled) noexcept
