@@ -45,8 +45,12 @@ struct log_memory
         ec = error;
         result = ended;
       });
+    const std::uint64_t limit = simulation.now + 100'000;
     while (!result)
+    {
       REQUIRE(simulation.turn());
+      REQUIRE(simulation.now < limit);
+    }
     return *result;
   }
 
@@ -121,6 +125,15 @@ struct by_hand
   {
     for (int i = 0; i != steps; ++i)
       advance();
+  }
+
+  void run()
+  {
+    for (int steps = 0; !ended(); ++steps)
+    {
+      REQUIRE(steps != 1000);
+      advance();
+    }
   }
 
   [[nodiscard]] bool ended() const { return next.what == objects::step::action::finish; }
@@ -293,8 +306,7 @@ TEST_CASE("an append whose index was skipped takes another one")
   CHECK(skipping.count() == 1);
   CHECK(skipping.values[0] == log_value_of(1));
   CHECK(skipping.next_index() == 2);
-  while (!append.ended())
-    append.advance();
+  append.run();
   CHECK_FALSE(append.next.ec);
   CHECK(append.machine.attempts() == 1);
   CHECK(append.machine.index() == 2);
@@ -310,8 +322,7 @@ TEST_CASE("an append whose index was trimmed and used again takes another one")
   m.append(1, 4);
   m.trim(3); // without a reader
   m.append(4, 5);
-  while (!append.ended())
-    append.advance();
+  append.run();
   CHECK_FALSE(append.next.ec);
   CHECK(append.machine.index() == 5);
   CHECK(m.read(4).values[0] == log_value_of(4));
@@ -328,8 +339,7 @@ TEST_CASE("an append that waits for room takes another index if a trim has passe
   append.advance(2);
   CHECK(append.machine.index() == 4);
   m.trim(5);
-  while (!append.ended())
-    append.advance();
+  append.run();
   CHECK_FALSE(append.next.ec);
   CHECK(append.machine.index() == 5);
   CHECK(m.read(5).values[0] == log_value_of(77));
@@ -339,8 +349,9 @@ TEST_CASE("an append gives up when readers skip all its indexes")
 {
   log_memory m;
   by_hand append(append_of(small, 77), m);
-  while (!append.ended())
+  for (unsigned i = 0; i != objects::log_append::attempts_max; ++i)
   {
+    REQUIRE_FALSE(append.ended());
     append.advance(to_fill);
     const std::uint64_t index = append.machine.index();
     m.simulation.memory[log_word_at(small, index)] =
@@ -348,6 +359,7 @@ TEST_CASE("an append gives up when readers skip all its indexes")
     m.trim(index + 1);
     append.advance(2); // to the failure of the commit
   }
+  CHECK(append.ended());
   CHECK(append.next.ec == rdma::error::contended);
   CHECK(append.machine.attempts() == objects::log_append::attempts_max);
 }
@@ -419,8 +431,10 @@ TEST_CASE("a read of a log gives each index the lease from the look that found i
   std::chrono::microseconds waited{};
   const auto wait = [&](std::uint64_t index)
   {
-    for (waited = {}; m.first_word(index).mark != log_word::mark::skipped;)
+    int steps = 0;
+    for (waited = {}; m.first_word(index).mark != log_word::mark::skipped; ++steps)
     {
+      REQUIRE(steps != 100);
       if (read.next.what == objects::step::action::pause)
         waited += read.next.pause;
       if (waited > small.lease / 2 && m.simulation.memory[objects::log_tail_offset / 8] == 1)
@@ -458,7 +472,7 @@ TEST_CASE("a late mark of a reader has no effect on an entry")
   by_hand append(append_of(small, 0), m);
   append.advance(to_commit);
   by_hand read(read_of(small, 0, 1), m);
-  while (read.machine.seals() == 0)
+  for (int i = 0; i != 100 && read.machine.seals() == 0; ++i)
     read.advance();
   const auto late = read.posted();
   CHECK(late.size() == 1);
@@ -490,6 +504,36 @@ TEST_CASE("a read of a log with words of different times is repeated")
   CHECK(read.ended());
   CHECK(read.machine.torn() == 1);
   CHECK(read.machine.values[0] == log_value_of(0));
+}
+
+TEST_CASE("a reader whose look took a whole lap does not mark the entry of the next lap")
+{
+  log_memory m;
+  by_hand append(append_of(small, 0), m);
+  append.advance(to_commit);
+  by_hand read(read_of(small, 0, 1), m);
+  std::chrono::microseconds waited{};
+  for (int i = 0; i != 100 && waited < small.lease; ++i)
+  {
+    if (read.next.what == objects::step::action::pause)
+      waited += read.next.pause;
+    read.advance();
+  }
+  REQUIRE(read.machine.seals() == 0);
+  // The look that ends the lease reads the control words, and much later the entry.
+  const auto look = read.posted();
+  REQUIRE(look.size() == 2);
+  read.carry_out(look[1]);
+  append.advance();
+  m.append(1, 4);
+  m.trim(1);
+  m.append(4, 5);
+  read.carry_out(look[0]);
+  read.next = read.machine.next(false);
+  CHECK(read.machine.seals() == 0);
+  read.run();
+  CHECK(read.next.ec == rdma::error::out_of_range);
+  CHECK(m.read(4).values[0] == log_value_of(4));
 }
 
 TEST_CASE("a read of memory that breaks the rules of a log ends")
