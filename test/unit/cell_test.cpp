@@ -201,7 +201,7 @@ TEST_CASE("loads and stores of a cell are linearizable with processes that stop 
 {
   std::size_t completed = 0;
   unsigned torn = 0;
-  for (std::uint64_t seed = 0; seed != 4000; ++seed)
+  for (std::uint64_t seed = 0; seed != share(4000); ++seed)
   {
     random_history history(seed);
     history.run();
@@ -210,8 +210,8 @@ TEST_CASE("loads and stores of a cell are linearizable with processes that stop 
     completed += history.completed;
     torn += history.torn;
   }
-  CHECK(completed > 100'000);
-  CHECK(torn > 1000);
+  CHECK(completed > share(100'000));
+  CHECK(torn > share(1000));
 }
 
 } // namespace test::cell_test

@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_TEST_UNIT_OBJECT_SIMULATION_HPP
 #define BOOST_RDMA_TEST_UNIT_OBJECT_SIMULATION_HPP
 
+#include "common/sanitizers.hpp"
+
 #include <boost_rdma/detail/objects/step.hpp>
 
 #include <algorithm>
@@ -23,6 +25,13 @@
 namespace test {
 
 namespace objects = rdma::detail::objects;
+
+/// Number of seeds of a simulation, or of the events in them. Sanitizers run a tenth: without
+/// threads and pointers they find nothing new in more of them.
+constexpr std::uint64_t share(std::uint64_t all)
+{
+  return BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER ? all / 10 : all;
+}
 
 /// Processes that run state machines of remote objects on memory of the worst conforming device.
 /**
