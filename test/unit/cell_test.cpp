@@ -10,6 +10,8 @@
 
 #include <boost_rdma/detail/objects/cell.hpp>
 
+#include <boost/asio/error.hpp>
+
 #include <array>
 #include <cstdint>
 #include <map>
@@ -196,6 +198,31 @@ struct random_history
 };
 
 } // namespace
+
+TEST_CASE("a store that is cancelled at any point leaves no claim")
+{
+  std::size_t aborted = 0;
+  for (std::size_t turns = 0; turns != 40; ++turns)
+  {
+    object_simulation simulation(turns, words);
+    const value_bytes initial = value_of(0);
+    objects::encode_cell(simulation.memory, std::as_bytes(std::span(initial)));
+    simulation.start<store>(0, store(1),
+      [&aborted](const rdma::error_code& ec, store& s)
+      {
+        aborted += ec ? 1 : 0;
+        CHECK((ec == boost::asio::error::operation_aborted) != s.stored());
+      });
+    for (std::size_t i = 0; i != turns && simulation.turn(); ++i)
+      ;
+    simulation.cancel(0);
+    while (simulation.turn())
+      ;
+    CHECK(cell_head::of(simulation.memory[0]).phase == cell_head::phase::idle);
+  }
+  CHECK(aborted > 10);
+  CHECK(aborted < 40);
+}
 
 TEST_CASE("loads and stores of a cell are linearizable with processes that stop and die")
 {
