@@ -213,7 +213,6 @@ TEST_CASE("a store without the right to do atomics fails before it sends anythin
 TEST_CASE("operations on an object without a queue pair complete with closed")
 {
   asio::io_context io;
-  rdma::remote_versioned<sample> nothing;
   rdma::context context = make_context();
   rdma::queue_pair moved_from(io, context);
   const rdma::queue_pair taken = std::move(moved_from);

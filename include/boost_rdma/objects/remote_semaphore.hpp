@@ -103,7 +103,8 @@ public:
   /// Size in bytes of the memory of an object.
   static constexpr std::size_t memory_size = sizeof(detail::objects::semaphore_memory);
 
-  /// Creates a handle without an object: operations complete with error::closed.
+  /// Creates a handle without an object, to which another handle can be assigned.
+  /** Precondition of all operations: the handle has an object. It has no executor either. */
   remote_semaphore()
     requires std::is_default_constructible_v<Executor>
     : base(Executor(), {})

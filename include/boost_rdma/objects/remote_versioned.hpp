@@ -96,7 +96,8 @@ public:
   static constexpr std::size_t memory_size =
     sizeof(detail::objects::header) + 8 * detail::objects::cell_words(sizeof(T));
 
-  /// Creates a handle without an object: operations complete with error::closed.
+  /// Creates a handle without an object, to which another handle can be assigned.
+  /** Precondition of all operations: the handle has an object. It has no executor either. */
   remote_versioned()
     requires std::is_default_constructible_v<Executor>
     : base(Executor(), {})
