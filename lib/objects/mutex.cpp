@@ -151,7 +151,7 @@ step mutex_lock_request::next(bool cancelled) noexcept
   case stage::claim:
     return exchange_.succeeded() ? decide() : give_up();
   case stage::pause:
-    return cancelled_ ? decide() : look();
+    return look();
   case stage::lock:
     memory_.served = exchange_.content();
     locked_ = exchange_.succeeded() && !cancelled_ && now_() < holder_end(posted_, lease());
