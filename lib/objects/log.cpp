@@ -75,7 +75,6 @@ step log_append::inspect() noexcept
 
 step log_append::give_up_index() noexcept
 {
-  tail_before_.reset();
   return ++attempts_ == attempts_max ? step::finish(error::contended) : look();
 }
 

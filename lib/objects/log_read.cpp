@@ -115,7 +115,7 @@ step log_read::wait() noexcept
     if (index_ < overdue_)
       pause_.reset();
   }
-  if (may_seal_ && index_ < overdue_ && waited_ >= shape_.lease)
+  if (may_seal_ && waited_ >= shape_.lease)
   {
     std::size_t n = 0;
     while (n != seals_max && expired(n) != entries_)

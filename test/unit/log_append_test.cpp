@@ -11,6 +11,7 @@
 #include <boost/asio/error.hpp>
 
 #include <cstdint>
+#include <cstring>
 
 // Tests the transitions of appends to a log. log_simulation_test.cpp runs random ones.
 
@@ -105,17 +106,64 @@ TEST_CASE("an append is not told that a log is full if it was never full")
   // `first` is read, then an entry is trimmed and appended, then `tail` is read.
   m.trim(1);
   m.append(3, 4);
-  auto control = append.posted()[0].bytes;
-  std::uint64_t words[] = {4, 0};
-  std::memcpy(control.data(), words, sizeof words);
-  append.next = append.machine.next(false);
-  CHECK_FALSE(append.ended());
+  const auto look = [&](std::uint64_t tail, std::uint64_t first)
+  {
+    const std::uint64_t words[] = {tail, first};
+    std::memcpy(append.posted()[0].bytes.data(), words, sizeof words);
+    append.next = append.machine.next(false);
+    CHECK_FALSE(append.ended());
+  };
+  look(4, 0);
+  // The same again: each look alone finds a full log.
+  look(5, 1);
   append.advance();
   CHECK_FALSE(append.ended());
   CHECK(m.simulation.memory[objects::log_tail_offset / 8] == 4);
   append.advance(3);
   CHECK(append.ended());
   CHECK_FALSE(append.next.ec);
+}
+
+TEST_CASE("an append is not told that a log is full if it was emptied between two looks")
+{
+  log_memory m;
+  m.append(0, 4);
+  by_hand append(append_of(small_log, 77), m);
+  append.advance();
+  m.trim(4);
+  m.append(4, 5);
+  m.trim(5);
+  append.run();
+  CHECK_FALSE(append.next.ec);
+  CHECK(append.machine.index() == 5);
+}
+
+TEST_CASE("an append tries again after late requests of an earlier lap")
+{
+  log_memory m;
+  // Two appends have the indexes 0 and 1, which are trimmed before they have written anything.
+  by_hand filling(append_of(small_log, 70), m);
+  filling.advance(to_fill);
+  by_hand committing(append_of(small_log, 71), m);
+  committing.advance(to_commit);
+  m.append(2, 4);
+  m.trim(4);
+  by_hand append(append_of(small_log, 4), m);
+  append.advance(to_fill);
+  for (const auto& late : filling.posted())
+    append.carry_out(late);
+  append.run();
+  by_hand another(append_of(small_log, 5), m);
+  another.advance(to_commit);
+  another.carry_out(committing.posted()[0]);
+  CHECK(m.first_word(1).mark == log_word::mark::written); // late, but nobody was there
+  another.run();
+  CHECK(append.machine.index() == 4);
+  CHECK(another.machine.index() == 5);
+  const auto r = m.read(4);
+  CHECK(r.count() == 2);
+  CHECK(r.values[0] == log_value_of(4));
+  CHECK(r.values[1] == log_value_of(5));
 }
 
 TEST_CASE("an append with an index waits for room")

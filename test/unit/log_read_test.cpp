@@ -54,6 +54,26 @@ TEST_CASE("a read of a log waits for the lease once, however many processes have
   CHECK(m.read(0).next_index() == 4);
 }
 
+TEST_CASE("a read of a log looks at all entries that are there, and marks all holes in one step")
+{
+  log_memory m;
+  by_hand read(read_of(small_log, 0, read_of::count_max), m);
+  const auto entries = [&] { return read.posted()[0].bytes.size() / (8 * log_value_words); };
+  CHECK(entries() == 4); // as many as the image has
+  read.advance(2);
+  CHECK(entries() == 1); // nothing is there
+  m.leave_hole();
+  m.leave_hole();
+  m.append(2, 3);
+  read.advance(2);
+  CHECK(entries() == 3);
+  for (int i = 0; i != 100 && read.machine.seals() == 0; ++i)
+    read.advance();
+  CHECK(read.posted().size() == 2);
+  read.run();
+  CHECK(read.machine.next_index() == 3);
+}
+
 TEST_CASE("a read of a log gives each index the lease from the look that found it taken")
 {
   log_memory m;
