@@ -130,9 +130,13 @@ TEST_CASE("an append is not told that a log is full if it was emptied between tw
   m.append(0, 4);
   by_hand append(append_of(small_log, 77), m);
   append.advance();
+  // `tail` is read, then all entries are trimmed, and one more, then `first` is read.
   m.trim(4);
   m.append(4, 5);
   m.trim(5);
+  const std::uint64_t words[] = {4, 5};
+  std::memcpy(append.posted()[0].bytes.data(), words, sizeof words);
+  append.next = append.machine.next(false);
   append.run();
   CHECK_FALSE(append.next.ec);
   CHECK(append.machine.index() == 5);
