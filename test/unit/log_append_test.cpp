@@ -13,9 +13,10 @@
 #include <cstdint>
 #include <cstring>
 
+namespace test::log_append_test {
+
 // Tests the transitions of appends to a log. log_simulation_test.cpp runs random ones.
 
-using namespace test;
 using objects::log_word;
 
 TEST_CASE("laps are compared across the end of their range")
@@ -309,3 +310,5 @@ TEST_CASE("a cancelled append succeeds if it has committed")
   CHECK_FALSE(append.next.ec);
   CHECK(m.read(0).values[0] == log_value_of(77));
 }
+
+} // namespace test::log_append_test

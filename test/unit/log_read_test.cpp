@@ -13,10 +13,11 @@
 #include <cstring>
 #include <functional>
 
+namespace test::log_read_test {
+
 // Tests the transitions of reads, trims and opening of a log. log_simulation_test.cpp runs random
 // ones.
 
-using namespace test;
 using objects::log_word;
 using namespace std::chrono_literals;
 
@@ -264,3 +265,5 @@ TEST_CASE("open_log accepts the header of a log with any shape, and no other")
     there = right;
   }
 }
+
+} // namespace test::log_read_test
