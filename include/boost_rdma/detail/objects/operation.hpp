@@ -231,6 +231,8 @@ private:
     const step first = machine_.begin();
     if (first.what == step::action::access)
       return post_all(first.requests, true);
+    if (first.what == step::action::pause)
+      return perform(first);
     fail(first.ec); // nothing to wait for, but the handler must not be called here
     resume_later();
   }
@@ -287,11 +289,11 @@ private:
     if (!moves)
       return start_operation<value_result>{source}(
         executor_, continuation(this, i), posted, no_data);
-    const const_buffer plain(asio::const_buffer(what.bytes.data(), what.bytes.size()));
+    const const_buffer named(what.bytes.data(), what.bytes.size(), what.registered);
     start_operation<bytes_result>{source}(executor_, continuation(this, i), posted,
-      what.kind == request_kind::read && take_room(i, what.bytes)
+      what.kind == request_kind::read && what.registered == nullptr && take_room(i, what.bytes)
         ? const_buffer(where_.room()->first(what.bytes.size()))
-        : plain);
+        : named);
   }
 
   // Returns true if the bytes of the read arrive in the read_room.

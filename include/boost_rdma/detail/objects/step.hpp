@@ -9,6 +9,7 @@
 #define BOOST_RDMA_DETAIL_OBJECTS_STEP_HPP
 
 #include <boost_rdma/detail/operation.hpp>
+#include <boost_rdma/detail/registration.hpp>
 #include <boost_rdma/error.hpp>
 
 #include <algorithm>
@@ -30,6 +31,7 @@ struct access_request
   std::span<std::byte> bytes{}; // of a read or a write
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
+  registration* registered = nullptr; // of `bytes`; null for plain memory
 };
 
 // Next action of an operation: requests that are in flight together, a pause, or the end.
