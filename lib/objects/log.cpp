@@ -232,7 +232,7 @@ step log_trim::next(bool cancelled) noexcept
 header with_shape(header of_type, const log_shape& shape) noexcept
 {
   of_type.capacity = shape.capacity();
-  of_type.reserved[0] = static_cast<std::uint64_t>(shape.lease.count());
+  of_type.parameters[0] = static_cast<std::uint64_t>(shape.lease.count());
   return of_type;
 }
 
@@ -245,7 +245,7 @@ access_request open_log::request(std::size_t) noexcept
 
 step open_log::next(bool) noexcept
 {
-  const auto lease = std::chrono::microseconds(found_.reserved[0]);
+  const auto lease = std::chrono::microseconds(found_.parameters[0]);
   if (!std::has_single_bit(found_.capacity) || found_.capacity > log_shape::capacity_max
     || lease < log_shape::lease_min || lease > log_shape::lease_max)
     return step::finish(error::object_mismatch);

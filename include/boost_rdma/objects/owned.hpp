@@ -52,6 +52,9 @@ public:
 
   [[nodiscard]] place where() const { return {self_.core(), remote()}; }
 
+  // Ends the operations that wait for the device.
+  void close() { self_.close(); }
+
   // Copies words that peers change meanwhile.
   static void read(std::span<const std::uint64_t> from, std::span<std::uint64_t> to) noexcept
   {

@@ -42,6 +42,7 @@ enum class kind : std::uint32_t
   mutex = 4,
   semaphore = 5,
   log = 6,
+  published = 7,
 };
 
 struct header
@@ -51,12 +52,12 @@ struct header
 
   std::uint64_t signature = signature_expected;
   objects::kind kind;
-  std::uint32_t size = 0;     // of a value in bytes
-  std::uint64_t layout = 0;   // of a value
-  std::uint64_t capacity = 0; // number of values
-  std::uint64_t lease_ms = 0; // of a lock
-  std::array<std::uint64_t, 2> reserved{};
-  std::uint64_t probe = 0; // for an atomic without effect
+  std::uint32_t size = 0;                    // of a value in bytes
+  std::uint64_t layout = 0;                  // of a value
+  std::uint64_t capacity = 0;                // number of values
+  std::uint64_t lease_ms = 0;                // of a lock
+  std::array<std::uint64_t, 2> parameters{}; // of this kind
+  std::uint64_t probe = 0;                   // for an atomic without effect
 
   friend bool operator==(const header&, const header&) = default;
 };
