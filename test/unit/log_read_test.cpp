@@ -254,9 +254,9 @@ TEST_CASE("open_log accepts the header of a log with any shape, and no other")
   const std::function<void()> changes[] = {[&] { there.signature ^= 1; },
     [&] { there.kind = objects::kind::versioned; }, [&] { ++there.size; }, [&] { ++there.layout; },
     [&] { there.capacity = 17; }, [&] { there.capacity = 0; },
-    [&] { there.capacity = std::uint64_t{1} << 63; }, [&] { there.reserved[0] = 999; },
-    [&] { there.reserved[0] = UINT64_MAX; }, [&] { there.reserved[0] = 3'600'000'001; },
-    [&] { there.reserved[1] = 1; }};
+    [&] { there.capacity = std::uint64_t{1} << 63; }, [&] { there.parameters[0] = 999; },
+    [&] { there.parameters[0] = UINT64_MAX; }, [&] { there.reserved[0] = 3'600'000'001; },
+    [&] { there.parameters[1] = 1; }};
   const auto right = there;
   for (const auto& change : changes)
   {
