@@ -40,10 +40,13 @@
 #include <boost_rdma/memory_window.hpp>
 #include <boost_rdma/message.hpp>
 #include <boost_rdma/objects/owned.hpp>
+#include <boost_rdma/objects/published.hpp>
+#include <boost_rdma/objects/published_snapshot.hpp>
 #include <boost_rdma/objects/remote_counter.hpp>
 #include <boost_rdma/objects/remote_flag.hpp>
 #include <boost_rdma/objects/remote_log.hpp>
 #include <boost_rdma/objects/remote_mutex.hpp>
+#include <boost_rdma/objects/remote_published.hpp>
 #include <boost_rdma/objects/remote_semaphore.hpp>
 #include <boost_rdma/objects/remote_versioned.hpp>
 #include <boost_rdma/objects/versioned.hpp>
