@@ -52,7 +52,8 @@ public:
 
   ~held_pin()
   {
-    if (ended.load(std::memory_order_relaxed))
+    // A queue pair whose io_context has been destroyed is closed. It would keep an operation.
+    if (ended.load() || !where.through || !is_open_core(*where.through))
       return;
     try
     {
