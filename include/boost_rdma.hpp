@@ -47,8 +47,10 @@
 #include <boost_rdma/objects/remote_log.hpp>
 #include <boost_rdma/objects/remote_mutex.hpp>
 #include <boost_rdma/objects/remote_published.hpp>
+#include <boost_rdma/objects/remote_ring.hpp>
 #include <boost_rdma/objects/remote_semaphore.hpp>
 #include <boost_rdma/objects/remote_versioned.hpp>
+#include <boost_rdma/objects/ring.hpp>
 #include <boost_rdma/objects/versioned.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/queue_pair.hpp>

@@ -12,7 +12,6 @@
 #include <boost/asio/error.hpp>
 
 #include <bit>
-#include <thread>
 #include <utility>
 
 // The state machines of rings.
@@ -122,7 +121,6 @@ void look_for_parity(const std::uint64_t* word, std::uint64_t parity) noexcept
       return;
     software::progress_lock::pause();
   }
-  std::this_thread::yield();
 }
 
 } // namespace rdma::detail::objects

@@ -76,8 +76,8 @@ void ring_producer::wait_push(const io_executor& executor, words record, end_han
   waiting_handler<> waits(executor, std::move(handler));
   if (end_)
     return std::move(waits).complete(end_);
-  accepts_ = false;
   wait(pushes_, {0, std::move(waits), std::move(record)}, slot);
+  accepts_ = false;
 }
 
 void ring_producer::wait_flush(const io_executor& executor, end_handler handler)

@@ -322,9 +322,8 @@ TEST_CASE("only a new ring whose capacity is possible is opened")
     CHECK_FALSE(o.open(opening::memory(capacity)));
     CHECK(o.capacity == capacity);
   }
-  for (const std::uint64_t capacity :
-    {std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{32}, std::uint64_t{1} << 33,
-      std::uint64_t{1} << 60, std::uint64_t{1} << 63, UINT64_MAX})
+  for (const std::uint64_t capacity : {std::uint64_t{0}, std::uint64_t{3}, std::uint64_t{32},
+         std::uint64_t{1} << 33, std::uint64_t{1} << 60, std::uint64_t{1} << 63, UINT64_MAX})
     CHECK(o.open(opening::memory(capacity)) == rdma::error::object_mismatch);
   for (std::size_t word = 0; word != 8; ++word)
     if (word != offsetof(objects::header, capacity) / 8)

@@ -80,15 +80,21 @@ public:
     using other = remote_ring<T, OtherExecutor>;
   };
 
-  /// Creates an object without a ring: operations complete with error::closed.
+  /// Creates an object without a ring, to assign one to: try_push() returns false. There is no
+  /// executor for operations.
   remote_ring()
     requires std::is_default_constructible_v<Executor>
     : base(Executor(), {})
   {
   }
 
-  /// Moves a ring with its outstanding operations.
-  remote_ring(remote_ring&&) noexcept = default;
+  /// Moves a ring with its outstanding operations. Operations on `other` complete with
+  /// error::closed.
+  remote_ring(remote_ring&& other) noexcept
+    : base(other.executor_, std::move(other.where_))
+    , core_(std::move(other.core_))
+  {
+  }
 
   /// Ends this object's ring, as the destructor does, and moves `other` into it.
   remote_ring& operator=(remote_ring&& other) noexcept
@@ -96,7 +102,8 @@ public:
     if (this != &other)
     {
       close();
-      base::operator=(std::move(other));
+      this->executor_ = other.executor_;
+      this->where_ = std::move(other.where_);
       core_ = std::move(other.core_);
     }
     return *this;

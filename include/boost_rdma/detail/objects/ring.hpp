@@ -290,8 +290,8 @@ private:
   ring_layout layout_{};
 };
 
-// Looks at a word for about a microsecond, until its first bit is that of `parity`. Then lets other
-// threads run.
+// Looks at a word for about a microsecond, until its first bit is that of `parity`. Does not yield
+// the processor: on a busy machine, a thread that yields waits longer than one that sleeps.
 void look_for_parity(const std::uint64_t* word, std::uint64_t parity) noexcept;
 
 } // namespace rdma::detail::objects
