@@ -127,6 +127,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small for any ring.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read() and of the constructor of memory_region.
+   *
+   * @par Per-operation cancellation
+   * terminal, partial and total end the operation with operation_aborted after the read in flight.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_ring)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
