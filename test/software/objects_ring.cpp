@@ -29,9 +29,9 @@
 #include <string>
 #include <vector>
 
-// Tests rings through one connection. objects_ring_processes.cpp tests two processes.
+namespace test::objects_ring {
 
-using namespace test;
+// Tests rings through one connection. objects_ring_processes.cpp tests two processes.
 
 namespace {
 
@@ -511,3 +511,5 @@ TEST_CASE("pushing and taking records of a ring allocates no memory in steady st
   many_records();
   CHECK(allocations_of_each(many_records) == 0);
 }
+
+} // namespace test::objects_ring

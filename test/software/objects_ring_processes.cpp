@@ -31,9 +31,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// Tests rings between two processes, which also die.
+namespace test::objects_ring_processes {
 
-using namespace test;
+// Tests rings between two processes, which also die.
 
 namespace {
 
@@ -279,3 +279,5 @@ TEST_CASE("the operations of a ring end with an error when the consumer is kille
   CHECK(consumer.kill());
   CHECK(producer.succeeded());
 }
+
+} // namespace test::objects_ring_processes

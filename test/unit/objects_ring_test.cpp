@@ -20,9 +20,10 @@
 #include <span>
 #include <vector>
 
+namespace test::objects_ring_test {
+
 // Tests the two ends of a ring on simulated memory.
 
-using namespace test;
 using objects::ring_code;
 using objects::ring_layout;
 using objects::ring_reader;
@@ -577,3 +578,5 @@ TEST_CASE("records of a ring arrive in order and once on any device, also from d
   run_histories<16>(capacity);
   run_histories<48>(capacity);
 }
+
+} // namespace test::objects_ring_test

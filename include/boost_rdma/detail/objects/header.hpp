@@ -43,7 +43,7 @@ enum class kind : std::uint32_t
   semaphore = 5,
   log = 6,
   published = 7,
-  ring = 7,
+  ring = 8,
 };
 
 struct header
