@@ -31,9 +31,12 @@ class owned_memory
 {
 public:
   /// @cond
-  owned_memory(const Executor& executor, const rdma::context& context, std::size_t size)
+  // `rights`: in addition to those to read and to do atomics.
+  owned_memory(
+    const Executor& executor, const rdma::context& context, std::size_t size, access rights)
     : region_(context, size,
-      access::local_write | access::remote_read | access::remote_atomic | access::window_bind)
+      rights | access::local_write | access::remote_read | access::remote_atomic
+        | access::window_bind)
     , self_(executor, context, own_options())
   {
     self_.connect(self_.local_endpoint());
@@ -113,7 +116,7 @@ public:
    */
   template <class... Initial>
   owned(const executor_type& executor, const rdma::context& context, const Initial&... initial)
-    : memory(executor, context, Remote::size_for(initial...))
+    : memory(executor, context, Remote::size_for(initial...), Remote::more_rights)
     , Remote(executor, memory::where())
   {
     Remote::encode(memory::words().first(Remote::size_for(initial...) / 8), initial...);

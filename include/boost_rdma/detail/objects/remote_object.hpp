@@ -39,6 +39,9 @@ public:
 
 protected:
   /// @cond
+  // Of rdma::owned: rights of peers in addition to those to read and to do atomics.
+  static constexpr access more_rights{};
+
   remote_object(const Executor& executor, place where)
     : executor_(executor)
     , where_(std::move(where))
