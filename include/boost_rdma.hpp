@@ -45,6 +45,7 @@
 #include <boost_rdma/objects/remote_counter.hpp>
 #include <boost_rdma/objects/remote_flag.hpp>
 #include <boost_rdma/objects/remote_log.hpp>
+#include <boost_rdma/objects/remote_map.hpp>
 #include <boost_rdma/objects/remote_mutex.hpp>
 #include <boost_rdma/objects/remote_published.hpp>
 #include <boost_rdma/objects/remote_ring.hpp>
