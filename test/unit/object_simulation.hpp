@@ -38,7 +38,7 @@ constexpr std::uint64_t share(std::uint64_t all)
  * One turn is one word of a read or a write, or one atomic, or the completion of a step, of a
  * process that is chosen at random. The requests of a step, and the words of a request, are carried
  * out in random order. A process may be killed or stopped at any turn; requests of a killed process
- * may be carried out much later.
+ * may be carried out much later. The address of a remote_buffer is its offset in the memory.
  */
 class object_simulation
 {
@@ -204,7 +204,8 @@ private:
     {
       const auto [request, what, word] = accesses.back();
       accesses.pop_back();
-      std::uint64_t& at = on.memory.at(what.offset / 8 + word);
+      const std::uint64_t from = what.memory != nullptr ? what.memory->address() : 0;
+      std::uint64_t& at = on.memory.at((from + what.offset) / 8 + word);
       std::uint64_t was = at;
       switch (what.kind)
       {

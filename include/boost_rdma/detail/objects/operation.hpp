@@ -280,9 +280,9 @@ private:
   {
     const access_request what = machine_.request(i);
     const bool moves = what.kind == request_kind::read || what.kind == request_kind::write;
+    const remote_buffer& memory = what.memory != nullptr ? *what.memory : where_.memory();
     const detail::request posted{.kind = what.kind,
-      .remote =
-        where_.memory().slice(what.offset, moves ? what.bytes.size() : sizeof(std::uint64_t)),
+      .remote = memory.slice(what.offset, moves ? what.bytes.size() : sizeof(std::uint64_t)),
       .compare_or_add = what.compare_or_add,
       .swap = what.swap};
     work_source* const source = as_work_source(where_.through());

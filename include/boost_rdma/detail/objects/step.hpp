@@ -11,6 +11,7 @@
 #include <boost_rdma/detail/operation.hpp>
 #include <boost_rdma/detail/registration.hpp>
 #include <boost_rdma/error.hpp>
+#include <boost_rdma/remote_buffer.hpp>
 
 #include <algorithm>
 #include <chrono>
@@ -27,11 +28,12 @@ namespace rdma::detail::objects {
 struct access_request
 {
   request_kind kind;            // read, write, compare_exchange or fetch_add
-  std::uint64_t offset;         // in the object's memory
+  std::uint64_t offset;         // in the memory
   std::span<std::byte> bytes{}; // of a read or a write
   std::uint64_t compare_or_add = 0;
   std::uint64_t swap = 0;
-  registration* registered = nullptr; // of `bytes`; null for plain memory
+  registration* registered = nullptr;    // of `bytes`; null for plain memory
+  const remote_buffer* memory = nullptr; // null: that of the object
 };
 
 // Next action of an operation: requests that are in flight together, a pause, or the end.
