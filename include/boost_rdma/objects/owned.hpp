@@ -34,9 +34,10 @@ public:
   // `rights`: in addition to those to read and to do atomics.
   owned_memory(
     const Executor& executor, const rdma::context& context, std::size_t size, access rights)
-    : region_(context, size,
-      rights | access::local_write | access::remote_read | access::remote_atomic
+    : context_(context)
+    , rights_(rights | access::local_write | access::remote_read | access::remote_atomic
         | access::window_bind)
+    , region_(context, size, rights_)
     , self_(executor, context, own_options())
   {
     self_.connect(self_.local_endpoint());
@@ -45,10 +46,12 @@ public:
   [[nodiscard]] std::span<std::uint64_t> words() const { return region_.as_span<std::uint64_t>(); }
   [[nodiscard]] const memory_region& region() const noexcept { return region_; }
 
+  [[nodiscard]] remote_buffer remote() const { return remote_of(region_); }
+
   // The memory with the key of one device: those of others are not atomic with that device's.
-  [[nodiscard]] remote_buffer remote() const
+  [[nodiscard]] remote_buffer remote_of(const memory_region& region) const
   {
-    const remote_buffer all = region_.remote();
+    const remote_buffer all = region.remote();
     const device_kind kind = self_.transport().kind;
     return {kind, all.address(), all.size(), all.key(kind), all.rights()};
   }
@@ -57,6 +60,12 @@ public:
 
   // Ends the operations that wait for the device.
   void close() { self_.close(); }
+
+  // More memory with the same rights.
+  [[nodiscard]] memory_region allocate(std::size_t size) const
+  {
+    return memory_region(context_, size, rights_);
+  }
 
   // Copies words that peers change meanwhile.
   static void read(std::span<const std::uint64_t> from, std::span<std::uint64_t> to) noexcept
@@ -74,6 +83,8 @@ private:
     return result;
   }
 
+  rdma::context context_;
+  access rights_;
   memory_region region_;
   basic_queue_pair<Executor> self_;
 };
