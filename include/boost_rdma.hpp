@@ -39,6 +39,7 @@
 #include <boost_rdma/memory_region.hpp>
 #include <boost_rdma/memory_window.hpp>
 #include <boost_rdma/message.hpp>
+#include <boost_rdma/objects/map.hpp>
 #include <boost_rdma/objects/owned.hpp>
 #include <boost_rdma/objects/published.hpp>
 #include <boost_rdma/objects/published_snapshot.hpp>

@@ -9,7 +9,7 @@
 #include "common/rdma_fixture.hpp"
 #include "software/object_fixture.hpp"
 
-#include <boost_rdma/objects/owned.hpp>
+#include <boost_rdma/objects/map.hpp>
 #include <boost_rdma/objects/remote_map.hpp>
 
 #include <boost/asio/bind_cancellation_slot.hpp>
@@ -103,7 +103,7 @@ struct shared_map : linked_pair
   std::map<player, score> all(const score_map& in)
   {
     record<std::vector<std::pair<player, score>>> r;
-    in.async_entries(0, in.bucket_count(), r.handler());
+    in.async_entries(0, in.part_count(), r.handler());
     const auto found = end(r);
     REQUIRE_FALSE(r.ec);
     const std::map<player, score> result(found.begin(), found.end());
@@ -111,7 +111,7 @@ struct shared_map : linked_pair
     return result;
   }
 
-  rdma::owned<score_map> owner;
+  rdma::map<player, score> owner;
   score_map remote;
 };
 
@@ -120,7 +120,7 @@ struct shared_map : linked_pair
 TEST_CASE("both sides of a map see the changes of the other one")
 {
   shared_map m;
-  CHECK(m.remote.bucket_count() == m.owner.bucket_count());
+  CHECK(m.remote.part_count() == m.owner.part_count());
   CHECK(m.find(m.remote, 1) == std::nullopt);
   CHECK(m.insert(m.remote, 1, {1.5, 1}));
   CHECK_FALSE(m.insert(m.owner, 1, {9, 9}));
@@ -226,7 +226,7 @@ TEST_CASE("async_entries reads the buckets that are there")
   for (std::uint32_t i = 0; i != 40; ++i)
     m.put(m.remote, i, {0, i});
   std::map<player, score> parts;
-  for (std::uint64_t first = 0; first < m.remote.bucket_count(); first += 3)
+  for (std::uint64_t first = 0; first < m.remote.part_count(); first += 3)
   {
     record<std::vector<std::pair<player, score>>> r;
     m.remote.async_entries(first, 3, r.handler());
@@ -236,7 +236,7 @@ TEST_CASE("async_entries reads the buckets that are there")
   CHECK(parts == m.all(m.owner));
   CHECK(parts.size() == 40);
   record<std::vector<std::pair<player, score>>> behind;
-  m.remote.async_entries(m.remote.bucket_count() + 1, 3, behind.handler());
+  m.remote.async_entries(m.remote.part_count() + 1, 3, behind.handler());
   CHECK(m.end(behind).empty());
   CHECK_FALSE(behind.ec);
 }
@@ -307,7 +307,7 @@ TEST_CASE("a map is created in memory of the peer, whatever was there")
   score_map created = r.value();
   CHECK(memory.as_span<std::uint64_t>().back() == UINT64_MAX);
   const auto opened = open<score_map>(l, memory.remote());
-  CHECK(opened.bucket_count() == created.bucket_count());
+  CHECK(opened.part_count() == created.part_count());
   record<bool> inserted;
   created.async_insert(named(1), {1, 2}, inserted.handler());
   REQUIRE(run_until(l.io, [&] { return inserted.done(); }));
@@ -389,4 +389,117 @@ TEST_CASE("cancelling a change of a map leaves it consistent")
   CHECK(aborted != 0);
   for (std::uint32_t key = 20; key != 25; ++key) // no block was lost
     CHECK(m.insert(m.remote, key, {}));
+}
+
+TEST_CASE("a map grows while both sides use it")
+{
+  shared_map m({.capacity = 4});
+  // Finds the tables by itself: only copies of a handle share what they have found.
+  const auto early = open<score_map>(m, m.owner.remote());
+  const std::uint64_t parts = m.remote.part_count();
+  std::map<player, score> expected;
+  std::uint32_t next = 0;
+  for (int growths = 0; growths != 3; ++growths)
+  {
+    plain_record grown;
+    m.owner.async_grow(grown.handler());
+    CHECK_FALSE(grown.done());
+    while (!grown.done() || next % 8 != 0)
+    {
+      score_map& side = next % 2 == 0 ? m.remote : m.owner;
+      record<bool> r;
+      side.async_insert(named(next), {1, next}, r.handler());
+      REQUIRE(run_until(m.io, [&] { return r.done(); }));
+      CHECK((!r.ec || r.ec == rdma::error::object_full));
+      if (!r.ec)
+      {
+        CHECK(r.value());
+        expected[named(next)] = {1, next};
+        CHECK(m.find(m.remote, next) == score{1, next});
+        CHECK(m.find(m.owner, next) == score{1, next});
+      }
+      ++next;
+    }
+    CHECK_FALSE(grown.ec);
+  }
+  const auto late = open<score_map>(m, m.owner.remote());
+  CHECK(m.remote.part_count() == parts);
+  CHECK(late.part_count() == parts);
+  CHECK(m.all(early) == expected);
+  CHECK(m.all(late) == expected);
+  CHECK(m.all(m.owner) == expected);
+  CHECK(m.find(late, next) == std::nullopt);
+  for (const auto& [key, value] : expected)
+  {
+    record<std::optional<score>> r;
+    early.async_find(key, r.handler());
+    CHECK(m.end(r) == value);
+  }
+}
+
+TEST_CASE("a map that has grown has room for twice as many entries")
+{
+  shared_map m({.capacity = 8});
+  auto fill = [&, next = std::uint32_t{0}]() mutable
+  {
+    record<bool> r;
+    for (std::uint32_t inserted = 0;; ++inserted)
+    {
+      r = {};
+      m.remote.async_insert(named(next++), {}, r.handler());
+      REQUIRE(run_until(m.io, [&] { return r.done(); }));
+      if (r.ec)
+      {
+        REQUIRE(r.ec == rdma::error::object_full);
+        return inserted;
+      }
+    }
+  };
+  const std::uint32_t before = fill();
+  plain_record grown;
+  m.owner.async_grow(grown.handler());
+  REQUIRE(run_until(m.io, [&] { return grown.done(); }));
+  REQUIRE_FALSE(grown.ec);
+  CHECK(m.all(m.remote).size() == before);
+  fill();
+  CHECK(m.all(m.remote).size() > before + 8);
+}
+
+TEST_CASE("async_grow fails with already_started while the map grows")
+{
+  shared_map m;
+  std::array<plain_record, 2> grown;
+  m.owner.async_grow(grown[0].handler());
+  m.owner.async_grow(grown[1].handler());
+  REQUIRE(run_until(m.io, [&] { return grown[0].done() && grown[1].done(); }));
+  CHECK_FALSE(grown[0].ec);
+  CHECK(grown[1].ec == asio::error::already_started);
+  plain_record again;
+  m.owner.async_grow(again.handler());
+  REQUIRE(run_until(m.io, [&] { return again.done(); }));
+  CHECK_FALSE(again.ec);
+}
+
+TEST_CASE("a growth of a map that was cancelled goes on with the next call")
+{
+  shared_map m({.capacity = 40});
+  for (std::uint32_t i = 0; i != 40; ++i)
+    REQUIRE(m.insert(m.remote, i, {0, i}));
+  asio::cancellation_signal signal;
+  plain_record r;
+  m.owner.async_grow(asio::bind_cancellation_slot(signal.slot(), r.handler()));
+  signal.emit(asio::cancellation_type::total);
+  REQUIRE(run_until(m.io, [&] { return r.done(); }));
+  CHECK(r.ec == asio::error::operation_aborted);
+  for (std::uint32_t i = 0; i != 40; ++i)
+  {
+    CHECK(m.find(m.remote, i) == score{0, i});
+    CHECK(m.update(m.remote, i, {1, i}));
+  }
+  plain_record again;
+  m.owner.async_grow(again.handler());
+  REQUIRE(run_until(m.io, [&] { return again.done(); }));
+  CHECK_FALSE(again.ec);
+  for (std::uint32_t i = 0; i != 40; ++i)
+    CHECK(m.find(m.remote, i) == score{1, i});
 }

@@ -8,18 +8,19 @@
 #ifndef BOOST_RDMA_OBJECTS_REMOTE_MAP_HPP
 #define BOOST_RDMA_OBJECTS_REMOTE_MAP_HPP
 
-#include <boost_rdma/detail/objects/map.hpp>
+#include <boost_rdma/detail/objects/map_layout.hpp>
+#include <boost_rdma/detail/objects/map_operations.hpp>
 #include <boost_rdma/detail/objects/remote_object.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
 
 #include <algorithm>
-#include <array>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <memory>
 #include <optional>
 #include <span>
 #include <tuple>
@@ -57,9 +58,9 @@ struct map_options
  * everyone who opens the map can read. Somebody who knows the seed can choose keys of one bucket,
  * which has room for 20.
  *
- * The map is in an rdma::owned<remote_map> of the peer, or in memory leased from the peer
- * (basic_agent::async_allocate(), async_create()). The handle may be copied. It does not keep the
- * memory or the queue pair.
+ * The map is in an rdma::map of the peer, which can grow, or in memory leased from the peer
+ * (basic_agent::async_allocate(), async_create()), where it cannot. The handle may be copied. It
+ * does not keep the memory or the queue pair.
  *
  * @tparam Key A trivially copyable type without padding in which equal values have equal bytes
  * (std::has_unique_object_representations_v), such as integers and arrays of them.
@@ -128,8 +129,11 @@ public:
   {
   }
 
-  /// Returns the number of buckets, for async_entries().
-  [[nodiscard]] std::uint64_t bucket_count() const noexcept { return shape_.buckets; }
+  /// Returns the number of parts of the map, for async_entries(). It does not change.
+  [[nodiscard]] std::uint64_t part_count() const noexcept
+  {
+    return tables_ ? tables_->get().first.shape.buckets : 0;
+  }
 
   /// Opens a map in the peer's memory. Compares kind, sizes and layouts of key and value.
   /**
@@ -152,8 +156,8 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
     return make(peer, memory, token,
-      detail::objects::open_map(expected_header(), shape_of({}),
-        detail::objects::check_memory(memory, sizeof(detail::objects::header)), memory.size()));
+      detail::objects::open_map(expected_header(), sizes,
+        detail::objects::check_memory(memory, shape_type::cells_offset), memory));
   }
 
   /// Creates an empty map in memory that no other process accesses yet, such as a new lease.
@@ -180,7 +184,7 @@ public:
   {
     return make(peer, memory, token,
       detail::objects::create_map(expected_header(), new_shape(options),
-        detail::objects::check_memory(memory, size_for(options))));
+        detail::objects::check_memory(memory, size_for(options)), memory));
   }
 
   /// Looks a key up.
@@ -201,7 +205,7 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>()) const
   {
     return base::template initiate<void(error_code, std::optional<Value>), CompletionToken>(
-      token, [shape = shape_, key] { return find(shape, key); });
+      token, [tables = tables_, key] { return typename operations::find(tables, key); });
   }
 
   /// Inserts an entry if the key is absent.
@@ -298,14 +302,15 @@ public:
     return start<CompletionToken>(token, action::erase, key, Value());
   }
 
-  /// Reads the entries of some buckets, or of all.
+  /// Reads the entries of some parts of the map, or of all.
   /**
-   * The entries of one bucket are those of one moment. Different buckets are read at different
-   * moments: an entry that is present all the time is found, and once. A bucket takes a round trip
-   * or two. Several calls for parts of the buckets can read at the same time.
+   * A part is a bucket, or the buckets to which it has grown. The entries of one bucket are those
+   * of one moment. Different buckets are read at different moments: an entry that is present all
+   * the time is found, and once. A bucket takes a round trip or two. Several calls for different
+   * parts can read at the same time.
    *
-   * @param first The first bucket.
-   * @param count Number of buckets; fewer are read if the map ends before.
+   * @param first The first part.
+   * @param count Number of parts; fewer are read if the map ends before.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
@@ -321,7 +326,8 @@ public:
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>()) const
   {
     return base::template initiate<void(error_code, std::vector<value_type>), CompletionToken>(
-      token, [shape = shape_, first, count] { return scan(shape, first, count); });
+      token,
+      [tables = tables_, first, count] { return typename operations::scan(tables, first, count); });
   }
 
 protected:
@@ -336,10 +342,13 @@ protected:
   // Writes the memory of a new map, and makes this its handle.
   void encode(std::span<std::uint64_t> image, const map_options& options = {})
   {
-    shape_ = new_shape(options);
-    const auto header = detail::objects::with_shape(expected_header(), shape_);
+    const shape_type shape = new_shape(options);
+    const auto header = detail::objects::with_shape(expected_header(), shape);
     std::ranges::fill(image, 0);
     std::memcpy(image.data(), &header, sizeof header);
+    const detail::objects::map_table table{shape, base::memory()};
+    tables_ = std::make_shared<detail::objects::shared_tables>(
+      detail::objects::map_tables{table, table, {}});
   }
 
   static constexpr shape_type shape_of(const map_options& options) noexcept
@@ -347,9 +356,16 @@ protected:
     return shape_type::with_capacity(sizeof(Key), sizeof(Value), options.capacity);
   }
 
-  static constexpr shape_type smallest = shape_of({1});
-  static constexpr std::size_t room_size =
-    8 * std::max(detail::objects::cell_words(smallest.bucket_size()), smallest.block_words());
+  using operations = detail::objects::map_operations<Key, Value>;
+  using room = typename operations::room;
+  using shared_tables = std::shared_ptr<detail::objects::shared_tables>;
+
+  static constexpr shape_type sizes = room::shape;
+  static constexpr std::size_t room_size = 8
+    * std::max({detail::objects::map_directory_words,
+      detail::objects::cell_words(sizes.bucket_size()), sizes.block_words()});
+
+  [[nodiscard]] const shared_tables& tables() const noexcept { return tables_; }
   /// @endcond
 
 private:
@@ -369,121 +385,13 @@ private:
       .layout = std::rotl(object_layout<Key>, 7) ^ object_layout<Value>};
   }
 
-  // Adds the memory of a bucket and its blocks to a state machine.
-  template <class Machine>
-  struct with_room : Machine
-  {
-    detail::objects::map_room room() noexcept { return {cell, words, slots}; }
-
-    std::array<std::uint64_t, detail::objects::cell_words(smallest.bucket_size())> cell;
-    std::array<std::uint64_t, detail::objects::map_links * smallest.block_words()> words;
-    std::array<std::byte, smallest.slots_size()> slots;
-  };
-
-  static Value value_of(std::span<const std::byte> entry) noexcept
-  {
-    Value result{};
-    std::memcpy(&result, entry.data() + sizeof(Key), sizeof result);
-    return result;
-  }
-
-  struct find : with_room<detail::objects::map_read>
-  {
-    find(const shape_type& map, const Key& looked_up)
-      : shape(map)
-      , key(looked_up)
-    {
-    }
-
-    detail::objects::step begin()
-    {
-      const auto bytes = std::as_bytes(std::span(&key, 1));
-      return detail::objects::map_read::begin(
-        shape, shape.bucket_of(bytes), bytes, false, this->room());
-    }
-    auto results() const
-    {
-      const auto slot = this->found();
-      return std::make_tuple(
-        slot ? std::optional(value_of(this->entry(*slot))) : std::optional<Value>());
-    }
-
-    shape_type shape;
-    Key key;
-  };
-
-  struct change : with_room<detail::objects::map_change>
-  {
-    change(const shape_type& map, action what, const Key& key, const Value& value)
-      : shape(map)
-      , what(what)
-    {
-      std::memcpy(entry.data(), &key, sizeof key);
-      std::memcpy(entry.data() + sizeof key, &value, sizeof value);
-    }
-
-    detail::objects::step begin()
-    {
-      return detail::objects::map_change::begin(shape, what, entry, this->room());
-    }
-    auto results() const
-    {
-      return std::make_tuple(
-        this->changed() && !(what == action::insert_or_assign && this->was_present()));
-    }
-
-    shape_type shape;
-    action what;
-    std::array<std::byte, entry_size> entry;
-  };
-
-  struct scan : with_room<detail::objects::map_read>
-  {
-    scan(const shape_type& map, std::uint64_t from, std::uint64_t count)
-      : shape(map)
-      , bucket(std::min(from, map.buckets))
-      , end(bucket + std::min(count, map.buckets - bucket))
-    {
-    }
-
-    detail::objects::step begin()
-    {
-      if (bucket == end)
-        return detail::objects::step::finish();
-      return detail::objects::map_read::begin(shape, bucket, {}, true, this->room());
-    }
-    detail::objects::step next(bool cancelled)
-    {
-      const auto reads = detail::objects::map_read::next(cancelled);
-      if (reads.what != detail::objects::step::action::finish || reads.ec)
-        return reads;
-      for (std::size_t slot = 0; slot != detail::objects::map_slots; ++slot)
-        if (this->head().is_used(slot))
-        {
-          Key key{};
-          std::memcpy(&key, this->entry(slot).data(), sizeof key);
-          entries.emplace_back(key, value_of(this->entry(slot)));
-        }
-      ++bucket;
-      return cancelled && bucket != end
-        ? detail::objects::step::finish(boost::asio::error::operation_aborted)
-        : begin();
-    }
-    auto results() { return std::make_tuple(std::move(entries)); }
-
-    shape_type shape;
-    std::uint64_t bucket;
-    std::uint64_t end;
-    std::vector<value_type> entries;
-  };
-
-  // The handle gets the shape that the machine has read or written.
+  // The handle gets the tables that the machine has read or written.
   template <class Machine>
   struct making : Machine
   {
     auto results()
     {
-      made.shape_ = this->shape();
+      made.tables_ = std::make_shared<detail::objects::shared_tables>(Machine::tables());
       return std::make_tuple(std::move(made));
     }
 
@@ -494,8 +402,9 @@ private:
   auto start(std::remove_reference_t<CompletionToken>& token, action what, const Key& key,
     const Value& value)
   {
-    return base::template initiate<void(error_code, bool), CompletionToken>(
-      token, [shape = shape_, what, key, value] { return change(shape, what, key, value); });
+    return base::template initiate<void(error_code, bool), CompletionToken>(token,
+      [tables = tables_, what, key, value]
+      { return typename operations::change(tables, what, key, value); });
   }
 
   template <class Machine, class CompletionToken>
@@ -510,7 +419,7 @@ private:
       });
   }
 
-  shape_type shape_ = smallest; // of a handle without an object
+  shared_tables tables_;
 };
 
 } // namespace rdma

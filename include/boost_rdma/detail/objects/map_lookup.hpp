@@ -1,0 +1,124 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_OBJECTS_MAP_LOOKUP_HPP
+#define BOOST_RDMA_DETAIL_OBJECTS_MAP_LOOKUP_HPP
+
+#include <boost_rdma/detail/objects/map_layout.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+
+// The state machines that read maps.
+
+namespace rdma::detail::objects {
+
+// Reads a bucket of a table, and looks for a key. Needs the right to read, and waits for no other
+// process.
+class map_read
+{
+public:
+  // Reads without success until the operation fails with error::contended.
+  static constexpr unsigned reads_max = 1000;
+
+  struct options
+  {
+    bool all_slots = false; // read the blocks also if the key is in the cell
+    bool frozen = false;    // look for the key in a frozen bucket, too
+  };
+
+  // The key may be empty.
+  step begin(const map_table& table, std::uint64_t bucket, std::span<const std::byte> key,
+    const options& how, const map_room& room);
+  access_request request(std::size_t i) const noexcept;
+  void answered(std::size_t, std::uint64_t) noexcept {}
+  step next(bool cancelled);
+
+  // The slot of the key.
+  [[nodiscard]] std::optional<std::size_t> found() const noexcept { return found_; }
+  [[nodiscard]] const map_table& table() const noexcept { return table_; }
+  [[nodiscard]] std::uint64_t bucket() const noexcept { return bucket_; }
+  [[nodiscard]] const map_room& room() const noexcept { return room_; }
+  [[nodiscard]] tag version() const noexcept { return load_.version(); }
+
+  // Number of times that blocks were read, and that they were other ones than the version named.
+  [[nodiscard]] unsigned block_reads() const noexcept { return block_reads_; }
+  [[nodiscard]] unsigned stale() const noexcept { return stale_; }
+
+private:
+  step load();
+  step loaded() noexcept;
+  bool take_block(std::size_t link, const map_head& head) const noexcept;
+  bool find(std::size_t begin, std::size_t end, const map_head& head) noexcept;
+
+  map_table table_;
+  std::uint64_t bucket_ = 0;
+  std::span<const std::byte> key_;
+  options how_;
+  map_room room_;
+  cell_load load_;
+  bool loading_ = true;
+  std::array<std::size_t, map_links> wanted_{}; // links whose blocks are read
+  std::size_t wanted_count_ = 0;
+  std::optional<std::size_t> found_;
+  unsigned block_reads_ = 0;
+  unsigned stale_ = 0;
+};
+
+// Reads the bucket that has the entries of a position, whichever table it is in.
+class map_lookup
+{
+public:
+  enum class purpose : std::uint8_t
+  {
+    find,         // a key
+    scan,         // read all slots
+    change,       // a key; waits while the bucket is frozen
+    change_slots, // the same, and read all slots
+  };
+
+  step begin(const map_tables& tables, map_position position, std::span<const std::byte> key,
+    purpose why, const map_room& room);
+  access_request request(std::size_t i) const noexcept;
+  void answered(std::size_t, std::uint64_t) noexcept {}
+  step next(bool cancelled);
+
+  // The bucket.
+  [[nodiscard]] const map_read& reading() const noexcept { return read_; }
+  // The tables as they were seen last.
+  [[nodiscard]] const map_tables& tables() const noexcept { return tables_; }
+
+private:
+  enum class stage : std::uint8_t
+  {
+    read_current,
+    read_previous,
+    read_directory,
+    pause,
+  };
+
+  step read(stage entered, const map_table& from);
+  step was_read();
+  step read_directory();
+
+  map_tables tables_;
+  map_position position_ = 0;
+  std::span<const std::byte> key_;
+  purpose why_ = purpose::find;
+  map_room room_;
+  stage stage_ = stage::read_current;
+  map_read read_;
+  cell_load load_;
+  back_off pause_{std::chrono::microseconds(400)};
+};
+
+} // namespace rdma::detail::objects
+
+#endif // BOOST_RDMA_DETAIL_OBJECTS_MAP_LOOKUP_HPP

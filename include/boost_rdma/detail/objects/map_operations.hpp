@@ -1,0 +1,161 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_OBJECTS_MAP_OPERATIONS_HPP
+#define BOOST_RDMA_DETAIL_OBJECTS_MAP_OPERATIONS_HPP
+
+#include <boost_rdma/detail/objects/map_change.hpp>
+#include <boost_rdma/detail/objects/map_layout.hpp>
+#include <boost_rdma/detail/objects/map_lookup.hpp>
+
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+namespace rdma::detail::objects {
+
+// The state machines of a map's operations with the types of keys and values, with memory for a
+// bucket, and with the tables that its handles share.
+template <class Key, class Value>
+struct map_operations
+{
+  using room = map_room_for<sizeof(Key), sizeof(Value)>;
+
+  static Value value_of(std::span<const std::byte> entry) noexcept
+  {
+    Value result{};
+    std::memcpy(&result, entry.data() + sizeof(Key), sizeof result);
+    return result;
+  }
+
+  struct find
+    : map_lookup
+    , room
+  {
+    find(std::shared_ptr<shared_tables> map, const Key& looked_up)
+      : shared(std::move(map))
+      , key(looked_up)
+    {
+    }
+
+    step begin()
+    {
+      const auto bytes = std::as_bytes(std::span(&key, 1));
+      const auto seen = shared->get();
+      return map_lookup::begin(
+        seen, seen.first.shape.position_of(bytes), bytes, purpose::find, this->room::room());
+    }
+    auto results() const
+    {
+      shared->set(map_lookup::tables());
+      const auto& read = map_lookup::reading();
+      const auto slot = read.found();
+      return std::make_tuple(slot ? std::optional(value_of(read.room().entry(room::shape, *slot)))
+                                  : std::optional<Value>());
+    }
+
+    std::shared_ptr<shared_tables> shared;
+    Key key;
+  };
+
+  struct change
+    : map_change
+    , room
+  {
+    change(std::shared_ptr<shared_tables> map, map_action what, const Key& key, const Value& value)
+      : shared(std::move(map))
+      , what(what)
+    {
+      std::memcpy(entry.data(), &key, sizeof key);
+      std::memcpy(entry.data() + sizeof key, &value, sizeof value);
+    }
+
+    step begin() { return map_change::begin(shared->get(), what, entry, this->room::room()); }
+    auto results() const
+    {
+      shared->set(map_change::tables());
+      return std::make_tuple(
+        this->changed() && !(what == map_action::insert_or_assign && this->was_present()));
+    }
+
+    std::shared_ptr<shared_tables> shared;
+    map_action what;
+    std::array<std::byte, sizeof(Key) + sizeof(Value)> entry;
+  };
+
+  struct scan
+    : map_lookup
+    , room
+  {
+    scan(std::shared_ptr<shared_tables> map, std::uint64_t first, std::uint64_t count)
+      : shared(std::move(map))
+      , seen(shared->get())
+    {
+      const map_shape& parts = seen.first.shape;
+      first = std::min(first, parts.buckets);
+      count = std::min(count, parts.buckets - first);
+      position = first == 0 ? 0 : parts.end_of(first - 1);
+      end = count == 0 ? position : parts.end_of(first + count - 1);
+    }
+
+    step begin()
+    {
+      if (position == end)
+        return step::finish();
+      return map_lookup::begin(
+        seen, static_cast<map_position>(position), {}, purpose::scan, this->room::room());
+    }
+    step next(bool cancelled)
+    {
+      const auto looks = map_lookup::next(cancelled);
+      if (looks.what != step::action::finish || looks.ec)
+        return looks;
+      seen = map_lookup::tables();
+      const auto& read = map_lookup::reading();
+      for (std::size_t slot = 0; slot != map_slots; ++slot)
+        if (read.room().head().is_used(slot))
+          add(read.room().entry(room::shape, slot));
+      position = read.table().shape.end_of(read.bucket());
+      return cancelled && position != end ? step::finish(boost::asio::error::operation_aborted)
+                                          : begin();
+    }
+    // A bucket of the table before has positions that were read before, too.
+    void add(std::span<const std::byte> entry)
+    {
+      if (seen.first.shape.position_of(entry.first(sizeof(Key))) < position)
+        return;
+      Key key{};
+      std::memcpy(&key, entry.data(), sizeof key);
+      entries.emplace_back(key, value_of(entry));
+    }
+    auto results()
+    {
+      shared->set(seen);
+      return std::make_tuple(std::move(entries));
+    }
+
+    std::shared_ptr<shared_tables> shared;
+    map_tables seen;
+    std::uint64_t position; // of a key; all before it have been read
+    std::uint64_t end;
+    std::vector<std::pair<Key, Value>> entries;
+  };
+};
+
+} // namespace rdma::detail::objects
+
+#endif // BOOST_RDMA_DETAIL_OBJECTS_MAP_OPERATIONS_HPP

@@ -1,0 +1,217 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include <boost_rdma/detail/objects/map_growth.hpp>
+
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace rdma::detail::objects {
+namespace {
+
+map_directory::table describe(const map_table& table, const map_table& first) noexcept
+{
+  if (table.shape.buckets == first.shape.buckets)
+    return {};
+  const device_kind kind =
+    table.memory.key(device_kind::nic) != 0 ? device_kind::nic : device_kind::software;
+  return {.address = table.memory.address(),
+    .buckets = table.shape.buckets,
+    .blocks = table.shape.blocks,
+    .key = table.memory.key(kind),
+    .kind = static_cast<std::uint32_t>(kind)};
+}
+
+} // namespace
+
+// Nobody finds the new table before it is announced, and no bucket is frozen before that.
+step map_growth::begin(const map_tables& tables, const map_room& from, const map_room& to)
+{
+  tables_ = tables;
+  from_ = from;
+  to_ = to;
+  directory_ = {describe(new_table(), tables.first), describe(old_table(), tables.first)};
+  stage_ = stage::announce;
+  return store_.begin(
+    map_directory_offset, directory_cell_, std::as_bytes(std::span(&directory_, 1)), {});
+}
+
+step map_growth::store(
+  stage entered, const map_table& table, std::uint64_t bucket, const map_room& value, tag expected)
+{
+  stage_ = entered;
+  store_ = {};
+  return store_.begin(table.shape.cell_offset(bucket), value.cell_of(table.shape),
+    value.value_of(table.shape), expected);
+}
+
+step map_growth::read_old()
+{
+  stage_ = stage::read_old;
+  return read_.begin(old_table(), bucket_, {}, {.all_slots = true, .frozen = true}, from_);
+}
+
+step map_growth::old_was_read()
+{
+  map_head head = from_.head();
+  half_ = 0;
+  if (head.state() == bucket_state::frozen)
+    return read_new();
+  if (head.state() != bucket_state::open)
+    return step::finish(error::object_mismatch);
+  head.set_state(bucket_state::frozen);
+  from_.set_head(head);
+  return store(stage::freeze, old_table(), bucket_, from_, read_.version());
+}
+
+step map_growth::read_new()
+{
+  stage_ = stage::read_new;
+  return read_.begin(new_table(), new_bucket(), {}, {}, to_);
+}
+
+// Prepares the new bucket, unless an earlier attempt to grow has opened it.
+step map_growth::new_was_read()
+{
+  const map_shape& shape = new_table().shape;
+  const map_head source = from_.head();
+  if (to_.head().state() != bucket_state::pending)
+    return next_bucket(false);
+  pending_ = read_.version();
+  map_head head;
+  std::size_t count = 0;
+  std::ranges::fill(to_.slots, std::byte());
+  for (std::size_t slot = 0; slot != map_slots; ++slot)
+  {
+    const auto entry = from_.entry(shape, slot);
+    if (!source.is_used(slot)
+      || shape.bucket_of(shape.position_of(entry.first(shape.key_size))) != new_bucket())
+      continue;
+    std::ranges::copy(entry, to_.entry(shape, count).begin());
+    head.set_used(count++, true);
+  }
+  to_.set_head(head);
+  links_ = 0;
+  wanted_ = count <= map_entries ? 0 : (count - 1) / map_entries;
+  return fill();
+}
+
+step map_growth::fill() noexcept
+{
+  if (links_ == wanted_)
+    return open();
+  stage_ = stage::take;
+  return taking_.begin(new_table(), mix(new_bucket()) + links_);
+}
+
+step map_growth::open()
+{
+  return store(stage::open, new_table(), new_bucket(), to_, pending_);
+}
+
+step map_growth::next_bucket(bool cancelled)
+{
+  if (half_++ == 0)
+    return read_new();
+  if (++bucket_ == old_table().shape.buckets)
+    return step::finish();
+  return cancelled ? step::finish(boost::asio::error::operation_aborted) : read_old();
+}
+
+access_request map_growth::request(std::size_t i) noexcept
+{
+  access_request result;
+  switch (stage_)
+  {
+  case stage::announce:
+    result = store_.request(i);
+    result.memory = &tables_.first.memory;
+    break;
+  case stage::read_old:
+  case stage::read_new:
+    return read_.request(i);
+  case stage::freeze:
+    result = store_.request(i);
+    result.memory = &old_table().memory;
+    break;
+  case stage::take:
+    return taking_.request(i);
+  case stage::write:
+    return {.kind = request_kind::write,
+      .offset = new_table().shape.block_offset(taking_.taken()->block),
+      .bytes = std::as_writable_bytes(to_.words.first(new_table().shape.block_words())),
+      .memory = &new_table().memory};
+  case stage::open:
+    result = store_.request(i);
+    result.memory = &new_table().memory;
+    break;
+  case stage::free:
+    return block_taking::free(new_table(), to_.head().links[i]);
+  }
+  return result;
+}
+
+void map_growth::answered(std::size_t i, std::uint64_t was) noexcept
+{
+  if (stage_ == stage::take)
+    taking_.answered(i, was);
+  else if (stage_ == stage::announce || stage_ == stage::freeze || stage_ == stage::open)
+    store_.answered(i, was);
+}
+
+step map_growth::next(bool cancelled)
+{
+  step then;
+  switch (stage_)
+  {
+  case stage::announce:
+    then = store_.next(cancelled);
+    return then.what == step::action::finish && !then.ec ? read_old() : then;
+  case stage::read_old:
+    then = read_.next(cancelled);
+    return then.what == step::action::finish && !then.ec ? old_was_read() : then;
+  case stage::freeze:
+    // Changes may forestall it, each of which has had an effect then.
+    then = store_.next(cancelled);
+    if (then.what != step::action::finish || then.ec)
+      return then;
+    return store_.stored() ? read_new() : read_old();
+  case stage::read_new:
+    then = read_.next(false);
+    return then.what == step::action::finish && !then.ec ? new_was_read() : then;
+  case stage::take:
+    then = taking_.next();
+    if (then.what != step::action::finish)
+      return then;
+    if (then.ec)
+    {
+      stage_ = stage::free;
+      return links_ == 0 ? step::finish(then.ec) : step::access(links_);
+    }
+    {
+      map_head head = to_.head();
+      head.links[links_] = *taking_.taken();
+      to_.set_head(head);
+    }
+    encode_block(new_table().shape, to_, links_++, taking_.taken()->number, to_.words);
+    stage_ = stage::write;
+    return step::access(1);
+  case stage::write:
+    return fill();
+  case stage::open:
+    // Only this process changes a pending bucket, so the version is the expected one.
+    then = store_.next(false);
+    return then.what == step::action::finish && !then.ec ? next_bucket(cancelled) : then;
+  case stage::free:
+    break;
+  }
+  return step::finish(error::object_full);
+}
+
+} // namespace rdma::detail::objects

@@ -1,0 +1,145 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include <boost_rdma/detail/objects/map_layout.hpp>
+
+#include <boost/asio/error.hpp>
+
+#include <random>
+
+namespace rdma::detail::objects {
+
+std::uint64_t hash_of(std::span<const std::byte> bytes, std::uint64_t seed) noexcept
+{
+  std::uint64_t hash = mix(seed ^ bytes.size());
+  for (std::size_t at = 0; at < bytes.size(); at += 8)
+  {
+    std::uint64_t part = 0;
+    std::memcpy(&part, bytes.data() + at, std::min<std::size_t>(8, bytes.size() - at));
+    hash = mix(hash ^ part) + seed;
+  }
+  return mix(hash);
+}
+
+bool map_tables::set(const map_directory& directory) noexcept
+{
+  const auto table = [this](const map_directory::table& from)
+  {
+    if (from.buckets == 0)
+      return first;
+    map_table result = first;
+    result.shape.buckets = from.buckets;
+    result.shape.blocks = from.blocks;
+    result.memory = remote_buffer(static_cast<device_kind>(from.kind), from.address,
+      result.shape.is_valid() ? result.shape.size() : 0, from.key, first.memory.rights());
+    return result;
+  };
+  const auto possible = [](const map_directory::table& t)
+  {
+    return t.kind <= static_cast<std::uint32_t>(device_kind::software)
+      && t.address % sizeof(std::uint64_t) == 0;
+  };
+  const map_table now = table(directory.current);
+  const map_table before = table(directory.previous);
+  const bool has_grown = directory.current.buckets != 0;
+  if (!possible(directory.current) || !possible(directory.previous) || !now.shape.is_valid()
+    || !before.shape.is_valid() || (has_grown && now.shape.buckets != 2 * before.shape.buckets))
+    return false;
+  current = now;
+  previous = has_grown ? before : map_table();
+  return true;
+}
+
+header with_shape(header of_type, const map_shape& shape) noexcept
+{
+  of_type.capacity = shape.buckets;
+  of_type.reserved[0] = shape.blocks;
+  of_type.reserved[1] = shape.seed;
+  return of_type;
+}
+
+std::uint64_t random_seed()
+{
+  std::random_device device;
+  return (std::uint64_t{device()} << 32) | device();
+}
+
+// ---- open_map
+
+access_request open_map::request(std::size_t i) noexcept
+{
+  if (compared_)
+    return load_.request(i);
+  return {.kind = request_kind::read,
+    .offset = 0,
+    .bytes = std::as_writable_bytes(std::span(&found_, 1))};
+}
+
+step open_map::next(bool cancelled)
+{
+  map_shape& shape = tables_.first.shape;
+  if (compared_)
+  {
+    const step loads = load_.next(cancelled);
+    if (loads.what != step::action::finish || loads.ec)
+      return loads;
+    return step::finish(tables_.set(directory_) ? error_code() : error::object_mismatch);
+  }
+  compared_ = true;
+  shape.buckets = found_.capacity;
+  shape.blocks = found_.reserved[0];
+  shape.seed = found_.reserved[1];
+  if (found_ != with_shape(expected_, shape) || !shape.is_valid())
+    return step::finish(error::object_mismatch);
+  if (shape.size() > tables_.first.memory.size())
+    return step::finish(error::remote_range_too_small);
+  if (cancelled)
+    return step::finish(boost::asio::error::operation_aborted);
+  return load_.begin(
+    map_directory_offset, cell_, std::as_writable_bytes(std::span(&directory_, 1)));
+}
+
+// ---- create_map
+
+step create_map::begin()
+{
+  if (checked_)
+    return step::finish(checked_);
+  zeros_.resize(std::min(left(), chunk_max));
+  return step::access(1);
+}
+
+access_request create_map::request(std::size_t) noexcept
+{
+  return {.kind = request_kind::write,
+    .offset = left() == 0 ? 0 : written_,
+    .bytes = left() == 0 ? std::as_writable_bytes(std::span(&header_, 1))
+                         : std::span(zeros_).first(std::min<std::uint64_t>(left(), zeros_.size()))};
+}
+
+step create_map::next(bool cancelled) noexcept
+{
+  if (left() == 0)
+    return step::finish();
+  if (cancelled)
+    return step::finish(boost::asio::error::operation_aborted);
+  written_ += std::min<std::uint64_t>(left(), zeros_.size());
+  return step::access(1);
+}
+
+void encode_pending(const map_shape& shape, std::span<std::uint64_t> image)
+{
+  std::vector<std::byte> value(shape.bucket_size());
+  map_head head;
+  head.set_state(bucket_state::pending);
+  std::memcpy(value.data(), &head, sizeof head);
+  std::ranges::fill(image, 0);
+  for (std::uint64_t i = 0; i != shape.buckets; ++i)
+    encode_cell(image.subspan(shape.cell_offset(i) / 8, shape.cell_size() / 8), value);
+}
+
+} // namespace rdma::detail::objects

@@ -1,0 +1,215 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include <boost_rdma/detail/objects/map_lookup.hpp>
+
+#include <boost/asio/error.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+namespace rdma::detail::objects {
+
+// ---- map_read
+
+step map_read::begin(const map_table& table, std::uint64_t bucket, std::span<const std::byte> key,
+  const options& how, const map_room& room)
+{
+  table_ = table;
+  bucket_ = bucket;
+  key_ = key;
+  how_ = how;
+  room_ = room;
+  return load();
+}
+
+step map_read::load()
+{
+  loading_ = true;
+  load_ = {};
+  return load_.begin(
+    table_.shape.cell_offset(bucket_), room_.cell_of(table_.shape), room_.value_of(table_.shape));
+}
+
+access_request map_read::request(std::size_t i) const noexcept
+{
+  access_request result;
+  if (loading_)
+    result = load_.request(i);
+  else
+  {
+    const std::size_t link = wanted_[i];
+    const std::size_t words = table_.shape.block_words();
+    result = {.kind = request_kind::read,
+      .offset = table_.shape.block_offset(room_.head().links[link].block),
+      .bytes = std::as_writable_bytes(room_.words.subspan(link * words, words))};
+  }
+  result.memory = &table_.memory;
+  return result;
+}
+
+bool map_read::find(std::size_t begin, std::size_t end, const map_head& head) noexcept
+{
+  for (std::size_t slot = begin; slot != end && !found_ && !key_.empty(); ++slot)
+    if (head.is_used(slot)
+      && std::memcmp(room_.entry(table_.shape, slot).data(), key_.data(), key_.size()) == 0)
+      found_ = slot;
+  return found_.has_value();
+}
+
+step map_read::loaded() noexcept
+{
+  const map_head head = room_.head();
+  found_.reset();
+  if (head.state() != bucket_state::open && !(head.state() == bucket_state::frozen && how_.frozen))
+    return step::finish();
+  if (find(0, map_entries, head) && !how_.all_slots)
+    return step::finish();
+  wanted_count_ = 0;
+  for (std::size_t link = 0; link != map_links; ++link)
+  {
+    if (!head.has_block(link))
+      continue;
+    if (head.links[link].block >= table_.shape.blocks)
+      return step::finish(error::object_mismatch);
+    wanted_[wanted_count_++] = link;
+  }
+  if (wanted_count_ == 0)
+    return step::finish();
+  loading_ = false;
+  ++block_reads_;
+  return step::access(wanted_count_);
+}
+
+// Takes the entries of a block. Returns false if a word is of another allocation.
+bool map_read::take_block(std::size_t link, const map_head& head) const noexcept
+{
+  const std::size_t words = table_.shape.block_words();
+  const std::uint64_t* const from = room_.words.data() + link * words;
+  std::byte* const to = room_.entry(table_.shape, map_entries * (1 + link)).data();
+  for (std::size_t i = 0; i != words; ++i)
+  {
+    const cell_word word = cell_word::of(from[i]);
+    if (word.tag != head.links[link].number)
+      return false;
+    std::memcpy(to + 4 * i, &word.data, 4);
+  }
+  return true;
+}
+
+step map_read::next(bool cancelled)
+{
+  if (loading_)
+  {
+    const step loads = load_.next(cancelled);
+    return loads.what == step::action::finish && !loads.ec ? loaded() : loads;
+  }
+  const map_head head = room_.head();
+  const std::span wanted(wanted_.data(), wanted_count_);
+  if (std::ranges::all_of(wanted, [&](std::size_t link) { return take_block(link, head); }))
+  {
+    find(map_entries, map_slots, head);
+    return step::finish();
+  }
+  if (++stale_ == reads_max)
+    return step::finish(error::contended);
+  return cancelled ? step::finish(boost::asio::error::operation_aborted) : load();
+}
+
+// ---- map_lookup
+
+step map_lookup::begin(const map_tables& tables, map_position position,
+  std::span<const std::byte> key, purpose why, const map_room& room)
+{
+  tables_ = tables;
+  position_ = position;
+  key_ = key;
+  why_ = why;
+  room_ = room;
+  return read(stage::read_current, tables_.current);
+}
+
+step map_lookup::read(stage entered, const map_table& from)
+{
+  stage_ = entered;
+  const map_read::options how{.all_slots = why_ == purpose::scan || why_ == purpose::change_slots,
+    .frozen = entered == stage::read_previous && (why_ == purpose::find || why_ == purpose::scan)};
+  return read_.begin(from, from.shape.bucket_of(position_), key_, how, room_);
+}
+
+step map_lookup::read_directory()
+{
+  stage_ = stage::read_directory;
+  load_ = {};
+  return load_.begin(map_directory_offset, room_.cell.first(map_directory_words),
+    room_.slots.first(sizeof(map_directory)));
+}
+
+access_request map_lookup::request(std::size_t i) const noexcept
+{
+  if (stage_ != stage::read_directory)
+    return read_.request(i);
+  access_request result = load_.request(i);
+  result.memory = &tables_.first.memory;
+  return result;
+}
+
+step map_lookup::was_read()
+{
+  const bucket_state state = room_.head().state();
+  if (state == bucket_state::open)
+    return step::finish();
+  if (stage_ == stage::read_current)
+  {
+    if (state == bucket_state::frozen)
+      return read_directory();
+    if (tables_.previous.shape.buckets != 0)
+      return read(stage::read_previous, tables_.previous);
+  }
+  else if (state == bucket_state::frozen)
+  {
+    // The bucket of the current table was pending since this operation began, so a frozen bucket
+    // has the entries of a moment of this operation. A change has to wait for the owner.
+    if (why_ == purpose::find || why_ == purpose::scan)
+      return step::finish();
+    stage_ = stage::pause;
+    return pause_.next();
+  }
+  return step::finish(error::object_mismatch);
+}
+
+step map_lookup::next(bool cancelled)
+{
+  const auto aborted = step::finish(boost::asio::error::operation_aborted);
+  switch (stage_)
+  {
+  case stage::pause:
+    return cancelled ? aborted : read(stage::read_current, tables_.current);
+  case stage::read_directory:
+  {
+    const step loads = load_.next(cancelled);
+    if (loads.what != step::action::finish || loads.ec)
+      return loads;
+    map_directory directory;
+    std::memcpy(&directory, room_.slots.data(), sizeof directory);
+    const std::uint64_t before = tables_.current.shape.buckets;
+    if (!tables_.set(directory) || tables_.current.shape.buckets <= before)
+      return step::finish(error::object_mismatch);
+    return cancelled ? aborted : read(stage::read_current, tables_.current);
+  }
+  default:
+  {
+    const step reads = read_.next(cancelled);
+    if (reads.what != step::action::finish || reads.ec)
+      return reads;
+    const step then = was_read();
+    return cancelled && then.what != step::action::finish ? aborted : then;
+  }
+  }
+}
+
+} // namespace rdma::detail::objects
