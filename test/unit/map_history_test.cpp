@@ -29,7 +29,8 @@ namespace {
 struct random_history
 {
   explicit random_history(std::uint64_t seed)
-    : shape(shape_of(2, 2 + seed % 3, seed))
+    : kills_max(seed % 2 == 0 ? 0 : 3)
+    , shape(shape_of(2, 2 + seed % 3, seed))
     , tables(tables_of(shape))
     , simulation(seed, shape.size() / 8)
     , observed(shape)
@@ -210,8 +211,8 @@ struct random_history
   static constexpr std::size_t processes = 6;
   static constexpr std::size_t operations_max = 150;
   static constexpr std::size_t keys = 20;
-  static constexpr std::size_t kills_max = 3;
 
+  std::size_t kills_max;
   map_shape shape;
   objects::map_tables tables;
   object_simulation simulation;
