@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
-// Tests maps through one connection. unit/map_test.cpp tests many processes.
+namespace test::objects_map {
 
-using namespace test;
+// Tests maps through one connection. unit/map_test.cpp tests many processes.
 
 namespace {
 
@@ -503,3 +503,5 @@ TEST_CASE("a growth of a map that was cancelled goes on with the next call")
   for (std::uint32_t i = 0; i != 40; ++i)
     CHECK(m.find(m.remote, i) == score{1, i});
 }
+
+} // namespace test::objects_map

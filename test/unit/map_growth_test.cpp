@@ -22,9 +22,9 @@
 #include <utility>
 #include <vector>
 
-// Tests maps that grow, on simulated memory.
+namespace test::map_growth_test {
 
-using namespace test;
+// Tests maps that grow, on simulated memory.
 
 namespace {
 
@@ -541,3 +541,5 @@ TEST_CASE("operations of a map that grows are linearizable with processes that s
   CHECK(scans > 2000);
   CHECK(stalls > 300);
 }
+
+} // namespace test::map_growth_test

@@ -17,9 +17,9 @@
 #include <set>
 #include <utility>
 
-// Tests operations of many processes on a map on simulated memory.
+namespace test::map_history_test {
 
-using namespace test;
+// Tests operations of many processes on a map on simulated memory.
 
 namespace {
 
@@ -273,3 +273,5 @@ TEST_CASE("operations of a map are linearizable with processes that stop and die
   CHECK(leaks > 100);
   CHECK(allocations > 10'000);
 }
+
+} // namespace test::map_history_test

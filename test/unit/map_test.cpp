@@ -13,9 +13,9 @@
 #include <optional>
 #include <set>
 
-// Tests the state machines of maps with one process.
+namespace test::map_test {
 
-using namespace test;
+// Tests the state machines of maps with one process.
 
 TEST_CASE("operations of a map have the effect of their names")
 {
@@ -199,3 +199,5 @@ TEST_CASE("lookups in a map at its capacity need a second read as often as the g
   CHECK(std::abs(static_cast<double>(present) / count - 0.123) < 0.01);
   CHECK(std::abs(static_cast<double>(absent) / count - 0.219) < 0.015);
 }
+
+} // namespace test::map_test

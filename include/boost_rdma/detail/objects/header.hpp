@@ -44,7 +44,7 @@ enum class kind : std::uint32_t
   log = 6,
   published = 7,
   ring = 8,
-  map = 6,
+  map = 9,
 };
 
 struct header
