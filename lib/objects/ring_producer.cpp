@@ -43,7 +43,7 @@ struct ring_producer::was_read
 ring_producer::ring_producer(
   const io_executor& executor, const place& where, const ring_layout& layout)
   : writer_(layout)
-  , staging_(context_of(*where.through), layout.size(), access::local_write)
+  , staging_(context_of(*where.through()), layout.size(), access::local_write)
   , where_(where)
   , executor_(executor)
   , pause_(executor)
@@ -123,8 +123,8 @@ void ring_producer::start(const ring_writer::action& what)
 {
   const auto request = [this](request_kind kind, std::uint64_t offset, std::uint64_t size, auto end)
   {
-    start_operation<bytes_result>{as_work_source(where_.through.get())}(executor_, std::move(end),
-      detail::request{.kind = kind, .remote = where_.memory.slice(offset, size)},
+    start_operation<bytes_result>{as_work_source(where_.through())}(executor_, std::move(end),
+      detail::request{.kind = kind, .remote = where_.memory().slice(offset, size)},
       const_buffer(staging_.slice(offset, size)));
   };
   switch (what.what)

@@ -53,7 +53,7 @@ public:
   ~held_pin()
   {
     // A queue pair whose io_context has been destroyed is closed. It would keep an operation.
-    if (ended.load() || !where.through || !is_open_core(*where.through))
+    if (ended.load() || where.through() == nullptr || !is_open_core(*where.through()))
       return;
     try
     {

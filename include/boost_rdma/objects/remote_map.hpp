@@ -361,9 +361,6 @@ protected:
   using shared_tables = std::shared_ptr<detail::objects::shared_tables>;
 
   static constexpr shape_type sizes = room::shape;
-  static constexpr std::size_t room_size = 8
-    * std::max({detail::objects::map_directory_words,
-      detail::objects::cell_words(sizes.bucket_size()), sizes.block_words()});
 
   [[nodiscard]] const shared_tables& tables() const noexcept { return tables_; }
   /// @endcond
@@ -411,7 +408,7 @@ private:
   static auto make(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
     CompletionToken& token, const Machine& machine)
   {
-    const detail::objects::place where{peer.core(), memory, room_size};
+    const detail::objects::place where{peer.core(), memory};
     return base::template run<void(error_code, remote_map), CompletionToken>(peer.get_executor(),
       where, token,
       [executor = peer.get_executor(), where, machine] {

@@ -208,7 +208,7 @@ private:
   struct opening : detail::objects::open_published
   {
     opening(const Executor& executor, const detail::objects::place& where)
-      : open_published(expected_header(0), where.memory)
+      : open_published(expected_header(0), where.memory())
       , made(executor, where)
     {
     }
