@@ -57,8 +57,8 @@ bool map_tables::set(const map_directory& directory) noexcept
 header with_shape(header of_type, const map_shape& shape) noexcept
 {
   of_type.capacity = shape.buckets;
-  of_type.reserved[0] = shape.blocks;
-  of_type.reserved[1] = shape.seed;
+  of_type.parameters[0] = shape.blocks;
+  of_type.parameters[1] = shape.seed;
   return of_type;
 }
 
@@ -91,8 +91,8 @@ step open_map::next(bool cancelled)
   }
   compared_ = true;
   shape.buckets = found_.capacity;
-  shape.blocks = found_.reserved[0];
-  shape.seed = found_.reserved[1];
+  shape.blocks = found_.parameters[0];
+  shape.seed = found_.parameters[1];
   if (found_ != with_shape(expected_, shape) || !shape.is_valid())
     return step::finish(error::object_mismatch);
   if (shape.size() > tables_.first.memory.size())

@@ -255,7 +255,7 @@ TEST_CASE("open_log accepts the header of a log with any shape, and no other")
     [&] { there.kind = objects::kind::versioned; }, [&] { ++there.size; }, [&] { ++there.layout; },
     [&] { there.capacity = 17; }, [&] { there.capacity = 0; },
     [&] { there.capacity = std::uint64_t{1} << 63; }, [&] { there.parameters[0] = 999; },
-    [&] { there.parameters[0] = UINT64_MAX; }, [&] { there.reserved[0] = 3'600'000'001; },
+    [&] { there.parameters[0] = UINT64_MAX; }, [&] { there.parameters[0] = 3'600'000'001; },
     [&] { there.parameters[1] = 1; }};
   const auto right = there;
   for (const auto& change : changes)
