@@ -259,7 +259,7 @@ TEST_CASE("a published value is opened if its parameters are in range")
     object_simulation simulation(1, 64);
     objects::header head = expected;
     head.capacity = buffers;
-    head.parameters = {slots, lease, 0};
+    head.parameters = {slots, lease};
     std::memcpy(simulation.memory.data(), &head, sizeof head);
     const rdma::remote_buffer memory(rdma::device_kind::software, 4096, 4096, 1);
     rdma::error_code result;

@@ -33,7 +33,7 @@ public:
   /// @cond
   // `rights`: in addition to those to read and to do atomics.
   owned_memory(
-    const Executor& executor, const rdma::context& context, std::size_t size, access rights)
+    const Executor& executor, const rdma::context& context, std::size_t size, access rights = {})
     : context_(context)
     , rights_(rights | access::local_write | access::remote_read | access::remote_atomic
         | access::window_bind)

@@ -61,9 +61,10 @@ public:
       {
         auto results() const noexcept { return std::tuple<>(); }
       };
+      const auto make = [this] { return release{change_pin(layout, slot, word.load(), false)}; };
       const auto ignored = [](const error_code&) {};
       operation<release, std::decay_t<decltype(ignored)>, Executor>::start(
-        where, executor, release{change_pin(layout, slot, word.load(), false)}, ignored);
+        where, executor, make, ignored);
     }
     catch (const std::exception&)
     {
