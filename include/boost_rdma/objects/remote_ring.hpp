@@ -225,7 +225,7 @@ private:
   {
     opening(const error_code& checked, remote_ring object)
       : open_ring(detail::objects::header_of<T>(detail::objects::kind::ring), checked,
-        object.where_.memory.size())
+        object.where_.memory().size())
       , made(std::move(object))
     {
     }
