@@ -8,15 +8,19 @@
 # Parsing Asio takes longer than compiling most programs, so all programs share one precompiled header. It does not contain
 # <infiniband/verbs.h>, whose macros must only affect the sources that include it.
 function(boost_rdma_precompile target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "OPTIONS;LIBRARIES;HEADERS_OF_ONE_BUILD")
   add_library(${target} OBJECT "${PROJECT_SOURCE_DIR}/cmake/precompiled.cpp")
   boost_rdma_target_options(${target})
-  target_compile_options(${target} PRIVATE ${ARGN})
-  target_link_libraries(${target} PRIVATE boost_rdma::boost_rdma)
+  target_compile_options(${target} PRIVATE ${arg_OPTIONS})
+  target_link_libraries(${target} PRIVATE boost_rdma::boost_rdma ${arg_LIBRARIES})
   target_precompile_headers(${target} PRIVATE
     <boost/asio.hpp>
     <boost/beast/core.hpp>
     <boost/beast/http.hpp>
     <chrono> <functional> <memory> <string> <vector>)
+  if(BOOST_RDMA_BUILD_ONCE)
+    target_precompile_headers(${target} PRIVATE <boost_rdma.hpp> ${arg_HEADERS_OF_ONE_BUILD})
+  endif()
 endfunction()
 
 # Tests are never optimised: they test the library, and optimising the template instances of all operations and handlers
@@ -29,12 +33,15 @@ if(BOOST_RDMA_SANITIZE)
 endif()
 # example/ replaces this and boost_rdma_program_options in its own scope.
 set(boost_rdma_precompiled_for_programs boost_rdma_precompiled)
-boost_rdma_precompile(boost_rdma_precompiled ${boost_rdma_program_options})
-if(BOOST_RDMA_BUILD_TESTS AND NOT BOOST_RDMA_SANITIZE)
+set(command_line)
+if(TARGET CLI11::CLI11)
+  set(command_line LIBRARIES CLI11::CLI11 HEADERS_OF_ONE_BUILD <CLI/CLI.hpp>)
+endif()
+boost_rdma_precompile(boost_rdma_precompiled OPTIONS ${boost_rdma_program_options} ${command_line})
+if(BOOST_RDMA_BUILD_TESTS)
   set(boost_rdma_precompiled_for_tests boost_rdma_precompiled_for_tests)
-  boost_rdma_precompile(${boost_rdma_precompiled_for_tests} ${boost_rdma_test_options})
-else()
-  set(boost_rdma_precompiled_for_tests boost_rdma_precompiled)
+  boost_rdma_precompile(${boost_rdma_precompiled_for_tests} OPTIONS ${boost_rdma_test_options}
+    LIBRARIES Catch2::Catch2 HEADERS_OF_ONE_BUILD "${PROJECT_SOURCE_DIR}/test/common/catch.hpp")
 endif()
 
 # The common properties of programs.
