@@ -32,7 +32,9 @@ constexpr double single_writes_wanted = 12e6;
 constexpr double event_latency_share = 1.2;
 constexpr double stream_latency_share = 1.3; // of a message
 constexpr double stream_share_of_memcpy = 0.6;
-constexpr double load_latency_share = 1.3;      // of a read
+constexpr double load_latency_share = 1.3; // of a read
+constexpr double find_latency_share = 1.5; // of a read
+constexpr double records_per_second = 5e6;
 constexpr double stream_share_of_tcp = 1 / 1.3; // 1.3 times the time
 constexpr double many_streams_share = 1.2;
 constexpr double added_ns_max = 60;
@@ -255,9 +257,17 @@ void stream_goals(judge& of)
 void object_goals(judge& of)
 {
   for (std::size_t i = 0; i < transports().size(); ++i)
-    of.compare(transports()[i].name + ": load of versioned<64 B> <= 1.3 times a read",
-      of.all().find("objects", object(operation::load, i)),
-      of.all().find("objects", object(operation::read, i)), load_latency_share);
+  {
+    const std::string& name = transports()[i].name;
+    const result* const read = of.all().find("objects", object(operation::read, i));
+    of.compare(name + ": load of versioned<64 B> <= 1.3 times a read",
+      of.all().find("objects", object(operation::load, i)), read, load_latency_share);
+    of.compare(name + ": find in a map that is 80 % full <= 1.5 times a read",
+      of.all().find("objects", object(operation::find, i)), read, find_latency_share);
+    if (name == "local")
+      of.at_least(name + ": remote_ring, 16 B >= 5 million records/s",
+        of.all().find("ring", ring_records(i)), records_per_second);
+  }
 }
 
 // Only if perftest was able to run.

@@ -109,8 +109,18 @@ public:
     group to{"objects", "remote objects of " + size_text(small) + ", until completed",
       measure::latency, group::axis::none, {}, {}};
     for (const operation what :
-      {operation::read, operation::load, operation::store, operation::call})
+      {operation::read, operation::load, operation::store, operation::find, operation::call})
       each_transport(to, object(what, 0));
+    return to;
+  }
+
+  [[nodiscard]] group ring() const
+  {
+    group to{"ring", "records of 16 B in a remote ring, and as messages", measure::bandwidth,
+      group::axis::none, {}, {}};
+    each_transport(to, ring_records(0));
+    each_transport(
+      to, {.measure = measure::bandwidth, .size = ring_records(0).size, .depth = depth_for(small)});
     return to;
   }
 
@@ -352,6 +362,14 @@ test_case object(operation what, std::size_t transport)
     .transport = static_cast<std::uint8_t>(transport)};
 }
 
+test_case ring_records(std::size_t transport)
+{
+  test_case what = object(operation::push, transport);
+  what.measure = measure::bandwidth;
+  what.size = 16;
+  return what;
+}
+
 test_case large_stream(std::size_t transport)
 {
   return {.contender = contender::stream,
@@ -437,9 +455,10 @@ std::vector<group> plan(const settings& how)
 {
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.streams(), make.many_streams(),
-    make.operations(), make.objects(), make.latency_by_size(), make.bandwidth_by_size(),
-    make.large_blocks(), make.first_writes(), make.small_blocks(), make.scattered_reads(),
-    planner::beside_perftest(measure::latency), planner::beside_perftest(measure::bandwidth)};
+    make.operations(), make.objects(), make.ring(), make.latency_by_size(),
+    make.bandwidth_by_size(), make.large_blocks(), make.first_writes(), make.small_blocks(),
+    make.scattered_reads(), planner::beside_perftest(measure::latency),
+    planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,
       [&how](const test_case& what)

@@ -71,6 +71,10 @@ const char* name_of(operation value)
     return "load";
   case operation::store:
     return "store";
+  case operation::find:
+    return "find";
+  case operation::push:
+    return "push";
   case operation::call:
     return "call";
   }

@@ -47,6 +47,8 @@ enum class operation : std::uint8_t
   fetch_add,
   load,  // of a remote_versioned
   store, // of a remote_versioned
+  find,  // of a remote_map
+  push,  // to a remote_ring
   call,  // a request and its answer
 };
 
