@@ -86,24 +86,36 @@ public:
   [[nodiscard]] const rdma::remote_buffer& memory() const { return memory_; }
   std::uint64_t below(std::uint64_t limit) { return random_() % limit; }
 
+  /// Opens the object as a handle of the type `Remote`.
+  template <class Remote>
+  Remote open()
+  {
+    record<Remote> opened;
+    Remote::async_open(peer_, memory_, opened.handler());
+    wait(opened);
+    return opened.value();
+  }
+
   /// A number that no other process and no other call returns.
   std::uint64_t unique() { return (std::uint64_t{number_} + 1) << 32 | ++uniques_; }
 
-  /// Waits for a handler that is called with success.
+  /// Waits for a handler that is called with success, or with the error `permitted`.
   template <class Record>
-  void wait(Record& r)
+  void wait(Record& r, rdma::error_code permitted = {})
   {
     if (!run_until(io, [&] { return r.done(); }))
       throw std::runtime_error("an operation did not complete");
-    if (r.ec)
+    if (r.ec && r.ec != permitted)
       throw rdma::system_error(r.ec);
   }
 
   /// Records an operation. Stops or kills this process at a random point of some operations.
   /** @param start Initiates the operation with r.handler().
-   * @param seen Returns the result for the model. */
+   * @param seen Returns the result for the model.
+   * @param permitted An error that the operation may have. */
   template <class Record, class Start, class Seen>
-  void record_operation(const call& what, Record& r, Start start, Seen seen)
+  void record_operation(
+    const call& what, Record& r, Start start, Seen seen, rdma::error_code permitted = {})
   {
     const std::uint64_t fate = below(100);
     const std::size_t number = records_.called(number_, what);
@@ -114,7 +126,7 @@ public:
         io.poll_one();
       ::raise(fate == 0 && may_die_ ? SIGKILL : SIGSTOP);
     }
-    wait(r);
+    wait(r, permitted);
     records_.returned(number_, number, seen());
   }
 

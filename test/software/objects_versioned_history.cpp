@@ -90,10 +90,7 @@ struct value_model
 
 void use(history_client<value_model>& client)
 {
-  record<rdma::remote_versioned<sample>> opened;
-  rdma::remote_versioned<sample>::async_open(client.peer(), client.memory(), opened.handler());
-  client.wait(opened);
-  auto object = opened.value();
+  auto object = client.open<rdma::remote_versioned<sample>>();
   std::map<std::uint32_t, std::uint64_t> seen{{0, 0}}; // version to value
   for (int i = 0; i != 200; ++i)
     switch (client.below(3))
