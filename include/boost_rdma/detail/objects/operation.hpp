@@ -23,6 +23,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -142,7 +143,7 @@ public:
   }
 
   // The end of a pause.
-  void operator()(const error_code& = {}) { std::exchange(owner_, nullptr)->resume(); }
+  void operator()(const error_code& = {}) { std::exchange(owner_, nullptr)->ended(); }
 
   [[nodiscard]] const auto& handler() const noexcept { return owner_->handler_; }
 
@@ -158,7 +159,8 @@ private:
  *   void answered(std::size_t i, std::uint64_t was);  an atomic's previous value, for each i
  *   step next(bool cancelled);                        after the step, without an error
  *   auto results();                                   a tuple of the handler's other arguments
- * Calls of answered() with different i may be concurrent. */
+ * Calls of answered() with different i may be concurrent. Only next() may throw std::bad_alloc when
+ * the operation has begun: the others allocate no memory. */
 template <class Machine, class Handler, class Executor>
 class operation
 {
@@ -190,6 +192,7 @@ public:
     }
     catch (...)
     {
+      self->disconnect_cancellation();
       self->remove();
       throw;
     }
@@ -226,57 +229,59 @@ private:
         });
   }
 
+  void disconnect_cancellation()
+  {
+    auto slot = asio::get_associated_cancellation_slot(handler_);
+    if (slot.is_connected())
+      slot.clear();
+  }
+
+  // The handler must not be called here, even if there is nothing to wait for.
   void begin()
   {
-    const step first = machine_.begin();
-    if (first.what == step::action::access)
-      return post_all(first.requests, true);
-    if (first.what == step::action::pause)
-      return perform(first);
-    fail(first.ec); // nothing to wait for, but the handler must not be called here
-    resume_later();
-  }
-
-  void perform(const step& next)
-  {
-    switch (next.what)
-    {
-    case step::action::access:
-      return post_all(next.requests, false);
-    case step::action::pause:
-      if (!timer_)
-        timer_.emplace(executor_);
-      timer_->expires_after(next.pause);
-      owners_.store(1, std::memory_order_relaxed);
-      return timer_->async_wait(continuation(this, 0));
-    case step::action::finish:
-      return finish(next.ec);
-    }
-  }
-
-  // The caller is an owner, too, because requests may end on other threads before the last is
-  // posted.
-  void post_all(std::size_t count, bool first)
-  {
-    owners_.store(count + 1, std::memory_order_relaxed);
-    std::size_t posted = 0;
-    try
-    {
-      for (; posted != count; ++posted)
-        post(posted);
-    }
-    catch (const std::bad_alloc&)
-    {
-      if (first && posted == 0)
-        throw;
-      fail(make_error_code(boost::system::errc::not_enough_memory));
-      ++posted; // its continuation has been destroyed
-    }
-    if (release(count - posted + 1))
+    if (perform(machine_.begin()))
       resume_later();
   }
 
-  void post(std::size_t i)
+  // Returns true if the step has ended. The operation is then the caller's, and otherwise another
+  // thread may already have destroyed it.
+  bool perform(const step& next)
+  {
+    if (next.what == step::action::finish)
+    {
+      fail(next.ec);
+      return true;
+    }
+    const bool pauses = next.what == step::action::pause;
+    const std::size_t count = pauses ? 1 : next.requests;
+    // The caller is an owner, too, because all others may end on other threads meanwhile.
+    owners_.store(count + 1, std::memory_order_relaxed);
+    std::size_t started = 0;
+    try
+    {
+      for (; started != count; ++started)
+        if (continuation then(this, started); pauses)
+          wait(next.pause, std::move(then));
+        else
+          post(started, std::move(then));
+    }
+    catch (const std::bad_alloc&)
+    {
+      fail(make_error_code(boost::system::errc::not_enough_memory));
+      ++started; // its continuation has been destroyed
+    }
+    return release(count - started + 1);
+  }
+
+  void wait(std::chrono::microseconds time, continuation&& then)
+  {
+    if (!timer_)
+      timer_.emplace(executor_);
+    timer_->expires_after(time);
+    timer_->async_wait(std::move(then));
+  }
+
+  void post(std::size_t i, continuation&& then)
   {
     const access_request what = machine_.request(i);
     const bool moves = what.kind == request_kind::read || what.kind == request_kind::write;
@@ -287,23 +292,23 @@ private:
       .swap = what.swap};
     work_source* const source = as_work_source(where_.through());
     if (!moves)
-      return start_operation<value_result>{source}(
-        executor_, continuation(this, i), posted, no_data);
+      return start_operation<value_result>{source}(executor_, std::move(then), posted, no_data);
     const const_buffer named(what.bytes.data(), what.bytes.size(), what.registered);
-    start_operation<bytes_result>{source}(executor_, continuation(this, i), posted,
-      what.kind == request_kind::read && what.registered == nullptr && take_room(i, what.bytes)
+    // Only request 0 uses the room, because it may end while the others are being posted.
+    start_operation<bytes_result>{source}(executor_, std::move(then), posted,
+      what.kind == request_kind::read && what.registered == nullptr && i == 0
+          && take_room(what.bytes)
         ? const_buffer(where_.room()->first(what.bytes.size()))
         : named);
   }
 
   // Returns true if the bytes of the read arrive in the read_room.
-  bool take_room(std::size_t i, std::span<std::byte> bytes) noexcept
+  bool take_room(std::span<std::byte> bytes) noexcept
   {
     read_room* const room = where_.room();
-    if (room == nullptr || !into_.empty() || !room->take(bytes.size()))
+    if (room == nullptr || !room->take(bytes.size()))
       return false;
     into_ = bytes;
-    read_ = i;
     return true;
   }
 
@@ -316,10 +321,15 @@ private:
     where_.room()->release();
   }
 
+  // The caller is an owner, too: if post() throws, it still has the operation. If the posted
+  // function runs before the caller's release, it does nothing, and another is posted.
   void resume_later()
   {
-    owners_.store(1, std::memory_order_relaxed);
-    asio::post(executor_, continuation(this, 0));
+    do
+    {
+      owners_.store(2, std::memory_order_relaxed);
+      asio::post(executor_, continuation(this, 0));
+    } while (release(1));
   }
 
   // Returns true if no owner is left.
@@ -334,10 +344,16 @@ private:
       fail(ec);
     else
     {
-      if (i == read_)
+      if (i == 0)
         leave_room();
       machine_.answered(i, value);
     }
+    ended();
+  }
+
+  // The end of a request or a pause.
+  void ended()
+  {
     if (release(1))
       resume();
   }
@@ -345,30 +361,33 @@ private:
   // The first error of a step is the cause of the others.
   void fail(const error_code& ec) noexcept
   {
-    if (!ended_.test_and_set(std::memory_order_relaxed))
+    if (!has_end_.test_and_set(std::memory_order_relaxed))
       end_ = ec;
   }
 
   void resume()
   {
-    if (ended_.test(std::memory_order_relaxed))
-      return finish(end_);
-    try
-    {
-      perform(machine_.next(cancelled_.load(std::memory_order_relaxed)));
-    }
-    catch (const std::bad_alloc&)
-    {
-      finish(make_error_code(boost::system::errc::not_enough_memory));
-    }
+    while (!has_end_.test(std::memory_order_relaxed))
+      if (!perform(next()))
+        return;
+    finish();
   }
 
-  void finish(const error_code& ec)
+  step next()
+  try
   {
-    auto slot = asio::get_associated_cancellation_slot(handler_);
-    if (slot.is_connected())
-      slot.clear();
-    auto arguments = std::tuple_cat(std::make_tuple(ec), machine_.results());
+    return machine_.next(cancelled_.load(std::memory_order_relaxed));
+  }
+  catch (const std::bad_alloc&)
+  {
+    return step::finish(make_error_code(boost::system::errc::not_enough_memory));
+  }
+
+  // Exceptions are the handler's.
+  void finish()
+  {
+    disconnect_cancellation();
+    auto arguments = std::tuple_cat(std::make_tuple(end_), machine_.results());
     Handler handler(std::move(handler_));
     remove(handler);
     std::apply(std::move(handler), std::move(arguments));
@@ -376,9 +395,11 @@ private:
 
   void remove() { remove(handler_); }
 
+  // The destination of a read that has not ended may be gone.
   void remove(const Handler& handler) noexcept
   {
-    leave_room();
+    if (!into_.empty())
+      where_.room()->release();
     allocator_type allocator(handler_allocator(handler));
     this->~operation();
     std::allocator_traits<allocator_type>::deallocate(allocator, this, 1);
@@ -390,10 +411,9 @@ private:
   Handler handler_;
   std::optional<asio::steady_timer> timer_;
   std::span<std::byte> into_; // destination of the read that uses the read_room
-  std::size_t read_ = 0;      // number of that request
   std::atomic<std::size_t> owners_{0};
   std::atomic<bool> cancelled_{false};
-  std::atomic_flag ended_; // end_ is the result
+  std::atomic_flag has_end_;
   error_code end_;
 };
 
