@@ -14,51 +14,29 @@
 #include <boost_rdma/registered_buffer.hpp>
 #include <boost_rdma/remote_buffer.hpp>
 
+#include <boost/smart_ptr/intrusive_ptr.hpp>
+
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 
 namespace rdma::detail::objects {
 
-// Registered memory for one read at a time. Reads into it need no bounce buffer.
-class read_room
-{
-public:
-  explicit read_room(registered_buffer memory) noexcept
-    : memory_(std::move(memory))
-  {
-  }
-
-  // Returns false if the room is in use or too small.
-  [[nodiscard]] bool take(std::size_t size) noexcept
-  {
-    return size <= memory_.size() && !taken_.test_and_set(std::memory_order_acquire);
-  }
-  void release() noexcept { taken_.clear(std::memory_order_release); }
-
-  [[nodiscard]] mutable_buffer first(std::size_t size) const noexcept
-  {
-    return memory_.first(size);
-  }
-
-private:
-  registered_buffer memory_;
-  std::atomic_flag taken_;
-};
-
-// The place of an object: memory that the queue pair's peer exposes. Copies share the read_room.
+// The place of an object: memory that the queue pair's peer exposes. Copies share registered memory
+// for the reads of one operation at a time, which need no bounce buffer then.
 class place
 {
 public:
+  class use;
+
   place() = default;
 
   // `through` is null if the queue pair was moved from.
   place(std::shared_ptr<queue_pair_core> through, const remote_buffer& memory)
-    : shared_(std::make_shared<state>(std::move(through), memory))
+    : shared_(new state(std::move(through), memory))
   {
   }
 
@@ -71,14 +49,14 @@ public:
     static const remote_buffer none;
     return shared_ ? shared_->memory : none;
   }
-  [[nodiscard]] read_room* room() const noexcept
-  {
-    return shared_ && shared_->room ? &*shared_->room : nullptr;
-  }
 
 private:
   struct state
   {
+    // `users` counts in steps of `user`; the lowest bit tells whether one of them has the room.
+    static constexpr std::size_t has_room = 1;
+    static constexpr std::size_t user = 2;
+
     state(std::shared_ptr<queue_pair_core> by, const remote_buffer& at)
       : through(std::move(by))
       , memory(at)
@@ -89,15 +67,76 @@ private:
         static_cast<std::size_t>(std::min<std::uint64_t>(memory.size(), room_max));
       if (through && room_size != 0)
         if (registered_buffer taken = context_of(*through).allocate(room_size, ec); !ec)
-          room.emplace(std::move(taken)); // reads are copied without it
+          room = std::move(taken); // reads are copied without it
+    }
+
+    friend void intrusive_ptr_add_ref(state* to) noexcept
+    {
+      to->users.fetch_add(user, std::memory_order_relaxed);
+    }
+    friend void intrusive_ptr_release(state* from) noexcept { from->leave(user); }
+
+    // Returns `user`, and `has_room` if no other operation has the room.
+    [[nodiscard]] std::size_t enter() noexcept
+    {
+      std::size_t before = users.load(std::memory_order_relaxed);
+      if ((before & has_room) == 0 && room.size() != 0
+        && users.compare_exchange_strong(
+          before, before + user + has_room, std::memory_order_acquire, std::memory_order_relaxed))
+        return user + has_room;
+      users.fetch_add(user, std::memory_order_relaxed);
+      return user;
+    }
+    void leave(std::size_t entered) noexcept
+    {
+      if (users.fetch_sub(entered, std::memory_order_acq_rel) == entered)
+        delete this;
     }
 
     std::shared_ptr<queue_pair_core> through;
     remote_buffer memory;
-    std::optional<read_room> room;
+    registered_buffer room; // empty without memory
+    std::atomic<std::size_t> users{0};
   };
 
-  std::shared_ptr<state> shared_;
+  boost::intrusive_ptr<state> shared_;
+};
+
+// The use of a place by an operation. Takes the room if it is free, by one atomic change.
+class place::use
+{
+public:
+  explicit use(const place& of) noexcept
+    : of_(of.shared_.get())
+    , entered_(of_ != nullptr ? of_->enter() : 0)
+  {
+  }
+  use(const use&) = delete;
+  use& operator=(const use&) = delete;
+  ~use()
+  {
+    if (of_ != nullptr)
+      of_->leave(entered_);
+  }
+
+  [[nodiscard]] queue_pair_core* through() const noexcept
+  {
+    return of_ != nullptr ? of_->through.get() : nullptr;
+  }
+  [[nodiscard]] const remote_buffer& memory() const noexcept
+  {
+    static const remote_buffer none;
+    return of_ != nullptr ? of_->memory : none;
+  }
+  // Registered memory of this operation. May be empty.
+  [[nodiscard]] mutable_buffer room() const noexcept
+  {
+    return entered_ > state::user ? mutable_buffer(of_->room) : mutable_buffer();
+  }
+
+private:
+  state* of_;
+  std::size_t entered_;
 };
 
 } // namespace rdma::detail::objects

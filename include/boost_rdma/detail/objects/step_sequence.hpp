@@ -101,12 +101,7 @@ protected:
     , executor_(executor)
   {
   }
-  // Only the deriving class destroys. The destination of a read that has not ended may be gone.
-  ~step_sequence()
-  {
-    if (!into_.empty())
-      where_.room()->release();
-  }
+  ~step_sequence() = default; // only the deriving class destroys
 
   // Of the machine; see operation.
   virtual access_request request(std::size_t i) = 0;
@@ -120,7 +115,9 @@ protected:
   // The handler must not be called here, even if there is nothing to wait for.
   void begin(const step& first)
   {
-    if (perform(first))
+    if (first.what == step::action::finish)
+      fail(first.ec);
+    if (first.what == step::action::finish || perform(first))
       resume_later();
   }
 
@@ -143,11 +140,6 @@ private:
   // thread may already have destroyed it.
   bool perform(const step& next)
   {
-    if (next.what == step::action::finish)
-    {
-      fail(next.ec);
-      return true;
-    }
     const bool pauses = next.what == step::action::pause;
     const std::size_t count = pauses ? 1 : next.requests;
     // The caller is an owner, too, because all others may end on other threads meanwhile.
@@ -182,39 +174,25 @@ private:
     const access_request what = request(i);
     const bool moves = what.kind == request_kind::read || what.kind == request_kind::write;
     const remote_buffer& memory = what.memory != nullptr ? *what.memory : where_.memory();
-    const detail::request posted{.kind = what.kind,
-      .remote = memory.slice(what.offset, moves ? what.bytes.size() : sizeof(std::uint64_t)),
-      .compare_or_add = what.compare_or_add,
-      .swap = what.swap};
+    detail::request posted{.kind = what.kind,
+      .remote = memory.slice(what.offset, moves ? what.bytes.size() : sizeof(std::uint64_t))};
     work_source* const source = as_work_source(where_.through());
     if (!moves)
+    {
+      posted.compare_or_add = what.compare_or_add;
+      posted.swap = what.swap;
       return start_operation<value_result>{source}(executor_, std::move(then), posted, no_data);
-    const const_buffer named(what.bytes.data(), what.bytes.size(), what.registered);
+    }
+    const_buffer to(what.bytes.data(), what.bytes.size(), what.registered);
     // Only request 0 uses the room, because it may end while the others are being posted.
-    start_operation<bytes_result>{source}(executor_, std::move(then), posted,
-      what.kind == request_kind::read && what.registered == nullptr && i == 0
-          && take_room(what.bytes)
-        ? const_buffer(where_.room()->first(what.bytes.size()))
-        : named);
-  }
-
-  // Returns true if the bytes of the read arrive in the read_room.
-  bool take_room(std::span<std::byte> bytes) noexcept
-  {
-    read_room* const room = where_.room();
-    if (room == nullptr || !room->take(bytes.size()))
-      return false;
-    into_ = bytes;
-    return true;
-  }
-
-  void leave_room() noexcept
-  {
-    if (into_.empty())
-      return;
-    std::memcpy(into_.data(), where_.room()->first(into_.size()).data(), into_.size());
-    into_ = {};
-    where_.room()->release();
+    if (what.kind == request_kind::read && what.registered == nullptr && i == 0)
+      if (const mutable_buffer room = where_.room(); what.bytes.size() <= room.size())
+      {
+        into_ = what.bytes.data();
+        into_size_ = what.bytes.size();
+        to = room.first(into_size_);
+      }
+    start_operation<bytes_result>{source}(executor_, std::move(then), posted, to);
   }
 
   // The caller is an owner, too: if post() throws, it still has the operation. If the posted
@@ -228,10 +206,11 @@ private:
     } while (release(1));
   }
 
-  // Returns true if no owner is left.
+  // Returns true if no owner is left. The last one needs no atomic change.
   bool release(std::size_t owners) noexcept
   {
-    return owners_.fetch_sub(owners, std::memory_order_acq_rel) == owners;
+    return owners_.load(std::memory_order_acquire) == owners
+      || owners_.fetch_sub(owners, std::memory_order_acq_rel) == owners;
   }
 
   void request_ended(std::size_t i, const error_code& ec, std::uint64_t value)
@@ -240,8 +219,8 @@ private:
       fail(ec);
     else
     {
-      if (i == 0)
-        leave_room();
+      if (i == 0 && into_ != nullptr)
+        std::memcpy(std::exchange(into_, nullptr), where_.room().data(), into_size_);
       answered(i, value);
     }
     ended();
@@ -264,7 +243,13 @@ private:
   void resume()
   {
     while (!has_end_.test(std::memory_order_relaxed))
-      if (!perform(next_step()))
+      if (const step then = next_step(); then.what == step::action::finish)
+      {
+        if (then.ec)
+          end_ = then.ec;
+        break;
+      }
+      else if (!perform(then))
         return;
     finish();
   }
@@ -279,14 +264,15 @@ private:
     return step::finish(make_error_code(boost::system::errc::not_enough_memory));
   }
 
-  const place where_;
+  const place::use where_;
   Executor executor_;
   std::optional<asio::steady_timer> timer_;
-  std::span<std::byte> into_; // destination of the read that uses the read_room
+  std::byte* into_ = nullptr; // destination of the read that uses the room
   std::atomic<std::size_t> owners_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic_flag has_end_;
   error_code end_;
+  std::size_t into_size_ = 0; // not beside into_: stored together, both would wait for the machine
 };
 
 } // namespace rdma::detail::objects
