@@ -48,8 +48,8 @@ struct log_options
  * number of them, each at its own speed. Entries remain until async_trim() removes them. An append
  * that completed before another one began has the smaller index, and an entry is in the log for all
  * readers from one moment on (linearizability). Each entry that a read returns was in the log at a
- * moment of that read. This holds on every device that conforms to verbs; doc/objects.md has the
- * assumptions and the reasons.
+ * moment of that read. This holds on every device that conforms to verbs; doc/objects_log.md has
+ * the assumptions and the reasons.
  *
  * Some indexes have no entry: those of appends that were cancelled, or whose process died or was
  * stopped for longer than log_options::lease. Readers skip these indexes.

@@ -21,7 +21,7 @@
 #include <vector>
 
 // A bounded log, to which any number of processes append, and the state machines of its operations.
-// doc/objects.md gives the proof.
+// doc/objects_log.md gives the proof.
 //
 // An append takes an index from the counter `tail`. The entry of that index is written by this
 // append only, except that others may mark it as skipped. Indexes that differ by the capacity share

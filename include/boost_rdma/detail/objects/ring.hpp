@@ -20,7 +20,7 @@
 #include <cstring>
 #include <span>
 
-// The two ends of a ring of records, without I/O. doc/objects.md gives the proof.
+// The two ends of a ring of records, without I/O. doc/objects_ring.md gives the proof.
 //
 // Each word of an entry holds 63 bits of the record and the parity of the lap that wrote it. An
 // entry is written for a lap only after its record of the lap before was consumed, so the parity
