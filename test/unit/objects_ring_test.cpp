@@ -551,7 +551,7 @@ template <std::size_t Size>
 void run_histories(std::uint64_t capacity)
 {
   ring_events events;
-  for (std::uint64_t seed = 0; seed != 500; ++seed)
+  for (std::uint64_t seed = 0; seed != share(500); ++seed)
   {
     ring_history<Size> history(seed, capacity, events);
     history.run();
@@ -559,14 +559,14 @@ void run_histories(std::uint64_t capacity)
     REQUIRE(history.right);
   }
   INFO("size " << Size << ", capacity " << capacity);
-  CHECK(events.records > 10'000);
-  CHECK(events.full > 100);
-  CHECK(events.pauses > 10);
-  CHECK(events.behind_wait > 10);
-  if (Size > 4)
-    CHECK(events.partial > 500);
-  if (capacity > 1)
-    CHECK(events.overlapped > 500);
+  CHECK(events.records > share(10'000));
+  CHECK(events.full > share(100));
+  CHECK(events.pauses > share(10));
+  CHECK(events.behind_wait > share(10));
+  if (Size > share(4))
+    CHECK(events.partial > share(500));
+  if (capacity > share(1))
+    CHECK(events.overlapped > share(500));
 }
 
 } // namespace
