@@ -40,12 +40,12 @@ void encode_published(
 step publication::begin() noexcept
 {
   if (by_->busy)
-    return finish(boost::asio::error::already_started);
+    return step::finish(boost::asio::error::already_started);
   by_->busy = true;
   turn_.reset(&by_->busy);
   if (by_->prepared)
     return prepared();
-  return what_ == extent::commit ? finish(boost::asio::error::invalid_argument)
+  return what_ == extent::commit ? step::finish(boost::asio::error::invalid_argument)
                                  : enter(stage::look);
 }
 
@@ -57,21 +57,13 @@ step publication::prepared() noexcept
   {
   case extent::prepare:
     buffer_ = made_.buffer;
-    return finish();
+    return step::finish();
   case extent::commit:
     return store(stage::fill, made_.generation);
   case extent::all:
     return store(stage::fill, made_.generation, 2);
   }
   return step::finish(); // not reached
-}
-
-// The next operation may begin before the handler of this one is called.
-step publication::finish(const error_code& ec) noexcept
-{
-  generation_ = by_->current.generation;
-  turn_.reset();
-  return step::finish(ec);
 }
 
 access_request publication::request(std::size_t i) noexcept
@@ -109,7 +101,7 @@ access_request publication::request(std::size_t i) noexcept
 step publication::looked(bool cancelled)
 {
   if (by_->closed)
-    return finish(boost::asio::error::operation_aborted);
+    return step::finish(boost::asio::error::operation_aborted);
   std::array<bool, published_layout::buffers_max + 1> used{};
   used[by_->current.buffer] = true;
   const time_point now = clock_();
@@ -132,7 +124,7 @@ step publication::looked(bool cancelled)
     return store(stage::invalidate, no_generation);
   }
   if (cancelled)
-    return finish(boost::asio::error::operation_aborted);
+    return step::finish(boost::asio::error::operation_aborted);
   if (!by_->ended.empty())
   {
     freed_ += static_cast<unsigned>(by_->ended.size());
@@ -160,7 +152,7 @@ step publication::next(bool cancelled)
     by_->current = made_;
     by_->publications[made_.buffer] = made_.generation + 1;
     by_->prepared.reset();
-    return finish();
+    return step::finish();
   }
   return step::finish(); // not reached
 }

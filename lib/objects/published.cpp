@@ -10,7 +10,6 @@
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
-#include <utility>
 
 namespace rdma::detail::objects {
 namespace {
@@ -85,7 +84,7 @@ access_request open_published::request(std::size_t) noexcept
     .bytes = std::as_writable_bytes(std::span(&found_, 1))};
 }
 
-step open_published::next(bool) noexcept
+step open_published::next(bool cancelled) noexcept
 {
   header expected = expected_; // the parameters are the owner's
   expected.capacity = found_.capacity;
@@ -100,6 +99,8 @@ step open_published::next(bool) noexcept
     return step::finish(error::object_mismatch);
   if (memory_size_ < layout.size())
     return step::finish(error::remote_range_too_small);
+  if (cancelled)
+    return aborted();
   layout_ = layout;
   return step::finish();
 }
@@ -165,6 +166,7 @@ take_snapshot::take_snapshot(const published_layout& layout, clock_function cloc
   , image_(1 + layout.slots)
   , watch_(layout.slots, layout.lease)
 {
+  ended_.reserve(layout.slots);
 }
 
 step take_snapshot::look() noexcept
@@ -193,7 +195,8 @@ access_request take_snapshot::request(std::size_t i) noexcept
 
 void take_snapshot::answered(std::size_t, std::uint64_t was) noexcept
 {
-  exchanged_ = was == expected_;
+  if (stage_ != stage::expire) // of which several answers may come at once
+    exchanged_ = was == expected_;
 }
 
 // Begins at a random slot so that readers that start together claim different ones.
@@ -224,7 +227,7 @@ step take_snapshot::give_up(const error_code& ec) noexcept
   return exchange(stage::give_up, pin_word::of(expected_).freed());
 }
 
-step take_snapshot::looked(bool cancelled)
+step take_snapshot::looked(bool cancelled) noexcept
 {
   if (cancelled)
     return aborted();
@@ -236,14 +239,14 @@ step take_snapshot::looked(bool cancelled)
   changed_ = clock_();
   if (!find_free())
     return without_slot();
+  full_since_.reset();
   expected_ = image_[1 + slot_];
   return exchange(stage::claim, pin_word::of(expected_).pinning(version_.buffer));
 }
 
-step take_snapshot::without_slot()
+step take_snapshot::without_slot() noexcept
 {
-  --attempts_; // limited by the lease instead
-  if (!std::exchange(was_full_, true))
+  if (!full_since_)
     full_since_ = changed_;
   ended_.clear();
   for (std::size_t i = 0; i != layout_.slots; ++i)
@@ -255,8 +258,9 @@ step take_snapshot::without_slot()
     stage_ = stage::expire;
     return step::access(ended_.size());
   }
-  if (changed_ - full_since_ >= layout_.lease)
+  if (changed_ - *full_since_ >= layout_.lease)
     return step::finish(error::object_full);
+  --attempts_; // limited by the lease instead
   stage_ = stage::pause;
   return pause_.next();
 }
@@ -355,6 +359,8 @@ step change_pin::next(bool) noexcept
     return step::finish();
   if (!pin_word::of(was_).is_of_claim(pin_word::of(expected_).claim))
     return step::finish(error::lease_ended);
+  if (++attempts_ == attempts_max)
+    return step::finish(error::contended);
   expected_ = was_; // another renewal of the snapshot was faster
   return exchange();
 }

@@ -7,7 +7,6 @@
 
 #include "software/published_fixture.hpp"
 
-#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -15,6 +14,7 @@
 #include <boost/asio/use_future.hpp>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <future>
@@ -28,6 +28,15 @@ namespace test::objects_published {
 
 // Tests published values through one connection. published_history_test.cpp simulates many
 // processes.
+
+namespace {
+
+bool is_ready(const std::future<void>& result)
+{
+  return result.wait_for(std::chrono::seconds(0)) == std::future_status::ready;
+}
+
+} // namespace
 
 TEST_CASE("a published value is zeros until the first publication")
 {
@@ -93,6 +102,27 @@ TEST_CASE("a prepared buffer is published by commit")
     [&](auto h) { snapshot.async_read(offsetof(table, words) + 32, std::span(part), h); }));
   CHECK(part == std::array<std::uint64_t, 2>{1, 500});
   CHECK_THROWS_AS(p.owner.commit(), rdma::system_error);
+}
+
+TEST_CASE("a prepared buffer is the program's from the call of the handler on")
+{
+  published_table p;
+  p.publish(1);
+  record<table*> prepared;
+  p.owner.async_prepare(prepared.handler());
+  CHECK_THROWS_AS(p.owner.commit(), rdma::system_error);
+  const auto value = make_table(2);
+  record<std::uint64_t> published;
+  p.owner.async_publish(*value, published.handler());
+  REQUIRE(run_until(p.io, [&] { return prepared.done() && published.done(); }));
+  CHECK_FALSE(prepared.ec);
+  CHECK(published.ec == asio::error::already_started);
+  CHECK(published.value() == 1);
+  CHECK(prepared.value() != &p.owner.value());
+  CHECK(is_table(p.owner.value(), 1));
+  *prepared.value() = *value;
+  CHECK(p.owner.commit() == 2);
+  CHECK(prepared.value() == &p.owner.value());
 }
 
 TEST_CASE("async_open of a published value fails for other memory")
@@ -234,12 +264,56 @@ TEST_CASE("the end of a published value ends an operation that waits")
   CHECK(r.value() == nullptr);
 }
 
+TEST_CASE("the end of a published value ends a publication in each of its stages")
+{
+  for (int turns = 0; turns != 16; ++turns)
+  {
+    linked_pair l;
+    using object = rdma::published<std::uint64_t>;
+    std::optional<object> owner(
+      std::in_place, l.io, l.far_context, of_lease(std::chrono::milliseconds(1), 2));
+    const auto remote = open<rdma::remote_published<std::uint64_t>>(l, owner->remote());
+    record<rdma::published_snapshot<std::uint64_t>> held;
+    remote.async_snapshot(held.handler());
+    REQUIRE(run_until(l.io, [&] { return held.done(); }));
+    const std::uint64_t value = 0;
+    record<std::uint64_t> first;
+    record<std::uint64_t> second;
+    owner->async_publish(value, first.handler());
+    REQUIRE(run_until(l.io, [&] { return first.done(); }));
+    owner->async_publish(value, second.handler());
+    for (int i = 0; i != turns && !second.done(); ++i)
+      l.io.run_one(); // the owner ends the lease when it has passed
+    owner.reset();
+    REQUIRE(run_until(l.io, [&] { return second.done(); }));
+    CHECK(second.value() == (second.ec ? 1 : 2));
+  }
+}
+
+TEST_CASE("a publication may wait when its io_context is destroyed")
+{
+  const bool shares = GENERATE(false, true);
+  std::optional<published_table> p(std::in_place, of_lease(never, 2));
+  std::optional<rdma::published<table>> owner(std::move(p->owner));
+  const table_snapshot held = p->snapshot();
+  const auto value = make_table(1);
+  record<std::uint64_t> first;
+  record<std::uint64_t> second;
+  owner->async_publish(*value, first.handler());
+  REQUIRE(run_until(p->io, [&] { return first.done(); }));
+  owner->async_publish(*value, second.handler());
+  if (shares)
+    p.reset();
+  owner.reset();
+  p.reset();
+  CHECK(second.calls == 0);
+}
+
 TEST_CASE("loads and snapshots are whole while another thread publishes")
 {
   published_table p(of_lease(never, 2));
   const auto value = std::make_unique<table>();
-  std::size_t loads = 0;
-  std::size_t reads = 0;
+  std::atomic<unsigned> reads{0};
   bool whole = true;
   bool ordered = true;
   const auto reader = [&]() -> asio::awaitable<void>
@@ -248,22 +322,16 @@ TEST_CASE("loads and snapshots are whole while another thread publishes")
     std::uint64_t newest = 0;
     const auto check = [&](std::uint64_t generation)
     {
+      ++reads;
       whole = whole && is_table(*found, generation);
       ordered = ordered && generation >= newest;
       newest = generation;
     };
-    while (loads < 20 || reads < 20 || newest < 20)
+    while (reads < 40 || newest < 20)
     {
-      const auto [ec, generation] =
-        co_await p.remote.async_load(*found, asio::as_tuple(asio::use_awaitable));
-      if (!ec)
-      {
-        ++loads;
-        check(generation);
-      }
+      check(co_await p.remote.async_load(*found, asio::use_awaitable));
       const table_snapshot snapshot = co_await p.remote.async_snapshot(asio::use_awaitable);
       co_await snapshot.async_read(*found, asio::use_awaitable);
-      ++reads;
       check(snapshot.generation());
     }
   };
@@ -271,16 +339,27 @@ TEST_CASE("loads and snapshots are whole while another thread publishes")
   const auto work = asio::make_work_guard(p.io);
   std::thread running([&] { p.io.run(); });
   const auto limit = std::chrono::steady_clock::now() + patience;
-  while (ended.wait_for(std::chrono::seconds(0)) != std::future_status::ready
-    && std::chrono::steady_clock::now() < limit)
+  const auto reader_ends = [&]
+  { return is_ready(ended) || std::chrono::steady_clock::now() > limit; };
+  while (!reader_ends())
   {
-    value->number = p.owner.generation() + 1;
-    value->words.fill(value->number);
-    p.owner.async_publish(*value, asio::use_future).get();
+    // A few publications during each read let the reader begin again, and end.
+    const unsigned before = reads;
+    for (int i = 0; i != 3; ++i)
+    {
+      value->number = p.owner.generation() + 1;
+      value->words.fill(value->number);
+      auto published = p.owner.async_publish(*value, asio::use_future);
+      if (published.wait_until(limit) != std::future_status::ready)
+        break;
+      published.get();
+    }
+    while (reads == before && !reader_ends())
+      std::this_thread::yield();
   }
   p.io.stop();
   running.join();
-  REQUIRE(ended.wait_for(std::chrono::seconds(0)) == std::future_status::ready);
+  REQUIRE(is_ready(ended));
   ended.get();
   CHECK(whole);
   CHECK(ordered);

@@ -11,6 +11,7 @@
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstring>
@@ -30,7 +31,7 @@ TEST_CASE("the words of a published value keep their parts")
   const published_version version{0xff'ffff'ffff'ffff, 255};
   CHECK(published_version::of(version.packed()).generation == version.generation);
   CHECK(published_version::of(version.packed()).buffer == version.buffer);
-  const pin_word pin{0x7ff'ffff'ffff, 0xfff, 255, true};
+  const pin_word pin{0x7fff'ffff, 0xff'ffff, 255, true};
   const pin_word read = pin_word::of(pin.packed());
   CHECK(read.claim == pin.claim);
   CHECK(read.beat == pin.beat);
@@ -242,6 +243,75 @@ TEST_CASE("memory that is not of a published value ends its operations")
     == rdma::error::object_mismatch);
 }
 
+TEST_CASE("operations on a slot that the owner changes again and again end")
+{
+  quiet_object object(2);
+  const auto snapshot = object.snapshot();
+  auto pins = std::span(object.simulation.memory).subspan(object.layout.slot(0) / 8, 2);
+  pins[1 - snapshot.slot()] = pin_word::of(0).pinning(0).packed();
+  const std::vector<std::uint64_t> all(pins.begin(), pins.end());
+  std::optional<rdma::error_code> result;
+  const auto done = [&](const rdma::error_code& ec, const auto&) { result = ec; };
+  const bool takes = GENERATE(true, false);
+  if (takes)
+    object.simulation.start<objects::take_snapshot>(
+      0, objects::take_snapshot(object.layout, &simulated_now), done);
+  else
+    object.simulation.start<objects::change_pin>(0,
+      objects::change_pin(
+        object.layout, snapshot.slot(), snapshot.pin(), GENERATE(false, true), &simulated_now),
+      done);
+  std::uint32_t turns = 0;
+  do
+    if (takes)
+      std::ranges::copy(all, pins.begin());
+    else
+      pins[snapshot.slot()] = pin_word{0, ++turns, 0, true}.packed();
+  while (object.simulation.now < 2'000'000 && object.simulation.turn());
+  REQUIRE(result);
+  CHECK(*result == rdma::error::contended);
+}
+
+namespace {
+
+objects::time_point set_time;
+
+objects::time_point time_that_was_set() noexcept
+{
+  return set_time;
+}
+
+} // namespace
+
+TEST_CASE("a snapshot waits for a lease again when it has seen a free slot")
+{
+  const published_layout layout = small_layout(2, 1);
+  objects::take_snapshot taken(layout, &time_that_was_set);
+  const auto looks = [&](std::chrono::milliseconds time, const pin_word& slot)
+  {
+    set_time = objects::time_point(1h + time);
+    const std::array<std::uint64_t, 2> image{published_version{0, 0}.packed(), slot.packed()};
+    std::memcpy(taken.request(0).bytes.data(), image.data(), sizeof image);
+    return taken.next(false);
+  };
+  using action = objects::step::action;
+  REQUIRE(taken.begin().what == action::access);
+  const pin_word first{0, 0, 0, true};
+  CHECK(looks(0ms, first).what == action::pause);
+  CHECK(taken.next(false).what == action::access);
+  CHECK(looks(4ms, first.freed()).what == action::access); // claims the slot
+  taken.answered(0, first.freed().pinning(0).packed());    // another was faster
+  CHECK(taken.next(false).what == action::access);
+  pin_word other = first.freed().pinning(0);
+  for (const auto time : {4ms, 6ms, 8ms})
+  {
+    CHECK(looks(time, other).what == action::pause);
+    CHECK(taken.next(false).what == action::access);
+    other = other.moved_to(0);
+  }
+  CHECK(looks(9ms, other).ec == rdma::error::object_full);
+}
+
 TEST_CASE("a part outside the value is not read")
 {
   quiet_object object(2);
@@ -254,7 +324,8 @@ TEST_CASE("a part outside the value is not read")
 TEST_CASE("a published value is opened if its parameters are in range")
 {
   const auto expected = objects::header_of<published_words>(objects::kind::published, 0);
-  const auto opened = [&](std::uint64_t buffers, std::uint64_t slots, std::uint64_t lease)
+  const auto opened =
+    [&](std::uint64_t buffers, std::uint64_t slots, std::uint64_t lease, bool cancels = false)
   {
     object_simulation simulation(1, 64);
     objects::header head = expected;
@@ -269,6 +340,8 @@ TEST_CASE("a published value is opened if its parameters are in range")
         result = ec;
         CHECK(o.layout().is_valid() == !ec);
       });
+    if (cancels)
+      simulation.cancel(0);
     while (simulation.turn())
       ;
     return result;
@@ -282,6 +355,7 @@ TEST_CASE("a published value is opened if its parameters are in range")
     CHECK(opened(2, 1, wrong) == rdma::error::object_mismatch);
   }
   CHECK(opened(255, 1, 1) == rdma::error::remote_range_too_small);
+  CHECK(opened(2, 1, 1, true) == boost::asio::error::operation_aborted);
 }
 
 } // namespace test::published_test

@@ -64,7 +64,9 @@ struct published_options
  * @tparam T See remote_published.
  *
  * @par Thread safety
- * Distinct objects: safe. Shared objects: unsafe.
+ * Distinct objects: safe. Shared objects: unsafe. An outstanding operation uses the object on its
+ * handler's executor. If another thread runs that, call all functions, and the destructor, in a
+ * strand with which the handlers are associated.
  */
 template <class T, class Executor = boost::asio::any_io_executor>
 class published
@@ -158,7 +160,7 @@ public:
   /**
    * If a buffer is free, the initiating call itself copies and publishes the value. Otherwise the
    * operation waits until a reader ends a snapshot, or until the lease of one ends: at most a lease
-   * after the last renewal.
+   * after the call or the last renewal, whichever is later.
    *
    * @param value The value. It must remain valid until the handler is called.
    * @param token A completion token for the signature below.
@@ -232,6 +234,7 @@ private:
     core(const Executor& executor, const rdma::context& context,
       const detail::objects::published_layout& layout)
       : memory(executor, context, layout.size())
+      , where(memory::where())
       , state(layout)
     {
       detail::objects::header head = remote_published<T, Executor>::expected_header(layout.buffers);
@@ -252,18 +255,26 @@ private:
         reinterpret_cast<std::byte*>(this->words().data()) + state.layout.value(buffer));
     }
 
+    const detail::objects::place where;
     detail::objects::publisher state;
   };
 
-  struct running : detail::objects::local_publication
+  struct keeping
   {
-    running(std::shared_ptr<core> of, publication::extent what, std::span<const std::byte> value)
-      : local_publication(of->words(), of->state, what, value)
-      , owner(std::move(of))
+    std::shared_ptr<core> owner;
+  };
+
+  // A base keeps the core, because the end of the publication changes it.
+  struct running
+    : keeping
+    , detail::objects::local_publication
+  {
+    running(
+      const std::shared_ptr<core>& of, publication::extent what, std::span<const std::byte> value)
+      : keeping{of}
+      , local_publication(of->words(), of->state, what, value)
     {
     }
-
-    std::shared_ptr<core> owner;
   };
 
   struct publishing : running
@@ -290,7 +301,7 @@ private:
     {
       using detail::objects::remote_object<Executor>::run;
     };
-    return starter::template run<Signature, CompletionToken>(executor_, core_->where(), token,
+    return starter::template run<Signature, CompletionToken>(executor_, core_->where, token,
       [owner = core_, what, value] { return Machine(owner, what, value); });
   }
 

@@ -198,8 +198,12 @@ public:
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
    *
+   * @par Errors
+   * @li error::contended: the slot has changed before each of 1000 attempts. Only other renewals of
+   *     the same snapshot, or a faulty owner, change it.
+   *
    * @par Per-operation cancellation
-   * None: the operation takes a round trip.
+   * None: the operation takes a round trip, unless the slot changes.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -221,8 +225,12 @@ public:
    * @par Completion signature
    * @code void(rdma::error_code) @endcode
    *
+   * @par Errors
+   * @li error::contended: the slot has changed before each of 1000 attempts. Only other renewals of
+   *     the same snapshot, or a faulty owner, change it.
+   *
    * @par Per-operation cancellation
-   * None: the operation takes a round trip.
+   * None: the operation takes a round trip, unless the slot changes.
    */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

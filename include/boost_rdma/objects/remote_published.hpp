@@ -39,7 +39,7 @@ namespace rdma {
  * Both return the value that is current at one moment between the initiating call and the
  * completion (linearizability). This holds on every device that conforms to verbs: it is assumed
  * that aligned words of 8 bytes are read at once, in any order, and that atomics are atomic among
- * those of the device. doc/objects.md has the reasons.
+ * those of the device. doc/objects_published.md has the reasons.
  *
  * The handle may be copied. It does not keep the memory or the queue pair.
  *
@@ -180,7 +180,7 @@ public:
    *
    * @par Errors
    * @li error::object_full: published_options::snapshots others have been held, and renewed, for a
-   *     lease since the call. Slots of processes that died are free again after a lease.
+   *     lease. Slots of processes that died are free again after a lease.
    * @li error::contended: the owner published, or others took snapshots, during each of 1000
    *     attempts.
    *

@@ -10,7 +10,6 @@
 
 #include <boost_rdma/detail/objects/published.hpp>
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -36,7 +35,7 @@ struct publisher
   published_version current{};
   std::optional<std::uint8_t> prepared; // buffer that no reader uses
   bool busy = false;                    // an operation is outstanding
-  std::atomic<bool> closed{false};      // set by another thread than that of an operation
+  bool closed = false;                  // the object has ended
 };
 
 // Writes the words of a new object but not its value. Those that are not written are zeros.
@@ -45,7 +44,8 @@ void encode_published(
 
 // Publishes a value: prepares a free buffer, fills it, and makes it current.
 /* If no buffer is free, it waits until a reader frees one, and frees those pins itself whose lease
- * has ended. Each step of the processor is between two fences. */
+ * has ended. Each step of the processor is between two fences. The operation is outstanding until
+ * the machine is destroyed, which is before the handler is called. */
 class publication
 {
 public:
@@ -73,8 +73,8 @@ public:
   // True if the processor, not the device, carries the current step out.
   [[nodiscard]] bool is_on_processor() const noexcept { return stage_ != stage::expire; }
 
-  // Of the value that was published last when this operation ended.
-  [[nodiscard]] std::uint64_t generation() const noexcept { return generation_; }
+  // Of the current value.
+  [[nodiscard]] std::uint64_t generation() const noexcept { return by_->current.generation; }
   // The buffer that was prepared, if the operation has not failed.
   [[nodiscard]] std::optional<std::uint8_t> buffer() const noexcept { return buffer_; }
   // Number of pins whose lease had ended.
@@ -108,7 +108,6 @@ private:
   }
   step looked(bool cancelled);
   step prepared() noexcept;
-  step finish(const error_code& ec = {}) noexcept;
 
   publisher* by_;
   std::span<const std::byte> value_;
@@ -118,7 +117,6 @@ private:
   std::unique_ptr<bool, clear> turn_;
   std::uint64_t word_ = 0;
   published_version made_{};
-  std::uint64_t generation_ = 0;
   std::optional<std::uint8_t> buffer_;
   unsigned freed_ = 0;
   back_off pause_{std::chrono::microseconds(1000)};

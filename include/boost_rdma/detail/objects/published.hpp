@@ -15,11 +15,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <vector>
 
 // A large value that its owner replaces as a whole, and the state machines of its readers.
-// doc/objects.md gives the proof.
+// doc/objects_published.md gives the proof.
 //
 // The value is in one of several buffers; the word `current` names the buffer. A reader that keeps
 // a snapshot pins a buffer by a word in a slot (a hazard pointer: Michael, IEEE TPDS 15(6), 2004).
@@ -96,23 +97,24 @@ struct published_version
 // Generation of a buffer whose value is not complete.
 inline constexpr std::uint64_t no_generation = UINT64_MAX;
 
-// The word of a slot. A free slot has `pinned` = false, and 0 in `beat` and `buffer`.
+// The word of a slot. A free slot has `pinned` = false, and 0 in `beat` and `buffer`. A word
+// returns only after 2^24 changes of one claim, or after 2^31 claims of the slot.
 struct pin_word
 {
-  static constexpr std::uint16_t beat_mask = 0xfff;
+  static constexpr std::uint32_t beat_mask = 0xff'ffff;
 
-  std::uint64_t claim; // number of the claim of this slot, 43 bits
-  std::uint16_t beat;  // counts changes by the claim's holder
+  std::uint64_t claim; // number of the claim of this slot, 31 bits
+  std::uint32_t beat;  // counts changes by the claim's holder, 24 bits
   std::uint8_t buffer;
   bool pinned;
 
   [[nodiscard]] constexpr std::uint64_t packed() const noexcept
   {
-    return (claim << 21) | (std::uint64_t{beat} << 9) | (std::uint64_t{buffer} << 1) | pinned;
+    return (claim << 33) | (std::uint64_t{beat} << 9) | (std::uint64_t{buffer} << 1) | pinned;
   }
   [[nodiscard]] static constexpr pin_word of(std::uint64_t word) noexcept
   {
-    return {word >> 21, static_cast<std::uint16_t>((word >> 9) & beat_mask),
+    return {word >> 33, static_cast<std::uint32_t>(word >> 9) & beat_mask,
       static_cast<std::uint8_t>(word >> 1), (word & 1) != 0};
   }
 
@@ -123,7 +125,7 @@ struct pin_word
   }
   [[nodiscard]] constexpr pin_word moved_to(std::uint8_t other) const noexcept
   {
-    return {claim, static_cast<std::uint16_t>((beat + 1) & beat_mask), other, true};
+    return {claim, (beat + 1) & beat_mask, other, true};
   }
   [[nodiscard]] constexpr pin_word freed() const noexcept { return {claim + 1, 0, 0, false}; }
 
@@ -134,7 +136,7 @@ struct pin_word
 };
 
 // Recognizes pins whose word has not changed for a lease, by this process's clock and from its
-// first look. Content of a slot never returns, so equal words are of an unchanged slot.
+// first look. Words do not return, so equal words are of an unchanged slot.
 class lease_watch
 {
 public:
@@ -290,8 +292,8 @@ private:
   };
 
   step look() noexcept;
-  step looked(bool cancelled);
-  step without_slot();
+  step looked(bool cancelled) noexcept;
+  step without_slot() noexcept;
   step verified(bool cancelled) noexcept;
   step exchange(stage entered, const pin_word& desired) noexcept;
   step give_up(const error_code& ec) noexcept;
@@ -308,9 +310,8 @@ private:
   std::uint64_t expected_ = 0; // word of the slot
   std::uint64_t desired_ = 0;
   bool exchanged_ = false;
-  bool was_full_ = false;
-  time_point full_since_;
-  time_point changed_; // before the slot was changed
+  std::optional<time_point> full_since_; // no slot was free since then
+  time_point changed_;                   // before the slot was changed
   unsigned attempts_ = 0;
   unsigned moves_ = 0;
   unsigned freed_ = 0;
@@ -356,6 +357,9 @@ private:
 class change_pin
 {
 public:
+  // Changes by others until the operation fails with error::contended.
+  static constexpr unsigned attempts_max = 1000;
+
   // `pin` is a word of the claim; renewals since then do not matter.
   change_pin(const published_layout& layout, std::uint64_t slot, std::uint64_t pin, bool renews,
     clock_function clock = &std::chrono::steady_clock::now) noexcept
@@ -385,6 +389,7 @@ private:
   std::uint64_t slot_;
   std::uint64_t expected_;
   std::uint64_t was_ = 0;
+  unsigned attempts_ = 0;
   bool renews_;
   time_point changed_;
 };
