@@ -93,10 +93,20 @@ protected:
     {
     }
 
-    auto results() { return std::make_tuple(std::move(made)); }
+    auto results()
+    {
+      made.take(static_cast<Machine&>(*this));
+      return std::make_tuple(std::move(made));
+    }
 
     Object made;
   };
+
+  // Takes what the machine has found in the object's memory.
+  template <class Machine>
+  void take(const Machine&) noexcept
+  {
+  }
 
   Executor executor_;
   place where_;
