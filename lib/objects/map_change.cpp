@@ -99,23 +99,23 @@ void encode_block(const map_shape& shape, const map_room& room, std::size_t link
 
 // ---- map_change
 
-step map_change::begin(const map_tables& tables, map_action action,
+step map_change::begin(shared_tables* shared, map_action action, std::span<const std::byte> key,
   std::span<const std::byte> entry, const map_room& room)
 {
+  shared_ = shared;
   action_ = action;
+  key_ = key;
   entry_ = entry;
   room_ = room;
-  return look_up(tables);
+  return look_up();
 }
 
-step map_change::look_up(const map_tables& tables)
+step map_change::look_up()
 {
   stage_ = stage::look_up;
-  const auto key = entry_.first(tables.first.shape.key_size);
   // Another entry may take the place of an erased one.
-  return lookup_.begin(tables, tables.first.shape.position_of(key), key,
-    action_ == map_action::erase ? map_lookup::purpose::change_slots : map_lookup::purpose::change,
-    room_);
+  return lookup_.begin(
+    shared_, key_, {.all_slots = action_ == map_action::erase, .wait_if_frozen = true}, room_);
 }
 
 // Prepares the value that the bucket will have, or finds that nothing changes.
@@ -215,7 +215,10 @@ step map_change::stored(const step& ended)
   if (ended.ec)
     return end(ended.ec);
   if (!store_.stored())
-    return ++retries_ == stores_max ? end(error::contended) : look_up(lookup_.tables());
+  {
+    retries_ += 1 + reading().failed();
+    return retries_ >= attempts_max ? end(error::contended) : look_up();
+  }
   changed_ = true;
   version_ = store_.version();
   if (names_own_)

@@ -9,6 +9,7 @@
 
 #include <boost/asio/error.hpp>
 
+#include <bit>
 #include <random>
 
 namespace rdma::detail::objects {
@@ -46,8 +47,16 @@ bool map_tables::set(const map_directory& directory) noexcept
   const map_table now = table(directory.current);
   const map_table before = table(directory.previous);
   const bool has_grown = directory.current.buckets != 0;
+  // Each table has twice the buckets of the one before. So nobody sees more than 31 of them, and
+  // their buckets are parts of those of the first one.
+  const auto doubled = [&]
+  {
+    const std::uint64_t times = now.shape.buckets / first.shape.buckets;
+    return now.shape.buckets == times * first.shape.buckets && std::has_single_bit(times)
+      && now.shape.buckets == 2 * before.shape.buckets && times != 1;
+  };
   if (!possible(directory.current) || !possible(directory.previous) || !now.shape.is_valid()
-    || !before.shape.is_valid() || (has_grown && now.shape.buckets != 2 * before.shape.buckets))
+    || !before.shape.is_valid() || (has_grown && !doubled()))
     return false;
   current = now;
   previous = has_grown ? before : map_table();
@@ -124,7 +133,10 @@ access_request create_map::request(std::size_t) noexcept
 step create_map::next(bool cancelled) noexcept
 {
   if (left() == 0)
+  {
+    tables_.current = tables_.first;
     return step::finish();
+  }
   if (cancelled)
     return step::finish(boost::asio::error::operation_aborted);
   written_ += std::min<std::uint64_t>(left(), zeros_.size());

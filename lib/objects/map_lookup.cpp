@@ -24,13 +24,14 @@ step map_read::begin(const map_table& table, std::uint64_t bucket, std::span<con
   key_ = key;
   how_ = how;
   room_ = room;
+  stale_ = 0;
+  load_ = {};
   return load();
 }
 
 step map_read::load()
 {
   loading_ = true;
-  load_ = {};
   return load_.begin(
     table_.shape.cell_offset(bucket_), room_.cell_of(table_.shape), room_.value_of(table_.shape));
 }
@@ -54,8 +55,8 @@ access_request map_read::request(std::size_t i) const noexcept
 
 bool map_read::find(std::size_t begin, std::size_t end, const map_head& head) noexcept
 {
-  for (std::size_t slot = begin; slot != end && !found_ && !key_.empty(); ++slot)
-    if (head.is_used(slot)
+  for (std::size_t slot = begin; slot != end && !found_; ++slot)
+    if (head.is_used(slot) && !key_.empty()
       && std::memcmp(room_.entry(table_.shape, slot).data(), key_.data(), key_.size()) == 0)
       found_ = slot;
   return found_.has_value();
@@ -67,7 +68,7 @@ step map_read::loaded() noexcept
   found_.reset();
   if (head.state() != bucket_state::open && !(head.state() == bucket_state::frozen && how_.frozen))
     return step::finish();
-  if (find(0, map_entries, head) && !how_.all_slots)
+  if ((key_.empty() || find(0, map_entries, head)) && !how_.all_slots)
     return step::finish();
   wanted_count_ = 0;
   for (std::size_t link = 0; link != map_links; ++link)
@@ -115,20 +116,24 @@ step map_read::next(bool cancelled)
     find(map_entries, map_slots, head);
     return step::finish();
   }
-  if (++stale_ == reads_max)
+  ++stale_;
+  if (failed() >= reads_max)
     return step::finish(error::contended);
   return cancelled ? step::finish(boost::asio::error::operation_aborted) : load();
 }
 
 // ---- map_lookup
 
-step map_lookup::begin(const map_tables& tables, map_position position,
-  std::span<const std::byte> key, purpose why, const map_room& room)
+step map_lookup::begin(shared_tables* shared, std::span<const std::byte> key, const options& how,
+  const map_room& room, map_position position)
 {
-  tables_ = tables;
-  position_ = position;
+  shared_ = shared;
+  tables_ = shared != nullptr ? shared->get() : map_tables();
+  if (tables_.current.shape.buckets == 0)
+    return step::finish(error::closed);
+  position_ = key.empty() ? position : tables_.first.shape.position_of(key);
   key_ = key;
-  why_ = why;
+  how_ = how;
   room_ = room;
   return read(stage::read_current, tables_.current);
 }
@@ -136,13 +141,23 @@ step map_lookup::begin(const map_tables& tables, map_position position,
 step map_lookup::read(stage entered, const map_table& from)
 {
   stage_ = entered;
-  const map_read::options how{.all_slots = why_ == purpose::scan || why_ == purpose::change_slots,
-    .frozen = entered == stage::read_previous && (why_ == purpose::find || why_ == purpose::scan)};
-  return read_.begin(from, from.shape.bucket_of(position_), key_, how, room_);
+  return read_.begin(from, from.shape.bucket_of(position_), key_,
+    {.all_slots = how_.all_slots,
+      .frozen = entered == stage::read_previous && !how_.wait_if_frozen},
+    room_);
 }
 
-step map_lookup::read_directory()
+// The owner has made a larger table.
+step map_lookup::follow()
 {
+  const map_tables known = shared_->get();
+  if (known.current.shape.buckets > tables_.current.shape.buckets)
+  {
+    tables_ = known;
+    return read(stage::read_current, tables_.current);
+  }
+  if (shared_->is_owner())
+    return step::finish(error::object_mismatch);
   stage_ = stage::read_directory;
   load_ = {};
   return load_.begin(map_directory_offset, room_.cell.first(map_directory_words),
@@ -166,7 +181,7 @@ step map_lookup::was_read()
   if (stage_ == stage::read_current)
   {
     if (state == bucket_state::frozen)
-      return read_directory();
+      return follow();
     if (tables_.previous.shape.buckets != 0)
       return read(stage::read_previous, tables_.previous);
   }
@@ -174,7 +189,7 @@ step map_lookup::was_read()
   {
     // The bucket of the current table was pending since this operation began, so a frozen bucket
     // has the entries of a moment of this operation. A change has to wait for the owner.
-    if (why_ == purpose::find || why_ == purpose::scan)
+    if (!how_.wait_if_frozen)
       return step::finish();
     stage_ = stage::pause;
     return pause_.next();
@@ -199,6 +214,7 @@ step map_lookup::next(bool cancelled)
     const std::uint64_t before = tables_.current.shape.buckets;
     if (!tables_.set(directory) || tables_.current.shape.buckets <= before)
       return step::finish(error::object_mismatch);
+    shared_->set(tables_);
     return cancelled ? aborted : read(stage::read_current, tables_.current);
   }
   default:

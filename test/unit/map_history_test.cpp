@@ -246,7 +246,7 @@ TEST_CASE("operations of a map are linearizable with processes that stop and die
   std::size_t retries = 0;
   std::size_t leaks = 0;
   std::size_t allocations = 0;
-  for (std::uint64_t seed = 0; seed != 2000; ++seed)
+  for (std::uint64_t seed = 0; seed != share(2000); ++seed)
   {
     random_history history(seed);
     history.run();
@@ -264,14 +264,14 @@ TEST_CASE("operations of a map are linearizable with processes that stop and die
   INFO("completed " << completed << ", full " << full << ", aborted " << aborted << ", block reads "
                     << block_reads << ", stale " << stale << ", retries " << retries << ", leaks "
                     << leaks << ", allocations " << allocations);
-  CHECK(completed > 100'000);
-  CHECK(full > 2500);
-  CHECK(aborted > 1000);
-  CHECK(block_reads > 10'000);
-  CHECK(stale > 150);
-  CHECK(retries > 5000);
-  CHECK(leaks > 100);
-  CHECK(allocations > 10'000);
+  CHECK(completed > share(100'000));
+  CHECK(full > share(2500));
+  CHECK(aborted > share(1000));
+  CHECK(block_reads > share(10'000));
+  CHECK(stale > share(150));
+  CHECK(retries > share(5000));
+  CHECK(leaks > share(100));
+  CHECK(allocations > share(10'000));
 }
 
 } // namespace test::map_history_test

@@ -22,6 +22,7 @@
 #include <set>
 #include <span>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -56,10 +57,12 @@ inline objects::map_position position_of(const map_shape& shape, key_type key)
 
 using operations = objects::map_operations<key_type, number>;
 
-/// Returns a handle's tables.
+/// Returns the tables of a handle that is not the owner's.
 inline std::shared_ptr<objects::shared_tables> handle(const objects::map_tables& tables)
 {
-  return std::make_shared<objects::shared_tables>(tables);
+  auto result = std::make_shared<objects::shared_tables>();
+  result->set(tables);
+  return result;
 }
 
 struct find : operations::find
@@ -153,6 +156,19 @@ struct observed_table
     return taken - named.size();
   }
 
+  [[nodiscard]] objects::bucket_state state(
+    const std::vector<std::uint64_t>& memory, std::uint64_t which) const
+  {
+    std::array<std::byte, form.bucket_size()> value;
+    objects::tag version = 0;
+    objects::map_head head;
+    if (objects::decode_cell(
+          std::span(memory).subspan(first + shape.cell_offset(which) / 8, shape.cell_size() / 8),
+          value, version))
+      std::memcpy(&head, value.data(), sizeof head);
+    return head.state();
+  }
+
   [[nodiscard]] objects::cell_head head(
     const std::vector<std::uint64_t>& memory, std::uint64_t which) const
   {
@@ -161,6 +177,18 @@ struct observed_table
 
   map_shape shape;
   std::uint64_t first; // word
+};
+
+/// A machine of the caller.
+template <class Machine>
+struct lent
+{
+  objects::step begin() { return machine->begin(); }
+  objects::access_request request(std::size_t i) { return machine->request(i); }
+  void answered(std::size_t i, std::uint64_t was) { machine->answered(i, was); }
+  objects::step next(bool cancelled) { return machine->next(cancelled); }
+
+  Machine* machine;
 };
 
 /// One process, which does one operation after the other.
@@ -173,29 +201,22 @@ struct single_map
   {
   }
 
+  // Returns the machine, which has the operation's memory.
   template <class Machine>
-  Machine run(Machine machine)
+  auto& run(Machine&& machine)
   {
-    std::optional<Machine> result;
-    simulation.start<Machine>(0, std::move(machine),
-      [&](const rdma::error_code& error, Machine& m)
-      {
-        ec = error;
-        result.emplace(m);
-      });
+    using running = lent<std::remove_reference_t<Machine>>;
+    simulation.start<running>(
+      0, {&machine}, [this](const rdma::error_code& error, running&) { ec = error; });
     while (simulation.turn())
       ;
-    return *result;
+    return machine;
   }
 
-  change apply(map_action action, key_type key, number value = 0)
-  {
-    return run(change(tables, action, key, value));
-  }
   // Returns true if it had an effect.
   bool put(map_action action, key_type key, number value = 0)
   {
-    return apply(action, key, value).changed();
+    return run(change(tables, action, key, value)).changed();
   }
   std::optional<number> look_up(key_type key) { return run(find(tables, key)).result(); }
 

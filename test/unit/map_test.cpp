@@ -28,8 +28,8 @@ TEST_CASE("operations of a map have the effect of their names")
   CHECK(m.look_up(1) == 11);
   CHECK(m.put(map_action::update, 1, 13));
   CHECK(m.look_up(1) == 13);
-  CHECK(m.apply(map_action::insert_or_assign, 1, 14).was_present());
-  CHECK_FALSE(m.apply(map_action::insert_or_assign, 2, 15).was_present());
+  CHECK(m.run(change(m.tables, map_action::insert_or_assign, 1, 14)).was_present());
+  CHECK_FALSE(m.run(change(m.tables, map_action::insert_or_assign, 2, 15)).was_present());
   CHECK(m.look_up(1) == 14);
   CHECK(m.look_up(2) == 15);
   CHECK(m.put(map_action::erase, 1));
@@ -51,7 +51,8 @@ TEST_CASE("a map has the entries of a std::map after many changes by one process
     const auto action = static_cast<map_action>(m.simulation.below(4));
     const auto value = static_cast<number>(i);
     const bool present = expected.contains(key);
-    const change done = m.apply(action, key, value);
+    change done(m.tables, action, key, value);
+    m.run(done);
     if (m.ec)
     {
       REQUIRE(m.ec == rdma::error::object_full);
@@ -69,7 +70,8 @@ TEST_CASE("a map has the entries of a std::map after many changes by one process
         expected[key] = value;
     }
     const auto looked_up = static_cast<key_type>(m.simulation.below(60));
-    const find found = m.run(find(m.tables, looked_up));
+    find found(m.tables, looked_up);
+    m.run(found);
     const auto there = expected.find(looked_up);
     REQUIRE(
       found.result() == (there == expected.end() ? std::nullopt : std::optional(there->second)));
@@ -127,7 +129,8 @@ TEST_CASE("an entry of a map moves from a block to the cell when one of the cell
     unsigned block_reads = 0;
     for (key_type key = 0; key != 7; ++key)
     {
-      const find found = m.run(find(m.tables, key));
+      find found(m.tables, key);
+      m.run(found);
       CHECK(found.result() == (key < erased ? std::nullopt : std::optional(key)));
       block_reads += found.result() && found.block_reads() != 0;
     }
@@ -171,9 +174,8 @@ TEST_CASE("a lookup in a map fails with contended when a named block never arriv
   for (key_type key = 0; key != 5; ++key)
     REQUIRE(m.put(map_action::insert, key, key));
   m.simulation.memory[m.shape.block_offset(0) / 8] ^= std::uint64_t{1} << 32;
-  const find found = m.run(find(m.tables, 4));
+  CHECK(m.run(find(m.tables, 4)).stale() == objects::map_read::reads_max);
   CHECK(m.ec == rdma::error::contended);
-  CHECK(found.stale() == objects::map_read::reads_max);
 }
 
 // Poisson with 3.2 entries for each bucket: E[max(X - 4, 0)] / 3.2 and P(X > 4).

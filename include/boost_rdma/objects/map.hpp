@@ -50,12 +50,18 @@ public:
    * moved wait until it has been moved, which takes about 20 round trips. Processes find the new
    * table when they meet a bucket that has moved; later lookups go there directly.
    *
-   * Allocates and registers memory for the new table. The old one remains, because reads of other
-   * processes may arrive late: together, all old tables are smaller than the newest. Anybody who
-   * can read the map can read the keys of the new memory, which no memory window limits.
+   * The initiating function allocates, writes and registers the memory of the new table, and blocks
+   * its thread meanwhile: about 300 bytes for each entry of the capacity until now, if an entry has
+   * 16 bytes. The old table remains, because reads of other processes may arrive late: together,
+   * all old tables are smaller than the newest.
    *
-   * If the operation ends with an error, the map remains usable, with two exceptions: changes of
-   * one bucket may wait, and the growth is not complete. The next call goes on with it.
+   * Everybody who can read the map gets access::remote_read, access::remote_write and
+   * access::remote_atomic for the new memory: its key is in the map, and no memory window limits
+   * it. A map whose peers may only read it must not grow.
+   *
+   * If the operation ends with an error, the growth is not complete, and the map remains usable.
+   * The next call goes on with it. After other errors than operation_aborted and
+   * error::object_full, changes of one bucket may wait for that call.
    *
    * @param token A completion token for the signature below.
    *
@@ -64,8 +70,9 @@ public:
    *
    * @par Errors
    * @li asio::error::already_started: the map is growing.
-   * @li error::object_full: other processes have filled the new table meanwhile, or it would have
-   * more than 2^31 buckets.
+   * @li error::object_full: other processes have filled the new table meanwhile; erase entries, and
+   * call async_grow() again. Or the table would have more than 2^31 buckets.
+   * @li error::closed: the map was moved from.
    * @li the errors of remote_map.
    *
    * @par Exceptions
@@ -90,7 +97,6 @@ private:
   struct state
   {
     std::list<memory_region> tables; // all but the first
-    detail::objects::map_tables growing;
     bool complete = true;
     std::weak_ptr<void> running; // valid while the map grows
   };
@@ -98,24 +104,25 @@ private:
   struct growth : detail::objects::map_growth
   {
     explicit growth(map& owner)
-      : shared(owner.tables())
-      , progress(owner.state_)
+      : progress(owner.state_)
     {
-      if (!progress->running.expired())
-        return;
-      if (progress->complete && !owner.add_table())
-        return;
-      running = std::make_shared<char>();
-      progress->running = running;
+      if (!progress) // moved from
+        fails = error::closed;
+      else if (!progress->running.expired())
+        fails = boost::asio::error::already_started;
+      else if (progress->complete && !owner.add_table())
+        fails = error::object_full;
+      else
+      {
+        tables = owner.tables()->get();
+        progress->running = running = std::make_shared<char>();
+      }
     }
 
     detail::objects::step begin()
     {
-      if (running)
-        return map_growth::begin(progress->growing, from.room(), to.room());
-      return detail::objects::step::finish(progress->running.expired()
-          ? error_code(error::object_full)
-          : error_code(boost::asio::error::already_started));
+      return running ? map_growth::begin(tables, from.room(), to.room())
+                     : detail::objects::step::finish(fails);
     }
     detail::objects::step next(bool cancelled)
     {
@@ -126,14 +133,13 @@ private:
     }
     auto results()
     {
-      if (running)
-        shared->set(progress->growing);
       running.reset();
       return std::tuple<>();
     }
 
-    typename base::shared_tables shared;
     std::shared_ptr<state> progress;
+    error_code fails;
+    detail::objects::map_tables tables;
     std::shared_ptr<void> running;
     room from;
     room to;
@@ -154,7 +160,7 @@ private:
     next.memory = this->remote_of(memory);
     state_->tables.push_back(std::move(memory));
     tables.previous = std::exchange(tables.current, next);
-    state_->growing = tables;
+    this->tables()->set(tables); // all of whose entries are in the table before
     state_->complete = false;
     return true;
   }

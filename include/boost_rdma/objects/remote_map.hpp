@@ -49,10 +49,11 @@ struct map_options
  * the key's bucket has more than four entries and the key is not among the first. It needs
  * access::remote_read, and waits for no other process. A change is about seven round trips, and one
  * compare-and-swap for each two bytes of four entries. It needs access::remote_write and
- * access::remote_atomic, too. There are no locks: if a process dies or is stopped during a change,
- * others complete or replace the change after about one millisecond. A process that dies during a
- * change of a bucket with more than four entries may leave a block of four entries that is not used
- * again.
+ * access::remote_atomic, too. Peers cannot block each other: if a process dies or is stopped during
+ * a change, others complete or replace the change after about one millisecond. Only the owner can:
+ * while it moves the entries of a bucket to a larger table (map::async_grow()), changes of keys in
+ * this bucket wait, without a limit of time. A process that dies during a change of a bucket with
+ * more than four entries may leave a block of four entries that is not used again.
  *
  * Keys are compared and hashed as bytes. The hash is MurmurHash3's mixer with a random seed that
  * everyone who opens the map can read. Somebody who knows the seed can choose keys of one bucket,
@@ -70,7 +71,8 @@ struct map_options
  * Every operation can complete with the errors of basic_queue_pair::async_read(). Changes also with
  * those of async_write() and async_compare_exchange(), such as operation_not_supported if the
  * device has no atomics. error::contended: other processes changed the bucket during each of 1000
- * attempts. error::object_mismatch: the memory has been damaged.
+ * attempts. error::object_mismatch: the memory has been damaged. error::closed: the handle is
+ * without an object.
  *
  * @par Per-operation cancellation
  * terminal, partial and total end the operation with operation_aborted after the requests that are
@@ -87,6 +89,7 @@ class remote_map : public detail::objects::remote_object<Executor>
   using base = detail::objects::remote_object<Executor>;
   using shape_type = detail::objects::map_shape;
   using action = detail::objects::map_action;
+  friend base;
 
   static_assert(std::is_trivially_copyable_v<Key> && std::is_default_constructible_v<Key>);
   static_assert(std::has_unique_object_representations_v<Key>,
@@ -155,9 +158,13 @@ public:
   static auto async_open(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return make(peer, memory, token,
-      detail::objects::open_map(expected_header(), sizes,
-        detail::objects::check_memory(memory, shape_type::cells_offset), memory));
+    return base::template make<remote_map, detail::objects::open_map>(peer, memory, memory.size(),
+      token,
+      [memory]
+      {
+        return detail::objects::open_map(expected_header(), room::shape,
+          detail::objects::check_memory(memory, shape_type::cells_offset), memory);
+      });
   }
 
   /// Creates an empty map in memory that no other process accesses yet, such as a new lease.
@@ -182,9 +189,13 @@ public:
     const map_options& options,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>())
   {
-    return make(peer, memory, token,
-      detail::objects::create_map(expected_header(), new_shape(options),
-        detail::objects::check_memory(memory, size_for(options)), memory));
+    return base::template make<remote_map, detail::objects::create_map>(peer, memory, memory.size(),
+      token,
+      [memory, options]
+      {
+        return detail::objects::create_map(expected_header(), new_shape(options),
+          detail::objects::check_memory(memory, size_for(options)), memory);
+      });
   }
 
   /// Looks a key up.
@@ -210,6 +221,8 @@ public:
 
   /// Inserts an entry if the key is absent.
   /**
+   * Waits for the owner while it moves the key's bucket to a larger table.
+   *
    * @param key The key.
    * @param value The value.
    * @param token A completion token for the signature below.
@@ -235,6 +248,8 @@ public:
 
   /// Changes the value of a key that is present.
   /**
+   * Waits for the owner while it moves the key's bucket to a larger table.
+   *
    * @param key The key.
    * @param value The value.
    * @param token A completion token for the signature below.
@@ -260,6 +275,8 @@ public:
 
   /// Inserts an entry, or changes the value if the key is present.
   /**
+   * Waits for the owner while it moves the key's bucket to a larger table.
+   *
    * @param key The key.
    * @param value The value.
    * @param token A completion token for the signature below.
@@ -284,6 +301,8 @@ public:
 
   /// Erases an entry.
   /**
+   * Waits for the owner while it moves the key's bucket to a larger table.
+   *
    * @param key The key.
    * @param token A completion token for the signature below.
    *
@@ -336,6 +355,7 @@ protected:
 
   remote_map(const Executor& executor, detail::objects::place where)
     : base(executor, std::move(where))
+    , tables_(std::make_shared<detail::objects::shared_tables>())
   {
   }
 
@@ -360,8 +380,6 @@ protected:
   using room = typename operations::room;
   using shared_tables = std::shared_ptr<detail::objects::shared_tables>;
 
-  static constexpr shape_type sizes = room::shape;
-
   [[nodiscard]] const shared_tables& tables() const noexcept { return tables_; }
   /// @endcond
 
@@ -382,18 +400,11 @@ private:
       .layout = std::rotl(object_layout<Key>, 7) ^ object_layout<Value>};
   }
 
-  // The handle gets the tables that the machine has read or written.
   template <class Machine>
-  struct making : Machine
+  void take(const Machine& machine)
   {
-    auto results()
-    {
-      made.tables_ = std::make_shared<detail::objects::shared_tables>(Machine::tables());
-      return std::make_tuple(std::move(made));
-    }
-
-    remote_map made;
-  };
+    tables_->set(machine.tables());
+  }
 
   template <class CompletionToken>
   auto start(std::remove_reference_t<CompletionToken>& token, action what, const Key& key,
@@ -402,18 +413,6 @@ private:
     return base::template initiate<void(error_code, bool), CompletionToken>(token,
       [tables = tables_, what, key, value]
       { return typename operations::change(tables, what, key, value); });
-  }
-
-  template <class Machine, class CompletionToken>
-  static auto make(const basic_queue_pair<Executor>& peer, const remote_buffer& memory,
-    CompletionToken& token, const Machine& machine)
-  {
-    const detail::objects::place where{peer.core(), memory};
-    return base::template run<void(error_code, remote_map), CompletionToken>(peer.get_executor(),
-      where, token,
-      [executor = peer.get_executor(), where, machine] {
-        return making<Machine>{machine, remote_map(executor, where)};
-      });
   }
 
   shared_tables tables_;

@@ -71,12 +71,12 @@ enum class map_action : std::uint8_t
 class map_change
 {
 public:
-  // Stores that others forestalled until the operation fails with error::contended.
-  static constexpr unsigned stores_max = 1000;
+  // Reads and stores that others forestalled until the operation fails with error::contended.
+  static constexpr unsigned attempts_max = map_read::reads_max;
 
-  // The entry is a key and, unless it is erased, a value.
-  step begin(const map_tables& tables, map_action action, std::span<const std::byte> entry,
-    const map_room& room);
+  // The entry is the key and, unless it is erased, a value.
+  step begin(shared_tables* shared, map_action action, std::span<const std::byte> key,
+    std::span<const std::byte> entry, const map_room& room);
   access_request request(std::size_t i) noexcept;
   void answered(std::size_t i, std::uint64_t was) noexcept;
   step next(bool cancelled);
@@ -87,6 +87,7 @@ public:
   [[nodiscard]] tag version() const noexcept { return version_; }
 
   [[nodiscard]] const map_tables& tables() const noexcept { return lookup_.tables(); }
+  // Number of reads and stores that others forestalled.
   [[nodiscard]] unsigned retries() const noexcept { return retries_; }
   [[nodiscard]] const map_read& reading() const noexcept { return lookup_.reading(); }
 
@@ -100,7 +101,7 @@ private:
     free,    // blocks that no bucket names
   };
 
-  step look_up(const map_tables& tables);
+  step look_up();
   step decide() noexcept;
   step put(std::size_t slot) noexcept;
   step put_out_of_line(std::size_t slot) noexcept;
@@ -111,10 +112,6 @@ private:
   step end(error_code ec = {}) noexcept;
 
   [[nodiscard]] const map_table& table() const noexcept { return reading().table(); }
-  [[nodiscard]] map_position position() const noexcept
-  {
-    return table().shape.position_of(entry_.first(table().shape.key_size));
-  }
   [[nodiscard]] std::span<std::byte> slot_entry(std::size_t slot) const noexcept
   {
     return room_.entry(table().shape, slot);
@@ -125,7 +122,9 @@ private:
   }
 
   map_action action_ = map_action::insert;
-  std::span<const std::byte> entry_;
+  shared_tables* shared_ = nullptr;
+  std::span<const std::byte> key_;
+  std::span<const std::byte> entry_; // the key and a value
   map_room room_;
   stage stage_ = stage::look_up;
   map_lookup lookup_;

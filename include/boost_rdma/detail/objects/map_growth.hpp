@@ -25,7 +25,7 @@ class map_growth
 {
 public:
   // `current` is the table to grow to, whose buckets are pending; `previous` has the entries. Two
-  // rooms: for a bucket of the one and of the other.
+  // rooms: for a bucket of the other and of the one.
   step begin(const map_tables& tables, const map_room& from, const map_room& to);
   access_request request(std::size_t i) noexcept;
   void answered(std::size_t i, std::uint64_t was) noexcept;
@@ -37,27 +37,31 @@ private:
   {
     announce, // the tables
     read_old,
+    take,   // a block
     freeze, // the old bucket
     read_new,
-    take,  // a block
-    write, // its entries
+    write, // the entries of a block
     open,  // the new bucket
-    free,  // the blocks of a bucket that could not be opened
+    free,  // blocks that are not needed
   };
 
   step store(stage entered, const map_table& table, std::uint64_t bucket, const map_room& value,
     tag expected);
   step read_old();
   step old_was_read();
+  step reserve();
   step read_new();
-  step new_was_read();
-  step fill() noexcept;
-  step open();
+  step new_was_read(bool cancelled);
+  step write() noexcept;
   step next_bucket(bool cancelled);
+  step advance(bool cancelled);
+  step end(const error_code& ec) noexcept;
 
   [[nodiscard]] const map_table& old_table() const noexcept { return tables_.previous; }
   [[nodiscard]] const map_table& new_table() const noexcept { return tables_.current; }
   [[nodiscard]] std::uint64_t new_bucket() const noexcept { return 2 * bucket_ + half_; }
+  // The entry in a slot of the old bucket belongs to the new one.
+  [[nodiscard]] bool moves(std::size_t slot) const noexcept;
 
   map_tables tables_;
   map_room from_;
@@ -70,9 +74,13 @@ private:
   map_read read_;
   cell_store store_;
   block_taking taking_;
-  std::size_t links_ = 0;  // blocks that have been written
+  std::array<map_link, map_links> spare_{}; // blocks that are taken, and not named
+  std::size_t spare_count_ = 0;
   std::size_t wanted_ = 0; // blocks
+  std::size_t links_ = 0;  // blocks that have been written
+  tag announced_ = 0;      // version of the directory
   tag pending_ = 0;        // version of the new bucket
+  error_code end_;
 };
 
 } // namespace rdma::detail::objects

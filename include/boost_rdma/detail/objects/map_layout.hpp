@@ -229,20 +229,27 @@ struct map_tables
   [[nodiscard]] bool set(const map_directory& directory) noexcept;
 };
 
-// The tables that a handle and its copies use.
+// The tables that a handle and its copies use; without buckets if there is no map.
 class shared_tables
 {
 public:
+  shared_tables() = default;
+
+  // Of the owner, who takes no tables from the directory, because peers can change it.
   explicit shared_tables(const map_tables& tables)
     : tables_(tables)
+    , is_owner_(true)
   {
   }
+
+  [[nodiscard]] bool is_owner() const noexcept { return is_owner_; }
 
   [[nodiscard]] map_tables get() const
   {
     const std::scoped_lock lock(mutex_);
     return tables_;
   }
+  // Takes tables that are newer.
   void set(const map_tables& tables)
   {
     const std::scoped_lock lock(mutex_);
@@ -253,6 +260,7 @@ public:
 private:
   mutable std::mutex mutex_;
   map_tables tables_;
+  bool is_owner_ = false;
 };
 
 // Memory of an operation.
@@ -347,7 +355,7 @@ public:
     : header_(with_shape(of_type, shape))
     , checked_(checked)
   {
-    tables_.first = tables_.current = {shape, memory};
+    tables_.first = {shape, memory};
   }
 
   step begin();
@@ -355,6 +363,7 @@ public:
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled) noexcept;
 
+  // After success.
   [[nodiscard]] const map_tables& tables() const noexcept { return tables_; }
 
 private:

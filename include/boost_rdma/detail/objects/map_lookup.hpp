@@ -25,8 +25,8 @@ namespace rdma::detail::objects {
 class map_read
 {
 public:
-  // Reads without success until the operation fails with error::contended.
-  static constexpr unsigned reads_max = 1000;
+  // Reads of blocks without success until the operation fails with error::contended.
+  static constexpr unsigned reads_max = cell_load::reads_max;
 
   struct options
   {
@@ -34,7 +34,7 @@ public:
     bool frozen = false;    // look for the key in a frozen bucket, too
   };
 
-  // The key may be empty.
+  // With an empty key, the blocks are read only for `all_slots`.
   step begin(const map_table& table, std::uint64_t bucket, std::span<const std::byte> key,
     const options& how, const map_room& room);
   access_request request(std::size_t i) const noexcept;
@@ -48,9 +48,12 @@ public:
   [[nodiscard]] const map_room& room() const noexcept { return room_; }
   [[nodiscard]] tag version() const noexcept { return load_.version(); }
 
-  // Number of times that blocks were read, and that they were other ones than the version named.
-  [[nodiscard]] unsigned block_reads() const noexcept { return block_reads_; }
+  // Number of times that the blocks of this bucket were other ones than the version named, and of
+  // all reads without success.
   [[nodiscard]] unsigned stale() const noexcept { return stale_; }
+  [[nodiscard]] unsigned failed() const noexcept { return stale_ + load_.torn(); }
+  // Number of times that blocks were read.
+  [[nodiscard]] unsigned block_reads() const noexcept { return block_reads_; }
 
 private:
   step load();
@@ -76,16 +79,16 @@ private:
 class map_lookup
 {
 public:
-  enum class purpose : std::uint8_t
+  struct options
   {
-    find,         // a key
-    scan,         // read all slots
-    change,       // a key; waits while the bucket is frozen
-    change_slots, // the same, and read all slots
+    bool all_slots = false;      // read the blocks also if the key is in the cell
+    bool wait_if_frozen = false; // for a change: until the owner has moved the entries
   };
 
-  step begin(const map_tables& tables, map_position position, std::span<const std::byte> key,
-    purpose why, const map_room& room);
+  // Fails with error::closed if there are no tables, or none with buckets. `position` is used if
+  // the key is empty.
+  step begin(shared_tables* shared, std::span<const std::byte> key, const options& how,
+    const map_room& room, map_position position = 0);
   access_request request(std::size_t i) const noexcept;
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled);
@@ -106,12 +109,13 @@ private:
 
   step read(stage entered, const map_table& from);
   step was_read();
-  step read_directory();
+  step follow();
 
+  shared_tables* shared_ = nullptr;
   map_tables tables_;
   map_position position_ = 0;
   std::span<const std::byte> key_;
-  purpose why_ = purpose::find;
+  options how_;
   map_room room_;
   stage stage_ = stage::read_current;
   map_read read_;

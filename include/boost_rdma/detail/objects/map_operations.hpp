@@ -54,14 +54,11 @@ struct map_operations
 
     step begin()
     {
-      const auto bytes = std::as_bytes(std::span(&key, 1));
-      const auto seen = shared->get();
       return map_lookup::begin(
-        seen, seen.first.shape.position_of(bytes), bytes, purpose::find, this->room::room());
+        shared.get(), std::as_bytes(std::span(&key, 1)), {}, this->room::room());
     }
     auto results() const
     {
-      shared->set(map_lookup::tables());
       const auto& read = map_lookup::reading();
       const auto slot = read.found();
       return std::make_tuple(slot ? std::optional(value_of(read.room().entry(room::shape, *slot)))
@@ -84,10 +81,13 @@ struct map_operations
       std::memcpy(entry.data() + sizeof key, &value, sizeof value);
     }
 
-    step begin() { return map_change::begin(shared->get(), what, entry, this->room::room()); }
+    step begin()
+    {
+      return map_change::begin(
+        shared.get(), what, std::span(entry).first(sizeof(Key)), entry, this->room::room());
+    }
     auto results() const
     {
-      shared->set(map_change::tables());
       return std::make_tuple(
         this->changed() && !(what == map_action::insert_or_assign && this->was_present()));
     }
@@ -103,9 +103,10 @@ struct map_operations
   {
     scan(std::shared_ptr<shared_tables> map, std::uint64_t first, std::uint64_t count)
       : shared(std::move(map))
-      , seen(shared->get())
     {
-      const map_shape& parts = seen.first.shape;
+      const map_shape parts = shared ? shared->get().first.shape : map_shape();
+      if (parts.buckets == 0)
+        return; // begin() fails
       first = std::min(first, parts.buckets);
       count = std::min(count, parts.buckets - first);
       position = first == 0 ? 0 : parts.end_of(first - 1);
@@ -114,44 +115,38 @@ struct map_operations
 
     step begin()
     {
-      if (position == end)
+      if (position >= end)
         return step::finish();
-      return map_lookup::begin(
-        seen, static_cast<map_position>(position), {}, purpose::scan, this->room::room());
+      return map_lookup::begin(shared.get(), {}, {.all_slots = true}, this->room::room(),
+        static_cast<map_position>(position));
     }
     step next(bool cancelled)
     {
       const auto looks = map_lookup::next(cancelled);
       if (looks.what != step::action::finish || looks.ec)
         return looks;
-      seen = map_lookup::tables();
       const auto& read = map_lookup::reading();
       for (std::size_t slot = 0; slot != map_slots; ++slot)
         if (read.room().head().is_used(slot))
           add(read.room().entry(room::shape, slot));
       position = read.table().shape.end_of(read.bucket());
-      return cancelled && position != end ? step::finish(boost::asio::error::operation_aborted)
-                                          : begin();
+      return cancelled && position < end ? step::finish(boost::asio::error::operation_aborted)
+                                         : begin();
     }
     // A bucket of the table before has positions that were read before, too.
     void add(std::span<const std::byte> entry)
     {
-      if (seen.first.shape.position_of(entry.first(sizeof(Key))) < position)
+      if (this->tables().first.shape.position_of(entry.first(sizeof(Key))) < position)
         return;
       Key key{};
       std::memcpy(&key, entry.data(), sizeof key);
       entries.emplace_back(key, value_of(entry));
     }
-    auto results()
-    {
-      shared->set(seen);
-      return std::make_tuple(std::move(entries));
-    }
+    auto results() { return std::make_tuple(std::move(entries)); }
 
     std::shared_ptr<shared_tables> shared;
-    map_tables seen;
-    std::uint64_t position; // of a key; all before it have been read
-    std::uint64_t end;
+    std::uint64_t position = 0; // of a key; all before it have been read
+    std::uint64_t end = 1;
     std::vector<std::pair<Key, Value>> entries;
   };
 };
