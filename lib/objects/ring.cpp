@@ -7,7 +7,7 @@
 
 #include <boost_rdma/detail/objects/ring.hpp>
 
-#include "verbs/software/objects/progress_lock.hpp"
+#include "verbs/pause.hpp"
 
 #include <boost/asio/error.hpp>
 
@@ -119,7 +119,7 @@ void look_for_parity(const std::uint64_t* word, std::uint64_t parity) noexcept
     // relaxed: the reader looks again
     if ((looked.load(std::memory_order_relaxed) & ring_parity) == parity)
       return;
-    software::progress_lock::pause();
+    detail::pause();
   }
 }
 

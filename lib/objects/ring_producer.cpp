@@ -70,6 +70,11 @@ void ring_producer::wait(waiting_list& among, waiting entry, asio::cancellation_
   among.push_back(std::move(entry));
 }
 
+void ring_producer::complete(const io_executor& executor, end_handler handler, const error_code& ec)
+{
+  waiting_handler<>(executor, std::move(handler)).complete(ec);
+}
+
 void ring_producer::wait_push(const io_executor& executor, words record, end_handler handler)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
@@ -163,8 +168,10 @@ void ring_producer::on_wrote(unsigned slot, const error_code& ec)
   waiting_list ended;
   admit(ended);
   advance();
-  for (waiting& each : ended)
-    std::move(each.handler).complete_here({});
+  if (ended.size() == 1)
+    return std::move(ended.front().handler).complete_here({});
+  for (waiting& each : ended) // a handler that throws must not end the others
+    std::move(each.handler).complete({});
 }
 
 void ring_producer::on_read(const error_code& ec)

@@ -26,6 +26,7 @@
 #include <cstdint>
 #include <deque>
 #include <optional>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -114,8 +115,7 @@ struct shared_ring : linked_pair
       [&]
       {
         for (number found = 0; popped != count && consumer.try_pop(found); ++popped)
-          if (found != popped)
-            return false;
+          REQUIRE(found == popped);
         return popped == count;
       }));
   }
@@ -203,8 +203,32 @@ TEST_CASE("pushes that wait for room push in the order of their start")
   CHECK(order == std::vector<int>{0, 1, 2, 3, 4, 5});
   for (const auto& each : waiting)
     CHECK_FALSE(each.ec);
-  CHECK(r.producer.try_push(r.next++));
-  r.pop(r.next);
+  REQUIRE(run_until(r.io, [&] { return r.producer.try_push(r.next); }));
+  r.pop(++r.next);
+}
+
+TEST_CASE("a push's handler that throws does not end the pushes behind it")
+{
+  shared_ring r(4);
+  r.fill_both();
+  int calls = 0;
+  for (int i = 0; i != 3; ++i)
+    r.producer.async_push(number{0},
+      [&, i](const error_code& ec)
+      {
+        CHECK_FALSE(ec);
+        ++calls;
+        if (i == 0)
+          throw std::runtime_error("");
+      });
+  const auto all = [&]
+  {
+    for (number found = 0; r.consumer.try_pop(found);)
+      ;
+    return calls == 3;
+  };
+  CHECK_THROWS_AS(run_until(r.io, all), std::runtime_error);
+  REQUIRE(run_until(r.io, all));
 }
 
 TEST_CASE("async_push completes later even if there is room")
@@ -315,10 +339,19 @@ TEST_CASE("async_pop is cancelled in each of its stages, and loses no record")
     r.consumer.async_pop(asio::bind_cancellation_slot(signal.slot(), popped.handler()));
     for (int i = 0; i != turns; ++i)
       r.io.run_one();
+    REQUIRE(run_until(r.io, [&] { return r.producer.try_push(r.next); }));
     signal.emit(asio::cancellation_type::total);
-    CHECK_FALSE(popped.done());
-    REQUIRE(run_until(r.io, [&] { return popped.done(); }));
-    CHECK(popped.ec == asio::error::operation_aborted);
+    if (!popped.done())
+      REQUIRE(run_until(r.io, [&] { return popped.done(); }));
+    if (popped.ec)
+    {
+      CHECK(popped.ec == asio::error::operation_aborted);
+      r.consumer.async_pop(popped.handler());
+      REQUIRE(run_until(r.io, [&] { return popped.calls == 2; }));
+      REQUIRE_FALSE(popped.ec);
+    }
+    CHECK(popped.value() == r.next);
+    r.popped = ++r.next;
   }
   r.fill();
   r.pop(r.next);

@@ -218,8 +218,19 @@ TEST_CASE("a ring moves a million records in order from one process to another")
                                             : 1'000'000;
   prepare_to_fork();
   ring_pair line;
-  process consumer([&] { return consume(text_line(line.fds[0]), capacity, count, [] {}); });
-  process producer([&] { return produce(text_line(line.fds[1]), count, false); });
+  process consumer(
+    [&]
+    {
+      ring_pair::close(line.fds[1]);
+      return consume(text_line(line.fds[0]), capacity, count, [] {});
+    });
+  process producer(
+    [&]
+    {
+      ring_pair::close(line.fds[0]);
+      return produce(text_line(line.fds[1]), count, false);
+    });
+  line.close_both();
   CHECK(producer.succeeded());
   CHECK(consumer.succeeded());
 }

@@ -8,13 +8,11 @@
 #ifndef BOOST_RDMA_OBJECTS_REMOTE_RING_HPP
 #define BOOST_RDMA_OBJECTS_REMOTE_RING_HPP
 
-#include <boost_rdma/detail/mapped_handler.hpp>
 #include <boost_rdma/detail/objects/remote_object.hpp>
 #include <boost_rdma/detail/objects/ring_producer.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
-#include <boost/asio/post.hpp>
 
 #include <cstddef>
 #include <cstdint>
@@ -35,9 +33,9 @@ namespace rdma {
  * The producer stages as many records as the ring has room for, in addition to those in the ring.
  * If the consumer is slow, try_push() then returns false and async_push() waits.
  *
- * A ring has one producer. Another one cannot open it after records were written, even if the
- * producer's process has ended, because its last writes may arrive late. The owner creates another
- * ring instead.
+ * A ring has one producer, and is opened once. Another producer would be damaged by late writes of
+ * the first, even if that one's process has ended: the owner creates another ring instead. To find
+ * mistakes, async_open() fails if it sees a record. It cannot see those whose write is on its way.
  *
  * The object may be destroyed at any time, also while operations wait, which complete with
  * operation_aborted. Records that were not written yet are lost: see async_flush(). It does not
@@ -62,7 +60,7 @@ class remote_ring : public detail::objects::remote_object<Executor>
   using base = detail::objects::remote_object<Executor>;
   using core = detail::objects::ring_producer;
 
-  static_assert(std::is_trivially_copyable_v<T> && std::is_default_constructible_v<T>);
+  static_assert(std::is_trivially_copyable_v<T>);
   static_assert(sizeof(T) <= 1024, "write larger records to memory of their own");
 
 public:
@@ -115,6 +113,9 @@ public:
   /// Opens a ring in the peer's memory. Compares size and layout of the records, and allocates and
   /// registers memory of the same size.
   /**
+   * The consumer chooses the size of the ring, up to `memory.size()`. If it is not trusted, compare
+   * that with a limit first.
+   *
    * @param peer The connection to the consumer.
    * @param memory The memory of the ring: rdma::ring::remote() or a loan of rdma::ring::region().
    * @param token A completion token for the signature below.
@@ -183,8 +184,13 @@ public:
       [record](core& ring, const executor_type& executor, auto&& handler)
       {
         using code = detail::objects::ring_code<sizeof(T)>;
-        if (ring.push<sizeof(T)>(&record))
-          return complete(executor, std::forward<decltype(handler)>(handler), {});
+        if (ring.accepts())
+        {
+          // First, because it may throw. The handler runs after this call.
+          core::complete(executor, std::forward<decltype(handler)>(handler), {});
+          static_cast<void>(ring.push<sizeof(T)>(&record));
+          return;
+        }
         core::words words(code::words);
         code::encode(&record, 0, words.data());
         ring.wait_push(executor, std::move(words), std::forward<decltype(handler)>(handler));
@@ -259,13 +265,6 @@ private:
       core_->close();
   }
 
-  template <class Handler>
-  static void complete(const executor_type& executor, Handler&& handler, const error_code& ec)
-  {
-    boost::asio::post(executor,
-      detail::map_handler([ec](auto own) { std::move(own)(ec); }, std::forward<Handler>(handler)));
-  }
-
   template <class CompletionToken, class Start>
   auto initiate(std::remove_reference_t<CompletionToken>& token, Start start)
   {
@@ -276,7 +275,7 @@ private:
           if (ring != nullptr)
             start(*ring, executor, std::forward<decltype(handler)>(handler));
           else
-            complete(executor, std::forward<decltype(handler)>(handler), error::closed);
+            core::complete(executor, std::forward<decltype(handler)>(handler), error::closed);
         }),
       token);
   }

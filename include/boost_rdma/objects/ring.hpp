@@ -49,8 +49,9 @@ namespace rdma {
  * trusted.
  *
  * @par Thread safety
- * Distinct objects: safe. Shared objects: unsafe; also while async_pop() waits, unless the executor
- * is a strand in which all functions are called.
+ * Distinct objects: safe. Shared objects: unsafe. async_pop() uses the ring on its handler's
+ * executor while it waits. If another thread runs that, call all functions, and the destructor, in
+ * a strand with which the handler is associated.
  */
 template <class T, class Executor = boost::asio::any_io_executor>
 class ring

@@ -37,11 +37,17 @@ public:
   ring_producer(const io_executor& executor, const place& where, const ring_layout& layout);
   ~ring_producer();
 
+  // Posts a handler. May be used without a ring.
+  static void complete(const io_executor& executor, end_handler handler, const error_code& ec);
+
   // Returns false if there is no room, pushes wait, or the ring has ended.
+  [[nodiscard]] bool accepts() const noexcept { return accepts_ && writer_.has_room(); }
+
+  // Returns false if the ring does not accept the record.
   template <std::size_t Size>
   [[nodiscard]] bool push(const void* record)
   {
-    if (!accepts_ || !writer_.has_room())
+    if (!accepts())
       return false;
     const std::uint64_t number = writer_.next_record();
     ring_code<Size>::encode(record, writer_.layout().parity_of(number), entry(number));

@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_PROGRESS_LOCK_HPP
 #define BOOST_RDMA_LIB_VERBS_SOFTWARE_OBJECTS_PROGRESS_LOCK_HPP
 
+#include "verbs/pause.hpp"
+
 #include <atomic>
 #include <thread>
 
@@ -38,19 +40,9 @@ public:
     {
       if (try_lock())
         return true;
-      pause();
+      detail::pause();
     }
     return false;
-  }
-
-  /// Tells the processor that this is a waiting loop.
-  static void pause() noexcept
-  {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    asm volatile("yield");
-#endif
   }
 
   static constexpr unsigned looks_max = 32;

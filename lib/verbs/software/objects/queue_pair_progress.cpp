@@ -100,7 +100,7 @@ bool queue_pair::taken_over() const noexcept
 {
   for (unsigned i = 0; i < 2 * progress_lock::looks_max; ++i)
   {
-    progress_lock::pause();
+    detail::pause();
     if (!called.load(std::memory_order_relaxed))
       return true; // by whoever has the lock now
   }
