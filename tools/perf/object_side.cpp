@@ -222,7 +222,8 @@ private:
         incoming(), [handler](rdma::error_code ec, std::size_t) { handler(ec); });
       return peer().async_send(link_.local(0, sizeof(std::uint64_t)), done);
     default:
-      return peer().async_read(link_.local(0, what_.size), link_.remote(0, what_.size),
+      return peer().async_read(link_.local(0, what_.size),
+        link_.remote(number * 7919 % what_.buffers * what_.size, what_.size),
         [handler](rdma::error_code ec, std::size_t) { handler(ec); });
     }
   }

@@ -111,6 +111,7 @@ public:
     for (const operation what :
       {operation::read, operation::load, operation::store, operation::find, operation::call})
       each_transport(to, object(what, 0));
+    each_transport(to, read_of_many(0));
     return to;
   }
 
@@ -360,6 +361,13 @@ test_case object(operation what, std::size_t transport)
   return {.contender = contender::object,
     .operation = what,
     .transport = static_cast<std::uint8_t>(transport)};
+}
+
+test_case read_of_many(std::size_t transport)
+{
+  test_case what = object(operation::read, transport);
+  what.buffers = 16'384; // of 64 B: about the memory of the map that operation::find uses
+  return what;
 }
 
 test_case ring_records(std::size_t transport)

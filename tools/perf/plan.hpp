@@ -39,6 +39,8 @@ test_case small_send_raw(std::size_t transport);
 test_case small_send_tcp();
 test_case small_send_ucx(std::size_t transport);
 test_case object(operation what, std::size_t transport);
+/// A read of 64 B at one of many places.
+test_case read_of_many(std::size_t transport);
 test_case ring_records(std::size_t transport);
 test_case small_stream(std::size_t transport, rdma::completion_mode mode);
 test_case large_write(std::size_t transport, std::uint32_t buffers = 1);
