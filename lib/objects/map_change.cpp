@@ -80,15 +80,15 @@ access_request block_taking::free(const map_table& table, const map_link& block)
     .memory = &table.memory};
 }
 
-void encode_block(const map_shape& shape, const map_room& room, std::size_t link,
+void encode_block(const map_shape& shape, const map_buffers& buffers, std::size_t link,
   std::uint32_t number, std::span<std::uint64_t> image) noexcept
 {
-  const map_head head = room.head();
+  const map_head head = buffers.head();
   const std::size_t first = map_entries * (1 + link);
   for (std::size_t slot = first; slot != first + map_entries; ++slot)
     if (!head.is_used(slot)) // its memory may have anything of this process
-      std::ranges::fill(room.entry(shape, slot), std::byte());
-  const std::byte* const from = room.entry(shape, first).data();
+      std::ranges::fill(buffers.entry(shape, slot), std::byte());
+  const std::byte* const from = buffers.entry(shape, first).data();
   for (std::size_t i = 0; i != shape.block_words(); ++i)
   {
     std::uint32_t data = 0;
@@ -100,13 +100,13 @@ void encode_block(const map_shape& shape, const map_room& room, std::size_t link
 // ---- map_change
 
 step map_change::begin(shared_tables* shared, map_action action, std::span<const std::byte> key,
-  std::span<const std::byte> entry, const map_room& room)
+  std::span<const std::byte> entry, const map_buffers& buffers)
 {
   shared_ = shared;
   action_ = action;
   key_ = key;
   entry_ = entry;
-  room_ = room;
+  buffers_ = buffers;
   return look_up();
 }
 
@@ -115,18 +115,18 @@ step map_change::look_up()
   stage_ = stage::look_up;
   // Another entry may take the place of an erased one.
   return lookup_.begin(
-    shared_, key_, {.all_slots = action_ == map_action::erase, .wait_if_frozen = true}, room_);
+    shared_, key_, {.all_slots = action_ == map_action::erase, .wait_if_frozen = true}, buffers_);
 }
 
 // Prepares the value that the bucket will have, or finds that nothing changes.
 step map_change::decide() noexcept
 {
-  head_ = room_.head();
+  head_ = buffers_.head();
   version_ = reading().version();
   replaced_.reset();
-  names_own_ = false;
-  if (own_ && own_table_.shape.buckets != table().shape.buckets)
-    own_.reset(); // a block of a table that is not used much longer
+  names_spare_ = false;
+  if (spare_ && spare_table_.shape.buckets != table().shape.buckets)
+    spare_.reset(); // a block of a table that is not used much longer
   const auto found = reading().found();
   was_present_ = found.has_value();
   if (action_ == map_action::erase)
@@ -183,7 +183,7 @@ step map_change::put_out_of_line(std::size_t slot) noexcept
     replaced_ = head_.links[link_];
   std::ranges::copy(entry_, slot_entry(slot).begin());
   head_.set_used(slot, true);
-  if (own_)
+  if (spare_)
     return write();
   stage_ = stage::take;
   return taking_.begin(table(), hash_of(entry_, version_));
@@ -193,21 +193,21 @@ step map_change::put_out_of_line(std::size_t slot) noexcept
 step map_change::write() noexcept
 {
   stage_ = stage::write;
-  head_.links[link_] = *own_;
-  names_own_ = true;
-  room_.set_head(head_);
-  encode_block(table().shape, room_, link_, own_->number, block_image());
+  head_.links[link_] = *spare_;
+  names_spare_ = true;
+  buffers_.set_head(head_);
+  encode_block(table().shape, buffers_, link_, spare_->number, block_image());
   return step::access(1);
 }
 
 step map_change::store() noexcept
 {
   stage_ = stage::store;
-  room_.set_head(head_);
+  buffers_.set_head(head_);
   store_ = {};
   const map_shape& shape = table().shape;
-  return store_.begin(
-    shape.cell_offset(reading().bucket()), room_.cell_of(shape), room_.value_of(shape), version_);
+  return store_.begin(shape.cell_offset(reading().bucket()), buffers_.cell_of(shape),
+    buffers_.value_of(shape), version_);
 }
 
 step map_change::stored(const step& ended)
@@ -221,8 +221,8 @@ step map_change::stored(const step& ended)
   }
   changed_ = true;
   version_ = store_.version();
-  if (names_own_)
-    own_.reset();
+  if (names_spare_)
+    spare_.reset();
   return end();
 }
 
@@ -230,15 +230,15 @@ step map_change::stored(const step& ended)
 step map_change::end(error_code ec) noexcept
 {
   end_ = ec;
-  unused_count_ = 0;
-  if (own_)
-    unused_[unused_count_++] = block_taking::free(own_table_, *own_);
+  freed_count_ = 0;
+  if (spare_)
+    freed_[freed_count_++] = block_taking::free(spare_table_, *spare_);
   if (changed_ && replaced_)
-    unused_[unused_count_++] = block_taking::free(table(), *replaced_);
-  if (unused_count_ == 0)
+    freed_[freed_count_++] = block_taking::free(table(), *replaced_);
+  if (freed_count_ == 0)
     return step::finish(end_);
   stage_ = stage::free;
-  return step::access(unused_count_);
+  return step::access(freed_count_);
 }
 
 access_request map_change::request(std::size_t i) noexcept
@@ -252,14 +252,14 @@ access_request map_change::request(std::size_t i) noexcept
     return taking_.request(i);
   case stage::write:
     result = {.kind = request_kind::write,
-      .offset = table().shape.block_offset(own_->block),
+      .offset = table().shape.block_offset(spare_->block),
       .bytes = std::as_writable_bytes(block_image())};
     break;
   case stage::store:
     result = store_.request(i);
     break;
   case stage::free:
-    return unused_[i];
+    return freed_[i];
   }
   result.memory = &table().memory;
   return result;
@@ -288,8 +288,8 @@ step map_change::next(bool cancelled)
   case stage::take:
   {
     const step takes = taking_.next();
-    own_ = taking_.taken();
-    own_table_ = table();
+    spare_ = taking_.taken();
+    spare_table_ = table();
     if (cancelled)
       return end(aborted);
     if (takes.what != step::action::finish)

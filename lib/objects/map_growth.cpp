@@ -38,7 +38,7 @@ std::size_t blocks_for(std::size_t entries) noexcept
 
 // Nobody but the owner finds the new table before it is announced, and no bucket is frozen before
 // that.
-step map_growth::begin(const map_tables& tables, const map_room& from, const map_room& to)
+step map_growth::begin(const map_tables& tables, const map_buffers& from, const map_buffers& to)
 {
   tables_ = tables;
   from_ = from;
@@ -49,8 +49,8 @@ step map_growth::begin(const map_tables& tables, const map_room& from, const map
     map_directory_offset, directory_cell_, std::as_bytes(std::span(&directory_, 1)), {});
 }
 
-step map_growth::store(
-  stage entered, const map_table& table, std::uint64_t bucket, const map_room& value, tag expected)
+step map_growth::store(stage entered, const map_table& table, std::uint64_t bucket,
+  const map_buffers& value, tag expected)
 {
   stage_ = entered;
   store_ = {};

@@ -17,13 +17,13 @@ namespace rdma::detail::objects {
 // ---- map_read
 
 step map_read::begin(const map_table& table, std::uint64_t bucket, std::span<const std::byte> key,
-  const options& how, const map_room& room)
+  const options& how, const map_buffers& buffers)
 {
   table_ = table;
   bucket_ = bucket;
   key_ = key;
   how_ = how;
-  room_ = room;
+  buffers_ = buffers;
   stale_ = 0;
   load_ = {};
   return load();
@@ -32,8 +32,8 @@ step map_read::begin(const map_table& table, std::uint64_t bucket, std::span<con
 step map_read::load()
 {
   loading_ = true;
-  return load_.begin(
-    table_.shape.cell_offset(bucket_), room_.cell_of(table_.shape), room_.value_of(table_.shape));
+  return load_.begin(table_.shape.cell_offset(bucket_), buffers_.cell_of(table_.shape),
+    buffers_.value_of(table_.shape));
 }
 
 access_request map_read::request(std::size_t i) const noexcept
@@ -46,8 +46,8 @@ access_request map_read::request(std::size_t i) const noexcept
     const std::size_t link = wanted_[i];
     const std::size_t words = table_.shape.block_words();
     result = {.kind = request_kind::read,
-      .offset = table_.shape.block_offset(room_.head().links[link].block),
-      .bytes = std::as_writable_bytes(room_.words.subspan(link * words, words))};
+      .offset = table_.shape.block_offset(buffers_.head().links[link].block),
+      .bytes = std::as_writable_bytes(buffers_.words.subspan(link * words, words))};
   }
   result.memory = &table_.memory;
   return result;
@@ -57,14 +57,14 @@ bool map_read::find(std::size_t begin, std::size_t end, const map_head& head) no
 {
   for (std::size_t slot = begin; slot != end && !found_; ++slot)
     if (head.is_used(slot) && !key_.empty()
-      && std::memcmp(room_.entry(table_.shape, slot).data(), key_.data(), key_.size()) == 0)
+      && std::memcmp(buffers_.entry(table_.shape, slot).data(), key_.data(), key_.size()) == 0)
       found_ = slot;
   return found_.has_value();
 }
 
 step map_read::loaded() noexcept
 {
-  const map_head head = room_.head();
+  const map_head head = buffers_.head();
   found_.reset();
   if (head.state() != bucket_state::open && !(head.state() == bucket_state::frozen && how_.frozen))
     return step::finish();
@@ -90,8 +90,8 @@ step map_read::loaded() noexcept
 bool map_read::take_block(std::size_t link, const map_head& head) const noexcept
 {
   const std::size_t words = table_.shape.block_words();
-  const std::uint64_t* const from = room_.words.data() + link * words;
-  std::byte* const to = room_.entry(table_.shape, map_entries * (1 + link)).data();
+  const std::uint64_t* const from = buffers_.words.data() + link * words;
+  std::byte* const to = buffers_.entry(table_.shape, map_entries * (1 + link)).data();
   for (std::size_t i = 0; i != words; ++i)
   {
     const cell_word word = cell_word::of(from[i]);
@@ -109,7 +109,7 @@ step map_read::next(bool cancelled)
     const step loads = load_.next(cancelled);
     return loads.what == step::action::finish && !loads.ec ? loaded() : loads;
   }
-  const map_head head = room_.head();
+  const map_head head = buffers_.head();
   const std::span wanted(wanted_.data(), wanted_count_);
   if (std::ranges::all_of(wanted, [&](std::size_t link) { return take_block(link, head); }))
   {
@@ -125,7 +125,7 @@ step map_read::next(bool cancelled)
 // ---- map_lookup
 
 step map_lookup::begin(shared_tables* shared, std::span<const std::byte> key, const options& how,
-  const map_room& room, map_position position)
+  const map_buffers& buffers, map_position position)
 {
   shared_ = shared;
   tables_ = shared != nullptr ? shared->get() : map_tables();
@@ -134,7 +134,7 @@ step map_lookup::begin(shared_tables* shared, std::span<const std::byte> key, co
   position_ = key.empty() ? position : tables_.first.shape.position_of(key);
   key_ = key;
   how_ = how;
-  room_ = room;
+  buffers_ = buffers;
   return read(stage::read_current, tables_.current);
 }
 
@@ -144,7 +144,7 @@ step map_lookup::read(stage entered, const map_table& from)
   return read_.begin(from, from.shape.bucket_of(position_), key_,
     {.all_slots = how_.all_slots,
       .frozen = entered == stage::read_previous && !how_.wait_if_frozen},
-    room_);
+    buffers_);
 }
 
 // The owner has made a larger table.
@@ -160,8 +160,8 @@ step map_lookup::follow()
     return step::finish(error::object_mismatch);
   stage_ = stage::read_directory;
   load_ = {};
-  return load_.begin(map_directory_offset, room_.cell.first(map_directory_words),
-    room_.slots.first(sizeof(map_directory)));
+  return load_.begin(map_directory_offset, buffers_.cell.first(map_directory_words),
+    buffers_.slots.first(sizeof(map_directory)));
 }
 
 access_request map_lookup::request(std::size_t i) const noexcept
@@ -175,7 +175,7 @@ access_request map_lookup::request(std::size_t i) const noexcept
 
 step map_lookup::was_read()
 {
-  const bucket_state state = room_.head().state();
+  const bucket_state state = buffers_.head().state();
   if (state == bucket_state::open)
     return step::finish();
   if (stage_ == stage::read_current)
@@ -210,7 +210,7 @@ step map_lookup::next(bool cancelled)
     if (loads.what != step::action::finish || loads.ec)
       return loads;
     map_directory directory;
-    std::memcpy(&directory, room_.slots.data(), sizeof directory);
+    std::memcpy(&directory, buffers_.slots.data(), sizeof directory);
     const std::uint64_t before = tables_.current.shape.buckets;
     if (!tables_.set(directory) || tables_.current.shape.buckets <= before)
       return step::finish(error::object_mismatch);

@@ -176,7 +176,7 @@ struct growth_history
         [this, process, key, part, from, ended](const rdma::error_code& ec, find& f)
         {
           ended(ec, f.tables());
-          previous += !ec && f.reading().room().head().state() == bucket_state::frozen;
+          previous += !ec && f.reading().buffers().head().state() == bucket_state::frozen;
           right = right
             && (ec
               || at_some_moment(part, from,

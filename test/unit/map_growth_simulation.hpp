@@ -28,11 +28,11 @@ struct grow : objects::map_growth
     : target(to)
   {
   }
-  objects::step begin() { return map_growth::begin(target, old_room.room(), new_room.room()); }
+  objects::step begin() { return map_growth::begin(target, old_buffers.all(), new_buffers.all()); }
 
   objects::map_tables target;
-  operations::room old_room{};
-  operations::room new_room{};
+  operations::buffers_type old_buffers{};
+  operations::buffers_type new_buffers{};
 };
 
 /// The tables of a map, one behind the other in memory.

@@ -92,7 +92,7 @@ public:
   }
 
 private:
-  using room = typename base::room;
+  using buffers_type = typename base::buffers_type;
 
   struct state
   {
@@ -121,7 +121,7 @@ private:
 
     detail::objects::step begin()
     {
-      return running ? map_growth::begin(tables, from.room(), to.room())
+      return running ? map_growth::begin(tables, from.all(), to.all())
                      : detail::objects::step::finish(fails);
     }
     detail::objects::step next(bool cancelled)
@@ -141,8 +141,8 @@ private:
     error_code fails;
     detail::objects::map_tables tables;
     std::shared_ptr<void> running;
-    room from;
-    room to;
+    buffers_type from;
+    buffers_type to;
   };
 
   // Returns false if the map is too large.

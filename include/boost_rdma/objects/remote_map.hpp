@@ -9,6 +9,7 @@
 #define BOOST_RDMA_OBJECTS_REMOTE_MAP_HPP
 
 #include <boost_rdma/detail/objects/map_layout.hpp>
+#include <boost_rdma/detail/objects/map_open.hpp>
 #include <boost_rdma/detail/objects/map_operations.hpp>
 #include <boost_rdma/detail/objects/remote_object.hpp>
 
@@ -162,7 +163,7 @@ public:
       token,
       [memory]
       {
-        return detail::objects::open_map(expected_header(), room::shape,
+        return detail::objects::open_map(expected_header(), buffers_type::shape,
           detail::objects::check_memory(memory, shape_type::cells_offset), memory);
       });
   }
@@ -377,7 +378,7 @@ protected:
   }
 
   using operations = detail::objects::map_operations<Key, Value>;
-  using room = typename operations::room;
+  using buffers_type = typename operations::buffers_type;
   using shared_tables = std::shared_ptr<detail::objects::shared_tables>;
 
   [[nodiscard]] const shared_tables& tables() const noexcept { return tables_; }

@@ -56,7 +56,7 @@ private:
 };
 
 // Writes the words of a block with the entries of its slots, to be sent with one request.
-void encode_block(const map_shape& shape, const map_room& room, std::size_t link,
+void encode_block(const map_shape& shape, const map_buffers& buffers, std::size_t link,
   std::uint32_t number, std::span<std::uint64_t> image) noexcept;
 
 enum class map_action : std::uint8_t
@@ -76,7 +76,7 @@ public:
 
   // The entry is the key and, unless it is erased, a value.
   step begin(shared_tables* shared, map_action action, std::span<const std::byte> key,
-    std::span<const std::byte> entry, const map_room& room);
+    std::span<const std::byte> entry, const map_buffers& buffers);
   access_request request(std::size_t i) noexcept;
   void answered(std::size_t i, std::uint64_t was) noexcept;
   step next(bool cancelled);
@@ -114,30 +114,30 @@ private:
   [[nodiscard]] const map_table& table() const noexcept { return reading().table(); }
   [[nodiscard]] std::span<std::byte> slot_entry(std::size_t slot) const noexcept
   {
-    return room_.entry(table().shape, slot);
+    return buffers_.entry(table().shape, slot);
   }
   [[nodiscard]] std::span<std::uint64_t> block_image() const noexcept
   {
-    return room_.words.first(table().shape.block_words());
+    return buffers_.words.first(table().shape.block_words());
   }
 
   map_action action_ = map_action::insert;
   shared_tables* shared_ = nullptr;
   std::span<const std::byte> key_;
   std::span<const std::byte> entry_; // the key and a value
-  map_room room_;
+  map_buffers buffers_;
   stage stage_ = stage::look_up;
   map_lookup lookup_;
   block_taking taking_;
   cell_store store_;
-  map_head head_;                          // of the value that is stored
-  std::size_t link_ = 0;                   // to the block that is written
-  std::optional<map_link> replaced_;       // by the store: not named any more
-  std::optional<map_link> own_;            // taken, and not named yet
-  map_table own_table_;                    // to which it belongs
-  bool names_own_ = false;                 // the value that is stored
-  std::array<access_request, 2> unused_{}; // that free blocks
-  std::size_t unused_count_ = 0;
+  map_head head_;                         // of the value that is stored
+  std::size_t link_ = 0;                  // to the block that is written
+  std::optional<map_link> replaced_;      // by the store: not named any more
+  std::optional<map_link> spare_;         // taken, and not named yet
+  map_table spare_table_;                 // to which it belongs
+  bool names_spare_ = false;              // the value that is stored
+  std::array<access_request, 2> freed_{}; // that free blocks
+  std::size_t freed_count_ = 0;
   error_code end_;
   bool was_present_ = false;
   bool changed_ = false;

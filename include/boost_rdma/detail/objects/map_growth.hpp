@@ -25,8 +25,8 @@ class map_growth
 {
 public:
   // `current` is the table to grow to, whose buckets are pending; `previous` has the entries. Two
-  // rooms: for a bucket of the other and of the one.
-  step begin(const map_tables& tables, const map_room& from, const map_room& to);
+  // buffers: for a bucket of the other and of the one.
+  step begin(const map_tables& tables, const map_buffers& from, const map_buffers& to);
   access_request request(std::size_t i) noexcept;
   void answered(std::size_t i, std::uint64_t was) noexcept;
   // Stops between buckets.
@@ -45,7 +45,7 @@ private:
     free,  // blocks that are not needed
   };
 
-  step store(stage entered, const map_table& table, std::uint64_t bucket, const map_room& value,
+  step store(stage entered, const map_table& table, std::uint64_t bucket, const map_buffers& value,
     tag expected);
   step read_old();
   step old_was_read();
@@ -64,8 +64,8 @@ private:
   [[nodiscard]] bool moves(std::size_t slot) const noexcept;
 
   map_tables tables_;
-  map_room from_;
-  map_room to_;
+  map_buffers from_;
+  map_buffers to_;
   map_directory directory_;
   std::array<std::uint64_t, map_directory_words> directory_cell_{};
   stage stage_ = stage::announce;

@@ -10,7 +10,6 @@
 
 #include <boost_rdma/detail/objects/cell.hpp>
 #include <boost_rdma/detail/objects/header.hpp>
-#include <boost_rdma/detail/objects/step.hpp>
 #include <boost_rdma/remote_buffer.hpp>
 
 #include <algorithm>
@@ -264,7 +263,7 @@ private:
 };
 
 // Memory of an operation.
-struct map_room
+struct map_buffers
 {
   std::span<std::uint64_t> cell;  // of a bucket, or the directory
   std::span<std::uint64_t> words; // of all blocks of a bucket
@@ -295,49 +294,15 @@ struct map_room
 };
 
 template <std::size_t KeySize, std::size_t ValueSize>
-struct map_room_for
+struct map_buffers_for
 {
   static constexpr map_shape shape{KeySize, ValueSize};
 
-  [[nodiscard]] map_room room() noexcept { return {cell, words, slots}; }
+  [[nodiscard]] map_buffers all() noexcept { return {cell, words, slots}; }
 
   std::array<std::uint64_t, std::max(cell_words(shape.bucket_size()), map_directory_words)> cell;
   std::array<std::uint64_t, map_links * shape.block_words()> words;
   std::array<std::byte, std::max(shape.slots_size(), sizeof(map_directory))> slots;
-};
-
-// Reads the header of a map, and compares it with the one that this side expects. Then reads the
-// directory.
-class open_map
-{
-public:
-  // `expected` has no buckets, and `entry` only the sizes of an entry. `checked`: error of the
-  // memory.
-  open_map(const header& expected, const map_shape& entry, const error_code& checked,
-    const remote_buffer& memory) noexcept
-    : expected_(expected)
-    , checked_(checked)
-  {
-    tables_.first = {entry, memory};
-  }
-
-  step begin() noexcept { return checked_ ? step::finish(checked_) : step::access(1); }
-  access_request request(std::size_t i) noexcept;
-  void answered(std::size_t, std::uint64_t) noexcept {}
-  step next(bool cancelled);
-
-  // After success.
-  [[nodiscard]] const map_tables& tables() const noexcept { return tables_; }
-
-private:
-  header expected_;
-  header found_{.kind = {}};
-  map_tables tables_;
-  error_code checked_;
-  bool compared_ = false;
-  cell_load load_;
-  std::array<std::uint64_t, map_directory_words> cell_{};
-  map_directory directory_;
 };
 
 // The header of a map of this shape.
@@ -345,41 +310,6 @@ private:
 
 // A number for the seed of a new map.
 [[nodiscard]] std::uint64_t random_seed();
-
-// Writes an empty map.
-class create_map
-{
-public:
-  create_map(const header& of_type, const map_shape& shape, const error_code& checked,
-    const remote_buffer& memory) noexcept
-    : header_(with_shape(of_type, shape))
-    , checked_(checked)
-  {
-    tables_.first = {shape, memory};
-  }
-
-  step begin();
-  access_request request(std::size_t) noexcept;
-  void answered(std::size_t, std::uint64_t) noexcept {}
-  step next(bool cancelled) noexcept;
-
-  // After success.
-  [[nodiscard]] const map_tables& tables() const noexcept { return tables_; }
-
-private:
-  static constexpr std::uint64_t chunk_max = 256 * 1024;
-
-  [[nodiscard]] std::uint64_t left() const noexcept
-  {
-    return tables_.first.shape.size() - written_;
-  }
-
-  header header_;
-  map_tables tables_;
-  error_code checked_;
-  std::uint64_t written_ = sizeof(header); // the header is written at the end
-  std::vector<std::byte> zeros_;
-};
 
 // Writes the memory of a table to which a map grows: all buckets are pending.
 void encode_pending(const map_shape& shape, std::span<std::uint64_t> image);

@@ -36,7 +36,7 @@ public:
 
   // With an empty key, the blocks are read only for `all_slots`.
   step begin(const map_table& table, std::uint64_t bucket, std::span<const std::byte> key,
-    const options& how, const map_room& room);
+    const options& how, const map_buffers& buffers);
   access_request request(std::size_t i) const noexcept;
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled);
@@ -45,7 +45,7 @@ public:
   [[nodiscard]] std::optional<std::size_t> found() const noexcept { return found_; }
   [[nodiscard]] const map_table& table() const noexcept { return table_; }
   [[nodiscard]] std::uint64_t bucket() const noexcept { return bucket_; }
-  [[nodiscard]] const map_room& room() const noexcept { return room_; }
+  [[nodiscard]] const map_buffers& buffers() const noexcept { return buffers_; }
   [[nodiscard]] tag version() const noexcept { return load_.version(); }
 
   // Number of times that the blocks of this bucket were other ones than the version named, and of
@@ -65,7 +65,7 @@ private:
   std::uint64_t bucket_ = 0;
   std::span<const std::byte> key_;
   options how_;
-  map_room room_;
+  map_buffers buffers_;
   cell_load load_;
   bool loading_ = true;
   std::array<std::size_t, map_links> wanted_{}; // links whose blocks are read
@@ -88,7 +88,7 @@ public:
   // Fails with error::closed if there are no tables, or none with buckets. `position` is used if
   // the key is empty.
   step begin(shared_tables* shared, std::span<const std::byte> key, const options& how,
-    const map_room& room, map_position position = 0);
+    const map_buffers& buffers, map_position position = 0);
   access_request request(std::size_t i) const noexcept;
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled);
@@ -116,7 +116,7 @@ private:
   map_position position_ = 0;
   std::span<const std::byte> key_;
   options how_;
-  map_room room_;
+  map_buffers buffers_;
   stage stage_ = stage::read_current;
   map_read read_;
   cell_load load_;

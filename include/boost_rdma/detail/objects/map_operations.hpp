@@ -33,7 +33,7 @@ namespace rdma::detail::objects {
 template <class Key, class Value>
 struct map_operations
 {
-  using room = map_room_for<sizeof(Key), sizeof(Value)>;
+  using buffers_type = map_buffers_for<sizeof(Key), sizeof(Value)>;
 
   static Value value_of(std::span<const std::byte> entry) noexcept
   {
@@ -44,7 +44,7 @@ struct map_operations
 
   struct find
     : map_lookup
-    , room
+    , buffers_type
   {
     find(std::shared_ptr<shared_tables> map, const Key& looked_up)
       : shared(std::move(map))
@@ -54,15 +54,15 @@ struct map_operations
 
     step begin()
     {
-      return map_lookup::begin(
-        shared.get(), std::as_bytes(std::span(&key, 1)), {}, this->room::room());
+      return map_lookup::begin(shared.get(), std::as_bytes(std::span(&key, 1)), {}, this->all());
     }
     auto results() const
     {
       const auto& read = map_lookup::reading();
       const auto slot = read.found();
-      return std::make_tuple(slot ? std::optional(value_of(read.room().entry(room::shape, *slot)))
-                                  : std::optional<Value>());
+      return std::make_tuple(slot
+          ? std::optional(value_of(read.buffers().entry(buffers_type::shape, *slot)))
+          : std::optional<Value>());
     }
 
     std::shared_ptr<shared_tables> shared;
@@ -71,7 +71,7 @@ struct map_operations
 
   struct change
     : map_change
-    , room
+    , buffers_type
   {
     change(std::shared_ptr<shared_tables> map, map_action what, const Key& key, const Value& value)
       : shared(std::move(map))
@@ -84,7 +84,7 @@ struct map_operations
     step begin()
     {
       return map_change::begin(
-        shared.get(), what, std::span(entry).first(sizeof(Key)), entry, this->room::room());
+        shared.get(), what, std::span(entry).first(sizeof(Key)), entry, this->all());
     }
     auto results() const
     {
@@ -99,7 +99,7 @@ struct map_operations
 
   struct scan
     : map_lookup
-    , room
+    , buffers_type
   {
     scan(std::shared_ptr<shared_tables> map, std::uint64_t first, std::uint64_t count)
       : shared(std::move(map))
@@ -117,8 +117,8 @@ struct map_operations
     {
       if (position >= end)
         return step::finish();
-      return map_lookup::begin(shared.get(), {}, {.all_slots = true}, this->room::room(),
-        static_cast<map_position>(position));
+      return map_lookup::begin(
+        shared.get(), {}, {.all_slots = true}, this->all(), static_cast<map_position>(position));
     }
     step next(bool cancelled)
     {
@@ -127,8 +127,8 @@ struct map_operations
         return looks;
       const auto& read = map_lookup::reading();
       for (std::size_t slot = 0; slot != map_slots; ++slot)
-        if (read.room().head().is_used(slot))
-          add(read.room().entry(room::shape, slot));
+        if (read.buffers().head().is_used(slot))
+          add(read.buffers().entry(buffers_type::shape, slot));
       position = read.table().shape.end_of(read.bucket());
       return cancelled && position < end ? step::finish(boost::asio::error::operation_aborted)
                                          : begin();

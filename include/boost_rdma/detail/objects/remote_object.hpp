@@ -39,6 +39,10 @@ public:
 
 protected:
   /// @cond
+  // A move copies: an operation of the source still needs the executor, for its handler.
+  remote_object(const remote_object&) = default;
+  remote_object& operator=(const remote_object&) = default;
+
   // Of rdma::owned: rights of peers in addition to those to read and to do atomics.
   static constexpr access more_rights{};
 
