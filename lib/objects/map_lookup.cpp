@@ -19,7 +19,7 @@ namespace rdma::detail::objects {
 step map_read::begin(const map_table& table, std::uint64_t bucket, std::span<const std::byte> key,
   const options& how, const map_buffers& buffers)
 {
-  table_ = table;
+  table_ = &table;
   bucket_ = bucket;
   key_ = key;
   how_ = how;
@@ -32,8 +32,8 @@ step map_read::begin(const map_table& table, std::uint64_t bucket, std::span<con
 step map_read::load()
 {
   loading_ = true;
-  return load_.begin(table_.shape.cell_offset(bucket_), buffers_.cell_of(table_.shape),
-    buffers_.value_of(table_.shape));
+  return load_.begin(table_->shape.cell_offset(bucket_), buffers_.cell_of(table_->shape),
+    buffers_.value_of(table_->shape));
 }
 
 access_request map_read::request(std::size_t i) const noexcept
@@ -44,12 +44,12 @@ access_request map_read::request(std::size_t i) const noexcept
   else
   {
     const std::size_t link = wanted_[i];
-    const std::size_t words = table_.shape.block_words();
+    const std::size_t words = table_->shape.block_words();
     result = {.kind = request_kind::read,
-      .offset = table_.shape.block_offset(buffers_.head().links[link].block),
+      .offset = table_->shape.block_offset(buffers_.head().links[link].block),
       .bytes = std::as_writable_bytes(buffers_.words.subspan(link * words, words))};
   }
-  result.memory = &table_.memory;
+  result.memory = &table_->memory;
   return result;
 }
 
@@ -57,7 +57,7 @@ bool map_read::find(std::size_t begin, std::size_t end, const map_head& head) no
 {
   for (std::size_t slot = begin; slot != end && !found_; ++slot)
     if (head.is_used(slot) && !key_.empty()
-      && std::memcmp(buffers_.entry(table_.shape, slot).data(), key_.data(), key_.size()) == 0)
+      && std::memcmp(buffers_.entry(table_->shape, slot).data(), key_.data(), key_.size()) == 0)
       found_ = slot;
   return found_.has_value();
 }
@@ -75,7 +75,7 @@ step map_read::loaded() noexcept
   {
     if (!head.has_block(link))
       continue;
-    if (head.links[link].block >= table_.shape.blocks)
+    if (head.links[link].block >= table_->shape.blocks)
       return step::finish(error::object_mismatch);
     wanted_[wanted_count_++] = link;
   }
@@ -89,9 +89,9 @@ step map_read::loaded() noexcept
 // Takes the entries of a block. Returns false if a word is of another allocation.
 bool map_read::take_block(std::size_t link, const map_head& head) const noexcept
 {
-  const std::size_t words = table_.shape.block_words();
+  const std::size_t words = table_->shape.block_words();
   const std::uint64_t* const from = buffers_.words.data() + link * words;
-  std::byte* const to = buffers_.entry(table_.shape, map_entries * (1 + link)).data();
+  std::byte* const to = buffers_.entry(table_->shape, map_entries * (1 + link)).data();
   for (std::size_t i = 0; i != words; ++i)
   {
     const cell_word word = cell_word::of(from[i]);
@@ -128,14 +128,16 @@ step map_lookup::begin(shared_tables* shared, std::span<const std::byte> key, co
   const map_buffers& buffers, map_position position)
 {
   shared_ = shared;
-  tables_ = shared != nullptr ? shared->get() : map_tables();
-  if (tables_.current.shape.buckets == 0)
+  if (shared == nullptr)
     return step::finish(error::closed);
-  position_ = key.empty() ? position : tables_.first.shape.position_of(key);
+  tables_ = &shared->get();
+  if (tables_->current.shape.buckets == 0)
+    return step::finish(error::closed);
+  position_ = key.empty() ? position : tables_->first.shape.position_of(key);
   key_ = key;
   how_ = how;
   buffers_ = buffers;
-  return read(stage::read_current, tables_.current);
+  return read(stage::read_current, tables_->current);
 }
 
 step map_lookup::read(stage entered, const map_table& from)
@@ -150,11 +152,10 @@ step map_lookup::read(stage entered, const map_table& from)
 // The owner has made a larger table.
 step map_lookup::follow()
 {
-  const map_tables known = shared_->get();
-  if (known.current.shape.buckets > tables_.current.shape.buckets)
+  if (const map_tables& known = shared_->get(); &known != tables_)
   {
-    tables_ = known;
-    return read(stage::read_current, tables_.current);
+    tables_ = &known;
+    return read(stage::read_current, known.current);
   }
   if (shared_->is_owner())
     return step::finish(error::object_mismatch);
@@ -169,7 +170,7 @@ access_request map_lookup::request(std::size_t i) const noexcept
   if (stage_ != stage::read_directory)
     return read_.request(i);
   access_request result = load_.request(i);
-  result.memory = &tables_.first.memory;
+  result.memory = &tables_->first.memory;
   return result;
 }
 
@@ -182,8 +183,8 @@ step map_lookup::was_read()
   {
     if (state == bucket_state::frozen)
       return follow();
-    if (tables_.previous.shape.buckets != 0)
-      return read(stage::read_previous, tables_.previous);
+    if (tables_->previous.shape.buckets != 0)
+      return read(stage::read_previous, tables_->previous);
   }
   else if (state == bucket_state::frozen)
   {
@@ -203,7 +204,7 @@ step map_lookup::next(bool cancelled)
   switch (stage_)
   {
   case stage::pause:
-    return cancelled ? aborted : read(stage::read_current, tables_.current);
+    return cancelled ? aborted : read(stage::read_current, tables_->current);
   case stage::read_directory:
   {
     const step loads = load_.next(cancelled);
@@ -211,11 +212,12 @@ step map_lookup::next(bool cancelled)
       return loads;
     map_directory directory;
     std::memcpy(&directory, buffers_.slots.data(), sizeof directory);
-    const std::uint64_t before = tables_.current.shape.buckets;
-    if (!tables_.set(directory) || tables_.current.shape.buckets <= before)
+    map_tables found = *tables_;
+    if (!found.set(directory) || found.current.shape.buckets <= tables_->current.shape.buckets)
       return step::finish(error::object_mismatch);
-    shared_->set(tables_);
-    return cancelled ? aborted : read(stage::read_current, tables_.current);
+    shared_->set(found);
+    tables_ = &shared_->get();
+    return cancelled ? aborted : read(stage::read_current, tables_->current);
   }
   default:
   {

@@ -216,8 +216,9 @@ public:
   auto async_find(const Key& key,
     CompletionToken&& token = boost::asio::default_completion_token_t<executor_type>()) const
   {
-    return base::template initiate<void(error_code, std::optional<Value>), CompletionToken>(
-      token, [tables = tables_, key] { return typename operations::find(tables, key); });
+    return base::template initiate<void(error_code, std::optional<Value>), CompletionToken>(token,
+      [tables = tables_, key]() mutable
+      { return typename operations::find(std::move(tables), key); });
   }
 
   /// Inserts an entry if the key is absent.

@@ -14,9 +14,11 @@
 
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <forward_list>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -236,29 +238,32 @@ public:
 
   // Of the owner, who takes no tables from the directory, because peers can change it.
   explicit shared_tables(const map_tables& tables)
-    : tables_(tables)
+    : all_{tables}
     , is_owner_(true)
   {
   }
 
   [[nodiscard]] bool is_owner() const noexcept { return is_owner_; }
 
-  [[nodiscard]] map_tables get() const
+  // The newest tables. They remain valid, because operations use earlier ones, too.
+  [[nodiscard]] const map_tables& get() const noexcept
   {
-    const std::scoped_lock lock(mutex_);
-    return tables_;
+    return *newest_.load(std::memory_order_acquire);
   }
-  // Takes tables that are newer.
+  // Takes tables that are newer. They are at least twice as large, so there are at most 31.
   void set(const map_tables& tables)
   {
     const std::scoped_lock lock(mutex_);
-    if (tables.current.shape.buckets > tables_.current.shape.buckets)
-      tables_ = tables;
+    if (tables.current.shape.buckets <= get().current.shape.buckets)
+      return;
+    all_.push_front(tables);
+    newest_.store(&all_.front(), std::memory_order_release);
   }
 
 private:
-  mutable std::mutex mutex_;
-  map_tables tables_;
+  std::mutex mutex_;
+  std::forward_list<map_tables> all_{map_tables()};
+  std::atomic<const map_tables*> newest_{&all_.front()};
   bool is_owner_ = false;
 };
 

@@ -34,7 +34,7 @@ public:
     bool frozen = false;    // look for the key in a frozen bucket, too
   };
 
-  // With an empty key, the blocks are read only for `all_slots`.
+  // With an empty key, the blocks are read only for `all_slots`. The table must remain.
   step begin(const map_table& table, std::uint64_t bucket, std::span<const std::byte> key,
     const options& how, const map_buffers& buffers);
   access_request request(std::size_t i) const noexcept;
@@ -43,7 +43,7 @@ public:
 
   // The slot of the key.
   [[nodiscard]] std::optional<std::size_t> found() const noexcept { return found_; }
-  [[nodiscard]] const map_table& table() const noexcept { return table_; }
+  [[nodiscard]] const map_table& table() const noexcept { return *table_; }
   [[nodiscard]] std::uint64_t bucket() const noexcept { return bucket_; }
   [[nodiscard]] const map_buffers& buffers() const noexcept { return buffers_; }
   [[nodiscard]] tag version() const noexcept { return load_.version(); }
@@ -61,7 +61,7 @@ private:
   bool take_block(std::size_t link, const map_head& head) const noexcept;
   bool find(std::size_t begin, std::size_t end, const map_head& head) noexcept;
 
-  map_table table_;
+  const map_table* table_ = nullptr;
   std::uint64_t bucket_ = 0;
   std::span<const std::byte> key_;
   options how_;
@@ -96,7 +96,7 @@ public:
   // The bucket.
   [[nodiscard]] const map_read& reading() const noexcept { return read_; }
   // The tables as they were seen last.
-  [[nodiscard]] const map_tables& tables() const noexcept { return tables_; }
+  [[nodiscard]] const map_tables& tables() const noexcept { return *tables_; }
 
 private:
   enum class stage : std::uint8_t
@@ -111,8 +111,10 @@ private:
   step was_read();
   step follow();
 
+  static inline const map_tables no_tables{};
+
   shared_tables* shared_ = nullptr;
-  map_tables tables_;
+  const map_tables* tables_ = &no_tables;
   map_position position_ = 0;
   std::span<const std::byte> key_;
   options how_;
