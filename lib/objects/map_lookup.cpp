@@ -26,10 +26,10 @@ step map_read::begin(const map_table& table, std::uint64_t bucket, std::span<con
   buffers_ = buffers;
   stale_ = 0;
   load_ = {};
-  return load();
+  return load_cell();
 }
 
-step map_read::load()
+step map_read::load_cell()
 {
   loading_ = true;
   return load_.begin(table_->shape.cell_offset(bucket_), buffers_.cell_of(table_->shape),
@@ -43,22 +43,35 @@ access_request map_read::request(std::size_t i) const noexcept
     result = load_.request(i);
   else
   {
-    const std::size_t link = wanted_[i];
+    const std::size_t link = reading()[i];
     const std::size_t words = table_->shape.block_words();
     result = {.kind = request_kind::read,
       .offset = table_->shape.block_offset(buffers_.head().links[link].block),
-      .bytes = std::as_writable_bytes(buffers_.words.subspan(link * words, words))};
+      .bytes = std::as_writable_bytes(buffers_.words.subspan(place_of(link) * words, words))};
   }
   result.memory = &table_->memory;
   return result;
 }
 
-bool map_read::find(std::size_t begin, std::size_t end, const map_head& head) noexcept
+std::span<const std::uint8_t> map_read::reading() const noexcept
 {
-  for (std::size_t slot = begin; slot != end && !found_; ++slot)
-    if (head.is_used(slot) && !key_.empty()
-      && std::memcmp(buffers_.entry(table_->shape, slot).data(), key_.data(), key_.size()) == 0)
-      found_ = slot;
+  const std::span wanted(wanted_.data(), wanted_count_);
+  return wanted.subspan(taken_, std::min<std::size_t>(buffers_.blocks, wanted_count_ - taken_));
+}
+
+std::size_t map_read::place_of(std::size_t link) const noexcept
+{
+  return link % buffers_.blocks;
+}
+
+// Looks for the key in the entries from `slot` on, which are those from `place` on in the buffers.
+bool map_read::find(std::size_t slot, std::size_t place, const map_head& head) noexcept
+{
+  for (std::size_t i = 0; i != map_entries && !found_; ++i)
+    if (head.is_used(slot + i) && !key_.empty()
+      && std::memcmp(buffers_.entry(table_->shape, place + i).data(), key_.data(), key_.size())
+        == 0)
+      found_ = place + i;
   return found_.has_value();
 }
 
@@ -68,30 +81,30 @@ step map_read::loaded() noexcept
   found_.reset();
   if (head.state() != bucket_state::open && !(head.state() == bucket_state::frozen && how_.frozen))
     return step::finish();
-  if ((key_.empty() || find(0, map_entries, head)) && !how_.all_slots)
+  if ((key_.empty() || find(0, 0, head)) && !how_.all_slots)
     return step::finish();
-  wanted_count_ = 0;
+  wanted_count_ = taken_ = 0;
   for (std::size_t link = 0; link != map_links; ++link)
   {
     if (!head.has_block(link))
       continue;
     if (head.links[link].block >= table_->shape.blocks)
       return step::finish(error::object_mismatch);
-    wanted_[wanted_count_++] = link;
+    wanted_[wanted_count_++] = static_cast<std::uint8_t>(link);
   }
   if (wanted_count_ == 0)
     return step::finish();
   loading_ = false;
   ++block_reads_;
-  return step::access(wanted_count_);
+  return step::access(reading().size());
 }
 
 // Takes the entries of a block. Returns false if a word is of another allocation.
 bool map_read::take_block(std::size_t link, const map_head& head) const noexcept
 {
   const std::size_t words = table_->shape.block_words();
-  const std::uint64_t* const from = buffers_.words.data() + link * words;
-  std::byte* const to = buffers_.entry(table_->shape, map_entries * (1 + link)).data();
+  const std::uint64_t* const from = buffers_.words.data() + place_of(link) * words;
+  std::byte* const to = buffers_.entry(table_->shape, map_entries * (1 + place_of(link))).data();
   for (std::size_t i = 0; i != words; ++i)
   {
     const cell_word word = cell_word::of(from[i]);
@@ -110,16 +123,17 @@ step map_read::next(bool cancelled)
     return loads.what == step::action::finish && !loads.ec ? loaded() : loads;
   }
   const map_head head = buffers_.head();
-  const std::span wanted(wanted_.data(), wanted_count_);
-  if (std::ranges::all_of(wanted, [&](std::size_t link) { return take_block(link, head); }))
+  if (std::ranges::all_of(reading(), [&](std::size_t link) { return take_block(link, head); }))
   {
-    find(map_entries, map_slots, head);
-    return step::finish();
+    for (const std::size_t link : reading())
+      find(map_entries * (1 + link), map_entries * (1 + place_of(link)), head);
+    taken_ = static_cast<std::uint8_t>(taken_ + reading().size());
+    return found_ || taken_ == wanted_count_ ? step::finish() : step::access(reading().size());
   }
   ++stale_;
   if (failed() >= reads_max)
     return step::finish(error::contended);
-  return cancelled ? step::finish(boost::asio::error::operation_aborted) : load();
+  return cancelled ? step::finish(boost::asio::error::operation_aborted) : load_cell();
 }
 
 // ---- map_lookup
@@ -134,19 +148,18 @@ step map_lookup::begin(shared_tables* shared, std::span<const std::byte> key, co
   if (tables_->current.shape.buckets == 0)
     return step::finish(error::closed);
   position_ = key.empty() ? position : tables_->first.shape.position_of(key);
-  key_ = key;
   how_ = how;
-  buffers_ = buffers;
-  return read(stage::read_current, tables_->current);
+  return read(stage::read_current, tables_->current, key, buffers);
 }
 
-step map_lookup::read(stage entered, const map_table& from)
+step map_lookup::read(
+  stage entered, const map_table& from, std::span<const std::byte> key, const map_buffers& buffers)
 {
   stage_ = entered;
-  return read_.begin(from, from.shape.bucket_of(position_), key_,
+  return read_.begin(from, from.shape.bucket_of(position_), key,
     {.all_slots = how_.all_slots,
       .frozen = entered == stage::read_previous && !how_.wait_if_frozen},
-    buffers_);
+    buffers);
 }
 
 // The owner has made a larger table.
@@ -160,23 +173,23 @@ step map_lookup::follow()
   if (shared_->is_owner())
     return step::finish(error::object_mismatch);
   stage_ = stage::read_directory;
-  load_ = {};
-  return load_.begin(map_directory_offset, buffers_.cell.first(map_directory_words),
-    buffers_.slots.first(sizeof(map_directory)));
+  read_.load() = {};
+  return read_.load().begin(map_directory_offset, read_.buffers().cell.first(map_directory_words),
+    read_.buffers().slots.first(sizeof(map_directory)));
 }
 
 access_request map_lookup::request(std::size_t i) const noexcept
 {
   if (stage_ != stage::read_directory)
     return read_.request(i);
-  access_request result = load_.request(i);
+  access_request result = read_.load().request(i);
   result.memory = &tables_->first.memory;
   return result;
 }
 
 step map_lookup::was_read()
 {
-  const bucket_state state = buffers_.head().state();
+  const bucket_state state = read_.buffers().head().state();
   if (state == bucket_state::open)
     return step::finish();
   if (stage_ == stage::read_current)
@@ -207,11 +220,11 @@ step map_lookup::next(bool cancelled)
     return cancelled ? aborted : read(stage::read_current, tables_->current);
   case stage::read_directory:
   {
-    const step loads = load_.next(cancelled);
+    const step loads = read_.load().next(cancelled);
     if (loads.what != step::action::finish || loads.ec)
       return loads;
     map_directory directory;
-    std::memcpy(&directory, buffers_.slots.data(), sizeof directory);
+    std::memcpy(&directory, read_.buffers().slots.data(), sizeof directory);
     map_tables found = *tables_;
     if (!found.set(directory) || found.current.shape.buckets <= tables_->current.shape.buckets)
       return step::finish(error::object_mismatch);

@@ -271,8 +271,9 @@ private:
 struct map_buffers
 {
   std::span<std::uint64_t> cell;  // of a bucket, or the directory
-  std::span<std::uint64_t> words; // of all blocks of a bucket
-  std::span<std::byte> slots;     // the value of the cell, and the entries of the blocks
+  std::span<std::uint64_t> words; // of `blocks` blocks of a bucket
+  std::span<std::byte> slots;     // the value of the cell, and the entries of `blocks` blocks
+  std::size_t blocks = 0;         // 1 for a lookup, otherwise all
 
   [[nodiscard]] map_head head() const noexcept
   {
@@ -303,11 +304,27 @@ struct map_buffers_for
 {
   static constexpr map_shape shape{KeySize, ValueSize};
 
-  [[nodiscard]] map_buffers all() noexcept { return {cell, words, slots}; }
+  [[nodiscard]] map_buffers all() noexcept { return {cell, words, slots, map_links}; }
 
   std::array<std::uint64_t, std::max(cell_words(shape.bucket_size()), map_directory_words)> cell;
   std::array<std::uint64_t, map_links * shape.block_words()> words;
   std::array<std::byte, std::max(shape.slots_size(), sizeof(map_directory))> slots;
+};
+
+// Of a lookup, which reads blocks one at a time, when it does not need the words of the cell any
+// more.
+template <std::size_t KeySize, std::size_t ValueSize>
+struct map_lookup_buffers
+{
+  static constexpr map_shape shape{KeySize, ValueSize};
+
+  [[nodiscard]] map_buffers all() noexcept { return {cell, cell, slots, 1}; }
+
+  std::array<std::uint64_t, std::max(cell_words(shape.bucket_size()), map_directory_words)> cell;
+  std::array<std::byte,
+    std::max(shape.bucket_size() + map_entries * shape.entry_size(), sizeof(map_directory))>
+    slots;
+  static_assert(shape.block_words() <= cell_words(shape.bucket_size()));
 };
 
 // The header of a map of this shape.

@@ -41,12 +41,17 @@ public:
   void answered(std::size_t, std::uint64_t) noexcept {}
   step next(bool cancelled);
 
-  // The slot of the key.
+  // The slot of the key among the buffers.
   [[nodiscard]] std::optional<std::size_t> found() const noexcept { return found_; }
   [[nodiscard]] const map_table& table() const noexcept { return *table_; }
   [[nodiscard]] std::uint64_t bucket() const noexcept { return bucket_; }
+  [[nodiscard]] std::span<const std::byte> key() const noexcept { return key_; }
   [[nodiscard]] const map_buffers& buffers() const noexcept { return buffers_; }
   [[nodiscard]] tag version() const noexcept { return load_.version(); }
+
+  // For another cell while no bucket is being read.
+  [[nodiscard]] cell_load& load() noexcept { return load_; }
+  [[nodiscard]] const cell_load& load() const noexcept { return load_; }
 
   // Number of times that the blocks of this bucket were other ones than the version named, and of
   // all reads without success.
@@ -56,10 +61,13 @@ public:
   [[nodiscard]] unsigned block_reads() const noexcept { return block_reads_; }
 
 private:
-  step load();
+  step load_cell();
   step loaded() noexcept;
+  // The links whose blocks are being read, and the place of such a block among the buffers.
+  [[nodiscard]] std::span<const std::uint8_t> reading() const noexcept;
+  [[nodiscard]] std::size_t place_of(std::size_t link) const noexcept;
   bool take_block(std::size_t link, const map_head& head) const noexcept;
-  bool find(std::size_t begin, std::size_t end, const map_head& head) noexcept;
+  bool find(std::size_t slot, std::size_t place, const map_head& head) noexcept;
 
   const map_table* table_ = nullptr;
   std::uint64_t bucket_ = 0;
@@ -68,8 +76,9 @@ private:
   map_buffers buffers_;
   cell_load load_;
   bool loading_ = true;
-  std::array<std::size_t, map_links> wanted_{}; // links whose blocks are read
-  std::size_t wanted_count_ = 0;
+  std::array<std::uint8_t, map_links> wanted_{}; // links whose blocks are read
+  std::uint8_t wanted_count_ = 0;
+  std::uint8_t taken_ = 0; // of the wanted ones
   std::optional<std::size_t> found_;
   unsigned block_reads_ = 0;
   unsigned stale_ = 0;
@@ -107,7 +116,12 @@ private:
     pause,
   };
 
-  step read(stage entered, const map_table& from);
+  step read(stage entered, const map_table& from, std::span<const std::byte> key,
+    const map_buffers& buffers);
+  step read(stage entered, const map_table& from)
+  {
+    return read(entered, from, read_.key(), read_.buffers());
+  }
   step was_read();
   step follow();
 
@@ -116,12 +130,9 @@ private:
   shared_tables* shared_ = nullptr;
   const map_tables* tables_ = &no_tables;
   map_position position_ = 0;
-  std::span<const std::byte> key_;
   options how_;
-  map_buffers buffers_;
   stage stage_ = stage::read_current;
   map_read read_;
-  cell_load load_;
   back_off pause_{std::chrono::microseconds(400)};
 };
 

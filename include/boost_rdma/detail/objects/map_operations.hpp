@@ -44,7 +44,7 @@ struct map_operations
 
   struct find
     : map_lookup
-    , buffers_type
+    , map_lookup_buffers<sizeof(Key), sizeof(Value)>
   {
     find(std::shared_ptr<shared_tables> map, const Key& looked_up)
       : shared(std::move(map))

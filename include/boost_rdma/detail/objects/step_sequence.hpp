@@ -26,7 +26,6 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -164,7 +163,7 @@ private:
   void wait(std::chrono::microseconds time, continuation&& then)
   {
     if (!timer_)
-      timer_.emplace(executor_);
+      timer_ = std::make_unique<asio::steady_timer>(executor_);
     timer_->expires_after(time);
     timer_->async_wait(std::move(then));
   }
@@ -266,8 +265,8 @@ private:
 
   const place::use where_;
   Executor executor_;
-  std::optional<asio::steady_timer> timer_;
-  std::byte* into_ = nullptr; // destination of the read that uses the room
+  std::unique_ptr<asio::steady_timer> timer_; // most operations do not pause
+  std::byte* into_ = nullptr;                 // destination of the read that uses the room
   std::atomic<std::size_t> owners_{0};
   std::atomic<bool> cancelled_{false};
   std::atomic_flag has_end_;
