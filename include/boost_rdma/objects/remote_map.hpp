@@ -46,8 +46,8 @@ struct map_options
  * (linearizability), as those of remote_versioned, under the same assumptions about the device.
  * doc/objects.md has the reasons.
  *
- * A lookup is one read of 80 bytes and twice the size of four entries, and a second read if
- * the key's bucket has more than four entries and the key is not among the first. It needs
+ * A lookup is one read of 80 bytes and twice the size of four entries, and further reads of four
+ * entries each if the key's bucket has more than four and the key is not among the first. It needs
  * access::remote_read, and waits for no other process. A change is about seven round trips, and one
  * compare-and-swap for each two bytes of four entries. It needs access::remote_write and
  * access::remote_atomic, too. Peers cannot block each other: if a process dies or is stopped during
