@@ -146,14 +146,15 @@ private:
 };
 
 /// Runs `clients` processes, of which the odd ones may die, and returns the history.
-/** @param make_owner Creates the object in this process: make_owner(io, context).
+/** @param make_owner Creates the object in this process: make_owner(io, context, records). The
+ * owner's operations are those of process `clients` of the records.
  * @param body What a client does with the object. */
 template <class Model, class MakeOwner>
 history<Model> history_of(const history_device& device, std::uint32_t clients,
   std::size_t operations_most, MakeOwner make_owner,
   const std::function<void(history_client<Model>&)>& body)
 {
-  history_recorder<Model> records(clients, operations_most);
+  history_recorder<Model> records(clients + 1, operations_most);
   // The clients are forked before this process opens a device.
   prepare_to_fork();
   int port_pipe[2];
@@ -188,7 +189,7 @@ history<Model> history_of(const history_device& device, std::uint32_t clients,
 
   asio::io_context io{1};
   const rdma::context context = device.context();
-  auto owner = make_owner(io, context);
+  auto owner = make_owner(io, context, records);
   rdma::acceptor acceptor(
     io, context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
   std::list<rdma::queue_pair> peers;

@@ -103,7 +103,7 @@ TEST_CASE("the history of a log of many processes is linearizable")
   CAPTURE(wire, hostile);
   const auto history = history_of<log_model>(
     {wire, hostile}, 6, 1000,
-    [](asio::io_context& io, const rdma::context& context)
+    [](asio::io_context& io, const rdma::context& context, auto&)
     {
       return std::make_unique<rdma::owned<metric_log>>(
         io, context, rdma::log_options{.capacity = 1024, .lease = std::chrono::milliseconds(20)});

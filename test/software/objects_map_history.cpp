@@ -141,7 +141,7 @@ TEST_CASE("the history of a map of many processes that grows is linearizable")
   CAPTURE(wire, hostile);
   const auto history = history_of<map_model>(
     {wire, hostile}, 6, 20'000,
-    [](asio::io_context& io, const rdma::context& context)
+    [](asio::io_context& io, const rdma::context& context, auto&)
     { return std::make_unique<growing_owner>(io, context); },
     use);
   CHECK(why_not_linearizable(history) == "");

@@ -155,7 +155,7 @@ TEST_CASE("the history of a versioned value of many processes is linearizable")
   CAPTURE(wire, hostile);
   const auto history = history_of<value_model>(
     {wire, hostile}, 6, 1000,
-    [](asio::io_context& io, const rdma::context& context)
+    [](asio::io_context& io, const rdma::context& context, auto&)
     { return std::make_unique<rdma::versioned<sample>>(io, context); },
     use);
   CHECK(why_not_linearizable(history) == "");

@@ -169,7 +169,7 @@ void add_lost(history<semaphore_model>& all)
 template <class Remote, class... Initial>
 auto maker(Initial... initial)
 {
-  return [=](asio::io_context& io, const rdma::context& context)
+  return [=](asio::io_context& io, const rdma::context& context, auto&)
   { return std::make_unique<rdma::owned<Remote>>(io, context, initial...); };
 }
 
