@@ -139,7 +139,7 @@ asio::awaitable<void> serve(const rdma::context& context, const tcp::endpoint& e
               << ", mean " << t.sum / t.count << '\n';
 }
 
-asio::awaitable<void> append(sample_log& log, std::string_view name, double value)
+asio::awaitable<void> append_sample(sample_log& log, std::string_view name, double value)
 {
   using namespace std::chrono;
   const auto now = duration_cast<nanoseconds>(system_clock::now().time_since_epoch());
@@ -164,9 +164,9 @@ asio::awaitable<void> work(sample_log log, int requests)
   for (int i = 0; i != requests; ++i)
   {
     const auto begin = std::chrono::steady_clock::now();
-    co_await append(log, "bytes", 1000 + i);
+    co_await append_sample(log, "bytes", 1000 + i);
     const std::chrono::duration<double, std::micro> time = std::chrono::steady_clock::now() - begin;
-    co_await append(log, "append (us)", time.count());
+    co_await append_sample(log, "append (us)", time.count());
   }
 }
 
@@ -181,7 +181,7 @@ asio::awaitable<void> connect(const rdma::context& context, const tcp::endpoint&
 
   co_await (work(log, 25) && work(log, 50) && work(log, 75) && work(log, 100));
   // These appends have completed, so this one is behind them in the log.
-  co_await append(log, end_name, 2 * (25 + 50 + 75 + 100));
+  co_await append_sample(log, end_name, 2 * (25 + 50 + 75 + 100));
   co_await peer.async_receive(rdma::no_data, use_awaitable); // the server has read it
   co_await peer.async_shutdown(use_awaitable);
 }
