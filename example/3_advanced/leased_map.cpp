@@ -144,9 +144,10 @@ asio::awaitable<int> keep_leased(
 {
   asio::steady_timer timer(co_await asio::this_coro::executor);
   int renewals = 0;
-  for (; !done; ++renewals)
+  while (!done)
   {
     co_await agent.async_renew(memory, lease_time, use_awaitable);
+    ++renewals;
     timer.expires_after(renewal_interval);
     co_await timer.async_wait(use_awaitable);
   }
