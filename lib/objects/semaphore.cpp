@@ -6,6 +6,8 @@
 //
 #include <boost_rdma/detail/objects/semaphore.hpp>
 
+#include <boost_rdma/error.hpp>
+
 #include <boost/asio/error.hpp>
 
 #include <algorithm>
@@ -59,9 +61,13 @@ step permit_request::decide(bool cancelled) noexcept
   const auto now = now_();
   const std::size_t permits =
     std::clamp<std::uint64_t>(memory_.header.capacity, 1, open_leased::permits_max);
+  bool unchanged = true;
   for (std::size_t i = 0; i != permits; ++i)
     if (std::exchange(seen_[i], memory_.permits[i]) != memory_.permits[i])
+    {
       seen_since_[i] = now;
+      unchanged = false;
+    }
   for (std::size_t i = 0; i != permits; ++i)
   {
     index_ = (index_ + 1) % permits;
@@ -74,8 +80,11 @@ step permit_request::decide(bool cancelled) noexcept
     if (const lease_word held = word(); now - seen_since_[index_] >= lease())
       return change(stage::take, {held.ticket + 1, 0, true});
   }
-  if (tries_)
+  // Words that two reads have found are those of a moment between the reads.
+  if (tries_ && unchanged)
     return step::finish();
+  if (tries_)
+    return ++looks_ == looks_max ? step::finish(error::contended) : look();
   stage_ = stage::pause;
   return pause_.next();
 }

@@ -121,6 +121,41 @@ TEST_CASE("a semaphore has as many holders as permits")
   CHECK(s.release_now(0, {}).ec == rdma::error::lease_ended);
 }
 
+TEST_CASE("a try for a permit fails only if no permit was free at one moment")
+{
+  unsigned changes = 0;
+  for (std::uint64_t seed = 0; seed != share(3000); ++seed)
+  {
+    INFO("seed " << seed);
+    semaphore_simulation s(seed, 2);
+    // One process takes one permit after the other, so one of the two is always free.
+    semaphore_simulation::result other;
+    std::optional<objects::held_lease> held;
+    s.acquire(1, other);
+    semaphore_simulation::result tried;
+    s.acquire(0, tried, true);
+    while (!tried.done && s.turn())
+    {
+      if (s.below(8) == 0)
+        s.stop(0, s.below(100));
+      if (!other.done)
+        continue;
+      REQUIRE_FALSE(other.ec);
+      held = held ? std::nullopt : other.held;
+      other = {};
+      ++changes;
+      if (held)
+        s.release(1, *held, other);
+      else
+        s.acquire(1, other);
+    }
+    REQUIRE(tried.done);
+    CHECK_FALSE(tried.ec);
+    CHECK(tried.held);
+  }
+  CHECK(changes > share(3000));
+}
+
 TEST_CASE("a cancelled operation leaves the permit free")
 {
   unsigned cancelled = 0;

@@ -202,12 +202,16 @@ public:
 
   /// Acquires a permit if one is free.
   /**
-   * Does not end the lease of a holder that has died.
+   * Does not end the lease of a holder that has died. Fails only if all permits were held at one
+   * moment, which two reads show.
    *
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
    * @code void(rdma::error_code, std::optional<rdma::semaphore_permit>) @endcode
+   *
+   * @par Errors
+   * @li error::contended: the permits have changed between each two of 1000 reads.
    *
    * @par Per-operation cancellation
    * See the description of the class.

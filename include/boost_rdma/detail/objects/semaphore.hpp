@@ -79,9 +79,13 @@ private:
     return lease_of(memory_.header);
   }
 
+  // Of a try whose permits always change.
+  static constexpr unsigned looks_max = 1000;
+
   bool tries_;
   clock_function now_;
   stage stage_ = stage::look;
+  unsigned looks_ = 0;
   bool acquired_ = false;
   bool ended_lease_ = false;
   std::size_t index_ = 0;
