@@ -197,8 +197,11 @@ public:
    * @code void(rdma::error_code, T*) @endcode
    * The buffer, which the program may write until commit(); null after an error.
    *
-   * @par Errors and per-operation cancellation
-   * See async_publish().
+   * @par Errors
+   * Those of async_publish().
+   *
+   * @par Per-operation cancellation
+   * As that of async_publish().
    */
   template <boost::asio::completion_token_for<void(error_code, T*)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

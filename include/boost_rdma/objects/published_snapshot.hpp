@@ -29,6 +29,7 @@
 
 namespace rdma {
 
+/// @cond
 namespace detail::objects {
 
 // The pin of a snapshot. Its end frees the slot.
@@ -83,6 +84,7 @@ public:
 };
 
 } // namespace detail::objects
+/// @endcond
 
 /// A value of a remote_published that stays as it is while this handle exists and is renewed.
 /**
@@ -182,7 +184,18 @@ public:
       });
   }
 
-  /// Reads the whole value; see above.
+  /// Reads the whole value.
+  /**
+   * @param to Memory for the value. It belongs to the operation until the handler is called. After
+   * an error its content is unspecified.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code) @endcode
+   *
+   * @par Per-operation cancellation
+   * As that of a part.
+   */
   template <boost::asio::completion_token_for<void(error_code)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
   auto async_read(

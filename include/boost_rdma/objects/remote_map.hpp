@@ -153,6 +153,9 @@ public:
    * @li error::remote_range_too_small: the memory is smaller than the map.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_map)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -183,6 +186,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_write().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_map)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>

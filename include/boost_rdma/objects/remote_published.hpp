@@ -107,6 +107,9 @@ public:
    * @li error::remote_range_too_small: the memory is too small.
    * @li error::misaligned: the address is not a multiple of 8.
    * @li the errors of basic_queue_pair::async_read().
+   *
+   * @par Per-operation cancellation
+   * See the description of the class.
    */
   template <boost::asio::completion_token_for<void(error_code, remote_published)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
@@ -153,8 +156,18 @@ public:
   /**
    * Otherwise the same as the other overload.
    *
+   * @param to Memory of the size of the value. It belongs to the operation until the handler is
+   * called.
+   * @param token A completion token for the signature below.
+   *
+   * @par Completion signature
+   * @code void(rdma::error_code, std::uint64_t) @endcode
+   *
    * @par Errors
    * @li error::wrong_size: the buffer does not have the size of the value.
+   *
+   * @par Per-operation cancellation
+   * See the description of the class; at most 32 MiB are in flight.
    */
   template <boost::asio::completion_token_for<void(error_code, std::uint64_t)> CompletionToken =
               boost::asio::default_completion_token_t<executor_type>>
