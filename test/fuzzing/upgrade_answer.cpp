@@ -22,17 +22,17 @@ namespace http = boost::beast::http;
 using namespace rdma::detail;
 using test::require;
 
-struct outcome
+struct judgement
 {
   rdma::error_code ec;
   handshake_parameters peer;
   std::string reason;
 };
 
-outcome judge(std::span<const std::uint8_t> bytes, std::size_t buffer)
+judgement judge(std::span<const std::uint8_t> bytes, std::size_t buffer)
 {
   http::response_parser<http::empty_body> parser;
-  outcome result;
+  judgement result;
   if (const rdma::error_code ec = test::read_header(bytes, buffer, parser))
   {
     result.ec = error_of_unreadable(ec);
@@ -49,7 +49,7 @@ outcome judge(std::span<const std::uint8_t> bytes, std::size_t buffer)
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size)
 {
-  const outcome answer = judge({data, size}, test::whole);
+  const judgement answer = judge({data, size}, test::whole);
   if (answer.ec)
     require(answer.peer == handshake_parameters(), "an error comes without a peer");
   else
@@ -63,7 +63,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     "a reason contains no control characters");
   // The error may depend on the fragments: Beast evaluates half a header only if it arrives at
   // once.
-  const outcome same = judge({data, size}, test::small_fragments);
+  const judgement same = judge({data, size}, test::small_fragments);
   require(!same.ec == !answer.ec && same.peer == answer.peer,
     "the decision does not depend on the fragments");
   return 0;
