@@ -370,18 +370,18 @@ TEST_CASE("entries of a log are lost, changed and repeated by no process that st
     all.aborted += history.seen.aborted;
     all.laps += history.seen.laps;
   }
-  CHECK(all.appended > share(100000));
-  CHECK(all.given_up > share(300));
-  CHECK(all.waits > share(5000));
-  CHECK(all.full > share(10000));
-  CHECK(all.torn > share(1000));
-  CHECK(all.seals > share(500));
-  CHECK(all.holes > share(1000));
-  CHECK(all.read > share(200000));
-  CHECK(all.out_of_range > share(10000));
-  CHECK(all.trimmed_first > share(80));
-  CHECK(all.aborted > share(1000));
-  CHECK(all.laps > share(30000));
+  CHECK(all.appended >= least(100000));
+  CHECK(all.given_up >= least(300));
+  CHECK(all.waits >= least(5000));
+  CHECK(all.full >= least(10000));
+  CHECK(all.torn >= least(1000));
+  CHECK(all.seals >= least(500));
+  CHECK(all.holes >= least(1000));
+  CHECK(all.read >= least(200000));
+  CHECK(all.out_of_range >= least(10000));
+  CHECK(all.trimmed_first >= least(80));
+  CHECK(all.aborted >= least(1000));
+  CHECK(all.laps >= least(30000));
 }
 
 } // namespace test::log_simulation_test

@@ -559,14 +559,14 @@ void run_histories(std::uint64_t capacity)
     REQUIRE(history.right);
   }
   INFO("size " << Size << ", capacity " << capacity);
-  CHECK(events.records > share(10'000));
-  CHECK(events.full > share(100));
-  CHECK(events.pauses > share(10));
-  CHECK(events.behind_wait > share(10));
-  if (Size > share(4))
-    CHECK(events.partial > share(500));
-  if (capacity > share(1))
-    CHECK(events.overlapped > share(500));
+  CHECK(events.records >= least(10'000));
+  CHECK(events.full >= least(100));
+  CHECK(events.pauses >= least(10));
+  CHECK(events.behind_wait >= least(10));
+  if (Size > 4)
+    CHECK(events.partial >= least(500));
+  if (capacity > 1)
+    CHECK(events.overlapped >= least(500));
 }
 
 } // namespace

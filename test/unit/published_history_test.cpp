@@ -416,20 +416,20 @@ TEST_CASE("reads of published values are consistent with processes that stop and
     INFO("seed " << seed << ": " << history.wrong);
     REQUIRE(history.right);
   }
-  CHECK(counts.published > share(100'000));
-  CHECK(counts.loads > share(1000));
-  CHECK(counts.torn > share(1000));
-  CHECK(counts.snapshots > share(1000));
-  CHECK(counts.moves > share(1000));
-  CHECK(counts.reads > share(1000));
-  CHECK(counts.old_reads > share(1000));
-  CHECK(counts.reads_ended > share(1000));
-  CHECK(counts.renewals > share(1000));
-  CHECK(counts.renewals_ended > share(1000));
-  CHECK(counts.freed_by_owner > share(1000));
-  CHECK(counts.freed_by_readers > share(1000));
-  CHECK(counts.full > share(100));
-  CHECK(counts.waits > share(1000));
+  CHECK(counts.published >= least(100'000));
+  CHECK(counts.loads >= least(1000));
+  CHECK(counts.torn >= least(1000));
+  CHECK(counts.snapshots >= least(1000));
+  CHECK(counts.moves >= least(1000));
+  CHECK(counts.reads >= least(1000));
+  CHECK(counts.old_reads >= least(1000));
+  CHECK(counts.reads_ended >= least(1000));
+  CHECK(counts.renewals >= least(1000));
+  CHECK(counts.renewals_ended >= least(1000));
+  CHECK(counts.freed_by_owner >= least(1000));
+  CHECK(counts.freed_by_readers >= least(1000));
+  CHECK(counts.full >= least(100));
+  CHECK(counts.waits >= least(1000));
 }
 
 } // namespace test::published_history_test

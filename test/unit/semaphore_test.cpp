@@ -153,7 +153,7 @@ TEST_CASE("a try for a permit fails only if no permit was free at one moment")
     CHECK_FALSE(tried.ec);
     CHECK(tried.held);
   }
-  CHECK(changes > share(3000));
+  CHECK(changes >= least(3000));
 }
 
 TEST_CASE("a cancelled operation leaves the permit free")
@@ -262,14 +262,14 @@ TEST_CASE("a semaphore has no more holders than permits with processes that stop
   }
   INFO(takes << ' ' << renewals << ' ' << cancelled << ' ' << full << ' ' << ended_leases << ' '
              << failed_tries << ' ' << lost << ' ' << at_once);
-  CHECK(takes > share(30'000));
-  CHECK(renewals > share(30'000));
-  CHECK(cancelled > share(3000));
-  CHECK(full > share(800));
-  CHECK(ended_leases > share(1500));
-  CHECK(failed_tries > share(2000));
-  CHECK(lost > share(1000));
-  CHECK(at_once > share(20));
+  CHECK(takes >= least(30'000));
+  CHECK(renewals >= least(30'000));
+  CHECK(cancelled >= least(3000));
+  CHECK(full >= least(800));
+  CHECK(ended_leases >= least(1500));
+  CHECK(failed_tries >= least(2000));
+  CHECK(lost >= least(1000));
+  CHECK(at_once >= least(20));
 }
 
 } // namespace test::semaphore_test
