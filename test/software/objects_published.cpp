@@ -327,7 +327,7 @@ TEST_CASE("loads and snapshots are whole while another thread publishes")
       ordered = ordered && generation >= newest;
       newest = generation;
     };
-    while (reads < 40 || newest < 20)
+    while (reads < 10 || newest < 6)
     {
       check(co_await p.remote.async_load(*found, asio::use_awaitable));
       const table_snapshot snapshot = co_await p.remote.async_snapshot(asio::use_awaitable);
