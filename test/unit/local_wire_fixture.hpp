@@ -161,7 +161,13 @@ struct wire_and_peer : registered_memory
   }
 
   /// Receives, then transmits.
-  bool run() { return under_test.receive(false) && under_test.transmit(true); }
+  bool run()
+  {
+    if (!under_test.receive(false))
+      return false;
+    under_test.transmit(true);
+    return true;
+  }
 
   std::array<int, 2> sockets{};
   std::uint32_t psn = 0; ///< of the next request

@@ -209,9 +209,7 @@ public:
   {
     if (over_)
       return;
-    // A read's memory was withdrawn when half of a frame had left: the connection is lost.
-    if (!link.transmit(acknowledge))
-      lose();
+    link.transmit(acknowledge);
     look();
   }
 
@@ -316,10 +314,11 @@ public:
     retired_ = next;
     if (wc.status != IBV_WC_SUCCESS)
     {
-      const bool permitted = wc.status == IBV_WC_WR_FLUSH_ERR
-        || (!failed_
-          && (wc.status == IBV_WC_RETRY_EXC_ERR
-            || (wc.status == IBV_WC_REM_ACCESS_ERR && peer_->deregistered())));
+      // A peer that refuses a request says so before it ends.
+      const ibv_wc_status expected =
+        peer_->deregistered() ? IBV_WC_REM_ACCESS_ERR : IBV_WC_RETRY_EXC_ERR;
+      const bool permitted =
+        wc.status == IBV_WC_WR_FLUSH_ERR || (!failed_ && wc.status == expected);
       CAPTURE(wc.status, wc.vendor_err);
       REQUIRE(permitted);
       failed_ = true;

@@ -26,7 +26,7 @@ struct world
   explicit world(unsigned seed)
     : random(seed)
   {
-    static constexpr std::uint32_t segments[] = {1024, 20000, 65536};
+    static constexpr std::uint32_t segments[] = {1024, 10'000, wire::local_wire::segment_bytes};
     const std::uint32_t segment = segments[random() % std::size(segments)];
     for (unsigned i = 0; i != 2; ++i)
       ends.emplace_back(i + 1, 2 - i, segment, random() % 2 == 0);

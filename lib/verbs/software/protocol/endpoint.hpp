@@ -134,7 +134,6 @@ struct frame
   std::uint32_t srq = 0;        ///< response, XRC: the number in the read request
   std::uint64_t request = 0;    ///< request: the slot in the send queue; response: the read's PSN
   std::uint64_t offset = 0;     ///< request: into the message; response: the address
-  std::uint32_t sent = 0;       ///< of headers and payload together
 
   std::uint32_t size() const noexcept { return header_size + payload; }
 };

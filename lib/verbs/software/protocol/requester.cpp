@@ -56,7 +56,7 @@ void requester::start() noexcept
 {
   next_psn_ = with_.sq_psn;
   acked_psn_ = psn_add(with_.sq_psn, psn_mask); // one before
-  sent_psn_ = begun_psn_ = acked_psn_;
+  sent_psn_ = asked_psn_ = acked_psn_;
   rnr_left_ = with_.rnr_retry;
   running_ = true;
 }
@@ -143,7 +143,7 @@ void requester::short_sent(send_request& r) noexcept
 {
   r.first_psn = next_psn_;
   r.frames = 1;
-  sent_psn_ = begun_psn_ = next_psn_;
+  sent_psn_ = asked_psn_ = next_psn_;
   next_psn_ = psn_add(next_psn_, 1);
   ++receives_claimed_;
   ++sending_;
@@ -234,7 +234,7 @@ requester::beginning requester::run_direct(send_request& r) noexcept
   if (came == direct_path::outcome::asks)
   {
     // The peer checks the request before it answers, and may refuse it although no frame has left.
-    begun_psn_ = r.first_psn;
+    asked_psn_ = r.first_psn;
     r.frames = 0;
     return beginning::wait;
   }
@@ -246,7 +246,7 @@ requester::beginning requester::run_direct(send_request& r) noexcept
 
 void requester::end_direct(send_request& r) noexcept
 {
-  begun_psn_ = sent_psn_;
+  asked_psn_ = sent_psn_;
   ++sending_;
   ++acked_; // the requests before it have completed
   report(r, IBV_WC_SUCCESS, detail_none);
@@ -291,7 +291,6 @@ void requester::encode_frame(send_request& r, frame& to) noexcept
   to.generation = generation_;
   to.request = sending_;
   to.offset = 0;
-  to.sent = 0;
   bool last = true;
   if (r.is_read_or_atomic())
   {
@@ -385,17 +384,10 @@ bool requester::gather(const frame& from, std::uint32_t offset, std::uint32_t si
 }
 
 // A frame from before a return to an earlier one does not count: the peer ignores it.
-
-void requester::begun(const frame& which) noexcept
-{
-  if (which.generation == generation_ && which.psn == psn_add(sent_psn_, 1))
-    begun_psn_ = which.psn;
-}
-
 void requester::sent(const frame& which) noexcept
 {
   if (which.generation == generation_ && which.psn == psn_add(sent_psn_, 1))
-    sent_psn_ = begun_psn_ = psn_add(sent_psn_, which.covered);
+    sent_psn_ = asked_psn_ = psn_add(sent_psn_, which.covered);
   if (with_.kind == service_uc) [[unlikely]]
   {
     acked_psn_ = sent_psn_;

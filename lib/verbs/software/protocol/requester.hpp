@@ -80,10 +80,7 @@ public:
   bool gather(const frame& from, std::uint32_t offset, std::uint32_t size, pinned_buffers& to,
     std::uint64_t& done) noexcept;
 
-  /// The headers of a frame have been sent. From now on the peer can refuse it.
-  void begun(const frame& which) noexcept;
-
-  /// A frame has been sent as a whole. From now on the peer can acknowledge it.
+  /// A frame has been sent. From now on the peer can acknowledge or refuse it.
   void sent(const frame& which) noexcept;
 
   /// A frame's payload cannot be read. Its request fails when the earlier ones have completed.
@@ -241,8 +238,9 @@ private:
   std::uint32_t next_psn_ = 0;
   std::uint32_t acked_psn_ = 0; // the last PSN that the peer has acknowledged
   std::uint32_t sent_psn_ = 0;  // the last PSN that the peer can have carried out
-  std::uint32_t begun_psn_ = 0; // the last PSN whose headers the peer can have received
-  std::uint32_t reads_ = 0;     // reads and atomics that have been sent and not answered
+  std::uint32_t asked_psn_ =
+    0; // the last PSN that the peer can refuse: sent, or asked about in advance
+  std::uint32_t reads_ = 0; // reads and atomics that have been sent and not answered
   std::uint32_t generation_ = 0;
   std::uint32_t progress_ = 0;
   std::uint8_t rnr_left_ = 0;

@@ -23,7 +23,6 @@ void responder::encode_answer(header& h, frame& to) noexcept
   to.psn = h.psn;
   to.covered = 0;
   to.payload = h.payload;
-  to.sent = 0;
   to.header_size = static_cast<std::uint8_t>(encode(h, to.bytes));
 }
 

@@ -52,8 +52,6 @@ void connection::open(
   wire_name_.store("", std::memory_order_relaxed);
   mine_ = mine;
   connects_ = connects;
-  mine_.segment = segment_bytes;
-  with_.segment = segment_bytes;
   malformed_ = false;
   peer_is_here_ = engine_.has_local_wire() && is_of_this_host(to_gid(mine_.to.gid));
   linked_by_.store(engine_.linked_by(mine_.to), std::memory_order_relaxed);
@@ -112,6 +110,7 @@ void connection::connect(std::int64_t now)
 
 void connection::send_hello(std::int64_t now)
 {
+  mine_.segment = link_ && link_->is_local() ? local_wire::segment_bytes : tcp_wire::segment_bytes;
   protocol::sign(mine_, secret_, 0);
   protocol::hello_bytes mine;
   encode(mine_, mine);
@@ -255,8 +254,8 @@ bool connection::adopt(pending_hello& hello)
   hang_up(); // ends an attempt that the peer has given up
   link_ = std::move(hello.link);
   lane_ = hello.lane;
-  mine_.segment = std::min(mine_.segment, theirs.segment);
-  with_.segment = mine_.segment;
+  mine_.segment = with_.segment = std::min(
+    theirs.segment, link_->is_local() ? local_wire::segment_bytes : tcp_wire::segment_bytes);
   has_heard_ = false;
   peers_nonce_ = theirs.nonce;
   protocol::sign(mine_, secret_, peers_nonce_);
@@ -362,8 +361,7 @@ void connection::transmit(bool acknowledge)
   }
   if (local_.is_open())
   {
-    if (!local_.transmit(acknowledge))
-      lose();
+    local_.transmit(acknowledge);
   }
   else if (is_to_itself_)
   {

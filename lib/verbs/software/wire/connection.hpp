@@ -41,10 +41,6 @@ inline std::atomic<void (*)(std::uint32_t queue_pair) noexcept> lost_peer_hook{n
 class connection
 {
 public:
-  /// Payload of a full frame. Large, because TCP segments it; small enough for queue pairs to share
-  /// a connection.
-  static constexpr std::uint32_t segment_bytes = 256 * 1024;
-
   connection(engine& by, protocol::parameters& with, protocol::requester& requests,
     protocol::responder& responses, grant_table& grants) noexcept
     : engine_(by)

@@ -20,9 +20,9 @@ namespace rdma::software::wire {
 
 namespace {
 
-// The largest body of a record. Several records fit into a ring, so that one side can write while
-// the other one reads.
-constexpr std::size_t body_max = 16 * 1024 - ring::head_size;
+// The largest body of a record, which has a whole frame: after a part of one, no refusal could
+// follow. Several records fit into a ring, so that one side can write while the other one reads.
+constexpr std::size_t body_max = protocol::max_header_size + local_wire::segment_bytes;
 
 // A writer may wait if less room than this is free. It is twice the longest record, because the
 // writer may have to skip the end of the ring, plus the lines behind and the reserve.
@@ -92,7 +92,6 @@ void local_wire::open(local_link& link, lane_use lane) noexcept
     ring::writer(s.requests_of(lane.lane, end), segment::ring_size, theirs_->requests_taken, 0);
   responses_out_ = ring::writer(
     s.responses_of(lane.lane, end), segment::ring_size, theirs_->responses_taken, response_reserve);
-  request_in_ = response_in_ = {};
   request_out_.pending = response_out_.pending = false;
   declined_.reset();
   acknowledged_seen_.store(0, std::memory_order_relaxed);
@@ -197,7 +196,7 @@ bool local_wire::take_responses()
   if (!responses_in_.ready())
     return true;
   for (unsigned i = 0; i != records_max; ++i)
-    if (!take_record(responses_in_, response_in_, false))
+    if (!take_record(responses_in_, false))
       return !malformed_;
   return false;
 }
@@ -207,7 +206,7 @@ bool local_wire::take_requests()
   const std::uint32_t before = responder_.receives();
   for (unsigned i = 0; i != records_max; ++i)
   {
-    if (take_record(requests_in_, request_in_, true))
+    if (take_record(requests_in_, true))
     {
       // A thread that polls again soon does not check for another message now. The next record's
       // word is still in the cache of the writer's processor, and fetching it takes as long as all
@@ -222,7 +221,7 @@ bool local_wire::take_requests()
 }
 
 // Takes the next record of a ring. Returns true if one was taken.
-bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
+bool local_wire::take_record(ring::reader& from, bool request)
 {
   std::span<const std::byte> body = from.front();
   if (body.empty() || malformed_)
@@ -232,13 +231,13 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
   }
   if (request && !take_piggybacked_ack(from.piggybacked_ack()))
     return false;
-  if (request && !of.in_frame && take_short(body))
+  if (request && take_short(body))
   {
     ++taken_;
     from.pop();
     return true;
   }
-  const note_is note = of.in_frame ? note_is::none : take_note(body, request);
+  const note_is note = take_note(body, request);
   if (note == note_is::early)
   {
     note_again_at_ = now() + again_time;
@@ -249,31 +248,13 @@ bool local_wire::take_record(ring::reader& from, arrival& of, bool request)
     from.pop();
     return true;
   }
-  if (!of.in_frame && !begin_frame(body, of, request))
-    return false;
-  const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(body.size(), of.left));
-  if (part != 0)
+  if (!take_frame(body, request))
   {
-    if (of.placing)
-      place(body.first(part), of, request);
-    of.done += part;
-    of.left -= part;
+    malformed_ = true;
+    return false;
   }
   ++taken_;
-  if (of.placing && !request)
-    ++moved_;
   from.pop();
-  if (of.left == 0)
-  {
-    of.in_frame = false;
-    if (of.placing)
-    {
-      if (request)
-        responder_.finish();
-      else
-        requester_.finish();
-    }
-  }
   return true;
 }
 
@@ -309,71 +290,54 @@ bool local_wire::take_short(std::span<const std::byte> body) noexcept
   return h && responder_.receive_short(*h, body.data() + sizeof(short_header));
 }
 
-bool local_wire::begin_frame(std::span<const std::byte>& body, arrival& of, bool request)
+// Returns false if the frame is malformed.
+bool local_wire::take_frame(std::span<const std::byte> body, bool request)
 {
   if (const auto h = request ? read_short(body) : std::nullopt)
-  {
-    body = body.subspan(sizeof(short_header));
-    return begin_frame(*h, of, true);
-  }
+    return take_frame(*h, body.subspan(sizeof(short_header)), true);
   // The header is copied before it is checked: the peer can write here at any time.
   protocol::header_bytes bytes;
   const std::size_t there = std::min(body.size(), bytes.size());
   std::memcpy(bytes.data(), body.data(), there);
   const std::size_t size = protocol::header_size(static_cast<std::uint8_t>(bytes[0]));
   const auto h = size != 0 && size <= there ? protocol::decode({bytes.data(), size}) : std::nullopt;
-  if (!h || h->dest_qp != with_.qp || h->payload > with_.segment || h->kind != with_.kind
-    || request != ((protocol::traits_of(h->op) & protocol::trait_request) != 0))
-  {
-    malformed_ = true;
-    return false;
-  }
-  body = body.subspan(size);
-  return begin_frame(*h, of, request);
+  return h && h->dest_qp == with_.qp && h->payload <= with_.segment && h->kind == with_.kind
+    && request == ((protocol::traits_of(h->op) & protocol::trait_request) != 0)
+    && take_frame(*h, body.subspan(size), request);
 }
 
-bool local_wire::begin_frame(const protocol::header& h, arrival& of, bool request)
+bool local_wire::take_frame(
+  const protocol::header& h, std::span<const std::byte> payload, bool request)
 {
-  const protocol::verdict what = request ? responder_.receive(h) : requester_.receive(h);
-  if (what == protocol::verdict::malformed)
-  {
-    malformed_ = true;
+  if (h.payload > payload.size())
     return false;
-  }
-  of = {true, what == protocol::verdict::accept, 0, h.payload};
+  const protocol::verdict what = request ? responder_.receive(h) : requester_.receive(h);
+  if (what != protocol::verdict::accept)
+    return what != protocol::verdict::malformed;
+  protocol::detail why = protocol::detail_none;
+  const bool placed = place(payload.first(h.payload), request, why);
+  if (request)
+    placed ? void(responder_.finish()) : responder_.unplaceable(why);
+  else
+    placed ? void(requester_.finish()) : requester_.unplaceable(why);
+  moved_ += request ? 0 : 1;
   return true;
 }
 
-// Keeps the bytes until the frame has arrived.
-void local_wire::place_hostile(
-  std::span<const std::byte> bytes, arrival& of, hostile_memory& by) noexcept
+// Returns false and sets `why` if the memory cannot be accessed.
+bool local_wire::place(std::span<const std::byte> bytes, bool request, protocol::detail& why)
 {
-  const std::uint32_t size = of.done + of.left;
-  std::byte* const frame = by.arriving(size);
-  protocol::detail why = protocol::detail_local_fault;
-  if (frame != nullptr)
-    std::memcpy(frame + of.done, bytes.data(), bytes.size());
-  if (frame != nullptr
-    && (bytes.size() != of.left || place_frame(by, responder_, frame, size, why)))
-    return;
-  of.placing = false;
-  responder_.unplaceable(why);
-}
-
-void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool request)
-{
+  const auto whole = static_cast<std::uint32_t>(bytes.size());
   hostile_memory* const hostile = request ? responder_.hostile_target() : nullptr;
   if (hostile != nullptr) [[unlikely]]
-    return place_hostile(bytes, of, *hostile);
-  std::size_t copied = 0;
-  while (copied != bytes.size())
+    return place_frame(*hostile, responder_, bytes.data(), whole, why);
+  for (std::uint32_t copied = 0; copied != whole;)
   {
     pinned_buffers to;
     std::uint64_t done = 0;
-    const auto offset = static_cast<std::uint32_t>(of.done + copied);
-    const auto size = static_cast<std::uint32_t>(bytes.size() - copied);
+    const std::uint32_t left = whole - copied;
     const bool permitted =
-      request ? responder_.place(offset, size, to, done) : requester_.place(offset, size, to, done);
+      request ? responder_.place(copied, left, to, done) : requester_.place(copied, left, to, done);
     bool mapped = true;
     if (permitted && done != 0)
     {
@@ -385,26 +349,19 @@ void local_wire::place(std::span<const std::byte> bytes, arrival& of, bool reque
         mapped = copy(v.iov_base, from, v.iov_len, to.is_shared(i), program_side::target);
         from += v.iov_len;
       }
-      copied += done;
+      copied += static_cast<std::uint32_t>(done);
     }
-    to.clear();
-    if (permitted && done != 0 && mapped)
-      continue;
-    of.placing = false;
-    const protocol::detail why = mapped ? protocol::detail_local_key : protocol::detail_local_fault;
-    if (request)
-      responder_.unplaceable(why);
-    else
-      requester_.unplaceable(why);
-    return;
+    why = mapped ? protocol::detail_local_key : protocol::detail_local_fault;
+    if (!permitted || done == 0 || !mapped)
+      return false;
   }
+  return true;
 }
 
 // --- sending ---
 
-bool local_wire::transmit(bool acknowledge_too)
+void local_wire::transmit(bool acknowledge_too)
 {
-  bool good = true;
   direct_.begin();
   for (unsigned i = 0; i != records_max && send_short(); ++i)
   {
@@ -412,7 +369,7 @@ bool local_wire::transmit(bool acknowledge_too)
   at_rest_ = has_nothing_to_send();
   more_to_send_ = !at_rest_;
   if (more_to_send_)
-    good = transmit_rest();
+    transmit_rest();
   else
     show_blocked(false);
   if (answer_until_ != 0)
@@ -425,7 +382,6 @@ bool local_wire::transmit(bool acknowledge_too)
   owes_.store(
     responder_.acknowledgement_wanted() && !response_out_.pending, std::memory_order_relaxed);
   notify();
-  return good;
 }
 
 bool local_wire::write_at_once() noexcept
@@ -439,26 +395,23 @@ bool local_wire::write_at_once() noexcept
 }
 
 // Sends records of all kinds.
-bool local_wire::transmit_rest()
+void local_wire::transmit_rest()
 {
-  bool good = true;
   time_the_answer();
   for (unsigned i = 0; i != records_max && more_to_send_; ++i)
   {
     if (declined_)
       decline();
     const bool answers = response_out_.pending || responder_.has_next();
-    const bool answered = answers && send_record(responses_out_, response_out_, false, good);
+    const bool answered = answers && send_record(responses_out_, response_out_, false);
     const bool asks = request_out_.pending || requester_.has_next();
-    const bool asked =
-      good && asks && (send_short() || send_record(requests_out_, request_out_, true, good));
-    more_to_send_ = good && (answered || asked);
+    const bool asked = asks && (send_short() || send_record(requests_out_, request_out_, true));
+    more_to_send_ = answered || asked;
   }
   direct_.let_go();
   if (direct_.wants() && !request_out_.pending)
     show_key(); // otherwise send_record() calls it after the pending frame
   time_the_answer();
-  return good;
 }
 
 bool local_wire::has_nothing_to_send() const noexcept
@@ -514,9 +467,8 @@ bool local_wire::send_short() noexcept
   return true;
 }
 
-// Sends the next record of a request or a response. Returns false if there is none, or no room.
-// Clears `good` if the payload of a frame cannot follow its headers, which have been sent.
-bool local_wire::send_record(ring::writer& to, departure& what, bool request, bool& good)
+// Sends the next frame of a request or a response. Returns false if there is none, or no room.
+bool local_wire::send_record(ring::writer& to, departure& what, bool request)
 {
   protocol::frame& f = what.frame;
   if (!what.pending)
@@ -527,27 +479,21 @@ bool local_wire::send_record(ring::writer& to, departure& what, bool request, bo
       return false;
     what.pending = true;
   }
-  const bool starts = f.sent == 0;
-  if (starts && request && f.generation != requester_.generation())
+  if (request && f.generation != requester_.generation())
   {
     what.pending = false;
     return true;
   }
-  const std::size_t headers = starts ? f.header_size : 0;
-  const std::uint32_t offset = starts ? 0 : f.sent - f.header_size;
-  const auto part = static_cast<std::uint32_t>(std::min<std::size_t>(
-    f.source == protocol::frame::origin::none ? 0 : f.payload - offset, body_max - headers));
-  const std::size_t body = headers + part;
+  const bool has_payload = f.source != protocol::frame::origin::none;
+  const std::size_t body = has_payload ? f.size() : f.header_size;
   std::byte* const at = room(to, body, !request && f.payload == 0, request);
   if (at == nullptr)
     return false;
-  if (starts)
-    std::memcpy(at, f.bytes.data(), headers);
+  what.pending = false;
+  std::memcpy(at, f.bytes.data(), f.header_size);
   protocol::detail why = protocol::detail_none;
-  if (part != 0 && !gather(at + headers, f, offset, part, why))
+  if (has_payload && !gather(at + f.header_size, f, why))
   {
-    what.pending = false;
-    good = starts; // otherwise the peer expects payload after the headers
     if (request)
       requester_.unreadable(f, why);
     else
@@ -557,15 +503,10 @@ bool local_wire::send_record(ring::writer& to, departure& what, bool request, bo
   to.end(body, request ? next_acknowledgement() : 0);
   news_ = true;
   if (request)
+  {
     ++moved_;
-  f.sent += static_cast<std::uint32_t>(body);
-  if (starts && request)
-    requester_.begun(f);
-  if (f.sent != f.size())
-    return true;
-  what.pending = false;
-  if (request)
     requester_.sent(f);
+  }
   return true;
 }
 
@@ -591,26 +532,18 @@ void local_wire::show_blocked(bool blocked) noexcept
   mine_->waits.blocked.store(0, std::memory_order_relaxed);
 }
 
-bool local_wire::gather(std::byte* to, const protocol::frame& from, std::uint32_t offset,
-  std::uint32_t size, protocol::detail& why)
+// Copies the payload. Returns false as place().
+bool local_wire::gather(std::byte* to, const protocol::frame& from, protocol::detail& why)
 {
   if (hostile_memory* const hostile = responder_.hostile_source(from)) [[unlikely]]
-  {
-    std::byte* const frame = hostile->leaving(from.payload);
-    why = protocol::detail_local_fault;
-    if (frame == nullptr || (offset == 0 && !gather_frame(*hostile, responder_, from, frame, why)))
-      return false;
-    std::memcpy(to, frame + offset, size);
-    return true;
-  }
-  std::uint32_t copied = 0;
-  while (copied != size)
+    return gather_frame(*hostile, responder_, from, to, why);
+  for (std::uint32_t copied = 0; copied != from.payload;)
   {
     pinned_buffers some;
     std::uint64_t done = 0;
-    const bool permitted = from.response
-      ? responder_.gather(from, offset + copied, size - copied, some, done)
-      : requester_.gather(from, offset + copied, size - copied, some, done);
+    const std::uint32_t left = from.payload - copied;
+    const bool permitted = from.response ? responder_.gather(from, copied, left, some, done)
+                                         : requester_.gather(from, copied, left, some, done);
     if (!permitted || done == 0)
     {
       why = protocol::detail_local_key;
@@ -655,10 +588,9 @@ void local_wire::acknowledge() noexcept
 void local_wire::say_the_last() noexcept
 {
   ending_ = true;
-  bool good = true;
-  for (unsigned i = 0; i != records_max && good; ++i)
-    if (!send_record(responses_out_, response_out_, false, good))
-      break;
+  for (unsigned i = 0; i != records_max && send_record(responses_out_, response_out_, false); ++i)
+  {
+  }
   acknowledge();
 }
 

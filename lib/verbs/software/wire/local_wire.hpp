@@ -29,9 +29,9 @@ namespace rdma::software::wire {
 /**
  * Each direction has one ring for requests and one for responses, so that neither waits for the
  * other. An acknowledgement is a word. A request carries it as a piggybacked acknowledgement if one
- * is sent. A frame's payload follows its headers, in one record or several. All values from the
- * other end except payload are checked before use. They are copied out of the shared memory before
- * the check, because the other end can change them at any time.
+ * is sent. A record has the headers of a frame and its payload. All values from the other end
+ * except payload are checked before use. They are copied out of the shared memory before the check,
+ * because the other end can change them at any time.
  *
  * Only ready() and want_bell() may be called while another thread uses the object. If no thread of
  * the other end polls the lane, this end rings the bell of its link, see local_link.
@@ -39,6 +39,9 @@ namespace rdma::software::wire {
 class local_wire
 {
 public:
+  /// Payload of a full frame, which is one record.
+  static constexpr std::uint32_t segment_bytes = 16 * 1024;
+
   /// `waits_from`: see direct_access::large.
   local_wire(protocol::parameters& with, protocol::requester& requests,
     protocol::responder& responses, grant_table& grants,
@@ -92,14 +95,13 @@ public:
   /// false as receive().
   bool receive_the_rest();
 
-  /// Sends the pending frames. Returns false if the payload of a frame cannot follow its headers,
-  /// which have been sent.
+  /// Sends the pending frames.
   /**
    * A request carries a pending acknowledgement. Without a request, the acknowledgement is stored
    * if `acknowledge` is true. Otherwise it remains pending, and ready() returns true until it has
    * been sent.
    */
-  bool transmit(bool acknowledge);
+  void transmit(bool acknowledge);
 
   /// Returns true if transmit(false) would do nothing but send requests that are posted later.
   bool is_at_rest() const noexcept { return at_rest_; }
@@ -124,15 +126,6 @@ public:
   std::uint64_t moved() const noexcept { return moved_ + direct_.moved(); }
 
 private:
-  // A frame that is arriving, possibly in several records.
-  struct arrival
-  {
-    bool in_frame = false;
-    bool placing = false;
-    std::uint32_t done = 0;
-    std::uint32_t left = 0;
-  };
-
   struct departure
   {
     protocol::frame frame;
@@ -152,19 +145,17 @@ private:
   bool send_short() noexcept;
   bool has_nothing_to_send() const noexcept;
   void show_blocked(bool blocked) noexcept;
-  bool transmit_rest();
+  void transmit_rest();
   void take_acknowledgement(std::uint32_t word);
   bool take_piggybacked_ack(std::uint32_t piggybacked_ack);
   bool take_requests();
-  bool begin_frame(std::span<const std::byte>& body, arrival& of, bool request);
-  bool begin_frame(const protocol::header& h, arrival& of, bool request);
-  bool take_record(ring::reader& from, arrival& of, bool request);
-  void place(std::span<const std::byte> bytes, arrival& of, bool request);
-  void place_hostile(std::span<const std::byte> bytes, arrival& of, hostile_memory& by) noexcept;
-  bool send_record(ring::writer& to, departure& what, bool request, bool& good);
+  bool take_frame(std::span<const std::byte> body, bool request);
+  bool take_frame(const protocol::header& h, std::span<const std::byte> payload, bool request);
+  bool take_record(ring::reader& from, bool request);
+  bool place(std::span<const std::byte> bytes, bool request, protocol::detail& why);
+  bool send_record(ring::writer& to, departure& what, bool request);
   std::byte* room(ring::writer& to, std::size_t body, bool urgent, bool request) noexcept;
-  bool gather(std::byte* to, const protocol::frame& from, std::uint32_t offset, std::uint32_t size,
-    protocol::detail& why);
+  bool gather(std::byte* to, const protocol::frame& from, protocol::detail& why);
   void acknowledge() noexcept;
   std::uint32_t next_acknowledgement() noexcept;
   void open_page() noexcept;
@@ -201,8 +192,6 @@ private:
   ring::reader responses_in_;
   ring::writer requests_out_;
   ring::writer responses_out_;
-  arrival request_in_;
-  arrival response_in_;
   departure request_out_;
   departure response_out_;
   std::optional<std::uint32_t> declined_; // a key without a grant; the peer has not been told yet

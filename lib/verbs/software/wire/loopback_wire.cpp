@@ -56,10 +56,7 @@ void loopback_wire::carry(const frame& which, std::byte* staged) noexcept
     && (which.response ? requester_.receive(*header) : responder_.receive(*header))
       == protocol::verdict::accept;
   if (!which.response)
-  {
-    requester_.begun(which);
     requester_.sent(which);
-  }
   if (!accepted)
     return;
   if (!place(which, staged, why))

@@ -287,7 +287,6 @@ void tcp_wire::leave() noexcept
   if (const frame& f = box(0); !f.response)
   {
     moved_ += f.size();
-    requester_.begun(f);
     requester_.sent(f);
   }
   pop();

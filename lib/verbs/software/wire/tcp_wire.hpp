@@ -28,6 +28,10 @@ namespace rdma::software::wire {
 class tcp_wire
 {
 public:
+  /// Payload of a full frame. Large, because TCP segments it; small enough for queue pairs to share
+  /// a connection.
+  static constexpr std::uint32_t segment_bytes = 256 * 1024;
+
   tcp_wire(protocol::parameters& with, protocol::requester& requests,
     protocol::responder& responses) noexcept
     : with_(with)
