@@ -21,12 +21,16 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/ip/tcp.hpp>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <functional>
+#include <initializer_list>
 #include <list>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -56,6 +60,14 @@ struct history_device
   }
 };
 
+// Processes are stopped, and on a busy machine a process that is not may look as if it were.
+inline rdma::queue_pair_options without_heartbeat()
+{
+  rdma::queue_pair_options options;
+  options.heartbeat_limit = std::chrono::milliseconds(0);
+  return options;
+}
+
 /// One client process of a history.
 template <class Model>
 class history_client
@@ -70,7 +82,7 @@ public:
     , random_(number)
     , records_(records)
     , context_(device.context())
-    , peer_(io, context_)
+    , peer_(io, context_, without_heartbeat())
   {
     plain_record connected;
     peer_.async_connect({asio::ip::address_v4::loopback(), port}, connected.handler());
@@ -99,23 +111,29 @@ public:
   /// A number that no other process and no other call returns.
   std::uint64_t unique() { return (std::uint64_t{number_} + 1) << 32 | ++uniques_; }
 
-  /// Waits for a handler that is called with success, or with the error `permitted`.
+  /// Returns true `wanted` times, or until a sixth of `patience` has passed.
+  bool more(unsigned wanted)
+  {
+    return turns_++ < wanted && std::chrono::steady_clock::now() < end_;
+  }
+
+  /// Waits for a handler that is called with success, or with one of the errors `permitted`.
   template <class Record>
-  void wait(Record& r, rdma::error_code permitted = {})
+  void wait(Record& r, std::initializer_list<rdma::error> permitted = {})
   {
     if (!run_until(io, [&] { return r.done(); }))
       throw std::runtime_error("an operation did not complete");
-    if (r.ec && r.ec != permitted)
+    if (r.ec && std::ranges::find(permitted, r.ec) == permitted.end())
       throw rdma::system_error(r.ec);
   }
 
   /// Records an operation. Stops or kills this process at a random point of some operations.
   /** @param start Initiates the operation with r.handler().
-   * @param seen Returns the result for the model.
-   * @param permitted An error that the operation may have. */
+   * @param seen Returns the result for the model, or std::nullopt if the outcome is unknown.
+   * @param permitted Errors that the operation may have. */
   template <class Record, class Start, class Seen>
-  void record_operation(
-    const call& what, Record& r, Start start, Seen seen, rdma::error_code permitted = {})
+  void record_operation(const call& what, Record& r, Start start, Seen seen,
+    std::initializer_list<rdma::error> permitted = {})
   {
     const std::uint64_t fate = below(100);
     const std::size_t number = records_.called(number_, what);
@@ -127,7 +145,8 @@ public:
       ::raise(fate == 0 && may_die_ ? SIGKILL : SIGSTOP);
     }
     wait(r, permitted);
-    records_.returned(number_, number, seen());
+    if (const std::optional<result> outcome = seen())
+      records_.returned(number_, number, *outcome);
   }
 
   void may_die(bool may) { may_die_ = may; }
@@ -141,6 +160,8 @@ private:
   rdma::context context_;
   rdma::queue_pair peer_;
   rdma::remote_buffer memory_;
+  std::chrono::steady_clock::time_point end_ = std::chrono::steady_clock::now() + patience / 6;
+  unsigned turns_ = 0;
   std::uint64_t uniques_ = 0;
   bool may_die_ = false;
 };
@@ -190,8 +211,8 @@ history<Model> history_of(const history_device& device, std::uint32_t clients,
   asio::io_context io{1};
   const rdma::context context = device.context();
   auto owner = make_owner(io, context, records);
-  rdma::acceptor acceptor(
-    io, context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0));
+  rdma::acceptor acceptor(io, context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0),
+    {.queue_pair = without_heartbeat()});
   std::list<rdma::queue_pair> peers;
   const rdma::registered_buffer handle = context.allocate(rdma::remote_buffer::encoded_size);
   const auto encoded = owner->remote().encode();

@@ -36,10 +36,10 @@ void append_and_read(history_client<log_model>& client)
 {
   auto log = client.open<metric_log>();
   std::uint64_t end = 0; // entries before it exist
-  for (int i = 0; i != 100; ++i)
+  for (std::uint64_t i = 0; client.more(100); ++i)
     if (end == 0 || client.below(2) == 0)
     {
-      const std::uint64_t value = client.unique() >> 32 << 16 | static_cast<std::uint64_t>(i);
+      const std::uint64_t value = client.unique() >> 32 << 16 | i;
       record<std::uint64_t> r;
       client.record_operation(
         {kind::append, value}, r, [&] { log.async_append(value, r.handler()); },

@@ -74,24 +74,27 @@ void use_once(history_client<map_model>& client, small_map& map)
   const std::uint64_t key = client.below(keys);
   record<std::optional<std::uint64_t>> found;
   record<bool> r;
-  const auto changed = [&] { return map_model::Result{r.value()}; };
+  const auto change = [&](map_model::Operation what, auto start)
+  {
+    // Processes that died have lost blocks, and others have taken some.
+    client.record_operation(what, r, start,
+      [&] { return r.ec ? std::nullopt : std::optional(map_model::Result{r.value()}); },
+      {rdma::error::object_full});
+  };
   switch (client.below(6))
   {
   case 0:
-    return client.record_operation(
-      {kind::erase, key}, r, [&] { map.async_erase(key, r.handler()); }, changed);
+    return change({kind::erase, key}, [&] { map.async_erase(key, r.handler()); });
   case 1:
   {
     const std::uint64_t value = client.unique();
-    return client.record_operation(
-      {kind::update, key, value}, r, [&] { map.async_update(key, value, r.handler()); }, changed);
+    return change({kind::update, key, value}, [&] { map.async_update(key, value, r.handler()); });
   }
   case 2:
   case 3:
   {
     const std::uint64_t value = client.unique();
-    return client.record_operation(
-      {kind::insert, key, value}, r, [&] { map.async_insert(key, value, r.handler()); }, changed);
+    return change({kind::insert, key, value}, [&] { map.async_insert(key, value, r.handler()); });
   }
   default:
     return client.record_operation(
@@ -116,18 +119,8 @@ void use(history_client<map_model>& client)
   small_map::async_open(client.peer(), client.memory(), opened.handler());
   client.wait(opened);
   small_map map = opened.value();
-  for (int i = 0; i < 200 || i % 20 != 0 || !has_grown(client, map); ++i)
-    try
-    {
-      use_once(client, map);
-    }
-    catch (const rdma::system_error& e)
-    {
-      // Processes that died have lost blocks, and others have taken some. The history has the
-      // operation as one whose outcome is unknown.
-      if (e.code() != rdma::error::object_full)
-        throw;
-    }
+  for (unsigned i = 0; client.more(200) || i % 20 != 0 || !has_grown(client, map); ++i)
+    use_once(client, map);
 }
 
 } // namespace

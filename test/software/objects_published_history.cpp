@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::uint32_t readers = 5;
 
-// Of many words, so that loads and publications overlap.
+// Many words, so that loads and publications overlap.
 struct table
 {
   std::array<std::uint64_t, 2000> words;
@@ -122,32 +122,46 @@ void require_whole(const table& value, std::uint64_t generation)
 
 void load(history_client<generation_model>& client)
 {
+  // A reader that was stopped is late, or finds all places of snapshots in use.
+  const std::initializer_list<rdma::error> late{
+    rdma::error::contended, rdma::error::object_full, rdma::error::lease_ended};
   const auto object = client.open<rdma::remote_published<table>>();
   const auto value = std::make_unique<table>();
-  for (int i = 0; i != 100; ++i)
+  while (client.more(100))
     if (client.below(2) == 0)
     {
       record<std::uint64_t> r;
       client.record_operation(
         {}, r, [&] { object.async_load(*value, r.handler()); },
-        [&]
+        [&]() -> std::optional<generation_model::Result>
         {
+          if (r.ec)
+            return std::nullopt;
           require_whole(*value, r.value());
           return generation_model::Result{r.value()};
-        });
+        },
+        late);
     }
     else
     {
       record<rdma::published_snapshot<table>> r;
       client.record_operation(
         {}, r, [&] { object.async_snapshot(r.handler()); },
-        [&] { return generation_model::Result{r.value().generation()}; });
+        [&]() -> std::optional<generation_model::Result>
+        {
+          if (r.ec)
+            return std::nullopt;
+          return generation_model::Result{r.value().generation()};
+        },
+        late);
+      if (r.ec)
+        continue;
       // A snapshot that is not renewed ends when this process has been stopped for long.
       for (std::uint64_t reads = client.below(3); reads != 0; --reads)
       {
         plain_record read;
         r.value().async_read(*value, read.handler());
-        client.wait(read, rdma::error::lease_ended);
+        client.wait(read, {rdma::error::lease_ended});
         if (!read.ec)
           require_whole(*value, r.value().generation());
       }

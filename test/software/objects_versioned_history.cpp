@@ -92,7 +92,7 @@ void use(history_client<value_model>& client)
 {
   auto object = client.open<rdma::remote_versioned<sample>>();
   std::map<std::uint32_t, std::uint64_t> seen{{0, 0}}; // version to value
-  for (int i = 0; i != 200; ++i)
+  while (client.more(200))
     switch (client.below(3))
     {
     case 0:

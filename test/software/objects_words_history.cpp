@@ -10,6 +10,7 @@
 
 #include <boost_rdma/objects/owned.hpp>
 #include <boost_rdma/objects/remote_counter.hpp>
+#include <boost_rdma/objects/remote_flag.hpp>
 #include <boost_rdma/objects/remote_mutex.hpp>
 #include <boost_rdma/objects/remote_semaphore.hpp>
 
@@ -23,7 +24,7 @@
 
 namespace test::objects_words_history {
 
-// Tests that histories of counters and locks of many processes are linearizable.
+// Tests that histories of counters, flags and locks of many processes are linearizable.
 
 namespace {
 
@@ -34,7 +35,7 @@ constexpr std::chrono::milliseconds lease{50};
 void count(history_client<counter_model>& client)
 {
   auto counter = client.open<rdma::remote_counter<>>();
-  for (int i = 0; i != 200; ++i)
+  while (client.more(200))
   {
     const std::uint64_t amount = client.below(3) * client.below(10); // half of them are loads
     record<std::uint64_t> r;
@@ -51,11 +52,75 @@ void count(history_client<counter_model>& client)
   }
 }
 
+struct flag_model
+{
+  enum class kind : std::uint32_t
+  {
+    test,
+    set,
+    clear,
+  };
+  struct Operation
+  {
+    flag_model::kind kind;
+    friend bool operator==(const Operation&, const Operation&) = default;
+  };
+  struct Result
+  {
+    bool before;
+    friend bool operator==(const Result&, const Result&) = default;
+  };
+  using State = bool;
+
+  static State initial() { return false; }
+  static std::size_t hash(State state) { return state ? 1 : 0; }
+  static std::optional<State> step(
+    State state, const Operation& what, const std::optional<Result>& result)
+  {
+    if (result && result->before != state)
+      return std::nullopt;
+    return what.kind == kind::test ? state : what.kind == kind::set;
+  }
+  static std::string text(State state) { return state ? "set" : "clear"; }
+  static std::string text(const Operation& what, const std::optional<Result>& result)
+  {
+    const char* const name = what.kind == kind::test ? "test"
+      : what.kind == kind::set                       ? "set"
+                                                     : "clear";
+    return name + (result ? " over " + text(result->before) : std::string(": unknown"));
+  }
+};
+
+void set_and_clear(history_client<flag_model>& client)
+{
+  using kind = flag_model::kind;
+  auto flag = client.open<rdma::remote_flag<>>();
+  while (client.more(200))
+  {
+    record<bool> r;
+    const auto before = [&] { return flag_model::Result{r.value()}; };
+    switch (client.below(3))
+    {
+    case 0:
+      client.record_operation(
+        {kind::test}, r, [&] { flag.async_test(r.handler()); }, before);
+      break;
+    case 1:
+      client.record_operation(
+        {kind::set}, r, [&] { flag.async_test_and_set(r.handler()); }, before);
+      break;
+    default:
+      client.record_operation(
+        {kind::clear}, r, [&] { flag.async_clear(r.handler()); }, before);
+    }
+  }
+}
+
 void lock_and_unlock(history_client<mutex_model>& client)
 {
   using kind = mutex_model::kind;
   auto mutex = client.open<rdma::remote_mutex<>>();
-  for (int i = 0; i != 60; ++i)
+  while (client.more(60))
   {
     const std::uint64_t who = client.unique();
     std::optional<rdma::mutex_lock> held;
@@ -89,14 +154,14 @@ void lock_and_unlock(history_client<mutex_model>& client)
     plain_record r;
     client.record_operation(
       {kind::unlock, who}, r, [&] { mutex.async_unlock(*held, r.handler()); },
-      [&] { return mutex_model::Result{!r.ec}; }, rdma::error::lease_ended);
+      [&] { return mutex_model::Result{!r.ec}; }, {rdma::error::lease_ended});
   }
 }
 
 void acquire_and_release(history_client<semaphore_model>& client)
 {
   auto semaphore = client.open<rdma::remote_semaphore<>>();
-  for (int i = 0; i != 60; ++i)
+  while (client.more(60))
   {
     std::optional<rdma::semaphore_permit> held;
     if (client.below(3) == 0)
@@ -126,7 +191,7 @@ void acquire_and_release(history_client<semaphore_model>& client)
     plain_record r;
     client.record_operation(
       {false}, r, [&] { semaphore.async_release(*held, r.handler()); },
-      [&] { return semaphore_model::Result{!r.ec}; }, rdma::error::lease_ended);
+      [&] { return semaphore_model::Result{!r.ec}; }, {rdma::error::lease_ended});
   }
 }
 
@@ -184,6 +249,18 @@ TEST_CASE("the history of a counter of many processes is linearizable")
   CAPTURE(wire, hostile);
   const auto history = history_of<counter_model>(
     {wire, hostile}, processes, 1000, maker<rdma::remote_counter<>>(std::uint64_t{0}), count);
+  CHECK(why_not_linearizable(history) == "");
+}
+
+TEST_CASE("the history of a flag of many processes is linearizable")
+{
+  BOOST_RDMA_TEST_FORKS();
+  need(feature::endpoint_descriptions); // of the owner's queue pair
+  const std::string wire = GENERATE("local", "tcp");
+  const std::uint64_t hostile = GENERATE(0, 7);
+  CAPTURE(wire, hostile);
+  const auto history = history_of<flag_model>(
+    {wire, hostile}, processes, 1000, maker<rdma::remote_flag<>>(false), set_and_clear);
   CHECK(why_not_linearizable(history) == "");
 }
 
