@@ -129,7 +129,10 @@ END {
   close_scope()
   if (in_block || in_other || in_hint) fail("the page ends within a block or a comment")
   print "// Made from " page ".\n#include \"guides/prelude.hpp\"\n" includes
-  print "namespace {\n" code "\n}"
+  # A namespace of its own: several pages are compiled as one translation unit.
+  scope_of_page = page
+  gsub(/[^A-Za-z0-9]/, "_", scope_of_page)
+  print "namespace {\nnamespace page_" scope_of_page " {\n" code "\n}\n}"
   printf "%s: %d blocks compiled, %d quoted from files, %d left out\n", page, compiled, quoted, uncompiled > "/dev/stderr"
   if (failed) exit 1
 }
