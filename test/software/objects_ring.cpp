@@ -68,6 +68,21 @@ struct opened
   [[nodiscard]] bool done() const { return object.has_value(); }
 };
 
+// Two connected queue pairs, of which all handlers run on one strand.
+struct strand_pair
+{
+  using executor = asio::strand<asio::io_context::executor_type>;
+
+  strand_pair() { connect(near, far); }
+
+  asio::io_context io;
+  executor strand = asio::make_strand(io);
+  rdma::context near_context = make_context();
+  rdma::context far_context = make_context();
+  rdma::basic_queue_pair<executor> near{strand, near_context};
+  rdma::basic_queue_pair<executor> far{strand, far_context};
+};
+
 template <class T>
 rdma::remote_ring<T> open_ring(linked_pair& l, const rdma::remote_buffer& memory)
 {
@@ -466,22 +481,15 @@ TEST_CASE("a ring cannot have no room or room for too many records")
 TEST_CASE("a push's handler that throws does not end the pushes behind it")
 {
   // An io_context catches the exception before it reaches the ring, a strand does not.
-  asio::io_context io;
-  rdma::context near_context = make_context();
-  rdma::context far_context = make_context();
-  using executor = asio::strand<asio::io_context::executor_type>;
-  const executor strand = asio::make_strand(io);
-  rdma::basic_queue_pair<executor> near(strand, near_context);
-  rdma::basic_queue_pair<executor> far(strand, far_context);
-  connect(near, far);
-  rdma::ring<number, executor> consumer(strand, far_context, 4);
-  using remote_ring = rdma::remote_ring<number, executor>;
+  strand_pair s;
+  rdma::ring<number, strand_pair::executor> consumer(s.strand, s.far_context, 4);
+  using remote_ring = rdma::remote_ring<number, strand_pair::executor>;
   opened<remote_ring> producer;
-  remote_ring::async_open(near, consumer.remote(), producer.handler());
-  REQUIRE(run_until(io, [&] { return producer.done(); }));
+  remote_ring::async_open(s.near, consumer.remote(), producer.handler());
+  REQUIRE(run_until(s.io, [&] { return producer.done(); }));
   REQUIRE_FALSE(producer.ec);
   int pushed = 0;
-  REQUIRE(run_until(io, [&] { return (pushed += producer.object->try_push(0)) == 8; }));
+  REQUIRE(run_until(s.io, [&] { return (pushed += producer.object->try_push(0)) == 8; }));
   int calls = 0;
   for (int i = 0; i != 3; ++i)
     producer.object->async_push(number{0},
@@ -498,37 +506,31 @@ TEST_CASE("a push's handler that throws does not end the pushes behind it")
       ;
     return calls == 3;
   };
-  CHECK_THROWS_AS(run_until(io, all), std::runtime_error);
-  REQUIRE(run_until(io, all));
+  CHECK_THROWS_AS(run_until(s.io, all), std::runtime_error);
+  REQUIRE(run_until(s.io, all));
 }
 
 TEST_CASE("a ring works with coroutines, strands and other types of executor")
 {
-  asio::io_context io;
-  rdma::context near_context = make_context();
-  rdma::context far_context = make_context();
-  using executor = asio::strand<asio::io_context::executor_type>;
-  const executor strand = asio::make_strand(io);
-  rdma::basic_queue_pair<executor> near(strand, near_context);
-  rdma::basic_queue_pair<executor> far(strand, far_context);
-  connect(near, far);
-  rdma::ring<number, executor> consumer(strand, far_context, 8);
+  strand_pair s;
+  using executor = strand_pair::executor;
+  rdma::ring<number, executor> consumer(s.strand, s.far_context, 8);
   constexpr number count = 500;
   number popped = 0;
   asio::co_spawn(
-    strand,
+    s.strand,
     [&]() -> asio::awaitable<void, executor>
     {
       const asio::use_awaitable_t<executor> token;
       auto producer =
-        co_await rdma::remote_ring<number, executor>::async_open(near, consumer.remote(), token);
+        co_await rdma::remote_ring<number, executor>::async_open(s.near, consumer.remote(), token);
       for (number i = 0; i != count; ++i)
         co_await producer.async_push(i, token);
       co_await producer.async_flush(asio::deferred);
     },
     asio::detached);
   asio::co_spawn(
-    strand,
+    s.strand,
     [&]() -> asio::awaitable<void, executor>
     {
       const asio::use_awaitable_t<executor> token;
@@ -536,7 +538,7 @@ TEST_CASE("a ring works with coroutines, strands and other types of executor")
         ++popped;
     },
     asio::detached);
-  REQUIRE(run_until(io, [&] { return popped == count; }));
+  REQUIRE(run_until(s.io, [&] { return popped == count; }));
 }
 
 TEST_CASE("pushing and taking records of a ring allocates no memory in steady state")
