@@ -186,7 +186,7 @@ asio::awaitable<void> run(const rdma::context& context, const example::command_l
   std::cout << "listening on " << endpoint << std::endl;
   if (!options.connect)
     co_return co_await serve(context, acceptor);
-  // Of several failures, the first in this order is printed.
+  // If several fail, the failure of the first in this order is printed.
   co_await (connect(rdma::context(), endpoint, options.message)
     && connect(rdma::context(), endpoint, options.message) && serve(context, acceptor)
     && serve(context, acceptor));

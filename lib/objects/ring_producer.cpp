@@ -187,7 +187,7 @@ void ring_producer::on_read(const error_code& ec)
   advance();
 }
 
-// Of the first error, or of close().
+// The first error, or close(), decides how it ends.
 void ring_producer::end(const error_code& ec)
 {
   if (end_)

@@ -236,7 +236,7 @@ class shared_tables
 public:
   shared_tables() = default;
 
-  // Of the owner, who takes no tables from the directory, because peers can change it.
+  // The tables of the owner, who takes none from the directory, because peers can change it.
   explicit shared_tables(const map_tables& tables)
     : all_{tables}
     , is_owner_(true)
@@ -311,8 +311,8 @@ struct map_buffers_for
   std::array<std::byte, std::max(shape.slots_size(), sizeof(map_directory))> slots;
 };
 
-// Of a lookup, which reads blocks one at a time, when it does not need the words of the cell any
-// more.
+// The buffers of a lookup, which reads blocks one at a time, when it does not need the words of the
+// cell any more.
 template <std::size_t KeySize, std::size_t ValueSize>
 struct map_lookup_buffers
 {

@@ -73,7 +73,7 @@ public:
   // True if the processor, not the device, carries the current step out.
   [[nodiscard]] bool is_on_processor() const noexcept { return stage_ != stage::expire; }
 
-  // Of the current value.
+  // The generation of the current value.
   [[nodiscard]] std::uint64_t generation() const noexcept { return by_->current.generation; }
   // The buffer that was prepared, if the operation has not failed.
   [[nodiscard]] std::optional<std::uint8_t> buffer() const noexcept { return buffer_; }

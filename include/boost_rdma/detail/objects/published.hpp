@@ -68,7 +68,7 @@ struct published_layout
       && lease.count() >= 1 && lease <= lease_max;
   }
 
-  // Of values. A cache line, so that the owner's accesses to a buffer touch no other.
+  // Values begin on a cache line, so that the owner's accesses to a buffer touch no other.
   static constexpr std::uint64_t alignment = 64;
 
 private:

@@ -43,7 +43,7 @@ protected:
   remote_object(const remote_object&) = default;
   remote_object& operator=(const remote_object&) = default;
 
-  // Of rdma::owned: rights of peers in addition to those to read and to do atomics.
+  // Rights that rdma::owned gives to peers in addition to those to read and to do atomics.
   static constexpr access more_rights{};
 
   remote_object(const Executor& executor, place where)
