@@ -211,8 +211,10 @@ history<Model> history_of(const history_device& device, std::uint32_t clients,
   asio::io_context io{1};
   const rdma::context context = device.context();
   auto owner = make_owner(io, context, records);
-  rdma::acceptor acceptor(io, context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0),
-    {.queue_pair = without_heartbeat()});
+  rdma::acceptor_options options;
+  options.queue_pair = without_heartbeat();
+  rdma::acceptor acceptor(
+    io, context, asio::ip::tcp::endpoint(asio::ip::address_v4::loopback(), 0), options);
   std::list<rdma::queue_pair> peers;
   const rdma::registered_buffer handle = context.allocate(rdma::remote_buffer::encoded_size);
   const auto encoded = owner->remote().encode();
