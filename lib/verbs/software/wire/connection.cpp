@@ -52,6 +52,7 @@ void connection::open(
   wire_name_.store("", std::memory_order_relaxed);
   mine_ = mine;
   connects_ = connects;
+  with_.segment = tcp_wire::segment_bytes; // until the two ends agree
   malformed_ = false;
   peer_is_here_ = engine_.has_local_wire() && is_of_this_host(to_gid(mine_.to.gid));
   linked_by_.store(engine_.linked_by(mine_.to), std::memory_order_relaxed);
