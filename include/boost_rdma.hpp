@@ -62,6 +62,12 @@
 #include <boost_rdma/registration_cache.hpp>
 #include <boost_rdma/remote_buffer.hpp>
 #include <boost_rdma/remote_memory.hpp>
+#include <boost_rdma/rpc/client.hpp>
+#include <boost_rdma/rpc/codec.hpp>
+#include <boost_rdma/rpc/method.hpp>
+#include <boost_rdma/rpc/options.hpp>
+#include <boost_rdma/rpc/responder.hpp>
+#include <boost_rdma/rpc/server.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>
 #include <boost_rdma/stream.hpp>
@@ -71,12 +77,15 @@
 #include <boost_rdma/version.hpp>
 
 /// @namespace rdma
-/// RDMA for Boost.Asio. Contains the whole library, except RDMA-CM (rdma::cm) and the settings of
-/// the software device (rdma::software).
+/// RDMA for Boost.Asio. Contains the whole library, except RDMA-CM (rdma::cm), calls of methods
+/// (rdma::rpc) and the settings of the software device (rdma::software).
 
 /// @namespace rdma::cm
 /// Connections by RDMA-CM (librdmacm, rdma_cm(7)): to programs that do not use this library, and on
 /// iWARP.
+
+/// @namespace rdma::rpc
+/// Calls of methods of a server on another host.
 
 /// @namespace rdma::software
 /// Settings of the software device, for context_options::software.

@@ -23,6 +23,7 @@ using error_code = boost::system::error_code;
 using system_error = boost::system::system_error;
 
 /// Errors of this library. Errno values of verbs calls are reported in the system category.
+// The values travel in replies of methods: a new one comes last.
 enum class error
 {
   /// No RDMA device matches the request.
@@ -130,6 +131,16 @@ enum class error
   contended,
   /// The object has no room for more.
   object_full,
+  /// There are too many calls: options of the client, or of the server.
+  overloaded,
+  /// The server has no method of that name.
+  no_such_method,
+  /// The server's method has other types of request or reply.
+  method_mismatch,
+  /// The peer's message, or a value in it, cannot be read.
+  malformed_message,
+  /// The method's handler has failed.
+  call_failed,
 };
 
 /// Result of a work request: ibv_wc_status, value for value (ibv_poll_cq(3)).

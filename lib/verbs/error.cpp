@@ -161,6 +161,18 @@ constexpr text<error> error_texts[] = {
     "Try again later, or reduce the number of stores."},
   {error::object_full, "the object has no room for more",
     "Remove elements, wait until the owner has made room, or create it with a larger capacity."},
+  {error::overloaded, "too many calls are outstanding",
+    "Call again later, or raise the limits of calls and of their queue (rpc::client_options, "
+    "rpc::server_options)."},
+  {error::no_such_method, "the server has no method of that name",
+    "Register it by rpc::server::handle() before start(). Names include the version."},
+  {error::method_mismatch, "the server's method has other types",
+    "Both sides must use the same rpc::method. Give a method with other types another name."},
+  {error::malformed_message, "a message of the peer cannot be read",
+    "The peer is another program than expected, its message is larger than the limit, or the codec "
+    "does not accept the value."},
+  {error::call_failed, "the method's handler has failed",
+    "The handler threw an exception, or did not answer. The server's log has the reason."},
 };
 
 constexpr text<wc_status> status_texts[] = {
@@ -215,7 +227,7 @@ consteval bool is_complete(std::span<const text<Code>> table, Code first, Code l
       return false;
   return value == static_cast<int>(last) + 1;
 }
-static_assert(is_complete<error>(error_texts, error::no_device, error::object_full));
+static_assert(is_complete<error>(error_texts, error::no_device, error::call_failed));
 static_assert(is_complete<wc_status>(status_texts, wc_status::success, wc_status::general_error));
 
 template <class Code>

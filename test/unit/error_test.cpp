@@ -19,7 +19,7 @@ TEST_CASE("every error has its own message and all but peer_closed have a likely
 {
   std::set<std::string> messages;
   for (int i = static_cast<int>(rdma::error::no_device);
-       i <= static_cast<int>(rdma::error::object_full); ++i)
+       i <= static_cast<int>(rdma::error::call_failed); ++i)
   {
     const rdma::error_code ec = static_cast<rdma::error>(i);
     CAPTURE(i, ec.message());

@@ -1,0 +1,164 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_RPC_CALL_HPP
+#define BOOST_RDMA_DETAIL_RPC_CALL_HPP
+
+#include <boost_rdma/detail/initiate.hpp>
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/rpc/codec.hpp>
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/bind_allocator.hpp>
+#include <boost/asio/dispatch.hpp>
+#include <boost/asio/executor_work_guard.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/intrusive/list_hook.hpp>
+#include <boost/intrusive/set_hook.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <new>
+#include <span>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace rdma::detail::rpc {
+
+// Orders the calls that have a deadline.
+using deadline_hook = boost::intrusive::set_base_hook<>;
+
+// A call of a client that has not ended, independent of its types.
+class call
+  : public deadline_hook
+  , public boost::intrusive::list_base_hook<>
+{
+public:
+  using time_point = std::chrono::steady_clock::time_point;
+
+  // Stores the result of the call.
+  virtual void store(const error_code& ec, std::span<const std::byte> reply) noexcept = 0;
+
+  // Calls the handler with the result, and destroys this object. `here`: this thread runs the
+  // client's executor, outside of initiating functions, so that the handler may be called at once.
+  virtual void finish(bool here) = 0;
+
+  void end(const error_code& ec)
+  {
+    store(ec, {});
+    finish(false);
+  }
+
+  std::uint32_t number = 0;
+  time_point deadline = time_point::max();
+  std::size_t size = 0;        // of the message
+  std::vector<std::byte> kept; // the message, while the call waits for room
+
+protected:
+  ~call() = default; // finish() destroys
+};
+
+// Decodes the reply and calls the handler.
+template <class Result, class Handler, class Executor>
+class pending_call final : public call
+{
+public:
+  template <class H>
+  static pending_call* make(const Executor& executor, H&& handler)
+  {
+    allocator_type allocator(handler_allocator(handler));
+    pending_call* const room = std::allocator_traits<allocator_type>::allocate(allocator, 1);
+    try
+    {
+      return ::new (static_cast<void*>(room)) pending_call(executor, std::forward<H>(handler));
+    }
+    catch (...)
+    {
+      std::allocator_traits<allocator_type>::deallocate(allocator, room, 1);
+      throw;
+    }
+  }
+
+  // A codec's exception means that the bytes are no value.
+  void store(const error_code& ec, std::span<const std::byte> reply) noexcept override
+  {
+    ec_ = ec;
+    if (ec)
+      return;
+    try
+    {
+      if (auto decoded = rdma::rpc::detail::codec_of<Result>::decode(reply))
+      {
+        result_ = std::move(*decoded);
+        return;
+      }
+    }
+    catch (...)
+    {
+    }
+    ec_ = error::malformed_message;
+  }
+
+  void finish(bool here) override
+  {
+    const auto io_work = std::move(io_work_);
+    auto work = std::move(work_);
+    const error_code ec = ec_;
+    Result result(std::move(result_));
+    Handler handler(std::move(handler_));
+    remove(handler);
+    const auto target = work.get_executor();
+    const auto allocator = handler_allocator(handler);
+    auto bound = asio::bind_allocator(allocator,
+      [handler = std::move(handler), ec, result = std::move(result),
+        work = std::move(work)]() mutable { std::move(handler)(ec, std::move(result)); });
+    if (here)
+      asio::dispatch(target, std::move(bound));
+    else
+      asio::post(io_work.get_executor(),
+        asio::bind_allocator(allocator,
+          [target, bound = std::move(bound)]() mutable
+          { asio::dispatch(target, std::move(bound)); }));
+  }
+
+  // Destroys it without calling the handler.
+  void remove() noexcept { remove(handler_); }
+
+  [[nodiscard]] Handler& handler() noexcept { return handler_; }
+
+private:
+  using allocator_type = typename std::allocator_traits<
+    handler_allocator_t<Handler>>::template rebind_alloc<pending_call>;
+
+  template <class H>
+  pending_call(const Executor& executor, H&& handler)
+    : io_work_(executor)
+    , handler_(std::forward<H>(handler))
+    , work_(asio::get_associated_executor(handler_, executor))
+  {
+  }
+
+  void remove(const Handler& handler) noexcept
+  {
+    allocator_type allocator(handler_allocator(handler));
+    this->~pending_call();
+    std::allocator_traits<allocator_type>::deallocate(allocator, this, 1);
+  }
+
+  error_code ec_;
+  Result result_{};
+  asio::executor_work_guard<Executor> io_work_;
+  Handler handler_;
+  asio::executor_work_guard<asio::associated_executor_t<Handler, Executor>> work_;
+};
+
+} // namespace rdma::detail::rpc
+
+#endif // BOOST_RDMA_DETAIL_RPC_CALL_HPP

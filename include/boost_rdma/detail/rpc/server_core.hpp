@@ -1,0 +1,129 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_DETAIL_RPC_SERVER_CORE_HPP
+#define BOOST_RDMA_DETAIL_RPC_SERVER_CORE_HPP
+
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/protection_domain.hpp>
+#include <boost_rdma/rpc/method.hpp>
+#include <boost_rdma/rpc/options.hpp>
+
+#include <boost/asio/any_completion_handler.hpp>
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <vector>
+
+namespace rdma::detail::rpc {
+
+// A value of any type that is encoded at once.
+struct reply_source
+{
+  const void* value;
+  void (*encode)(const void* value, rdma::rpc::output& to);
+};
+
+// The error that a client gets for an exception of a handler.
+error_code error_of(std::exception_ptr thrown) noexcept;
+
+// A call whose handler has not ended. It keeps the connection and the methods. Answered once.
+class running_call
+{
+public:
+  running_call(const running_call&) = delete;
+  running_call& operator=(const running_call&) = delete;
+
+  // Called by any thread. Only the first call has an effect. A codec's exception becomes a failure.
+  virtual void reply(const reply_source& what) = 0;
+  virtual void fail(const error_code& ec) = 0;
+
+  std::vector<std::byte> content;             // of the request
+  boost::asio::cancellation_signal cancelled; // the client does not wait any more
+
+protected:
+  running_call() = default;
+  virtual ~running_call() = default;
+};
+
+// A call that has arrived.
+class arrived_call
+{
+public:
+  arrived_call(const arrived_call&) = delete;
+  arrived_call& operator=(const arrived_call&) = delete;
+
+  // Answers at once.
+  virtual void reply(const reply_source& what) = 0;
+  virtual void fail(const error_code& ec) = 0;
+
+  // Answers later.
+  virtual std::shared_ptr<running_call> keep() = 0;
+
+  std::vector<std::byte>& content;
+  std::chrono::steady_clock::time_point deadline;
+
+protected:
+  arrived_call(std::vector<std::byte>& of, std::chrono::steady_clock::time_point until)
+    : content(of)
+    , deadline(until)
+  {
+  }
+  ~arrived_call() = default;
+};
+
+// What a server does for calls of a method.
+class method_handler
+{
+public:
+  explicit method_handler(const rdma::rpc::detail::method_description& what)
+    : description(what)
+  {
+  }
+  virtual ~method_handler() = default;
+
+  // Does not throw what the program's handler throws.
+  virtual void start(arrived_call& what) = 0;
+
+  const rdma::rpc::detail::method_description& description;
+};
+
+// A server, independent of the types of methods and handlers.
+class server_core
+{
+public:
+  using io_executor = boost::asio::any_io_executor;
+  using endpoint_type = boost::asio::ip::tcp::endpoint;
+  using plain_handler = boost::asio::any_completion_handler<void(error_code)>;
+
+  // Throws system_error. `inner` is the executor inside the strands of `executor`.
+  static std::shared_ptr<server_core> make(const io_executor& executor, const io_executor& inner,
+    const protection_domain& domain, const endpoint_type& endpoint,
+    const rdma::rpc::server_options& options);
+
+  virtual ~server_core() = default;
+  virtual void add(std::unique_ptr<method_handler> method) = 0;
+  virtual void start() = 0;
+  virtual void shut_down(const io_executor& executor, plain_handler handler) = 0;
+  virtual void close() = 0;
+  [[nodiscard]] virtual bool is_open() const = 0;
+  [[nodiscard]] virtual endpoint_type local_endpoint() const = 0;
+};
+
+// Shuts down, or completes with error::closed if there is no core.
+void start_shut_down(
+  const server_core::io_executor& executor, server_core* core, server_core::plain_handler handler);
+
+} // namespace rdma::detail::rpc
+
+#endif // BOOST_RDMA_DETAIL_RPC_SERVER_CORE_HPP

@@ -1,0 +1,80 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_RPC_METHOD_HPP
+#define BOOST_RDMA_RPC_METHOD_HPP
+
+#include <boost_rdma/rpc/codec.hpp>
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace rdma::rpc {
+
+/// The name of a method as a template argument.
+template <std::size_t Size>
+struct method_name
+{
+  static_assert(Size > 1 && Size <= 129, "a name has 1 to 128 characters");
+
+  /// Converts a literal.
+  consteval method_name(const char (&literal)[Size]) // NOLINT(google-explicit-constructor)
+  {
+    std::copy_n(literal, Size, text);
+  }
+
+  /// Characters and a zero.
+  char text[Size]{};
+};
+
+/// A method that a server offers and clients call.
+/**
+ * @code
+ * using get = rdma::rpc::method<"kv.get/1", key, value>;
+ * @endcode
+ * Both sides use the same type. When a client connects, it compares the names and the types of
+ * request and reply (see codec). A name usually ends with a version: another form of the request or
+ * the reply needs another name, and a server can offer both.
+ */
+template <method_name Name, class Request, class Reply>
+  requires detail::encodable<Request> && detail::encodable<Reply>
+struct method
+{
+  /// What the caller passes.
+  using request_type = Request;
+  /// What the server's handler returns.
+  using reply_type = Reply;
+  /// What the caller gets: Reply, or the container that owns what a view refers to.
+  using result_type = typename detail::codec_of<Reply>::owned;
+
+  /// The name.
+  static constexpr std::string_view name{Name.text, sizeof(Name.text) - 1};
+};
+
+/// @cond
+namespace detail {
+
+// A method without its types.
+struct method_description
+{
+  std::string_view name;
+  std::uint64_t request = 0; // codec::type
+  std::uint64_t reply = 0;
+};
+
+template <class Method>
+inline constexpr method_description description_of{Method::name,
+  codec_of<typename Method::request_type>::type, codec_of<typename Method::reply_type>::type};
+
+} // namespace detail
+/// @endcond
+
+} // namespace rdma::rpc
+
+#endif // BOOST_RDMA_RPC_METHOD_HPP

@@ -1,0 +1,79 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_RPC_OPTIONS_HPP
+#define BOOST_RDMA_RPC_OPTIONS_HPP
+
+#include <boost_rdma/queue_pair_options.hpp>
+#include <boost_rdma/stream_acceptor_options.hpp>
+#include <boost_rdma/stream_options.hpp>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+
+namespace rdma::rpc {
+
+/// Options of a client (basic_client).
+struct client_options
+{
+  /// Number of calls that the server has at a time: 1 to 65,535.
+  std::uint32_t calls = 1024;
+
+  /// Size in bytes of the requests that the server has at a time.
+  /** A larger request is sent when no other one is under way. */
+  std::size_t bytes = 4 * 1024 * 1024;
+
+  /// Number of further calls that wait for room; error::overloaded beyond it.
+  std::uint32_t queue = 4096;
+
+  /// Size in bytes of the largest reply: up to 1 GiB.
+  /** A larger one ends the connection with error::malformed_message. */
+  std::size_t reply_max = 16 * 1024 * 1024;
+
+  /// Options of the stream that carries the calls.
+  stream_options stream;
+
+  /// Options of its queue pair.
+  queue_pair_options queue_pair;
+};
+
+/// Options of a call.
+struct call_options
+{
+  /// Time after which the call ends with boost::asio::error::timed_out; 0 or less: no limit.
+  /** The server's handler learns how much of it is left. */
+  std::chrono::nanoseconds timeout{0};
+};
+
+/// Options of a server (basic_server).
+struct server_options
+{
+  /// Number of calls of one client whose handlers have not ended: at least 1.
+  /** Handlers that return a value end at once. */
+  std::uint32_t calls = 1024;
+
+  /// Number of further calls of one client that wait; error::overloaded beyond it.
+  std::uint32_t queue = 1024;
+
+  /// Number of clients: at least 1. A further one is disconnected.
+  std::uint32_t clients = 65'536;
+
+  /// Size in bytes of the largest request: up to 1 GiB. A larger one ends the connection.
+  std::size_t request_max = 16 * 1024 * 1024;
+
+  /// Size in bytes of replies that a client has not read, beyond which the server does not read
+  /// its calls.
+  std::size_t unread_max = 4 * 1024 * 1024;
+
+  /// Options of the acceptor, of streams and of queue pairs.
+  stream_acceptor_options acceptor;
+};
+
+} // namespace rdma::rpc
+
+#endif // BOOST_RDMA_RPC_OPTIONS_HPP

@@ -1,0 +1,99 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_RPC_RESPONDER_HPP
+#define BOOST_RDMA_RPC_RESPONDER_HPP
+
+#include <boost_rdma/detail/rpc/server_core.hpp>
+#include <boost_rdma/rpc/method.hpp>
+
+#include <chrono>
+#include <memory>
+#include <utility>
+
+namespace rdma::rpc {
+
+/// What a server's handler can know of a call.
+class call_info
+{
+public:
+  /// @cond
+  explicit call_info(std::chrono::steady_clock::time_point deadline)
+    : deadline_(deadline)
+  {
+  }
+  /// @endcond
+
+  /// Returns the time after which the client does not wait any more; time_point::max(): never.
+  /** The time between the two hosts is not known, and not subtracted. */
+  [[nodiscard]] std::chrono::steady_clock::time_point deadline() const noexcept
+  {
+    return deadline_;
+  }
+
+private:
+  std::chrono::steady_clock::time_point deadline_;
+};
+
+/// Answers a call later, for handlers that are no coroutines.
+/**
+ * Destroying it without an answer fails the call with error::call_failed.
+ *
+ * @par Thread safety
+ * Distinct objects: safe; it can be used by any thread. Shared objects: unsafe.
+ */
+template <class Method>
+class responder
+{
+public:
+  /// @cond
+  explicit responder(std::shared_ptr<rdma::detail::rpc::running_call> call)
+    : call_(std::move(call))
+  {
+  }
+  /// @endcond
+
+  /// Moves the duty to answer.
+  responder(responder&&) noexcept = default;
+  /// Fails this object's call if it was not answered, and takes the duty of the other.
+  responder& operator=(responder&& other) noexcept
+  {
+    responder moved(std::move(other));
+    call_.swap(moved.call_);
+    return *this;
+  }
+  /// Fails the call with error::call_failed if it was not answered.
+  ~responder()
+  {
+    if (call_)
+      call_->fail(error::call_failed);
+  }
+
+  /// Answers the call. Precondition: not answered yet.
+  /** A view in the request is valid until then. */
+  void reply(const typename Method::reply_type& value)
+  {
+    std::exchange(call_, nullptr)
+      ->reply({&value,
+        [](const void* what, output& to)
+        {
+          using type = typename Method::reply_type;
+          detail::codec_of<type>::encode(*static_cast<const type*>(what), to);
+        }});
+  }
+
+  /// Fails the call. Precondition: not answered yet.
+  /** Codes of this library and of the system reach the client; others become error::call_failed. */
+  void fail(const error_code& ec) { std::exchange(call_, nullptr)->fail(ec); }
+
+private:
+  std::shared_ptr<rdma::detail::rpc::running_call> call_;
+};
+
+} // namespace rdma::rpc
+
+#endif // BOOST_RDMA_RPC_RESPONDER_HPP

@@ -1,0 +1,392 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "rpc/client_impl.hpp"
+
+#include <boost/asio/error.hpp>
+
+#include <utility>
+
+namespace rdma::detail::rpc {
+
+namespace asio = boost::asio;
+using rdma::rpc::client_options;
+
+namespace {
+
+// The server's list of methods may be larger than the replies.
+constexpr std::size_t hello_max = 1024 * 1024;
+
+call& take_first(call_list& from) noexcept
+{
+  call& first = from.front();
+  from.pop_front();
+  return first;
+}
+
+} // namespace
+
+std::shared_ptr<client_core> client_core::make(const io_executor& executor,
+  const io_executor& inner, const protection_domain& domain, const client_options& options)
+{
+  error_code ec = options.stream.transports == stream_transports::tcp
+    ? error_code()
+    : stream_core::check(options.stream, options.queue_pair);
+  if (options.calls == 0 || options.calls > UINT16_MAX || options.reply_max > message::size_max)
+    ec = asio::error::invalid_argument;
+  if (ec)
+    throw system_error(ec, "rpc::client");
+  return std::make_shared<client_impl>(executor, inner, domain, options);
+}
+
+client_impl::client_impl(const io_executor& executor, const io_executor& inner,
+  const protection_domain& domain, const client_options& options)
+  : connection(executor, std::max(options.reply_max, hello_max))
+  , stream_(stream_core::make_client(executor, inner, domain, options.stream, options.queue_pair))
+  , connect_timeout_(options.queue_pair.connect_timeout)
+  , alarm_(connection_service::of(inner))
+  , calls_(options)
+{
+}
+
+// --- connecting ---
+
+void client_impl::connect(
+  const io_executor& executor, const endpoint_type& server, plain_handler handler)
+{
+  waiting_handler<> waiting(executor, std::move(handler));
+  {
+    const lock_type lock(mutex_);
+    if (!connecting_ && !ready_ && !has_ended(lock))
+    {
+      connecting_.emplace(std::move(waiting));
+      return stream_->connect(
+        executor_, server, [self = self()](const error_code& ec) { self->on_connected(ec); });
+    }
+  }
+  std::move(waiting).complete(is_open() ? error::already_connected : error::closed);
+}
+
+void client_impl::on_connected(const error_code& ec)
+{
+  if (ec)
+    return end_connecting(ec);
+  {
+    const lock_type lock(mutex_);
+    message hello;
+    hello.type = message_type::hello;
+    hello.selector = message::version;
+    begin_message(messages(lock), hello);
+    connect_until_ = std::chrono::steady_clock::now() + connect_timeout_;
+    set_alarm(lock);
+  }
+  open(stream_);
+}
+
+void client_impl::end_connecting(const error_code& ec)
+{
+  std::optional<waiting_handler<>> handler;
+  {
+    const lock_type lock(mutex_);
+    connect_until_ = call::time_point::max();
+    handler.swap(connecting_);
+  }
+  if (handler)
+    std::move(*handler).complete(ec);
+}
+
+error_code client_impl::take_hello(const message& m, std::span<const std::byte> content)
+{
+  if (m.type != message_type::hello)
+    return error::malformed_message;
+  if (m.selector != message::version)
+    return error::version_mismatch;
+  const auto offered = decode_methods(content);
+  if (!offered || offered->size() > UINT16_MAX)
+    return error::malformed_message;
+  {
+    const lock_type lock(mutex_);
+    std::uint16_t index = 0;
+    for (const offered_method& each : *offered)
+      if (!methods_.try_emplace(each.name, index++, each.request, each.reply).second)
+        return error::malformed_message;
+    ready_ = true;
+  }
+  end_connecting({});
+  return {};
+}
+
+// --- calls ---
+
+error_code client_impl::add(call& what)
+{
+  const lock_type lock(mutex_);
+  return calls_.add(what) ? error_code() : make_error_code(error::overloaded);
+}
+
+void client_impl::withdraw(call& what) noexcept
+{
+  const lock_type lock(mutex_);
+  calls_.remove(what);
+}
+
+error_code client_impl::find(const request& r, std::uint16_t& index) const
+{
+  if (end_)
+    return end_;
+  if (!ready_)
+    return error::not_connected;
+  if (leaving_)
+    return error::peer_closed;
+  const auto found = methods_.find(r.method->name);
+  if (found == methods_.end())
+    return error::no_such_method;
+  if (found->second.request != r.method->request || found->second.reply != r.method->reply)
+    return error::method_mismatch;
+  index = found->second.index;
+  return {};
+}
+
+void client_impl::encode(
+  call& what, const request& r, std::uint16_t index, std::vector<std::byte>& to)
+{
+  message m;
+  m.type = message_type::call;
+  m.selector = index;
+  m.number = what.number;
+  if (what.deadline != call::time_point::max())
+    m.detail = encode_time(what.deadline - std::chrono::steady_clock::now());
+  const std::size_t at = begin_message(to, m);
+  try
+  {
+    rdma::rpc::output content(to);
+    r.encode(r.value, content);
+  }
+  catch (...)
+  {
+    to.resize(at);
+    throw;
+  }
+  what.size = to.size() - at;
+  end_message(to, at);
+}
+
+void client_impl::submit(call& what, const request& r, std::chrono::nanoseconds timeout)
+{
+  lock_type lock(mutex_);
+  std::uint16_t index = 0;
+  if (const error_code ec = find(r, index))
+  {
+    calls_.remove(what);
+    lock.unlock();
+    return what.end(ec);
+  }
+  const auto now = std::chrono::steady_clock::now();
+  if (timeout.count() > 0 && timeout < call::time_point::max() - now)
+    what.deadline = now + timeout;
+  // Encoded behind the messages that leave next; taken back if it must wait for room.
+  std::vector<std::byte>& to = messages(lock);
+  encode(what, r, index, to);
+  const auto first = to.end() - static_cast<std::ptrdiff_t>(what.size);
+  if (what.size - message::header_size > message::size_max)
+  {
+    to.erase(first, to.end());
+    calls_.remove(what);
+    lock.unlock();
+    return what.end(error::message_too_large);
+  }
+  try
+  {
+    if (!calls_.submit(what))
+    {
+      what.kept.assign(first, to.end());
+      to.erase(first, to.end());
+    }
+  }
+  catch (...)
+  {
+    to.resize(to.size() - what.size);
+    throw;
+  }
+  set_alarm(lock);
+  flush(lock);
+}
+
+void client_impl::send_waiting(const lock_type& lock)
+{
+  while (call* const next = calls_.next_to_send())
+  {
+    if (next->deadline != call::time_point::max())
+      set_time(next->kept, next->deadline - std::chrono::steady_clock::now());
+    messages(lock).insert(messages(lock).end(), next->kept.begin(), next->kept.end());
+    next->kept = {};
+  }
+}
+
+error_code client_impl::take(const message& m, std::vector<std::byte>& content)
+{
+  if (!ready_)
+    return take_hello(m, content);
+  switch (m.type)
+  {
+  case message_type::reply:
+  case message_type::failure:
+    take_answer(m, content);
+    return {};
+  case message_type::goodbye:
+  {
+    const lock_type lock(mutex_);
+    leaving_ = true;
+    return {};
+  }
+  default:
+    return error::malformed_message;
+  }
+}
+
+void client_impl::take_answer(const message& m, std::span<const std::byte> content)
+{
+  const lock_type lock(mutex_);
+  call* const found = calls_.with_server(m.number);
+  if (found == nullptr)
+    return; // it has been cancelled
+  calls_.remove(*found);
+  answered_.push_back(*found);
+  found->store(m.type == message_type::reply ? error_code() : failure_of(m), content);
+  send_waiting(lock);
+}
+
+// The handlers of all replies that have arrived together, so that their next calls leave together.
+void client_impl::on_taken()
+{
+  try
+  {
+    while (!answered_.empty())
+      take_first(answered_).finish(true);
+  }
+  catch (...)
+  {
+    while (!answered_.empty())
+      take_first(answered_).finish(false);
+    throw;
+  }
+}
+
+// The server is told, and may answer before it knows.
+void client_impl::end_call(lock_type lock, call& what, const error_code& ec)
+{
+  if (calls_.remove(what))
+  {
+    message m;
+    m.type = message_type::cancel;
+    m.number = what.number;
+    begin_message(messages(lock), m);
+  }
+  send_waiting(lock); // a smaller call behind it may have room now
+  flush(lock);
+  lock.unlock();
+  what.end(ec);
+}
+
+void client_impl::cancel(std::uint32_t number)
+{
+  lock_type lock(mutex_);
+  if (call* const found = calls_.find(number))
+    end_call(std::move(lock), *found, asio::error::operation_aborted);
+}
+
+void client_impl::cancel()
+{
+  call_list all;
+  bool connecting = false;
+  {
+    const lock_type lock(mutex_);
+    connecting = connecting_.has_value();
+    calls_.remove_all(all);
+    for (const call& each : all)
+    {
+      message m;
+      m.type = message_type::cancel;
+      m.number = each.number;
+      begin_message(messages(lock), m);
+    }
+    flush(lock);
+  }
+  end_all(all, asio::error::operation_aborted);
+  if (connecting)
+    end(asio::error::operation_aborted);
+}
+
+void client_impl::end_all(call_list& all, const error_code& ec)
+{
+  while (!all.empty())
+    take_first(all).end(ec);
+}
+
+void client_impl::set_alarm(const lock_type&)
+{
+  const auto next = std::min(calls_.deadline(), connect_until_);
+  if (next >= alarm_at_)
+    return;
+  alarm_at_ = next;
+  alarm_.set(next, std::weak_ptr(self()));
+}
+
+void client_impl::on_alarm()
+{
+  const auto now = std::chrono::steady_clock::now();
+  lock_type lock(mutex_);
+  alarm_at_ = call::time_point::max();
+  while (call* const late = calls_.expired(now))
+  {
+    end_call(std::move(lock), *late, asio::error::timed_out);
+    lock = lock_type(mutex_);
+  }
+  const bool gives_up = connect_until_ <= now;
+  set_alarm(lock);
+  lock.unlock();
+  if (gives_up)
+    end(error::handshake_timeout);
+}
+
+// --- the end ---
+
+void client_impl::on_end(const error_code& ec)
+{
+  call_list all;
+  {
+    const lock_type lock(mutex_);
+    end_ = ec;
+    calls_.remove_all(all);
+  }
+  end_connecting(ec);
+  end_all(all, ec);
+}
+
+void client_impl::close()
+{
+  end(asio::error::operation_aborted);
+  const lock_type lock(mutex_);
+  end_ = error::closed;
+}
+
+bool client_impl::is_open() const
+{
+  const lock_type lock(mutex_);
+  return !has_ended(lock);
+}
+
+void start_connect(const client_core::io_executor& executor, client_core* core,
+  const client_core::endpoint_type& server, client_core::plain_handler handler)
+{
+  if (core != nullptr)
+    core->connect(executor, server, std::move(handler));
+  else
+    waiting_handler<>(executor, std::move(handler)).complete(error::closed);
+}
+
+} // namespace rdma::detail::rpc

@@ -1,0 +1,93 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_RPC_CLIENT_IMPL_HPP
+#define BOOST_RDMA_LIB_RPC_CLIENT_IMPL_HPP
+
+#include "boost_rdma/detail/rpc/client_core.hpp"
+#include "completion/waiting_handler.hpp"
+#include "rpc/alarm.hpp"
+#include "rpc/call_table.hpp"
+#include "rpc/connection.hpp"
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace rdma::detail::rpc {
+
+class client_impl final
+  : public client_core
+  , public connection
+{
+public:
+  using io_executor = client_core::io_executor;
+
+  client_impl(const io_executor& executor, const io_executor& inner,
+    const protection_domain& domain, const rdma::rpc::client_options& options);
+
+  void connect(
+    const io_executor& executor, const endpoint_type& server, plain_handler handler) override;
+  [[nodiscard]] error_code add(call& what) override;
+  void submit(call& what, const request& r, std::chrono::nanoseconds timeout) override;
+  void withdraw(call& what) noexcept override;
+  void cancel(std::uint32_t number) override;
+  void cancel() override;
+  void close() override;
+  [[nodiscard]] bool is_open() const override;
+  [[nodiscard]] transport_choice transport() const override { return stream_->transport(); }
+
+  void on_alarm();
+
+private:
+  error_code take(const message& m, std::vector<std::byte>& content) override;
+  void on_taken() override;
+  void on_end(const error_code& ec) override;
+  [[nodiscard]] bool expects(const lock_type&) const override
+  {
+    return calls_.size() != 0 || connecting_;
+  }
+  [[nodiscard]] std::shared_ptr<client_impl> self()
+  {
+    return std::static_pointer_cast<client_impl>(shared_from_this());
+  }
+
+  error_code take_hello(const message& m, std::span<const std::byte> content);
+  void take_answer(const message& m, std::span<const std::byte> content);
+  void on_connected(const error_code& ec);
+  void end_connecting(const error_code& ec);
+  [[nodiscard]] error_code find(const request& r, std::uint16_t& index) const;
+  void encode(call& what, const request& r, std::uint16_t index, std::vector<std::byte>& to);
+  void send_waiting(const lock_type& lock);
+  void end_call(lock_type lock, call& what, const error_code& ec);
+  static void end_all(call_list& all, const error_code& ec);
+  void set_alarm(const lock_type& lock);
+
+  const std::shared_ptr<stream_core> stream_;
+  const std::chrono::milliseconds connect_timeout_;
+  alarm alarm_;
+
+  struct method
+  {
+    std::uint16_t index;
+    std::uint64_t request;
+    std::uint64_t reply;
+  };
+  std::map<std::string, method, std::less<>> methods_; // of the server
+  call_table calls_;
+  call_list answered_; // their handlers are called next
+  call::time_point alarm_at_ = call::time_point::max();
+  call::time_point connect_until_ = call::time_point::max();
+  std::optional<waiting_handler<>> connecting_;
+  bool ready_ = false;
+  bool leaving_ = false; // the server takes no more calls
+  error_code end_;       // of the connection
+};
+
+} // namespace rdma::detail::rpc
+
+#endif // BOOST_RDMA_LIB_RPC_CLIENT_IMPL_HPP

@@ -1,0 +1,199 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "rpc/connection.hpp"
+
+#include <boost/asio/bind_cancellation_slot.hpp>
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/error.hpp>
+
+#include <new>
+#include <utility>
+
+namespace rdma::detail::rpc {
+
+namespace asio = boost::asio;
+
+void connection::open(std::shared_ptr<stream_core> stream)
+{
+  const lock_type lock(mutex_);
+  stream_ = std::move(stream);
+  flush(lock);
+}
+
+void connection::flush(const lock_type& lock)
+{
+  if (ended_ || taking_ || !stream_)
+    return;
+  if (!writing_ && !out_.empty())
+  {
+    std::swap(out_, sending_);
+    sent_ = 0;
+    writing_ = true;
+    write();
+  }
+  read(lock);
+}
+
+void connection::write()
+{
+  stream_->write_some(
+    executor_, stream_core::sources(asio::buffer(sending_) + sent_),
+    [self = shared_from_this()](const error_code& ec, std::size_t size)
+    { self->on_written(ec, size); },
+    true);
+}
+
+void connection::on_written(const error_code& ec, std::size_t size)
+{
+  lock_type lock(mutex_);
+  sent_ += size;
+  if (!ec && sent_ != sending_.size())
+    return write();
+  writing_ = false;
+  sending_.clear();
+  sent_ = 0;
+  const bool done = !ec && is_done(lock);
+  if (!ec && !done)
+    return flush(lock);
+  lock.unlock();
+  end(done ? make_error_code(error::closed) : ec);
+}
+
+void connection::read(const lock_type& lock)
+{
+  const bool wants = expects(lock);
+  if (reading_ && !wants)
+    stop_reading_.emit(asio::cancellation_type::terminal);
+  if (reading_ || !wants)
+    return;
+  reading_ = true;
+  stream_->wait(executor_, stream_core::wait_type::wait_read,
+    asio::bind_cancellation_slot(stop_reading_.slot(),
+      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec); }));
+}
+
+void connection::on_readable(const error_code& ec)
+{
+  {
+    const lock_type lock(mutex_);
+    if (ec == asio::error::operation_aborted && !ended_)
+    {
+      // read() has stopped it; meanwhile messages may be expected again.
+      reading_ = false;
+      return flush(lock);
+    }
+    taking_ = true;
+  }
+  if (ec)
+    end(ec);
+  else
+    try
+    {
+      if (!read_all())
+      {
+        const lock_type lock(mutex_);
+        taking_ = false; // still reading
+        flush(lock);
+        return read_end();
+      }
+    }
+    catch (const std::bad_alloc&)
+    {
+      end(make_error_code(boost::system::errc::not_enough_memory));
+    }
+  // Also if a handler of the program throws.
+  struct flush_at_end
+  {
+    ~flush_at_end()
+    {
+      const lock_type lock(of.mutex_);
+      of.taking_ = of.reading_ = false;
+      of.flush(lock);
+    }
+    connection& of;
+  };
+  const flush_at_end last{*this};
+  on_taken();
+}
+
+// Returns false if nothing has arrived: then the stream has ended.
+bool connection::read_all()
+{
+  // Other handlers have their turn after so many rounds.
+  constexpr unsigned rounds_max = 16;
+  for (unsigned round = 0; round != rounds_max; ++round)
+  {
+    const stream_core::sources found = stream_->peek();
+    std::size_t arrived = 0;
+    std::size_t taken = 0;
+    error_code ec;
+    for (const asio::const_buffer& each : found)
+    {
+      if (taken == arrived && !ec)
+        taken += read(std::span(static_cast<const std::byte*>(each.data()), each.size()), ec);
+      arrived += each.size();
+    }
+    if (arrived == 0)
+      return round != 0;
+    // At the end also what follows: closing a stream with unread bytes would reset it.
+    stream_->consume(ec ? arrived : taken);
+    if (ec)
+      end(ec);
+    if (ec || taken != arrived)
+      return true;
+  }
+  return true;
+}
+
+// Takes messages as long as they are expected. Returns the number of bytes that were read.
+std::size_t connection::read(std::span<const std::byte> bytes, error_code& ec)
+{
+  const std::size_t size = bytes.size();
+  const auto take_one = [&](const message& m, std::vector<std::byte>& content)
+  {
+    ec = take(m, content);
+    const lock_type lock(mutex_);
+    return !ec && !ended_ && expects(lock);
+  };
+  if (!reader_.read(bytes, take_one))
+    ec = error::malformed_message;
+  return size - bytes.size();
+}
+
+// Finds out why there are no bytes.
+void connection::read_end()
+{
+  stream_->read_some(
+    executor_, stream_core::targets(asio::buffer(probe_)),
+    [self = shared_from_this()](error_code ec, std::size_t size)
+    {
+      if (ec == asio::error::eof)
+        ec = error::peer_closed;
+      if (!ec)
+        static_cast<void>(self->read(std::span(self->probe_).first(size), ec));
+      if (ec)
+        self->end(ec);
+      else
+        self->on_readable({});
+    },
+    true);
+}
+
+void connection::end(const error_code& ec)
+{
+  {
+    const lock_type lock(mutex_);
+    if (std::exchange(ended_, true))
+      return;
+    if (stream_)
+      stream_->close();
+  }
+  on_end(ec);
+}
+
+} // namespace rdma::detail::rpc

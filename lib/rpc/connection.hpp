@@ -1,0 +1,106 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_RPC_CONNECTION_HPP
+#define BOOST_RDMA_LIB_RPC_CONNECTION_HPP
+
+#include "boost_rdma/detail/stream_core.hpp"
+#include "rpc/message_reader.hpp"
+
+#include <boost/asio/any_io_executor.hpp>
+#include <boost/asio/cancellation_signal.hpp>
+
+#include <array>
+#include <cstddef>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+namespace rdma::detail::rpc {
+
+// Carries the messages of one side of an RPC connection over a stream. Messages that are made while
+// others are being written leave together.
+class connection : public std::enable_shared_from_this<connection>
+{
+public:
+  using io_executor = stream_core::io_executor;
+  using lock_type = std::unique_lock<std::mutex>;
+
+  connection(const connection&) = delete;
+  connection& operator=(const connection&) = delete;
+
+protected:
+  connection(const io_executor& executor, std::size_t content_max)
+    : executor_(executor)
+    , reader_(content_max)
+  {
+  }
+  virtual ~connection() = default;
+
+  // Called on the executor, one after the other, without a lock. An error, such as
+  // malformed_message, ends the connection. `content` may be moved from.
+  virtual error_code take(const message& m, std::vector<std::byte>& content) = 0;
+
+  // All messages that have arrived were taken. May throw what a handler of the program throws.
+  virtual void on_taken() {}
+
+  // The connection has ended. Called once, without a lock, by any thread.
+  virtual void on_end(const error_code& ec) = 0;
+
+  // Returns true if messages are expected, so that the execution context must run for them.
+  [[nodiscard]] virtual bool expects(const lock_type& lock) const = 0;
+
+  // Returns true if the connection ends when all messages have left.
+  [[nodiscard]] virtual bool is_done(const lock_type&) const { return false; }
+
+  // Begins to use a stream that is connected.
+  void open(std::shared_ptr<stream_core> stream);
+
+  // // Ends the connection, unless it has ended. What the stream has of the messages still leaves.
+  void end(const error_code& ec);
+
+  // The messages that leave next. Call flush() when some were added.
+  [[nodiscard]] std::vector<std::byte>& messages(const lock_type&) noexcept { return out_; }
+
+  // Writes, and reads if messages are expected.
+  void flush(const lock_type& lock);
+
+  [[nodiscard]] bool has_ended(const lock_type&) const noexcept { return ended_; }
+  // Bytes that have not left.
+  [[nodiscard]] std::size_t unsent(const lock_type&) const noexcept
+  {
+    return out_.size() + sending_.size() - sent_;
+  }
+
+  const io_executor executor_;
+  mutable std::mutex mutex_;
+
+private:
+  void read(const lock_type& lock);
+  void on_readable(const error_code& ec);
+  bool read_all();
+  [[nodiscard]] std::size_t read(std::span<const std::byte> bytes, error_code& ec);
+  void read_end();
+  void write();
+  void on_written(const error_code& ec, std::size_t size);
+
+  std::shared_ptr<stream_core> stream_; // set once
+  message_reader reader_;
+  std::array<std::byte, 1> probe_{};
+  boost::asio::cancellation_signal stop_reading_;
+  std::vector<std::byte> out_;
+  std::vector<std::byte> sending_;
+  std::size_t sent_ = 0; // of sending_
+  bool writing_ = false;
+  bool reading_ = false;
+  bool taking_ = false; // on_readable() runs, and flushes at its end
+  bool ended_ = false;
+};
+
+} // namespace rdma::detail::rpc
+
+#endif // BOOST_RDMA_LIB_RPC_CONNECTION_HPP

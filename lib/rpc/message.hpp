@@ -1,0 +1,87 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_RPC_MESSAGE_HPP
+#define BOOST_RDMA_LIB_RPC_MESSAGE_HPP
+
+#include "boost_rdma/error.hpp"
+#include "boost_rdma/rpc/method.hpp"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+// The bytes of the RPC protocol (doc/rpc_protocol.md).
+
+namespace rdma::detail::rpc {
+
+using rdma::rpc::detail::method_description;
+
+enum class message_type : std::uint8_t
+{
+  hello = 1,   // the first message of each side; the server's has its methods
+  call = 2,    // the request follows
+  reply = 3,   // the reply follows
+  failure = 4, // instead of a reply
+  cancel = 5,  // the caller does not wait any more
+  goodbye = 6, // the server takes no more calls
+};
+
+enum class failure_kind : std::uint16_t
+{
+  library = 1, // error
+  system = 2,  // errno
+};
+
+struct message
+{
+  static constexpr std::size_t header_size = 16;
+  static constexpr std::uint16_t version = 1;
+  static constexpr std::size_t size_max = std::size_t{1} << 30;
+
+  message_type type{};
+  std::uint16_t selector = 0; // call: index of the method; hello: version; failure: failure_kind
+  std::uint32_t number = 0;   // of the call
+  std::uint32_t size = 0;     // of what follows
+  std::uint32_t detail = 0;   // call: time that is left, in us, 0: any; failure: the error
+
+  void encode(std::span<std::byte, header_size> to) const noexcept;
+
+  // Returns nothing for bytes that are no message.
+  static std::optional<message> decode(std::span<const std::byte, header_size> from) noexcept;
+};
+
+// Appends a message whose content is appended behind it. Returns its place for end_message().
+std::size_t begin_message(std::vector<std::byte>& to, const message& what);
+void end_message(std::vector<std::byte>& to, std::size_t at) noexcept;
+
+// The time of a call as it travels: rounded up, and "any" if it is too long for that.
+std::uint32_t encode_time(std::chrono::nanoseconds left) noexcept;
+// Changes it in an encoded call.
+void set_time(std::span<std::byte> call, std::chrono::nanoseconds left) noexcept;
+
+message failure_message(std::uint32_t number, const error_code& ec) noexcept;
+error_code failure_of(const message& m) noexcept;
+
+// The content of a server's hello.
+void append_method(std::vector<std::byte>& to, const method_description& what);
+
+struct offered_method
+{
+  std::string name;
+  std::uint64_t request = 0;
+  std::uint64_t reply = 0;
+};
+std::optional<std::vector<offered_method>> decode_methods(std::span<const std::byte> from);
+
+} // namespace rdma::detail::rpc
+
+#endif // BOOST_RDMA_LIB_RPC_MESSAGE_HPP

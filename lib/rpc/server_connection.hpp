@@ -1,0 +1,136 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#ifndef BOOST_RDMA_LIB_RPC_SERVER_CONNECTION_HPP
+#define BOOST_RDMA_LIB_RPC_SERVER_CONNECTION_HPP
+
+#include "boost_rdma/detail/rpc/server_core.hpp"
+#include "rpc/alarm.hpp"
+#include "rpc/connection.hpp"
+
+#include <boost/intrusive/set.hpp>
+
+#include <atomic>
+#include <chrono>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <vector>
+
+namespace rdma::detail::rpc {
+
+// The methods of a server; connections keep them.
+struct method_table
+{
+  std::vector<std::unique_ptr<method_handler>> handlers;
+};
+
+class server_connection;
+
+// A call that is answered later.
+class kept_call final
+  : public running_call
+  , public boost::intrusive::set_base_hook<>
+  , public std::enable_shared_from_this<kept_call>
+{
+public:
+  kept_call(std::shared_ptr<server_connection> by, std::uint32_t of)
+    : number(of)
+    , by_(std::move(by))
+  {
+  }
+
+  void reply(const reply_source& what) override;
+  void fail(const error_code& ec) override;
+
+  const std::uint32_t number;
+  bool has_ended = false; // changes with the connection's mutex
+
+private:
+  const std::shared_ptr<server_connection> by_;
+};
+
+// A server's connection to one client.
+class server_connection final : public connection
+{
+public:
+  // `ended` is called once, by any thread.
+  server_connection(const io_executor& executor, alarm by,
+    std::shared_ptr<const method_table> methods, const rdma::rpc::server_options& options,
+    std::function<void(server_connection&)> ended);
+
+  // Sends the first message.
+  void greet(std::shared_ptr<stream_core> stream);
+
+  // // The time for the client's first message has passed.
+  void on_alarm();
+
+  // Takes no more calls. Ends when all that have arrived are answered.
+  void leave();
+
+  using connection::end;
+
+private:
+  friend class kept_call;
+  class new_call;
+
+  struct queued_call
+  {
+    message what;
+    std::vector<std::byte> content;
+    std::chrono::steady_clock::time_point deadline;
+  };
+
+  error_code take(const message& m, std::vector<std::byte>& content) override;
+  void on_end(const error_code& ec) override;
+  [[nodiscard]] bool expects(const lock_type& lock) const override
+  {
+    return unsent(lock) < unread_max_;
+  }
+  [[nodiscard]] bool is_done(const lock_type& lock) const override
+  {
+    return leaving_ && running_ == 0 && queue_.empty() && unsent(lock) == 0;
+  }
+
+  void take_call(const message& m, std::vector<std::byte>& content);
+  void take_cancel(std::uint32_t number);
+  void start(const message& m, std::vector<std::byte>& content,
+    std::chrono::steady_clock::time_point deadline);
+  void start_queued();
+  void reply(const lock_type& lock, std::uint32_t number, const reply_source& what);
+  void fail(const lock_type& lock, std::uint32_t number, const error_code& ec);
+  void end_if_done(lock_type lock);
+  void finish(kept_call& of, const reply_source* what, const error_code& ec);
+  [[nodiscard]] std::shared_ptr<server_connection> self()
+  {
+    return std::static_pointer_cast<server_connection>(shared_from_this());
+  }
+
+  alarm alarm_;
+  const std::chrono::milliseconds hello_timeout_;
+  const std::shared_ptr<const method_table> methods_;
+  const std::uint32_t calls_max_;
+  const std::uint32_t queue_max_;
+  const std::size_t unread_max_;
+  std::function<void(server_connection&)> ended_;
+  std::atomic<bool> greeted_{false}; // by the client; no other data depends on it
+
+  struct number_of
+  {
+    using type = std::uint32_t;
+    type operator()(const kept_call& of) const noexcept { return of.number; }
+  };
+  // Those that are neither answered nor cancelled.
+  boost::intrusive::set<kept_call, boost::intrusive::key_of_value<number_of>> kept_;
+  std::uint32_t running_ = 0; // calls whose handlers have not ended; some are cancelled
+  std::deque<queued_call> queue_;
+  bool leaving_ = false;
+};
+
+} // namespace rdma::detail::rpc
+
+#endif // BOOST_RDMA_LIB_RPC_SERVER_CONNECTION_HPP

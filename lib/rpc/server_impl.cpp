@@ -1,0 +1,192 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+#include "boost_rdma/detail/stream_acceptor_core.hpp"
+#include "completion/waiting_handler.hpp"
+#include "connect/log.hpp"
+#include "rpc/server_connection.hpp"
+
+#include <boost/asio/associated_cancellation_slot.hpp>
+#include <boost/asio/error.hpp>
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <utility>
+
+namespace rdma::detail::rpc {
+
+namespace asio = boost::asio;
+using rdma::rpc::server_options;
+
+namespace {
+
+class server_impl final
+  : public server_core
+  , public std::enable_shared_from_this<server_impl>
+{
+public:
+  server_impl(const io_executor& executor, alarm by, std::shared_ptr<stream_acceptor_core> acceptor,
+    const server_options& options)
+    : executor_(executor)
+    , alarm_(std::move(by))
+    , acceptor_(std::move(acceptor))
+    , options_(options)
+  {
+  }
+
+  void add(std::unique_ptr<method_handler> method) override
+  {
+    methods_->handlers.push_back(std::move(method));
+  }
+
+  void start() override
+  {
+    acceptor_->accept(executor_,
+      [self = shared_from_this()](const error_code& ec, std::shared_ptr<stream_core> stream)
+      {
+        if (ec) // closed
+          return;
+        self->serve(std::move(stream));
+        self->start();
+      });
+  }
+
+  void shut_down(const io_executor& executor, plain_handler handler) override
+  {
+    auto slot = asio::get_associated_cancellation_slot(handler);
+    waiting_handler<> waiting(executor, std::move(handler));
+    std::vector<std::shared_ptr<server_connection>> all;
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_ || shutting_down_)
+        return std::move(waiting).complete(error::closed);
+      shutting_down_.emplace(std::move(waiting));
+      all = connections();
+    }
+    on_cancellation(std::move(slot), weak_from_this(), [](server_impl& self) { self.close(); });
+    acceptor_->close();
+    for (const auto& each : all)
+      each->leave();
+    end_if_idle();
+  }
+
+  void close() override
+  {
+    std::vector<std::shared_ptr<server_connection>> all;
+    std::optional<waiting_handler<>> waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      closed_ = true;
+      all = connections();
+      waiting.swap(shutting_down_);
+    }
+    acceptor_->close();
+    for (const auto& each : all)
+      each->end(asio::error::operation_aborted);
+    if (waiting)
+      std::move(*waiting).complete(asio::error::operation_aborted);
+  }
+
+  [[nodiscard]] bool is_open() const override { return acceptor_->is_open(); }
+  [[nodiscard]] endpoint_type local_endpoint() const override
+  {
+    return acceptor_->local_endpoint();
+  }
+
+private:
+  void serve(std::shared_ptr<stream_core> stream)
+  try
+  {
+    const auto made = std::make_shared<server_connection>(executor_, alarm_, methods_, options_,
+      [server = weak_from_this()](server_connection& ended)
+      {
+        if (const auto self = server.lock())
+          self->remove(ended);
+      });
+    {
+      const std::lock_guard lock(mutex_);
+      if (closed_ || shutting_down_ || connections_.size() >= options_.clients)
+        return stream->close();
+      connections_.emplace(made.get(), made);
+    }
+    made->greet(std::move(stream));
+  }
+  catch (const std::bad_alloc&)
+  {
+    log_line(spdlog::level::warn, "no memory for a client of methods");
+    stream->close();
+  }
+
+  void remove(server_connection& ended)
+  {
+    {
+      const std::lock_guard lock(mutex_);
+      connections_.erase(&ended);
+    }
+    end_if_idle();
+  }
+
+  void end_if_idle()
+  {
+    std::optional<waiting_handler<>> waiting;
+    {
+      const std::lock_guard lock(mutex_);
+      if (!shutting_down_ || !connections_.empty())
+        return;
+      closed_ = true;
+      waiting.swap(shutting_down_);
+    }
+    std::move(*waiting).complete({});
+  }
+
+  // The caller has the mutex.
+  [[nodiscard]] std::vector<std::shared_ptr<server_connection>> connections() const
+  {
+    std::vector<std::shared_ptr<server_connection>> result;
+    for (const auto& [key, each] : connections_)
+      if (auto found = each.lock())
+        result.push_back(std::move(found));
+    return result;
+  }
+
+  const io_executor executor_;
+  const alarm alarm_;
+  const std::shared_ptr<stream_acceptor_core> acceptor_;
+  const server_options options_;
+  const std::shared_ptr<method_table> methods_ = std::make_shared<method_table>();
+  std::mutex mutex_;
+  std::map<server_connection*, std::weak_ptr<server_connection>> connections_;
+  std::optional<waiting_handler<>> shutting_down_;
+  bool closed_ = false;
+};
+
+} // namespace
+
+std::shared_ptr<server_core> server_core::make(const io_executor& executor,
+  const io_executor& inner, const protection_domain& domain, const endpoint_type& endpoint,
+  const server_options& options)
+{
+  error_code ec;
+  if (options.calls == 0 || options.clients == 0 || options.request_max > message::size_max)
+    ec = asio::error::invalid_argument;
+  std::shared_ptr<stream_acceptor_core> acceptor;
+  if (!ec)
+    acceptor = stream_acceptor_core::make(executor, inner, domain, endpoint, options.acceptor, ec);
+  if (ec)
+    throw system_error(ec, "rpc::server");
+  return std::make_shared<server_impl>(
+    executor, alarm(connection_service::of(inner)), std::move(acceptor), options);
+}
+
+void start_shut_down(
+  const server_core::io_executor& executor, server_core* core, server_core::plain_handler handler)
+{
+  start_or_refuse(core, executor, std::move(handler), &server_core::shut_down);
+}
+
+} // namespace rdma::detail::rpc
