@@ -7,6 +7,7 @@
 
 #include "rpc/client_impl.hpp"
 
+#include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 
 #include <utility>
@@ -58,12 +59,16 @@ client_impl::client_impl(const io_executor& executor, const io_executor& inner,
 void client_impl::connect(
   const io_executor& executor, const endpoint_type& server, plain_handler handler)
 {
+  const auto slot = asio::get_associated_cancellation_slot(handler);
   waiting_handler<> waiting(executor, std::move(handler));
+  if (forked())
+    return std::move(waiting).complete(error::forked);
   {
     const lock_type lock(mutex_);
     if (!connecting_ && !ready_ && !has_ended(lock))
     {
       connecting_.emplace(std::move(waiting));
+      on_cancellation(slot, std::weak_ptr(self()), [](client_impl& self) { self.give_up(); });
       return stream_->connect(
         executor_, server, [self = self()](const error_code& ec) { self->on_connected(ec); });
     }
@@ -85,6 +90,17 @@ void client_impl::on_connected(const error_code& ec)
     set_alarm(lock);
   }
   open(stream_);
+}
+
+// The attempt to connect is cancelled.
+void client_impl::give_up()
+{
+  {
+    const lock_type lock(mutex_);
+    if (!connecting_)
+      return;
+  }
+  end(asio::error::operation_aborted);
 }
 
 void client_impl::end_connecting(const error_code& ec)
@@ -124,6 +140,8 @@ error_code client_impl::take_hello(const message& m, std::span<const std::byte> 
 
 error_code client_impl::add(call& what)
 {
+  if (forked())
+    return error::forked;
   const lock_type lock(mutex_);
   return calls_.add(what) ? error_code() : make_error_code(error::overloaded);
 }
@@ -294,6 +312,8 @@ void client_impl::end_call(lock_type lock, call& what, const error_code& ec)
 
 void client_impl::cancel(std::uint32_t number)
 {
+  if (forked())
+    return;
   lock_type lock(mutex_);
   if (call* const found = calls_.find(number))
     end_call(std::move(lock), *found, asio::error::operation_aborted);
@@ -301,11 +321,12 @@ void client_impl::cancel(std::uint32_t number)
 
 void client_impl::cancel()
 {
+  if (forked())
+    return;
+  give_up();
   call_list all;
-  bool connecting = false;
   {
     const lock_type lock(mutex_);
-    connecting = connecting_.has_value();
     calls_.remove_all(all);
     for (const call& each : all)
     {
@@ -317,8 +338,6 @@ void client_impl::cancel()
     flush(lock);
   }
   end_all(all, asio::error::operation_aborted);
-  if (connecting)
-    end(asio::error::operation_aborted);
 }
 
 void client_impl::end_all(call_list& all, const error_code& ec)
@@ -369,6 +388,8 @@ void client_impl::on_end(const error_code& ec)
 
 void client_impl::close()
 {
+  if (forked())
+    return; // the parent uses the connection
   end(asio::error::operation_aborted);
   const lock_type lock(mutex_);
   end_ = error::closed;
@@ -376,6 +397,8 @@ void client_impl::close()
 
 bool client_impl::is_open() const
 {
+  if (forked())
+    return false;
   const lock_type lock(mutex_);
   return !has_ended(lock);
 }

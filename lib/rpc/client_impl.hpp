@@ -59,6 +59,7 @@ private:
   error_code take_hello(const message& m, std::span<const std::byte> content);
   void take_answer(const message& m, std::span<const std::byte> content);
   void on_connected(const error_code& ec);
+  void give_up();
   void end_connecting(const error_code& ec);
   [[nodiscard]] error_code find(const request& r, std::uint16_t& index) const;
   void encode(call& what, const request& r, std::uint16_t index, std::vector<std::byte>& to);

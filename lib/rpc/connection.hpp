@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_RPC_CONNECTION_HPP
 #define BOOST_RDMA_LIB_RPC_CONNECTION_HPP
 
+#include "boost_rdma/detail/process_mark.hpp"
 #include "boost_rdma/detail/stream_core.hpp"
 #include "rpc/message_reader.hpp"
 
@@ -70,6 +71,9 @@ protected:
   void flush(const lock_type& lock);
 
   [[nodiscard]] bool has_ended(const lock_type&) const noexcept { return ended_; }
+  // // This process is a child of the one that made the object: another thread there may have held
+  // the mutex.
+  [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
   // Bytes that have not left.
   [[nodiscard]] std::size_t unsent(const lock_type&) const noexcept
   {
@@ -88,6 +92,7 @@ private:
   void write();
   void on_written(const error_code& ec, std::size_t size);
 
+  const process_mark process_;
   std::shared_ptr<stream_core> stream_; // set once
   message_reader reader_;
   std::array<std::byte, 1> probe_{};

@@ -60,6 +60,8 @@ public:
   {
     auto slot = asio::get_associated_cancellation_slot(handler);
     waiting_handler<> waiting(executor, std::move(handler));
+    if (process_.foreign())
+      return std::move(waiting).complete(error::forked);
     std::vector<std::shared_ptr<server_connection>> all;
     {
       const std::lock_guard lock(mutex_);
@@ -77,6 +79,8 @@ public:
 
   void close() override
   {
+    if (process_.foreign())
+      return; // the parent uses the connections
     std::vector<std::shared_ptr<server_connection>> all;
     std::optional<waiting_handler<>> waiting;
     {
@@ -155,6 +159,7 @@ private:
   }
 
   const io_executor executor_;
+  const process_mark process_;
   const alarm alarm_;
   const std::shared_ptr<stream_acceptor_core> acceptor_;
   const server_options options_;

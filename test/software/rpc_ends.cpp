@@ -228,6 +228,65 @@ TEST_CASE("a client that is not connected calls nothing, and connects once")
   CHECK(p.call<add>({1, 2}) == std::pair(error_code(), 3));
 }
 
+TEST_CASE("connecting that is cancelled closes the client")
+{
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rpc::client client(io, context);
+  tcp::acceptor silent(io, {asio::ip::address_v4::loopback(), 0});
+  asio::cancellation_signal signal;
+  plain_record r;
+  client.async_connect(
+    silent.local_endpoint(), asio::bind_cancellation_slot(signal.slot(), r.handler()));
+  SECTION("by its slot")
+  {
+    signal.emit(asio::cancellation_type::total);
+  }
+  SECTION("by cancel()")
+  {
+    client.cancel();
+  }
+  SECTION("by close()")
+  {
+    client.close();
+  }
+  CHECK_FALSE(r.done());
+  REQUIRE(run_until(io, [&] { return r.done(); }));
+  CHECK(r.ec == asio::error::operation_aborted);
+  CHECK_FALSE(client.is_open());
+  signal.emit(asio::cancellation_type::total);
+}
+
+TEST_CASE("a child of fork() can use neither a client nor a server of its parent")
+{
+  BOOST_RDMA_TEST_FORKS();
+  rpc_pair p;
+  p.server.handle<add>(sum);
+  p.start();
+  CHECK(in_child(
+          [&]
+          {
+            p.io.notify_fork(asio::io_context::fork_child);
+            plain_record connected;
+            p.client.async_connect(p.server.local_endpoint(), connected.handler());
+            record<std::int32_t> r;
+            p.client.async_call<add>({1, 2}, r.handler());
+            p.client.cancel();
+            p.client.close();
+            plain_record shut;
+            p.server.async_shutdown(shut.handler());
+            p.server.close();
+            if (!run_until(p.io, [&] { return connected.done() && r.done() && shut.done(); }))
+              return std::string("an operation did not complete");
+            for (const error_code& ec : {connected.ec, r.ec, shut.ec})
+              if (ec != rdma::error::forked)
+                return ec.message();
+            return std::string();
+          })
+    == "");
+  CHECK(p.call<add>({1, 2}) == std::pair(error_code(), 3));
+}
+
 TEST_CASE("a shutdown waits for the calls that have arrived, and refuses others")
 {
   rpc_pair p;

@@ -168,6 +168,7 @@ public:
    *     The method was called or not.
    * @li operation_aborted: the call was cancelled, or the client was closed. The method was called
    *     or not.
+   * @li error::forked: the call was made in a child of the process that made the client.
    * @li error::closed: the client was closed or moved from before.
    *
    * @par Per-operation cancellation

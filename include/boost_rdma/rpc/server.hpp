@@ -148,6 +148,7 @@ public:
    *
    * @par Errors
    * @li operation_aborted: the operation was cancelled, or the server was closed.
+   * @li error::forked: the call was made in a child of the process that made the server.
    * @li error::closed: the server was closed or moved from before.
    *
    * @par Per-operation cancellation
