@@ -35,6 +35,8 @@ constexpr double stream_share_of_memcpy = 0.6;
 constexpr double load_latency_share = 1.3; // of a read
 constexpr double find_latency_share = 1.5; // of a read
 constexpr double records_per_second = 5e6;
+constexpr double call_latency_share = 1.25; // of a message there and back
+constexpr double calls_per_second = 1e6;
 constexpr double stream_share_of_tcp = 1 / 1.3; // 1.3 times the time
 constexpr double many_streams_share = 1.2;
 constexpr double added_ns_max = 60;
@@ -272,6 +274,22 @@ void object_goals(judge& of)
 }
 
 // Only if perftest was able to run.
+void call_goals(judge& of)
+{
+  for (std::size_t i = 0; i < transports().size(); ++i)
+  {
+    const std::string& name = transports()[i].name;
+    of.compare(name + ": empty call <= 1.25 times a message there and back",
+      of.all().find("calls", empty_calls(i, adaptive)),
+      of.all().find("calls", object(operation::call, i)), call_latency_share);
+    if (name == "local")
+      of.at_least(name + ": empty calls, 64 in flight >= 1 million/s",
+        judge::best({of.all().find("many_calls", many_empty_calls(i, adaptive)),
+          of.all().find("many_calls", many_empty_calls(i, busy))}),
+        calls_per_second);
+  }
+}
+
 void perftest_goals(judge& of)
 {
   if (const result* theirs = of.all().find("perftest_latency", perftest_send(contender::perftest)))
@@ -331,6 +349,7 @@ std::vector<goal> goals_of(const report& all)
   event_goals(of);
   stream_goals(of);
   object_goals(of);
+  call_goals(of);
   perftest_goals(of);
   overhead_goals(of);
   return of.take();

@@ -363,6 +363,8 @@ std::unique_ptr<side> make_side(const test_case& what, bench::control_channel& c
     return make_stream_side(what, control);
   case contender::object:
     return make_object_side(what, control, server);
+  case contender::rpc:
+    return make_rpc_side(what, control, server);
   case contender::memory:
     return make_memory_side(what);
   case contender::ucx:

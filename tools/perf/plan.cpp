@@ -125,6 +125,25 @@ public:
     return to;
   }
 
+  [[nodiscard]] group calls() const
+  {
+    group to{"calls", "empty calls of a method, and messages there and back", measure::latency,
+      group::axis::none, {}, {}};
+    for (const auto mode : {adaptive, busy})
+      each_transport(to, empty_calls(0, mode));
+    each_transport(to, object(operation::call, 0));
+    return to;
+  }
+
+  [[nodiscard]] group many_calls() const
+  {
+    group to{"many_calls", "empty calls of a method, 64 in flight", measure::bandwidth,
+      group::axis::none, {}, {}};
+    for (const auto mode : {adaptive, busy})
+      each_transport(to, many_empty_calls(0, mode));
+    return to;
+  }
+
   [[nodiscard]] group latency_by_size() const
   {
     group to{"latency_by_size", "send and receive, one way, by size", measure::latency,
@@ -378,6 +397,22 @@ test_case ring_records(std::size_t transport)
   return what;
 }
 
+test_case empty_calls(std::size_t transport, rdma::completion_mode mode)
+{
+  test_case what = object(operation::call, transport);
+  what.contender = contender::rpc;
+  what.mode = mode;
+  return what;
+}
+
+test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode)
+{
+  test_case what = empty_calls(transport, mode);
+  what.measure = measure::bandwidth;
+  what.depth = 64;
+  return what;
+}
+
 test_case large_stream(std::size_t transport)
 {
   return {.contender = contender::stream,
@@ -463,9 +498,9 @@ std::vector<group> plan(const settings& how)
 {
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.streams(), make.many_streams(),
-    make.operations(), make.objects(), make.ring(), make.latency_by_size(),
-    make.bandwidth_by_size(), make.large_blocks(), make.first_writes(), make.small_blocks(),
-    make.scattered_reads(), planner::beside_perftest(measure::latency),
+    make.operations(), make.objects(), make.ring(), make.calls(), make.many_calls(),
+    make.latency_by_size(), make.bandwidth_by_size(), make.large_blocks(), make.first_writes(),
+    make.small_blocks(), make.scattered_reads(), planner::beside_perftest(measure::latency),
     planner::beside_perftest(measure::bandwidth)};
   for (group& each : all)
     std::erase_if(each.cases,

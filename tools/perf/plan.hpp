@@ -46,6 +46,8 @@ test_case small_stream(std::size_t transport, rdma::completion_mode mode);
 test_case large_write(std::size_t transport, std::uint32_t buffers = 1);
 test_case large_send(std::size_t transport);
 test_case large_memory(std::uint32_t buffers);
+test_case empty_calls(std::size_t transport, rdma::completion_mode mode);
+test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode);
 test_case large_stream(std::size_t transport);
 test_case large_tcp();
 test_case many_streams(std::size_t transport);

@@ -59,6 +59,8 @@ std::unique_ptr<side> make_library_side(const test_case& what, bench::control_ch
 std::unique_ptr<side> make_raw_side(const test_case& what, bench::control_channel& control);
 std::unique_ptr<side> make_object_side(
   const test_case& what, bench::control_channel& control, bool server);
+std::unique_ptr<side> make_rpc_side(
+  const test_case& what, bench::control_channel& control, bool server);
 std::unique_ptr<side> make_tcp_side(
   const test_case& what, bench::control_channel& control, bool server);
 std::unique_ptr<side> make_memory_side(const test_case& what);

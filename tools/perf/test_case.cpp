@@ -41,6 +41,8 @@ const char* name_of(contender value)
     return "stream";
   case contender::object:
     return "object";
+  case contender::rpc:
+    return "rpc";
   case contender::tcp:
     return "Asio TCP";
   case contender::local_socket:
@@ -129,7 +131,7 @@ std::string name_of(const test_case& what)
   if (!what.is_plain_socket() && what.contender != contender::stream)
     add(name_of(what.operation));
   if ((what.contender == contender::library && what.use == 0) || what.contender == contender::stream
-    || what.contender == contender::object)
+    || what.contender == contender::object || what.contender == contender::rpc)
     add(name_of(what.mode));
   if (what.contender == contender::tcp && what.mode == rdma::completion_mode::busy_poll)
     add("polled without Asio");

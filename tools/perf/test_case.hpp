@@ -26,6 +26,7 @@ enum class contender : std::uint8_t
   raw,          // verbs calls on the same device, polling
   stream,       // this library's streams of bytes
   object,       // this library's remote objects, and what they are compared with
+  rpc,          // this library's calls of methods
   tcp,          // plain Asio TCP
   local_socket, // plain Asio AF_UNIX stream sockets
   memory,       // memcpy within one process
@@ -91,7 +92,8 @@ struct test_case
   [[nodiscard]] bool between_two_processes_of_ours() const
   {
     return contender == contender::library || contender == contender::raw
-      || contender == contender::stream || contender == contender::object || is_plain_socket();
+      || contender == contender::stream || contender == contender::object
+      || contender == contender::rpc || is_plain_socket();
   }
 
   /// The maximum number of operations in flight on a queue pair.

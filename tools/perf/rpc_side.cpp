@@ -1,0 +1,189 @@
+//
+// Copyright (c) 2026 The boost_rdma authors
+//
+// Distributed under the Boost Software License, Version 1.0.
+// (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
+//
+
+// Empty calls of a method: one at a time, or many in flight.
+
+#include "perf/pipeline.hpp"
+#include "perf/side.hpp"
+#include "perf/transports.hpp"
+
+#include <boost_rdma/completion_queue.hpp>
+#include <boost_rdma/rpc/client.hpp>
+#include <boost_rdma/rpc/server.hpp>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include <charconv>
+#include <exception>
+#include <functional>
+#include <optional>
+#include <string>
+
+namespace perf {
+namespace {
+
+namespace asio = boost::asio;
+namespace rpc = rdma::rpc;
+
+using empty = rpc::method<"empty/1", rpc::nothing, rpc::nothing>;
+using finish = rpc::method<"finish/1", rpc::nothing, rpc::nothing>;
+
+rdma::queue_pair_options queue_pair_of(asio::io_context& io, const test_case& what)
+{
+  rdma::completion_queue_options completions;
+  completions.mode = what.mode;
+  if (what.mode == busy)
+    completions.spin_slice = std::chrono::microseconds(100); // this thread has no other work
+  rdma::queue_pair_options options;
+  options.completions.emplace(io, context_of(what.transport), completions);
+  return options;
+}
+
+class rpc_server final : public side
+{
+public:
+  rpc_server(const test_case& what, bench::control_channel& control)
+    : server_(
+      io_, context_of(what.transport), {asio::ip::address_v4::loopback(), 0}, options(io_, what))
+  {
+    server_.handle<empty>([](rpc::nothing) { return rpc::nothing(); });
+    server_.handle<finish>(
+      [this](rpc::nothing)
+      {
+        finished_ = true;
+        return rpc::nothing();
+      });
+    server_.start();
+    control.send_text(std::to_string(server_.local_endpoint().port()));
+  }
+
+  ~rpc_server() override
+  {
+    server_.close();
+    if (std::uncaught_exceptions() == 0)
+      io_.run();
+  }
+
+  void serve(std::uint64_t, const std::function<void()>& ready) override
+  {
+    finished_ = false;
+    ready();
+    while (!finished_)
+      io_.run_one();
+  }
+
+  seconds run(std::uint64_t, histogram*) override { return {}; } // the client's
+
+private:
+  static rpc::server_options options(asio::io_context& io, const test_case& what)
+  {
+    rpc::server_options made;
+    made.acceptor.queue_pair = queue_pair_of(io, what);
+    return made;
+  }
+
+  asio::io_context io_{1};
+  rpc::server server_;
+  bool finished_ = false;
+};
+
+class rpc_client final : public side
+{
+public:
+  rpc_client(const test_case& what, bench::control_channel& control)
+    : what_(what)
+    , client_(io_, context_of(what.transport), options(io_, what))
+    , port_(control.receive_text())
+  {
+  }
+
+  ~rpc_client() override
+  {
+    client_.close();
+    if (std::uncaught_exceptions() == 0) // else the handlers' frames are gone
+    {
+      io_.restart();
+      io_.run();
+    }
+  }
+
+  seconds run(std::uint64_t count, histogram* latencies) override
+  {
+    connect();
+    io_.restart();
+    const clock::time_point begin = clock::now();
+    clock::time_point last = begin;
+    const pipeline calls(what_.depth, count,
+      [&](std::uint64_t, auto done)
+      {
+        client_.async_call<empty>({},
+          [&last, latencies, done](rdma::error_code ec, rpc::nothing)
+          {
+            if (latencies != nullptr)
+            {
+              const clock::time_point now = clock::now();
+              latencies->record(
+                static_cast<std::uint64_t>(std::chrono::nanoseconds(now - last).count()));
+              last = now;
+            }
+            done(ec, 0);
+          });
+      });
+    io_.run();
+    const seconds elapsed = clock::now() - begin;
+    client_.async_call<finish>({}, [](rdma::error_code ec, rpc::nothing) { check(ec); });
+    io_.restart();
+    io_.run();
+    return elapsed;
+  }
+
+  void serve(std::uint64_t, const std::function<void()>&) override {} // the server's
+
+  [[nodiscard]] std::string wire() const override
+  {
+    return rdma::name_of(client_.transport().wire);
+  }
+
+private:
+  static rpc::client_options options(asio::io_context& io, const test_case& what)
+  {
+    rpc::client_options made;
+    made.queue_pair = queue_pair_of(io, what);
+    return made;
+  }
+
+  // The server accepts while it serves.
+  void connect()
+  {
+    if (std::exchange(connected_, true))
+      return;
+    std::uint16_t port = 0;
+    std::from_chars(port_.data(), port_.data() + port_.size(), port);
+    client_.async_connect({asio::ip::address_v4::loopback(), port}, check);
+    io_.restart();
+    io_.run();
+  }
+
+  test_case what_;
+  asio::io_context io_{1};
+  rpc::client client_;
+  std::string port_;
+  bool connected_ = false;
+};
+
+} // namespace
+
+std::unique_ptr<side> make_rpc_side(
+  const test_case& what, bench::control_channel& control, bool server)
+{
+  if (server)
+    return std::make_unique<rpc_server>(what, control);
+  return std::make_unique<rpc_client>(what, control);
+}
+
+} // namespace perf
