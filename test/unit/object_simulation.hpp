@@ -35,8 +35,8 @@ constexpr std::uint64_t share(std::uint64_t all)
   return sanitized ? all / 10 : all;
 }
 
-/// Number of events that all seeds of a simulation must have. A tenth of the seeds has at least half
-/// of a tenth, and may lack rare ones.
+/// Number of events that all seeds of a simulation must have. A tenth of the seeds has at least
+/// half of a tenth, and may lack rare ones.
 constexpr std::uint64_t least(std::uint64_t events)
 {
   return sanitized ? events / 20 : events;
