@@ -35,15 +35,17 @@ bool call_table::add(call& what)
   ++s.use;
   what.number = std::uint32_t{s.use} << slot_bits | index;
   ++count_;
+  ++added_;
   return true;
 }
 
-bool call_table::submit(call& what) noexcept
+bool call_table::submit(call& what, bool may_send) noexcept
 {
+  --added_;
   slot& s = *slot_of(what.number);
   if (what.deadline != time_point::max())
     deadlines_.insert(what);
-  if (!waiting_.empty() || !has_room(what))
+  if (!may_send || !waiting_.empty() || !has_room(what))
   {
     s.is = state::waiting;
     waiting_.push_back(what);
@@ -86,6 +88,8 @@ bool call_table::remove(call& what) noexcept
   }
   else if (s.is == state::waiting)
     waiting_.erase(waiting_.iterator_to(what));
+  else
+    --added_;
   if (static_cast<const deadline_hook&>(what).is_linked())
     deadlines_.erase(deadlines_.iterator_to(what));
   s.what = nullptr;

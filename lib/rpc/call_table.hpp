@@ -41,8 +41,9 @@ public:
   // Gives the call a number. Returns false if there are too many.
   [[nodiscard]] bool add(call& what);
 
-  // The call may end from now on. Returns true if it can be sent at once.
-  [[nodiscard]] bool submit(call& what) noexcept;
+  // // The call may end from now on. Returns true if it can be sent at once; it waits if `may_send`
+  // is false.
+  [[nodiscard]] bool submit(call& what, bool may_send = true) noexcept;
 
   // Returns a submitted call that can be sent now, or null.
   [[nodiscard]] call* next_to_send() noexcept;
@@ -69,6 +70,9 @@ public:
 
   // Moves all submitted calls to the end of a list.
   void remove_all(call_list& to) noexcept;
+
+  // // Number of calls that were submitted.
+  [[nodiscard]] std::size_t submitted() const noexcept { return count_ - added_; }
 
   // Number of calls that were added.
   [[nodiscard]] std::size_t size() const noexcept { return count_; }
@@ -112,6 +116,7 @@ private:
     boost::intrusive::compare<by_deadline>>
     deadlines_;
   std::size_t count_ = 0;
+  std::size_t added_ = 0; // and not submitted
   std::size_t sent_ = 0;
   std::size_t sent_bytes_ = 0;
 };

@@ -46,9 +46,10 @@ std::shared_ptr<client_core> client_core::make(const io_executor& executor,
 
 client_impl::client_impl(const io_executor& executor, const io_executor& inner,
   const protection_domain& domain, const client_options& options)
-  : connection(executor, std::max(options.reply_max, hello_max))
-  , stream_(stream_core::make_client(executor, inner, domain, options.stream, options.queue_pair))
+  : connection(executor, std::max(options.reply_max, hello_max),
+    stream_core::make_client(executor, inner, domain, options.stream, options.queue_pair))
   , connect_timeout_(options.queue_pair.connect_timeout)
+  , unsent_max_(options.bytes)
   , alarm_(connection_service::of(inner))
   , calls_(options)
 {
@@ -82,6 +83,8 @@ void client_impl::on_connected(const error_code& ec)
     return end_connecting(ec);
   {
     const lock_type lock(mutex_);
+    if (has_ended(lock))
+      return;
     message hello;
     hello.type = message_type::hello;
     hello.selector = message::version;
@@ -89,7 +92,7 @@ void client_impl::on_connected(const error_code& ec)
     connect_until_ = std::chrono::steady_clock::now() + connect_timeout_;
     set_alarm(lock);
   }
-  open(stream_);
+  open();
 }
 
 // The attempt to connect is cancelled.
@@ -219,7 +222,7 @@ void client_impl::submit(call& what, const request& r, std::chrono::nanoseconds 
   }
   try
   {
-    if (!calls_.submit(what))
+    if (!calls_.submit(what, unsent(lock) - what.size < unsent_max_))
     {
       what.kept.assign(first, to.end());
       to.erase(first, to.end());
@@ -236,8 +239,11 @@ void client_impl::submit(call& what, const request& r, std::chrono::nanoseconds 
 
 void client_impl::send_waiting(const lock_type& lock)
 {
-  while (call* const next = calls_.next_to_send())
+  while (unsent(lock) < unsent_max_)
   {
+    call* const next = calls_.next_to_send();
+    if (next == nullptr)
+      return;
     if (next->deadline != call::time_point::max())
       set_time(next->kept, next->deadline - std::chrono::steady_clock::now());
     messages(lock).insert(messages(lock).end(), next->kept.begin(), next->kept.end());
@@ -351,8 +357,8 @@ void client_impl::set_alarm(const lock_type&)
   const auto next = std::min(calls_.deadline(), connect_until_);
   if (next >= alarm_at_)
     return;
-  alarm_at_ = next;
   alarm_.set(next, std::weak_ptr(self()));
+  alarm_at_ = next;
 }
 
 void client_impl::on_alarm()

@@ -46,10 +46,11 @@ public:
 private:
   error_code take(const message& m, std::vector<std::byte>& content) override;
   void on_taken() override;
+  void on_room(const lock_type& lock) override { send_waiting(lock); }
   void on_end(const error_code& ec) override;
   [[nodiscard]] bool expects(const lock_type&) const override
   {
-    return calls_.size() != 0 || connecting_;
+    return calls_.submitted() != 0 || connecting_;
   }
   [[nodiscard]] std::shared_ptr<client_impl> self()
   {
@@ -68,8 +69,8 @@ private:
   static void end_all(call_list& all, const error_code& ec);
   void set_alarm(const lock_type& lock);
 
-  const std::shared_ptr<stream_core> stream_;
   const std::chrono::milliseconds connect_timeout_;
+  const std::size_t unsent_max_;
   alarm alarm_;
 
   struct method

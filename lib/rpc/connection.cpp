@@ -18,16 +18,16 @@ namespace rdma::detail::rpc {
 
 namespace asio = boost::asio;
 
-void connection::open(std::shared_ptr<stream_core> stream)
+void connection::open()
 {
   const lock_type lock(mutex_);
-  stream_ = std::move(stream);
+  open_ = true;
   flush(lock);
 }
 
 void connection::flush(const lock_type& lock)
 {
-  if (ended_ || taking_ || !stream_)
+  if (ended_ || taking_ || !open_)
     return;
   if (!writing_ && !out_.empty())
   {
@@ -59,7 +59,10 @@ void connection::on_written(const error_code& ec, std::size_t size)
   sent_ = 0;
   const bool done = !ec && is_done(lock);
   if (!ec && !done)
+  {
+    on_room(lock);
     return flush(lock);
+  }
   lock.unlock();
   end(done ? make_error_code(error::closed) : ec);
 }
@@ -74,10 +77,11 @@ void connection::read(const lock_type& lock)
   reading_ = true;
   stream_->wait(executor_, stream_core::wait_type::wait_read,
     asio::bind_cancellation_slot(stop_reading_.slot(),
-      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec); }));
+      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec, 0); }));
 }
 
-void connection::on_readable(const error_code& ec)
+// `probed`: bytes in probe_.
+void connection::on_readable(const error_code& ec, std::size_t probed)
 {
   {
     const lock_type lock(mutex_);
@@ -94,13 +98,8 @@ void connection::on_readable(const error_code& ec)
   else
     try
     {
-      if (!read_all())
-      {
-        const lock_type lock(mutex_);
-        taking_ = false; // still reading
-        flush(lock);
+      if (!read_all(probed))
         return read_end();
-      }
     }
     catch (const std::bad_alloc&)
     {
@@ -113,6 +112,8 @@ void connection::on_readable(const error_code& ec)
     {
       const lock_type lock(of.mutex_);
       of.taking_ = of.reading_ = false;
+      if (of.ended_)
+        of.stream_->close();
       of.flush(lock);
     }
     connection& of;
@@ -121,27 +122,33 @@ void connection::on_readable(const error_code& ec)
   on_taken();
 }
 
-// Returns false if nothing has arrived: then the stream has ended.
-bool connection::read_all()
+// Returns false if nothing has arrived: then the stream has ended, or there was a false alarm.
+bool connection::read_all(std::size_t probed)
 {
+  error_code ec;
+  if (probed != 0)
+    static_cast<void>(read(std::span(probe_), ec));
   // Other handlers have their turn after so many rounds.
   constexpr unsigned rounds_max = 16;
   for (unsigned round = 0; round != rounds_max; ++round)
   {
+    lock_type lock(mutex_);
     const stream_core::sources found = stream_->peek();
+    lock.unlock();
     std::size_t arrived = 0;
     std::size_t taken = 0;
-    error_code ec;
     for (const asio::const_buffer& each : found)
     {
       if (taken == arrived && !ec)
         taken += read(std::span(static_cast<const std::byte*>(each.data()), each.size()), ec);
       arrived += each.size();
     }
-    if (arrived == 0)
-      return round != 0;
+    if (arrived == 0 && !ec)
+      return round != 0 || probed != 0;
     // At the end also what follows: closing a stream with unread bytes would reset it.
+    lock.lock();
     stream_->consume(ec ? arrived : taken);
+    lock.unlock();
     if (ec)
       end(ec);
     if (ec || taken != arrived)
@@ -168,20 +175,17 @@ std::size_t connection::read(std::span<const std::byte> bytes, error_code& ec)
 // Finds out why there are no bytes.
 void connection::read_end()
 {
-  stream_->read_some(
-    executor_, stream_core::targets(asio::buffer(probe_)),
-    [self = shared_from_this()](error_code ec, std::size_t size)
-    {
-      if (ec == asio::error::eof)
-        ec = error::peer_closed;
-      if (!ec)
-        static_cast<void>(self->read(std::span(self->probe_).first(size), ec));
-      if (ec)
-        self->end(ec);
-      else
-        self->on_readable({});
-    },
+  const lock_type lock(mutex_);
+  taking_ = false; // still reading
+  if (ended_)
+    stream_->close();
+  stream_->read_some(executor_, stream_core::targets(asio::buffer(probe_)),
+    asio::bind_cancellation_slot(stop_reading_.slot(),
+      [self = shared_from_this()](const error_code& ec, std::size_t size) {
+        self->on_readable(ec == asio::error::eof ? make_error_code(error::peer_closed) : ec, size);
+      }),
     true);
+  flush(lock);
 }
 
 void connection::end(const error_code& ec)
@@ -190,7 +194,7 @@ void connection::end(const error_code& ec)
     const lock_type lock(mutex_);
     if (std::exchange(ended_, true))
       return;
-    if (stream_)
+    if (!taking_) // on_readable() uses it
       stream_->close();
   }
   on_end(ec);

@@ -35,8 +35,10 @@ public:
   connection& operator=(const connection&) = delete;
 
 protected:
-  connection(const io_executor& executor, std::size_t content_max)
+  connection(
+    const io_executor& executor, std::size_t content_max, std::shared_ptr<stream_core> stream)
     : executor_(executor)
+    , stream_(std::move(stream))
     , reader_(content_max)
   {
   }
@@ -58,8 +60,11 @@ protected:
   // Returns true if the connection ends when all messages have left.
   [[nodiscard]] virtual bool is_done(const lock_type&) const { return false; }
 
-  // Begins to use a stream that is connected.
-  void open(std::shared_ptr<stream_core> stream);
+  // // The stream is connected.
+  void open();
+
+  // Some messages have left.
+  virtual void on_room(const lock_type&) {}
 
   // // Ends the connection, unless it has ended. What the stream has of the messages still leaves.
   void end(const error_code& ec);
@@ -81,25 +86,26 @@ protected:
   }
 
   const io_executor executor_;
+  const std::shared_ptr<stream_core> stream_; // with the mutex
   mutable std::mutex mutex_;
 
 private:
   void read(const lock_type& lock);
-  void on_readable(const error_code& ec);
-  bool read_all();
+  void on_readable(const error_code& ec, std::size_t probed);
+  bool read_all(std::size_t probed);
   [[nodiscard]] std::size_t read(std::span<const std::byte> bytes, error_code& ec);
   void read_end();
   void write();
   void on_written(const error_code& ec, std::size_t size);
 
   const process_mark process_;
-  std::shared_ptr<stream_core> stream_; // set once
   message_reader reader_;
   std::array<std::byte, 1> probe_{};
   boost::asio::cancellation_signal stop_reading_;
   std::vector<std::byte> out_;
   std::vector<std::byte> sending_;
   std::size_t sent_ = 0; // of sending_
+  bool open_ = false;
   bool writing_ = false;
   bool reading_ = false;
   bool taking_ = false; // on_readable() runs, and flushes at its end

@@ -81,6 +81,8 @@ public:
     const lock_type lock(by_.mutex_);
     by_.kept_.insert(*made);
     ++by_.running_;
+    made->held = made->content.size();
+    by_.held_ += made->held;
     kept_ = made;
     return made;
   }
@@ -101,34 +103,33 @@ void kept_call::fail(const error_code& ec)
   by_->finish(*this, nullptr, ec);
 }
 
-server_connection::server_connection(const io_executor& executor, alarm by,
-  std::shared_ptr<const method_table> methods, const rdma::rpc::server_options& options,
-  std::function<void(server_connection&)> ended)
-  : connection(executor, options.request_max)
+server_connection::server_connection(std::shared_ptr<stream_core> stream,
+  const io_executor& executor, alarm by, std::shared_ptr<const method_table> methods,
+  const rdma::rpc::server_options& options, std::function<void(server_connection&)> ended)
+  : connection(executor, options.request_max, std::move(stream))
   , alarm_(std::move(by))
   , hello_timeout_(options.acceptor.handshake_timeout)
   , methods_(std::move(methods))
   , calls_max_(options.calls)
   , queue_max_(options.queue)
   , unread_max_(options.unread_max)
+  , held_max_(options.bytes)
   , ended_(std::move(ended))
 {
+  const lock_type lock(mutex_);
+  message hello;
+  hello.type = message_type::hello;
+  hello.selector = message::version;
+  const std::size_t at = begin_message(messages(lock), hello);
+  for (const auto& each : methods_->handlers)
+    append_method(messages(lock), each->description);
+  end_message(messages(lock), at);
 }
 
-void server_connection::greet(std::shared_ptr<stream_core> stream)
+void server_connection::open()
 {
-  {
-    const lock_type lock(mutex_);
-    message hello;
-    hello.type = message_type::hello;
-    hello.selector = message::version;
-    const std::size_t at = begin_message(messages(lock), hello);
-    for (const auto& each : methods_->handlers)
-      append_method(messages(lock), each->description);
-    end_message(messages(lock), at);
-  }
   alarm_.set(clock::now() + hello_timeout_, std::weak_ptr(self()));
-  open(std::move(stream));
+  connection::open();
 }
 
 error_code server_connection::take(const message& m, std::vector<std::byte>& content)
@@ -172,6 +173,7 @@ void server_connection::take_call(const message& m, std::vector<std::byte>& cont
     {
       if (queue_.size() >= queue_max_)
         return fail(lock, m.number, error::overloaded);
+      held_ += content.size();
       queue_.push_back({m, std::move(content), deadline});
       content = {};
       return;
@@ -204,6 +206,7 @@ void server_connection::start_queued()
         return end_if_done(std::move(lock));
       next = std::move(queue_.front());
       queue_.pop_front();
+      held_ -= next.content.size();
       if (next.deadline <= clock::now())
       {
         fail(lock, next.what.number, error_code(ETIMEDOUT, boost::system::system_category()));
@@ -225,7 +228,14 @@ void server_connection::take_cancel(std::uint32_t number)
     found->cancelled.emit(asio::cancellation_type::terminal);
     return;
   }
-  std::erase_if(queue_, [&](const queued_call& each) { return each.what.number == number; });
+  std::erase_if(queue_,
+    [&](const queued_call& each)
+    {
+      if (each.what.number != number)
+        return false;
+      held_ -= each.content.size();
+      return true;
+    });
   end_if_done(std::move(lock));
 }
 
@@ -268,6 +278,7 @@ void server_connection::finish(kept_call& of, const reply_source* what, const er
   if (std::exchange(of.has_ended, true))
     return;
   --running_;
+  held_ -= of.held;
   if (of.is_linked())
   {
     kept_.erase(kept_.iterator_to(of));
@@ -280,14 +291,14 @@ void server_connection::finish(kept_call& of, const reply_source* what, const er
   }
   if (!queue_.empty())
     asio::post(executor_, [self = self()] { self->start_queued(); });
-  else
-    end_if_done(std::move(lock));
+  end_if_done(std::move(lock));
 }
 
+// There may be room for more calls.
 void server_connection::end_if_done(lock_type lock)
 {
   if (!is_done(lock))
-    return;
+    return flush(lock);
   lock.unlock();
   end(error::closed);
 }
@@ -312,6 +323,8 @@ void server_connection::on_end(const error_code&)
       running.push_back(kept_.begin()->shared_from_this());
       kept_.erase(kept_.begin());
     }
+    for (const queued_call& each : queue_)
+      held_ -= each.content.size();
     queue_.clear();
   }
   if (!running.empty())

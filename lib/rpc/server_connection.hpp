@@ -48,6 +48,7 @@ public:
   void fail(const error_code& ec) override;
 
   const std::uint32_t number;
+  std::size_t held = 0;
   bool has_ended = false; // changes with the connection's mutex
 
 private:
@@ -59,12 +60,12 @@ class server_connection final : public connection
 {
 public:
   // `ended` is called once, by any thread.
-  server_connection(const io_executor& executor, alarm by,
+  server_connection(std::shared_ptr<stream_core> stream, const io_executor& executor, alarm by,
     std::shared_ptr<const method_table> methods, const rdma::rpc::server_options& options,
     std::function<void(server_connection&)> ended);
 
-  // Sends the first message.
-  void greet(std::shared_ptr<stream_core> stream);
+  // // Sends the first message.
+  void open();
 
   // // The time for the client's first message has passed.
   void on_alarm();
@@ -89,7 +90,7 @@ private:
   void on_end(const error_code& ec) override;
   [[nodiscard]] bool expects(const lock_type& lock) const override
   {
-    return unsent(lock) < unread_max_;
+    return unsent(lock) < unread_max_ && held_ < held_max_;
   }
   [[nodiscard]] bool is_done(const lock_type& lock) const override
   {
@@ -116,6 +117,7 @@ private:
   const std::uint32_t calls_max_;
   const std::uint32_t queue_max_;
   const std::size_t unread_max_;
+  const std::size_t held_max_;
   std::function<void(server_connection&)> ended_;
   std::atomic<bool> greeted_{false}; // by the client; no other data depends on it
 
@@ -128,6 +130,7 @@ private:
   boost::intrusive::set<kept_call, boost::intrusive::key_of_value<number_of>> kept_;
   std::uint32_t running_ = 0; // calls whose handlers have not ended; some are cancelled
   std::deque<queued_call> queue_;
+  std::size_t held_ = 0; // bytes of the requests of running and queued calls
   bool leaving_ = false;
 };
 

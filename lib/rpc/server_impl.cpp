@@ -51,7 +51,7 @@ public:
       {
         if (ec) // closed
           return;
-        self->serve(std::move(stream));
+        self->serve(stream);
         self->start();
       });
   }
@@ -68,9 +68,9 @@ public:
       if (closed_ || shutting_down_)
         return std::move(waiting).complete(error::closed);
       shutting_down_.emplace(std::move(waiting));
+      on_cancellation(std::move(slot), weak_from_this(), [](server_impl& self) { self.close(); });
       all = connections();
     }
-    on_cancellation(std::move(slot), weak_from_this(), [](server_impl& self) { self.close(); });
     acceptor_->close();
     for (const auto& each : all)
       each->leave();
@@ -103,22 +103,23 @@ public:
   }
 
 private:
-  void serve(std::shared_ptr<stream_core> stream)
+  void serve(const std::shared_ptr<stream_core>& stream)
   try
   {
-    const auto made = std::make_shared<server_connection>(executor_, alarm_, methods_, options_,
-      [server = weak_from_this()](server_connection& ended)
-      {
-        if (const auto self = server.lock())
-          self->remove(ended);
-      });
+    const auto made =
+      std::make_shared<server_connection>(stream, executor_, alarm_, methods_, options_,
+        [server = weak_from_this()](server_connection& ended)
+        {
+          if (const auto self = server.lock())
+            self->remove(ended);
+        });
     {
       const std::lock_guard lock(mutex_);
       if (closed_ || shutting_down_ || connections_.size() >= options_.clients)
         return stream->close();
       connections_.emplace(made.get(), made);
     }
-    made->greet(std::move(stream));
+    made->open();
   }
   catch (const std::bad_alloc&)
   {

@@ -21,6 +21,7 @@
 #include <boost/asio/use_awaitable.hpp>
 #include <boost/asio/write.hpp>
 
+#include <algorithm>
 #include <array>
 #include <chrono>
 #include <csignal>
@@ -255,6 +256,7 @@ TEST_CASE("connecting that is cancelled closes the client")
   CHECK(r.ec == asio::error::operation_aborted);
   CHECK_FALSE(client.is_open());
   signal.emit(asio::cancellation_type::total);
+  CHECK(run_out(io)); // the attempt has ended
 }
 
 TEST_CASE("a child of fork() can use neither a client nor a server of its parent")
@@ -508,6 +510,70 @@ TEST_CASE("a server does not take calls of a client that does not read its repli
     REQUIRE(p.call<add>({1, 2}) == std::pair(error_code(), 3));
   }
   CHECK(replied < sent / wire::message::header_size * large.size() / 4);
+}
+
+TEST_CASE("a server does not take calls of a client whose requests it still has")
+{
+  rpc::server_options options;
+  options.bytes = 100'000;
+  rpc_pair p(options);
+  std::vector<rpc::responder<echo>> answers;
+  p.server.handle<echo>(
+    [&](std::string_view, rpc::responder<echo> answer) { answers.push_back(std::move(answer)); });
+  p.start();
+  std::array<record<std::string>, 20> calls;
+  const std::string large(30'000, 'x');
+  for (auto& each : calls)
+    p.client.async_call<echo>(large, each.handler());
+  REQUIRE(run_until(p.io, [&] { return answers.size() == 4; }));
+  // A call of another client shows that the server has had time for more.
+  rpc::client other(p.io, p.near_context);
+  REQUIRE(p.connect(other) == error_code());
+  CHECK(answers.size() == 4);
+  std::size_t answered = 0;
+  const auto all_are_done = [&]
+  {
+    for (; answered != answers.size(); ++answered)
+      answers[answered].reply("");
+    return std::ranges::all_of(calls, [](const auto& each) { return each.done(); });
+  };
+  REQUIRE(run_until(p.io, all_are_done));
+  for (const auto& each : calls)
+    CHECK_FALSE(each.ec);
+}
+
+TEST_CASE("calls wait while the server does not read, and end at their deadlines")
+{
+  asio::io_context io;
+  const rdma::context context = make_context();
+  rpc::client_options options;
+  options.stream.transports = rdma::stream_transports::tcp;
+  options.bytes = 100'000;
+  rpc::client client(io, context, options);
+  tcp::acceptor acceptor(io, {asio::ip::address_v4::loopback(), 0});
+  plain_record connected;
+  client.async_connect(acceptor.local_endpoint(), connected.handler());
+  tcp::socket server = acceptor.accept();
+  std::vector<std::byte> methods;
+  wire::message m;
+  m.type = wire::message_type::hello;
+  m.selector = wire::message::version;
+  const std::size_t at = wire::begin_message(methods, m);
+  wire::append_method(methods, rdma::rpc::detail::description_of<echo>);
+  wire::end_message(methods, at);
+  asio::write(server, asio::buffer(methods));
+  REQUIRE(run_until(io, [&] { return connected.done(); }));
+  REQUIRE(connected.ec == error_code());
+  // Far more bytes than the sockets hold.
+  const std::string large(50'000, 'x');
+  int timed_out = 0;
+  int others = 0;
+  for (int i = 0; i != 1000; ++i)
+    client.async_call<echo>(large, {.timeout = 1ms + i * 1us},
+      [&](const error_code& ec, const std::string&)
+      { ++(ec == asio::error::timed_out ? timed_out : others); });
+  REQUIRE(run_until(io, [&] { return timed_out + others == 1000; }));
+  CHECK(others == 0);
 }
 
 TEST_CASE("a handler of a call that throws does not disturb other calls")

@@ -58,7 +58,8 @@ struct nothing
  * // Returns nothing for bytes that are no value. They come from the peer and can be any.
  * static std::optional<T> decode(std::span<const std::byte> from);
  * @endcode
- * Errors of encode() are exceptions, which the initiating function throws. Trivially copyable types
+ * Errors of encode() are exceptions, which the initiating function throws. encode() must not call
+ * functions of the client or the server: a mutex is held meanwhile. Trivially copyable types
  * need no specialisation: they travel as they are in memory, so that both sides must have the same
  * layout and byte order. Their size and alignment are compared when a client connects. The same
  * holds for elements of a std::span<const T>, std::vector<T>, std::string and std::string_view.

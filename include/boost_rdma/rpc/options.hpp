@@ -60,6 +60,10 @@ struct server_options
   /// Number of further calls of one client that wait; error::overloaded beyond it.
   std::uint32_t queue = 1024;
 
+  /// /// Size in bytes of the requests of one client whose handlers have not ended, or that wait.
+  /** Beyond it the server does not read calls of the client. */
+  std::size_t bytes = 64 * 1024 * 1024;
+
   /// Number of clients: at least 1. A further one is disconnected.
   std::uint32_t clients = 65'536;
 

@@ -106,8 +106,17 @@ public:
     ec_ = error::malformed_message;
   }
 
+  // Everything of the handler, also its allocator, is used on the I/O executor.
   void finish(bool here) override
   {
+    if (!here)
+    {
+      const auto io_executor = io_work_.get_executor();
+      asio::post(io_executor,
+        [mine = std::unique_ptr<pending_call, remover>(this)]() mutable
+        { mine.release()->finish(true); });
+      return;
+    }
     const auto io_work = std::move(io_work_);
     auto work = std::move(work_);
     const error_code ec = ec_;
@@ -116,16 +125,10 @@ public:
     remove(handler);
     const auto target = work.get_executor();
     const auto allocator = handler_allocator(handler);
-    auto bound = asio::bind_allocator(allocator,
-      [handler = std::move(handler), ec, result = std::move(result),
-        work = std::move(work)]() mutable { std::move(handler)(ec, std::move(result)); });
-    if (here)
-      asio::dispatch(target, std::move(bound));
-    else
-      asio::post(io_work.get_executor(),
-        asio::bind_allocator(allocator,
-          [target, bound = std::move(bound)]() mutable
-          { asio::dispatch(target, std::move(bound)); }));
+    asio::dispatch(target,
+      asio::bind_allocator(allocator,
+        [handler = std::move(handler), ec, result = std::move(result),
+          work = std::move(work)]() mutable { std::move(handler)(ec, std::move(result)); }));
   }
 
   // Destroys it without calling the handler.
@@ -136,6 +139,11 @@ public:
 private:
   using allocator_type = typename std::allocator_traits<
     handler_allocator_t<Handler>>::template rebind_alloc<pending_call>;
+
+  struct remover
+  {
+    void operator()(pending_call* call) const noexcept { call->remove(); }
+  };
 
   template <class H>
   pending_call(const Executor& executor, H&& handler)
