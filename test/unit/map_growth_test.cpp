@@ -254,4 +254,23 @@ TEST_CASE("a growth of a map fails with object_mismatch when somebody changes a 
   CHECK(m.observed[1].state(m.simulation.memory, 0) == objects::bucket_state::pending);
 }
 
+TEST_CASE("a growth of a map fails with object_mismatch when a bucket of the old table is pending")
+{
+  growing_map m(shape_of(1, 4), 2);
+  REQUIRE(m.put(map_action::insert, 1, 1));
+  const auto& in = m.observed[0];
+  const auto pending = static_cast<std::uint64_t>(objects::bucket_state::pending);
+  // The head's first word, in both copies: the current one is of an unknown number.
+  for (std::uint64_t word = 1; word != in.shape.cell_size() / 8; ++word)
+  {
+    std::uint64_t& at = m.simulation.memory[in.first + in.shape.cell_offset(0) / 8 + word];
+    if (static_cast<std::uint32_t>(at) == 1) // one slot is used
+      at |= pending << objects::map_head::state_shift;
+  }
+  REQUIRE(in.state(m.simulation.memory, 0) == objects::bucket_state::pending);
+  m.run(grow(m.row.at(1)));
+  CHECK(m.ec == rdma::error::object_mismatch);
+  CHECK(in.state(m.simulation.memory, 0) == objects::bucket_state::pending);
+}
+
 } // namespace test::map_growth_test

@@ -358,4 +358,46 @@ TEST_CASE("a published value is opened if its parameters are in range")
   CHECK(opened(2, 1, 1, true) == boost::asio::error::operation_aborted);
 }
 
+TEST_CASE("a published value of another kind, size or layout is not opened")
+{
+  const auto expected = objects::header_of<published_words>(objects::kind::published, 0);
+  objects::header found = expected;
+  found.capacity = 2;
+  found.parameters = {1, 1};
+  rdma::error_code wanted = rdma::error::object_mismatch;
+  SECTION("the same")
+  {
+    wanted = {};
+  }
+  SECTION("another signature")
+  {
+    ++found.signature;
+  }
+  SECTION("another kind")
+  {
+    found.kind = objects::kind::log;
+  }
+  SECTION("another size")
+  {
+    found.size -= 8;
+  }
+  SECTION("another layout")
+  {
+    ++found.layout;
+  }
+  SECTION("a lease of a lock")
+  {
+    found.lease_ms = 1;
+  }
+  object_simulation simulation(1, 64);
+  std::memcpy(simulation.memory.data(), &found, sizeof found);
+  const rdma::remote_buffer memory(rdma::device_kind::software, 4096, 4096, 1);
+  rdma::error_code result;
+  simulation.start<objects::open_published>(0, objects::open_published(expected, memory),
+    [&](const rdma::error_code& ec, objects::open_published&) { result = ec; });
+  while (simulation.turn())
+    ;
+  CHECK(result == wanted);
+}
+
 } // namespace test::published_test
