@@ -9,6 +9,7 @@
 
 #include <boost_rdma/error.hpp>
 
+#include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
 #include <boost/asio/co_spawn.hpp>
@@ -16,17 +17,21 @@
 #include <boost/asio/error.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/asio/strand.hpp>
 #include <boost/asio/this_coro.hpp>
 #include <boost/asio/use_awaitable.hpp>
+#include <boost/asio/use_future.hpp>
 
 #include <chrono>
 #include <cstdint>
 #include <deque>
+#include <future>
 #include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace test::rpc_calls {
@@ -408,6 +413,53 @@ TEST_CASE("many calls of several clients are all answered once")
       asio::co_spawn(p.io, caller(by), asio::detached);
   REQUIRE(run_until(p.io, [&] { return answered == 4 * (each / at_once) * at_once; }));
   CHECK(right);
+}
+
+TEST_CASE("servers and clients work while several threads run their io_context")
+{
+  asio::io_context io;
+  const rdma::context near_context = make_context();
+  const rdma::context far_context = make_context();
+  const asio::any_io_executor of_server = asio::make_strand(io);
+  rpc::server server(of_server, far_context, {asio::ip::address_v4::loopback(), 0});
+  server.handle<add>(sum);
+  server.handle<echo>(
+    [](std::string_view text) -> asio::awaitable<std::string>
+    {
+      co_await asio::post(co_await asio::this_coro::executor, asio::use_awaitable);
+      co_return std::string(text);
+    });
+  server.start();
+  const auto use = [&]() -> asio::awaitable<int>
+  {
+    rpc::client client(co_await asio::this_coro::executor, near_context);
+    co_await client.async_connect(server.local_endpoint(), asio::use_awaitable);
+    int right = 0;
+    for (int i = 0; i != 200; ++i)
+    {
+      right += co_await client.async_call<add>({i, 1}, {.timeout = patience}, asio::use_awaitable)
+        == i + 1;
+      const std::string text(static_cast<std::size_t>(i) * 10, 'x');
+      right += co_await client.async_call<echo>(text, asio::use_awaitable) == text;
+      // Ends at its deadline or before.
+      co_await client.async_call<add>(
+        {i, 1}, {.timeout = 1us}, asio::as_tuple(asio::use_awaitable));
+    }
+    co_return right;
+  };
+  std::vector<std::future<int>> clients;
+  for (int i = 0; i != 4; ++i)
+    clients.push_back(asio::co_spawn(asio::make_strand(io), use, asio::use_future));
+  std::vector<std::thread> threads;
+  for (int i = 0; i != 4; ++i)
+    threads.emplace_back([&] { io.run(); });
+  std::vector<int> right;
+  for (auto& each : clients)
+    right.push_back(each.wait_for(patience) == std::future_status::ready ? each.get() : -1);
+  asio::post(of_server, [&] { server.close(); });
+  for (std::thread& each : threads)
+    each.join();
+  CHECK(right == std::vector<int>(4, 400));
 }
 
 TEST_CASE("a client without calls does not keep its io_context running")
