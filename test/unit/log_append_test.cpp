@@ -146,6 +146,7 @@ TEST_CASE("an append is not told that a log is full if it was emptied between tw
 TEST_CASE("an append tries again after late requests of an earlier lap")
 {
   log_memory m;
+  const auto first_late = GENERATE(std::size_t{0}, std::size_t{1}); // of the words after the first
   // Two appends have the indexes 0 and 1, which are trimmed before they have written anything.
   by_hand filling(append_of(small_log, 70), m);
   filling.advance(to_fill);
@@ -155,8 +156,9 @@ TEST_CASE("an append tries again after late requests of an earlier lap")
   m.trim(4);
   by_hand append(append_of(small_log, 4), m);
   append.advance(to_fill);
-  for (const auto& late : filling.posted())
-    append.carry_out(late);
+  const auto late = filling.posted();
+  for (std::size_t i = first_late; i != late.size(); ++i)
+    append.carry_out(late[i]);
   append.run();
   by_hand another(append_of(small_log, 5), m);
   another.advance(to_commit);
@@ -197,6 +199,22 @@ TEST_CASE("an append with an index waits for room")
   read.advance(2);
   CHECK(read.ended());
   CHECK(read.machine.values[0] == log_value_of(4));
+}
+
+TEST_CASE("an append that waits for room can be cancelled")
+{
+  log_memory m;
+  m.append(0, 3);
+  by_hand append(append_of(small_log, 4), m);
+  append.advance(); // sees room for one
+  m.append(3, 4);
+  append.advance(2); // takes an index without room
+  CHECK(append.next.what == objects::step::action::pause);
+  append.advance(true);
+  CHECK_FALSE(append.ended());
+  append.advance(true);
+  CHECK(append.ended());
+  CHECK(append.next.ec == boost::asio::error::operation_aborted);
 }
 
 TEST_CASE("late requests of an append do not change the next lap")

@@ -231,6 +231,21 @@ TEST_CASE("a late request of a trim has no effect after another trim")
   CHECK(m.simulation.memory[objects::log_first_offset / 8] == 3);
 }
 
+TEST_CASE("the pauses of a read of a log begin again when it begins to count a lease")
+{
+  log_memory m;
+  by_hand read(read_of(small_log, 0, 1), m); // of an entry that nobody has begun
+  read.advance(20);
+  while (read.next.what != objects::step::action::pause)
+    read.advance();
+  const auto longest = read.next.pause;
+  m.leave_hole();
+  read.advance();
+  while (read.next.what != objects::step::action::pause)
+    read.advance();
+  CHECK(read.next.pause < longest);
+}
+
 TEST_CASE("open_log accepts the header of a log with any shape, and no other")
 {
   const auto expected = rdma::detail::objects::header_of<log_value>(objects::kind::log, 0);
