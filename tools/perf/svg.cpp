@@ -32,6 +32,7 @@ std::string colour_of(const test_case& what, bool by_operation)
   case contender::library:
   case contender::stream:
   case contender::object:
+  case contender::rpc:
     return (what.transport == 0 ? first_transport : second_transport)[shade];
   case contender::raw:
     return what.transport == 0 ? "#e8820c" : "#b8a200";
