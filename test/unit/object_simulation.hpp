@@ -8,7 +8,6 @@
 #ifndef BOOST_RDMA_TEST_UNIT_OBJECT_SIMULATION_HPP
 #define BOOST_RDMA_TEST_UNIT_OBJECT_SIMULATION_HPP
 
-#include "common/device_traits.hpp"
 #include "common/sanitizers.hpp"
 
 #include <boost_rdma/detail/objects/step.hpp>
@@ -29,21 +28,18 @@ namespace objects = rdma::detail::objects;
 
 constexpr bool sanitized = BOOST_RDMA_TEST_ADDRESS_SANITIZER || BOOST_RDMA_TEST_THREAD_SANITIZER;
 
-/// Part of a simulation's seeds that run without BOOST_RDMA_TEST_EXHAUSTIVE. Sanitizers run fewer:
-/// without threads and pointers they find nothing new in more of them.
-constexpr std::uint64_t usual_part = sanitized ? 10 : 4;
-
-/// Number of seeds of a simulation.
-inline std::uint64_t share(std::uint64_t all)
+/// Number of seeds of a simulation. Sanitizers run a tenth: without threads and pointers they find
+/// nothing new in more of them.
+constexpr std::uint64_t share(std::uint64_t all)
 {
-  return exhaustive() ? all : all / usual_part;
+  return sanitized ? all / 10 : all;
 }
 
-/// Number of events that all seeds of a simulation must have. A part of the seeds has at least half
-/// of its part, and may lack rare ones.
-inline std::uint64_t least(std::uint64_t events)
+/// Number of events that all seeds of a simulation must have. A tenth of the seeds has at least
+/// half of a tenth, and may lack rare ones.
+constexpr std::uint64_t least(std::uint64_t events)
 {
-  return exhaustive() ? events : events / usual_part / 2;
+  return sanitized ? events / 20 : events;
 }
 
 /// Processes that run state machines of remote objects on memory of the worst conforming device.
