@@ -72,6 +72,22 @@ struct endless
   int& ended;
 };
 
+// A call whose handler has begun, and ends only by cancellation.
+struct endless_call : rpc_pair
+{
+  endless_call()
+  {
+    server.handle<wait_for_test>(endless{begun, ended});
+    start();
+    client.async_call<wait_for_test>(1, r.handler());
+    REQUIRE(run_until(io, [&] { return begun == 1; }));
+  }
+
+  int begun = 0;
+  int ended = 0;
+  record<std::uint64_t> r;
+};
+
 std::int32_t sum(const numbers& n)
 {
   return n.a + n.b;
@@ -147,14 +163,7 @@ struct raw_client
 
 TEST_CASE("calls end when the server closes, and its handlers are cancelled")
 {
-  rpc_pair p;
-  int begun = 0;
-  int ended = 0;
-  p.server.handle<wait_for_test>(endless{begun, ended});
-  p.start();
-  record<std::uint64_t> r;
-  p.client.async_call<wait_for_test>(1, r.handler());
-  REQUIRE(run_until(p.io, [&] { return begun == 1; }));
+  endless_call p;
   SECTION("by close()")
   {
     p.server.close();
@@ -164,26 +173,19 @@ TEST_CASE("calls end when the server closes, and its handlers are cancelled")
   {
     rpc::server other(std::move(p.server));
   }
-  REQUIRE(run_until(p.io, [&] { return r.done() && ended == 1; }));
-  CHECK(r.ec == rdma::error::peer_closed);
+  REQUIRE(run_until(p.io, [&] { return p.r.done() && p.ended == 1; }));
+  CHECK(p.r.ec == rdma::error::peer_closed);
   CHECK(p.call<wait_for_test>(2).first == rdma::error::peer_closed);
 }
 
 TEST_CASE("calls end when the client closes, and the server's handlers are cancelled")
 {
-  rpc_pair p;
-  int begun = 0;
-  int ended = 0;
-  p.server.handle<wait_for_test>(endless{begun, ended});
-  p.start();
-  record<std::uint64_t> r;
-  p.client.async_call<wait_for_test>(1, r.handler());
-  REQUIRE(run_until(p.io, [&] { return begun == 1; }));
+  endless_call p;
   p.client.close();
-  CHECK_FALSE(r.done());
+  CHECK_FALSE(p.r.done());
   CHECK_FALSE(p.client.is_open());
-  REQUIRE(run_until(p.io, [&] { return r.done() && ended == 1; }));
-  CHECK(r.ec == asio::error::operation_aborted);
+  REQUIRE(run_until(p.io, [&] { return p.r.done() && p.ended == 1; }));
+  CHECK(p.r.ec == asio::error::operation_aborted);
   CHECK(p.call<wait_for_test>(2).first == rdma::error::closed);
   CHECK(p.connect(p.client) == rdma::error::closed);
   rpc::client moved(std::move(p.client));
@@ -332,21 +334,14 @@ TEST_CASE("a shutdown waits for the calls that have arrived, and refuses others"
 
 TEST_CASE("a shutdown that is cancelled closes the server")
 {
-  rpc_pair p;
-  int begun = 0;
-  int ended = 0;
-  p.server.handle<wait_for_test>(endless{begun, ended});
-  p.start();
-  record<std::uint64_t> r;
-  p.client.async_call<wait_for_test>(1, r.handler());
-  REQUIRE(run_until(p.io, [&] { return begun == 1; }));
+  endless_call p;
   asio::cancellation_signal signal;
   plain_record shut;
   p.server.async_shutdown(asio::bind_cancellation_slot(signal.slot(), shut.handler()));
   signal.emit(asio::cancellation_type::terminal);
-  REQUIRE(run_until(p.io, [&] { return shut.done() && r.done() && ended == 1; }));
+  REQUIRE(run_until(p.io, [&] { return shut.done() && p.r.done() && p.ended == 1; }));
   CHECK(shut.ec == asio::error::operation_aborted);
-  CHECK(r.ec == rdma::error::peer_closed);
+  CHECK(p.r.ec == rdma::error::peer_closed);
 }
 
 TEST_CASE("a client gives up on a server that is not one")

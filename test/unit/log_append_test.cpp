@@ -173,15 +173,24 @@ TEST_CASE("an append tries again after late requests of an earlier lap")
   CHECK(r.values[1] == log_value_of(5));
 }
 
+namespace {
+
+void take_index_without_room(by_hand<append_of>& append, log_memory& m)
+{
+  m.append(0, 3);
+  append.advance(); // sees room for one
+  m.append(3, 4);
+  append.advance(2);
+  CHECK(append.next.what == objects::step::action::pause);
+}
+
+} // namespace
+
 TEST_CASE("an append with an index waits for room")
 {
   log_memory m;
-  m.append(0, 3);
   by_hand append(append_of(small_log, 4), m);
-  append.advance(); // sees room for one
-  m.append(3, 4);
-  append.advance(2); // takes an index without room
-  CHECK(append.next.what == objects::step::action::pause);
+  take_index_without_room(append, m);
   append.advance(2);
   CHECK(append.next.what == objects::step::action::pause);
   // Its place has not changed.
@@ -204,12 +213,8 @@ TEST_CASE("an append with an index waits for room")
 TEST_CASE("an append that waits for room can be cancelled")
 {
   log_memory m;
-  m.append(0, 3);
   by_hand append(append_of(small_log, 4), m);
-  append.advance(); // sees room for one
-  m.append(3, 4);
-  append.advance(2); // takes an index without room
-  CHECK(append.next.what == objects::step::action::pause);
+  take_index_without_room(append, m);
   append.advance(true);
   CHECK_FALSE(append.ended());
   append.advance(true);

@@ -82,7 +82,7 @@ protected:
   ~arrived_call() = default;
 };
 
-// What a server does for calls of a method.
+// // Starts the program's handler for the calls of one method.
 class method_handler
 {
 public:
