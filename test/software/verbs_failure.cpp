@@ -11,24 +11,6 @@ namespace test {
 
 namespace {
 
-// Devices without exact statuses of buffer errors report one status at each end.
-bool is_status(ibv_wc_status got, ibv_wc_status wanted)
-{
-  if (got == wanted || has(feature::local_statuses))
-    return got == wanted;
-  switch (wanted)
-  {
-  case IBV_WC_LOC_PROT_ERR:
-  case IBV_WC_LOC_LEN_ERR:
-  case IBV_WC_MW_BIND_ERR:
-    return got == IBV_WC_LOC_QP_OP_ERR;
-  case IBV_WC_REM_INV_REQ_ERR:
-    return got == IBV_WC_REM_OP_ERR;
-  default:
-    return false;
-  }
-}
-
 constexpr std::uint64_t behind_id = 90;
 constexpr std::uint64_t spare_ids[] = {100, 101};
 constexpr std::uint64_t late_id = 110;
@@ -45,6 +27,23 @@ void check_spare_receives_flushed(const endpoint& e)
 }
 
 } // namespace
+
+bool is_status(ibv_wc_status got, ibv_wc_status wanted)
+{
+  if (got == wanted || has(feature::local_statuses))
+    return got == wanted;
+  switch (wanted)
+  {
+  case IBV_WC_LOC_PROT_ERR:
+  case IBV_WC_LOC_LEN_ERR:
+  case IBV_WC_MW_BIND_ERR:
+    return got == IBV_WC_LOC_QP_OP_ERR;
+  case IBV_WC_REM_INV_REQ_ERR:
+    return got == IBV_WC_REM_OP_ERR;
+  default:
+    return false;
+  }
+}
 
 void check_error(const completions& cq, std::uint64_t id, ibv_wc_status status)
 {

@@ -25,6 +25,9 @@ namespace test {
 /// Size of a frame on the wire; longer messages take several.
 inline constexpr std::size_t frame_bytes = 256 * 1024;
 
+/// True if a status is the wanted one, or the one that a device without exact statuses has for it.
+bool is_status(ibv_wc_status got, ibv_wc_status wanted);
+
 /// Checks that the next completion has this id and this error, with a vendor error.
 void check_error(const completions& cq, std::uint64_t id, ibv_wc_status status);
 

@@ -36,13 +36,15 @@ struct lonely
   {
     const ibv_wc wc = e.sent().next();
     CHECK(wc.wr_id == id);
-    CHECK(wc.status == status);
+    CAPTURE(wc.status, status);
+    CHECK(is_status(wc.status, status));
   }
   void check_received(std::uint64_t id, ibv_wc_status status = IBV_WC_SUCCESS) const
   {
     const ibv_wc wc = e.received().next();
     CHECK(wc.wr_id == id);
-    CHECK(wc.status == status);
+    CAPTURE(wc.status, status);
+    CHECK(is_status(wc.status, status));
     CHECK(wc.qp_num == e.qp()->qp_num);
   }
 
