@@ -41,7 +41,7 @@ public:
   // Gives the call a number. Returns false if there are too many.
   [[nodiscard]] bool add(call& what);
 
-  // // The call may end from now on. Returns true if it can be sent at once; it waits if `may_send`
+  // The call may end from now on. Returns true if it can be sent at once; it waits if `may_send`
   // is false.
   [[nodiscard]] bool submit(call& what, bool may_send = true) noexcept;
 
@@ -71,7 +71,7 @@ public:
   // Moves all submitted calls to the end of a list.
   void remove_all(call_list& to) noexcept;
 
-  // // Number of calls that were submitted.
+  // Number of calls that were submitted.
   [[nodiscard]] std::size_t submitted() const noexcept { return count_ - added_; }
 
   // Number of calls that were added.

@@ -60,13 +60,13 @@ protected:
   // Returns true if the connection ends when all messages have left.
   [[nodiscard]] virtual bool is_done(const lock_type&) const { return false; }
 
-  // // The stream is connected.
+  // The stream is connected.
   void open();
 
   // Some messages have left.
   virtual void on_room(const lock_type&) {}
 
-  // // Ends the connection, unless it has ended. What the stream has of the messages still leaves.
+  // Ends the connection, unless it has ended. What the stream has of the messages still leaves.
   void end(const error_code& ec);
 
   // The messages that leave next. Call flush() when some were added.
@@ -76,7 +76,7 @@ protected:
   void flush(const lock_type& lock);
 
   [[nodiscard]] bool has_ended(const lock_type&) const noexcept { return ended_; }
-  // // This process is a child of the one that made the object: another thread there may have held
+  // This process is a child of the one that made the object: another thread there may have held
   // the mutex.
   [[nodiscard]] bool forked() const noexcept { return process_.foreign(); }
   // Bytes that have not left.

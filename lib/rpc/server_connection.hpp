@@ -64,10 +64,10 @@ public:
     std::shared_ptr<const method_table> methods, const rdma::rpc::server_options& options,
     std::function<void(server_connection&)> ended);
 
-  // // Sends the first message.
+  // Sends the first message.
   void open();
 
-  // // The time for the client's first message has passed.
+  // The time for the client's first message has passed.
   void on_alarm();
 
   // Takes no more calls. Ends when all that have arrived are answered.

@@ -200,7 +200,7 @@ public:
       token, request, options);
   }
 
-  /// /// Calls a method without a time limit.
+  /// Calls a method without a time limit.
   /**
    * @param request See the other function.
    * @param token A completion token for the signature below.

@@ -86,7 +86,7 @@ template <class T>
 concept plain = std::is_trivially_copyable_v<T> && !std::is_pointer_v<T> && !std::ranges::view<T>
   && std::is_same_v<T, std::remove_cvref_t<T>> && alignof(T) <= alignof(std::max_align_t);
 
-// // Encodes values as they are in memory.
+// Encodes values as they are in memory.
 template <plain T>
 struct plain_codec
 {
@@ -115,7 +115,7 @@ struct plain_codec
   }
 };
 
-// // Encodes sequences of such values. `Sequence` is made of two pointers.
+// Encodes sequences of such values. `Sequence` is made of two pointers.
 template <class Sequence, class T>
 struct sequence_codec
 {

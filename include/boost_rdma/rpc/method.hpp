@@ -46,11 +46,11 @@ template <method_name Name, class Request, class Reply>
   requires detail::encodable<Request> && detail::encodable<Reply>
 struct method
 {
-  /// /// The type of the argument that the caller passes.
+  /// The type of the argument that the caller passes.
   using request_type = Request;
-  /// /// The type of the value that the server's handler returns.
+  /// The type of the value that the server's handler returns.
   using reply_type = Reply;
-  /// /// The type of the caller's result: Reply, or the container that owns what a view refers to.
+  /// The type of the caller's result: Reply, or the container that owns what a view refers to.
   using result_type = typename detail::codec_of<Reply>::owned;
 
   /// The name.

@@ -60,7 +60,7 @@ struct server_options
   /// Number of further calls of one client that wait; error::overloaded beyond it.
   std::uint32_t queue = 1024;
 
-  /// /// Size in bytes of the requests of one client whose handlers have not ended, or that wait.
+  /// Size in bytes of the requests of one client whose handlers have not ended, or that wait.
   /** Beyond it the server does not read calls of the client. */
   std::size_t bytes = 64 * 1024 * 1024;
 

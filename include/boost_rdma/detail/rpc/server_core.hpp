@@ -82,7 +82,7 @@ protected:
   ~arrived_call() = default;
 };
 
-// // Starts the program's handler for the calls of one method.
+// Starts the program's handler for the calls of one method.
 class method_handler
 {
 public:
