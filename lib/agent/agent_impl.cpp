@@ -27,13 +27,6 @@ namespace {
 // When the agent_channel fails, the connection usually fails as well and reports the reason soon.
 constexpr std::chrono::milliseconds verdict_time{500};
 
-// Returns true if windows can restrict peers to leases.
-bool has_sound_windows(const device_impl& device)
-{
-  return device.has_windows() && !device.traits().windows_unprotected
-    && !device.traits().windows_delay_close;
-}
-
 // For queue pairs without a lessor.
 class plain_source final : public agent_attachment_source
 {
@@ -82,7 +75,7 @@ agent_impl::agent_impl(
   , context_(beside->context())
   , executor_(beside->io_executor())
   , device_index_(beside->device_index())
-  , has_windows_(has_sound_windows(beside->device()))
+  , has_windows_(beside->device().has_sound_windows())
   , lessor_(std::move(lessor))
 {
   timer_.emplace(executor_);

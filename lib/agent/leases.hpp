@@ -14,6 +14,7 @@
 #include "boost_rdma/registered_buffer.hpp"
 #include "boost_rdma/remote_buffer.hpp"
 #include "completion/waiting_list.hpp"
+#include "resource/kept_registration.hpp"
 #include "resource/window_impl.hpp"
 
 #include <algorithm>
@@ -84,35 +85,6 @@ struct lent_lease
   const std::weak_ptr<agent_core> agent;
   const std::uint64_t id;
   std::atomic<bool> out{true};
-};
-
-// Holds a reference to a registration.
-class kept_registration
-{
-public:
-  kept_registration() = default;
-  explicit kept_registration(registration* kept) noexcept
-    : kept_(kept)
-  {
-    kept_->retain();
-  }
-  kept_registration(kept_registration&& other) noexcept
-    : kept_(std::exchange(other.kept_, nullptr))
-  {
-  }
-  kept_registration& operator=(kept_registration&& other) noexcept
-  {
-    std::swap(kept_, other.kept_);
-    return *this;
-  }
-  ~kept_registration()
-  {
-    if (kept_ != nullptr)
-      kept_->release();
-  }
-
-private:
-  registration* kept_ = nullptr;
 };
 
 // A lease of this side's memory. Destruction first ends the peer's access and then releases the

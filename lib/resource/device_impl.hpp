@@ -69,6 +69,11 @@ public:
              & (IBV_DEVICE_MEM_WINDOW_TYPE_2A | IBV_DEVICE_MEM_WINDOW_TYPE_2B))
       != 0;
   }
+  // Windows that restrict a peer, and that can be destroyed at any time.
+  [[nodiscard]] bool has_sound_windows() const noexcept
+  {
+    return has_windows() && !traits_->windows_unprotected && !traits_->windows_delay_close;
+  }
 
   [[nodiscard]] event_hub& events() const noexcept { return *events_; }
 

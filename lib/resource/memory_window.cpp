@@ -29,10 +29,16 @@ window_impl::window_impl(std::shared_ptr<domain_impl> owner, const std::string& 
     throw system_error(device->why(last_verbs_error()), "cannot allocate a type 2 memory window");
 }
 
+void window_impl::close() noexcept
+{
+  if (native != nullptr && !device->forked())
+    ibv_dealloc_mw(native);
+  native = nullptr;
+}
+
 window_impl::~window_impl()
 {
-  if (!device->forked())
-    ibv_dealloc_mw(native);
+  close();
   for (registration* each : held_)
     each->release();
 }

@@ -31,6 +31,12 @@ struct window_impl
   // Called when the bind to this region has completed. Releases the regions of earlier binds.
   void opens_on(registration* region) noexcept;
 
+  // The key of the first bind.
+  [[nodiscard]] std::uint32_t next_key() const noexcept { return ibv_inc_rkey(native->rkey); }
+
+  // Ends the access of peers before it returns. Precondition: no bind is outstanding.
+  void close() noexcept;
+
   std::shared_ptr<domain_impl> domain;
   device_impl* device = nullptr;
   ibv_mw* native = nullptr;

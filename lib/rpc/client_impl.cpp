@@ -7,9 +7,13 @@
 
 #include "rpc/client_impl.hpp"
 
+#include "boost_rdma/detail/initiate.hpp"
+
 #include <boost/asio/associated_cancellation_slot.hpp>
 #include <boost/asio/error.hpp>
 
+#include <cstring>
+#include <iterator>
 #include <utility>
 
 namespace rdma::detail::rpc {
@@ -21,6 +25,10 @@ namespace {
 
 // The server's list of methods may be larger than the replies.
 constexpr std::size_t hello_max = 1024 * 1024;
+
+// A server that has not told by then that it does not use the memory of an ended call loses its
+// access, and may lose the connection.
+constexpr std::chrono::microseconds release_timeout{500};
 
 call& take_first(call_list& from) noexcept
 {
@@ -181,39 +189,142 @@ void client_impl::encode(
   m.number = what.number;
   if (what.deadline != call::time_point::max())
     m.detail = encode_time(what.deadline - std::chrono::steady_clock::now());
-  const std::size_t at = begin_message(to, m);
+  const std::size_t first = to.size();
   try
   {
+    if (what.exposed)
+      what.exposed->describe(what.number, to);
+    what.head = to.size() - first;
+    const std::size_t at = begin_message(to, m);
     rdma::rpc::output content(to);
     r.encode(r.value, content);
+    end_message(to, at);
+    what.size = to.size() - first;
   }
   catch (...)
   {
-    to.resize(at);
+    to.resize(first);
     throw;
   }
-  what.size = to.size() - at;
-  end_message(to, at);
 }
 
-void client_impl::submit(call& what, const request& r, std::chrono::nanoseconds timeout)
+// --- exposed memory ---
+
+// The handler of a bind.
+struct client_impl::bound
+{
+  using is_called_at_once = void;
+  void operator()(const error_code& ec, const remote_buffer&, bool = false)
+  {
+    self->on_bound(*what, ec);
+  }
+  std::shared_ptr<client_impl> self;
+  std::shared_ptr<exposed_memory> what;
+};
+
+// The call's messages are posted behind the binds, so the server has the keys when they are valid.
+void client_impl::bind(const std::shared_ptr<exposed_memory>& what, queue_pair_core* by)
+{
+  for (const exposed_memory::range& each : what->ranges())
+    if (each.window)
+    {
+      start_operation<window_result>{by}(by->io_executor(), bound{self(), what},
+        rdma::detail::request{.kind = request_kind::bind_window, .window_rights = each.rights},
+        each.memory, each.window);
+      ++what->binds; // its handler waits for the mutex
+    }
+}
+
+void client_impl::on_bound(exposed_memory& what, const error_code& ec)
+{
+  if (forked())
+    return;
+  call* ended = nullptr;
+  {
+    const lock_type lock(mutex_);
+    if (--what.binds == 0)
+      ended = std::exchange(what.ended, nullptr);
+  }
+  if (ec) // the server has a key that opens nothing
+    end(ec);
+  if (ended != nullptr)
+    conclude(*ended, false);
+}
+
+// Calls the handler when the server can access nothing of the call.
+void client_impl::conclude(call& what, bool here)
+{
+  if (what.exposed)
+  {
+    const lock_type lock(mutex_);
+    if (what.exposed->binds != 0)
+    {
+      what.exposed->ended = &what;
+      return;
+    }
+    what.exposed->close();
+  }
+  what.finish(here);
+}
+
+// Pulls and pushes are done while the mutex is held, so that no call ends meanwhile.
+error_code client_impl::take_transfer(const message& m, std::span<const std::byte> content)
+{
+  const lock_type lock(mutex_);
+  // Those that are being sent may have been answered already.
+  if (++parts_ > 2 * exposed_part::most)
+    return error::malformed_message;
+  const bool pulls = m.type == message_type::pull;
+  exposed_part part = decode_part(content.first<exposed_part::encoded_size>());
+  const auto pushed = content.subspan(exposed_part::encoded_size);
+  message answer;
+  answer.type = message_type::part;
+  answer.number = m.detail;
+  std::span<const std::byte> memory;
+  call* const found = calls_.with_server(m.number);
+  if (found != nullptr && found->exposed && part.size <= exposed_part::size_max
+    && (pulls || part.size == pushed.size()))
+    memory =
+      found->exposed->find(m.selector, part, pulls ? access::remote_read : access::remote_write);
+  answer.selector = memory.empty() ? 1 : 0;
+  const std::size_t at = begin_message(messages(lock), answer);
+  if (pulls)
+    messages(lock).insert(messages(lock).end(), memory.begin(), memory.end());
+  else if (!memory.empty())
+    std::memcpy(const_cast<std::byte*>(memory.data()), pushed.data(), memory.size());
+  end_message(messages(lock), at);
+  return {};
+}
+
+// --- calls that are sent ---
+
+void client_impl::submit(call& what, const request& r, const rdma::rpc::call_options& options)
 {
   lock_type lock(mutex_);
   std::uint16_t index = 0;
-  if (const error_code ec = find(r, index))
+  error_code ec = find(r, index);
+  if (!ec)
+    ec = exposed_memory::check(options.exposed);
+  if (ec)
   {
     calls_.remove(what);
     lock.unlock();
     return what.end(ec);
   }
   const auto now = std::chrono::steady_clock::now();
-  if (timeout.count() > 0 && timeout < call::time_point::max() - now)
-    what.deadline = now + timeout;
+  if (options.timeout.count() > 0 && options.timeout < call::time_point::max() - now)
+    what.deadline = now + options.timeout;
+  std::shared_ptr<queue_pair_core> through;
+  if (!options.exposed.empty())
+  {
+    through = stream_->queue_pair();
+    what.exposed = std::make_shared<exposed_memory>(options.exposed, through.get());
+  }
   // Encoded behind the messages that leave next; taken back if it must wait for room.
   std::vector<std::byte>& to = messages(lock);
   encode(what, r, index, to);
   const auto first = to.end() - static_cast<std::ptrdiff_t>(what.size);
-  if (what.size - message::header_size > message::size_max)
+  if (what.size - what.head - message::header_size > message::size_max)
   {
     to.erase(first, to.end());
     calls_.remove(what);
@@ -222,6 +333,8 @@ void client_impl::submit(call& what, const request& r, std::chrono::nanoseconds 
   }
   try
   {
+    if (what.exposed)
+      bind(what.exposed, through.get());
     if (!calls_.submit(what, unsent(lock) - what.size < unsent_max_))
     {
       what.kept.assign(first, to.end());
@@ -245,7 +358,8 @@ void client_impl::send_waiting(const lock_type& lock)
     if (next == nullptr)
       return;
     if (next->deadline != call::time_point::max())
-      set_time(next->kept, next->deadline - std::chrono::steady_clock::now());
+      set_time(std::span(next->kept).subspan(next->head),
+        next->deadline - std::chrono::steady_clock::now());
     messages(lock).insert(messages(lock).end(), next->kept.begin(), next->kept.end());
     next->kept = {};
   }
@@ -259,8 +373,12 @@ error_code client_impl::take(const message& m, std::vector<std::byte>& content)
   {
   case message_type::reply:
   case message_type::failure:
+  case message_type::released:
     take_answer(m, content);
     return {};
+  case message_type::pull:
+  case message_type::push:
+    return take_transfer(m, content);
   case message_type::goodbye:
   {
     const lock_type lock(mutex_);
@@ -277,7 +395,19 @@ void client_impl::take_answer(const message& m, std::span<const std::byte> conte
   const lock_type lock(mutex_);
   call* const found = calls_.with_server(m.number);
   if (found == nullptr)
-    return; // it has been cancelled
+  {
+    // It has been cancelled.
+    for (call& each : withdrawing_)
+      if (each.number == m.number)
+      {
+        withdrawing_.erase(withdrawing_.iterator_to(each));
+        answered_.push_back(each);
+        break;
+      }
+    return;
+  }
+  if (m.type == message_type::released)
+    return;
   calls_.remove(*found);
   answered_.push_back(*found);
   found->store(m.type == message_type::reply ? error_code() : failure_of(m), content);
@@ -290,30 +420,41 @@ void client_impl::on_taken()
   try
   {
     while (!answered_.empty())
-      take_first(answered_).finish(true);
+      conclude(take_first(answered_), true);
   }
   catch (...)
   {
     while (!answered_.empty())
-      take_first(answered_).finish(false);
+      conclude(take_first(answered_), false);
     throw;
   }
 }
 
-// The server is told, and may answer before it knows.
+// The call has ended, and was with the server, which may answer before it knows. Returns true if
+// the server may use its memory.
+bool client_impl::tell_server(const lock_type& lock, call& what)
+{
+  message m;
+  m.type = message_type::cancel;
+  m.number = what.number;
+  begin_message(messages(lock), m);
+  if (!what.exposed || !what.exposed->has_windows())
+    return false;
+  what.deadline = std::chrono::steady_clock::now() + release_timeout;
+  withdrawing_.push_back(what);
+  set_alarm(lock);
+  return true;
+}
+
 void client_impl::end_call(lock_type lock, call& what, const error_code& ec)
 {
-  if (calls_.remove(what))
-  {
-    message m;
-    m.type = message_type::cancel;
-    m.number = what.number;
-    begin_message(messages(lock), m);
-  }
+  what.store(ec, {});
+  const bool is_used = calls_.remove(what) && tell_server(lock, what);
   send_waiting(lock); // a smaller call behind it may have room now
   flush(lock);
   lock.unlock();
-  what.end(ec);
+  if (!is_used)
+    conclude(what, false);
 }
 
 void client_impl::cancel(std::uint32_t number)
@@ -334,27 +475,25 @@ void client_impl::cancel()
   {
     const lock_type lock(mutex_);
     calls_.remove_all(all);
-    for (const call& each : all)
+    for (auto each = all.begin(); each != all.end();)
     {
-      message m;
-      m.type = message_type::cancel;
-      m.number = each.number;
-      begin_message(messages(lock), m);
+      call& ended = *each;
+      each = all.erase(each);
+      ended.store(asio::error::operation_aborted, {});
+      if (!tell_server(lock, ended))
+        each = std::next(all.insert(each, ended));
     }
     flush(lock);
   }
-  end_all(all, asio::error::operation_aborted);
-}
-
-void client_impl::end_all(call_list& all, const error_code& ec)
-{
   while (!all.empty())
-    take_first(all).end(ec);
+    conclude(take_first(all), false);
 }
 
 void client_impl::set_alarm(const lock_type&)
 {
-  const auto next = std::min(calls_.deadline(), connect_until_);
+  auto next = std::min(calls_.deadline(), connect_until_);
+  if (!withdrawing_.empty())
+    next = std::min(next, withdrawing_.front().deadline);
   if (next >= alarm_at_)
     return;
   alarm_.set(next, std::weak_ptr(self()));
@@ -371,11 +510,21 @@ void client_impl::on_alarm()
     end_call(std::move(lock), *late, asio::error::timed_out);
     lock = lock_type(mutex_);
   }
+  call_list all;
+  bool is_stuck = false; // not even the binds were posted
+  while (!withdrawing_.empty() && withdrawing_.front().deadline <= now)
+  {
+    call& late = take_first(withdrawing_);
+    is_stuck = is_stuck || late.exposed->binds != 0;
+    all.push_back(late);
+  }
   const bool gives_up = connect_until_ <= now;
   set_alarm(lock);
   lock.unlock();
-  if (gives_up)
-    end(error::handshake_timeout);
+  while (!all.empty())
+    conclude(take_first(all), false);
+  if (gives_up || is_stuck)
+    end(gives_up ? make_error_code(error::handshake_timeout) : asio::error::timed_out);
 }
 
 // --- the end ---
@@ -387,9 +536,13 @@ void client_impl::on_end(const error_code& ec)
     const lock_type lock(mutex_);
     end_ = ec;
     calls_.remove_all(all);
+    for (call& each : all)
+      each.store(ec, {});
+    all.splice(all.end(), withdrawing_);
   }
   end_connecting(ec);
-  end_all(all, ec);
+  while (!all.empty())
+    conclude(take_first(all), false);
 }
 
 void client_impl::close()

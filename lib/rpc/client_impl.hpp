@@ -13,6 +13,7 @@
 #include "rpc/alarm.hpp"
 #include "rpc/call_table.hpp"
 #include "rpc/connection.hpp"
+#include "rpc/exposed_memory.hpp"
 
 #include <map>
 #include <optional>
@@ -33,7 +34,7 @@ public:
   void connect(
     const io_executor& executor, const endpoint_type& server, plain_handler handler) override;
   [[nodiscard]] error_code add(call& what) override;
-  void submit(call& what, const request& r, std::chrono::nanoseconds timeout) override;
+  void submit(call& what, const request& r, const rdma::rpc::call_options& options) override;
   void withdraw(call& what) noexcept override;
   void cancel(std::uint32_t number) override;
   void cancel() override;
@@ -46,11 +47,15 @@ public:
 private:
   error_code take(const message& m, std::vector<std::byte>& content) override;
   void on_taken() override;
-  void on_room(const lock_type& lock) override { send_waiting(lock); }
+  void on_room(const lock_type& lock) override
+  {
+    parts_ = 0;
+    send_waiting(lock);
+  }
   void on_end(const error_code& ec) override;
   [[nodiscard]] bool expects(const lock_type&) const override
   {
-    return calls_.submitted() != 0 || connecting_;
+    return calls_.submitted() != 0 || connecting_ || !withdrawing_.empty();
   }
   [[nodiscard]] std::shared_ptr<client_impl> self()
   {
@@ -59,14 +64,19 @@ private:
 
   error_code take_hello(const message& m, std::span<const std::byte> content);
   void take_answer(const message& m, std::span<const std::byte> content);
+  error_code take_transfer(const message& m, std::span<const std::byte> content);
+  struct bound;
+  void on_bound(exposed_memory& what, const error_code& ec);
   void on_connected(const error_code& ec);
   void give_up();
   void end_connecting(const error_code& ec);
   [[nodiscard]] error_code find(const request& r, std::uint16_t& index) const;
   void encode(call& what, const request& r, std::uint16_t index, std::vector<std::byte>& to);
   void send_waiting(const lock_type& lock);
+  void bind(const std::shared_ptr<exposed_memory>& what, queue_pair_core* by);
+  [[nodiscard]] bool tell_server(const lock_type& lock, call& what);
   void end_call(lock_type lock, call& what, const error_code& ec);
-  static void end_all(call_list& all, const error_code& ec);
+  void conclude(call& what, bool here);
   void set_alarm(const lock_type& lock);
 
   const std::chrono::milliseconds connect_timeout_;
@@ -81,7 +91,9 @@ private:
   };
   std::map<std::string, method, std::less<>> methods_; // of the server
   call_table calls_;
-  call_list answered_; // their handlers are called next
+  call_list answered_;    // their handlers are called next
+  std::size_t parts_ = 0; // added to the messages since some have left
+  call_list withdrawing_; // have ended, and the server may use what they expose
   call::time_point alarm_at_ = call::time_point::max();
   call::time_point connect_until_ = call::time_point::max();
   std::optional<waiting_handler<>> connecting_;

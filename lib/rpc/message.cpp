@@ -26,6 +26,9 @@ constexpr std::size_t at_detail = 12;
 // The types of request and reply, and the size of the name, in front of the name.
 constexpr std::size_t method_head = 8 + 8 + 1;
 
+// Of a range: form, rights, six zeros, size, address, key, four zeros.
+constexpr std::size_t range_head = 32;
+
 unsigned char* bytes(std::byte* at) noexcept
 {
   return reinterpret_cast<unsigned char*>(at);
@@ -54,6 +57,16 @@ bool has_form(const message& m) noexcept
     return m.selector == 0 && m.size == 0 && m.detail == 0;
   case goodbye:
     return m.selector == 0 && m.number == 0 && m.size == 0 && m.detail == 0;
+  case expose:
+    return m.selector == 0 && m.size != 0 && m.detail == 0;
+  case pull:
+    return m.size == exposed_part::encoded_size;
+  case push:
+    return m.size > exposed_part::encoded_size;
+  case part:
+    return m.selector <= 1 && m.detail == 0;
+  case released:
+    return m.selector == 0 && m.size == 0 && m.detail == 0;
   }
   return false;
 }
@@ -174,6 +187,80 @@ std::optional<std::vector<offered_method>> decode_methods(std::span<const std::b
     from = from.subspan(method_head + size);
   }
   return result;
+}
+
+// The rights of a peer in one byte, as libibverbs has them.
+constexpr access exposed_rights = access::remote_read | access::remote_write;
+
+void append_range(
+  std::vector<std::byte>& to, const exposed_range& what, std::span<const std::byte> content)
+{
+  const std::size_t at = to.size();
+  to.resize(at + range_head);
+  to[at] = static_cast<std::byte>(what.form);
+  to[at + 1] = static_cast<std::byte>(what.rights);
+  boost::endian::store_big_u64(bytes(&to[at + 8]), what.size);
+  boost::endian::store_big_u64(bytes(&to[at + 16]), what.address);
+  boost::endian::store_big_u32(bytes(&to[at + 24]), what.key);
+  to.insert(to.end(), content.begin(), content.end());
+}
+
+std::optional<std::vector<exposed_range>> decode_ranges(std::span<const std::byte> from)
+{
+  using form_type = exposed_range::form_type;
+  constexpr auto zero = [](std::byte each) { return each == std::byte{0}; };
+  std::vector<exposed_range> result;
+  while (!from.empty())
+  {
+    if (from.size() < range_head || result.size() == exposed_range::most)
+      return std::nullopt;
+    exposed_range& made = result.emplace_back();
+    made.form = static_cast<form_type>(from[0]);
+    made.rights = static_cast<access>(from[1]);
+    made.size = boost::endian::load_big_u64(bytes(from.data() + 8));
+    made.address = boost::endian::load_big_u64(bytes(from.data() + 16));
+    made.key = boost::endian::load_big_u32(bytes(from.data() + 24));
+    const bool has_zeros = std::ranges::all_of(from.subspan(2, 6), zero)
+      && std::ranges::all_of(from.subspan(28, 4), zero);
+    from = from.subspan(range_head);
+    if (!has_zeros || made.size == 0 || made.rights == access::local_read
+      || !permits(exposed_rights, made.rights))
+      return std::nullopt;
+    switch (made.form)
+    {
+    case form_type::window:
+      if (made.size > UINT64_MAX - made.address)
+        return std::nullopt;
+      continue;
+    case form_type::message:
+      if (made.address != 0 || made.key != 0)
+        return std::nullopt;
+      continue;
+    case form_type::content:
+      if (made.address != 0 || made.key != 0 || made.rights != access::remote_read
+        || made.size > exposed_range::content_max || made.size > from.size())
+        return std::nullopt;
+      made.content.assign(from.begin(), from.begin() + static_cast<std::ptrdiff_t>(made.size));
+      from = from.subspan(made.content.size());
+      continue;
+    }
+    return std::nullopt;
+  }
+  return result;
+}
+
+void append_part(std::vector<std::byte>& to, const exposed_part& what)
+{
+  const std::size_t at = to.size();
+  to.resize(at + exposed_part::encoded_size);
+  boost::endian::store_big_u64(bytes(&to[at]), what.offset);
+  boost::endian::store_big_u32(bytes(&to[at + 8]), what.size);
+}
+
+exposed_part decode_part(std::span<const std::byte, exposed_part::encoded_size> from) noexcept
+{
+  return {boost::endian::load_big_u64(bytes(from.data())),
+    boost::endian::load_big_u32(bytes(from.data() + 8))};
 }
 
 } // namespace rdma::detail::rpc

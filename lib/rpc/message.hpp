@@ -8,6 +8,7 @@
 #ifndef BOOST_RDMA_LIB_RPC_MESSAGE_HPP
 #define BOOST_RDMA_LIB_RPC_MESSAGE_HPP
 
+#include "boost_rdma/access.hpp"
 #include "boost_rdma/error.hpp"
 #include "boost_rdma/rpc/method.hpp"
 
@@ -33,6 +34,12 @@ enum class message_type : std::uint8_t
   failure = 4, // instead of a reply
   cancel = 5,  // the caller does not wait any more
   goodbye = 6, // the server takes no more calls
+  // Bulk transfers
+  expose = 7,   // the client's next call exposes memory; what follows describes it
+  pull = 8,     // the server wants a part of exposed memory
+  push = 9,     // the server changes a part of exposed memory; the bytes follow
+  part = 10,    // the client answers a pull, with the bytes, or a push
+  released = 11 // the server does not use the memory of a cancelled call any more
 };
 
 enum class failure_kind : std::uint16_t
@@ -48,16 +55,55 @@ struct message
   static constexpr std::size_t size_max = std::size_t{1} << 30;
 
   message_type type{};
-  std::uint16_t selector = 0; // call: index of the method; hello: version; failure: failure_kind
-  std::uint32_t number = 0;   // of the call
-  std::uint32_t size = 0;     // of what follows
-  std::uint32_t detail = 0;   // call: time that is left, in us, 0: any; failure: the error
+  // call: index of the method; hello: version; failure: failure_kind; pull, push: index of the
+  // memory; part: 1 if the client refuses
+  std::uint16_t selector = 0;
+  std::uint32_t number = 0; // of the call; part: of the transfer
+  std::uint32_t size = 0;   // of what follows
+  // call: time that is left, in us, 0: any; failure: the error; pull, push: number of the transfer
+  std::uint32_t detail = 0;
 
   void encode(std::span<std::byte, header_size> to) const noexcept;
 
   // Returns nothing for bytes that are no message.
   static std::optional<message> decode(std::span<const std::byte, header_size> from) noexcept;
 };
+
+// Memory that a call exposes, as it is described in `expose`.
+struct exposed_range
+{
+  enum class form_type : std::uint8_t
+  {
+    window = 1,  // one-sided operations with the key
+    message = 2, // pull and push
+    content = 3, // the bytes follow; they can only be read
+  };
+  static constexpr std::size_t most = 16;          // of a call
+  static constexpr std::size_t content_max = 4096; // bytes
+
+  form_type form{};
+  access rights = access::local_read;
+  std::uint64_t size = 0;
+  std::uint64_t address = 0; // of a window
+  std::uint32_t key = 0;
+  std::vector<std::byte> content;
+};
+void append_range(
+  std::vector<std::byte>& to, const exposed_range& what, std::span<const std::byte> content);
+std::optional<std::vector<exposed_range>> decode_ranges(std::span<const std::byte> from);
+
+// What a pull asks for, and what is in front of the bytes of a push.
+struct exposed_part
+{
+  static constexpr std::size_t encoded_size = 12;
+  static constexpr std::uint32_t size_max = 256 * 1024;
+  static constexpr std::size_t most = 16; // that the client has not answered
+
+  std::uint64_t offset = 0;
+  std::uint32_t size = 0;
+};
+void append_part(std::vector<std::byte>& to, const exposed_part& what);
+exposed_part decode_part(std::span<const std::byte, exposed_part::encoded_size> from) noexcept;
 
 // Appends a message whose content is appended behind it. Returns its place for end_message().
 std::size_t begin_message(std::vector<std::byte>& to, const message& what);

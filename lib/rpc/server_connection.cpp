@@ -46,22 +46,33 @@ catch (...)
   return error::call_failed;
 }
 
+namespace {
+
+// What a call keeps.
+std::size_t size_of(const std::vector<std::byte>& content, const call_memory* exposed) noexcept
+{
+  return content.size() + (exposed != nullptr ? exposed->content_bytes() : 0);
+}
+
+} // namespace
+
 // A call that has arrived.
 class server_connection::new_call final : public arrived_call
 {
 public:
   new_call(server_connection& by, std::uint32_t number, std::vector<std::byte>& of,
-    clock::time_point until)
-    : arrived_call(of, until)
+    clock::time_point until, std::shared_ptr<call_memory> memory)
+    : arrived_call(of, until, memory)
     , by_(by)
     , number_(number)
+    , memory_(std::move(memory))
   {
   }
 
   void reply(const reply_source& what) override
   {
     const lock_type lock(by_.mutex_);
-    by_.reply(lock, number_, what);
+    by_.reply(lock, number_, memory_.get(), what);
   }
 
   // A handler may throw after keep(), and then the call has two owners.
@@ -70,18 +81,18 @@ public:
     if (kept_)
       return kept_->fail(ec);
     const lock_type lock(by_.mutex_);
-    by_.fail(lock, number_, ec);
+    by_.fail(lock, number_, memory_.get(), ec);
   }
 
   std::shared_ptr<running_call> keep() override
   {
-    const auto made =
-      std::allocate_shared<kept_call>(asio::recycling_allocator<kept_call>(), by_.self(), number_);
+    const auto made = std::allocate_shared<kept_call>(
+      asio::recycling_allocator<kept_call>(), by_.self(), number_, memory_);
     made->content.swap(content);
     const lock_type lock(by_.mutex_);
     by_.kept_.insert(*made);
     ++by_.running_;
-    made->held = made->content.size();
+    made->held = size_of(made->content, memory_.get());
     by_.held_ += made->held;
     kept_ = made;
     return made;
@@ -90,6 +101,7 @@ public:
 private:
   server_connection& by_;
   const std::uint32_t number_;
+  const std::shared_ptr<call_memory> memory_;
   std::shared_ptr<kept_call> kept_;
 };
 
@@ -106,7 +118,8 @@ void kept_call::fail(const error_code& ec)
 server_connection::server_connection(std::shared_ptr<stream_core> stream,
   const io_executor& executor, alarm by, std::shared_ptr<const method_table> methods,
   const rdma::rpc::server_options& options, std::function<void(server_connection&)> ended)
-  : connection(executor, options.request_max, std::move(stream))
+  : connection(
+    executor, std::max<std::size_t>(options.request_max, exposed_part::size_max), std::move(stream))
   , alarm_(std::move(by))
   , hello_timeout_(options.acceptor.handshake_timeout)
   , methods_(std::move(methods))
@@ -115,6 +128,8 @@ server_connection::server_connection(std::shared_ptr<stream_core> stream,
   , unread_max_(options.unread_max)
   , held_max_(options.bytes)
   , ended_(std::move(ended))
+  , queue_pair_(stream_->queue_pair())
+  , request_max_(options.request_max)
 {
   const lock_type lock(mutex_);
   message hello;
@@ -142,14 +157,19 @@ error_code server_connection::take(const message& m, std::vector<std::byte>& con
     greeted_.store(true, std::memory_order_relaxed);
     return m.selector == message::version ? error_code() : make_error_code(error::version_mismatch);
   }
+  if (announced_ && m.type != message_type::call)
+    return error::malformed_message;
   switch (m.type)
   {
   case message_type::call:
-    take_call(m, content);
-    return {};
+    return take_call(m, content);
   case message_type::cancel:
     take_cancel(m.number);
     return {};
+  case message_type::expose:
+    return take_exposed(m, content) ? error_code() : make_error_code(error::malformed_message);
+  case message_type::part:
+    return take_part(m, content) ? error_code() : make_error_code(error::malformed_message);
   default:
     return error::malformed_message;
   }
@@ -161,34 +181,59 @@ void server_connection::on_alarm()
     end(error::handshake_timeout);
 }
 
-void server_connection::take_call(const message& m, std::vector<std::byte>& content)
+bool server_connection::take_exposed(const message& m, std::span<const std::byte> content)
+{
+  auto ranges = decode_ranges(content);
+  if (!ranges)
+    return false;
+  // By TCP there are no windows.
+  if (!queue_pair_
+    && std::ranges::any_of(*ranges,
+      [](const exposed_range& each) { return each.form == exposed_range::form_type::window; }))
+    return false;
+  announced_ = std::make_shared<call_memory>(self(), m.number, std::move(*ranges));
+  return true;
+}
+
+error_code server_connection::take_call(const message& m, std::vector<std::byte>& content)
 {
   const auto deadline =
     m.detail != 0 ? clock::now() + std::chrono::microseconds(m.detail) : clock::time_point::max();
+  std::shared_ptr<call_memory> exposed = std::move(announced_);
+  if (content.size() > request_max_ || (exposed && exposed->number_ != m.number))
+    return error::malformed_message;
   {
     const lock_type lock(mutex_);
+    const auto refuse = [&](error why)
+    {
+      fail(lock, m.number, exposed.get(), why);
+      return error_code();
+    };
     if (leaving_)
-      return fail(lock, m.number, error::peer_closed);
+      return refuse(error::peer_closed);
+    if (held_ >= held_max_) // it reads because of transfers
+      return refuse(error::overloaded);
     if (running_ >= calls_max_ || !queue_.empty())
     {
       if (queue_.size() >= queue_max_)
-        return fail(lock, m.number, error::overloaded);
-      held_ += content.size();
-      queue_.push_back({m, std::move(content), deadline});
+        return refuse(error::overloaded);
+      held_ += size_of(content, exposed.get());
+      queue_.push_back({m, std::move(content), deadline, std::move(exposed)});
       content = {};
-      return;
+      return {};
     }
     // A client that uses a number twice confuses only itself.
     if (kept_.find(m.number) != kept_.end())
-      return fail(lock, m.number, error::malformed_message);
+      return refuse(error::malformed_message);
   }
-  start(m, content, deadline);
+  start(m, content, deadline, std::move(exposed));
+  return {};
 }
 
-void server_connection::start(
-  const message& m, std::vector<std::byte>& content, clock::time_point deadline)
+void server_connection::start(const message& m, std::vector<std::byte>& content,
+  clock::time_point deadline, std::shared_ptr<call_memory> exposed)
 {
-  new_call call(*this, m.number, content, deadline);
+  new_call call(*this, m.number, content, deadline, std::move(exposed));
   if (m.selector >= methods_->handlers.size())
     call.fail(error::no_such_method);
   else
@@ -206,14 +251,15 @@ void server_connection::start_queued()
         return end_if_done(std::move(lock));
       next = std::move(queue_.front());
       queue_.pop_front();
-      held_ -= next.content.size();
+      held_ -= size_of(next.content, next.exposed.get());
       if (next.deadline <= clock::now())
       {
-        fail(lock, next.what.number, error_code(ETIMEDOUT, boost::system::system_category()));
+        fail(lock, next.what.number, next.exposed.get(),
+          error_code(ETIMEDOUT, boost::system::system_category()));
         continue;
       }
     }
-    start(next.what, next.content, next.deadline);
+    start(next.what, next.content, next.deadline, std::move(next.exposed));
   }
 }
 
@@ -224,6 +270,8 @@ void server_connection::take_cancel(std::uint32_t number)
   {
     const auto found = kept->shared_from_this();
     kept_.erase(kept);
+    if (found->exposed)
+      release(lock, *found->exposed);
     lock.unlock();
     found->cancelled.emit(asio::cancellation_type::terminal);
     return;
@@ -233,13 +281,16 @@ void server_connection::take_cancel(std::uint32_t number)
     {
       if (each.what.number != number)
         return false;
-      held_ -= each.content.size();
+      held_ -= size_of(each.content, each.exposed.get());
+      if (each.exposed)
+        release(lock, *each.exposed);
       return true;
     });
   end_if_done(std::move(lock));
 }
 
-void server_connection::reply(const lock_type& lock, std::uint32_t number, const reply_source& what)
+void server_connection::reply(
+  const lock_type& lock, std::uint32_t number, call_memory* exposed, const reply_source& what)
 {
   message m;
   m.type = message_type::reply;
@@ -254,20 +305,112 @@ void server_connection::reply(const lock_type& lock, std::uint32_t number, const
   catch (...)
   {
     to.resize(at);
-    return fail(lock, number, error_of(std::current_exception()));
+    return fail(lock, number, exposed, error_of(std::current_exception()));
   }
   if (to.size() - at - message::header_size > message::size_max)
   {
     to.resize(at);
-    return fail(lock, number, error::message_too_large);
+    return fail(lock, number, exposed, error::message_too_large);
   }
   end_message(to, at);
+  end_memory(lock, exposed, at);
+}
+
+void server_connection::fail(
+  const lock_type& lock, std::uint32_t number, call_memory* exposed, const error_code& ec)
+{
+  const std::size_t at = begin_message(messages(lock), failure_message(number, ec));
+  end_memory(lock, exposed, at);
+}
+
+// --- exposed memory ---
+
+void server_connection::release(const lock_type& lock, call_memory& exposed)
+{
+  message m;
+  m.type = message_type::released;
+  m.number = exposed.number_;
+  const std::size_t at = begin_message(messages(lock), m);
+  end_memory(lock, &exposed, at);
+}
+
+// A call ends with the message that begins at `at`. The message leaves when nothing of this side
+// accesses the call's memory.
+void server_connection::end_memory(const lock_type& lock, call_memory* exposed, std::size_t at)
+{
+  if (exposed == nullptr || std::exchange(exposed->ended_, true))
+    return flush(lock);
+  if (exposed->active_ != 0)
+  {
+    std::vector<std::byte>& all = messages(lock);
+    exposed->leaving_.assign(all.begin() + static_cast<std::ptrdiff_t>(at), all.end());
+    all.resize(at);
+    for (auto each = by_messages_.begin(); each != by_messages_.end();)
+    {
+      const std::shared_ptr<bulk_transfer> found = *each++;
+      if (found->of_.get() == exposed)
+        found->abort(lock);
+    }
+  }
   flush(lock);
 }
 
-void server_connection::fail(const lock_type& lock, std::uint32_t number, const error_code& ec)
+// Limits the parts that the client has not answered. Other transfers wait.
+bool server_connection::has_turn(bulk_transfer& what)
 {
-  begin_message(messages(lock), failure_message(number, ec));
+  const std::shared_ptr<bulk_transfer> each = what.shared_from_this();
+  if (std::ranges::find(by_messages_, each) == by_messages_.end())
+    by_messages_.push_back(each);
+  return unanswered_ < exposed_part::most;
+}
+
+void server_connection::send_part(const lock_type& lock, const message& m, const exposed_part& part,
+  std::span<const std::byte> pushed)
+{
+  std::vector<std::byte>& to = messages(lock);
+  const std::size_t at = begin_message(to, m);
+  append_part(to, part);
+  to.insert(to.end(), pushed.begin(), pushed.end());
+  end_message(to, at);
+  ++unanswered_;
+  flush(lock);
+}
+
+bool server_connection::take_part(const message& m, std::span<const std::byte> content)
+{
+  const lock_type lock(mutex_);
+  if (unanswered_ == 0)
+    return false;
+  --unanswered_;
+  const auto is_answered = [&](const auto& each)
+  { return each->under_way_ != 0 && each->number_ == m.number; };
+  const auto is_waiting = [](const auto& each) { return each->under_way_ == 0; };
+  // Some have ended without the answer.
+  if (const auto found = std::ranges::find_if(by_messages_, is_answered);
+      found != by_messages_.end())
+  {
+    const std::shared_ptr<bulk_transfer> of = *found;
+    if (!of->take_part(lock, m.selector != 0, content))
+      return false;
+  }
+  if (const auto next = std::ranges::find_if(by_messages_, is_waiting);
+      next != by_messages_.end() && unanswered_ < exposed_part::most)
+    std::shared_ptr<bulk_transfer>(*next)->advance(lock);
+  return true;
+}
+
+void server_connection::end_transfer(const lock_type& lock, bulk_transfer& what)
+{
+  const std::shared_ptr<bulk_transfer> ended = what.shared_from_this();
+  call_memory& memory = *what.of_;
+  std::move(what.handler_).complete(what.ec_, what.ec_ ? 0 : what.what_.local.size());
+  --transfers_;
+  if (--memory.active_ == 0 && !memory.leaving_.empty())
+  {
+    messages(lock).insert(messages(lock).end(), memory.leaving_.begin(), memory.leaving_.end());
+    memory.leaving_.clear();
+  }
+  by_messages_.remove(ended);
   flush(lock);
 }
 
@@ -285,9 +428,9 @@ void server_connection::finish(kept_call& of, const reply_source* what, const er
     if (has_ended(lock))
       ;
     else if (what != nullptr)
-      reply(lock, of.number, *what);
+      reply(lock, of.number, of.exposed.get(), *what);
     else
-      fail(lock, of.number, ec);
+      fail(lock, of.number, of.exposed.get(), ec);
   }
   if (!queue_.empty())
     asio::post(executor_, [self = self()] { self->start_queued(); });
@@ -316,6 +459,8 @@ void server_connection::leave()
 void server_connection::on_end(const error_code&)
 {
   std::vector<std::shared_ptr<kept_call>> running;
+  std::deque<queued_call> queue;          // they own this object
+  std::shared_ptr<call_memory> announced; // likewise
   {
     const lock_type lock(mutex_);
     while (!kept_.empty())
@@ -324,8 +469,12 @@ void server_connection::on_end(const error_code&)
       kept_.erase(kept_.begin());
     }
     for (const queued_call& each : queue_)
-      held_ -= each.content.size();
-    queue_.clear();
+      held_ -= size_of(each.content, each.exposed.get());
+    queue.swap(queue_);
+    announced.swap(announced_);
+    // No answer comes.
+    while (!by_messages_.empty())
+      std::shared_ptr<bulk_transfer>(by_messages_.back())->abort(lock);
   }
   if (!running.empty())
     asio::post(executor_,

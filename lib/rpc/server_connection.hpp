@@ -10,6 +10,7 @@
 
 #include "boost_rdma/detail/rpc/server_core.hpp"
 #include "rpc/alarm.hpp"
+#include "rpc/call_memory.hpp"
 #include "rpc/connection.hpp"
 
 #include <boost/intrusive/set.hpp>
@@ -18,6 +19,7 @@
 #include <chrono>
 #include <deque>
 #include <functional>
+#include <list>
 #include <memory>
 #include <vector>
 
@@ -38,8 +40,10 @@ class kept_call final
   , public std::enable_shared_from_this<kept_call>
 {
 public:
-  kept_call(std::shared_ptr<server_connection> by, std::uint32_t of)
+  kept_call(
+    std::shared_ptr<server_connection> by, std::uint32_t of, std::shared_ptr<call_memory> memory)
     : number(of)
+    , exposed(std::move(memory))
     , by_(std::move(by))
   {
   }
@@ -48,6 +52,7 @@ public:
   void fail(const error_code& ec) override;
 
   const std::uint32_t number;
+  const std::shared_ptr<call_memory> exposed; // null: nothing
   std::size_t held = 0;
   bool has_ended = false; // changes with the connection's mutex
 
@@ -77,6 +82,8 @@ public:
 
 private:
   friend class kept_call;
+  friend class call_memory;
+  friend class bulk_transfer;
   class new_call;
 
   struct queued_call
@@ -84,26 +91,38 @@ private:
     message what;
     std::vector<std::byte> content;
     std::chrono::steady_clock::time_point deadline;
+    std::shared_ptr<call_memory> exposed;
   };
 
   error_code take(const message& m, std::vector<std::byte>& content) override;
   void on_end(const error_code& ec) override;
   [[nodiscard]] bool expects(const lock_type& lock) const override
   {
-    return unsent(lock) < unread_max_ && held_ < held_max_;
+    return unsent(lock) < unread_max_ && (held_ < held_max_ || unanswered_ != 0);
   }
   [[nodiscard]] bool is_done(const lock_type& lock) const override
   {
-    return leaving_ && running_ == 0 && queue_.empty() && unsent(lock) == 0;
+    return leaving_ && running_ == 0 && transfers_ == 0 && queue_.empty() && unsent(lock) == 0;
   }
 
-  void take_call(const message& m, std::vector<std::byte>& content);
+  error_code take_call(const message& m, std::vector<std::byte>& content);
+  [[nodiscard]] bool take_exposed(const message& m, std::span<const std::byte> content);
+  [[nodiscard]] bool take_part(const message& m, std::span<const std::byte> content);
   void take_cancel(std::uint32_t number);
   void start(const message& m, std::vector<std::byte>& content,
-    std::chrono::steady_clock::time_point deadline);
+    std::chrono::steady_clock::time_point deadline, std::shared_ptr<call_memory> exposed);
   void start_queued();
-  void reply(const lock_type& lock, std::uint32_t number, const reply_source& what);
-  void fail(const lock_type& lock, std::uint32_t number, const error_code& ec);
+  void reply(
+    const lock_type& lock, std::uint32_t number, call_memory* exposed, const reply_source& what);
+  void fail(
+    const lock_type& lock, std::uint32_t number, call_memory* exposed, const error_code& ec);
+  void end_memory(const lock_type& lock, call_memory* exposed, std::size_t at);
+  void release(const lock_type& lock, call_memory& exposed);
+
+  [[nodiscard]] bool has_turn(bulk_transfer& what);
+  void send_part(const lock_type& lock, const message& m, const exposed_part& part,
+    std::span<const std::byte> pushed);
+  void end_transfer(const lock_type& lock, bulk_transfer& what);
   void end_if_done(lock_type lock);
   void finish(kept_call& of, const reply_source* what, const error_code& ec);
   [[nodiscard]] std::shared_ptr<server_connection> self()
@@ -132,6 +151,14 @@ private:
   std::deque<queued_call> queue_;
   std::size_t held_ = 0; // bytes of the requests of running and queued calls
   bool leaving_ = false;
+
+  const std::shared_ptr<queue_pair_core> queue_pair_; // null: by TCP
+  const std::size_t request_max_;
+  std::shared_ptr<call_memory> announced_; // of the next call
+  std::size_t transfers_ = 0;
+  std::list<std::shared_ptr<bulk_transfer>> by_messages_; // transfers, in the order of their start
+  std::size_t unanswered_ = 0;                            // parts
+  std::uint32_t next_transfer_ = 1;
 };
 
 } // namespace rdma::detail::rpc

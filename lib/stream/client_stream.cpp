@@ -181,6 +181,12 @@ stream_core::sources client_stream::peek()
   return made != nullptr ? made->peek() : sources();
 }
 
+std::shared_ptr<queue_pair_core> client_stream::queue_pair() const
+{
+  const stream_core* const made = stream();
+  return made != nullptr ? made->queue_pair() : nullptr;
+}
+
 void client_stream::consume(std::size_t size)
 {
   if (stream_core* const made = stream())

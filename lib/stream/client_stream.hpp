@@ -41,6 +41,7 @@ public:
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] sources peek() override;
   void consume(std::size_t size) override;
+  [[nodiscard]] std::shared_ptr<queue_pair_core> queue_pair() const override;
   [[nodiscard]] bool is_open() const override;
   [[nodiscard]] transport_choice transport() const override;
   [[nodiscard]] endpoint_type local_endpoint() const override;

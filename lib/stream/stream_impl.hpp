@@ -75,6 +75,7 @@ public:
   [[nodiscard]] std::size_t available() const override;
   [[nodiscard]] sources peek() override;
   void consume(std::size_t size) override;
+  [[nodiscard]] std::shared_ptr<queue_pair_core> queue_pair() const override { return core_; }
   [[nodiscard]] bool is_open() const override;
   [[nodiscard]] transport_choice transport() const override { return core_->transport(); }
   [[nodiscard]] endpoint_type local_endpoint() const override { return local_; }

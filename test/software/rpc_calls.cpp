@@ -43,20 +43,6 @@ namespace {
 namespace rpc = rdma::rpc;
 using namespace std::chrono_literals;
 
-rpc::server_options served_by(rdma::stream_transports transports)
-{
-  rpc::server_options options;
-  options.acceptor.stream.transports = transports;
-  return options;
-}
-
-rpc::client_options client_by(rdma::stream_transports transports)
-{
-  rpc::client_options options;
-  options.stream.transports = transports;
-  return options;
-}
-
 std::int32_t sum(const numbers& n)
 {
   return n.a + n.b;

@@ -35,6 +35,20 @@ using echo = rdma::rpc::method<"echo/1", std::string_view, std::string_view>;
 /// A method whose handler answers when the test does.
 using wait_for_test = rdma::rpc::method<"wait/1", std::uint64_t, std::uint64_t>;
 
+inline rdma::rpc::server_options served_by(rdma::stream_transports transports)
+{
+  rdma::rpc::server_options options;
+  options.acceptor.stream.transports = transports;
+  return options;
+}
+
+inline rdma::rpc::client_options client_by(rdma::stream_transports transports)
+{
+  rdma::rpc::client_options options;
+  options.stream.transports = transports;
+  return options;
+}
+
 /// A server and a client that is not connected, as on two hosts.
 struct rpc_pair
 {

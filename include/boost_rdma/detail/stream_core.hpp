@@ -113,6 +113,8 @@ public:
   [[nodiscard]] virtual std::size_t available() const = 0;
   [[nodiscard]] virtual sources peek() = 0;
   virtual void consume(std::size_t size) = 0;
+  // Null for a stream by TCP.
+  [[nodiscard]] virtual std::shared_ptr<queue_pair_core> queue_pair() const { return nullptr; }
   [[nodiscard]] virtual bool is_open() const = 0;
   [[nodiscard]] virtual transport_choice transport() const = 0;
   [[nodiscard]] virtual endpoint_type local_endpoint() const = 0;

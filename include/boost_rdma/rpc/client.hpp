@@ -146,7 +146,7 @@ public:
    * @tparam Method A method.
    * @param request Is encoded in the initiating call. A span or a view in it is not used later,
    * unless the token starts the operation later, as use_awaitable does.
-   * @param options The time limit.
+   * @param options The time limit, and the memory that the server may access.
    * @param token A completion token for the signature below.
    *
    * @par Completion signature
@@ -163,6 +163,8 @@ public:
    * @li error::message_too_large: the encoded request has more than 1 GiB.
    * @li error::malformed_message: the codec of the server or of this side has not accepted the
    *     value.
+   * @li boost::asio::error::invalid_argument: call_options::exposed has too many elements, one
+   *     without bytes, or one with other rights.
    * @li error::not_connected: async_connect() has not completed.
    * @li error::peer_closed, error::peer_lost and others of basic_stream: the connection has ended.
    *     The method was called or not.
@@ -172,7 +174,9 @@ public:
    * @li error::closed: the client was closed or moved from before.
    *
    * @par Per-operation cancellation
-   * terminal, partial and total end the call at once. The server is told.
+   * terminal, partial and total end the call at once, and the server is told. A call with exposed
+   * memory ends when the server has answered that it does not use the memory, or after half a
+   * millisecond. Then a transfer that is still under way ends the connection.
    */
   template <class Method,
     boost::asio::completion_token_for<void(error_code, typename Method::result_type)>
@@ -195,7 +199,7 @@ public:
                   *static_cast<const request_type*>(value), to);
               },
               &detail::description_of<Method>},
-            how.timeout);
+            how);
         }),
       token, request, options);
   }

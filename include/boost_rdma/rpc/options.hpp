@@ -9,12 +9,14 @@
 #define BOOST_RDMA_RPC_OPTIONS_HPP
 
 #include <boost_rdma/queue_pair_options.hpp>
+#include <boost_rdma/rpc/exposure.hpp>
 #include <boost_rdma/stream_acceptor_options.hpp>
 #include <boost_rdma/stream_options.hpp>
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace rdma::rpc {
 
@@ -48,6 +50,10 @@ struct call_options
   /// Time after which the call ends with boost::asio::error::timed_out; 0 or less: no limit.
   /** The server's handler learns how much of it is left. */
   std::chrono::nanoseconds timeout{0};
+
+  /// Memory that the server may access during the call: at most 16 elements with bytes.
+  /** See exposure and expose(). */
+  std::vector<exposure> exposed;
 };
 
 /// Options of a server (basic_server).

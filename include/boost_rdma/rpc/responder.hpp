@@ -9,6 +9,8 @@
 #define BOOST_RDMA_RPC_RESPONDER_HPP
 
 #include <boost_rdma/detail/rpc/server_core.hpp>
+#include <boost_rdma/error.hpp>
+#include <boost_rdma/rpc/bulk.hpp>
 #include <boost_rdma/rpc/method.hpp>
 
 #include <chrono>
@@ -22,8 +24,10 @@ class call_info
 {
 public:
   /// @cond
-  explicit call_info(std::chrono::steady_clock::time_point deadline)
+  call_info(std::chrono::steady_clock::time_point deadline,
+    std::shared_ptr<rdma::detail::rpc::exposed_by_client> exposed)
     : deadline_(deadline)
+    , exposed_(std::move(exposed))
   {
   }
   /// @endcond
@@ -35,8 +39,24 @@ public:
     return deadline_;
   }
 
+  /// Returns the number of elements of call_options::exposed.
+  [[nodiscard]] std::size_t exposed_count() const noexcept
+  {
+    return exposed_ ? exposed_->count() : 0;
+  }
+
+  /// Returns an element of call_options::exposed.
+  /** Throws system_error with error::not_exposed if there are not so many. */
+  [[nodiscard]] bulk exposed(std::size_t index) const
+  {
+    if (index >= exposed_count())
+      throw system_error(error::not_exposed, "call_info::exposed");
+    return {exposed_, index};
+  }
+
 private:
   std::chrono::steady_clock::time_point deadline_;
+  std::shared_ptr<rdma::detail::rpc::exposed_by_client> exposed_;
 };
 
 /// Answers a call later, for handlers that are no coroutines.

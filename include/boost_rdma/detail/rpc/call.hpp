@@ -32,6 +32,8 @@
 
 namespace rdma::detail::rpc {
 
+class exposed_memory; // of a client
+
 // Orders the calls that have a deadline.
 using deadline_hook = boost::intrusive::set_base_hook<>;
 
@@ -58,8 +60,10 @@ public:
 
   std::uint32_t number = 0;
   time_point deadline = time_point::max();
-  std::size_t size = 0;        // of the message
-  std::vector<std::byte> kept; // the message, while the call waits for room
+  std::size_t size = 0;        // of the messages
+  std::size_t head = 0;        // of those in front of the call's own
+  std::vector<std::byte> kept; // the messages, while the call waits for room
+  std::shared_ptr<exposed_memory> exposed;
 
 protected:
   ~call() = default; // finish() destroys

@@ -56,7 +56,7 @@ public:
   // Gives the call a number. Returns an error if it cannot start; the caller has it then.
   [[nodiscard]] virtual error_code add(call& what) = 0;
   // The call was added, and ends from now on, unless an exception is thrown.
-  virtual void submit(call& what, const request& r, std::chrono::nanoseconds timeout) = 0;
+  virtual void submit(call& what, const request& r, const rdma::rpc::call_options& options) = 0;
   // The call was added, and does not start.
   virtual void withdraw(call& what) noexcept = 0;
   // Ends a submitted call with operation_aborted.
@@ -97,7 +97,7 @@ void start_connect(const client_core::io_executor& executor, client_core* core,
 
 template <class Result, class Executor, class Handler>
 void start_call(const Executor& executor, const std::shared_ptr<client_core>& core,
-  Handler&& handler, const client_core::request& what, std::chrono::nanoseconds timeout)
+  Handler&& handler, const client_core::request& what, const rdma::rpc::call_options& options)
 {
   auto* const made = pending_call<Result, std::decay_t<Handler>, Executor>::make(
     executor, std::forward<Handler>(handler));
@@ -111,7 +111,7 @@ void start_call(const Executor& executor, const std::shared_ptr<client_core>& co
   {
     if (slot.is_connected())
       slot.template emplace<call_canceller>(core, made->number);
-    core->submit(*made, what, timeout);
+    core->submit(*made, what, options);
   }
   catch (...)
   {

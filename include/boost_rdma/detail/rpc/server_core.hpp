@@ -8,6 +8,8 @@
 #ifndef BOOST_RDMA_DETAIL_RPC_SERVER_CORE_HPP
 #define BOOST_RDMA_DETAIL_RPC_SERVER_CORE_HPP
 
+#include <boost_rdma/access.hpp>
+#include <boost_rdma/buffer.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/rpc/method.hpp>
@@ -23,6 +25,7 @@
 #include <cstdint>
 #include <exception>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace rdma::detail::rpc {
@@ -32,6 +35,35 @@ struct reply_source
 {
   const void* value;
   void (*encode)(const void* value, rdma::rpc::output& to);
+};
+
+// Memory that a call exposes.
+class exposed_by_client
+{
+public:
+  using io_executor = boost::asio::any_io_executor;
+  using size_handler = boost::asio::any_completion_handler<void(error_code, std::size_t)>;
+
+  struct part
+  {
+    std::size_t index;
+    bool pulls;
+    std::size_t offset;
+    const_buffer local; // written if it pulls
+  };
+
+  exposed_by_client(const exposed_by_client&) = delete;
+  exposed_by_client& operator=(const exposed_by_client&) = delete;
+
+  [[nodiscard]] virtual std::size_t count() const noexcept = 0;
+  [[nodiscard]] virtual std::size_t size(std::size_t index) const noexcept = 0;
+  [[nodiscard]] virtual access rights(std::size_t index) const noexcept = 0;
+  [[nodiscard]] virtual io_executor executor() const noexcept = 0;
+  virtual void transfer(const io_executor& executor, const part& what, size_handler handler) = 0;
+
+protected:
+  exposed_by_client() = default;
+  virtual ~exposed_by_client() = default;
 };
 
 // The error that a client gets for an exception of a handler.
@@ -71,12 +103,15 @@ public:
   virtual std::shared_ptr<running_call> keep() = 0;
 
   std::vector<std::byte>& content;
-  std::chrono::steady_clock::time_point deadline;
+  const std::chrono::steady_clock::time_point deadline;
+  const std::shared_ptr<exposed_by_client> exposed; // null: nothing
 
 protected:
-  arrived_call(std::vector<std::byte>& of, std::chrono::steady_clock::time_point until)
+  arrived_call(std::vector<std::byte>& of, std::chrono::steady_clock::time_point until,
+    std::shared_ptr<exposed_by_client> memory)
     : content(of)
     , deadline(until)
+    , exposed(std::move(memory))
   {
   }
   ~arrived_call() = default;
