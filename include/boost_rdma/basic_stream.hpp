@@ -423,9 +423,11 @@ public:
   {
     return boost::asio::async_initiate<CompletionToken, void(error_code)>(
       detail::initiation(this->executor_,
-        [core = this->core_](const auto& executor, auto&& handler, wait_type condition) {
+        [core = this->core_](const auto& executor, auto&& handler, wait_type condition)
+        {
+          const bool on_executor = detail::is_on_executor(executor, handler);
           detail::start_wait(
-            executor, core.get(), condition, std::forward<decltype(handler)>(handler));
+            executor, core.get(), condition, std::forward<decltype(handler)>(handler), on_executor);
         }),
       token, what);
   }

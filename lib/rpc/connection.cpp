@@ -29,40 +29,48 @@ void connection::flush(const lock_type& lock)
 {
   if (ended_ || taking_ || !open_)
     return;
-  if (!writing_ && !out_.empty())
-  {
-    std::swap(out_, sending_);
-    sent_ = 0;
-    writing_ = true;
-    write();
-  }
+  write(lock);
   read(lock);
 }
 
-void connection::write()
+// Messages leave at once if there is room. An operation writes the rest, and reports errors and the
+// end.
+void connection::write(const lock_type& lock)
 {
-  stream_->write_some(
-    executor_, stream_core::sources(asio::buffer(sending_) + sent_),
-    [self = shared_from_this()](const error_code& ec, std::size_t size)
-    { self->on_written(ec, size); },
-    true);
+  // The stream copies what leaves at once. An operation may read more bytes from this memory.
+  constexpr std::size_t at_once_max = 64 * 1024;
+  while (!writing_)
+  {
+    if (sent_ == sending_.size())
+    {
+      sending_.clear();
+      sent_ = 0;
+      on_room(lock);
+      std::swap(out_, sending_);
+      if (sending_.empty() && !is_done(lock))
+        return;
+    }
+    const auto rest = [this] { return stream_core::sources(asio::buffer(sending_) + sent_); };
+    if (error_code ignored; sending_.size() - sent_ <= at_once_max)
+      sent_ += stream_->write_some(rest(), false, ignored);
+    writing_ = sent_ != sending_.size() || sending_.empty();
+    if (writing_)
+      stream_->write_some(
+        executor_, rest(),
+        [self = shared_from_this()](const error_code& ec, std::size_t size)
+        { self->on_written(ec, size); },
+        true);
+  }
 }
 
 void connection::on_written(const error_code& ec, std::size_t size)
 {
   lock_type lock(mutex_);
-  sent_ += size;
-  if (!ec && sent_ != sending_.size())
-    return write();
   writing_ = false;
-  sending_.clear();
-  sent_ = 0;
+  sent_ += size;
   const bool done = !ec && is_done(lock);
   if (!ec && !done)
-  {
-    on_room(lock);
     return flush(lock);
-  }
   lock.unlock();
   end(done ? make_error_code(error::closed) : ec);
 }
@@ -77,11 +85,11 @@ void connection::read(const lock_type& lock)
   reading_ = true;
   stream_->wait(executor_, stream_core::wait_type::wait_read,
     asio::bind_cancellation_slot(stop_reading_.slot(),
-      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec, 0); }));
+      [self = shared_from_this()](const error_code& ec) { self->on_readable(ec); }),
+    true);
 }
 
-// `probed`: bytes in probe_.
-void connection::on_readable(const error_code& ec, std::size_t probed)
+void connection::on_readable(const error_code& ec)
 {
   {
     const lock_type lock(mutex_);
@@ -98,8 +106,7 @@ void connection::on_readable(const error_code& ec, std::size_t probed)
   else
     try
     {
-      if (!read_all(probed))
-        return read_end();
+      read_all();
     }
     catch (const std::bad_alloc&)
     {
@@ -122,39 +129,43 @@ void connection::on_readable(const error_code& ec, std::size_t probed)
   on_taken();
 }
 
-// Returns false if nothing has arrived: then the stream has ended, or there was a false alarm.
-bool connection::read_all(std::size_t probed)
+void connection::read_all()
 {
+  lock_type lock(mutex_);
+  const stream_core::sources found = stream_->peek();
+  lock.unlock();
   error_code ec;
-  if (probed != 0)
-    static_cast<void>(read(std::span(probe_), ec));
-  // Other handlers have their turn after so many rounds.
-  constexpr unsigned rounds_max = 16;
-  for (unsigned round = 0; round != rounds_max; ++round)
+  std::size_t arrived = 0;
+  std::size_t taken = 0;
+  for (const asio::const_buffer& each : found)
   {
-    lock_type lock(mutex_);
-    const stream_core::sources found = stream_->peek();
+    if (taken == arrived && !ec)
+      taken += read(std::span(static_cast<const std::byte*>(each.data()), each.size()), ec);
+    arrived += each.size();
+  }
+  lock.lock();
+  if (arrived == 0)
+  {
+    // The stream has ended, or this is a false alarm.
+    std::array<std::byte, 1> probe{};
+    const std::size_t size =
+      stream_->read_some(stream_core::targets(asio::buffer(probe)), false, ec);
     lock.unlock();
-    std::size_t arrived = 0;
-    std::size_t taken = 0;
-    for (const asio::const_buffer& each : found)
-    {
-      if (taken == arrived && !ec)
-        taken += read(std::span(static_cast<const std::byte*>(each.data()), each.size()), ec);
-      arrived += each.size();
-    }
-    if (arrived == 0 && !ec)
-      return round != 0 || probed != 0;
+    if (ec == asio::error::would_block)
+      return;
+    if (size != 0)
+      static_cast<void>(read(probe, ec));
+    else if (ec == asio::error::eof)
+      ec = error::peer_closed;
+  }
+  else
+  {
     // At the end also what follows: closing a stream with unread bytes would reset it.
-    lock.lock();
     stream_->consume(ec ? arrived : taken);
     lock.unlock();
-    if (ec)
-      end(ec);
-    if (ec || taken != arrived)
-      return true;
   }
-  return true;
+  if (ec)
+    end(ec);
 }
 
 // Takes messages as long as they are expected. Returns the number of bytes that were read.
@@ -170,22 +181,6 @@ std::size_t connection::read(std::span<const std::byte> bytes, error_code& ec)
   if (!reader_.read(bytes, take_one))
     ec = error::malformed_message;
   return size - bytes.size();
-}
-
-// Finds out why there are no bytes.
-void connection::read_end()
-{
-  const lock_type lock(mutex_);
-  taking_ = false; // still reading
-  if (ended_)
-    stream_->close();
-  stream_->read_some(executor_, stream_core::targets(asio::buffer(probe_)),
-    asio::bind_cancellation_slot(stop_reading_.slot(),
-      [self = shared_from_this()](const error_code& ec, std::size_t size) {
-        self->on_readable(ec == asio::error::eof ? make_error_code(error::peer_closed) : ec, size);
-      }),
-    true);
-  flush(lock);
 }
 
 void connection::end(const error_code& ec)

@@ -91,16 +91,14 @@ protected:
 
 private:
   void read(const lock_type& lock);
-  void on_readable(const error_code& ec, std::size_t probed);
-  bool read_all(std::size_t probed);
+  void on_readable(const error_code& ec);
+  void read_all();
   [[nodiscard]] std::size_t read(std::span<const std::byte> bytes, error_code& ec);
-  void read_end();
-  void write();
+  void write(const lock_type& lock);
   void on_written(const error_code& ec, std::size_t size);
 
   const process_mark process_;
   message_reader reader_;
-  std::array<std::byte, 1> probe_{};
   boost::asio::cancellation_signal stop_reading_;
   std::vector<std::byte> out_;
   std::vector<std::byte> sending_;

@@ -145,10 +145,11 @@ void client_stream::write_some(
   waiting_handler<std::size_t>(executor, std::move(handler)).complete(why_not(), 0);
 }
 
-void client_stream::wait(const io_executor& executor, wait_type what, plain_handler handler)
+void client_stream::wait(
+  const io_executor& executor, wait_type what, plain_handler handler, bool on_executor)
 {
   if (stream_core* const made = stream())
-    return made->wait(executor, what, std::move(handler));
+    return made->wait(executor, what, std::move(handler), on_executor);
   waiting_handler<>(executor, std::move(handler)).complete(why_not());
 }
 

@@ -34,7 +34,8 @@ public:
     bool on_executor) override;
   void write_some(const io_executor& executor, const sources& from, size_handler handler,
     bool on_executor) override;
-  void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
+  void wait(
+    const io_executor& executor, wait_type what, plain_handler handler, bool on_executor) override;
   std::size_t read_some(const targets& to, bool waits, error_code& ec) override;
   std::size_t write_some(const sources& from, bool waits, error_code& ec) override;
   void wait(wait_type what, bool waits, error_code& ec) override;

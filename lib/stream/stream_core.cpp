@@ -67,10 +67,10 @@ void start_write_some(const stream_core::io_executor& executor, stream_core* cor
 }
 
 void start_wait(const stream_core::io_executor& executor, stream_core* core,
-  stream_core::wait_type what, stream_core::plain_handler handler)
+  stream_core::wait_type what, stream_core::plain_handler handler, bool on_executor)
 {
   start(executor, core, std::move(handler),
-    [&](stream_core& self, auto own) { self.wait(executor, what, std::move(own)); });
+    [&](stream_core& self, auto own) { self.wait(executor, what, std::move(own), on_executor); });
 }
 
 void start_connect_stream(const stream_core::io_executor& executor, stream_core* core,

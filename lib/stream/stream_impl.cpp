@@ -8,7 +8,6 @@
 #include "stream/stream_impl.hpp"
 
 #include "boost_rdma/access.hpp"
-#include "boost_rdma/detail/mapped_handler.hpp"
 #include "completion/completion_queue_impl.hpp"
 #include "completion/completion_service.hpp"
 #include "completion/waiting_handler.hpp"
@@ -163,14 +162,17 @@ struct counted_work
   ~counted_work() { completions.work_finished(); }
 };
 
-// Calls the handler of a slot of the queue pair, or destroys it. In the slot is a size_handler
+template <class... Results>
+using direct_handler = asio::any_completion_handler<void(error_code, Results...)>;
+
+// Calls the handler of a slot of the queue pair, or destroys it. In the slot is a direct_handler
 // whose executor is the queue pair's, or otherwise a waiting_handler.
-template <class Handler>
+template <class Handler, class... Results>
 void complete_slot(operation* op, bool invoke, bool on_executor)
 {
   const counted_work counted{
     op->source->completions()}; // also while the handler starts another one
-  constexpr bool is_direct = std::is_same_v<Handler, stream_core::size_handler>;
+  constexpr bool is_direct = std::is_same_v<Handler, direct_handler<Results...>>;
   auto* const stored = static_cast<Handler*>(op->handler);
   Handler handler(std::move(*stored));
   stored->~Handler();
@@ -180,9 +182,9 @@ void complete_slot(operation* op, bool invoke, bool on_executor)
     if (invoke && on_executor)
     {
       const work_source::spare_slot spare(op);
-      return std::move(handler)(ec, bytes);
+      return std::move(handler)(ec, Results(bytes)...);
     }
-  std::optional<waiting_handler<std::size_t>> waiting;
+  std::optional<waiting_handler<Results...>> waiting;
   if constexpr (is_direct)
   {
     if (invoke)
@@ -194,42 +196,44 @@ void complete_slot(operation* op, bool invoke, bool on_executor)
   if (!invoke)
     return;
   if (on_executor)
-    std::move(*waiting).complete_here(ec, bytes);
+    std::move(*waiting).complete_here(ec, Results(bytes)...);
   else
-    std::move(*waiting).complete(ec, bytes);
+    std::move(*waiting).complete(ec, Results(bytes)...);
 }
 
-template <class Handler>
+template <class... Results, class Handler>
 void place(operation* op, Handler&& handler)
 {
   static_assert(sizeof(Handler) <= operation::storage_size);
   op->handler = ::new (static_cast<void*>(op->storage)) Handler(std::move(handler));
-  op->complete = &complete_slot<Handler>;
+  op->complete = &complete_slot<Handler, Results...>;
 }
 
 } // namespace
 
 // Returns null if the queue pair has too many operations; the handler is then unchanged.
-operation* stream_impl::claim(const io_executor& executor, size_handler& handler, bool on_executor)
+template <class... Results>
+operation* stream_impl::claim(
+  const io_executor& executor, handler_of<Results...>& handler, bool on_executor)
 {
   operation* const op = core_->claim();
   if (op == nullptr)
     return nullptr;
   // The completion queue then keeps the handler's context running, and calls it on its executor.
   if (on_executor && core_->executor() == executor_relation::same_executor && executor == executor_)
-    place(op, std::move(handler));
+    place<Results...>(op, std::move(handler));
   else
-    place(op, waiting_handler<std::size_t>(executor, std::move(handler)));
+    place<Results...>(op, waiting_handler<Results...>(executor, std::move(handler)));
   return op;
 }
 
-template <class Buffers>
+template <class Buffers, class... Results>
 void stream_impl::start(transfer_list& among, const io_executor& executor, const Buffers& buffers,
-  size_handler handler, bool on_executor, std::optional<wait_type> waits_for)
+  handler_of<Results...> handler, bool on_executor, std::optional<wait_type> waits_for)
 {
   auto slot = asio::get_associated_cancellation_slot(handler);
   const auto refuse = [&](const error_code& ec)
-  { waiting_handler<std::size_t>(executor, std::move(handler)).complete(ec, 0); };
+  { waiting_handler<Results...>(executor, std::move(handler)).complete(ec, Results()...); };
   if (core_->forked())
     return refuse(error::forked);
   lingers_.store(false, std::memory_order_relaxed);
@@ -289,12 +293,10 @@ void stream_impl::write_some(
   start(writes_, executor, from, std::move(handler), on_executor);
 }
 
-void stream_impl::wait(const io_executor& executor, wait_type what, plain_handler handler)
+void stream_impl::wait(
+  const io_executor& executor, wait_type what, plain_handler handler, bool on_executor)
 {
-  start(waits_, executor, targets(),
-    map_handler(
-      [](auto own, const error_code& ec, std::size_t) { std::move(own)(ec); }, std::move(handler)),
-    false, what);
+  start(waits_, executor, targets(), std::move(handler), on_executor, what);
 }
 
 // Moves what can be moved, and takes the operations that have ended.

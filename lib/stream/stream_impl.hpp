@@ -68,7 +68,8 @@ public:
     bool on_executor) override;
   void write_some(const io_executor& executor, const sources& from, size_handler handler,
     bool on_executor) override;
-  void wait(const io_executor& executor, wait_type what, plain_handler handler) override;
+  void wait(
+    const io_executor& executor, wait_type what, plain_handler handler, bool on_executor) override;
   std::size_t read_some(const targets& to, bool waits, error_code& ec) override;
   std::size_t write_some(const sources& from, bool waits, error_code& ec) override;
   void wait(wait_type what, bool waits, error_code& ec) override;
@@ -110,6 +111,8 @@ public:
 
 private:
   using lock_type = std::unique_lock<std::mutex>;
+  template <class... Results>
+  using handler_of = boost::asio::any_completion_handler<void(error_code, Results...)>;
   struct received; // handlers of the queue pair's operations
   struct sent;
 
@@ -191,14 +194,16 @@ private:
   transfer_list take_all() noexcept;
   void end_unstarted(transfer_list& ended, std::uint64_t number = any_number);
   void complete(lock_type lock, transfer_list& ended, bool in_poll);
-  operation* claim(const io_executor& executor, size_handler& handler, bool on_executor);
+  template <class... Results>
+  operation* claim(const io_executor& executor, handler_of<Results...>& handler, bool on_executor);
   void count_as_work(bool counts);
   [[nodiscard]] access ring_rights() const noexcept;
   [[nodiscard]] mutable_buffer receive_at(std::uint32_t index) const noexcept;
   [[nodiscard]] std::byte* ring_at(const stream_fsm::place& where) const noexcept;
-  template <class Buffers>
+  template <class Buffers, class... Results>
   void start(transfer_list& among, const io_executor& executor, const Buffers& buffers,
-    size_handler handler, bool on_executor, std::optional<wait_type> waits_for = std::nullopt);
+    handler_of<Results...> handler, bool on_executor,
+    std::optional<wait_type> waits_for = std::nullopt);
 
   static constexpr std::uint64_t any_number = 0;
 

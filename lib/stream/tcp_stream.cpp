@@ -114,7 +114,7 @@ void tcp_stream::write_some(
     socket_.async_write_some(from, with_executor(executor, std::move(handler)));
 }
 
-void tcp_stream::wait(const io_executor& executor, wait_type what, plain_handler handler)
+void tcp_stream::wait(const io_executor& executor, wait_type what, plain_handler handler, bool)
 {
   if (!socket_.is_open() || (what == wait_type::wait_read && ahead().size() != 0))
     return waiting_handler<>(executor, std::move(handler))

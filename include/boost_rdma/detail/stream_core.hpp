@@ -105,7 +105,8 @@ public:
     const io_executor& executor, const targets& to, size_handler handler, bool on_executor) = 0;
   virtual void write_some(
     const io_executor& executor, const sources& from, size_handler handler, bool on_executor) = 0;
-  virtual void wait(const io_executor& executor, wait_type what, plain_handler handler) = 0;
+  virtual void wait(
+    const io_executor& executor, wait_type what, plain_handler handler, bool on_executor) = 0;
   // Synchronous: they set would_block if `waits` is false.
   virtual std::size_t read_some(const targets& to, bool waits, error_code& ec) = 0;
   virtual std::size_t write_some(const sources& from, bool waits, error_code& ec) = 0;
@@ -153,7 +154,7 @@ void start_read_some(const stream_core::io_executor& executor, stream_core* core
 void start_write_some(const stream_core::io_executor& executor, stream_core* core,
   const stream_core::sources& from, stream_core::size_handler handler, bool on_executor);
 void start_wait(const stream_core::io_executor& executor, stream_core* core,
-  stream_core::wait_type what, stream_core::plain_handler handler);
+  stream_core::wait_type what, stream_core::plain_handler handler, bool on_executor);
 void start_connect_stream(const stream_core::io_executor& executor, stream_core* core,
   const stream_core::endpoint_type& server, stream_core::plain_handler handler);
 
