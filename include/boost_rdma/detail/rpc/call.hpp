@@ -9,6 +9,7 @@
 #define BOOST_RDMA_DETAIL_RPC_CALL_HPP
 
 #include <boost_rdma/detail/initiate.hpp>
+#include <boost_rdma/detail/stream_core.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/rpc/codec.hpp>
 
@@ -25,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <new>
+#include <optional>
 #include <span>
 #include <type_traits>
 #include <utility>
@@ -127,7 +129,9 @@ public:
     Result result(std::move(result_));
     Handler handler(std::move(handler_));
     remove(handler);
-    const auto target = work.get_executor();
+    if (!work)
+      return std::move(handler)(ec, std::move(result));
+    const auto target = work->get_executor();
     const auto allocator = handler_allocator(handler);
     asio::dispatch(target,
       asio::bind_allocator(allocator,
@@ -153,8 +157,9 @@ private:
   pending_call(const Executor& executor, H&& handler)
     : io_work_(executor)
     , handler_(std::forward<H>(handler))
-    , work_(asio::get_associated_executor(handler_, executor))
   {
+    if (!is_on_executor(executor, handler_))
+      work_.emplace(asio::get_associated_executor(handler_, executor));
   }
 
   void remove(const Handler& handler) noexcept
@@ -168,7 +173,8 @@ private:
   Result result_{};
   asio::executor_work_guard<Executor> io_work_;
   Handler handler_;
-  asio::executor_work_guard<asio::associated_executor_t<Handler, Executor>> work_;
+  // Without a value, the handler's executor is the client's.
+  std::optional<asio::executor_work_guard<asio::associated_executor_t<Handler, Executor>>> work_;
 };
 
 } // namespace rdma::detail::rpc
