@@ -89,8 +89,9 @@ void connection::read(const lock_type& lock)
     true);
 }
 
-void connection::on_readable(const error_code& ec)
+void connection::on_readable(error_code ec)
 {
+  stream_core::sources found;
   {
     const lock_type lock(mutex_);
     if (ec == asio::error::operation_aborted && !ended_)
@@ -100,72 +101,74 @@ void connection::on_readable(const error_code& ec)
       return flush(lock);
     }
     taking_ = true;
+    if (!ec)
+      found = stream_->peek();
+  }
+  // Also if a handler of the program throws.
+  struct at_end
+  {
+    ~at_end() { of.finish_reading(); }
+    connection& of;
+  };
+  const at_end last{*this};
+  try
+  {
+    if (!ec)
+      ec = found.empty() ? read_end() : read_all(found);
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec = make_error_code(boost::system::errc::not_enough_memory);
   }
   if (ec)
     end(ec);
-  else
-    try
-    {
-      read_all();
-    }
-    catch (const std::bad_alloc&)
-    {
-      end(make_error_code(boost::system::errc::not_enough_memory));
-    }
-  // Also if a handler of the program throws.
-  struct flush_at_end
-  {
-    ~flush_at_end()
-    {
-      const lock_type lock(of.mutex_);
-      of.taking_ = of.reading_ = false;
-      if (of.ended_)
-        of.stream_->close();
-      of.flush(lock);
-    }
-    connection& of;
-  };
-  const flush_at_end last{*this};
   on_taken();
 }
 
-void connection::read_all()
+// The messages that the handlers have made leave first: the peer waits for them, and not for a
+// receive or room in the ring.
+void connection::finish_reading()
 {
-  lock_type lock(mutex_);
-  const stream_core::sources found = stream_->peek();
-  lock.unlock();
+  const lock_type lock(mutex_);
+  taking_ = reading_ = false;
+  if (!ended_)
+    write(lock);
+  stream_->consume(std::exchange(taken_, 0));
+  if (ended_)
+    stream_->close();
+  else
+    read(lock);
+}
+
+error_code connection::read_all(const stream_core::sources& found)
+{
   error_code ec;
   std::size_t arrived = 0;
-  std::size_t taken = 0;
   for (const asio::const_buffer& each : found)
   {
-    if (taken == arrived && !ec)
-      taken += read(std::span(static_cast<const std::byte*>(each.data()), each.size()), ec);
+    if (taken_ == arrived && !ec)
+      taken_ += read(std::span(static_cast<const std::byte*>(each.data()), each.size()), ec);
     arrived += each.size();
   }
-  lock.lock();
-  if (arrived == 0)
-  {
-    // The stream has ended, or this is a false alarm.
-    std::array<std::byte, 1> probe{};
-    const std::size_t size =
-      stream_->read_some(stream_core::targets(asio::buffer(probe)), false, ec);
-    lock.unlock();
-    if (ec == asio::error::would_block)
-      return;
-    if (size != 0)
-      static_cast<void>(read(probe, ec));
-    else if (ec == asio::error::eof)
-      ec = error::peer_closed;
-  }
-  else
-  {
-    // At the end also what follows: closing a stream with unread bytes would reset it.
-    stream_->consume(ec ? arrived : taken);
-    lock.unlock();
-  }
+  // At the end also what follows: closing a stream with unread bytes would reset it.
   if (ec)
-    end(ec);
+    taken_ = arrived;
+  return ec;
+}
+
+// There are no bytes: the stream has ended, or there was a false alarm.
+error_code connection::read_end()
+{
+  error_code ec;
+  std::array<std::byte, 1> probe{};
+  lock_type lock(mutex_);
+  const std::size_t size = stream_->read_some(stream_core::targets(asio::buffer(probe)), false, ec);
+  lock.unlock();
+  if (size != 0)
+    static_cast<void>(read(probe, ec));
+  if (ec == asio::error::eof)
+    return error::peer_closed;
+  return ec == asio::error::would_block ? error_code() : ec;
 }
 
 // Takes messages as long as they are expected. Returns the number of bytes that were read.

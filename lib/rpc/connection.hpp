@@ -91,8 +91,10 @@ protected:
 
 private:
   void read(const lock_type& lock);
-  void on_readable(const error_code& ec);
-  void read_all();
+  void on_readable(error_code ec);
+  void finish_reading();
+  [[nodiscard]] error_code read_all(const stream_core::sources& found);
+  [[nodiscard]] error_code read_end();
   [[nodiscard]] std::size_t read(std::span<const std::byte> bytes, error_code& ec);
   void write(const lock_type& lock);
   void on_written(const error_code& ec, std::size_t size);
@@ -106,7 +108,8 @@ private:
   bool open_ = false;
   bool writing_ = false;
   bool reading_ = false;
-  bool taking_ = false; // on_readable() runs, and flushes at its end
+  bool taking_ = false;   // on_readable() runs, and flushes at its end
+  std::size_t taken_ = 0; // bytes that it has read, and the stream still has
   bool ended_ = false;
 };
 
