@@ -9,8 +9,6 @@
 
 #include <boost/asio/error.hpp>
 
-#include <array>
-#include <span>
 #include <utility>
 
 // Waiting for bytes, and using them where they are.
@@ -58,11 +56,11 @@ stream_core::sources stream_impl::peek()
   if (core_->forked())
     return {};
   const std::lock_guard lock(mutex_);
-  std::array<asio::const_buffer, sources::most> found;
-  std::size_t count = 0;
-  for (std::size_t i = first_unread_; i != unread_.size() && count != found.size(); ++i)
-    found[count++] = asio::const_buffer(unread_[i].at, unread_[i].size);
-  return sources(std::span(found).first(count));
+  sources found;
+  for (std::size_t i = first_unread_; i != unread_.size(); ++i)
+    if (!found.add(asio::const_buffer(unread_[i].at, unread_[i].size)))
+      break;
+  return found;
 }
 
 void stream_impl::consume(std::size_t size)

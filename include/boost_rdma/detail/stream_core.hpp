@@ -21,8 +21,8 @@
 #include <boost/asio/buffer.hpp>
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/socket_base.hpp>
+#include <boost/container/static_vector.hpp>
 
-#include <array>
 #include <chrono>
 #include <concepts>
 #include <cstddef>
@@ -46,28 +46,33 @@ public:
   explicit stream_buffers(const Sequence& sequence)
   {
     const auto end = boost::asio::buffer_sequence_end(sequence);
-    for (auto i = boost::asio::buffer_sequence_begin(sequence); i != end && count_ != most; ++i)
-      if (const Buffer each(*i); each.size() != 0)
-        buffers_[count_++] = each;
+    for (auto i = boost::asio::buffer_sequence_begin(sequence); i != end; ++i)
+      if (const Buffer each(*i); each.size() != 0 && !add(each))
+        return;
   }
 
-  [[nodiscard]] std::span<const Buffer> list() const noexcept
+  // Returns false, and has no effect, if there is no room.
+  bool add(const Buffer& each)
   {
-    return std::span(buffers_).first(count_);
+    if (buffers_.size() == buffers_.capacity())
+      return false;
+    buffers_.push_back(each);
+    return true;
   }
-  [[nodiscard]] bool empty() const noexcept { return count_ == 0; }
+
+  [[nodiscard]] std::span<const Buffer> list() const noexcept { return buffers_; }
+  [[nodiscard]] bool empty() const noexcept { return buffers_.empty(); }
 
   // As a sequence of Asio.
   using value_type = Buffer;
   using const_iterator = const Buffer*;
   [[nodiscard]] const_iterator begin() const noexcept { return buffers_.data(); }
-  [[nodiscard]] const_iterator end() const noexcept { return buffers_.data() + count_; }
+  [[nodiscard]] const_iterator end() const noexcept { return buffers_.data() + buffers_.size(); }
 
   static constexpr std::size_t most = 16;
 
 private:
-  std::array<Buffer, most> buffers_;
-  std::size_t count_ = 0;
+  boost::container::static_vector<Buffer, most> buffers_; // does not initialise the others
 };
 
 // A stream, independent of the types of executor and handlers.
