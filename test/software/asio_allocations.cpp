@@ -8,6 +8,7 @@
 #include "common/allocations.hpp"
 #include "common/catch.hpp"
 #include "common/rdma_fixture.hpp"
+#include "software/rpc_fixture.hpp"
 
 #include <boost_rdma/stream.hpp>
 
@@ -23,6 +24,7 @@
 #include <boost/asio/write.hpp>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <future>
 #include <optional>
@@ -431,6 +433,30 @@ TEST_CASE("reads and writes of a stream allocate nothing in steady state")
   asio::co_spawn(l.io, serve(), asio::detached);
   asio::co_spawn(l.io, ask(), asio::detached);
   REQUIRE(run_through(l.io, rounds));
+  INFO(allocation_count::first());
+  CHECK(rounds.allocations == 0);
+}
+
+TEST_CASE("calls of methods allocate nothing in steady state")
+{
+  rpc_pair p;
+  p.server.handle<add>([](const numbers& n) { return n.a + n.b; });
+  p.start();
+  counted_rounds rounds;
+  bool failed = false;
+  const std::function<void()> start = [&]
+  {
+    p.client.async_call<add>({1, 2},
+      [&](error_code ec, std::int32_t sum)
+      {
+        failed = failed || ec || sum != 3;
+        if (rounds.next())
+          start();
+      });
+  };
+  start();
+  REQUIRE(run_through(p.io, rounds));
+  CHECK_FALSE(failed);
   INFO(allocation_count::first());
   CHECK(rounds.allocations == 0);
 }
