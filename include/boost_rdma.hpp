@@ -70,6 +70,7 @@
 #include <boost_rdma/rpc/server.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>
+#include <boost_rdma/statistics.hpp>
 #include <boost_rdma/stream.hpp>
 #include <boost_rdma/stream_acceptor.hpp>
 #include <boost_rdma/stream_options.hpp>

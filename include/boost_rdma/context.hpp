@@ -21,6 +21,8 @@
 
 namespace rdma {
 
+struct statistics;
+
 namespace detail {
 class domain_impl;
 }
@@ -107,6 +109,12 @@ public:
   /** The first call, or the first operation that needs the cache, tests if the kernel allows the
    * library to watch memory. */
   [[nodiscard]] rdma::registration_cache_statistics registration_cache_statistics() const;
+
+  /// Returns the operations and connections on the devices that this context has opened, and the
+  /// statistics of the pool and the cache (<boost_rdma/statistics.hpp>).
+  /** A snapshot: if other threads complete operations during the call, each counter is from another
+   * moment of it. */
+  [[nodiscard]] rdma::statistics statistics() const;
 
   /// For the library itself.
   [[nodiscard]] const std::shared_ptr<detail::domain_impl>& impl() const noexcept { return impl_; }

@@ -34,13 +34,14 @@ completion_queue_impl::completion_queue_impl(boost::asio::any_io_executor execut
   try
   {
     create(options.depth);
+    devices_->activity.add(counters_);
+    service_->add(this);
   }
   catch (...)
   {
     destroy();
     throw;
   }
-  service_->add(this);
 }
 
 completion_queue_impl::~completion_queue_impl()
@@ -82,6 +83,7 @@ void completion_queue_impl::create(std::uint32_t depth)
 
 void completion_queue_impl::destroy() noexcept
 {
+  devices_->activity.remove(counters_);
   const verbs::api& api = device().api();
   if (forked())
   {
@@ -401,7 +403,7 @@ bool completion_queue_impl::collect(operation_list& into, polling_state quiet, p
     while (following != end && work_request_name::source_of(following->wr_id) == index)
       ++following;
     if (work_source* source = sources_.find(index)) // null if the queue pair has been removed
-      source->take(first, static_cast<std::size_t>(following - first), into);
+      source->take(first, static_cast<std::size_t>(following - first), into, counters_);
     first = following;
   }
   last.next = next;

@@ -258,6 +258,8 @@ private:
   bool failed_ = false;  // the device reported an error; under sources_mutex_
   bool watched_ = false; // receives the device's events
 
+  completion_counters counters_; // written where sources are used
+
   completion_service* service_ = nullptr;
   friend class completion_service;
 };

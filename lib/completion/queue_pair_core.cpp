@@ -254,7 +254,9 @@ bool queue_pair_core::attach(std::shared_ptr<connection_guard> guard)
 void queue_pair_core::apply(connection_event event, mutex_held held, const error_code& reason)
 {
   namespace act = connection_action;
+  const bool was_alive = connection_.is_alive();
   const connection_actions actions = connection_.apply(event, reason);
+  count_connection(was_alive && event == connection_event::disconnected);
   // Before claimed() is read.
   guard_slots(!connection_.is_connected() || flush_timer_runs_ || !registered_, held);
   if ((actions & act::release_receives) != 0)
@@ -276,6 +278,28 @@ void queue_pair_core::apply(connection_event event, mutex_held held, const error
     guard_->finish();
   if ((actions & act::close_channel) != 0 && guard_)
     guard_->close();
+}
+
+// For context::statistics(), after each event. `disconnected`: the event ended an attempt to
+// connect, or a connection.
+void queue_pair_core::count_connection(bool disconnected)
+{
+  activity& to = domain_->devices()->activity;
+  const activity::transport by =
+    device_->kind() == device_kind::software ? &statistics::software : &statistics::nic;
+  if (counted_ == counted::nothing && connection_.carries())
+  {
+    to.connected(by);
+    counted_ = counted::connected;
+  }
+  else if (counted_ == counted::nothing && disconnected)
+    to.connecting_failed(by);
+  const bool over = connection_.end() || connection_.state() == connection_state::abandoned;
+  if (counted_ == counted::connected && over)
+  {
+    to.disconnected(by, connection_.end() ? connection_.end()->reason : error_code());
+    counted_ = counted::end;
+  }
 }
 
 void queue_pair_core::disconnect(

@@ -257,7 +257,8 @@ public:
   void end_orderly();
 
   void submit(operation* op, const buffer_list& buffers) override;
-  void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
+  void take(const ibv_wc* completions, std::size_t count, operation_list& ended,
+    completion_counters& counters) override;
   void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept override;
   void end_in_child() noexcept override;
@@ -268,6 +269,7 @@ public:
 private:
   // State and failures
   void apply(connection_event event, mutex_held held, const error_code& reason = {});
+  void count_connection(bool disconnected);
   void report_end();
   void note_if_drained(mutex_held held);
   void note_failure(const error_code& code, std::string operation, std::string reason = {},
@@ -309,8 +311,9 @@ private:
   void submit_prepared(operation* op, const user_buffers& buffers);
   void submit_admitted(operation* op, mutex_held held);
   inline void post_admitted(operation* op, mutex_held held);
-  operation* take_one(const ibv_wc& wc, mutex_held held);
-  operation* take_unusual(operation* op, const ibv_wc& wc, bool last, mutex_held held);
+  operation* take_one(const ibv_wc& wc, completion_counters& counters, mutex_held held);
+  operation* take_unusual(
+    operation* op, const ibv_wc& wc, bool last, completion_counters& counters, mutex_held held);
   void fill_failure(operation* op, const ibv_wc& wc, mutex_held held);
   [[nodiscard]] bool reason_is_to_come() const noexcept;
 
@@ -327,6 +330,12 @@ private:
   std::uint32_t reserved_ = 0; // entries in the completion queue
 
   connection_fsm connection_;
+  enum class counted : std::uint8_t
+  {
+    nothing,
+    connected,
+    end,
+  } counted_ = counted::nothing; // by the context's `activity`
   request_limits limits_;
   posting posting_;
   operation_list flushed_;                 // wait for the reason: see reason_is_to_come()

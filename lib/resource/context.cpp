@@ -8,6 +8,7 @@
 #include "boost_rdma/context.hpp"
 
 #include "boost_rdma/protection_domain.hpp"
+#include "boost_rdma/statistics.hpp"
 #include "resource/domain_impl.hpp"
 #include "resource/pool_impl.hpp"
 
@@ -83,6 +84,15 @@ memory_pool_statistics context::pool_statistics() const
 rdma::registration_cache_statistics context::registration_cache_statistics() const
 {
   return impl_->cache().statistics();
+}
+
+rdma::statistics context::statistics() const
+{
+  rdma::statistics result;
+  impl_->devices()->activity.read(result);
+  result.pool = pool_statistics();
+  result.cache = registration_cache_statistics();
+  return result;
 }
 
 protection_domain protection_domain::make(const rdma::context& context)

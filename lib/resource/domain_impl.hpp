@@ -12,6 +12,7 @@
 #include "boost_rdma/context.hpp"
 #include "boost_rdma/detail/registration.hpp"
 #include "boost_rdma/memory_pool.hpp"
+#include "resource/activity.hpp"
 #include "resource/device_impl.hpp"
 #include "resource/registration_cache.hpp"
 
@@ -29,7 +30,8 @@ struct device_set
   std::array<std::unique_ptr<device_impl>, device_count_max> devices;
   memory_pool_options pool_options;
   registration_cache_options cache_options;
-  std::string why_no_nic; // reason why there is no NIC, as text for the user
+  std::string why_no_nic;    // reason why there is no NIC, as text for the user
+  detail::activity activity; // for context::statistics()
 };
 
 // Returns the text for a failed registration: its size and the likely cause.

@@ -10,6 +10,7 @@
 #include "boost_rdma/detail/mapped_handler.hpp"
 #include "completion/queue_pair_core.hpp"
 #include "completion/waiting_handler.hpp"
+#include "resource/domain_impl.hpp"
 
 #include <boost/asio/error.hpp>
 
@@ -31,11 +32,13 @@ std::shared_ptr<stream_core> stream_core::make_client(const io_executor& executo
     stream_client{executor, inner,
       [made = queue_pair_settings{inner, inner == executor, domain, queue_pair}] { return made; },
       options.transports != stream_transports::tcp, options.transports != stream_transports::rdma},
-    options);
+    domain.impl()->devices(), options);
 }
 
-client_stream::client_stream(stream_client with, const stream_options& options)
+client_stream::client_stream(
+  stream_client with, std::shared_ptr<device_set> devices, const stream_options& options)
   : with_(std::move(with))
+  , devices_(std::move(devices))
   , options_(options)
 {
 }
@@ -115,7 +118,7 @@ error_code client_stream::connected(const error_code& ec, connected_peer peer)
   }
   try
   {
-    stream_ = make(std::move(peer), options_);
+    stream_ = make(std::move(peer), options_, devices_);
     ready_.store(stream_.get(), std::memory_order_release);
     return {};
   }

@@ -25,7 +25,8 @@ class client_stream final
   , public std::enable_shared_from_this<client_stream>
 {
 public:
-  client_stream(stream_client with, const stream_options& options);
+  client_stream(
+    stream_client with, std::shared_ptr<device_set> devices, const stream_options& options);
 
   void connect(
     const io_executor& executor, const endpoint_type& server, plain_handler handler) override;
@@ -66,6 +67,7 @@ private:
   [[nodiscard]] std::shared_ptr<stream_connect> take_attempt(bool closes);
 
   const stream_client with_;
+  const std::shared_ptr<device_set> devices_; // for statistics
   const stream_options options_;
   const process_mark process_;
   std::atomic<stream_core*> ready_{nullptr}; // stream_, set once

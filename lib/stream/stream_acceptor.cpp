@@ -9,6 +9,7 @@
 #include "boost_rdma/detail/stream_acceptor_core.hpp"
 #include "completion/waiting_handler.hpp"
 #include "connect/log.hpp"
+#include "resource/domain_impl.hpp"
 
 #include <exception>
 #include <utility>
@@ -45,7 +46,8 @@ std::shared_ptr<stream_acceptor_core> stream_acceptor_core::make(
     return nullptr;
   auto clients = acceptor_core::make(
     executor, inner, domain, endpoint, options, ec, clients_of(options.stream.transports));
-  return clients ? std::make_shared<stream_acceptor_core>(std::move(clients), options.stream)
+  return clients ? std::make_shared<stream_acceptor_core>(
+           std::move(clients), domain.impl()->devices(), options.stream)
                  : nullptr;
 }
 
@@ -60,7 +62,7 @@ void stream_acceptor_core::accept(
         try
         {
           if (!ec)
-            made = stream_core::make(std::move(peer), self->options_);
+            made = stream_core::make(std::move(peer), self->options_, self->devices_);
         }
         catch (const std::exception& e) // of the system, or bad_alloc
         {

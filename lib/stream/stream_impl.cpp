@@ -55,13 +55,14 @@ std::shared_ptr<stream_core> stream_core::make(
 {
   connected_peer peer;
   peer.queue_pair = std::move(over);
-  return make(std::move(peer), options);
+  return make(std::move(peer), options, nullptr);
 }
 
-std::shared_ptr<stream_core> stream_core::make(connected_peer peer, const stream_options& options)
+std::shared_ptr<stream_core> stream_core::make(
+  connected_peer peer, const stream_options& options, std::shared_ptr<device_set> devices)
 {
   if (peer.socket)
-    return std::make_shared<tcp_stream>(std::move(peer));
+    return std::make_shared<tcp_stream>(std::move(peer), std::move(devices));
   const std::shared_ptr<queue_pair_core> over = std::move(peer.queue_pair);
   const auto early = over ? over->take_early_receive() : nullptr;
   error_code ec;

@@ -9,6 +9,7 @@
 
 #include "completion/waiting_handler.hpp"
 #include "connect/discovery.hpp"
+#include "resource/domain_impl.hpp"
 
 #include <boost/asio/associated_executor.hpp>
 #include <boost/asio/bind_executor.hpp>
@@ -34,12 +35,14 @@ auto with_executor(const stream_core::io_executor& executor, Handler handler)
 
 } // namespace
 
-tcp_stream::tcp_stream(connected_peer peer)
-  : socket_(std::move(*peer.socket))
+tcp_stream::tcp_stream(connected_peer peer, std::shared_ptr<device_set> devices)
+  : devices_(std::move(devices))
+  , socket_(std::move(*peer.socket))
   , why_(std::move(peer.why))
   , local_(peer.local)
   , remote_(peer.remote)
 {
+  devices_->activity.connected(&statistics::tcp);
 }
 
 template <class Buffers>
@@ -223,6 +226,8 @@ void tcp_stream::cancel()
 
 void tcp_stream::close()
 {
+  if (socket_.is_open())
+    devices_->activity.disconnected(&statistics::tcp, {});
   error_code ignored;
   socket_.close(ignored);
 }

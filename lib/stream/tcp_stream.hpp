@@ -26,7 +26,8 @@ class tcp_stream final
 {
 public:
   // Precondition: the peer has a socket.
-  explicit tcp_stream(connected_peer peer);
+  tcp_stream(connected_peer peer, std::shared_ptr<device_set> devices);
+  ~tcp_stream() override { tcp_stream::close(); }
 
   void read_some(const io_executor& executor, const targets& to, size_handler handler,
     bool on_executor) override;
@@ -56,6 +57,7 @@ private:
   [[nodiscard]] bool can_use(bool waits, error_code& ec);
   [[nodiscard]] boost::asio::const_buffer ahead() const;
 
+  const std::shared_ptr<device_set> devices_;   // of the context, for its statistics
   mutable boost::asio::ip::tcp::socket socket_; // available() is not const
   const std::string why_;
   const endpoint_type local_;

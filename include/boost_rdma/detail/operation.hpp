@@ -9,6 +9,7 @@
 #define BOOST_RDMA_DETAIL_OPERATION_HPP
 
 #include <boost_rdma/buffer.hpp>
+#include <boost_rdma/detail/request_kind.hpp>
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/message.hpp>
 #include <boost_rdma/remote_buffer.hpp>
@@ -35,22 +36,6 @@ namespace rdma::detail {
 class work_source;
 struct batch_requests;
 struct window_impl;
-
-enum class request_kind : std::uint8_t
-{
-  send,
-  send_with_immediate,
-  send_with_invalidate,
-  write,
-  write_with_immediate,
-  read,
-  fetch_add,
-  compare_exchange,
-  bind_window,
-  invalidate,
-  receive,
-  batch,
-};
 
 // A request to the device, without the local buffers.
 struct request

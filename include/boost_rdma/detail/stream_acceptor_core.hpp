@@ -32,8 +32,10 @@ public:
     const boost::asio::ip::tcp::endpoint& endpoint, const stream_acceptor_options& options,
     error_code& ec);
 
-  stream_acceptor_core(std::shared_ptr<acceptor_core> clients, const stream_options& options)
+  stream_acceptor_core(std::shared_ptr<acceptor_core> clients, std::shared_ptr<device_set> devices,
+    const stream_options& options)
     : clients_(std::move(clients))
+    , devices_(std::move(devices))
     , options_(options)
   {
   }
@@ -49,6 +51,7 @@ public:
 
 private:
   const std::shared_ptr<acceptor_core> clients_;
+  const std::shared_ptr<device_set> devices_; // of the context, for its statistics
   const stream_options options_;
 };
 

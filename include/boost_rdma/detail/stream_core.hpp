@@ -33,6 +33,7 @@ namespace rdma::detail {
 
 class queue_pair_core;
 class stream_deadline;
+struct device_set;
 
 // The first buffers of a sequence that are not empty.
 template <class Buffer>
@@ -95,8 +96,9 @@ public:
   static std::shared_ptr<stream_core> make(
     std::shared_ptr<queue_pair_core> over, const stream_options& options);
 
-  // Throws likewise.
-  static std::shared_ptr<stream_core> make(connected_peer peer, const stream_options& options);
+  // Throws likewise. A stream by TCP counts as a connection of the context with these devices.
+  static std::shared_ptr<stream_core> make(
+    connected_peer peer, const stream_options& options, std::shared_ptr<device_set> devices);
 
   // A stream that will connect; throws likewise. `inner` is the executor inside the strands of
   // `executor`.
