@@ -403,7 +403,7 @@ bool completion_queue_impl::collect(operation_list& into, polling_state quiet, p
     while (following != end && work_request_name::source_of(following->wr_id) == index)
       ++following;
     if (work_source* source = sources_.find(index)) // null if the queue pair has been removed
-      source->take(first, static_cast<std::size_t>(following - first), into, counters_);
+      source->take(first, static_cast<std::size_t>(following - first), into);
     first = following;
   }
   last.next = next;

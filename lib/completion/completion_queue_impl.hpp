@@ -131,6 +131,9 @@ public:
   // poll(). May be called by any thread, also while handlers run.
   std::optional<ibv_wc> extract(std::uint64_t work_request);
 
+  // For take() of the sources, called by the thread that polls.
+  [[nodiscard]] completion_counters& counters() noexcept { return counters_; }
+
   // Call before a queue pair is destroyed, which discards its completions. Takes all completions
   // out for the next poll(), because some belong to receives of a shared receive queue.
   void rescue() noexcept;
@@ -258,7 +261,7 @@ private:
   bool failed_ = false;  // the device reported an error; under sources_mutex_
   bool watched_ = false; // receives the device's events
 
-  completion_counters counters_; // written where sources are used
+  completion_counters counters_;
 
   completion_service* service_ = nullptr;
   friend class completion_service;

@@ -257,8 +257,7 @@ public:
   void end_orderly();
 
   void submit(operation* op, const buffer_list& buffers) override;
-  void take(const ibv_wc* completions, std::size_t count, operation_list& ended,
-    completion_counters& counters) override;
+  void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
   void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept override;
   void end_in_child() noexcept override;
@@ -311,9 +310,8 @@ private:
   void submit_prepared(operation* op, const user_buffers& buffers);
   void submit_admitted(operation* op, mutex_held held);
   inline void post_admitted(operation* op, mutex_held held);
-  operation* take_one(const ibv_wc& wc, completion_counters& counters, mutex_held held);
-  operation* take_unusual(
-    operation* op, const ibv_wc& wc, bool last, completion_counters& counters, mutex_held held);
+  operation* take_one(const ibv_wc& wc, mutex_held held);
+  operation* take_unusual(operation* op, const ibv_wc& wc, bool last, mutex_held held);
   void fill_failure(operation* op, const ibv_wc& wc, mutex_held held);
   [[nodiscard]] bool reason_is_to_come() const noexcept;
 

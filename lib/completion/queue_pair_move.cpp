@@ -68,8 +68,7 @@ void queue_pair_core::look_for_confirmation()
   if (!wc)
     return;
   operation_list ended;
-  completion_counters none; // those of the queue belong to the thread that polls it
-  take(&*wc, 1, ended, none);
+  take(&*wc, 1, ended);
   if (operation* op = ended.pop_front())
     op->complete(op, true, false);
 }

@@ -142,18 +142,16 @@ void queue_pair_core::submit_admitted(operation* op, mutex_held held)
   completions_->kick();
 }
 
-void queue_pair_core::take(const ibv_wc* completions, std::size_t count, operation_list& ended,
-  completion_counters& counters)
+void queue_pair_core::take(const ibv_wc* completions, std::size_t count, operation_list& ended)
 {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < count; ++i)
-    if (operation* op = take_one(completions[i], counters, lock))
+    if (operation* op = take_one(completions[i], lock))
       ended.push_back(op);
 }
 
 // Returns the operation that the completion ends, or null.
-operation* queue_pair_core::take_one(
-  const ibv_wc& wc, completion_counters& counters, mutex_held held)
+operation* queue_pair_core::take_one(const ibv_wc& wc, mutex_held held)
 {
   const auto name = work_request_name::of(wc.wr_id);
   operation* op = find_posted(name);
@@ -166,22 +164,26 @@ operation* queue_pair_core::take_one(
   {
     const request_kind kind = op->what.kind;
     set_result(*op, wc, posting_, device_index_);
-    counters.completed(kind, op->result.received.size);
     posting_.finished(op);
     posting_.post_waiting(kind, held);
+    // Last, because GCC loads op->what again after an atomic operation.
+    completions_->counters().completed(kind, op->result.received.size);
     return op;
   }
-  return take_unusual(op, wc, name.last, counters, held);
+  return take_unusual(op, wc, name.last, held);
 }
 
 // A failure, a completion that does not end its operation, or one while the queue pair is not
 // connected.
 operation* queue_pair_core::take_unusual(
-  operation* op, const ibv_wc& wc, bool last, completion_counters& counters, mutex_held held)
+  operation* op, const ibv_wc& wc, bool last, mutex_held held)
 {
-  const bool counts = wc.wr_id != confirmation_; // otherwise no user submitted it
-  if (wc.status != IBV_WC_SUCCESS && counts)
-    counters.failed(wc.status);
+  // The message that confirms the path is not of the user, and not only the thread that polls calls
+  // this function for it.
+  completion_counters* const counters =
+    wc.wr_id != confirmation_ ? &completions_->counters() : nullptr;
+  if (counters != nullptr && wc.status != IBV_WC_SUCCESS)
+    counters->failed(wc.status);
   if (wc.status == IBV_WC_SUCCESS)
   {
     if (connection_.is_initial() && guard_ && device_->traits().connection_manager_moves)
@@ -189,8 +191,8 @@ operation* queue_pair_core::take_unusual(
     if (op->credits == 0 && op->unposted == 0)
     {
       set_result(*op, wc, posting_, device_index_);
-      if (counts)
-        counters.completed(op->what.kind, op->result.received.size);
+      if (counters != nullptr)
+        counters->completed(op->what.kind, op->result.received.size);
     }
   }
   else if (wc.status == IBV_WC_WR_FLUSH_ERR && reason_is_to_come())

@@ -181,18 +181,16 @@ void shared_receive_core::submit(operation* op, const buffer_list& buffers)
   completions_->kick(); // with the mutex held, as in queue_pair_core::submit
 }
 
-void shared_receive_core::take(const ibv_wc* completions, std::size_t count, operation_list& ended,
-  completion_counters& counters)
+void shared_receive_core::take(const ibv_wc* completions, std::size_t count, operation_list& ended)
 {
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < count; ++i)
-    if (operation* op = take_one(completions[i], counters, lock))
+    if (operation* op = take_one(completions[i], lock))
       ended.push_back(op);
 }
 
 // Returns the operation that the completion ends, or null.
-operation* shared_receive_core::take_one(
-  const ibv_wc& wc, completion_counters& counters, mutex_held held)
+operation* shared_receive_core::take_one(const ibv_wc& wc, mutex_held held)
 {
   operation* op = find_posted(work_request_name::of(wc.wr_id));
   if (op == nullptr)
@@ -202,12 +200,12 @@ operation* shared_receive_core::take_one(
   if (wc.status == IBV_WC_SUCCESS)
   {
     set_message(*op, wc);
-    counters.completed(request_kind::receive, wc.byte_len);
+    completions_->counters().completed(request_kind::receive, wc.byte_len);
   }
   else
   {
     op->result.ec = make_error_code(static_cast<wc_status>(wc.status));
-    counters.failed(wc.status);
+    completions_->counters().failed(wc.status);
   }
   posting_.completed(op, true);
   posting_.post_waiting(request_kind::receive, held);

@@ -42,8 +42,7 @@ public:
   void detach();
 
   void submit(operation* op, const buffer_list& buffers) override;
-  void take(const ibv_wc* completions, std::size_t count, operation_list& ended,
-    completion_counters& counters) override;
+  void take(const ibv_wc* completions, std::size_t count, operation_list& ended) override;
   void fail(
     const error_code& reason, const char* what, const work_source* through) noexcept override;
   void on_device_event(const async_event& event) noexcept override;
@@ -51,7 +50,7 @@ public:
   void terminate(mutex_held held) override;
 
 private:
-  operation* take_one(const ibv_wc& wc, completion_counters& counters, mutex_held held);
+  operation* take_one(const ibv_wc& wc, mutex_held held);
   void end(std::unique_lock<std::mutex> lock, const error_code& reason) noexcept;
   void release_posted();
   void unlink(operation* op, mutex_held held) override;

@@ -15,18 +15,18 @@ namespace rdma::detail {
 
 void completion_counters::failed(unsigned status) noexcept
 {
-  add(errors_[std::min<std::size_t>(status, errors_.size() - 1)], 1); // or general_error
+  const std::size_t at = 2 * kinds + status;
+  add(values_[std::min(at, values_.size() - 1)], 1); // the last one is general_error
 }
 
 void completion_counters::add_to(statistics& sum) const noexcept
 {
-  const auto value = [](const counter& each) { return each.load(std::memory_order_relaxed); };
-  const auto count = [&](request_kind kind)
-  { return value(operations_[static_cast<std::size_t>(kind)]); };
+  const auto value = [&](std::size_t at) { return values_[at].load(std::memory_order_relaxed); };
+  const auto count = [&](request_kind kind) { return value(static_cast<std::size_t>(kind)); };
   const auto add_kind = [&](operation_statistics& to, request_kind kind)
   {
     to.completed += count(kind);
-    to.bytes += value(bytes_[static_cast<std::size_t>(kind)]);
+    to.bytes += value(kinds + static_cast<std::size_t>(kind));
   };
   add_kind(sum.sends, request_kind::send);
   add_kind(sum.sends, request_kind::send_with_immediate);
@@ -39,8 +39,8 @@ void completion_counters::add_to(statistics& sum) const noexcept
   sum.atomics += count(request_kind::fetch_add) + count(request_kind::compare_exchange);
   sum.binds += count(request_kind::bind_window);
   sum.invalidations += count(request_kind::invalidate);
-  for (std::size_t i = 0; i < errors_.size(); ++i)
-    sum.errors[i] += value(errors_[i]);
+  for (std::size_t i = 0; i < sum.errors.size(); ++i)
+    sum.errors[i] += value(2 * kinds + i);
 }
 
 void activity::add(const completion_counters& counters)

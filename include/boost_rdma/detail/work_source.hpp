@@ -26,7 +26,6 @@
 
 namespace rdma::detail {
 
-class completion_counters;
 class completion_queue_impl;
 class domain_impl;
 class operation_list;
@@ -142,9 +141,8 @@ public:
   void cancel(std::uint32_t index, std::uint32_t generation, boost::asio::cancellation_type type);
 
   // Appends the operations that end with these completions to `ended`, with their results. A
-  // completion that is stale, or not the last of its batch, ends no operation. Counts them.
-  virtual void take(const ibv_wc* completions, std::size_t count, operation_list& ended,
-    completion_counters& counters) = 0;
+  // completion that is stale, or not the last of its batch, ends no operation.
+  virtual void take(const ibv_wc* completions, std::size_t count, operation_list& ended) = 0;
 
   // The device reported a failure of itself, of the completion queue or, if `through` is not null,
   // of that shared receive queue. Operations end with `reason` immediately because no completions
