@@ -87,7 +87,7 @@ public:
   // Posts the waiting operations of the queue for this kind, as far as there is room.
   void post_waiting(request_kind kind, mutex_held held)
   {
-    if (partial_ != nullptr || !queue_of(kind).waiting.empty())
+    if (partial_ != nullptr || !queue_of(kind).waiting.empty()) [[unlikely]]
       post_all_waiting(kind, held);
   }
 
