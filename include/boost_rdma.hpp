@@ -62,8 +62,10 @@
 #include <boost_rdma/registration_cache.hpp>
 #include <boost_rdma/remote_buffer.hpp>
 #include <boost_rdma/remote_memory.hpp>
+#include <boost_rdma/rpc/bulk.hpp>
 #include <boost_rdma/rpc/client.hpp>
 #include <boost_rdma/rpc/codec.hpp>
+#include <boost_rdma/rpc/exposure.hpp>
 #include <boost_rdma/rpc/method.hpp>
 #include <boost_rdma/rpc/options.hpp>
 #include <boost_rdma/rpc/responder.hpp>

@@ -39,15 +39,20 @@ std::array<std::byte, message::header_size> encoded(const message& m)
 void require_form(const message& m)
 {
   using enum message_type;
-  require(m.type >= hello && m.type <= goodbye, "the type is known");
+  require(m.type >= hello && m.type <= released, "the type is known");
   require(m.size <= message::size_max, "content is at most 1 GiB");
-  require(m.size == 0 || m.type == hello || m.type == call || m.type == reply,
+  const bool is_transfer = m.type == pull || m.type == push;
+  require(m.size == 0 || m.type == hello || m.type == call || m.type == reply || m.type == expose
+      || m.type == part || is_transfer,
     "other messages have no content");
+  require(!is_transfer || m.size >= exposed_part::encoded_size, "a transfer names its part");
   require((m.type != hello && m.type != goodbye) || m.number == 0,
     "messages about no call have no number");
-  require(m.selector == 0 || m.type == hello || m.type == call || m.type == failure,
+  require(m.selector == 0 || m.type == hello || m.type == call || m.type == failure || is_transfer
+      || (m.type == part && m.selector == 1),
     "other messages have no selector");
-  require(m.detail == 0 || m.type == call || m.type == failure, "other messages have no detail");
+  require(m.detail == 0 || m.type == call || m.type == failure || is_transfer,
+    "other messages have no detail");
 }
 
 void require_failure(const message& m)
@@ -76,6 +81,22 @@ void require_methods(std::span<const std::byte> content)
   require(std::ranges::equal(again, content), "decoded methods encode to the same bytes");
 }
 
+void require_ranges(std::span<const std::byte> content)
+{
+  const auto ranges = decode_ranges(content);
+  if (!ranges)
+    return;
+  require(ranges->size() <= exposed_range::most, "a call exposes a limited number of ranges");
+  std::vector<std::byte> again;
+  for (const exposed_range& each : *ranges)
+  {
+    require(each.size != 0 && each.content.size() <= exposed_range::content_max,
+      "ranges have bytes, and not many of them travel with the call");
+    append_range(again, each, each.content);
+  }
+  require(std::ranges::equal(again, content), "decoded ranges encode to the same bytes");
+}
+
 struct result
 {
   bool is_valid = true;
@@ -96,6 +117,8 @@ result read(std::span<const std::byte> bytes, std::size_t content_max, std::size
       require_methods(content);
     else if (m.type == message_type::failure)
       require_failure(m);
+    else if (m.type == message_type::expose)
+      require_ranges(content);
     const auto head = encoded(m);
     all.taken.insert(all.taken.end(), head.begin(), head.end());
     all.taken.insert(all.taken.end(), content.begin(), content.end());

@@ -12,6 +12,7 @@
 
 #include <boost/asio/error.hpp>
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <climits>
@@ -31,6 +32,12 @@ namespace {
 
 using rdma::error;
 using rdma::error_code;
+using rdma::detail::rpc::append_part;
+using rdma::detail::rpc::append_range;
+using rdma::detail::rpc::decode_part;
+using rdma::detail::rpc::decode_ranges;
+using rdma::detail::rpc::exposed_part;
+using rdma::detail::rpc::exposed_range;
 using rdma::detail::rpc::failure_kind;
 using rdma::detail::rpc::message;
 using rdma::detail::rpc::message_reader;
@@ -45,7 +52,8 @@ constexpr std::size_t at_type = 0;
 constexpr std::size_t at_zero = 1;
 
 constexpr message_type every_type[] = {message_type::hello, message_type::call, message_type::reply,
-  message_type::failure, message_type::cancel, message_type::goodbye};
+  message_type::failure, message_type::cancel, message_type::goodbye, message_type::expose,
+  message_type::pull, message_type::push, message_type::part, message_type::released};
 
 using header = std::array<std::byte, message::header_size>;
 
@@ -81,7 +89,20 @@ message make(message_type type, std::uint16_t selector = 0, std::uint32_t number
 // Has no more fields than the type requires.
 message smallest(message_type type)
 {
-  return make(type, 0, 0, 0, type == message_type::failure ? 1 : 0);
+  constexpr std::uint32_t of_part = exposed_part::encoded_size;
+  switch (type)
+  {
+  case message_type::failure:
+    return make(type, 0, 0, 0, 1);
+  case message_type::expose:
+    return make(type, 0, 0, 1);
+  case message_type::pull:
+    return make(type, 0, 0, of_part);
+  case message_type::push:
+    return make(type, 0, 0, of_part + 1);
+  default:
+    return make(type);
+  }
 }
 
 // Has all fields that the type may have.
@@ -101,6 +122,16 @@ message fullest(message_type type)
     return make(type, 0, 0xe1e2e3e4);
   case message_type::goodbye:
     break;
+  case message_type::expose:
+    return make(type, 0, 0xe1e2e3e4, 0x1a1b1c1d);
+  case message_type::pull:
+    return make(type, 0xf1f2, 0xe1e2e3e4, exposed_part::encoded_size, 0xd1d2d3d4);
+  case message_type::push:
+    return make(type, 0xf1f2, 0xe1e2e3e4, 0x1a1b1c1d, 0xd1d2d3d4);
+  case message_type::part:
+    return make(type, 1, 0xe1e2e3e4, 0x1a1b1c1d);
+  case message_type::released:
+    return make(type, 0, 0xe1e2e3e4);
   }
   return make(type);
 }
@@ -179,7 +210,8 @@ TEST_CASE("the types of RPC messages have the documented values and all others a
     plain[at_type] = static_cast<std::byte>(value);
     header with_detail = plain;
     with_detail.back() = std::byte{1};
-    const bool takes_plain = value == 1 || value == 2 || value == 3 || value == 5 || value == 6;
+    constexpr int plain_types[] = {1, 2, 3, 5, 6, 10, 11}; // the others need content or an error
+    const bool takes_plain = std::ranges::count(plain_types, value) == 1;
     CHECK(message::decode(plain).has_value() == takes_plain);
     CHECK(message::decode(with_detail).has_value() == (value == 2 || value == 4));
   }
@@ -212,6 +244,9 @@ TEST_CASE("an RPC message is refused when it has a field that its type does not 
     {message_type::failure, true, true, false, true},
     {message_type::cancel, false, true, false, false},
     {message_type::goodbye, false, false, false, false},
+    {message_type::expose, false, true, true, false},
+    {message_type::pull, true, true, false, true},
+    {message_type::released, false, true, false, false},
   }));
   CAPTURE(static_cast<int>(type));
   // The lowest and the highest bits: no check is of a part of the field.
@@ -236,6 +271,118 @@ TEST_CASE("an RPC message is refused when it has a field that its type does not 
     m.size = 1u << bit;
     CHECK(is_accepted(m) == size);
   }
+}
+
+TEST_CASE("an RPC message of a transfer has the size and the selector of its kind")
+{
+  constexpr std::uint32_t of_part = exposed_part::encoded_size;
+  CHECK(!is_accepted(make(message_type::pull, 0, 1, of_part - 1)));
+  CHECK(!is_accepted(make(message_type::pull, 0, 1, of_part + 1)));
+  CHECK(!is_accepted(make(message_type::push, 0, 1, of_part)));
+  CHECK(is_accepted(make(message_type::push, 0xffff, 1, of_part + 1, 0xffff'ffff)));
+  CHECK(!is_accepted(make(message_type::expose, 0, 1, 0)));
+  CHECK(is_accepted(make(message_type::part, 1, 1)));
+  CHECK(!is_accepted(make(message_type::part, 2, 1)));
+  CHECK(!is_accepted(make(message_type::part, 0, 1, 0, 1)));
+}
+
+TEST_CASE("what an RPC exposes survives encoding and decoding, and is refused otherwise")
+{
+  using form = exposed_range::form_type;
+  using rdma::access;
+  exposed_range window;
+  window.form = form::window;
+  window.rights = access::remote_read | access::remote_write;
+  window.size = 0x0102030405060708;
+  window.address = 0x1112131415161718;
+  window.key = 0x21222324;
+  exposed_range content;
+  content.form = form::content;
+  content.rights = access::remote_read;
+  content.content = bytes_of("four");
+  content.size = 4;
+  exposed_range by_message;
+  by_message.form = form::message;
+  by_message.rights = access::remote_write;
+  by_message.size = 1;
+  bytes all;
+  for (const exposed_range& each : {window, content, by_message})
+    append_range(all, each, each.content);
+  REQUIRE(all.size() == 3 * 32 + 4);
+  CHECK(std::to_integer<int>(all[0]) == 1);
+  CHECK(std::to_integer<int>(all[1]) == 6);
+  CHECK(std::to_integer<int>(all[8]) == 1);
+  CHECK(std::to_integer<int>(all[16]) == 0x11);
+  CHECK(std::to_integer<int>(all[24]) == 0x21);
+  const auto read = decode_ranges(all);
+  REQUIRE(read);
+  REQUIRE(read->size() == 3);
+  CHECK((*read)[0].form == form::window);
+  CHECK((*read)[0].rights == window.rights);
+  CHECK((*read)[0].size == window.size);
+  CHECK((*read)[0].address == window.address);
+  CHECK((*read)[0].key == window.key);
+  CHECK((*read)[1].content == content.content);
+  CHECK((*read)[2].size == 1);
+  for (std::size_t size = 0; size != all.size(); ++size) // it ends between ranges, or is refused
+    CHECK(decode_ranges(std::span(all).first(size)).has_value()
+      == (size == 0 || size == 32 || size == 68));
+
+  const auto refused = [](const exposed_range& what)
+  {
+    bytes made;
+    append_range(made, what, what.content);
+    return !decode_ranges(made);
+  };
+  const auto changed = [](exposed_range what, auto change)
+  {
+    change(what);
+    return what;
+  };
+  CHECK(refused(changed(window, [](auto& r) { r.size = 0; })));
+  CHECK(refused(changed(window, [](auto& r) { r.size = UINT64_MAX - r.address + 1; })));
+  CHECK(refused(changed(window, [](auto& r) { r.rights = access::local_read; })));
+  CHECK(refused(changed(window, [](auto& r) { r.rights = access::remote_atomic; })));
+  CHECK(refused(changed(window, [](auto& r) { r.form = form{4}; })));
+  CHECK(refused(changed(by_message, [](auto& r) { r.key = 1; })));
+  CHECK(refused(changed(by_message, [](auto& r) { r.address = 1; })));
+  CHECK(refused(changed(content, [](auto& r) { r.rights = access::remote_write; })));
+  CHECK(refused(changed(content, [](auto& r) { r.size = 5; })));
+  const auto sized = [&](std::size_t size)
+  {
+    return changed(content,
+      [&](auto& r)
+      {
+        r.content.resize(size);
+        r.size = size;
+      });
+  };
+  CHECK_FALSE(refused(sized(exposed_range::content_max)));
+  CHECK(refused(sized(exposed_range::content_max + 1)));
+  for (const std::size_t zero : {2u, 7u, 28u, 31u})
+  {
+    bytes made = all;
+    made[zero] = std::byte{1};
+    CHECK(!decode_ranges(made));
+  }
+  bytes many;
+  for (std::size_t i = 0; i != exposed_range::most; ++i)
+    append_range(many, by_message, {});
+  CHECK(decode_ranges(many));
+  append_range(many, by_message, {});
+  CHECK(!decode_ranges(many));
+}
+
+TEST_CASE("a part of what an RPC exposes survives encoding and decoding")
+{
+  bytes all;
+  append_part(all, {0x0102030405060708, 0x11121314});
+  REQUIRE(all.size() == exposed_part::encoded_size);
+  CHECK(std::to_integer<int>(all[0]) == 1);
+  CHECK(std::to_integer<int>(all[8]) == 0x11);
+  const exposed_part read = decode_part(std::span(all).first<exposed_part::encoded_size>());
+  CHECK(read.offset == 0x0102030405060708);
+  CHECK(read.size == 0x11121314);
 }
 
 TEST_CASE("an RPC failure without an error is refused")

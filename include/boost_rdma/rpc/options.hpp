@@ -53,7 +53,7 @@ struct call_options
 
   /// Memory that the server may access during the call: at most 16 elements with bytes.
   /** See exposure and expose(). */
-  std::vector<exposure> exposed;
+  std::vector<exposure> exposed{};
 };
 
 /// Options of a server (basic_server).
