@@ -304,7 +304,7 @@ void client_impl::submit(call& what, const request& r, const rdma::rpc::call_opt
   std::uint16_t index = 0;
   error_code ec = find(r, index);
   if (!ec)
-    ec = exposed_memory::check(options.exposed);
+    ec = exposed_memory::check(options.exposed.all());
   if (ec)
   {
     calls_.remove(what);
@@ -315,10 +315,10 @@ void client_impl::submit(call& what, const request& r, const rdma::rpc::call_opt
   if (options.timeout.count() > 0 && options.timeout < call::time_point::max() - now)
     what.deadline = now + options.timeout;
   std::shared_ptr<queue_pair_core> through;
-  if (!options.exposed.empty())
+  if (!options.exposed.all().empty())
   {
     through = stream_->queue_pair();
-    what.exposed = std::make_shared<exposed_memory>(options.exposed, through.get());
+    what.exposed = std::make_shared<exposed_memory>(options.exposed.all(), through.get());
   }
   // Encoded behind the messages that leave next; taken back if it must wait for room.
   std::vector<std::byte>& to = messages(lock);

@@ -128,13 +128,13 @@ TEST_CASE("a handler reads and writes the memory that a call exposes")
   storage kept(p, registered);
   p.start();
   memory mine(p.near_context, registered, pattern(size));
-  CHECK(p.call<store>({}, {.timeout = patience, .exposed = {rpc::expose(mine.buffer())}})
+  CHECK(p.call<store>({}, {.timeout = patience, .exposed = rpc::expose(mine.buffer())})
     == std::pair(error_code(), std::uint64_t{size}));
   CHECK((kept.content == pattern(size)));
 
   memory target(p.near_context, registered, std::string(size + 20, '-'));
   const auto exposed = rpc::expose(target.buffer(), access::remote_write);
-  CHECK(p.call<load>(10, {.timeout = patience, .exposed = {exposed}})
+  CHECK(p.call<load>(10, {.timeout = patience, .exposed = exposed})
     == std::pair(error_code(), std::uint64_t{size}));
   CHECK((target.text() == std::string(10, '-') + pattern(size) + std::string(10, '-')));
 }
@@ -213,7 +213,7 @@ TEST_CASE("a transfer outside of what the call exposes fails and disturbs nothin
   p.start();
   memory mine(p.near_context, GENERATE(true, false), pattern(size));
   const auto answer =
-    p.call<custom>(0, {.timeout = patience, .exposed = {rpc::expose(mine.buffer())}});
+    p.call<custom>(0, {.timeout = patience, .exposed = rpc::expose(mine.buffer())});
   CHECK(answer.first == rdma::error::not_exposed);
   CHECK(results
     == std::vector<error_code>{rdma::error::out_of_range, rdma::error::out_of_range,
@@ -228,9 +228,14 @@ TEST_CASE("what cannot be exposed is refused")
   p.start();
   std::string text = pattern(100);
   const rdma::mutable_buffer memory(asio::buffer(text));
-  const auto call = [&](std::vector<rpc::exposure> exposed)
+  const auto call = [&](rpc::exposure_list exposed)
   { return p.call<store>({}, {.exposed = std::move(exposed)}).first; };
-  CHECK(call({17, rpc::expose(memory)}) == asio::error::invalid_argument);
+  rpc::exposure_list most;
+  for (int i = 0; i != 16; ++i)
+    most.add(rpc::expose(memory));
+  CHECK(call(most) == error_code());
+  most.add(rpc::expose(memory));
+  CHECK(call(most) == asio::error::invalid_argument);
   CHECK(call({rpc::expose(memory.first(0))}) == asio::error::invalid_argument);
   CHECK(call({rpc::expose(memory, access::local_read)}) == asio::error::invalid_argument);
   CHECK(call({rpc::expose(memory, access::remote_atomic)}) == asio::error::invalid_argument);
@@ -239,7 +244,6 @@ TEST_CASE("what cannot be exposed is refused")
   CHECK(call({rpc::expose(region)}) == error_code());
   const rdma::memory_region unbound(p.near_context, 100'000, access::local_write);
   CHECK(call({rpc::expose(unbound)}) == error_code());
-  CHECK(call({16, rpc::expose(memory)}) == error_code());
 }
 
 TEST_CASE("a call that is cancelled withdraws its memory before its handler runs")
@@ -268,7 +272,7 @@ TEST_CASE("a call that is cancelled withdraws its memory before its handler runs
   memory target(p.near_context, registered, std::string(size, '-'));
   asio::cancellation_signal cancel;
   record<std::uint64_t> r;
-  p.client.async_call<custom>(0, {.exposed = {rpc::expose(target.buffer(), access::remote_write)}},
+  p.client.async_call<custom>(0, {.exposed = rpc::expose(target.buffer(), access::remote_write)},
     asio::bind_cancellation_slot(cancel.slot(), r.handler()));
   REQUIRE(run_until(p.io, [&] { return answer.has_value(); }));
   cancel.emit(asio::cancellation_type::terminal);
@@ -325,8 +329,7 @@ TEST_CASE("a call ends without a server that answers, and its memory is not acce
   memory target(context, true, std::string(size, '-'));
   record<std::uint64_t> r;
   client.async_call<custom>(0,
-    {.timeout = closes ? 0ns : 50ms,
-      .exposed = {rpc::expose(target.buffer(), access::remote_write)}},
+    {.timeout = closes ? 0ns : 50ms, .exposed = rpc::expose(target.buffer(), access::remote_write)},
     r.handler());
   REQUIRE(until(
     [&]
@@ -371,7 +374,7 @@ TEST_CASE("a handler that answers during a transfer aborts it")
     });
   p.start();
   memory mine(p.near_context, GENERATE(true, false), std::string(size, 's'));
-  CHECK(p.call<custom>(0, {.timeout = patience, .exposed = {rpc::expose(mine.buffer())}})
+  CHECK(p.call<custom>(0, {.timeout = patience, .exposed = rpc::expose(mine.buffer())})
     == std::pair(error_code(), std::uint64_t{5}));
   REQUIRE(run_until(p.io, [&] { return results.size() == 30; }));
   CHECK(std::ranges::count(results, error_code(asio::error::operation_aborted)) == 30);
@@ -400,7 +403,7 @@ TEST_CASE("a transfer that is cancelled ends, and the call goes on")
   p.start();
   memory mine(p.near_context, true, std::string(size, 's'));
   record<std::uint64_t> r;
-  p.client.async_call<custom>(0, {.exposed = {rpc::expose(mine.buffer())}}, r.handler());
+  p.client.async_call<custom>(0, {.exposed = rpc::expose(mine.buffer())}, r.handler());
   REQUIRE(run_until(p.io, [&] { return pulled.done(); }));
   CHECK(pulled.ec == asio::error::operation_aborted);
   CHECK_FALSE(r.done());
@@ -432,7 +435,7 @@ TEST_CASE("calls that are cancelled at any point end once and keep no memory")
     std::size_t turns = 0;
     bool done = false;
     asio::cancellation_signal cancel;
-    client->async_call<store>({}, {.exposed = {rpc::expose(mine.buffer())}},
+    client->async_call<store>({}, {.exposed = rpc::expose(mine.buffer())},
       asio::bind_cancellation_slot(cancel.slot(),
         [&](const error_code& ec, std::uint64_t size)
         {
@@ -465,7 +468,7 @@ TEST_CASE("an io_context is destroyed while a call exposes memory")
   memory mine(p->near_context, GENERATE(true, false), std::string(5'000'000, 's'));
   const auto alive = std::make_shared<int>(0);
   p->client.async_call<custom>(
-    0, {.exposed = {rpc::expose(mine.buffer())}}, [alive](const error_code&, std::uint64_t) {});
+    0, {.exposed = rpc::expose(mine.buffer())}, [alive](const error_code&, std::uint64_t) {});
   REQUIRE(run_until(p->io, [&] { return answer.has_value(); }));
   answer.reset();
   p.reset();

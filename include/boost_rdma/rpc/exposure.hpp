@@ -11,6 +11,10 @@
 #include <boost_rdma/access.hpp>
 #include <boost_rdma/buffer.hpp>
 
+#include <concepts>
+#include <span>
+#include <vector>
+
 namespace rdma::rpc {
 
 /// Memory of the client that the server may access while a call lasts (call_options::exposed).
@@ -50,6 +54,33 @@ public:
 private:
   const_buffer memory_;
   access rights_;
+};
+
+/// What a call exposes: `expose(a)`, or `{expose(a), expose(b, rights)}`.
+/**
+ * Not a std::vector: GCC 12 accepts no std::initializer_list in an operand of co_await.
+ *
+ * @par Thread safety
+ * Distinct objects: safe. Shared objects: unsafe.
+ */
+class exposure_list
+{
+public:
+  /// A list of these elements.
+  template <std::same_as<exposure>... Exposures>
+  exposure_list(const Exposures&... each)
+  {
+    (add(each), ...);
+  }
+
+  /// Adds an element.
+  void add(const exposure& what) { all_.push_back(what); }
+
+  /// Returns the elements.
+  [[nodiscard]] std::span<const exposure> all() const noexcept { return all_; }
+
+private:
+  std::vector<exposure> all_;
 };
 
 /// Exposes memory that the server may read.

@@ -16,7 +16,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <vector>
 
 namespace rdma::rpc {
 
@@ -52,8 +51,8 @@ struct call_options
   std::chrono::nanoseconds timeout{0};
 
   /// Memory that the server may access during the call: at most 16 elements with bytes.
-  /** See exposure and expose(). */
-  std::vector<exposure> exposed{};
+  /** See expose(). */
+  exposure_list exposed{};
 };
 
 /// Options of a server (basic_server).
