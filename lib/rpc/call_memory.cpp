@@ -176,9 +176,17 @@ void bulk_transfer::send_part(const lock_type& lock)
   m.selector = static_cast<std::uint16_t>(what_.index);
   m.number = of_->number_;
   m.detail = number_ = by.next_transfer_++;
-  by.send_part(lock, m, {what_.offset + started_, bytes},
-    std::span(
-      static_cast<const std::byte*>(what_.local.data()) + started_, what_.pulls ? 0 : bytes));
+  try
+  {
+    by.send_part(lock, m, {what_.offset + started_, bytes},
+      std::span(
+        static_cast<const std::byte*>(what_.local.data()) + started_, what_.pulls ? 0 : bytes));
+  }
+  catch (const std::bad_alloc&)
+  {
+    ec_ = asio::error::no_memory;
+    return;
+  }
   ++under_way_;
   started_ += bytes;
 }

@@ -210,14 +210,11 @@ void client_impl::encode(
 
 // --- exposed memory ---
 
-// The handler of a bind.
+// The handler of a bind. Not one that is called at once: a write of the stream may poll while this
+// thread has the mutex.
 struct client_impl::bound
 {
-  using is_called_at_once = void;
-  void operator()(const error_code& ec, const remote_buffer&, bool = false)
-  {
-    self->on_bound(*what, ec);
-  }
+  void operator()(const error_code& ec, const remote_buffer&) { self->on_bound(*what, ec); }
   std::shared_ptr<client_impl> self;
   std::shared_ptr<exposed_memory> what;
 };
@@ -248,21 +245,24 @@ void client_impl::on_bound(exposed_memory& what, const error_code& ec)
   if (ec) // the server has a key that opens nothing
     end(ec);
   if (ended != nullptr)
-    conclude(*ended, false);
+  {
+    what.close();
+    ended->finish(false);
+  }
 }
 
 // Calls the handler when the server can access nothing of the call.
 void client_impl::conclude(call& what, bool here)
 {
-  if (what.exposed)
+  if (const auto exposed = std::exchange(what.exposed, nullptr))
   {
     const lock_type lock(mutex_);
-    if (what.exposed->binds != 0)
+    if (exposed->binds != 0)
     {
-      what.exposed->ended = &what;
+      exposed->ended = &what; // the handlers of the binds own it
       return;
     }
-    what.exposed->close();
+    exposed->close();
   }
   what.finish(here);
 }
@@ -511,20 +511,15 @@ void client_impl::on_alarm()
     lock = lock_type(mutex_);
   }
   call_list all;
-  bool is_stuck = false; // not even the binds were posted
   while (!withdrawing_.empty() && withdrawing_.front().deadline <= now)
-  {
-    call& late = take_first(withdrawing_);
-    is_stuck = is_stuck || late.exposed->binds != 0;
-    all.push_back(late);
-  }
+    all.push_back(take_first(withdrawing_));
   const bool gives_up = connect_until_ <= now;
   set_alarm(lock);
   lock.unlock();
   while (!all.empty())
     conclude(take_first(all), false);
-  if (gives_up || is_stuck)
-    end(gives_up ? make_error_code(error::handshake_timeout) : asio::error::timed_out);
+  if (gives_up)
+    end(error::handshake_timeout);
 }
 
 // --- the end ---

@@ -101,6 +101,8 @@ void connection::on_readable(error_code ec)
       return flush(lock);
     }
     taking_ = true;
+    if (ended_)
+      ec = asio::error::operation_aborted;
     if (!ec)
       found = stream_->peek();
   }

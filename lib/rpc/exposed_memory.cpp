@@ -17,11 +17,14 @@ using rdma::rpc::exposure;
 
 namespace {
 
+constexpr std::size_t window_size_max = std::size_t{1} << 30; // every device permits so much
+
 // Memory that only windows on this queue pair open.
 bool can_be_opened(const exposure& what, const queue_pair_core* by)
 {
   const registration* const region = what.memory().registration();
-  if (by == nullptr || region == nullptr || !by->device().has_sound_windows())
+  if (by == nullptr || region == nullptr || what.memory().size() > window_size_max
+    || !by->device().has_sound_windows())
     return false;
   return region->domain == by->context().impl().get()
     && region->natives[by->device_index()] != nullptr

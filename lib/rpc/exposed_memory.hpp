@@ -40,6 +40,14 @@ public:
   // `by` is the queue pair of the connection, or null. May throw std::bad_alloc.
   exposed_memory(std::span<const rdma::rpc::exposure> what, const queue_pair_core* by);
 
+  ~exposed_memory()
+  {
+    if (ended != nullptr)
+      ended->remove(); // the execution context is gone
+  }
+  exposed_memory(const exposed_memory&) = delete;
+  exposed_memory& operator=(const exposed_memory&) = delete;
+
   // Appends the message of the call.
   void describe(std::uint32_t number, std::vector<std::byte>& to) const;
 

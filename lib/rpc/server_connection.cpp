@@ -157,8 +157,6 @@ error_code server_connection::take(const message& m, std::vector<std::byte>& con
     greeted_.store(true, std::memory_order_relaxed);
     return m.selector == message::version ? error_code() : make_error_code(error::version_mismatch);
   }
-  if (announced_ && m.type != message_type::call)
-    return error::malformed_message;
   switch (m.type)
   {
   case message_type::call:
@@ -191,7 +189,12 @@ bool server_connection::take_exposed(const message& m, std::span<const std::byte
     && std::ranges::any_of(*ranges,
       [](const exposed_range& each) { return each.form == exposed_range::form_type::window; }))
     return false;
-  announced_ = std::make_shared<call_memory>(self(), m.number, std::move(*ranges));
+  auto made = std::make_shared<call_memory>(self(), m.number, std::move(*ranges));
+  const lock_type lock(mutex_);
+  if (announced_)
+    return false;
+  if (!has_ended(lock)) // nobody would forget it
+    announced_ = std::move(made);
   return true;
 }
 
@@ -199,11 +202,14 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
 {
   const auto deadline =
     m.detail != 0 ? clock::now() + std::chrono::microseconds(m.detail) : clock::time_point::max();
-  std::shared_ptr<call_memory> exposed = std::move(announced_);
-  if (content.size() > request_max_ || (exposed && exposed->number_ != m.number))
-    return error::malformed_message;
+  std::shared_ptr<call_memory> exposed;
   {
     const lock_type lock(mutex_);
+    exposed = std::move(announced_);
+    if (content.size() > request_max_ || (exposed && exposed->number_ != m.number))
+      return error::malformed_message;
+    if (has_ended(lock))
+      return {};
     const auto refuse = [&](error why)
     {
       fail(lock, m.number, exposed.get(), why);
@@ -368,6 +374,7 @@ void server_connection::send_part(const lock_type& lock, const message& m, const
   std::span<const std::byte> pushed)
 {
   std::vector<std::byte>& to = messages(lock);
+  to.reserve(to.size() + message::header_size + exposed_part::encoded_size + pushed.size());
   const std::size_t at = begin_message(to, m);
   append_part(to, part);
   to.insert(to.end(), pushed.begin(), pushed.end());

@@ -24,7 +24,7 @@ namespace rdma::rpc {
 /// Memory of the client that a call exposes (exposure); from call_info::exposed().
 /**
  * A server's handler uses it until it has answered. Any number of transfers may run at a time, in
- * any order. An answer waits until the transfers of its call have ended.
+ * any order. An answer aborts the transfers of its call that have not ended.
  *
  * @code
  * server.handle<store>([&](const key& k, const rdma::rpc::call_info& call) ->
@@ -55,7 +55,7 @@ public:
   /// Returns the server's executor.
   [[nodiscard]] executor_type get_executor() const noexcept { return of_->executor(); }
 
-  /// Returns the size in bytes.
+  /// Returns the size in bytes. The client chooses it: check it before you allocate memory.
   [[nodiscard]] std::size_t size() const noexcept { return of_->size(index_); }
 
   /// Returns access::remote_read, access::remote_write, or both.

@@ -66,7 +66,8 @@ struct server_options
   std::uint32_t queue = 1024;
 
   /// Size in bytes of the requests of one client whose handlers have not ended, or that wait.
-  /** Beyond it the server does not read calls of the client. */
+  /** Beyond it the server does not read calls of the client. While it waits for an answer to a
+   * transfer by messages, it reads, and calls fail with error::overloaded. */
   std::size_t bytes = 64 * 1024 * 1024;
 
   /// Number of clients: at least 1. A further one is disconnected.

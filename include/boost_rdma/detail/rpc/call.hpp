@@ -54,6 +54,9 @@ public:
   // client's executor, outside of initiating functions, so that the handler may be called at once.
   virtual void finish(bool here) = 0;
 
+  // Destroys it without calling the handler.
+  virtual void remove() noexcept = 0;
+
   void end(const error_code& ec)
   {
     store(ec, {});
@@ -139,8 +142,7 @@ public:
           work = std::move(work)]() mutable { std::move(handler)(ec, std::move(result)); }));
   }
 
-  // Destroys it without calling the handler.
-  void remove() noexcept { remove(handler_); }
+  void remove() noexcept override { remove(handler_); }
 
   [[nodiscard]] Handler& handler() noexcept { return handler_; }
 
