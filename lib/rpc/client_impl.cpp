@@ -271,7 +271,7 @@ void client_impl::conclude(call& what, bool here)
 error_code client_impl::take_transfer(const message& m, std::span<const std::byte> content)
 {
   const lock_type lock(mutex_);
-  // Those that are being sent may have been answered already.
+  // The server may have the parts that are being sent, and ask for as many again.
   if (++parts_ > 2 * exposed_part::most)
     return error::malformed_message;
   const bool pulls = m.type == message_type::pull;

@@ -22,7 +22,7 @@
 
 namespace rdma::detail::rpc {
 
-// What a call of a client exposes. The connection's mutex guards it.
+// The memory that a call of a client exposes. The connection's mutex guards it.
 class exposed_memory
 {
 public:

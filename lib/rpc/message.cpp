@@ -26,7 +26,7 @@ constexpr std::size_t at_detail = 12;
 // The types of request and reply, and the size of the name, in front of the name.
 constexpr std::size_t method_head = 8 + 8 + 1;
 
-// Of a range: form, rights, six zeros, size, address, key, four zeros.
+// A range has form, rights, six zeros, size, address, key and four zeros, and then content.
 constexpr std::size_t range_head = 32;
 
 unsigned char* bytes(std::byte* at) noexcept

@@ -92,7 +92,7 @@ void append_range(
   std::vector<std::byte>& to, const exposed_range& what, std::span<const std::byte> content);
 std::optional<std::vector<exposed_range>> decode_ranges(std::span<const std::byte> from);
 
-// What a pull asks for, and what is in front of the bytes of a push.
+// A pull asks for this part. In a push it stands in front of the bytes.
 struct exposed_part
 {
   static constexpr std::size_t encoded_size = 12;

@@ -48,7 +48,7 @@ catch (...)
 
 namespace {
 
-// What a call keeps.
+// Returns the number of bytes that a call keeps.
 std::size_t size_of(const std::vector<std::byte>& content, const call_memory* exposed) noexcept
 {
   return content.size() + (exposed != nullptr ? exposed->content_bytes() : 0);

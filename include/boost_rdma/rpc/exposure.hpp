@@ -56,7 +56,7 @@ private:
   access rights_;
 };
 
-/// What a call exposes: `expose(a)`, or `{expose(a), expose(b, rights)}`.
+/// A list of what a call exposes. Write `expose(a)`, or `{expose(a), expose(b, rights)}`.
 /**
  * Not a std::vector: GCC 12 accepts no std::initializer_list in an operand of co_await.
  *
