@@ -291,8 +291,10 @@ TEST_CASE("a call that is cancelled withdraws its memory before its handler runs
   CHECK(late.ec == asio::error::operation_aborted);
   CHECK((target.text() == after));
   answer->reply(1);
-  if (p.client.is_open()) // the server has answered in time
-    CHECK(p.call<add>({1, 2}) == std::pair(error_code(), 3));
+  // The connection goes on if the server has answered in time. If it has not, a call may be the
+  // first to notice the end.
+  const auto next = p.call<add>({1, 2});
+  CHECK((next == std::pair(error_code(), 3) || !p.client.is_open()));
 }
 
 TEST_CASE("a call ends without a server that answers, and its memory is not accessed later")
