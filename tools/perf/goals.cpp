@@ -37,6 +37,7 @@ constexpr double find_latency_share = 1.5; // of a read
 constexpr double records_per_second = 5e6;
 constexpr double call_latency_share = 1.25; // of a message there and back
 constexpr double calls_per_second = 1e6;
+constexpr double pull_share_of_read = 0.95;
 constexpr double stream_share_of_tcp = 1 / 1.3; // 1.3 times the time
 constexpr double many_streams_share = 1.2;
 constexpr double added_ns_max = 60;
@@ -282,6 +283,9 @@ void call_goals(judge& of)
     of.compare(name + ": empty call <= 1.25 times a message there and back",
       of.all().find("calls", empty_calls(i, adaptive)),
       of.all().find("calls", object(operation::call, i)), call_latency_share);
+    of.compare(name + ": calls that pull 1 MiB >= 0.95 of reads",
+      of.all().find("pulls", large_pull(i, contender::rpc)),
+      of.all().find("pulls", large_pull(i, contender::library)), pull_share_of_read);
     if (name == "local")
       of.at_least(name + ": empty calls, 64 in flight >= 1 million/s",
         judge::best({of.all().find("many_calls", many_empty_calls(i, adaptive)),

@@ -144,6 +144,15 @@ public:
     return to;
   }
 
+  [[nodiscard]] group pulls() const
+  {
+    group to{"pulls", "calls whose handler pulls 1 MiB, and reads", measure::bandwidth,
+      group::axis::none, {}, {}};
+    for (const auto who : {contender::rpc, contender::library})
+      each_transport(to, large_pull(0, who));
+    return to;
+  }
+
   [[nodiscard]] group latency_by_size() const
   {
     group to{"latency_by_size", "send and receive, one way, by size", measure::latency,
@@ -413,6 +422,16 @@ test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode)
   return what;
 }
 
+test_case large_pull(std::size_t transport, contender who)
+{
+  return {.contender = who,
+    .measure = measure::bandwidth,
+    .operation = operation::read,
+    .transport = static_cast<std::uint8_t>(transport),
+    .size = large,
+    .depth = 4};
+}
+
 test_case large_stream(std::size_t transport)
 {
   return {.contender = contender::stream,
@@ -498,7 +517,7 @@ std::vector<group> plan(const settings& how)
 {
   const planner make(how);
   std::vector<group> all{make.send_latency(), make.streams(), make.many_streams(),
-    make.operations(), make.objects(), make.ring(), make.calls(), make.many_calls(),
+    make.operations(), make.objects(), make.ring(), make.calls(), make.many_calls(), make.pulls(),
     make.latency_by_size(), make.bandwidth_by_size(), make.large_blocks(), make.first_writes(),
     make.small_blocks(), make.scattered_reads(), planner::beside_perftest(measure::latency),
     planner::beside_perftest(measure::bandwidth)};

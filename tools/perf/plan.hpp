@@ -48,6 +48,8 @@ test_case large_send(std::size_t transport);
 test_case large_memory(std::uint32_t buffers);
 test_case empty_calls(std::size_t transport, rdma::completion_mode mode);
 test_case many_empty_calls(std::size_t transport, rdma::completion_mode mode);
+/// Of this library's calls or its reads.
+test_case large_pull(std::size_t transport, contender who);
 test_case large_stream(std::size_t transport);
 test_case large_tcp();
 test_case many_streams(std::size_t transport);

@@ -5,7 +5,7 @@
 // (See accompanying file LICENSE or copy at https://www.boost.org/LICENSE_1_0.txt)
 //
 
-// Empty calls of a method: one at a time, or many in flight.
+// Calls of methods: empty ones, and those whose handler pulls memory that they expose.
 
 #include "perf/pipeline.hpp"
 #include "perf/side.hpp"
@@ -23,6 +23,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 
 namespace perf {
 namespace {
@@ -31,6 +32,7 @@ namespace asio = boost::asio;
 namespace rpc = rdma::rpc;
 
 using empty = rpc::method<"empty/1", rpc::nothing, rpc::nothing>;
+using pull = rpc::method<"pull/1", rpc::nothing, rpc::nothing>;
 using finish = rpc::method<"finish/1", rpc::nothing, rpc::nothing>;
 
 rdma::queue_pair_options queue_pair_of(asio::io_context& io, const test_case& what)
@@ -50,8 +52,19 @@ public:
   rpc_server(const test_case& what, bench::control_channel& control)
     : server_(
       io_, context_of(what.transport), {asio::ip::address_v4::loopback(), 0}, options(io_, what))
+    , room_(context_of(what.transport).allocate(what.size))
   {
     server_.handle<empty>([](rpc::nothing) { return rpc::nothing(); });
+    server_.handle<pull>(
+      [this](rpc::nothing, const rpc::call_info& call, rpc::responder<pull> answer)
+      {
+        call.exposed(0).async_pull(0, room_,
+          [answer = std::move(answer)](rdma::error_code ec, std::size_t) mutable
+          {
+            check(ec);
+            answer.reply({});
+          });
+      });
     server_.handle<finish>(
       [this](rpc::nothing)
       {
@@ -89,6 +102,7 @@ private:
 
   asio::io_context io_{1};
   rpc::server server_;
+  const rdma::registered_buffer room_;
   bool finished_ = false;
 };
 
@@ -98,6 +112,7 @@ public:
   rpc_client(const test_case& what, bench::control_channel& control)
     : what_(what)
     , client_(io_, context_of(what.transport), options(io_, what))
+    , memory_(context_of(what.transport).allocate(what.size))
     , port_(control.receive_text())
   {
   }
@@ -121,18 +136,21 @@ public:
     const pipeline calls(what_.depth, count,
       [&](std::uint64_t, auto done)
       {
-        client_.async_call<empty>({},
-          [&last, latencies, done](rdma::error_code ec, rpc::nothing)
+        const auto ended = [&last, latencies, done](rdma::error_code ec, rpc::nothing)
+        {
+          if (latencies != nullptr)
           {
-            if (latencies != nullptr)
-            {
-              const clock::time_point now = clock::now();
-              latencies->record(
-                static_cast<std::uint64_t>(std::chrono::nanoseconds(now - last).count()));
-              last = now;
-            }
-            done(ec, 0);
-          });
+            const clock::time_point now = clock::now();
+            latencies->record(
+              static_cast<std::uint64_t>(std::chrono::nanoseconds(now - last).count()));
+            last = now;
+          }
+          done(ec, 0);
+        };
+        if (what_.operation == operation::read)
+          client_.async_call<pull>({}, {.exposed = rpc::expose(memory_)}, ended);
+        else
+          client_.async_call<empty>({}, ended);
       });
     io_.run();
     const seconds elapsed = clock::now() - begin;
@@ -172,6 +190,7 @@ private:
   test_case what_;
   asio::io_context io_{1};
   rpc::client client_;
+  const rdma::registered_buffer memory_;
   std::string port_;
   bool connected_ = false;
 };
