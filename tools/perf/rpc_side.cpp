@@ -112,7 +112,8 @@ public:
   rpc_client(const test_case& what, bench::control_channel& control)
     : what_(what)
     , client_(io_, context_of(what.transport), options(io_, what))
-    , memory_(context_of(what.transport).allocate(what.size))
+    , pool_(context_of(what.transport), {.peers_only_read = true})
+    , memory_(pool_.make_buffer(what.size))
     , port_(control.receive_text())
   {
   }
@@ -190,6 +191,7 @@ private:
   test_case what_;
   asio::io_context io_{1};
   rpc::client client_;
+  rdma::memory_pool pool_;
   const rdma::registered_buffer memory_;
   std::string port_;
   bool connected_ = false;
