@@ -12,6 +12,8 @@
 #include <boost/asio/as_tuple.hpp>
 #include <boost/asio/bind_cancellation_slot.hpp>
 #include <boost/asio/cancellation_signal.hpp>
+#include <boost/asio/co_spawn.hpp>
+#include <boost/asio/detached.hpp>
 #include <boost/asio/error.hpp>
 #include <boost/asio/experimental/awaitable_operators.hpp>
 #include <boost/asio/use_awaitable.hpp>
@@ -219,6 +221,27 @@ TEST_CASE("a transfer outside of what the call exposes fails and disturbs nothin
     == std::vector<error_code>{rdma::error::out_of_range, rdma::error::out_of_range,
       rdma::error::out_of_range, rdma::error::remote_right_missing, {}});
   CHECK(p.call<custom>(0).first == rdma::error::not_exposed);
+}
+
+TEST_CASE("a coroutine exposes memory in the expression that calls")
+{
+  rpc_pair p;
+  const storage kept(p, true);
+  p.start();
+  memory mine(p.near_context, true, pattern(5000));
+  memory other(p.near_context, true, pattern(100));
+  std::vector<std::uint64_t> sizes;
+  const auto call = [&]() -> asio::awaitable<void>
+  {
+    sizes.push_back(co_await p.client.async_call<store>(
+      {}, {.timeout = patience, .exposed = rpc::expose(mine.buffer())}, asio::use_awaitable));
+    sizes.push_back(co_await p.client.async_call<store>({},
+      {.exposed = {rpc::expose(mine.buffer()), rpc::expose(other.buffer())}}, asio::use_awaitable));
+  };
+  asio::co_spawn(p.io, call, asio::detached);
+  REQUIRE(run_until(p.io, [&] { return sizes.size() == 2; }));
+  CHECK(sizes == std::vector<std::uint64_t>{5000, 5100});
+  CHECK((kept.content == pattern(5000) + pattern(100)));
 }
 
 TEST_CASE("what cannot be exposed is refused")

@@ -12,8 +12,11 @@
 #include <boost_rdma/buffer.hpp>
 
 #include <concepts>
+#include <cstddef>
+#include <cstring>
+#include <new>
 #include <span>
-#include <vector>
+#include <type_traits>
 
 namespace rdma::rpc {
 
@@ -58,7 +61,9 @@ private:
 
 /// A list of what a call exposes. Write `expose(a)`, or `{expose(a), expose(b, rights)}`.
 /**
- * Not a std::vector: GCC 12 accepts no std::initializer_list in an operand of co_await.
+ * Not a std::initializer_list or a std::vector: with GCC 12, temporaries in an operand of co_await
+ * cannot be the first, and may destroy the second twice. A list that has too many elements remains
+ * so, and the call is refused.
  *
  * @par Thread safety
  * Distinct objects: safe. Shared objects: unsafe.
@@ -68,19 +73,40 @@ class exposure_list
 public:
   /// A list of these elements.
   template <std::same_as<exposure>... Exposures>
-  exposure_list(const Exposures&... each)
+  exposure_list(const Exposures&... each) noexcept
   {
     (add(each), ...);
   }
+  /// Copies the elements.
+  exposure_list(const exposure_list& other) noexcept { *this = other; }
+  /// Copies the elements.
+  exposure_list& operator=(const exposure_list& other) noexcept
+  {
+    size_ = other.size_;
+    std::memmove(memory_, other.memory_, size_ * sizeof(exposure));
+    return *this;
+  }
+  ~exposure_list() = default;
 
   /// Adds an element.
-  void add(const exposure& what) { all_.push_back(what); }
+  void add(const exposure& what) noexcept
+  {
+    if (size_ != capacity)
+      std::memcpy(memory_ + size_++ * sizeof what, &what, sizeof what);
+  }
 
   /// Returns the elements.
-  [[nodiscard]] std::span<const exposure> all() const noexcept { return all_; }
+  [[nodiscard]] std::span<const exposure> all() const noexcept
+  {
+    return {std::launder(reinterpret_cast<const exposure*>(memory_)), size_};
+  }
 
 private:
-  std::vector<exposure> all_;
+  static constexpr std::size_t capacity = 17; // one more than a call may expose
+  static_assert(std::is_trivially_copyable_v<exposure>);
+
+  std::size_t size_ = 0;
+  alignas(exposure) std::byte memory_[capacity * sizeof(exposure)]; // only `size_` are copied
 };
 
 /// Exposes memory that the server may read.
