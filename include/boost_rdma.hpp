@@ -70,6 +70,7 @@
 #include <boost_rdma/rpc/options.hpp>
 #include <boost_rdma/rpc/responder.hpp>
 #include <boost_rdma/rpc/server.hpp>
+#include <boost_rdma/rpc/server_statistics.hpp>
 #include <boost_rdma/shared_receive_queue.hpp>
 #include <boost_rdma/software/device.hpp>
 #include <boost_rdma/statistics.hpp>

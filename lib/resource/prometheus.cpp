@@ -7,6 +7,8 @@
 
 #include "boost_rdma/statistics.hpp"
 
+#include "resource/prometheus_metric.hpp"
+
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -16,26 +18,7 @@
 namespace rdma {
 namespace {
 
-// Metrics with one name. Numbers do not depend on the stream's locale and flags.
-class metric
-{
-public:
-  metric(std::ostream& to, std::string_view name, std::string_view type, std::string_view help)
-    : to_(to)
-    , name_(name)
-  {
-    to_ << "# HELP " << name_ << ' ' << help << "\n# TYPE " << name_ << ' ' << type << '\n';
-  }
-  void value(std::uint64_t number) const { to_ << name_ << ' ' << std::to_string(number) << '\n'; }
-  void value(std::string_view labels, std::uint64_t number) const
-  {
-    to_ << name_ << '{' << labels << "} " << std::to_string(number) << '\n';
-  }
-
-private:
-  std::ostream& to_;
-  std::string_view name_;
-};
+using metric = detail::prometheus_metric;
 
 void write_operations(std::ostream& to, const statistics& values)
 {

@@ -60,11 +60,11 @@ std::size_t size_of(const std::vector<std::byte>& content, const call_memory* ex
 class server_connection::new_call final : public arrived_call
 {
 public:
-  new_call(server_connection& by, std::uint32_t number, std::vector<std::byte>& of,
+  new_call(server_connection& by, const call_arrival& arrival, std::vector<std::byte>& of,
     clock::time_point until, std::shared_ptr<call_memory> memory)
     : arrived_call(of, until, memory)
     , by_(by)
-    , number_(number)
+    , arrival_(arrival)
     , memory_(std::move(memory))
   {
   }
@@ -72,7 +72,7 @@ public:
   void reply(const reply_source& what) override
   {
     const lock_type lock(by_.mutex_);
-    by_.reply(lock, number_, memory_.get(), what);
+    by_.reply(lock, arrival_, memory_.get(), what);
   }
 
   // A handler may throw after keep(), and then the call has two owners.
@@ -81,13 +81,13 @@ public:
     if (kept_)
       return kept_->fail(ec);
     const lock_type lock(by_.mutex_);
-    by_.fail(lock, number_, memory_.get(), ec);
+    by_.fail(lock, arrival_, memory_.get(), call_outcome::failed, ec);
   }
 
   std::shared_ptr<running_call> keep() override
   {
     const auto made = std::allocate_shared<kept_call>(
-      asio::recycling_allocator<kept_call>(), by_.self(), number_, memory_);
+      asio::recycling_allocator<kept_call>(), by_.self(), arrival_, memory_);
     made->content.swap(content);
     const lock_type lock(by_.mutex_);
     by_.kept_.insert(*made);
@@ -100,7 +100,7 @@ public:
 
 private:
   server_connection& by_;
-  const std::uint32_t number_;
+  const call_arrival& arrival_; // kept by the caller of start()
   const std::shared_ptr<call_memory> memory_;
   std::shared_ptr<kept_call> kept_;
 };
@@ -136,8 +136,8 @@ server_connection::server_connection(std::shared_ptr<stream_core> stream,
   hello.type = message_type::hello;
   hello.selector = message::version;
   const std::size_t at = begin_message(messages(lock), hello);
-  for (const auto& each : methods_->handlers)
-    append_method(messages(lock), each->description);
+  for (const auto& each : *methods_)
+    append_method(messages(lock), each->handler->description);
   end_message(messages(lock), at);
 }
 
@@ -200,8 +200,11 @@ bool server_connection::take_exposed(const message& m, std::span<const std::byte
 
 error_code server_connection::take_call(const message& m, std::vector<std::byte>& content)
 {
+  if (taken_at_ == clock::time_point())
+    taken_at_ = clock::now();
   const auto deadline =
-    m.detail != 0 ? clock::now() + std::chrono::microseconds(m.detail) : clock::time_point::max();
+    m.detail != 0 ? taken_at_ + std::chrono::microseconds(m.detail) : clock::time_point::max();
+  call_arrival arrived{m.number, nullptr, taken_at_};
   std::shared_ptr<call_memory> exposed;
   {
     const lock_type lock(mutex_);
@@ -210,9 +213,16 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
       return error::malformed_message;
     if (has_ended(lock))
       return {};
+    if (m.selector >= methods_->size())
+    {
+      send_failure(lock, m.number, exposed.get(), error::no_such_method);
+      return {};
+    }
+    arrived.method = (*methods_)[m.selector].get();
     const auto refuse = [&](error why)
     {
-      fail(lock, m.number, exposed.get(), why);
+      arrived.method->counters.arrived();
+      fail(lock, arrived, exposed.get(), call_outcome::refused, why);
       return error_code();
     };
     if (leaving_)
@@ -224,26 +234,25 @@ error_code server_connection::take_call(const message& m, std::vector<std::byte>
       if (queue_.size() >= queue_max_)
         return refuse(error::overloaded);
       held_ += size_of(content, exposed.get());
-      queue_.push_back({m, std::move(content), deadline, std::move(exposed)});
+      queue_.push_back({arrived, std::move(content), deadline, std::move(exposed)});
       content = {};
+      arrived.method->counters.arrived();
       return {};
     }
     // A client that uses a number twice confuses only itself.
     if (kept_.find(m.number) != kept_.end())
       return refuse(error::malformed_message);
   }
-  start(m, content, deadline, std::move(exposed));
+  arrived.method->counters.arrived();
+  start(arrived, content, deadline, std::move(exposed));
   return {};
 }
 
-void server_connection::start(const message& m, std::vector<std::byte>& content,
+void server_connection::start(const call_arrival& what, std::vector<std::byte>& content,
   clock::time_point deadline, std::shared_ptr<call_memory> exposed)
 {
-  new_call call(*this, m.number, content, deadline, std::move(exposed));
-  if (m.selector >= methods_->handlers.size())
-    call.fail(error::no_such_method);
-  else
-    methods_->handlers[m.selector]->start(call);
+  new_call call(*this, what, content, deadline, std::move(exposed));
+  what.method->handler->start(call);
 }
 
 void server_connection::start_queued()
@@ -260,7 +269,7 @@ void server_connection::start_queued()
       held_ -= size_of(next.content, next.exposed.get());
       if (next.deadline <= clock::now())
       {
-        fail(lock, next.what.number, next.exposed.get(),
+        fail(lock, next.what, next.exposed.get(), call_outcome::expired,
           error_code(ETIMEDOUT, boost::system::system_category()));
         continue;
       }
@@ -276,6 +285,7 @@ void server_connection::take_cancel(std::uint32_t number)
   {
     const auto found = kept->shared_from_this();
     kept_.erase(kept);
+    found->arrival.method->counters.ended(call_outcome::cancelled);
     if (found->exposed)
       release(lock, *found->exposed);
     lock.unlock();
@@ -287,6 +297,7 @@ void server_connection::take_cancel(std::uint32_t number)
     {
       if (each.what.number != number)
         return false;
+      each.what.method->counters.ended(call_outcome::cancelled);
       held_ -= size_of(each.content, each.exposed.get());
       if (each.exposed)
         release(lock, *each.exposed);
@@ -296,11 +307,13 @@ void server_connection::take_cancel(std::uint32_t number)
 }
 
 void server_connection::reply(
-  const lock_type& lock, std::uint32_t number, call_memory* exposed, const reply_source& what)
+  const lock_type& lock, const call_arrival& of, call_memory* exposed, const reply_source& what)
 {
+  if (has_ended(lock))
+    return of.method->counters.ended(call_outcome::cancelled);
   message m;
   m.type = message_type::reply;
-  m.number = number;
+  m.number = of.number;
   std::vector<std::byte>& to = messages(lock);
   const std::size_t at = begin_message(to, m);
   try
@@ -311,18 +324,28 @@ void server_connection::reply(
   catch (...)
   {
     to.resize(at);
-    return fail(lock, number, exposed, error_of(std::current_exception()));
+    return fail(lock, of, exposed, call_outcome::failed, error_of(std::current_exception()));
   }
   if (to.size() - at - message::header_size > message::size_max)
   {
     to.resize(at);
-    return fail(lock, number, exposed, error::message_too_large);
+    return fail(lock, of, exposed, call_outcome::failed, error::message_too_large);
   }
   end_message(to, at);
+  of.method->counters.answered(clock::now() - of.time);
   end_memory(lock, exposed, at);
 }
 
-void server_connection::fail(
+void server_connection::fail(const lock_type& lock, const call_arrival& of, call_memory* exposed,
+  call_outcome how, const error_code& ec)
+{
+  if (has_ended(lock))
+    return of.method->counters.ended(call_outcome::cancelled);
+  of.method->counters.ended(how);
+  send_failure(lock, of.number, exposed, ec);
+}
+
+void server_connection::send_failure(
   const lock_type& lock, std::uint32_t number, call_memory* exposed, const error_code& ec)
 {
   const std::size_t at = begin_message(messages(lock), failure_message(number, ec));
@@ -432,12 +455,10 @@ void server_connection::finish(kept_call& of, const reply_source* what, const er
   if (of.is_linked())
   {
     kept_.erase(kept_.iterator_to(of));
-    if (has_ended(lock))
-      ;
-    else if (what != nullptr)
-      reply(lock, of.number, of.exposed.get(), *what);
+    if (what != nullptr)
+      reply(lock, of.arrival, of.exposed.get(), *what);
     else
-      fail(lock, of.number, of.exposed.get(), ec);
+      fail(lock, of.arrival, of.exposed.get(), call_outcome::failed, ec);
   }
   if (!queue_.empty())
     asio::post(executor_, [self = self()] { self->start_queued(); });
@@ -474,9 +495,13 @@ void server_connection::on_end(const error_code&)
     {
       running.push_back(kept_.begin()->shared_from_this());
       kept_.erase(kept_.begin());
+      running.back()->arrival.method->counters.ended(call_outcome::cancelled);
     }
     for (const queued_call& each : queue_)
+    {
+      each.what.method->counters.ended(call_outcome::cancelled);
       held_ -= size_of(each.content, each.exposed.get());
+    }
     queue.swap(queue_);
     announced.swap(announced_);
     // No answer comes.

@@ -12,6 +12,7 @@
 #include "rpc/alarm.hpp"
 #include "rpc/call_memory.hpp"
 #include "rpc/connection.hpp"
+#include "rpc/method_counters.hpp"
 
 #include <boost/intrusive/set.hpp>
 
@@ -25,10 +26,27 @@
 
 namespace rdma::detail::rpc {
 
-// The methods of a server; connections keep them.
-struct method_table
+// A method that a server offers.
+struct served_method
 {
-  std::vector<std::unique_ptr<method_handler>> handlers;
+  explicit served_method(std::unique_ptr<method_handler> by)
+    : handler(std::move(by))
+  {
+  }
+
+  const std::unique_ptr<method_handler> handler;
+  method_counters counters;
+};
+
+// The methods of a server; connections keep them.
+using method_table = std::vector<std::unique_ptr<served_method>>;
+
+// A call, as far as its answer needs it.
+struct call_arrival
+{
+  std::uint32_t number = 0;
+  served_method* method = nullptr;
+  std::chrono::steady_clock::time_point time;
 };
 
 class server_connection;
@@ -40,9 +58,9 @@ class kept_call final
   , public std::enable_shared_from_this<kept_call>
 {
 public:
-  kept_call(
-    std::shared_ptr<server_connection> by, std::uint32_t of, std::shared_ptr<call_memory> memory)
-    : number(of)
+  kept_call(std::shared_ptr<server_connection> by, const call_arrival& of,
+    std::shared_ptr<call_memory> memory)
+    : arrival(of)
     , exposed(std::move(memory))
     , by_(std::move(by))
   {
@@ -51,7 +69,7 @@ public:
   void reply(const reply_source& what) override;
   void fail(const error_code& ec) override;
 
-  const std::uint32_t number;
+  const call_arrival arrival;
   const std::shared_ptr<call_memory> exposed; // null: nothing
   std::size_t held = 0;
   bool has_ended = false; // changes with the connection's mutex
@@ -88,13 +106,14 @@ private:
 
   struct queued_call
   {
-    message what;
+    call_arrival what;
     std::vector<std::byte> content;
     std::chrono::steady_clock::time_point deadline;
     std::shared_ptr<call_memory> exposed;
   };
 
   error_code take(const message& m, std::vector<std::byte>& content) override;
+  void on_taken() override { taken_at_ = {}; }
   void on_end(const error_code& ec) override;
   [[nodiscard]] bool expects(const lock_type& lock) const override
   {
@@ -109,12 +128,14 @@ private:
   [[nodiscard]] bool take_exposed(const message& m, std::span<const std::byte> content);
   [[nodiscard]] bool take_part(const message& m, std::span<const std::byte> content);
   void take_cancel(std::uint32_t number);
-  void start(const message& m, std::vector<std::byte>& content,
+  void start(const call_arrival& what, std::vector<std::byte>& content,
     std::chrono::steady_clock::time_point deadline, std::shared_ptr<call_memory> exposed);
   void start_queued();
   void reply(
-    const lock_type& lock, std::uint32_t number, call_memory* exposed, const reply_source& what);
-  void fail(
+    const lock_type& lock, const call_arrival& of, call_memory* exposed, const reply_source& what);
+  void fail(const lock_type& lock, const call_arrival& of, call_memory* exposed, call_outcome how,
+    const error_code& ec);
+  void send_failure(
     const lock_type& lock, std::uint32_t number, call_memory* exposed, const error_code& ec);
   void end_memory(const lock_type& lock, call_memory* exposed, std::size_t at);
   void release(const lock_type& lock, call_memory& exposed);
@@ -143,8 +164,10 @@ private:
   struct number_of
   {
     using type = std::uint32_t;
-    type operator()(const kept_call& of) const noexcept { return of.number; }
+    type operator()(const kept_call& of) const noexcept { return of.arrival.number; }
   };
+  // Of the messages that are taken together, so that one reading of the clock serves all.
+  std::chrono::steady_clock::time_point taken_at_;
   // Those that are neither answered nor cancelled.
   boost::intrusive::set<kept_call, boost::intrusive::key_of_value<number_of>> kept_;
   std::uint32_t running_ = 0; // calls whose handlers have not ended; some are cancelled

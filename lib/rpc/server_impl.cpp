@@ -22,6 +22,7 @@ namespace rdma::detail::rpc {
 
 namespace asio = boost::asio;
 using rdma::rpc::server_options;
+using rdma::rpc::server_statistics;
 
 namespace {
 
@@ -41,7 +42,7 @@ public:
 
   void add(std::unique_ptr<method_handler> method) override
   {
-    methods_->handlers.push_back(std::move(method));
+    methods_->push_back(std::make_unique<served_method>(std::move(method)));
   }
 
   void start() override
@@ -102,6 +103,24 @@ public:
     return acceptor_->local_endpoint();
   }
 
+  [[nodiscard]] server_statistics statistics() const override
+  {
+    server_statistics result;
+    if (process_.foreign())
+      return result; // a thread of the parent may have locked the mutex
+    for (const auto& each : *methods_)
+    {
+      auto& method = result.methods.emplace_back();
+      method.name = each->handler->description.name;
+      each->counters.read(method);
+    }
+    const std::lock_guard lock(mutex_);
+    result.clients = connections_.size();
+    result.clients_total = clients_;
+    result.clients_refused = clients_refused_;
+    return result;
+  }
+
 private:
   void serve(const std::shared_ptr<stream_core>& stream)
   try
@@ -116,8 +135,12 @@ private:
     {
       const std::lock_guard lock(mutex_);
       if (closed_ || shutting_down_ || connections_.size() >= options_.clients)
+      {
+        ++clients_refused_;
         return stream->close();
+      }
       connections_.emplace(made.get(), made);
+      ++clients_;
     }
     made->open();
   }
@@ -165,8 +188,10 @@ private:
   const std::shared_ptr<stream_acceptor_core> acceptor_;
   const server_options options_;
   const std::shared_ptr<method_table> methods_ = std::make_shared<method_table>();
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::map<server_connection*, std::weak_ptr<server_connection>> connections_;
+  std::uint64_t clients_ = 0; // in all
+  std::uint64_t clients_refused_ = 0;
   std::optional<waiting_handler<>> shutting_down_;
   bool closed_ = false;
 };

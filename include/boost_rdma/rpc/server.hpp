@@ -17,6 +17,7 @@
 #include <boost_rdma/rpc/method.hpp>
 #include <boost_rdma/rpc/options.hpp>
 #include <boost_rdma/rpc/responder.hpp>
+#include <boost_rdma/rpc/server_statistics.hpp>
 
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/async_result.hpp>
@@ -172,6 +173,15 @@ public:
   /// Returns the local address and port, also after close().
   /** Precondition: not moved from. */
   [[nodiscard]] endpoint_type local_endpoint() const { return this->core_->local_endpoint(); }
+
+  /// Returns clients and calls of each method, also after close().
+  /**
+   * Precondition: not moved from. A child of the process that made the server gets zeros.
+   *
+   * @par Thread safety
+   * Safe after start(), if no other thread moves, assigns or destroys the server.
+   */
+  [[nodiscard]] server_statistics statistics() const { return this->core_->statistics(); }
 };
 
 /// A server for any executor.

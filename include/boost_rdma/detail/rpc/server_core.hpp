@@ -14,6 +14,7 @@
 #include <boost_rdma/protection_domain.hpp>
 #include <boost_rdma/rpc/method.hpp>
 #include <boost_rdma/rpc/options.hpp>
+#include <boost_rdma/rpc/server_statistics.hpp>
 
 #include <boost/asio/any_completion_handler.hpp>
 #include <boost/asio/any_io_executor.hpp>
@@ -153,6 +154,7 @@ public:
   virtual void close() = 0;
   [[nodiscard]] virtual bool is_open() const = 0;
   [[nodiscard]] virtual endpoint_type local_endpoint() const = 0;
+  [[nodiscard]] virtual rdma::rpc::server_statistics statistics() const = 0;
 };
 
 // Shuts down, or completes with error::closed if there is no core.
