@@ -180,8 +180,8 @@ error_code client_impl::find(const request& r, std::uint16_t& index) const
   return {};
 }
 
-void client_impl::encode(
-  call& what, const request& r, std::uint16_t index, std::vector<std::byte>& to)
+void client_impl::encode(call& what, const request& r, std::uint16_t index,
+  const rdma::rpc::trace_context& trace, std::vector<std::byte>& to)
 {
   message m;
   m.type = message_type::call;
@@ -192,6 +192,15 @@ void client_impl::encode(
   const std::size_t first = to.size();
   try
   {
+    if (trace.is_valid())
+    {
+      message in;
+      in.type = message_type::trace;
+      in.number = what.number;
+      const std::size_t at = begin_message(to, in);
+      append_trace(to, trace);
+      end_message(to, at);
+    }
     if (what.exposed)
       what.exposed->describe(what.number, to);
     what.head = to.size() - first;
@@ -322,7 +331,7 @@ void client_impl::submit(call& what, const request& r, const rdma::rpc::call_opt
   }
   // Encoded behind the messages that leave next; taken back if it must wait for room.
   std::vector<std::byte>& to = messages(lock);
-  encode(what, r, index, to);
+  encode(what, r, index, options.trace, to);
   const auto first = to.end() - static_cast<std::ptrdiff_t>(what.size);
   if (what.size - what.head - message::header_size > message::size_max)
   {

@@ -71,7 +71,8 @@ private:
   void give_up();
   void end_connecting(const error_code& ec);
   [[nodiscard]] error_code find(const request& r, std::uint16_t& index) const;
-  void encode(call& what, const request& r, std::uint16_t index, std::vector<std::byte>& to);
+  void encode(call& what, const request& r, std::uint16_t index,
+    const rdma::rpc::trace_context& trace, std::vector<std::byte>& to);
   void send_waiting(const lock_type& lock);
   void bind(const std::shared_ptr<exposed_memory>& what, queue_pair_core* by);
   [[nodiscard]] bool tell_server(const lock_type& lock, call& what);

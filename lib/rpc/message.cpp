@@ -11,6 +11,7 @@
 #include <boost/endian/conversion.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 namespace rdma::detail::rpc {
@@ -67,6 +68,8 @@ bool has_form(const message& m) noexcept
     return m.selector <= 1 && m.detail == 0;
   case released:
     return m.selector == 0 && m.size == 0 && m.detail == 0;
+  case trace:
+    return m.selector == 0 && m.size == trace_size && m.detail == 0;
   }
   return false;
 }
@@ -261,6 +264,27 @@ exposed_part decode_part(std::span<const std::byte, exposed_part::encoded_size> 
 {
   return {boost::endian::load_big_u64(bytes(from.data())),
     boost::endian::load_big_u32(bytes(from.data() + 8))};
+}
+
+void append_trace(std::vector<std::byte>& to, const rdma::rpc::trace_context& what)
+{
+  const auto append = [&to](const auto& bytes)
+  {
+    const auto all = std::as_bytes(std::span(bytes));
+    to.insert(to.end(), all.begin(), all.end());
+  };
+  append(what.trace_id);
+  append(what.parent_id);
+  to.push_back(static_cast<std::byte>(what.flags));
+}
+
+rdma::rpc::trace_context decode_trace(std::span<const std::byte, trace_size> from) noexcept
+{
+  rdma::rpc::trace_context made;
+  std::memcpy(made.trace_id.data(), from.data(), made.trace_id.size());
+  std::memcpy(made.parent_id.data(), from.data() + made.trace_id.size(), made.parent_id.size());
+  made.flags = static_cast<std::uint8_t>(from.back());
+  return made;
 }
 
 } // namespace rdma::detail::rpc

@@ -11,6 +11,7 @@
 #include "boost_rdma/access.hpp"
 #include "boost_rdma/error.hpp"
 #include "boost_rdma/rpc/method.hpp"
+#include "boost_rdma/rpc/trace_context.hpp"
 
 #include <chrono>
 #include <cstddef>
@@ -35,11 +36,13 @@ enum class message_type : std::uint8_t
   cancel = 5,  // the caller does not wait any more
   goodbye = 6, // the server takes no more calls
   // Bulk transfers
-  expose = 7,   // the client's next call exposes memory; what follows describes it
-  pull = 8,     // the server wants a part of exposed memory
-  push = 9,     // the server changes a part of exposed memory; the bytes follow
-  part = 10,    // the client answers a pull, with the bytes, or a push
-  released = 11 // the server does not use the memory of a cancelled call any more
+  expose = 7,    // the client's next call exposes memory; what follows describes it
+  pull = 8,      // the server wants a part of exposed memory
+  push = 9,      // the server changes a part of exposed memory; the bytes follow
+  part = 10,     // the client answers a pull, with the bytes, or a push
+  released = 11, // the server does not use the memory of a cancelled call any more
+  // Traces
+  trace = 12 // the client's next call belongs to a trace
 };
 
 enum class failure_kind : std::uint16_t
@@ -104,6 +107,11 @@ struct exposed_part
 };
 void append_part(std::vector<std::byte>& to, const exposed_part& what);
 exposed_part decode_part(std::span<const std::byte, exposed_part::encoded_size> from) noexcept;
+
+// The content of `trace`.
+constexpr std::size_t trace_size = 16 + 8 + 1;
+void append_trace(std::vector<std::byte>& to, const rdma::rpc::trace_context& what);
+rdma::rpc::trace_context decode_trace(std::span<const std::byte, trace_size> from) noexcept;
 
 // Appends a message whose content is appended behind it. Returns its place for end_message().
 std::size_t begin_message(std::vector<std::byte>& to, const message& what);

@@ -62,7 +62,7 @@ class server_connection::new_call final : public arrived_call
 public:
   new_call(server_connection& by, const call_arrival& arrival, std::vector<std::byte>& of,
     clock::time_point until, std::shared_ptr<call_memory> memory)
-    : arrived_call(of, until, memory)
+    : arrived_call(of, until, arrival.trace, memory)
     , by_(by)
     , arrival_(arrival)
     , memory_(std::move(memory))
@@ -166,6 +166,8 @@ error_code server_connection::take(const message& m, std::vector<std::byte>& con
     return {};
   case message_type::expose:
     return take_exposed(m, content) ? error_code() : make_error_code(error::malformed_message);
+  case message_type::trace:
+    return take_trace(m, content) ? error_code() : make_error_code(error::malformed_message);
   case message_type::part:
     return take_part(m, content) ? error_code() : make_error_code(error::malformed_message);
   default:
@@ -198,13 +200,29 @@ bool server_connection::take_exposed(const message& m, std::span<const std::byte
   return true;
 }
 
+bool server_connection::take_trace(const message& m, std::span<const std::byte> content)
+{
+  if (trace_of_)
+    return false;
+  trace_of_ = m.number;
+  trace_ = decode_trace(content.first<trace_size>());
+  return true;
+}
+
 error_code server_connection::take_call(const message& m, std::vector<std::byte>& content)
 {
   if (taken_at_ == clock::time_point())
     taken_at_ = clock::now();
   const auto deadline =
     m.detail != 0 ? taken_at_ + std::chrono::microseconds(m.detail) : clock::time_point::max();
-  call_arrival arrived{m.number, nullptr, taken_at_};
+  call_arrival arrived{m.number, nullptr, taken_at_, {}};
+  if (trace_of_)
+  {
+    if (*trace_of_ != m.number)
+      return error::malformed_message;
+    arrived.trace = trace_;
+    trace_of_.reset();
+  }
   std::shared_ptr<call_memory> exposed;
   {
     const lock_type lock(mutex_);

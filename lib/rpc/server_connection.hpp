@@ -22,6 +22,7 @@
 #include <functional>
 #include <list>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace rdma::detail::rpc {
@@ -47,6 +48,7 @@ struct call_arrival
   std::uint32_t number = 0;
   served_method* method = nullptr;
   std::chrono::steady_clock::time_point time;
+  rdma::rpc::trace_context trace;
 };
 
 class server_connection;
@@ -126,6 +128,7 @@ private:
 
   error_code take_call(const message& m, std::vector<std::byte>& content);
   [[nodiscard]] bool take_exposed(const message& m, std::span<const std::byte> content);
+  [[nodiscard]] bool take_trace(const message& m, std::span<const std::byte> content);
   [[nodiscard]] bool take_part(const message& m, std::span<const std::byte> content);
   void take_cancel(std::uint32_t number);
   void start(const call_arrival& what, std::vector<std::byte>& content,
@@ -168,6 +171,8 @@ private:
   };
   // Of the messages that are taken together, so that one reading of the clock serves all.
   std::chrono::steady_clock::time_point taken_at_;
+  std::optional<std::uint32_t> trace_of_; // the number of the call that comes next
+  rdma::rpc::trace_context trace_;        // of this call
   // Those that are neither answered nor cancelled.
   boost::intrusive::set<kept_call, boost::intrusive::key_of_value<number_of>> kept_;
   std::uint32_t running_ = 0; // calls whose handlers have not ended; some are cancelled

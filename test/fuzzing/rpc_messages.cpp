@@ -39,11 +39,11 @@ std::array<std::byte, message::header_size> encoded(const message& m)
 void require_form(const message& m)
 {
   using enum message_type;
-  require(m.type >= hello && m.type <= released, "the type is known");
+  require(m.type >= hello && m.type <= trace, "the type is known");
   require(m.size <= message::size_max, "content is at most 1 GiB");
   const bool is_transfer = m.type == pull || m.type == push;
   require(m.size == 0 || m.type == hello || m.type == call || m.type == reply || m.type == expose
-      || m.type == part || is_transfer,
+      || m.type == part || m.type == trace || is_transfer,
     "other messages have no content");
   require(!is_transfer || m.size >= exposed_part::encoded_size, "a transfer names its part");
   require((m.type != hello && m.type != goodbye) || m.number == 0,

@@ -254,6 +254,30 @@ TEST_CASE("a call ends at its deadline, and the server's handler learns it")
   CHECK(next.value() == 20);
 }
 
+TEST_CASE("a handler learns the trace of its call")
+{
+  rpc_pair p;
+  const auto trace =
+    rpc::trace_context::parse("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+  REQUIRE(trace);
+  std::vector<rpc::trace_context> seen;
+  p.server.handle<add>(
+    [&](const numbers& n, const rpc::call_info& info)
+    {
+      seen.push_back(info.trace());
+      return n.a + n.b;
+    });
+  p.start();
+  const rdma::registered_buffer memory = p.near_context.allocate(10'000);
+  CHECK(p.call<add>({1, 2}, {.trace = *trace}).second == 3);
+  CHECK(p.call<add>({1, 2}, {.exposed = rpc::expose(memory), .trace = *trace}).second == 3);
+  CHECK(p.call<add>({1, 2}).second == 3);
+  REQUIRE(seen.size() == 3);
+  CHECK((seen[0] == *trace));
+  CHECK((seen[1] == *trace));
+  CHECK_FALSE(seen[2].is_valid());
+}
+
 TEST_CASE("a call that is cancelled ends at once")
 {
   rpc_pair p;

@@ -120,6 +120,14 @@ std::vector<std::byte> call(std::uint16_t method, std::uint32_t number, std::siz
   return bytes_of(m, content);
 }
 
+std::vector<std::byte> trace(std::uint32_t number)
+{
+  wire::message m;
+  m.type = wire::message_type::trace;
+  m.number = number;
+  return bytes_of(m, wire::trace_size);
+}
+
 std::vector<std::byte> operator+(std::vector<std::byte> a, const std::vector<std::byte>& b)
 {
   a.insert(a.end(), b.begin(), b.end());
@@ -419,6 +427,14 @@ TEST_CASE("a client that breaks the protocol is disconnected, and others are not
   SECTION("a request that is too large")
   {
     sent = hello() + call(0, 1, 1001);
+  }
+  SECTION("two traces of one call")
+  {
+    sent = hello() + trace(1) + trace(1);
+  }
+  SECTION("a trace of another call")
+  {
+    sent = hello() + trace(1) + call(0, 2, 8);
   }
   raw_client raw(p.io, p.server.local_endpoint());
   raw.send(sent);

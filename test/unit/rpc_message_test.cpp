@@ -34,8 +34,10 @@ using rdma::error;
 using rdma::error_code;
 using rdma::detail::rpc::append_part;
 using rdma::detail::rpc::append_range;
+using rdma::detail::rpc::append_trace;
 using rdma::detail::rpc::decode_part;
 using rdma::detail::rpc::decode_ranges;
+using rdma::detail::rpc::decode_trace;
 using rdma::detail::rpc::exposed_part;
 using rdma::detail::rpc::exposed_range;
 using rdma::detail::rpc::failure_kind;
@@ -44,6 +46,7 @@ using rdma::detail::rpc::message_reader;
 using rdma::detail::rpc::message_type;
 using rdma::detail::rpc::method_description;
 using rdma::detail::rpc::offered_method;
+using rdma::detail::rpc::trace_size;
 using bytes = std::vector<std::byte>;
 using namespace std::chrono_literals;
 
@@ -53,7 +56,8 @@ constexpr std::size_t at_zero = 1;
 
 constexpr message_type every_type[] = {message_type::hello, message_type::call, message_type::reply,
   message_type::failure, message_type::cancel, message_type::goodbye, message_type::expose,
-  message_type::pull, message_type::push, message_type::part, message_type::released};
+  message_type::pull, message_type::push, message_type::part, message_type::released,
+  message_type::trace};
 
 using header = std::array<std::byte, message::header_size>;
 
@@ -100,6 +104,8 @@ message smallest(message_type type)
     return make(type, 0, 0, of_part);
   case message_type::push:
     return make(type, 0, 0, of_part + 1);
+  case message_type::trace:
+    return make(type, 0, 0, trace_size);
   default:
     return make(type);
   }
@@ -132,6 +138,8 @@ message fullest(message_type type)
     return make(type, 1, 0xe1e2e3e4, 0x1a1b1c1d);
   case message_type::released:
     return make(type, 0, 0xe1e2e3e4);
+  case message_type::trace:
+    return make(type, 0, 0xe1e2e3e4, trace_size);
   }
   return make(type);
 }
@@ -247,6 +255,7 @@ TEST_CASE("an RPC message is refused when it has a field that its type does not 
     {message_type::expose, false, true, true, false},
     {message_type::pull, true, true, false, true},
     {message_type::released, false, true, false, false},
+    {message_type::trace, false, true, false, false},
   }));
   CAPTURE(static_cast<int>(type));
   // The lowest and the highest bits: no check is of a part of the field.
@@ -383,6 +392,21 @@ TEST_CASE("a part of what an RPC exposes survives encoding and decoding")
   const exposed_part read = decode_part(std::span(all).first<exposed_part::encoded_size>());
   CHECK(read.offset == 0x0102030405060708);
   CHECK(read.size == 0x11121314);
+}
+
+TEST_CASE("the trace of an RPC survives encoding and decoding")
+{
+  rdma::rpc::trace_context trace;
+  trace.trace_id = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 0xf0};
+  trace.parent_id = {21, 22, 23, 24, 25, 26, 27, 0xf8};
+  trace.flags = 0x81;
+  bytes all;
+  append_trace(all, trace);
+  REQUIRE(all.size() == trace_size);
+  CHECK(std::to_integer<int>(all[15]) == 0xf0);
+  CHECK(std::to_integer<int>(all[16]) == 21);
+  CHECK(std::to_integer<int>(all[24]) == 0x81);
+  CHECK((decode_trace(std::span(all).first<trace_size>()) == trace));
 }
 
 TEST_CASE("an RPC failure without an error is refused")

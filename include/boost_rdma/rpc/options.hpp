@@ -10,6 +10,7 @@
 
 #include <boost_rdma/queue_pair_options.hpp>
 #include <boost_rdma/rpc/exposure.hpp>
+#include <boost_rdma/rpc/trace_context.hpp>
 #include <boost_rdma/stream_acceptor_options.hpp>
 #include <boost_rdma/stream_options.hpp>
 
@@ -53,6 +54,9 @@ struct call_options
   /// Memory that the server may access during the call: at most 16 elements with bytes.
   /** See expose(). */
   exposure_list exposed{};
+
+  /// The trace that the call belongs to, for the server's handler; without identifiers: none.
+  trace_context trace{};
 };
 
 /// Options of a server (basic_server).

@@ -12,6 +12,7 @@
 #include <boost_rdma/error.hpp>
 #include <boost_rdma/rpc/bulk.hpp>
 #include <boost_rdma/rpc/method.hpp>
+#include <boost_rdma/rpc/trace_context.hpp>
 
 #include <chrono>
 #include <memory>
@@ -24,10 +25,10 @@ class call_info
 {
 public:
   /// @cond
-  call_info(std::chrono::steady_clock::time_point deadline,
-    std::shared_ptr<rdma::detail::rpc::exposed_by_client> exposed)
-    : deadline_(deadline)
-    , exposed_(std::move(exposed))
+  explicit call_info(const rdma::detail::rpc::arrived_call& of)
+    : deadline_(of.deadline)
+    , trace_(of.trace)
+    , exposed_(of.exposed)
   {
   }
   /// @endcond
@@ -38,6 +39,9 @@ public:
   {
     return deadline_;
   }
+
+  /// Returns call_options::trace. It is not valid if the client has set none.
+  [[nodiscard]] const trace_context& trace() const noexcept { return trace_; }
 
   /// Returns the number of elements of call_options::exposed.
   [[nodiscard]] std::size_t exposed_count() const noexcept
@@ -56,6 +60,7 @@ public:
 
 private:
   std::chrono::steady_clock::time_point deadline_;
+  trace_context trace_;
   std::shared_ptr<rdma::detail::rpc::exposed_by_client> exposed_;
 };
 

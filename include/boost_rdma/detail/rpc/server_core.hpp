@@ -105,13 +105,15 @@ public:
 
   std::vector<std::byte>& content;
   const std::chrono::steady_clock::time_point deadline;
+  const rdma::rpc::trace_context& trace;
   const std::shared_ptr<exposed_by_client> exposed; // null: nothing
 
 protected:
   arrived_call(std::vector<std::byte>& of, std::chrono::steady_clock::time_point until,
-    std::shared_ptr<exposed_by_client> memory)
+    const rdma::rpc::trace_context& in, std::shared_ptr<exposed_by_client> memory)
     : content(of)
     , deadline(until)
+    , trace(in)
     , exposed(std::move(memory))
   {
   }

@@ -49,7 +49,7 @@ public:
     std::optional<request_type> request = decode(what.content);
     if (!request)
       return what.fail(error::malformed_message);
-    const rdma::rpc::call_info info(what.deadline, what.exposed);
+    const rdma::rpc::call_info info(what);
     try
     {
       if constexpr (std::invocable<Function&, const request_type&, const rdma::rpc::call_info&,
